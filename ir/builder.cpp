@@ -1,0 +1,333 @@
+//===- ir/builder.cpp - makes the nodes of a program -------------------------------------------===//
+
+#include "ir/builder.h"
+
+#include "ir/visitor.h"
+
+namespace braid {
+
+ProgramBuilder::ProgramBuilder(Program &program, NamePolicy policy)
+    : program_(program), policy_(policy), block_(&program.body_), at_(program.body_.end()) {
+  if (policy == NamePolicy::AsWritten)
+    return;
+  for (const auto &list : {&program.params_, &program.results_})
+    for (const auto &value : *list)
+      names_.insert(value->name);
+  walk(program.body_, [&](Op &op) {
+    if (const Value *value = resultOf(op))
+      names_.insert(value->name);
+    if (const auto *loop = llvm::dyn_cast<ForOp>(&op))
+      names_.insert(loop->index->name());
+  });
+}
+
+std::string ProgramBuilder::uniqueName(llvm::StringRef wanted) {
+  if (policy_ == NamePolicy::AsWritten || names_.insert(wanted).second)
+    return wanted.str();
+  for (int suffix = 2;; ++suffix) {
+    std::string candidate = wanted.str() + "_" + std::to_string(suffix);
+    if (names_.insert(candidate).second)
+      return candidate;
+  }
+}
+
+template <class OpClass> OpClass *ProgramBuilder::insert() {
+  auto *op = new OpClass(location_);
+  block_->insert(at_, op);
+  return op;
+}
+
+void ProgramBuilder::define(Value &value, ValueKind kind, llvm::StringRef name, Op *definition) {
+  value.kind = kind;
+  value.name = uniqueName(name);
+  value.location = location_;
+  value.definition = definition;
+}
+
+Value *ProgramBuilder::param(llvm::StringRef name, TensorType type) {
+  Value *value = program_.params_.emplace_back(std::make_unique<Value>()).get();
+  define(*value, ValueKind::Tensor, name, nullptr);
+  value->type = std::move(type);
+  return value;
+}
+
+Value *ProgramBuilder::result(llvm::StringRef name, TensorType type) {
+  Value *value = program_.results_.emplace_back(std::make_unique<Value>()).get();
+  define(*value, ValueKind::Tensor, name, nullptr);
+  value->type = std::move(type);
+  return value;
+}
+
+TensorType ProgramBuilder::tensorType(DType dtype, llvm::ArrayRef<int64_t> shape) {
+  TensorType type{dtype, {}};
+  for (int64_t extent : shape)
+    type.shape.push_back(scalars().constant(extent));
+  return type;
+}
+
+Value *ProgramBuilder::allocate(llvm::StringRef name, MemorySpace space, TensorType type) {
+  auto *op = insert<AllocateOp>();
+  op->space = space;
+  define(op->result, ValueKind::Tensor, name, op);
+  op->result.type = std::move(type);
+  return &op->result;
+}
+
+DeallocateOp *ProgramBuilder::deallocate(Value *buffer) {
+  auto *op = insert<DeallocateOp>();
+  op->buffer = buffer;
+  return op;
+}
+
+ForOp *ProgramBuilder::forLoop(llvm::StringRef indexName, const Scalar *begin, const Scalar *end) {
+  auto *op = insert<ForOp>();
+  // Loop indices are scoped to their loop, so sibling loops may share a name: no uniquing.
+  op->index = scalars().addLoopIndex(indexName);
+  op->begin = begin;
+  op->end = end;
+  return op;
+}
+
+IfOp *ProgramBuilder::ifOp(const Scalar *condition) {
+  auto *op = insert<IfOp>();
+  op->condition = condition;
+  return op;
+}
+
+Value *ProgramBuilder::select(llvm::StringRef name, Value *tensor, const Scalar *index) {
+  auto *op = insert<SelectOp>();
+  op->tensor = tensor;
+  op->index = index;
+  define(op->result, ValueKind::Tensor, name, op);
+  op->result.type = selectedType(tensor->type);
+  return &op->result;
+}
+
+Value *ProgramBuilder::slice(llvm::StringRef name, Value *tensor, const Scalar *begin,
+                             const Scalar *end) {
+  auto *op = insert<SliceOp>();
+  op->tensor = tensor;
+  op->begin = begin;
+  op->end = end;
+  define(op->result, ValueKind::Tensor, name, op);
+  op->result.type = slicedType(tensor->type, scalars().sub(end, begin));
+  return &op->result;
+}
+
+SetOp *ProgramBuilder::set(Value *dst, Value *src) {
+  auto *op = insert<SetOp>();
+  op->dst = dst;
+  op->src = src;
+  return op;
+}
+
+MatmulOp *ProgramBuilder::matmul(Value *dst, Value *a, Value *b) {
+  auto *op = insert<MatmulOp>();
+  op->dst = dst;
+  op->a = a;
+  op->b = b;
+  return op;
+}
+
+LinearOp *ProgramBuilder::linear(Value *dst, Value *x, Value *w, Value *bias) {
+  auto *op = insert<LinearOp>();
+  op->dst = dst;
+  op->x = x;
+  op->w = w;
+  op->bias = bias;
+  return op;
+}
+
+ReduceOp *ProgramBuilder::reduce(ReduceKind reduction, Value *dst, Value *src) {
+  auto *op = insert<ReduceOp>();
+  op->reduction = reduction;
+  op->dst = dst;
+  op->src = src;
+  return op;
+}
+
+Value *ProgramBuilder::shareMemHandles(llvm::StringRef name, Protocol protocol,
+                                       llvm::ArrayRef<Value *> buffers) {
+  auto *op = insert<ShareMemHandlesOp>();
+  op->protocol = protocol;
+  op->buffers.assign(buffers.begin(), buffers.end());
+  define(op->result, ValueKind::Handles, name, op);
+  return &op->result;
+}
+
+Value *ProgramBuilder::transfer(Direction direction, llvm::StringRef name, Value *tensor,
+                                const Scalar *peer, Value *handles) {
+  auto *op = insert<P2POp>();
+  op->direction = direction;
+  op->tensor = tensor;
+  op->peer = peer;
+  op->handles = handles;
+  define(op->result, ValueKind::Request, name, op);
+  return &op->result;
+}
+
+Value *ProgramBuilder::send(llvm::StringRef name, Value *tensor, const Scalar *to,
+                            Value *handles) {
+  return transfer(Direction::Send, name, tensor, to, handles);
+}
+
+Value *ProgramBuilder::receive(llvm::StringRef name, Value *tensor, const Scalar *from,
+                               Value *handles) {
+  return transfer(Direction::Receive, name, tensor, from, handles);
+}
+
+GroupOp *ProgramBuilder::group() { return insert<GroupOp>(); }
+
+Value *ProgramBuilder::collective(llvm::StringRef name, CollectiveKind kind,
+                                  std::optional<ReductionOperator> reduction, Value *dst,
+                                  Value *src, llvm::ArrayRef<const Scalar *> team,
+                                  const Scalar *root) {
+  auto *op = insert<CollectiveOp>();
+  op->collective = kind;
+  op->reduction = reduction;
+  op->dst = dst;
+  op->src = src;
+  op->team.assign(team.begin(), team.end());
+  op->root = root;
+  define(op->result, ValueKind::Request, name, op);
+  return &op->result;
+}
+
+WaitOp *ProgramBuilder::wait(Value *request) {
+  auto *op = insert<WaitOp>();
+  op->request = request;
+  return op;
+}
+
+SynchronizeOp *ProgramBuilder::synchronize(StreamRef stream) {
+  auto *op = insert<SynchronizeOp>();
+  op->stream = stream;
+  return op;
+}
+
+Value *ProgramBuilder::getCurrentStream(llvm::StringRef name) {
+  auto *op = insert<GetCurrentStreamOp>();
+  define(op->result, ValueKind::Stream, name, op);
+  return &op->result;
+}
+
+SetCurrentStreamOp *ProgramBuilder::setCurrentStream(StreamRef stream) {
+  auto *op = insert<SetCurrentStreamOp>();
+  op->stream = stream;
+  return op;
+}
+
+//===- Cloning --------------------------------------------------------------------------------===//
+
+/// Remakes one node at the builder's insertion point.
+class ProgramBuilder::Cloner : public OpVisitor<Cloner, Op *> {
+public:
+  Cloner(ProgramBuilder &builder, Mapping &mapping) : b_(builder), mapping_(mapping) {}
+
+  Op *visitAllocate(const AllocateOp &op) {
+    TensorType type = op.result.type;
+    for (const Scalar *&extent : type.shape)
+      extent = map(extent);
+    return defined(op.result, b_.allocate(op.result.name, op.space, std::move(type)));
+  }
+  Op *visitDeallocate(const DeallocateOp &op) { return b_.deallocate(map(op.buffer)); }
+  Op *visitFor(const ForOp &op) {
+    ForOp *copy = b_.forLoop(op.index->name(), map(op.begin), map(op.end));
+    mapping_.scalars.emplace_back(op.index, copy->index);
+    cloneBlock(op.body, copy->body);
+    return copy;
+  }
+  Op *visitIf(const IfOp &op) {
+    IfOp *copy = b_.ifOp(map(op.condition));
+    cloneBlock(op.thenBlock, copy->thenBlock);
+    cloneBlock(op.elseBlock, copy->elseBlock);
+    return copy;
+  }
+  Op *visitSelect(const SelectOp &op) {
+    return defined(op.result, b_.select(op.result.name, map(op.tensor), map(op.index)));
+  }
+  Op *visitSlice(const SliceOp &op) {
+    return defined(op.result,
+                   b_.slice(op.result.name, map(op.tensor), map(op.begin), map(op.end)));
+  }
+  Op *visitSet(const SetOp &op) { return b_.set(map(op.dst), map(op.src)); }
+  Op *visitMatmul(const MatmulOp &op) { return b_.matmul(map(op.dst), map(op.a), map(op.b)); }
+  Op *visitLinear(const LinearOp &op) {
+    return b_.linear(map(op.dst), map(op.x), map(op.w), op.bias ? map(op.bias) : nullptr);
+  }
+  Op *visitReduce(const ReduceOp &op) {
+    return b_.reduce(op.reduction, map(op.dst), map(op.src));
+  }
+  Op *visitShareMemHandles(const ShareMemHandlesOp &op) {
+    llvm::SmallVector<Value *, 2> buffers;
+    for (Value *buffer : op.buffers)
+      buffers.push_back(map(buffer));
+    return defined(op.result, b_.shareMemHandles(op.result.name, op.protocol, buffers));
+  }
+  Op *visitP2P(const P2POp &op) {
+    return defined(op.result, b_.transfer(op.direction, op.result.name, map(op.tensor),
+                                          map(op.peer), map(op.handles)));
+  }
+  Op *visitGroup(const GroupOp &op) {
+    GroupOp *copy = b_.group();
+    cloneBlock(op.body, copy->body);
+    return copy;
+  }
+  Op *visitCollective(const CollectiveOp &op) {
+    llvm::SmallVector<const Scalar *, 4> team;
+    for (const Scalar *member : op.team)
+      team.push_back(map(member));
+    return defined(op.result,
+                   b_.collective(op.result.name, op.collective, op.reduction, map(op.dst),
+                                 map(op.src), team, op.root ? map(op.root) : nullptr));
+  }
+  Op *visitWait(const WaitOp &op) { return b_.wait(map(op.request)); }
+  Op *visitSynchronize(const SynchronizeOp &op) { return b_.synchronize(map(op.stream)); }
+  Op *visitGetCurrentStream(const GetCurrentStreamOp &op) {
+    return defined(op.result, b_.getCurrentStream(op.result.name));
+  }
+  Op *visitSetCurrentStream(const SetCurrentStreamOp &op) {
+    return b_.setCurrentStream(map(op.stream));
+  }
+
+private:
+  Value *map(Value *value) {
+    auto found = mapping_.values.find(value);
+    return found == mapping_.values.end() ? value : found->second;
+  }
+  const Scalar *map(const Scalar *scalar) {
+    for (const auto &[from, to] : mapping_.scalars)
+      scalar = b_.scalars().substitute(scalar, from, to);
+    return scalar;
+  }
+  StreamRef map(StreamRef stream) {
+    if (stream.named)
+      return {map(stream.named), nullptr};
+    return {nullptr, map(stream.index)};
+  }
+  Op *defined(const Value &original, Value *copy) {
+    mapping_.values[&original] = copy;
+    return copy->definition;
+  }
+  void cloneBlock(const Block &from, Block &to) {
+    Block *block = b_.block_;
+    Block::iterator at = b_.at_;
+    b_.insertAtEnd(to);
+    for (const Op &op : from)
+      b_.clone(op, mapping_);
+    b_.setInsertionPoint(*block, at);
+  }
+
+  ProgramBuilder &b_;
+  Mapping &mapping_;
+};
+
+Op *ProgramBuilder::clone(const Op &op, Mapping &mapping) {
+  Location saved = location_;
+  location_ = op.location();
+  Op *copy = Cloner(*this, mapping).visit(op);
+  location_ = saved;
+  return copy;
+}
+
+} // namespace braid

@@ -1,0 +1,92 @@
+//===- ir/builder.h - makes the nodes of a program -------------------------------------------===//
+//
+// The parser, lowering and C++ users all make nodes here. The builder infers result types and keeps
+// names unique; it checks nothing else, so that a parser can build what the verifier then reports.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/program.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace braid {
+
+/// Inserts nodes at a point of a program, in order. Names given are kept if free in the whole
+/// program so far (`NamePolicy::Unique`), else get a suffix `_2`, `_3`, ...; the parser keeps them
+/// as written.
+class ProgramBuilder {
+public:
+  enum class NamePolicy { Unique, AsWritten };
+
+  /// Inserts at the end of the program's body.
+  explicit ProgramBuilder(Program &program, NamePolicy policy = NamePolicy::Unique);
+
+  Program &program() { return program_; }
+  ScalarContext &scalars() { return program_.scalars(); }
+
+  /// Where the next node goes: before `before`, or at the end of `block`.
+  void insertAtEnd(Block &block) { setInsertionPoint(block, block.end()); }
+  void insertBefore(Block &block, Op &before) { setInsertionPoint(block, before.getIterator()); }
+  void insertAfter(Block &block, Op &after) { setInsertionPoint(block, ++after.getIterator()); }
+  void setInsertionPoint(Block &block, Block::iterator at) {
+    block_ = &block;
+    at_ = at;
+  }
+  /// Nodes made from here on say this place in messages.
+  void setLocation(Location location) { location_ = location; }
+
+  Value *param(llvm::StringRef name, TensorType type);
+  Value *result(llvm::StringRef name, TensorType type);
+  TensorType tensorType(DType dtype, llvm::ArrayRef<int64_t> shape);
+
+  Value *allocate(llvm::StringRef name, MemorySpace space, TensorType type);
+  DeallocateOp *deallocate(Value *buffer);
+  /// The body is empty; insertAtEnd(loop->body) to fill it.
+  ForOp *forLoop(llvm::StringRef indexName, const Scalar *begin, const Scalar *end);
+  IfOp *ifOp(const Scalar *condition);
+  Value *select(llvm::StringRef name, Value *tensor, const Scalar *index);
+  Value *slice(llvm::StringRef name, Value *tensor, const Scalar *begin, const Scalar *end);
+  SetOp *set(Value *dst, Value *src);
+  MatmulOp *matmul(Value *dst, Value *a, Value *b);
+  LinearOp *linear(Value *dst, Value *x, Value *w, Value *bias = nullptr);
+  ReduceOp *reduce(ReduceKind reduction, Value *dst, Value *src);
+  Value *shareMemHandles(llvm::StringRef name, Protocol protocol, llvm::ArrayRef<Value *> buffers);
+  Value *send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles);
+  Value *receive(llvm::StringRef name, Value *tensor, const Scalar *from, Value *handles);
+  GroupOp *group();
+  Value *collective(llvm::StringRef name, CollectiveKind kind,
+                    std::optional<ReductionOperator> reduction, Value *dst, Value *src,
+                    llvm::ArrayRef<const Scalar *> team = {}, const Scalar *root = nullptr);
+  WaitOp *wait(Value *request);
+  SynchronizeOp *synchronize(StreamRef stream);
+  Value *getCurrentStream(llvm::StringRef name);
+  SetCurrentStreamOp *setCurrentStream(StreamRef stream);
+
+  /// Makes a copy of `op` at the insertion point, blocks included. Operands found in `values` and
+  /// scalars equal to a key of `scalars` are replaced; results and loop indices of the copy are
+  /// added to both maps, so that copying a list of nodes in order keeps them connected.
+  struct Mapping {
+    llvm::DenseMap<const Value *, Value *> values;
+    std::vector<std::pair<const Scalar *, const Scalar *>> scalars;
+  };
+  Op *clone(const Op &op, Mapping &mapping);
+
+private:
+  class Cloner;
+  template <class OpClass> OpClass *insert();
+  void define(Value &value, ValueKind kind, llvm::StringRef name, Op *definition);
+  std::string uniqueName(llvm::StringRef wanted);
+  Value *transfer(Direction direction, llvm::StringRef name, Value *tensor, const Scalar *peer,
+                  Value *handles);
+
+  Program &program_;
+  NamePolicy policy_;
+  llvm::StringSet<> names_;
+  Block *block_;
+  Block::iterator at_;
+  Location location_;
+};
+
+} // namespace braid

@@ -1,0 +1,176 @@
+//===- ir/diagnostics.cpp - collecting and printing located messages -------------------------===//
+
+#include "ir/diagnostics.h"
+
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+namespace braid {
+
+//===----------------------------------------------------------------------------------------===//
+// Collecting
+//===----------------------------------------------------------------------------------------===//
+
+/// Index of a message that nobody will see.
+static constexpr size_t kDropped = ~size_t(0);
+
+bool Diagnostics::InFlight::isDropped() const { return index_ == kDropped; }
+
+Diagnostic &Diagnostics::InFlight::target() { return owner_->diagnostics_[index_]; }
+
+Diagnostics::InFlight &Diagnostics::InFlight::operator<<(llvm::StringRef text) {
+  if (!isDropped())
+    target().message.append(text.begin(), text.end());
+  return *this;
+}
+
+Diagnostics::InFlight &Diagnostics::InFlight::operator<<(int64_t number) {
+  return *this << llvm::StringRef(std::to_string(number));
+}
+
+Diagnostics::InFlight &Diagnostics::InFlight::note(Location location, llvm::StringRef text) {
+  if (!isDropped())
+    target().notes.push_back({Severity::Note, location, text.str(), {}});
+  return *this;
+}
+
+Diagnostics::InFlight Diagnostics::report(Severity severity, Location location) {
+  if (isFull())
+    return InFlight(*this, kDropped);
+  if (severity == Severity::Error && ++errorCount_ > kMaxErrors) {
+    diagnostics_.push_back({severity, location, "too many errors, the rest is not shown", {}});
+    return InFlight(*this, kDropped);
+  }
+  diagnostics_.push_back({severity, location, "", {}});
+  return InFlight(*this, diagnostics_.size() - 1);
+}
+
+Diagnostics::InFlight Diagnostics::error(Location location) {
+  return report(Severity::Error, location);
+}
+
+Diagnostics::InFlight Diagnostics::warning(Location location) {
+  return report(Severity::Warning, location);
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Printing
+//===----------------------------------------------------------------------------------------===//
+
+static llvm::StringRef name(Severity severity) {
+  switch (severity) {
+  case Severity::Error:
+    return "error";
+  case Severity::Warning:
+    return "warning";
+  case Severity::Note:
+    return "note";
+  }
+  llvm_unreachable("every severity has a name");
+}
+
+std::string Diagnostics::place(Location location) const {
+  if (!location.isKnown())
+    return fileName_;
+  return fileName_ + ":" + std::to_string(location.line) + ":" + std::to_string(location.column);
+}
+
+llvm::StringRef Diagnostics::lineText(uint32_t line) const {
+  llvm::StringRef rest = text_;
+  for (uint32_t i = 1; i < line && !rest.empty(); ++i)
+    rest = rest.split('\n').second;
+  return rest.split('\n').first.rtrim('\r');
+}
+
+static bool isContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+static bool isLegalUtf8(llvm::StringRef text) {
+  const auto *at = reinterpret_cast<const llvm::UTF8 *>(text.begin());
+  const auto *end = reinterpret_cast<const llvm::UTF8 *>(text.end());
+  return llvm::isLegalUTF8String(&at, end);
+}
+
+/// Makes a line of the input safe for a terminal, one column a character.
+static std::string printable(llvm::StringRef line) {
+  bool keepUtf8 = isLegalUtf8(line);
+  std::string shown;
+  for (char c : line) {
+    auto byte = static_cast<unsigned char>(c);
+    bool isControl = byte < 0x20 || byte == 0x7F;
+    bool isForeign = byte >= 0x80 && !keepUtf8;
+    shown += byte == '\t' ? ' ' : isControl || isForeign ? '?' : c;
+  }
+  return shown;
+}
+
+/// The line with a caret under `column`; of a very long line only the part around it.
+static void printCaret(llvm::raw_ostream &os, llvm::StringRef line, uint32_t column) {
+  constexpr size_t kShown = 160, kBefore = 80;
+  if (line.empty())
+    return;
+  size_t offset = std::min<size_t>(column - 1, line.size());
+  if (line.size() > kShown) {
+    size_t first = offset > kBefore ? offset - kBefore : 0;
+    line = line.substr(first, kShown);
+    offset -= first;
+  }
+  std::string shown = printable(line);
+  auto atOffset = shown.begin() + static_cast<ptrdiff_t>(offset);
+  os << shown << '\n';
+  os.indent(
+      static_cast<unsigned>(offset - std::count_if(shown.begin(), atOffset, isContinuationByte)));
+  os << "^\n";
+}
+
+void Diagnostics::printOne(llvm::raw_ostream &os, const Diagnostic &diagnostic) const {
+  os << place(diagnostic.location) << ": " << name(diagnostic.severity) << ": "
+     << diagnostic.message << '\n';
+  if (diagnostic.location.isKnown())
+    printCaret(os, lineText(diagnostic.location.line), diagnostic.location.column);
+  for (const Diagnostic &note : diagnostic.notes)
+    printOne(os, note);
+}
+
+void Diagnostics::print(llvm::raw_ostream &os) const {
+  for (const Diagnostic &diagnostic : diagnostics_)
+    printOne(os, diagnostic);
+}
+
+std::string Diagnostics::str() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  print(os);
+  return os.str();
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Suggestions
+//===----------------------------------------------------------------------------------------===//
+
+std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candidates) {
+  // One slip for every three letters; a word of which nothing is left is not a slip.
+  unsigned best = static_cast<unsigned>((word.size() + 2) / 3 + 1);
+  std::string nearest;
+  for (const std::string &candidate : candidates) {
+    unsigned distance = word.edit_distance(candidate, /*AllowReplacements=*/true, best);
+    if (word.equals_insensitive(candidate))
+      distance = 0;
+    else if (distance >= word.size() || distance >= candidate.size())
+      continue;
+    if (distance >= best)
+      continue;
+    best = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> candidates) {
+  std::string nearest = nearestName(word, candidates);
+  return nearest.empty() ? "" : " (did you mean '" + nearest + "'?)";
+}
+
+} // namespace braid

@@ -1,0 +1,180 @@
+//===- ir/fusion.cpp - fusions and their builder -----------------------------------------------===//
+
+#include "ir/fusion.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
+
+namespace braid {
+
+llvm::StringRef keyword(FusionOpKind kind) {
+  switch (kind) {
+#define BRAID_FUSION_OP(Kind, keyword, summary)                                                    \
+  case FusionOpKind::Kind:                                                                         \
+    return keyword;
+#include "ir/fusion_kinds.def"
+  }
+  llvm_unreachable("every kind is in the list");
+}
+
+llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node) {
+  switch (node.kind()) {
+  case FusionOpKind::Input:
+    return {};
+  case FusionOpKind::Matmul: {
+    const auto &matmul = *llvm::cast<MatmulNode>(&node);
+    return {matmul.a, matmul.b};
+  }
+  case FusionOpKind::Linear: {
+    const auto &linear = *llvm::cast<LinearNode>(&node);
+    if (!linear.bias)
+      return {linear.x, linear.w};
+    return {linear.x, linear.w, linear.bias};
+  }
+  case FusionOpKind::Output: {
+    const auto &output = *llvm::cast<OutputNode>(&node);
+    return {output.tensors.begin(), output.tensors.end()};
+  }
+  }
+  llvm_unreachable("covered above");
+}
+
+const FusionTensor *resultOf(const FusionNode &node) {
+  switch (node.kind()) {
+  case FusionOpKind::Input:
+    return &llvm::cast<InputNode>(&node)->result;
+  case FusionOpKind::Matmul:
+    return &llvm::cast<MatmulNode>(&node)->result;
+  case FusionOpKind::Linear:
+    return &llvm::cast<LinearNode>(&node)->result;
+  case FusionOpKind::Output:
+    return nullptr;
+  }
+  llvm_unreachable("covered above");
+}
+
+FusionTensor *resultOf(FusionNode &node) {
+  return const_cast<FusionTensor *>(resultOf(static_cast<const FusionNode &>(node)));
+}
+
+//===- Fusion ---------------------------------------------------------------------------------===//
+
+const FusionParameter *Fusion::findParameter(llvm::StringRef name) const {
+  const auto *found = llvm::find_if(parameters(), [&](const auto &p) { return p.name == name; });
+  return found == parameters().end() ? nullptr : found;
+}
+
+bool Fusion::setParameter(llvm::StringRef name, int64_t value) {
+  for (FusionParameter &parameter : parameters_) {
+    if (parameter.name != name)
+      continue;
+    parameter.value = value;
+    return true;
+  }
+  return false;
+}
+
+const FusionParameter *Fusion::meshParameter() const {
+  const auto *found =
+      llvm::find_if(parameters(), [&](const auto &p) { return p.scalar == mesh_; });
+  return found == parameters().end() ? nullptr : found;
+}
+
+std::vector<const FusionTensor *> Fusion::inputs() const {
+  std::vector<const FusionTensor *> found;
+  for (const auto &node : nodes_)
+    if (const auto *input = llvm::dyn_cast<InputNode>(node.get()))
+      found.push_back(&input->result);
+  return found;
+}
+
+std::vector<const FusionTensor *> Fusion::outputs() const {
+  std::vector<const FusionTensor *> found;
+  for (const auto &node : nodes_)
+    if (const auto *output = llvm::dyn_cast<OutputNode>(node.get()))
+      found.insert(found.end(), output->tensors.begin(), output->tensors.end());
+  return found;
+}
+
+ScalarValue Fusion::valueOf(const Scalar *extent) const {
+  llvm::SmallVector<int64_t, 8> values;
+  for (const FusionParameter &parameter : parameters_)
+    values.push_back(parameter.value);
+  return evaluate(extent, {.parameters = values, .division = Division::Exact});
+}
+
+Shape Fusion::globalShape(const FusionType &type) const {
+  Shape shape;
+  for (const Axis &axis : type.axes)
+    shape.push_back(valueOf(axis.extent).value);
+  return shape;
+}
+
+Shape Fusion::localShape(const FusionType &type) const {
+  Shape shape = globalShape(type);
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (type.axes[i].kind == AxisKind::DIDx)
+      shape[i] = 1;
+  return shape;
+}
+
+//===- FusionBuilder --------------------------------------------------------------------------===//
+
+const Scalar *FusionBuilder::parameter(llvm::StringRef name, int64_t value, Location location) {
+  const Scalar *scalar = fusion_.scalars_.addParameter(name);
+  fusion_.parameters_.push_back({name.str(), value, scalar, location});
+  return scalar;
+}
+
+void FusionBuilder::mesh(const Scalar *size, Location location) {
+  fusion_.mesh_ = size;
+  fusion_.meshLocation_ = location;
+}
+
+template <class Node> Node *FusionBuilder::append(Location location) {
+  auto *node = new Node(location);
+  fusion_.nodes_.emplace_back(node);
+  return node;
+}
+
+FusionTensor *FusionBuilder::define(FusionTensor &tensor, FusionNode *node, llvm::StringRef name,
+                                    DType dtype, llvm::ArrayRef<Axis> axes) {
+  tensor.name = name.str();
+  tensor.location = node->location();
+  tensor.type.dtype = dtype;
+  tensor.type.axes.assign(axes.begin(), axes.end());
+  tensor.definition = node;
+  return &tensor;
+}
+
+FusionTensor *FusionBuilder::input(llvm::StringRef name, DType dtype, llvm::ArrayRef<Axis> axes,
+                                   Location location) {
+  auto *node = append<InputNode>(location);
+  return define(node->result, node, name, dtype, axes);
+}
+
+FusionTensor *FusionBuilder::matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
+                                    llvm::ArrayRef<Axis> axes, std::optional<DType> dtype,
+                                    Location location) {
+  auto *node = append<MatmulNode>(location);
+  node->a = a;
+  node->b = b;
+  return define(node->result, node, name, dtype.value_or(a->type.dtype), axes);
+}
+
+FusionTensor *FusionBuilder::linear(llvm::StringRef name, FusionTensor *x, FusionTensor *w,
+                                    FusionTensor *bias, llvm::ArrayRef<Axis> axes,
+                                    std::optional<DType> dtype, Location location) {
+  auto *node = append<LinearNode>(location);
+  node->x = x;
+  node->w = w;
+  node->bias = bias;
+  return define(node->result, node, name, dtype.value_or(x->type.dtype), axes);
+}
+
+void FusionBuilder::output(llvm::ArrayRef<FusionTensor *> tensors, Location location) {
+  auto *node = append<OutputNode>(location);
+  node->tensors.assign(tensors.begin(), tensors.end());
+}
+
+} // namespace braid

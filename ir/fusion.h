@@ -1,0 +1,216 @@
+//===- ir/fusion.h - what is computed, and where its tensors live ----------------------------===//
+//
+// A Fusion is a short list of tensor operations over a one-dimensional mesh of devices. The kinds
+// of its axes say where each tensor lives; comparing a result's axes with its operands' says what
+// must move. Nothing here says how: that is lowering's work.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/diagnostics.h"
+#include "ir/type.h"
+
+#include "llvm/Support/Casting.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+class FusionBuilder;
+class FusionNode;
+
+enum class FusionOpKind : uint8_t {
+#define BRAID_FUSION_OP(Kind, keyword, summary) Kind,
+#include "ir/fusion_kinds.def"
+};
+
+llvm::StringRef keyword(FusionOpKind kind);
+
+/// A tensor of a fusion, defined once by an input, matmul or linear node.
+struct FusionTensor {
+  std::string name; ///< without `%`
+  Location location;
+  FusionType type;
+  FusionNode *definition = nullptr;
+};
+
+/// Base of the nodes. A closed hierarchy: `kind()`, llvm::isa, cast and dyn_cast tell the leaf.
+class FusionNode {
+public:
+  virtual ~FusionNode() = default;
+  FusionOpKind kind() const { return kind_; }
+  Location location() const { return location_; }
+
+protected:
+  FusionNode(FusionOpKind kind, Location location) : kind_(kind), location_(location) {}
+
+private:
+  FusionOpKind kind_;
+  Location location_;
+};
+
+/// Supplies `classof`, and the constructor that only the builder can call.
+template <FusionOpKind K> class FusionNodeOf : public FusionNode {
+public:
+  static bool classof(const FusionNode *node) { return node->kind() == K; }
+
+protected:
+  explicit FusionNodeOf(Location location) : FusionNode(K, location) {}
+};
+
+/// `%A = input bf16[DIDx{D}, M/D, K]`
+class InputNode : public FusionNodeOf<FusionOpKind::Input> {
+public:
+  FusionTensor result;
+
+private:
+  friend class FusionBuilder;
+  using FusionNodeOf::FusionNodeOf;
+};
+
+/// `%C = matmul %A, %B : bf16[Stream{D}, M/D, N]`. The result's axes are A's but the last, then B's
+/// but the first.
+class MatmulNode : public FusionNodeOf<FusionOpKind::Matmul> {
+public:
+  FusionTensor result;
+  FusionTensor *a = nullptr;
+  FusionTensor *b = nullptr;
+
+private:
+  friend class FusionBuilder;
+  using FusionNodeOf::FusionNodeOf;
+};
+
+/// `%y = linear %x, %w, %bias : ...`. The result's axes are x's but the last, then w's but the
+/// last; the bias, if any, has the latter.
+class LinearNode : public FusionNodeOf<FusionOpKind::Linear> {
+public:
+  FusionTensor result;
+  FusionTensor *x = nullptr;
+  FusionTensor *w = nullptr;
+  FusionTensor *bias = nullptr; ///< may be null
+
+private:
+  friend class FusionBuilder;
+  using FusionNodeOf::FusionNodeOf;
+};
+
+/// `output %C, %E`
+class OutputNode : public FusionNodeOf<FusionOpKind::Output> {
+public:
+  llvm::SmallVector<FusionTensor *, 2> tensors;
+
+private:
+  friend class FusionBuilder;
+  using FusionNodeOf::FusionNodeOf;
+};
+
+/// The operands of a node in order; none for an input.
+llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node);
+/// The tensor a node defines, or null for `output`.
+FusionTensor *resultOf(FusionNode &node);
+const FusionTensor *resultOf(const FusionNode &node);
+
+/// An integer parameter, `M = 1024`.
+struct FusionParameter {
+  std::string name;
+  int64_t value;
+  const Scalar *scalar; ///< its leaf in the fusion's context
+  Location location;
+};
+
+/// See the top of this file. Nodes are made by FusionBuilder and owned here, in text order.
+class Fusion {
+public:
+  explicit Fusion(std::string name, Location location = {})
+      : name_(std::move(name)), location_(location) {}
+
+  const std::string &name() const { return name_; }
+  Location location() const { return location_; }
+  ScalarContext &scalars() { return scalars_; }
+
+  llvm::ArrayRef<FusionParameter> parameters() const { return parameters_; }
+  const FusionParameter *findParameter(llvm::StringRef name) const;
+  /// Overrides a default. False if there is no such parameter.
+  bool setParameter(llvm::StringRef name, int64_t value);
+
+  /// The upper end of `mesh [0 .. D)`; null until the builder set it.
+  const Scalar *mesh() const { return mesh_; }
+  Location meshLocation() const { return meshLocation_; }
+  /// The parameter whose value is the mesh size, or null where the mesh is another expression.
+  const FusionParameter *meshParameter() const;
+
+  llvm::ArrayRef<std::unique_ptr<FusionNode>> nodes() const { return nodes_; }
+  std::vector<const FusionTensor *> inputs() const;
+  std::vector<const FusionTensor *> outputs() const;
+
+  /// An extent's value under the present parameter values; `/` must be exact.
+  ScalarValue valueOf(const Scalar *extent) const;
+  /// The extents of a tensor, all devices together. Only for a verified fusion.
+  Shape globalShape(const FusionType &type) const;
+  /// The extents of a tensor on one device: DIDx axes are 1. Only for a verified fusion.
+  Shape localShape(const FusionType &type) const;
+  /// Mesh size. Only for a verified fusion.
+  int64_t ranks() const { return valueOf(mesh_).value; }
+
+private:
+  friend class FusionBuilder;
+  std::string name_;
+  Location location_;
+  ScalarContext scalars_{Division::Exact};
+  std::vector<FusionParameter> parameters_;
+  const Scalar *mesh_ = nullptr;
+  Location meshLocation_;
+  std::vector<std::unique_ptr<FusionNode>> nodes_;
+};
+
+/// Makes the nodes of a fusion, in order. Nothing is checked here: verify() does that, and reports
+/// with locations where there are any. A dozen lines are a fusion:
+///
+///   Fusion fusion("ag_matmul");
+///   FusionBuilder b(fusion);
+///   const Scalar *d = b.parameter("D", 8), *m = b.parameter("M", 1024), *k = b.parameter("K",
+///   512);
+///   b.mesh(d);
+///   FusionTensor *A = b.input("A", DType::BF16, {b.didx(d), b.plain(b.div(m, d)), b.plain(k)});
+///   FusionTensor *B = b.input("B", DType::BF16, {b.plain(k), b.plain(1024)});
+///   b.output({b.matmul("C", A, B, {b.stream(d), b.plain(b.div(m, d)), b.plain(1024)})});
+class FusionBuilder {
+public:
+  explicit FusionBuilder(Fusion &fusion) : fusion_(fusion) {}
+
+  const Scalar *parameter(llvm::StringRef name, int64_t value, Location location = {});
+  void mesh(const Scalar *size, Location location = {});
+
+  const Scalar *constant(int64_t value) { return fusion_.scalars().constant(value); }
+  const Scalar *add(const Scalar *a, const Scalar *b) { return fusion_.scalars().add(a, b); }
+  const Scalar *sub(const Scalar *a, const Scalar *b) { return fusion_.scalars().sub(a, b); }
+  const Scalar *mul(const Scalar *a, const Scalar *b) { return fusion_.scalars().mul(a, b); }
+  const Scalar *div(const Scalar *a, const Scalar *b) { return fusion_.scalars().div(a, b); }
+
+  Axis plain(const Scalar *extent) { return {AxisKind::Plain, extent}; }
+  Axis plain(int64_t extent) { return plain(constant(extent)); }
+  Axis didx(const Scalar *extent) { return {AxisKind::DIDx, extent}; }
+  Axis stream(const Scalar *extent) { return {AxisKind::Stream, extent}; }
+
+  FusionTensor *input(llvm::StringRef name, DType dtype, llvm::ArrayRef<Axis> axes,
+                      Location location = {});
+  /// The result has A's element type; the text parser passes `dtype` as it was written.
+  FusionTensor *matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
+                       llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
+                       Location location = {});
+  FusionTensor *linear(llvm::StringRef name, FusionTensor *x, FusionTensor *w, FusionTensor *bias,
+                       llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
+                       Location location = {});
+  void output(llvm::ArrayRef<FusionTensor *> tensors, Location location = {});
+
+private:
+  template <class Node> Node *append(Location location);
+  FusionTensor *define(FusionTensor &tensor, FusionNode *node, llvm::StringRef name, DType dtype,
+                       llvm::ArrayRef<Axis> axes);
+  Fusion &fusion_;
+};
+
+} // namespace braid

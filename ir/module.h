@@ -1,0 +1,57 @@
+//===- ir/module.h - what one file holds, and text in both directions ------------------------===//
+#pragma once
+
+#include "ir/fusion.h"
+#include "ir/program.h"
+
+#include <memory>
+
+namespace braid {
+
+/// The fusions and programs of a file, in text order.
+struct Module {
+  std::vector<std::unique_ptr<Fusion>> fusions;
+  std::vector<std::unique_ptr<Program>> programs;
+
+  Fusion *findFusion(llvm::StringRef name) const;
+  Program *findProgram(llvm::StringRef name) const;
+};
+
+/// Reads the text that `diags` holds. Every error found is reported; the module holds what could be
+/// read. It is not verified: verify() is the next step. Total: any bytes are accepted or reported.
+Module parse(Diagnostics &diags);
+
+/// One `NAME` or `NAME{OPTION=VALUE ...}` of a `--passes` list, with where it stands in that list.
+struct PassSpec {
+  std::string name;
+  struct Option {
+    std::string name, value;
+    Location location;
+  };
+  std::vector<Option> options;
+  Location location;
+};
+/// Reads `a,b{opt=1 other=x}`; the text is the one `diags` holds.
+std::vector<PassSpec> parsePassList(Diagnostics &diags);
+
+/// Deterministic; parsing what was printed gives an equal program, and prints the same.
+void print(const Fusion &fusion, llvm::raw_ostream &os);
+void print(const Program &program, llvm::raw_ostream &os);
+void print(const Module &module, llvm::raw_ostream &os);
+std::string str(const Fusion &fusion);
+std::string str(const Program &program);
+/// One node on one line, without its blocks: `%r = p2p recv %block from (rank + 1) mod 4 via %h`.
+std::string str(const Op &op);
+
+/// The rules of every node (ir/README.md lists them). Reports all violations; true if there are
+/// none. A program is checked against the fusion it says it implements, looked up in `module`.
+bool verify(const Fusion &fusion, Diagnostics &diags);
+bool verify(const Program &program, const Module &module, Diagnostics &diags);
+bool verify(const Module &module, Diagnostics &diags);
+
+/// The same module as a Graphviz graph, or as JSON (one object per node, the field names of the C++
+/// classes, scalars as text).
+void emitDot(const Module &module, llvm::raw_ostream &os);
+void emitJson(const Module &module, llvm::raw_ostream &os);
+
+} // namespace braid

@@ -1,0 +1,278 @@
+//===- ir/program.cpp - the nodes of a program, and walks over them ----------------------------===//
+
+#include "ir/program.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/ErrorHandling.h"
+
+namespace braid {
+
+llvm::StringRef keyword(OpKind kind) {
+  switch (kind) {
+#define BRAID_OP(Kind, keyword, results, summary)                                                  \
+  case OpKind::Kind:                                                                               \
+    return keyword;
+#include "ir/program_kinds.def"
+  }
+  llvm_unreachable("every kind is in the list");
+}
+
+llvm::StringRef summary(OpKind kind) {
+  switch (kind) {
+#define BRAID_OP(Kind, keyword, results, summary)                                                  \
+  case OpKind::Kind:                                                                               \
+    return summary;
+#include "ir/program_kinds.def"
+  }
+  llvm_unreachable("every kind is in the list");
+}
+
+llvm::StringRef name(ValueKind kind) {
+  switch (kind) {
+  case ValueKind::Tensor:
+    return "tensor";
+  case ValueKind::Stream:
+    return "stream";
+  case ValueKind::Request:
+    return "request";
+  case ValueKind::Handles:
+    return "handles";
+  }
+  llvm_unreachable("covered above");
+}
+
+llvm::StringRef name(Protocol protocol) { return protocol == Protocol::Get ? "get" : "put"; }
+
+llvm::StringRef name(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllGather:
+    return "allgather";
+  case CollectiveKind::ReduceScatter:
+    return "reduce_scatter";
+  case CollectiveKind::AllReduce:
+    return "allreduce";
+  case CollectiveKind::Broadcast:
+    return "broadcast";
+  case CollectiveKind::Reduce:
+    return "reduce";
+  case CollectiveKind::AllToAll:
+    return "alltoall";
+  }
+  llvm_unreachable("covered above");
+}
+
+std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name) {
+  return llvm::StringSwitch<std::optional<CollectiveKind>>(name)
+      .Case("allgather", CollectiveKind::AllGather)
+      .Case("reduce_scatter", CollectiveKind::ReduceScatter)
+      .Case("allreduce", CollectiveKind::AllReduce)
+      .Case("broadcast", CollectiveKind::Broadcast)
+      .Case("reduce", CollectiveKind::Reduce)
+      .Case("alltoall", CollectiveKind::AllToAll)
+      .Default(std::nullopt);
+}
+
+llvm::StringRef name(ReductionOperator op) {
+  switch (op) {
+  case ReductionOperator::Sum:
+    return "sum";
+  case ReductionOperator::Product:
+    return "prod";
+  case ReductionOperator::Min:
+    return "min";
+  case ReductionOperator::Max:
+    return "max";
+  }
+  llvm_unreachable("covered above");
+}
+
+std::optional<ReductionOperator> reductionFromName(llvm::StringRef name) {
+  return llvm::StringSwitch<std::optional<ReductionOperator>>(name)
+      .Case("sum", ReductionOperator::Sum)
+      .Case("prod", ReductionOperator::Product)
+      .Case("min", ReductionOperator::Min)
+      .Case("max", ReductionOperator::Max)
+      .Default(std::nullopt);
+}
+
+const Value *resultOf(const Op &op) {
+  switch (op.kind()) {
+  case OpKind::Allocate:
+    return &llvm::cast<AllocateOp>(&op)->result;
+  case OpKind::Select:
+    return &llvm::cast<SelectOp>(&op)->result;
+  case OpKind::Slice:
+    return &llvm::cast<SliceOp>(&op)->result;
+  case OpKind::ShareMemHandles:
+    return &llvm::cast<ShareMemHandlesOp>(&op)->result;
+  case OpKind::P2P:
+    return &llvm::cast<P2POp>(&op)->result;
+  case OpKind::Collective:
+    return &llvm::cast<CollectiveOp>(&op)->result;
+  case OpKind::GetCurrentStream:
+    return &llvm::cast<GetCurrentStreamOp>(&op)->result;
+  default:
+    return nullptr;
+  }
+}
+
+Value *resultOf(Op &op) {
+  return const_cast<Value *>(resultOf(static_cast<const Op &>(op)));
+}
+
+namespace {
+
+using ValueFn = llvm::function_ref<void(Value *&)>;
+
+void callIfSet(Value *&value, ValueFn fn) {
+  if (value)
+    fn(value);
+}
+
+} // namespace
+
+void forEachOperand(Op &op, ValueFn fn) {
+  switch (op.kind()) {
+  case OpKind::Allocate:
+  case OpKind::For:
+  case OpKind::If:
+  case OpKind::Group:
+  case OpKind::GetCurrentStream:
+    return;
+  case OpKind::Deallocate:
+    return fn(llvm::cast<DeallocateOp>(&op)->buffer);
+  case OpKind::Select:
+    return fn(llvm::cast<SelectOp>(&op)->tensor);
+  case OpKind::Slice:
+    return fn(llvm::cast<SliceOp>(&op)->tensor);
+  case OpKind::Set: {
+    auto &set = *llvm::cast<SetOp>(&op);
+    fn(set.dst);
+    return fn(set.src);
+  }
+  case OpKind::Matmul: {
+    auto &matmul = *llvm::cast<MatmulOp>(&op);
+    fn(matmul.dst);
+    fn(matmul.a);
+    return fn(matmul.b);
+  }
+  case OpKind::Linear: {
+    auto &linear = *llvm::cast<LinearOp>(&op);
+    fn(linear.dst);
+    fn(linear.x);
+    fn(linear.w);
+    return callIfSet(linear.bias, fn);
+  }
+  case OpKind::Reduce: {
+    auto &reduce = *llvm::cast<ReduceOp>(&op);
+    fn(reduce.dst);
+    return fn(reduce.src);
+  }
+  case OpKind::ShareMemHandles:
+    for (Value *&buffer : llvm::cast<ShareMemHandlesOp>(&op)->buffers)
+      fn(buffer);
+    return;
+  case OpKind::P2P: {
+    auto &p2p = *llvm::cast<P2POp>(&op);
+    fn(p2p.tensor);
+    return fn(p2p.handles);
+  }
+  case OpKind::Collective: {
+    auto &collective = *llvm::cast<CollectiveOp>(&op);
+    fn(collective.dst);
+    return fn(collective.src);
+  }
+  case OpKind::Wait:
+    return fn(llvm::cast<WaitOp>(&op)->request);
+  case OpKind::Synchronize:
+    return callIfSet(llvm::cast<SynchronizeOp>(&op)->stream.named, fn);
+  case OpKind::SetCurrentStream:
+    return callIfSet(llvm::cast<SetCurrentStreamOp>(&op)->stream.named, fn);
+  }
+}
+
+void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn) {
+  forEachOperand(const_cast<Op &>(op), [&](Value *&value) { fn(value); });
+}
+
+void forEachScalar(Op &op, llvm::function_ref<void(const Scalar *&)> fn) {
+  auto callIfSet = [&](const Scalar *&scalar) {
+    if (scalar)
+      fn(scalar);
+  };
+  if (auto *loop = llvm::dyn_cast<ForOp>(&op)) {
+    fn(loop->begin);
+    fn(loop->end);
+  } else if (auto *branch = llvm::dyn_cast<IfOp>(&op)) {
+    fn(branch->condition);
+  } else if (auto *select = llvm::dyn_cast<SelectOp>(&op)) {
+    fn(select->index);
+  } else if (auto *slice = llvm::dyn_cast<SliceOp>(&op)) {
+    fn(slice->begin);
+    fn(slice->end);
+  } else if (auto *p2p = llvm::dyn_cast<P2POp>(&op)) {
+    fn(p2p->peer);
+  } else if (auto *collective = llvm::dyn_cast<CollectiveOp>(&op)) {
+    for (const Scalar *&member : collective->team)
+      fn(member);
+    callIfSet(collective->root);
+  } else if (auto *synchronize = llvm::dyn_cast<SynchronizeOp>(&op)) {
+    callIfSet(synchronize->stream.index);
+  } else if (auto *current = llvm::dyn_cast<SetCurrentStreamOp>(&op)) {
+    callIfSet(current->stream.index);
+  }
+}
+
+void forEachBlock(Op &op, llvm::function_ref<void(Block &)> fn) {
+  if (auto *loop = llvm::dyn_cast<ForOp>(&op))
+    return fn(loop->body);
+  if (auto *group = llvm::dyn_cast<GroupOp>(&op))
+    return fn(group->body);
+  if (auto *branch = llvm::dyn_cast<IfOp>(&op)) {
+    fn(branch->thenBlock);
+    fn(branch->elseBlock);
+  }
+}
+
+void forEachBlock(const Op &op, llvm::function_ref<void(const Block &)> fn) {
+  forEachBlock(const_cast<Op &>(op), [&](Block &block) { fn(block); });
+}
+
+void walk(Block &block, llvm::function_ref<void(Op &)> fn) {
+  for (Op &op : block) {
+    fn(op);
+    forEachBlock(op, [&](Block &inner) { walk(inner, fn); });
+  }
+}
+
+void walk(const Block &block, llvm::function_ref<void(const Op &)> fn) {
+  walk(const_cast<Block &>(block), [&](Op &op) { fn(op); });
+}
+
+const Value *rootOf(const Value *tensor) {
+  while (tensor->definition) {
+    if (const auto *select = llvm::dyn_cast<SelectOp>(tensor->definition))
+      tensor = select->tensor;
+    else if (const auto *slice = llvm::dyn_cast<SliceOp>(tensor->definition))
+      tensor = slice->tensor;
+    else
+      break;
+  }
+  return tensor;
+}
+
+TensorType selectedType(const TensorType &type) {
+  TensorType result = type;
+  if (!result.shape.empty())
+    result.shape.erase(result.shape.begin());
+  return result;
+}
+
+TensorType slicedType(const TensorType &type, const Scalar *extent) {
+  TensorType result = type;
+  if (!result.shape.empty())
+    result.shape.front() = extent;
+  return result;
+}
+
+} // namespace braid

@@ -1,0 +1,343 @@
+//===- ir/program.h - the host program: what every rank issues, in order ---------------------===//
+//
+// A Program is one text for all ranks of a mesh [0 .. ranks). Executing a node issues it to the
+// rank's current stream and goes on; only stream order, `synchronize` and `wait` order the work.
+// Buffers, streams, requests and handles are values with names, so that order can be checked and
+// text needs no addresses. Each class below says its meaning and shows its text; ir/README.md has
+// the grammar.
+//
+// Nodes are made by ProgramBuilder (ir/builder.h) only, and owned by the Block they are in.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/diagnostics.h"
+#include "ir/type.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/ilist.h"
+#include "llvm/ADT/ilist_node.h"
+#include "llvm/Support/Casting.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+class Op;
+class ProgramBuilder;
+
+enum class OpKind : uint8_t {
+#define BRAID_OP(Kind, keyword, results, summary) Kind,
+#include "ir/program_kinds.def"
+};
+
+llvm::StringRef keyword(OpKind kind);
+llvm::StringRef summary(OpKind kind);
+
+enum class ValueKind : uint8_t { Tensor, Stream, Request, Handles };
+llvm::StringRef name(ValueKind kind);
+
+/// A named value, defined once. Its users point to it; it lives as long as its definition.
+struct Value {
+  ValueKind kind = ValueKind::Tensor;
+  std::string name; ///< without `%`; unique among the names visible at its definition
+  Location location;
+  TensorType type;          ///< for tensors only
+  Op *definition = nullptr; ///< null for parameters and results of the program
+};
+
+/// Where a stream is meant: a named stream, or `stream(index)`, the index-th of the rank's pool.
+struct StreamRef {
+  Value *named = nullptr;
+  const Scalar *index = nullptr;
+  bool operator==(const StreamRef &) const = default;
+};
+
+/// Base of the nodes. A closed hierarchy: `kind()`, llvm::isa, cast and dyn_cast tell the leaf.
+class Op : public llvm::ilist_node<Op> {
+public:
+  virtual ~Op() = default;
+  OpKind kind() const { return kind_; }
+  Location location() const { return location_; }
+
+protected:
+  Op(OpKind kind, Location location) : kind_(kind), location_(location) {}
+
+private:
+  OpKind kind_;
+  Location location_;
+};
+
+/// An ordered, owning list of nodes. Moving a node between blocks keeps its address.
+using Block = llvm::iplist<Op>;
+
+/// Supplies `classof`, and the constructor that only the builder can call.
+template <OpKind K> class OpOf : public Op {
+public:
+  static bool classof(const Op *op) { return op->kind() == K; }
+
+protected:
+  explicit OpOf(Location location) : Op(K, location) {}
+};
+
+enum class MemorySpace : uint8_t {
+  Symmetric, ///< every rank has one, and peers may reach it through handles
+  Device,    ///< private to the rank
+};
+
+#define BRAID_OP_CLASS(Kind)                                                                       \
+private:                                                                                           \
+  friend class ProgramBuilder;                                                                     \
+  using OpOf::OpOf;                                                                                \
+                                                                                                   \
+public:
+
+/// `%buf = allocate symmetric bf16[8, 128, 1024]`. Contents are undefined. Says liveness only: the
+/// Plan places all buffers of a rank in one arena, before the first run.
+class AllocateOp : public OpOf<OpKind::Allocate> {
+  BRAID_OP_CLASS(Allocate)
+  MemorySpace space = MemorySpace::Device;
+  Value result;
+};
+
+/// `deallocate %buf`. `buf` is the result of an `allocate`, and neither it nor an alias of it is
+/// used afterwards.
+class DeallocateOp : public OpOf<OpKind::Deallocate> {
+  BRAID_OP_CLASS(Deallocate)
+  Value *buffer = nullptr;
+};
+
+/// `for %i in a .. b { ... }`. Trips a, a+1, ..., b-1, none if b <= a. The bounds do not depend on
+/// `rank`. Values defined inside are not visible outside.
+class ForOp : public OpOf<OpKind::For> {
+  BRAID_OP_CLASS(For)
+  const Scalar *index = nullptr; ///< a LoopIndex leaf of the program's context
+  const Scalar *begin = nullptr;
+  const Scalar *end = nullptr;
+  Block body;
+};
+
+/// `if %i != 0 { ... } else { ... }`. The condition is a comparison.
+class IfOp : public OpOf<OpKind::If> {
+  BRAID_OP_CLASS(If)
+  const Scalar *condition = nullptr;
+  Block thenBlock;
+  Block elseBlock; ///< may be empty
+};
+
+/// `%x = select %t[i]`: t's i-th entry along its leading axis, without that axis. An alias, no
+/// copy.
+class SelectOp : public OpOf<OpKind::Select> {
+  BRAID_OP_CLASS(Select)
+  Value *tensor = nullptr;
+  const Scalar *index = nullptr;
+  Value result;
+};
+
+/// `%x = slice %t[a .. b]`: entries a, ..., b-1 of the leading axis, which stays. An alias, no
+/// copy. Ranges may be uneven and depend on `rank` and loop indices, but are never empty.
+class SliceOp : public OpOf<OpKind::Slice> {
+  BRAID_OP_CLASS(Slice)
+  Value *tensor = nullptr;
+  const Scalar *begin = nullptr;
+  const Scalar *end = nullptr;
+  Value result;
+};
+
+/// `set %dst, %src`: copies on the current stream. Same type; the two do not overlap.
+class SetOp : public OpOf<OpKind::Set> {
+  BRAID_OP_CLASS(Set)
+  Value *dst = nullptr;
+  Value *src = nullptr;
+};
+
+/// `matmul %dst, %a, %b`: dst = a·b, contracting a's last axis with b's first. dst has a's other
+/// axes, then b's, and overlaps neither.
+class MatmulOp : public OpOf<OpKind::Matmul> {
+  BRAID_OP_CLASS(Matmul)
+  Value *dst = nullptr;
+  Value *a = nullptr;
+  Value *b = nullptr;
+};
+
+/// `linear %dst, %x, %w[, %bias]`: dst = x·wᵀ + bias, contracting the last axes of x and w. bias
+/// has w's other axes.
+class LinearOp : public OpOf<OpKind::Linear> {
+  BRAID_OP_CLASS(Linear)
+  Value *dst = nullptr;
+  Value *x = nullptr;
+  Value *w = nullptr;
+  Value *bias = nullptr; ///< may be null
+};
+
+enum class ReduceKind : uint8_t { Sum };
+
+/// `reduce sum %dst, %src`: dst = dst + src, element by element, rounded once to the element type.
+class ReduceOp : public OpOf<OpKind::Reduce> {
+  BRAID_OP_CLASS(Reduce)
+  ReduceKind reduction = ReduceKind::Sum;
+  Value *dst = nullptr;
+  Value *src = nullptr;
+};
+
+enum class Protocol : uint8_t {
+  Get, ///< the receiver copies, after the sender said that the source may be read
+  Put, ///< the sender copies, after the receiver said that the destination may be written
+};
+llvm::StringRef name(Protocol protocol);
+
+/// `%h = share_mem_handles get %a, %b`: lets peers reach these symmetric buffers by that protocol.
+/// All ranks of the mesh do it together, once, before the first run.
+class ShareMemHandlesOp : public OpOf<OpKind::ShareMemHandles> {
+  BRAID_OP_CLASS(ShareMemHandles)
+  Protocol protocol = Protocol::Get;
+  llvm::SmallVector<Value *, 2> buffers;
+  Value result;
+};
+
+enum class Direction : uint8_t { Send, Receive };
+
+/// `%s = p2p send %x to p via %h`, `%r = p2p recv %x from p via %h`. The n-th send from p to q via
+/// h, in program order, meets the n-th receive on q from p via h; bytes and element types agree.
+///
+/// Under `get` the send promises that from this point of its stream the source may be read; the
+/// receive waits for that, copies on its own stream, and tells the sender. Under `put` the receive
+/// promises that its destination may be written; the send waits for that, copies, and tells the
+/// receiver. The passive side's tensor (source under get, destination under put) lies in a buffer
+/// that `h` names.
+class P2POp : public OpOf<OpKind::P2P> {
+  BRAID_OP_CLASS(P2P)
+  Direction direction = Direction::Send;
+  Value *tensor = nullptr;
+  const Scalar *peer = nullptr;
+  Value *handles = nullptr;
+  Value result; ///< a request
+  Protocol protocol() const { return llvm::cast<ShareMemHandlesOp>(handles->definition)->protocol; }
+};
+
+/// `group { ... }`: holds p2p nodes only, posted together so that their order does not matter; one
+/// request each, visible after the group.
+class GroupOp : public OpOf<OpKind::Group> {
+  BRAID_OP_CLASS(Group)
+  Block body;
+};
+
+enum class CollectiveKind : uint8_t {
+  AllGather,
+  ReduceScatter,
+  AllReduce,
+  Broadcast,
+  Reduce,
+  AllToAll
+};
+llvm::StringRef name(CollectiveKind kind);
+std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name);
+
+enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
+llvm::StringRef name(ReductionOperator op);
+std::optional<ReductionOperator> reductionFromName(llvm::StringRef name);
+
+/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. The operator stands only
+/// where the kind reduces, the root only with broadcast and reduce; without a team it is the whole
+/// mesh. All members issue the same collectives in the same order.
+class CollectiveOp : public OpOf<OpKind::Collective> {
+  BRAID_OP_CLASS(Collective)
+  CollectiveKind collective = CollectiveKind::AllGather;
+  std::optional<ReductionOperator> reduction;
+  Value *dst = nullptr;
+  Value *src = nullptr;
+  llvm::SmallVector<const Scalar *, 4> team; ///< empty: the whole mesh
+  const Scalar *root = nullptr;              ///< may be null
+  Value result;                              ///< a request
+};
+
+/// `wait %r`: orders the current stream, whichever stream posted the request. On a receive: the
+/// data is visible. On a send: the buffer may be reused. Every request is waited for exactly once.
+class WaitOp : public OpOf<OpKind::Wait> {
+  BRAID_OP_CLASS(Wait)
+  Value *request = nullptr;
+};
+
+/// `synchronize s`: the current stream, not the host, waits for all that was issued to `s` so far.
+class SynchronizeOp : public OpOf<OpKind::Synchronize> {
+  BRAID_OP_CLASS(Synchronize)
+  StreamRef stream;
+};
+
+/// `%main = get_current_stream`. At the start of a run that is the stream the caller gave.
+class GetCurrentStreamOp : public OpOf<OpKind::GetCurrentStream> {
+  BRAID_OP_CLASS(GetCurrentStream)
+  Value result; ///< a stream
+};
+
+/// `set_current_stream s`. Holds until the next one, also past the end of a loop or branch.
+class SetCurrentStreamOp : public OpOf<OpKind::SetCurrentStream> {
+  BRAID_OP_CLASS(SetCurrentStream)
+  StreamRef stream;
+};
+
+#undef BRAID_OP_CLASS
+
+/// The value a node defines, or null.
+Value *resultOf(Op &op);
+const Value *resultOf(const Op &op);
+
+/// Calls `fn` for every value that `op` itself uses, in text order; `fn` may replace it. Nodes
+/// nested in its blocks are not visited.
+void forEachOperand(Op &op, llvm::function_ref<void(Value *&)> fn);
+void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn);
+/// The same for the scalars of a node: indices, bounds, peers, stream numbers, conditions.
+void forEachScalar(Op &op, llvm::function_ref<void(const Scalar *&)> fn);
+/// The same for the blocks a node holds.
+void forEachBlock(Op &op, llvm::function_ref<void(Block &)> fn);
+void forEachBlock(const Op &op, llvm::function_ref<void(const Block &)> fn);
+/// Every node of a block and of the blocks below it, in text order, outer nodes first.
+void walk(Block &block, llvm::function_ref<void(Op &)> fn);
+void walk(const Block &block, llvm::function_ref<void(const Op &)> fn);
+
+/// The buffer or parameter that a tensor is an alias of: follows `select` and `slice` to the root.
+const Value *rootOf(const Value *tensor);
+
+/// The type of `select` and `slice` results. Total: a tensor without axes gives itself.
+TensorType selectedType(const TensorType &type);
+TensorType slicedType(const TensorType &type, const Scalar *extent);
+
+/// See the top of this file.
+class Program {
+public:
+  /// `ranks` >= 1 is the mesh size. `implements` names the fusion whose result this program
+  /// computes, or is empty.
+  Program(std::string name, std::string implements, int64_t ranks, Location location = {})
+      : name_(std::move(name)), implements_(std::move(implements)), ranks_(ranks),
+        location_(location) {
+    scalars_.setRanks(ranks);
+  }
+
+  const std::string &name() const { return name_; }
+  const std::string &implements() const { return implements_; }
+  int64_t ranks() const { return ranks_; }
+  Location location() const { return location_; }
+  ScalarContext &scalars() { return scalars_; }
+
+  /// Tensors the caller writes before a run, and reads after it. Local shapes, constant extents.
+  llvm::ArrayRef<std::unique_ptr<Value>> params() const { return params_; }
+  llvm::ArrayRef<std::unique_ptr<Value>> results() const { return results_; }
+  Block &body() { return body_; }
+  const Block &body() const { return body_; }
+
+private:
+  friend class ProgramBuilder;
+  std::string name_;
+  std::string implements_;
+  int64_t ranks_;
+  Location location_;
+  ScalarContext scalars_;
+  std::vector<std::unique_ptr<Value>> params_;
+  std::vector<std::unique_ptr<Value>> results_;
+  Block body_;
+};
+
+} // namespace braid

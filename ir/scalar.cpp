@@ -1,0 +1,258 @@
+//===- ir/scalar.cpp - folding, uniquing, evaluating and printing scalars ----------------------===//
+
+#include "ir/scalar.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+namespace braid {
+
+llvm::StringRef symbol(ScalarKind kind) {
+  switch (kind) {
+  case ScalarKind::Add:
+    return "+";
+  case ScalarKind::Sub:
+    return "-";
+  case ScalarKind::Mul:
+    return "*";
+  case ScalarKind::Div:
+    return "/";
+  case ScalarKind::Mod:
+    return "mod";
+  case ScalarKind::Eq:
+    return "==";
+  case ScalarKind::Ne:
+    return "!=";
+  case ScalarKind::Lt:
+    return "<";
+  case ScalarKind::Le:
+    return "<=";
+  case ScalarKind::Gt:
+    return ">";
+  case ScalarKind::Ge:
+    return ">=";
+  default:
+    llvm_unreachable("leaves have no symbol");
+  }
+}
+
+namespace {
+
+ScalarValue failed(ScalarError error) { return {0, error}; }
+
+ScalarValue floorDivide(int64_t a, int64_t b) {
+  if (b == 0)
+    return failed(ScalarError::DivideByZero);
+  if (a == INT64_MIN && b == -1)
+    return failed(ScalarError::Overflow);
+  int64_t quotient = a / b;
+  bool roundedUp = a % b != 0 && (a < 0) != (b < 0);
+  return {roundedUp ? quotient - 1 : quotient};
+}
+
+/// The remainder in [0, |b|).
+ScalarValue modulo(int64_t a, int64_t b) {
+  if (b == 0)
+    return failed(ScalarError::DivideByZero);
+  if (b == -1)
+    return {0};
+  int64_t remainder = a % b;
+  if (remainder >= 0)
+    return {remainder};
+  return {b > 0 ? remainder + b : remainder - b};
+}
+
+ScalarValue apply(ScalarKind kind, int64_t a, int64_t b, Division division) {
+  int64_t value = 0;
+  switch (kind) {
+  case ScalarKind::Add:
+    return __builtin_add_overflow(a, b, &value) ? failed(ScalarError::Overflow)
+                                                : ScalarValue{value};
+  case ScalarKind::Sub:
+    return __builtin_sub_overflow(a, b, &value) ? failed(ScalarError::Overflow)
+                                                : ScalarValue{value};
+  case ScalarKind::Mul:
+    return __builtin_mul_overflow(a, b, &value) ? failed(ScalarError::Overflow)
+                                                : ScalarValue{value};
+  case ScalarKind::Div:
+    if (division == Division::Exact && b != 0 && b != -1 && a % b != 0)
+      return failed(ScalarError::Inexact);
+    return floorDivide(a, b);
+  case ScalarKind::Mod:
+    return modulo(a, b);
+  case ScalarKind::Eq:
+    return {a == b};
+  case ScalarKind::Ne:
+    return {a != b};
+  case ScalarKind::Lt:
+    return {a < b};
+  case ScalarKind::Le:
+    return {a <= b};
+  case ScalarKind::Gt:
+    return {a > b};
+  case ScalarKind::Ge:
+    return {a >= b};
+  default:
+    llvm_unreachable("not a binary scalar");
+  }
+}
+
+ScalarValue leafAt(llvm::ArrayRef<int64_t> values, int64_t number) {
+  if (number < 0 || static_cast<size_t>(number) >= values.size())
+    return failed(ScalarError::Unbound);
+  return {values[static_cast<size_t>(number)]};
+}
+
+int precedence(ScalarKind kind) {
+  if (!isBinary(kind))
+    return 3;
+  if (isComparison(kind))
+    return 0;
+  return kind == ScalarKind::Add || kind == ScalarKind::Sub ? 1 : 2;
+}
+
+void print(const Scalar *scalar, int minimum, std::string &out) {
+  switch (scalar->kind()) {
+  case ScalarKind::Constant:
+    out += std::to_string(scalar->value());
+    return;
+  case ScalarKind::Parameter:
+    out += scalar->name().str();
+    return;
+  case ScalarKind::Rank:
+    out += "rank";
+    return;
+  case ScalarKind::LoopIndex:
+    out += "%" + scalar->name().str();
+    return;
+  default:
+    break;
+  }
+  int own = precedence(scalar->kind());
+  // `M/D` reads as one extent; everything else breathes.
+  bool isTight = scalar->kind() == ScalarKind::Div && !isBinary(scalar->lhs()->kind());
+  std::string space = isTight ? "" : " ";
+  if (own < minimum)
+    out += "(";
+  print(scalar->lhs(), own, out);
+  out += space + symbol(scalar->kind()).str() + space;
+  print(scalar->rhs(), own + 1, out); // all operators associate to the left
+  if (own < minimum)
+    out += ")";
+}
+
+} // namespace
+
+std::string Scalar::str() const {
+  std::string out;
+  print(this, 0, out);
+  return out;
+}
+
+llvm::StringRef describe(ScalarError error) {
+  switch (error) {
+  case ScalarError::None:
+    return "is fine";
+  case ScalarError::Overflow:
+    return "overflows 64 bits";
+  case ScalarError::DivideByZero:
+    return "divides by zero";
+  case ScalarError::Inexact:
+    return "is not an integer";
+  case ScalarError::Unbound:
+    return "uses a name that has no value here";
+  }
+  llvm_unreachable("covered above");
+}
+
+ScalarValue evaluate(const Scalar *scalar, const ScalarEnv &env) {
+  switch (scalar->kind()) {
+  case ScalarKind::Constant:
+    return {scalar->value()};
+  case ScalarKind::Parameter:
+    return leafAt(env.parameters, scalar->value());
+  case ScalarKind::Rank:
+    return env.rank < 0 ? failed(ScalarError::Unbound) : ScalarValue{env.rank};
+  case ScalarKind::LoopIndex:
+    return leafAt(env.loops, scalar->value());
+  default:
+    break;
+  }
+  ScalarValue lhs = evaluate(scalar->lhs(), env);
+  if (!lhs.isOk())
+    return lhs;
+  ScalarValue rhs = evaluate(scalar->rhs(), env);
+  if (!rhs.isOk())
+    return rhs;
+  return apply(scalar->kind(), lhs.value, rhs.value, env.division);
+}
+
+const Scalar *ScalarContext::unique(ScalarKind kind, int64_t value, const Scalar *lhs,
+                                    const Scalar *rhs, llvm::StringRef name) {
+  auto [entry, isNew] = uniqued_.try_emplace(Key{kind, value, lhs, rhs}, nullptr);
+  if (isNew)
+    entry->second = &nodes_.emplace_back(Scalar(kind, value, lhs, rhs, name.str()));
+  return entry->second;
+}
+
+const Scalar *ScalarContext::constant(int64_t value) {
+  return unique(ScalarKind::Constant, value, nullptr, nullptr);
+}
+
+const Scalar *ScalarContext::rank() { return unique(ScalarKind::Rank, 0, nullptr, nullptr); }
+
+const Scalar *ScalarContext::addParameter(llvm::StringRef name) {
+  return unique(ScalarKind::Parameter, parameterCount_++, nullptr, nullptr, name);
+}
+
+const Scalar *ScalarContext::addLoopIndex(llvm::StringRef name) {
+  return unique(ScalarKind::LoopIndex, loopIndexCount_++, nullptr, nullptr, name);
+}
+
+/// What `lhs op rhs` simplifies to, or null. Only rules that hold for every value of the leaves, so
+/// that no error is folded away.
+const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
+  if (lhs->isConstant() && rhs->isConstant()) {
+    ScalarValue value = apply(kind, lhs->value(), rhs->value(), division_);
+    return value.isOk() ? constant(value.value) : nullptr;
+  }
+  switch (kind) {
+  case ScalarKind::Add:
+    if (lhs->isConstant(0))
+      return rhs;
+    return rhs->isConstant(0) ? lhs : nullptr;
+  case ScalarKind::Sub:
+    return rhs->isConstant(0) ? lhs : nullptr;
+  case ScalarKind::Mul:
+    if (lhs->isConstant(1))
+      return rhs;
+    return rhs->isConstant(1) ? lhs : nullptr;
+  case ScalarKind::Div:
+    return rhs->isConstant(1) ? lhs : nullptr;
+  case ScalarKind::Mod:
+    // `rank` is below the mesh size.
+    if (lhs->kind() == ScalarKind::Rank && ranks_ > 0 && rhs->isConstant() &&
+        rhs->value() >= ranks_)
+      return lhs;
+    return nullptr;
+  default:
+    return nullptr;
+  }
+}
+
+const Scalar *ScalarContext::binary(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
+  if (const Scalar *folded = fold(kind, lhs, rhs))
+    return folded;
+  return unique(kind, 0, lhs, rhs);
+}
+
+const Scalar *ScalarContext::substitute(const Scalar *scalar, const Scalar *from,
+                                        const Scalar *to) {
+  if (scalar == from)
+    return to;
+  if (!isBinary(scalar->kind()))
+    return scalar;
+  return binary(scalar->kind(), substitute(scalar->lhs(), from, to),
+                substitute(scalar->rhs(), from, to));
+}
+
+} // namespace braid

@@ -1,0 +1,160 @@
+//===- ir/scalar.h - integer index expressions -----------------------------------------------===//
+//
+// Extents, indices, peers, stream numbers and conditions are scalars: immutable trees over integer
+// constants, fusion parameters, `rank` and loop indices. A ScalarContext folds and uniques them, so
+// that equal expressions are equal pointers:
+//
+//   ctx.mod(ctx.add(ctx.rank(), ctx.constant(0)), ctx.constant(8))  ==  ctx.rank()   // on 8 ranks
+//
+// Arithmetic is on 64-bit integers. What cannot be computed (overflow, division by zero) is never
+// folded; evaluating it says why. `mod` is never negative, and `/` is its partner, rounding towards
+// minus infinity; in a fusion an inexact `/` is an error (Division::Exact).
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+
+namespace braid {
+
+enum class ScalarKind : uint8_t {
+  Constant,
+  Parameter, ///< a fusion's `D`, `M`, ...
+  Rank,      ///< the index of the executing device in the mesh
+  LoopIndex, ///< `%i` of one particular loop
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Mod,
+  Eq, ///< comparisons are 1 or 0 and stand only at the root of an `if` condition
+  Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge,
+};
+
+inline bool isComparison(ScalarKind kind) { return kind >= ScalarKind::Eq; }
+inline bool isBinary(ScalarKind kind) { return kind >= ScalarKind::Add; }
+/// "+", "mod", "!=", ... of a binary kind.
+llvm::StringRef symbol(ScalarKind kind);
+
+/// One node. Made only by a ScalarContext, which owns it.
+class Scalar {
+public:
+  ScalarKind kind() const { return kind_; }
+  /// The constant's value; the parameter's or loop index's number in its context.
+  int64_t value() const { return value_; }
+  const Scalar *lhs() const { return lhs_; }
+  const Scalar *rhs() const { return rhs_; }
+  /// The parameter's name without sigil, or the loop index's name without `%`.
+  llvm::StringRef name() const { return name_; }
+
+  bool isConstant() const { return kind_ == ScalarKind::Constant; }
+  bool isConstant(int64_t value) const { return isConstant() && value_ == value; }
+  /// As the text languages write it, with the fewest parentheses.
+  std::string str() const;
+
+private:
+  friend class ScalarContext;
+  Scalar(ScalarKind kind, int64_t value, const Scalar *lhs, const Scalar *rhs, std::string name)
+      : kind_(kind), value_(value), lhs_(lhs), rhs_(rhs), name_(std::move(name)) {}
+
+  ScalarKind kind_;
+  int64_t value_;
+  const Scalar *lhs_;
+  const Scalar *rhs_;
+  std::string name_;
+};
+
+enum class ScalarError : uint8_t { None, Overflow, DivideByZero, Inexact, Unbound };
+
+/// What evaluating gave. `value` means something only if there is no error.
+struct ScalarValue {
+  int64_t value = 0;
+  ScalarError error = ScalarError::None;
+  bool isOk() const { return error == ScalarError::None; }
+};
+
+/// "overflows 64 bits", "divides by zero", ...; for messages.
+llvm::StringRef describe(ScalarError error);
+
+enum class Division : uint8_t { Floor, Exact };
+
+/// Values for the leaves. `parameters` and `loops` are indexed by Scalar::value(); a leaf beyond
+/// their end is Unbound, and so is `rank` if negative.
+struct ScalarEnv {
+  int64_t rank = -1;
+  llvm::ArrayRef<int64_t> parameters = {};
+  llvm::ArrayRef<int64_t> loops = {};
+  Division division = Division::Floor;
+};
+
+ScalarValue evaluate(const Scalar *scalar, const ScalarEnv &env);
+
+/// Owns, folds and uniques the scalars of one Fusion or one Program. Not thread-safe.
+class ScalarContext {
+public:
+  explicit ScalarContext(Division division = Division::Floor) : division_(division) {}
+  ScalarContext(const ScalarContext &) = delete;
+  ScalarContext &operator=(const ScalarContext &) = delete;
+
+  /// Lets `rank mod n` fold to `rank` where n >= ranks. 0: unknown.
+  void setRanks(int64_t ranks) { ranks_ = ranks; }
+
+  const Scalar *constant(int64_t value);
+  const Scalar *rank();
+  /// A new parameter; its number counts up from 0.
+  const Scalar *addParameter(llvm::StringRef name);
+  /// A new loop index, different from every other even if the name is the same.
+  const Scalar *addLoopIndex(llvm::StringRef name);
+  int64_t loopIndexCount() const { return loopIndexCount_; }
+
+  const Scalar *binary(ScalarKind kind, const Scalar *lhs, const Scalar *rhs);
+  const Scalar *add(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Add, a, b); }
+  const Scalar *sub(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Sub, a, b); }
+  const Scalar *mul(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Mul, a, b); }
+  const Scalar *div(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Div, a, b); }
+  const Scalar *mod(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Mod, a, b); }
+
+  /// `scalar` with every occurrence of the leaf `from` replaced by `to`, folded again.
+  const Scalar *substitute(const Scalar *scalar, const Scalar *from, const Scalar *to);
+  /// Remakes a scalar of another context here; its parameters and loop indices must map through
+  /// `leaf` (called for Parameter and LoopIndex leaves only).
+  template <class LeafFn> const Scalar *import(const Scalar *scalar, LeafFn &&leaf) {
+    switch (scalar->kind()) {
+    case ScalarKind::Constant:
+      return constant(scalar->value());
+    case ScalarKind::Rank:
+      return rank();
+    case ScalarKind::Parameter:
+    case ScalarKind::LoopIndex:
+      return leaf(scalar);
+    default:
+      return binary(scalar->kind(), import(scalar->lhs(), leaf), import(scalar->rhs(), leaf));
+    }
+  }
+
+private:
+  using Key = std::tuple<ScalarKind, int64_t, const Scalar *, const Scalar *>;
+  const Scalar *unique(ScalarKind kind, int64_t value, const Scalar *lhs, const Scalar *rhs,
+                       llvm::StringRef name = "");
+  const Scalar *fold(ScalarKind kind, const Scalar *lhs, const Scalar *rhs);
+
+  Division division_;
+  int64_t ranks_ = 0;
+  int64_t parameterCount_ = 0;
+  int64_t loopIndexCount_ = 0;
+  std::deque<Scalar> nodes_;
+  std::map<Key, const Scalar *> uniqued_;
+};
+
+} // namespace braid

@@ -1,0 +1,93 @@
+//===- ir/type.cpp - element types and tensor types --------------------------------------------===//
+
+#include "ir/type.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/ErrorHandling.h"
+
+namespace braid {
+
+llvm::StringRef name(DType dtype) {
+  switch (dtype) {
+  case DType::BF16:
+    return "bf16";
+  case DType::F16:
+    return "f16";
+  case DType::F32:
+    return "f32";
+  case DType::F64:
+    return "f64";
+  }
+  llvm_unreachable("covered above");
+}
+
+std::optional<DType> dtypeFromName(llvm::StringRef name) {
+  return llvm::StringSwitch<std::optional<DType>>(name)
+      .Case("bf16", DType::BF16)
+      .Case("f16", DType::F16)
+      .Case("f32", DType::F32)
+      .Case("f64", DType::F64)
+      .Default(std::nullopt);
+}
+
+int64_t sizeOf(DType dtype) {
+  switch (dtype) {
+  case DType::BF16:
+  case DType::F16:
+    return 2;
+  case DType::F32:
+    return 4;
+  case DType::F64:
+    return 8;
+  }
+  llvm_unreachable("covered above");
+}
+
+static std::string str(const Axis &axis) {
+  switch (axis.kind) {
+  case AxisKind::Plain:
+    return axis.extent->str();
+  case AxisKind::DIDx:
+    return "DIDx{" + axis.extent->str() + "}";
+  case AxisKind::Stream:
+    return "Stream{" + axis.extent->str() + "}";
+  }
+  llvm_unreachable("covered above");
+}
+
+std::optional<size_t> FusionType::find(AxisKind kind) const {
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].kind == kind)
+      return i;
+  return std::nullopt;
+}
+
+std::string FusionType::str() const {
+  auto texts = llvm::map_range(axes, [](const Axis &axis) { return braid::str(axis); });
+  return name(dtype).str() + "[" + llvm::join(texts, ", ") + "]";
+}
+
+std::string TensorType::str() const {
+  auto texts = llvm::map_range(shape, [](const Scalar *extent) { return extent->str(); });
+  return name(dtype).str() + "[" + llvm::join(texts, ", ") + "]";
+}
+
+std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    if (__builtin_mul_overflow(count, extent, &count))
+      return std::nullopt;
+  return count;
+}
+
+std::optional<int64_t> byteCount(DType dtype, llvm::ArrayRef<int64_t> shape) {
+  std::optional<int64_t> count = elementCount(shape);
+  int64_t bytes = 0;
+  if (!count || __builtin_mul_overflow(*count, sizeOf(dtype), &bytes))
+    return std::nullopt;
+  return bytes;
+}
+
+} // namespace braid

@@ -1,0 +1,65 @@
+//===- ir/type.h - element types, and the tensor types of the two languages ------------------===//
+#pragma once
+
+#include "ir/scalar.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <optional>
+
+namespace braid {
+
+/// Element types. Products accumulate in f32, those of f64 in f64.
+enum class DType : uint8_t { BF16, F16, F32, F64 };
+
+llvm::StringRef name(DType dtype);
+std::optional<DType> dtypeFromName(llvm::StringRef name);
+/// Bytes per element.
+int64_t sizeOf(DType dtype);
+
+/// How an axis of a fusion's tensor lies on the mesh.
+enum class AxisKind : uint8_t {
+  Plain,  ///< whole on every rank
+  DIDx,   ///< one index per device; extent 1 locally
+  Stream, ///< whole on every rank, produced slice by slice
+};
+
+struct Axis {
+  AxisKind kind = AxisKind::Plain;
+  const Scalar *extent = nullptr;
+  bool operator==(const Axis &) const = default;
+};
+
+/// A fusion's tensor: global extents, each with where it lives.
+struct FusionType {
+  DType dtype = DType::F32;
+  llvm::SmallVector<Axis, 4> axes;
+
+  /// Index of the first axis of that kind, or nothing.
+  std::optional<size_t> find(AxisKind kind) const;
+  /// `bf16[DIDx{D}, M/D, K]`
+  std::string str() const;
+  bool operator==(const FusionType &) const = default;
+};
+
+/// A program's tensor: the local shape, row-major and contiguous. An extent may depend on `rank`
+/// and loop indices (a `slice` of uneven chunks); it is then checked when a Plan is made.
+struct TensorType {
+  DType dtype = DType::F32;
+  llvm::SmallVector<const Scalar *, 4> shape;
+
+  size_t rank() const { return shape.size(); }
+  /// `bf16[8, 128, 1024]`
+  std::string str() const;
+  bool operator==(const TensorType &) const = default;
+};
+
+/// A concrete local shape: every extent known.
+using Shape = llvm::SmallVector<int64_t, 4>;
+
+/// The product of all extents, or nothing if it overflows 64 bits.
+std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape);
+/// Bytes of a contiguous tensor, or nothing on overflow.
+std::optional<int64_t> byteCount(DType dtype, llvm::ArrayRef<int64_t> shape);
+
+} // namespace braid

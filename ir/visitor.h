@@ -1,0 +1,25 @@
+//===- ir/visitor.h - calls the member function for a node's kind ----------------------------===//
+#pragma once
+
+#include "ir/program.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+namespace braid {
+
+/// `class Printer : public OpVisitor<Printer>` defines visitAllocate(const AllocateOp &), ... for
+/// every kind of the list; leaving one out does not compile.
+template <class Derived, class R = void> class OpVisitor {
+public:
+  R visit(const Op &op) {
+    switch (op.kind()) {
+#define BRAID_OP(Kind, keyword, results, summary)                                                  \
+  case OpKind::Kind:                                                                               \
+    return static_cast<Derived *>(this)->visit##Kind(*llvm::cast<Kind##Op>(&op));
+#include "ir/program_kinds.def"
+    }
+    llvm_unreachable("every kind is in the list");
+  }
+};
+
+} // namespace braid
