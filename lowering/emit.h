@@ -1,0 +1,25 @@
+//===- lowering/emit.h - nodes that several passes make ----------------------------------------===//
+#pragma once
+
+#include "lowering/state.h"
+
+namespace braid {
+
+/// A builder that takes names as given: the passes get them from Names.
+ProgramBuilder builderFor(LoweringState &state);
+
+/// Inserts after the allocations and handles that begin the program.
+void insertAfterPreamble(ProgramBuilder &builder);
+
+/// Emits `product` on `first`, slices or whole.
+Op *emitProduct(ProgramBuilder &builder, const Product &product, Value *dst, Value *first);
+
+/// Emits all products of one step: each result's slice at `slot`, then the product on `block` or on
+/// the slice of the product it builds on. `nameOf` names the slice of a result.
+void emitStep(ProgramBuilder &builder, const Stage &stage, Value *block, const Scalar *slot,
+              llvm::function_ref<std::string(const Product &)> nameOf);
+
+/// "mine" if only one stage gathers; "A_mine" if there is more than one.
+std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name);
+
+} // namespace braid

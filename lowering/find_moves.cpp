@@ -1,0 +1,185 @@
+//===- lowering/find_moves.cpp - decides what moves, and what is computed together -------------===//
+//
+// Compares the axis kinds of every product's operands and result. Products that cannot be lowered are
+// reported, all of them; the others are grouped into stages (see state.h), each as early as its
+// operands allow, so that an operand shared by several products is gathered once. Then the program
+// is made, with nothing in it yet but its signature and the tensors between products.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/legality.h"
+#include "lowering/passes.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+bool isProduct(const FusionNode &node) {
+  return llvm::isa<MatmulNode>(node) || llvm::isa<LinearNode>(node);
+}
+
+bool checkAll(LoweringState &state) {
+  bool isFine = true;
+  for (const auto &node : state.fusion.nodes())
+    if (isProduct(*node))
+      isFine &= checkLowerable(state.fusion, *node, state.diags);
+  return isFine;
+}
+
+/// What moves for one product, seen alone.
+StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
+  const Axis &to = resultOf(node)->type.axes.front();
+  if (to.kind != AxisKind::Stream)
+    return StageKind::Straight;
+  const Axis &from = operandsOf(node)[0]->type.axes.front();
+  return isSplit(fusion, from) ? StageKind::Gather : StageKind::Local;
+}
+
+/// Deals products out to stages.
+class Grouper {
+public:
+  explicit Grouper(LoweringState &state) : state_(state) {}
+
+  void add(const FusionNode &node) {
+    StageKind kind = kindOf(state_.fusion, node);
+    size_t index = kind == StageKind::Straight ? state_.stages.size() : findStage(node);
+    if (index == state_.stages.size())
+      addStage(node, kind);
+    Stage &stage = state_.stages[index];
+    const FusionTensor *operand = operandsOf(node)[0];
+    stage.products.push_back({.node = &node, .source = productOf(stage, *operand)});
+    stageOf_[resultOf(node)] = index;
+  }
+
+private:
+  /// The product of `stage` that makes `tensor`, if one does.
+  static std::optional<size_t> productOf(const Stage &stage, const FusionTensor &tensor) {
+    for (size_t i = 0; i < stage.products.size(); ++i)
+      if (resultOf(*stage.products[i].node) == &tensor)
+        return i;
+    return std::nullopt;
+  }
+
+  /// The first stage whose steps can compute the product too; the number of stages if none can.
+  size_t findStage(const FusionNode &node) const {
+    size_t index = 0;
+    while (index < state_.stages.size() && !canJoin(state_.stages[index], index, node))
+      ++index;
+    return index;
+  }
+
+  bool canJoin(const Stage &stage, size_t index, const FusionNode &node) const {
+    auto operands = operandsOf(node);
+    bool isFed = stage.operand == operands[0] || productOf(stage, *operands[0]);
+    return stage.kind != StageKind::Straight && isFed &&
+           llvm::all_of(llvm::drop_begin(operands),
+                        [&](const FusionTensor *t) { return isReadyBefore(*t, index); });
+  }
+
+  bool isReadyBefore(const FusionTensor &tensor, size_t stage) const {
+    auto found = stageOf_.find(&tensor);
+    return found == stageOf_.end() || found->second < stage;
+  }
+
+  void addStage(const FusionNode &node, StageKind kind) {
+    Stage stage{.kind = kind, .operand = operandsOf(node)[0]};
+    Shape shape = state_.fusion.localShape(stage.operand->type);
+    if (kind != StageKind::Straight)
+      stage.steps = state_.fusion.globalShape(stage.operand->type).front();
+    if (shape.size() > 2)
+      stage.rows = shape[1];
+    if (kind == StageKind::Gather)
+      reuseGathered(stage);
+    state_.stages.push_back(std::move(stage));
+  }
+
+  /// What an earlier stage has gathered is here already: nothing moves.
+  void reuseGathered(Stage &stage) {
+    for (size_t i = 0; i < state_.stages.size(); ++i) {
+      const Stage &earlier = state_.stages[i];
+      if (!earlier.isGather() || earlier.operand != stage.operand)
+        continue;
+      stage.kind = StageKind::Local;
+      stage.gatheredBy = i;
+      return;
+    }
+  }
+
+  LoweringState &state_;
+  llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< of products; inputs have none
+};
+
+/// Makes the program's signature and its values for the fusion's tensors.
+class Declarer {
+public:
+  explicit Declarer(LoweringState &state)
+      : state_(state), builder_(*state.program, ProgramBuilder::NamePolicy::AsWritten) {}
+
+  void run() {
+    for (const FusionTensor *input : state_.fusion.inputs())
+      values_[input] = builder_.param(state_.names.global(input->name), typeOf(*input));
+    for (const FusionTensor *output : state_.fusion.outputs())
+      declareOutput(*output);
+    for (const auto &node : state_.fusion.nodes())
+      if (isProduct(*node))
+        declareBetween(*resultOf(*node));
+    for (Stage &stage : state_.stages)
+      connect(stage);
+  }
+
+private:
+  TensorType typeOf(const FusionTensor &tensor) {
+    return builder_.tensorType(tensor.type.dtype, state_.fusion.localShape(tensor.type));
+  }
+
+  void declareOutput(const FusionTensor &tensor) {
+    Value *result = builder_.result(state_.names.global(tensor.name), typeOf(tensor));
+    auto [entry, isNew] = values_.try_emplace(&tensor, result);
+    if (!isNew)
+      state_.copies.emplace_back(result, entry->second);
+  }
+
+  void declareBetween(const FusionTensor &tensor) {
+    if (values_.count(&tensor))
+      return;
+    builder_.setLocation(tensor.location);
+    values_[&tensor] =
+        builder_.allocate(state_.names.global(tensor.name), MemorySpace::Device, typeOf(tensor));
+  }
+
+  void connect(Stage &stage) {
+    stage.input = values_.lookup(stage.operand);
+    for (Product &product : stage.products) {
+      auto operands = operandsOf(*product.node);
+      product.dst = values_.lookup(resultOf(*product.node));
+      product.right = values_.lookup(operands[1]);
+      product.bias = operands.size() == 3 ? values_.lookup(operands[2]) : nullptr;
+    }
+  }
+
+  LoweringState &state_;
+  ProgramBuilder builder_;
+  llvm::DenseMap<const FusionTensor *, Value *> values_;
+};
+
+} // namespace
+
+bool findMoves(LoweringState &state) {
+  if (!checkAll(state))
+    return false;
+  Grouper grouper(state);
+  for (const auto &node : state.fusion.nodes())
+    if (isProduct(*node))
+      grouper.add(*node);
+
+  const std::string &fusion = state.fusion.name();
+  llvm::StringRef how = state.gathersAnything() ? name(state.options.schedule) : "local";
+  state.program = std::make_unique<Program>(fusion + "_" + how.str(), fusion, state.fusion.ranks(),
+                                            state.fusion.location());
+  Declarer(state).run();
+  return true;
+}
+
+} // namespace braid

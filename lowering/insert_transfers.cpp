@@ -1,0 +1,133 @@
+//===- lowering/insert_transfers.cpp - fills the gathered buffers ------------------------------===//
+//
+// Each rank stages its own block, then every step but its own one gives a block and takes one:
+//
+//   %h = share_mem_handles get %A_all
+//   %mine = select %A_all[rank]
+//   %own = select %A[0]
+//   set %mine, %own
+//   for %i in 0 .. 8 {
+//     %block = select %A_all[(rank + %i) mod 8]
+//     if %i != 0 {
+//       %s = p2p send %mine to (rank - %i) mod 8 via %h
+//       %r = p2p recv %block from (rank + %i) mod 8 via %h
+//       wait %r
+//       wait %s
+//     }
+//
+// pairwise gives its own block to everyone in turn; hop gives the block of the step before to the
+// neighbour; none does as pairwise, in a loop of its own before the products. Under `put` the receive
+// comes first: it is the receiver that promises, and a promise has to be made before it is awaited.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/emit.h"
+#include "lowering/passes.h"
+
+namespace braid {
+namespace {
+
+class Inserter {
+public:
+  explicit Inserter(LoweringState &state)
+      : state_(state), scalars_(state.program->scalars()), builder_(builderFor(state)) {}
+
+  void run() {
+    shareHandles();
+    for (Stage &stage : state_.stages)
+      if (stage.isGather())
+        insertInto(stage);
+  }
+
+private:
+  void shareHandles() {
+    llvm::SmallVector<Value *, 2> buffers;
+    for (const Stage &stage : state_.stages)
+      if (stage.isGather())
+        buffers.push_back(stage.whole);
+    insertAfterPreamble(builder_);
+    builder_.setLocation(buffers.front()->location);
+    handles_ = builder_.shareMemHandles(state_.names.global("h"), state_.options.protocol, buffers);
+  }
+
+  void insertInto(Stage &stage) {
+    builder_.setLocation(stage.location());
+    builder_.insertBefore(state_.program->body(), *stage.first);
+    stageOwnBlock(stage);
+    if (!stage.loop)
+      makeLoop(stage);
+    builder_.insertAfter(stage.loop->body, *stage.block->definition);
+    stage.guard =
+        builder_.ifOp(scalars_.binary(ScalarKind::Ne, stage.loop->index, scalars_.constant(0)));
+    builder_.insertAtEnd(stage.guard->thenBlock);
+    insertTransfer(stage);
+  }
+
+  void stageOwnBlock(Stage &stage) {
+    std::string mine = state_.names.global(nameInStage(state_, stage, "mine"));
+    std::string own = state_.names.global(nameInStage(state_, stage, "own"));
+    stage.mine = builder_.select(mine, stage.whole, scalars_.rank());
+    builder_.set(stage.mine, builder_.select(own, stage.input, scalars_.constant(0)));
+  }
+
+  /// Schedule `none`: the products stay as they are, behind a loop that only moves.
+  void makeLoop(Stage &stage) {
+    stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
+                                  scalars_.constant(stage.steps));
+    builder_.insertAtEnd(stage.loop->body);
+    stage.block =
+        builder_.select(state_.names.local("block"), stage.whole, slotOf(stage, stage.loop->index));
+  }
+
+  /// (rank + offset) mod D
+  const Scalar *slotOf(const Stage &stage, const Scalar *offset) {
+    return scalars_.mod(scalars_.add(scalars_.rank(), offset), scalars_.constant(stage.steps));
+  }
+
+  void insertTransfer(const Stage &stage) {
+    const Scalar *step = stage.loop->index;
+    if (state_.options.schedule == Schedule::Hop)
+      return insertHop(stage, step);
+    const Scalar *to =
+        scalars_.mod(scalars_.sub(scalars_.rank(), step), scalars_.constant(stage.steps));
+    insertPair(stage, stage.mine, to, slotOf(stage, step));
+  }
+
+  void insertHop(const Stage &stage, const Scalar *step) {
+    const Scalar *one = scalars_.constant(1);
+    const Scalar *steps = scalars_.constant(stage.steps);
+    const Scalar *previous =
+        scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), steps);
+    Value *from = builder_.select(state_.names.local("from"), stage.whole, previous);
+    insertPair(stage, from, scalars_.mod(scalars_.sub(scalars_.rank(), one), steps),
+               slotOf(stage, one));
+  }
+
+  void insertPair(const Stage &stage, Value *source, const Scalar *to, const Scalar *from) {
+    Value *sent = nullptr;
+    auto send = [&] { sent = builder_.send(state_.names.local("s"), source, to, handles_); };
+    if (state_.options.protocol == Protocol::Get)
+      send();
+    Value *received = builder_.receive(state_.names.local("r"), stage.block, from, handles_);
+    if (state_.options.protocol == Protocol::Put)
+      send();
+    builder_.wait(received);
+    builder_.wait(sent);
+  }
+
+  LoweringState &state_;
+  ScalarContext &scalars_;
+  ProgramBuilder builder_;
+  Value *handles_ = nullptr;
+};
+
+} // namespace
+
+bool insertTransfers(LoweringState &state) {
+  if (!state.gathersAnything())
+    return false;
+  Inserter(state).run();
+  return true;
+}
+
+} // namespace braid

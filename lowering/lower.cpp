@@ -1,0 +1,62 @@
+//===- lowering/lower.cpp - runs a list of passes on a fusion ----------------------------------===//
+
+#include "lowering/lower.h"
+
+#include "lowering/state.h"
+
+namespace braid {
+namespace {
+
+Status checkOptions(const LoweringOptions &options) {
+  if (options.streams < 1)
+    return {StatusCode::BadInput,
+            "expected 1 or more streams, got " + std::to_string(options.streams)};
+  if (options.chunks < 0)
+    return {StatusCode::BadInput,
+            "expected 0 or more chunks, got " + std::to_string(options.chunks)};
+  return Status::ok();
+}
+
+/// What a pass reported. Only find-moves judges the fusion; later passes judge the options.
+Status refusal(const Pass &pass, const Fusion &fusion) {
+  bool isFirst = &pass == &allPasses().front();
+  return {isFirst ? StatusCode::Unsupported : StatusCode::BadInput,
+          "cannot lower @" + fusion.name() + (isFirst ? "" : " with these options")};
+}
+
+Status verifyAfter(const Pass &pass, const Program &program, const Module &module) {
+  Diagnostics found("<after " + pass.name.str() + ">", str(program));
+  if (verify(program, module, found))
+    return Status::ok();
+  return {StatusCode::Internal,
+          "pass '" + pass.name.str() + "' made an invalid program:\n" + found.str()};
+}
+
+} // namespace
+
+Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
+                                       const PassList &passes, Diagnostics &diags,
+                                       const AfterPass &afterPass) {
+  if (Status status = checkOptions(passes.options); !status.isOk())
+    return status;
+  LoweringState state{fusion, passes.options, diags};
+  for (const Pass *pass : passes.passes) {
+    size_t errorsBefore = diags.errorCount();
+    bool changed = pass->run(state);
+    if (diags.errorCount() != errorsBefore)
+      return refusal(*pass, fusion);
+    if (Status status = verifyAfter(*pass, *state.program, module); !status.isOk())
+      return status;
+    if (afterPass)
+      afterPass(*pass, *state.program, changed);
+  }
+  return std::move(state.program);
+}
+
+Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
+                                       const LoweringOptions &options, Diagnostics &diags,
+                                       const AfterPass &afterPass) {
+  return lower(module, fusion, defaultPasses(options), diags, afterPass);
+}
+
+} // namespace braid

@@ -1,0 +1,22 @@
+//===- lowering/passes.h - the run function of every pass --------------------------------------===//
+//
+// One file per pass; what each does is said at the top of its file. pipeline.cpp has their order.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "lowering/state.h"
+
+namespace braid {
+
+bool findMoves(LoweringState &state);
+bool formPipelines(LoweringState &state);
+bool insertTransfers(LoweringState &state);
+bool peelOwnStep(LoweringState &state);
+bool splitChunks(LoweringState &state);
+bool assignStreams(LoweringState &state);
+bool hoistSyncs(LoweringState &state);
+bool sinkWaits(LoweringState &state);
+bool simplify(LoweringState &state);
+
+} // namespace braid

@@ -1,0 +1,197 @@
+//===- lowering/pipeline.cpp - the passes, in order --------------------------------------------===//
+//
+// Read from top to bottom, this is how a fusion becomes a host program. Passes insert generously, and
+// separate ones remove: the program is right after every pass from insert-transfers on, and each pass
+// has one thing to get right.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/pipeline.h"
+
+#include "lowering/passes.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+//===- Options --------------------------------------------------------------------------------===//
+
+constexpr PassOption kSchedule[] = {
+    {"schedule", "'pairwise', 'hop' or 'none'",
+     [](LoweringOptions &options, llvm::StringRef value) {
+       auto schedule = scheduleFromName(value);
+       options.schedule = schedule.value_or(options.schedule);
+       return schedule.has_value();
+     },
+     [](const LoweringOptions &options) { return name(options.schedule).str(); }}};
+
+constexpr PassOption kProtocol[] = {
+    {"protocol", "'get' or 'put'",
+     [](LoweringOptions &options, llvm::StringRef value) {
+       options.protocol = value == "put" ? Protocol::Put : Protocol::Get;
+       return value == name(options.protocol);
+     },
+     [](const LoweringOptions &options) { return name(options.protocol).str(); }}};
+
+constexpr PassOption kChunks[] = {
+    {"chunks", "an integer, 0 or more",
+     [](LoweringOptions &options, llvm::StringRef value) {
+       return !value.getAsInteger(10, options.chunks) && options.chunks >= 0;
+     },
+     [](const LoweringOptions &options) { return std::to_string(options.chunks); }}};
+
+constexpr PassOption kStreams[] = {
+    {"streams", "an integer, 1 or more",
+     [](LoweringOptions &options, llvm::StringRef value) {
+       return !value.getAsInteger(10, options.streams) && options.streams >= 1;
+     },
+     [](const LoweringOptions &options) { return std::to_string(options.streams); }}};
+
+//===- The passes -----------------------------------------------------------------------------===//
+
+constexpr llvm::StringRef kAfterMoves[] = {"find-moves"};
+constexpr llvm::StringRef kAfterForming[] = {"form-pipelines"};
+constexpr llvm::StringRef kAfterTransfers[] = {"insert-transfers"};
+constexpr llvm::StringRef kAfterPeeling[] = {"peel-own-step"};
+constexpr llvm::StringRef kAfterStreams[] = {"assign-streams"};
+
+constexpr Pass kPasses[] = {
+    // First the question what has to move. It is answered once, from the axis kinds alone; what cannot
+    // be lowered ends here.
+    {"find-moves",
+     "groups products into stages, and declares the program's tensors",
+     {},
+     {},
+     findMoves},
+
+    // Then the arithmetic: a loop over steps for every stage that has a Stream axis. Everything below
+    // changes when and where this is done, never what.
+    {"form-pipelines", "makes a loop over the steps of every stage", kSchedule, kAfterMoves,
+     formPipelines},
+
+    // Then the data: from here on the program computes the fusion, one step after the other.
+    {"insert-transfers", "fills the gathered buffers, block by block", kProtocol, kAfterForming,
+     insertTransfers},
+
+    // The own step has nothing to wait for. It has to be out of the loop before steps are cut, because
+    // only steps that move something gain from that.
+    {"peel-own-step",
+     "computes a rank's own block before the loop",
+     {},
+     kAfterTransfers,
+     peelOwnStep},
+    {"split-chunks", "cuts every step into row ranges", kChunks, kAfterPeeling, splitChunks},
+
+    // Now steps and chunks are what will be issued, and are dealt out to streams: first so that each
+    // one forks and joins by itself, then with the forks and joins at the ends.
+    {"assign-streams", "deals steps out to streams", kStreams, kAfterTransfers, assignStreams},
+    {"hoist-syncs",
+     "one fork before a pipeline and one join after it",
+     {},
+     kAfterStreams,
+     hoistSyncs},
+
+    // What a wait orders depends on the stream that is current where it stands, so waits move last.
+    {"sink-waits", "moves the waits of sends behind the products", {}, kAfterTransfers, sinkWaits},
+
+    {"simplify",
+     "removes empty loops, unused aliases and idle stream changes",
+     {},
+     kAfterMoves,
+     simplify},
+};
+
+//===- Reading a list -------------------------------------------------------------------------===//
+
+std::vector<std::string> passNames() {
+  std::vector<std::string> names;
+  for (const Pass &pass : kPasses)
+    names.push_back(pass.name.str());
+  return names;
+}
+
+bool applyOption(const Pass &pass, const PassSpec::Option &given, LoweringOptions &options,
+                 Diagnostics &diags) {
+  const auto *option =
+      llvm::find_if(pass.options, [&](const PassOption &o) { return o.name == given.name; });
+  if (option != pass.options.end()) {
+    if (option->set(options, given.value))
+      return true;
+    return diags.error(given.location) << "expected " << option->accepted << " for '" << given.name
+                                       << "' of '" << pass.name << "', got '" << given.value << "'";
+  }
+  if (pass.options.empty())
+    return diags.error(given.location)
+           << "pass '" << pass.name << "' takes no option, got '" << given.name << "'";
+  return diags.error(given.location)
+         << "pass '" << pass.name << "' takes the option '" << pass.options.front().name
+         << "', got '" << given.name << "'";
+}
+
+/// Checks that `pass` can come next. The passes keep notes for one another, which hold as long as
+/// they run in the order of kPasses, each at most once.
+bool checkOrder(const PassSpec &spec, const Pass &pass, const PassList &before,
+                Diagnostics &diags) {
+  bool isFine = true;
+  for (llvm::StringRef needed : pass.needs) {
+    if (llvm::is_contained(before.passes, findPass(needed)))
+      continue;
+    isFine = diags.error(spec.location)
+             << "pass '" << pass.name << "' needs '" << needed << "' before it";
+  }
+  for (const Pass *earlier : before.passes) {
+    if (earlier < &pass)
+      continue;
+    if (earlier == &pass)
+      return diags.error(spec.location) << "pass '" << pass.name << "' can run only once";
+    return diags.error(spec.location)
+           << "pass '" << pass.name << "' has to run before '" << earlier->name << "'";
+  }
+  return isFine;
+}
+
+bool addPass(const PassSpec &spec, PassList &list, Diagnostics &diags) {
+  const Pass *pass = findPass(spec.name);
+  if (!pass)
+    return diags.error(spec.location)
+           << "unknown pass '" << spec.name << "'" << didYouMeanPass(spec.name);
+  bool isFine = checkOrder(spec, *pass, list, diags);
+  for (const PassSpec::Option &option : spec.options)
+    isFine &= applyOption(*pass, option, list.options, diags);
+  list.passes.push_back(pass);
+  return isFine;
+}
+
+} // namespace
+
+llvm::ArrayRef<Pass> allPasses() { return kPasses; }
+
+const Pass *findPass(llvm::StringRef name) {
+  const auto *found = llvm::find_if(allPasses(), [&](const Pass &p) { return p.name == name; });
+  return found == allPasses().end() ? nullptr : found;
+}
+
+std::string didYouMeanPass(llvm::StringRef name) { return didYouMean(name, passNames()); }
+
+PassList defaultPasses(const LoweringOptions &options) {
+  PassList list{{}, options};
+  for (const Pass &pass : kPasses)
+    list.passes.push_back(&pass);
+  return list;
+}
+
+std::optional<PassList> resolvePasses(llvm::ArrayRef<PassSpec> specs,
+                                      const LoweringOptions &options, Diagnostics &diags) {
+  PassList list{{}, options};
+  bool isFine = true;
+  for (const PassSpec &spec : specs)
+    isFine &= addPass(spec, list, diags);
+  if (specs.empty())
+    isFine = diags.error({}) << "expected at least one pass, got an empty list";
+  if (!isFine)
+    return std::nullopt;
+  return list;
+}
+
+} // namespace braid

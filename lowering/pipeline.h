@@ -1,0 +1,30 @@
+//===- lowering/pipeline.h - the passes, in order, and lists of them ---------------------------===//
+#pragma once
+
+#include "ir/module.h"
+#include "lowering/pass.h"
+
+namespace braid {
+
+/// Every pass, in the order in which they run by default.
+llvm::ArrayRef<Pass> allPasses();
+/// The pass of that name, or null.
+const Pass *findPass(llvm::StringRef name);
+/// " (did you mean 'x'?)" for a name that is no pass, or nothing.
+std::string didYouMeanPass(llvm::StringRef name);
+
+/// What lowering does: passes in order, and the options in force.
+struct PassList {
+  std::vector<const Pass *> passes;
+  LoweringOptions options;
+};
+
+/// All passes, each once.
+PassList defaultPasses(const LoweringOptions &options);
+/// What a `--passes` list asks for. Options written there go before those in `options`. Unknown names,
+/// options and values, and passes in an order that cannot work, are reported with their place in the
+/// list; nothing is returned then.
+std::optional<PassList> resolvePasses(llvm::ArrayRef<PassSpec> specs,
+                                      const LoweringOptions &options, Diagnostics &diags);
+
+} // namespace braid

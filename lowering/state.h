@@ -1,0 +1,96 @@
+//===- lowering/state.h - what the passes hand to one another ----------------------------------===//
+//
+// The passes work on one Program. Beside it they keep what the program's text does not say: which
+// products of the fusion are computed together, and which nodes a later pass has to find again.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/builder.h"
+#include "ir/fusion.h"
+#include "lowering/names.h"
+#include "lowering/options.h"
+
+namespace braid {
+
+/// How the products of a stage are computed.
+enum class StageKind : uint8_t {
+  Straight, ///< one product, whole, on the caller's stream
+  Local,    ///< step by step along the Stream axis; nothing moves
+  Gather,   ///< the same, and each step's block comes from another device
+};
+
+/// One matmul or linear of the fusion.
+struct Product {
+  const FusionNode *node = nullptr;
+  Value *dst = nullptr;   ///< whole
+  Value *right = nullptr; ///< B or w
+  Value *bias = nullptr;  ///< may be null
+  /// The product of the same stage whose slice is the first operand; none: the stage's block is.
+  std::optional<size_t> source = {};
+};
+
+/// Products that share a first operand, or feed one another slice by slice. A stage that is not
+/// straight becomes one pipeline: a fork, a step for each index of the Stream axis, a join.
+struct Stage {
+  StageKind kind = StageKind::Straight;
+  const FusionTensor *operand = nullptr; ///< the shared first operand
+  std::vector<Product> products = {};    ///< in the order of the fusion
+  int64_t steps = 1;                     ///< extent of the Stream axis
+  int64_t rows = 0; ///< leading extent of a step's block on one device; 0: the block is a vector
+  /// The earlier stage that has gathered the operand already, if any.
+  std::optional<size_t> gatheredBy = {};
+
+  Value *input = nullptr; ///< the operand as it lies on this device
+
+  // From form-pipelines on.
+  Value *whole = nullptr; ///< what steps select their block from: the operand, or its gathered copy
+  Op *first = nullptr;    ///< the first top-level node of the stage
+  ForOp *loop = nullptr;  ///< the steps; under schedule `none`, made by insert-transfers
+  Value *block = nullptr; ///< selected in the loop
+
+  // From insert-transfers on.
+  Value *mine = nullptr; ///< this device's own block of `whole`
+  IfOp *guard = nullptr; ///< around the transfers of a step
+
+  // From peel-own-step on.
+  Op *ownFirst = nullptr; ///< the first node of the own step before the loop, if it was peeled
+
+  // From split-chunks on.
+  int64_t chunks = 1;         ///< row ranges a step
+  ForOp *chunkLoop = nullptr; ///< null if there is only one
+
+  // From assign-streams on.
+  int64_t streams = 0;     ///< the stage uses stream(0) .. stream(streams - 1)
+  Op *ownStream = nullptr; ///< the own step's set_current_stream
+  /// What forks and joins each single step, each node with the block it is in.
+  llvm::SmallVector<std::pair<Block *, Op *>, 8> syncs = {};
+
+  llvm::StringRef name() const { return operand->name; }
+  bool isGather() const { return kind == StageKind::Gather; }
+  Location location() const { return products.front().node->location(); }
+  /// The block whose nodes are executed once a step and chunk.
+  Block &stepBody() const { return chunkLoop ? chunkLoop->body : loop->body; }
+};
+
+/// Everything a pass may read and change.
+struct LoweringState {
+  const Fusion &fusion;
+  LoweringOptions options;
+  Diagnostics &diags;
+
+  std::unique_ptr<Program> program = {}; ///< made by find-moves
+  Names names = {};
+  std::vector<Stage> stages = {}; ///< in the order in which they are issued
+  /// Outputs that no product writes (inputs, and outputs named twice), with what they are copies of.
+  std::vector<std::pair<Value *, Value *>> copies = {};
+
+  bool gathersAnything() const {
+    for (const Stage &stage : stages)
+      if (stage.isGather())
+        return true;
+    return false;
+  }
+};
+
+} // namespace braid
