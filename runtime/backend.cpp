@@ -1,0 +1,14 @@
+//===- runtime/backend.cpp - backends by name --------------------------------------------------===//
+
+#include "runtime/backend.h"
+
+namespace braid {
+
+const Backend *BackendRegistry::find(llvm::StringRef name) const {
+  for (const Backend &backend : backends_)
+    if (name == backend.name)
+      return &backend;
+  return nullptr;
+}
+
+} // namespace braid

@@ -1,0 +1,50 @@
+//===- runtime/backend.h - backends by name ----------------------------------------------------===//
+#pragma once
+
+#include "runtime/device.h"
+
+#include <functional>
+
+namespace braid {
+
+/// How the ranks of one run are set up. A backend refuses what it cannot honour.
+struct ClusterOptions {
+  int64_t ranks = 1;
+  /// No progress for this long is TimedOut.
+  std::chrono::milliseconds timeout{60000};
+  /// If set, commands run one at a time in an order drawn from this seed, out of all orders that the
+  /// streams allow: the same seed gives the same order. Backends that cannot do it refuse.
+  std::optional<uint64_t> scheduleSeed = {};
+  /// If not 0, stream k shares hardware queue k mod queues, each queue issuing in order.
+  uint32_t queues = 0;
+};
+
+/// The ranks that this process hosts, connected. Devices and Transports live as long as it does.
+class Cluster {
+public:
+  virtual ~Cluster() = default;
+  virtual int64_t ranks() const = 0;
+  virtual Device &device(int64_t rank) = 0;
+  virtual Transport &transport(int64_t rank) = 0;
+};
+
+struct Backend {
+  std::string name;        ///< what --backend takes
+  std::string description; ///< one line
+  /// False for a backend whose results mean nothing (null).
+  bool computes = true;
+  std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create;
+};
+
+/// Filled by explicit calls (registerCpuBackend, ...), never by static constructors.
+class BackendRegistry {
+public:
+  void add(Backend backend) { backends_.push_back(std::move(backend)); }
+  const Backend *find(llvm::StringRef name) const;
+  llvm::ArrayRef<Backend> all() const { return backends_; }
+
+private:
+  std::vector<Backend> backends_;
+};
+
+} // namespace braid

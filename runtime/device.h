@@ -1,0 +1,132 @@
+//===- runtime/device.h - the two interfaces a backend implements ------------------------------===//
+//
+// A Device is one rank's memory, streams and arithmetic; a Transport is how that rank meets the others.
+// Everything that can block, allocate or load is called while preparing. The issue functions only
+// append to a stream: they never block, never wait for a peer and never fail; what goes wrong later is
+// returned by the next synchronize(), and stays.
+//
+// Streams are numbered; stream 0 is the caller's. Work on one stream happens in issue order; between
+// streams, only events and words order anything. An issue function may be called by one host thread at
+// a time; different ranks' Devices are used by different threads.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/status.h"
+#include "runtime/plan.h"
+
+#include <chrono>
+#include <memory>
+
+namespace braid {
+
+/// Identifies an issued command in messages and traces. The Plan outlives its last run.
+struct Tag {
+  const Plan *plan = nullptr;
+  uint32_t command = 0; ///< index into plan->commands
+  uint32_t run = 0;     ///< the run's epoch
+};
+
+/// Operands of a product, at addresses. Shapes as in PlanMatmul.
+struct MatmulArgs {
+  DType dtype;
+  bool transposeB;
+  int64_t m, n, k;
+  const void *a, *b;
+  const void *bias; ///< null: none
+  void *c;
+};
+
+/// Bytes between two signal words in memory: one cache line each. The word itself is the first four
+/// bytes, a counter that starts at 0.
+inline constexpr int64_t kWordStride = 64;
+
+enum class ArenaKind : uint8_t {
+  Symmetric, ///< can be exported to peers
+  Private,
+};
+
+/// When a command ran on the device, on a clock that all ranks of a host share.
+struct Span {
+  Tag tag;
+  uint32_t stream;
+  int64_t beginNs, endNs;
+};
+
+/// A command at the head of a stream that cannot go on yet.
+struct PendingWait {
+  Tag tag;
+  uint32_t stream;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+
+  // -- While preparing. May block, allocate and load. --
+
+  /// `bytes` of memory, zeroed, aligned to 256 bytes, owned by the device until it is destroyed.
+  /// Zero bytes give a valid address.
+  virtual Result<void *> allocate(ArenaKind kind, int64_t bytes) = 0;
+  /// Makes sure that streams 0 .. count-1 exist.
+  virtual Status reserveStreams(uint32_t count) = 0;
+  /// New events; their numbers are the returned one and those that follow.
+  virtual Result<uint32_t> createEvents(uint32_t count) = 0;
+  /// A handle that a peer's Transport::open turns into an address. `base` came from
+  /// allocate(Symmetric).
+  virtual Result<std::string> exportMemory(void *base) = 0;
+  /// Loads and tunes whatever a product of this shape needs, so that issuing it does not.
+  virtual Status warm(const PlanMatmul &shape) = 0;
+
+  // -- Issuing. Never blocks, allocates device memory or fails. --
+
+  /// Copies `bytes`; either side may be an address that Transport::open returned.
+  virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;
+  virtual void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) = 0;
+  /// dst[i] += src[i] for `bytes / sizeOf(dtype)` elements, each sum rounded once.
+  virtual void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
+                   int64_t bytes) = 0;
+  /// Writes `epoch` into a word, of a peer or our own, after everything before it on the stream is
+  /// done and visible to whoever sees the word's new value.
+  virtual void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) = 0;
+  /// The stream goes on when a word of our own has reached `epoch`, in cyclic order:
+  /// int32(word - epoch) >= 0. What was done before the matching signal is visible then.
+  virtual void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) = 0;
+  /// `event` stands for everything issued to `stream` so far. Equivalent to: cudaEventRecord
+  virtual void record(uint32_t stream, Tag tag, uint32_t event) = 0;
+  /// `stream` waits for what `event` stands for at this moment of issuing; an event never recorded
+  /// holds nothing up. Equivalent to: cudaStreamWaitEvent
+  virtual void waitEvent(uint32_t stream, Tag tag, uint32_t event) = 0;
+
+  // -- From the host. --
+
+  /// Blocks until everything issued is done. TimedOut if no rank made progress for the backend's
+  /// timeout, or if none ever can; the message names what waits. After a failure, contents of outputs
+  /// are undefined and every later call returns the first cause.
+  virtual Status synchronize() = 0;
+  /// What holds each stream up right now; empty if everything moves.
+  virtual std::vector<PendingWait> pending() = 0;
+  /// Starts to keep a Span for every command that runs.
+  virtual void startTrace() = 0;
+  /// The spans so far, in no order. Call after synchronize().
+  virtual std::vector<Span> takeTrace() = 0;
+};
+
+class Transport {
+public:
+  virtual ~Transport() = default;
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0;
+
+  /// Gives `mine` to every rank and returns all ranks' texts in rank order. Collective: every rank
+  /// calls it the same number of times. Blocks; TimedOut if some rank does not come, naming it.
+  /// Equivalent to: MPI_Allgatherv
+  virtual Result<std::vector<std::string>> allGather(std::string mine) = 0;
+  /// The address at which this rank's device reaches the memory that `peer` exported. Valid until the
+  /// transport is destroyed.
+  virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
+  /// Makes every blocked call of every rank return `cause`, unless one failed before. Any thread.
+  virtual void abort(const Status &cause) = 0;
+};
+
+} // namespace braid

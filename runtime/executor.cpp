@@ -1,0 +1,249 @@
+//===- runtime/executor.cpp - binds a Plan to a device, and issues it --------------------------===//
+
+#include "runtime/executor.h"
+
+#include "runtime/handshake.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace braid {
+
+/// Turns the ranges of a Plan into operands, and its endpoints into words of peers.
+class Binder {
+public:
+  Binder(const Plan &plan, Device &device, Transport &transport)
+      : plan_(plan), device_(device), transport_(transport),
+        prepared_(new Prepared(plan, device)) {}
+
+  Status bind();
+  std::unique_ptr<Prepared> take() { return std::move(prepared_); }
+
+private:
+  Status allocate();
+  Status share();
+  Hello hello(std::string memory) const;
+  Status openPeers(const std::vector<Hello> &ranks);
+  Status meetPeers(const std::vector<Hello> &ranks);
+  void bindCommands();
+  void bindMatmuls();
+  Prepared::Operand operand(const Range &range, uint32_t endpoint) const;
+
+  int64_t wordBytes() const { return static_cast<int64_t>(plan_.words) * kWordStride; }
+  uint32_t peerBase(int64_t peer) const {
+    return static_cast<uint32_t>(plan_.buffers.size()) + static_cast<uint32_t>(peer);
+  }
+
+  const Plan &plan_;
+  Device &device_;
+  Transport &transport_;
+  std::unique_ptr<Prepared> prepared_;
+  char *symmetric_ = nullptr; ///< the words, then the symmetric buffers
+  struct Meeting {
+    void *word = nullptr;    ///< the one the peer awaits
+    int64_t dataOffset = -1; ///< in the peer's exported memory
+  };
+  std::vector<Meeting> meetings_; ///< one for each endpoint
+};
+
+Status Binder::bind() {
+  for (const PrepareStep &step : plan_.preparation) {
+    Status status = Status::ok();
+    if (step.kind == PrepareKind::AllocateArenas)
+      status = allocate();
+    else if (step.kind == PrepareKind::Warm)
+      status = device_.warm(plan_.matmuls[step.matmul]);
+    if (!status.isOk())
+      return status;
+  }
+  // All channels of a rank lie in one arena, so one exchange serves every Share step; it happens also
+  // without any, because agreeing on the program comes first.
+  if (Status status = share(); !status.isOk())
+    return status;
+  bindCommands();
+  bindMatmuls();
+  return Status::ok();
+}
+
+Status Binder::allocate() {
+  Result<void *> symmetric =
+      device_.allocate(ArenaKind::Symmetric, wordBytes() + plan_.symmetricBytes);
+  if (!symmetric)
+    return symmetric.status();
+  Result<void *> device = device_.allocate(ArenaKind::Private, plan_.deviceBytes);
+  if (!device)
+    return device.status();
+  if (Status status = device_.reserveStreams(static_cast<uint32_t>(plan_.streams.size()));
+      !status.isOk())
+    return status;
+  Result<uint32_t> firstEvent = device_.createEvents(plan_.events);
+  if (!firstEvent)
+    return firstEvent.status();
+
+  prepared_->firstEvent_ = *firstEvent;
+  symmetric_ = static_cast<char *>(*symmetric);
+  prepared_->bases_.assign(plan_.buffers.size() + static_cast<size_t>(plan_.ranks), nullptr);
+  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const PlanBuffer &buffer = plan_.buffers[i];
+    if (buffer.kind == BufferKind::Symmetric)
+      prepared_->bases_[i] = symmetric_ + wordBytes() + buffer.offset;
+    else if (buffer.kind == BufferKind::Device)
+      prepared_->bases_[i] = static_cast<char *>(*device) + buffer.offset;
+  }
+  return Status::ok();
+}
+
+Status Binder::share() {
+  Result<std::string> memory = device_.exportMemory(symmetric_);
+  if (!memory)
+    return memory.status();
+  Result<std::vector<std::string>> messages = transport_.allGather(hello(*memory).encode());
+  if (!messages)
+    return messages.status();
+  std::vector<Hello> ranks;
+  for (const std::string &message : *messages) {
+    Result<Hello> decoded = Hello::decode(message);
+    if (!decoded)
+      return decoded.status();
+    ranks.push_back(std::move(*decoded));
+  }
+  if (Status status = compareFingerprints(ranks); !status.isOk())
+    return status;
+  if (Status status = openPeers(ranks); !status.isOk())
+    return status;
+  return meetPeers(ranks);
+}
+
+Hello Binder::hello(std::string memory) const {
+  Hello message{plan_.program, plan_.fingerprint, std::move(memory), {}};
+  for (const Endpoint &e : plan_.endpoints) {
+    const PlanBuffer &buffer = plan_.buffers[e.range.buffer];
+    bool isExported = buffer.kind == BufferKind::Symmetric;
+    message.endpoints.push_back(
+        {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.word * kWordStride,
+         isExported ? wordBytes() + buffer.offset + e.range.offset : -1,
+         describeOrigin(plan_, e.origin)});
+  }
+  return message;
+}
+
+Status Binder::openPeers(const std::vector<Hello> &ranks) {
+  for (const Endpoint &endpoint : plan_.endpoints) {
+    void *&base = prepared_->bases_[peerBase(endpoint.peer)];
+    if (base)
+      continue;
+    Result<void *> address =
+        transport_.open(endpoint.peer, ranks[static_cast<size_t>(endpoint.peer)].memory);
+    if (!address)
+      return address.status();
+    base = *address;
+  }
+  return Status::ok();
+}
+
+/// Finds the other side of every transfer of this rank.
+Status Binder::meetPeers(const std::vector<Hello> &ranks) {
+  for (const PublishedEndpoint &mine : ranks[static_cast<size_t>(plan_.rank)].endpoints) {
+    Result<const PublishedEndpoint *> other = matchingEndpoint(ranks, plan_.rank, mine);
+    if (!other)
+      return other.status();
+    char *base = static_cast<char *>(prepared_->bases_[peerBase(mine.peer)]);
+    meetings_.push_back({base + (*other)->wordOffset, (*other)->dataOffset});
+  }
+  return Status::ok();
+}
+
+Prepared::Operand Binder::operand(const Range &range, uint32_t endpoint) const {
+  if (range.buffer != kPeerBuffer)
+    return {range.buffer, range.offset};
+  return {peerBase(plan_.endpoints[endpoint].peer), meetings_[endpoint].dataOffset};
+}
+
+void Binder::bindCommands() {
+  prepared_->bound_.reserve(plan_.commands.size());
+  for (const Command &command : plan_.commands) {
+    Prepared::Bound bound;
+    if (command.kind == CommandKind::Copy || command.kind == CommandKind::Add) {
+      bound.dst = operand(command.dst, command.endpoint);
+      bound.src = operand(command.src, command.endpoint);
+    } else if (command.kind == CommandKind::Signal) {
+      bound.word = meetings_[command.endpoint].word;
+    } else if (command.kind == CommandKind::Await) {
+      bound.word = symmetric_ + command.word * kWordStride;
+    }
+    prepared_->bound_.push_back(bound);
+  }
+}
+
+void Binder::bindMatmuls() {
+  for (const PlanMatmul &m : plan_.matmuls)
+    prepared_->matmuls_.push_back({operand(m.a, kNone), operand(m.b, kNone), operand(m.c, kNone),
+                                   operand(m.bias, kNone)});
+}
+
+Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device,
+                                          Transport &transport) {
+  if (transport.size() != plan.ranks || transport.rank() != plan.rank)
+    return Status(StatusCode::BadInput,
+                  fmt::format("the plan is for rank {} of {}, the transport is rank {} of {}",
+                              plan.rank, plan.ranks, transport.rank(), transport.size()));
+  Binder binder(plan, device, transport);
+  Status mine = binder.bind();
+  if (!mine.isOk()) {
+    transport.abort(mine);
+    return mine;
+  }
+  // Nobody runs before everybody is prepared.
+  Result<std::vector<std::string>> verdicts = transport.allGather("prepared");
+  if (!verdicts)
+    return verdicts.status();
+  return binder.take();
+}
+
+//===- Running --------------------------------------------------------------------------------===//
+
+void Prepared::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  assert(inputs.size() == plan_->inputs.size() && outputs.size() == plan_->outputs.size());
+  ++epoch_;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    bases_[plan_->inputs[i]] = const_cast<void *>(inputs[i]); // only ever read, the verifier saw to it
+  for (size_t i = 0; i < outputs.size(); ++i)
+    bases_[plan_->outputs[i]] = outputs[i];
+  const uint32_t count = static_cast<uint32_t>(plan_->commands.size());
+  for (uint32_t index = 0; index < count; ++index)
+    issue(index, plan_->commands[index]);
+}
+
+void Prepared::issue(uint32_t index, const Command &command) {
+  const Bound &bound = bound_[index];
+  const Tag tag{plan_, index, epoch_};
+  switch (command.kind) {
+  case CommandKind::Copy:
+    return device_->copy(command.stream, tag, at(bound.dst), at(bound.src), command.dst.bytes);
+  case CommandKind::Matmul:
+    return issueMatmul(index, command);
+  case CommandKind::Add:
+    return device_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
+                        command.dst.bytes);
+  case CommandKind::Signal:
+    return device_->signal(command.stream, tag, bound.word, epoch_);
+  case CommandKind::Await:
+    return device_->await(command.stream, tag, bound.word, epoch_);
+  case CommandKind::Record:
+    return device_->record(command.stream, tag, firstEvent_ + command.event);
+  case CommandKind::WaitEvent:
+    return device_->waitEvent(command.stream, tag, firstEvent_ + command.event);
+  }
+}
+
+void Prepared::issueMatmul(uint32_t index, const Command &command) {
+  const PlanMatmul &shape = plan_->matmuls[command.matmul];
+  const BoundMatmul &bound = matmuls_[command.matmul];
+  const void *bias = shape.bias.bytes == 0 ? nullptr : at(bound.bias);
+  device_->matmul(command.stream, {plan_, index, epoch_},
+                  {shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, at(bound.a),
+                   at(bound.b), bias, at(bound.c)});
+}
+
+} // namespace braid

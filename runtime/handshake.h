@@ -1,0 +1,45 @@
+//===- runtime/handshake.h - what ranks tell each other while preparing ------------------------===//
+#pragma once
+
+#include "ir/status.h"
+#include "runtime/plan.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+/// What a rank publishes about one of its endpoints.
+struct PublishedEndpoint {
+  Direction direction;
+  int64_t peer;
+  uint32_t channel, sequence;
+  DType dtype;
+  int64_t bytes;
+  int64_t wordOffset; ///< of the word this endpoint awaits, in the exported memory
+  int64_t dataOffset; ///< of the local side, in the exported memory; -1 if it is not there
+  std::string where;  ///< node and place, for messages
+};
+
+/// One rank's message. Text, so that ranks in other processes can read it.
+struct Hello {
+  std::string program;
+  uint64_t fingerprint = 0;
+  std::string memory; ///< handle of the symmetric arena
+  std::vector<PublishedEndpoint> endpoints;
+
+  std::string encode() const;
+  /// BadInput if `text` is not what encode() makes.
+  static Result<Hello> decode(const std::string &text);
+};
+
+/// All ranks run the same program, or BadInput says which differ and how.
+Status compareFingerprints(const std::vector<Hello> &ranks);
+
+/// The endpoint on the peer that `mine` of rank `rank` meets. BadInput if there is none, or if bytes
+/// or element types differ.
+Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,
+                                                   const PublishedEndpoint &mine);
+
+} // namespace braid
