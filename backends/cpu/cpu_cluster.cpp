@@ -1,0 +1,119 @@
+//===- backends/cpu/cpu_cluster.cpp - the ranks of one process, connected ----------------------===//
+
+#include "backends/cpu/cpu_cluster.h"
+
+#include "backends/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+
+namespace braid {
+
+void registerCpuBackend(BackendRegistry &registry) {
+  registry.add({.name = "cpu",
+                .description = "ranks as threads of this process, products by OpenBLAS",
+                .create = CpuCluster::create});
+}
+
+Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &options) {
+  if (Status status = checkInProcess(options); !status.isOk())
+    return status;
+  initializeProducts();
+  std::unique_ptr<CpuCluster> cluster(new CpuCluster(options));
+  if (Status status = cluster->start(); !status.isOk())
+    return status;
+  return std::unique_ptr<Cluster>(std::move(cluster));
+}
+
+CpuCluster::CpuCluster(const ClusterOptions &options)
+    : group_(options.ranks, options.timeout), isScheduled_(options.scheduleSeed.has_value()) {
+  for (int64_t rank = 0; rank < options.ranks; ++rank) {
+    devices_.push_back(std::make_unique<CpuDevice>(
+        group_,
+        CpuDevice::Options{.rank = rank, .queues = options.queues, .hasWorkers = !isScheduled_}));
+    transports_.emplace_back(group_, rank);
+  }
+  group_.setProbe([this] { return progress(); });
+  group_.setReporter([this](std::string headline) { return stallReport(std::move(headline)); });
+  group_.setWake([this] { wakeWorkers(); });
+  if (isScheduled_)
+    startScheduler(*options.scheduleSeed);
+}
+
+/// Stream 0 is there without being asked for.
+Status CpuCluster::start() {
+  for (std::unique_ptr<CpuDevice> &device : devices_)
+    if (Status status = device->reserveStreams(1); !status.isOk())
+      return status;
+  return Status::ok();
+}
+
+CpuCluster::~CpuCluster() {
+  // Workers reach into other ranks' memory: all have to end before any device goes.
+  group_.abort(Status(StatusCode::PeerFailed, "the cluster was destroyed"));
+  for (std::unique_ptr<CpuDevice> &device : devices_)
+    device->stop();
+}
+
+GroupProgress CpuCluster::progress() const {
+  GroupProgress progress;
+  for (const std::unique_ptr<CpuDevice> &device : devices_)
+    for (const HardwareQueue *queue : device->queues()) {
+      progress.count += queue->progress();
+      // Without workers, what has been issued moves only when every rank has come.
+      progress.busy |= !isScheduled_ && queue->isBusy();
+    }
+  return progress;
+}
+
+void CpuCluster::wakeWorkers() {
+  for (std::unique_ptr<CpuDevice> &device : devices_)
+    for (HardwareQueue *queue : device->queues())
+      queue->wake();
+}
+
+std::string CpuCluster::stallReport(std::string headline) const {
+  StallReport report{std::move(headline), {}, absences()};
+  for (int64_t rank = 0; rank < group_.size(); ++rank)
+    for (const HardwareQueue *queue : devices_[rank]->queues())
+      if (std::optional<PendingWait> wait = queue->blockedIn(std::memory_order_acquire))
+        report.heads.push_back({rank, *wait});
+  return str(report);
+}
+
+std::vector<std::string> CpuCluster::absences() const {
+  std::vector<std::string> notes;
+  for (int64_t rank = 0; rank < group_.size(); ++rank) {
+    if (group_.host(rank) == HostState::InAllGather)
+      notes.push_back(fmt::format("rank {} waits for all ranks in allGather", rank));
+    if (group_.host(rank) == HostState::Running)
+      notes.push_back(fmt::format("rank {} has not called synchronize or allGather", rank));
+  }
+  return notes;
+}
+
+// -- With a scheduler. --
+
+void CpuCluster::startScheduler(uint64_t seed) {
+  std::vector<CpuDevice *> devices;
+  for (std::unique_ptr<CpuDevice> &device : devices_)
+    devices.push_back(device.get());
+  scheduler_ = std::make_unique<Scheduler>(std::move(devices), seededPicker(seed));
+  group_.setAllBlocked([this] { return runScheduled(); });
+}
+
+/// A rank that has nothing left goes on, and may issue what the others wait for. If no rank can, none
+/// ever will: those in allGather wait for those here.
+std::vector<bool> CpuCluster::runScheduled() {
+  scheduler_->drain(group_);
+  std::vector<bool> released = scheduler_->drained();
+  bool canGoOn = false;
+  for (int64_t rank = 0; rank < group_.size(); ++rank)
+    canGoOn |= released[rank] && group_.host(rank) == HostState::InSynchronize;
+  if (!canGoOn && !group_.isAborted()) {
+    StallReport report{"deadlock: nothing can go on", scheduler_->blocked(), absences()};
+    group_.abort(Status(StatusCode::TimedOut, str(report)));
+  }
+  return released;
+}
+
+} // namespace braid

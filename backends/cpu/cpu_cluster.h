@@ -1,0 +1,35 @@
+//===- backends/cpu/cpu_cluster.h - the ranks of one process, connected ------------------------===//
+#pragma once
+
+#include "backends/cpu/scheduler.h"
+
+namespace braid {
+
+class CpuCluster final : public Cluster {
+public:
+  static Result<std::unique_ptr<Cluster>> create(const ClusterOptions &options);
+  ~CpuCluster() override;
+
+  int64_t ranks() const override { return group_.size(); }
+  Device &device(int64_t rank) override { return *devices_[rank]; }
+  Transport &transport(int64_t rank) override { return transports_[rank]; }
+
+private:
+  explicit CpuCluster(const ClusterOptions &options);
+  Status start();
+  void startScheduler(uint64_t seed);
+  std::vector<bool> runScheduled();
+  GroupProgress progress() const;
+  void wakeWorkers();
+  std::string stallReport(std::string headline) const;
+  /// What keeps ranks away that hold others up without waiting for anything themselves.
+  std::vector<std::string> absences() const;
+
+  InProcessGroup group_;
+  const bool isScheduled_;
+  std::vector<std::unique_ptr<CpuDevice>> devices_;
+  std::vector<InProcessTransport> transports_;
+  std::unique_ptr<Scheduler> scheduler_; ///< if isScheduled_
+};
+
+} // namespace braid

@@ -1,0 +1,154 @@
+//===- backends/cpu/cpu_device.cpp - one rank's memory and queues ------------------------------===//
+
+#include "backends/cpu/cpu_device.h"
+
+#include "backends/cpu/words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace braid {
+
+CpuDevice::CpuDevice(InProcessGroup &group, Options options)
+    : group_(group), options_(std::move(options)), memory_(options_.rank) {
+  lists_.push_back(std::make_unique<QueueList>());
+  published_.store(lists_.back().get(), std::memory_order_release);
+}
+
+void CpuDevice::stop() {
+  for (std::unique_ptr<HardwareQueue> &queue : queues_)
+    queue->stop();
+}
+
+// -- While preparing. --
+
+Status CpuDevice::reserveStreams(uint32_t count) {
+  uint32_t wanted = options_.queues == 0 ? count : std::min(count, options_.queues);
+  while (queues_.size() < wanted)
+    if (Status status = addQueue(); !status.isOk())
+      return status.annotated(fmt::format("rank {}", options_.rank));
+  return Status::ok();
+}
+
+Status CpuDevice::addQueue() {
+  auto queue = std::make_unique<HardwareQueue>(group_, scratchHint_);
+  if (options_.hasWorkers)
+    if (Status status = queue->start(); !status.isOk())
+      return status;
+  queues_.push_back(std::move(queue));
+  auto list = std::make_unique<QueueList>();
+  for (std::unique_ptr<HardwareQueue> &each : queues_)
+    list->push_back(each.get());
+  published_.store(list.get(), std::memory_order_release);
+  lists_.push_back(std::move(list));
+  return Status::ok();
+}
+
+Result<uint32_t> CpuDevice::createEvents(uint32_t count) {
+  uint32_t first = static_cast<uint32_t>(events_.size());
+  for (uint32_t i = 0; i < count; ++i)
+    events_.push_back({{}, {&neverRecorded_, 0}});
+  return first;
+}
+
+Status CpuDevice::warm(const PlanMatmul &shape) {
+  size_t bytes = scratchBytes(shape.dtype, shape.m, shape.n, shape.k);
+  if (bytes > scratchHint_.load(std::memory_order_relaxed))
+    scratchHint_.store(bytes, std::memory_order_relaxed);
+  return Status::ok();
+}
+
+// -- Issuing. --
+
+void CpuDevice::issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args) {
+  assert(queueOf(stream) < queues_.size() && "streams are reserved before they are used");
+  queues_[queueOf(stream)]->issue({kind, isTracing_, stream, tag, args});
+}
+
+void CpuDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
+  issue(stream, tag, Kind::Copy, {.bytes = {dst, src, bytes, DType::F32}});
+}
+
+void CpuDevice::matmul(uint32_t stream, Tag tag, const MatmulArgs &args) {
+  issue(stream, tag, Kind::Matmul, {.matmul = args});
+}
+
+void CpuDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
+                    int64_t bytes) {
+  issue(stream, tag, Kind::Add, {.bytes = {dst, src, bytes, dtype}});
+}
+
+void CpuDevice::signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) {
+  issue(stream, tag, Kind::Store, {.word = {word, epoch}});
+}
+
+void CpuDevice::await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) {
+  issue(stream, tag, Kind::Wait, {.word = {const_cast<void *>(word), epoch}});
+}
+
+CpuDevice::EventOnQueue &CpuDevice::find(Event &event, uint32_t queue) {
+  for (EventOnQueue &each : event.queues)
+    if (each.queue == queue)
+      return each;
+  // Once for each event and queue, like a driver that grows its pools on first use.
+  eventWords_.emplace_back();
+  event.queues.push_back({queue, 0, &eventWords_.back()});
+  return event.queues.back();
+}
+
+void CpuDevice::record(uint32_t stream, Tag tag, uint32_t number) {
+  Event &event = events_[number];
+  EventOnQueue &here = find(event, queueOf(stream));
+  event.last = {here.word, ++here.records};
+  issue(stream, tag, Kind::Store, {.word = event.last});
+}
+
+void CpuDevice::waitEvent(uint32_t stream, Tag tag, uint32_t number) {
+  issue(stream, tag, Kind::Wait, {.word = events_[number].last});
+}
+
+// -- From the host. --
+
+Status CpuDevice::synchronize() {
+  if (!options_.hasWorkers)
+    return group_.blockUntilReleased(options_.rank);
+  group_.setHost(options_.rank, HostState::InSynchronize);
+  StallClock clock(group_);
+  // After an abort, too: the workers then drop what is left, and must have let go of the caller's
+  // buffers before it may free them.
+  for (std::unique_ptr<HardwareQueue> &queue : queues_)
+    while (!queue->isDrained()) {
+      queue->waitDrained(group_.slice());
+      if (!group_.isAborted() && clock.isExpired())
+        group_.abortStalled(fmt::format("no progress for {} ms", group_.timeout().count()));
+    }
+  group_.setHost(options_.rank, HostState::Running);
+  return group_.failure();
+}
+
+std::vector<PendingWait> CpuDevice::pending() {
+  std::vector<PendingWait> waits;
+  for (std::unique_ptr<HardwareQueue> &queue : queues_) {
+    if (options_.hasWorkers) {
+      if (std::optional<PendingWait> wait = queue->blockedIn(std::memory_order_relaxed))
+        waits.push_back(*wait);
+      continue;
+    }
+    const QueuedCommand *front = queue->front();
+    if (front && !isRunnable(*front))
+      waits.push_back({front->tag, front->stream});
+  }
+  return waits;
+}
+
+std::vector<Span> CpuDevice::takeTrace() {
+  std::vector<Span> spans;
+  for (std::unique_ptr<HardwareQueue> &queue : queues_) {
+    std::vector<Span> part = queue->takeSpans();
+    spans.insert(spans.end(), part.begin(), part.end());
+  }
+  return spans;
+}
+
+} // namespace braid

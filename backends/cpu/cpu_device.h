@@ -1,0 +1,92 @@
+//===- backends/cpu/cpu_device.h - one rank's memory and queues --------------------------------===//
+#pragma once
+
+#include "backends/cpu/hardware_queue.h"
+#include "runtime/host_memory.h"
+
+#include <deque>
+#include <memory>
+
+namespace braid {
+
+using QueueList = std::vector<HardwareQueue *>;
+
+class CpuDevice final : public Device {
+public:
+  struct Options {
+    int64_t rank;
+    uint32_t queues; ///< as ClusterOptions::queues
+    bool hasWorkers; ///< false: a scheduler runs the queues
+  };
+  CpuDevice(InProcessGroup &group, Options options);
+
+  Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
+    return memory_.allocate(kind, bytes);
+  }
+  Status reserveStreams(uint32_t count) override;
+  Result<uint32_t> createEvents(uint32_t count) override;
+  Result<std::string> exportMemory(void *base) override { return memory_.exportTo(group_, base); }
+  Status warm(const PlanMatmul &shape) override;
+
+  void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
+  void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
+  void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
+           int64_t bytes) override;
+  void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) override;
+  void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) override;
+  void record(uint32_t stream, Tag tag, uint32_t event) override;
+  void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
+
+  Status synchronize() override;
+  std::vector<PendingWait> pending() override;
+  void startTrace() override { isTracing_ = true; }
+  std::vector<Span> takeTrace() override;
+
+  // -- For the cluster, from any thread. --
+
+  /// All queues; grows while the rank prepares, and a list stays valid.
+  const QueueList &queues() const { return *published_.load(std::memory_order_acquire); }
+  /// Ends the workers; the group has been aborted.
+  void stop();
+
+private:
+  using Kind = QueuedCommand::Kind;
+  Status addQueue();
+  uint32_t queueOf(uint32_t stream) const {
+    return options_.queues == 0 ? stream : stream % options_.queues;
+  }
+  void issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args);
+
+  /// A counter that the records of one event on one queue advance. One for each queue, because records
+  /// on two queues may be reached in any order.
+  struct alignas(64) EventWord {
+    uint32_t value = 0;
+  };
+  struct EventOnQueue {
+    uint32_t queue;
+    uint32_t records;
+    EventWord *word;
+  };
+  struct Event {
+    std::vector<EventOnQueue> queues;
+    QueuedCommand::Word last; ///< what the last record will write
+  };
+  EventOnQueue &find(Event &event, uint32_t queue);
+
+  InProcessGroup &group_;
+  const Options options_;
+  bool isTracing_ = false;
+  std::atomic<size_t> scratchHint_{0};
+  HostMemory memory_;
+  std::deque<EventWord> eventWords_; ///< addresses stay
+  EventWord neverRecorded_;
+  std::vector<Event> events_;
+
+  std::vector<std::unique_ptr<HardwareQueue>> queues_;
+  /// Every list that was ever published: watchers may still read an old one. Publishing by pointer
+  /// keeps a lock, and the order it would bring, out of the watching.
+  std::vector<std::unique_ptr<QueueList>> lists_;
+  std::atomic<const QueueList *> published_;
+};
+
+} // namespace braid

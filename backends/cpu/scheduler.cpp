@@ -1,0 +1,61 @@
+//===- backends/cpu/scheduler.cpp - runs the commands of all ranks one at a time ---------------===//
+
+#include "backends/cpu/scheduler.h"
+
+namespace braid {
+
+Picker seededPicker(uint64_t seed) {
+  // SplitMix64: the standard library's distributions differ from one platform to another.
+  return [state = seed](llvm::ArrayRef<Candidate> candidates) mutable -> size_t {
+    state += 0x9e3779b97f4a7c15u;
+    uint64_t bits = state;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+    bits ^= bits >> 31;
+    return bits % candidates.size();
+  };
+}
+
+void Scheduler::findCandidates() {
+  candidates_.clear();
+  for (size_t rank = 0; rank < devices_.size(); ++rank) {
+    const QueueList &queues = devices_[rank]->queues();
+    for (size_t queue = 0; queue < queues.size(); ++queue) {
+      const QueuedCommand *front = queues[queue]->front();
+      if (front && isRunnable(*front))
+        candidates_.push_back({static_cast<int64_t>(rank), static_cast<uint32_t>(queue)});
+    }
+  }
+}
+
+void Scheduler::drain(const InProcessGroup &group) {
+  while (!group.isAborted()) {
+    findCandidates();
+    if (candidates_.empty())
+      return;
+    const Candidate &next = candidates_[picker_(candidates_)];
+    devices_[next.rank]->queues()[next.queue]->step(clock_);
+  }
+}
+
+std::vector<bool> Scheduler::drained() const {
+  std::vector<bool> drained;
+  for (CpuDevice *device : devices_) {
+    bool isEmpty = true;
+    for (HardwareQueue *queue : device->queues())
+      isEmpty &= queue->front() == nullptr;
+    drained.push_back(isEmpty);
+  }
+  return drained;
+}
+
+std::vector<BlockedHead> Scheduler::blocked() const {
+  std::vector<BlockedHead> heads;
+  for (size_t rank = 0; rank < devices_.size(); ++rank)
+    for (HardwareQueue *queue : devices_[rank]->queues())
+      if (const QueuedCommand *front = queue->front())
+        heads.push_back({static_cast<int64_t>(rank), {front->tag, front->stream}});
+  return heads;
+}
+
+} // namespace braid

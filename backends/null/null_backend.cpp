@@ -1,0 +1,61 @@
+//===- backends/null/null_backend.cpp - accepts everything, computes nothing -------------------===//
+
+#include "backends/null/null_backend.h"
+
+#include <algorithm>
+
+namespace braid {
+
+Status NullDevice::reserveStreams(uint32_t count) {
+  streams_ = std::max(streams_, count);
+  return Status::ok();
+}
+
+Result<uint32_t> NullDevice::createEvents(uint32_t count) {
+  events_ += count;
+  return events_ - count;
+}
+
+namespace {
+
+class NullCluster final : public Cluster {
+public:
+  explicit NullCluster(const ClusterOptions &options) : group_(options.ranks, options.timeout) {
+    for (int64_t rank = 0; rank < options.ranks; ++rank) {
+      devices_.push_back(std::make_unique<NullDevice>(group_, rank));
+      transports_.emplace_back(group_, rank);
+    }
+  }
+
+  int64_t ranks() const override { return group_.size(); }
+  Device &device(int64_t rank) override { return *devices_[rank]; }
+  Transport &transport(int64_t rank) override { return transports_[rank]; }
+
+private:
+  InProcessGroup group_;
+  std::vector<std::unique_ptr<NullDevice>> devices_;
+  std::vector<InProcessTransport> transports_;
+};
+
+Result<std::unique_ptr<Cluster>> createCluster(const ClusterOptions &options) {
+  if (Status status = checkInProcess(options); !status.isOk())
+    return status;
+  if (options.scheduleSeed)
+    return Status(StatusCode::Unsupported,
+                  "expected a backend that runs commands to draw their order, got 'null'");
+  if (options.queues != 0)
+    return Status(StatusCode::Unsupported,
+                  "expected a backend that runs commands to limit its queues, got 'null'");
+  return std::unique_ptr<Cluster>(std::make_unique<NullCluster>(options));
+}
+
+} // namespace
+
+void registerNullBackend(BackendRegistry &registry) {
+  registry.add({.name = "null",
+                .description = "accepts every command and does nothing",
+                .computes = false,
+                .create = createCluster});
+}
+
+} // namespace braid

@@ -1,0 +1,75 @@
+//===- backends/null/null_backend.h - accepts everything, computes nothing ---------------------===//
+//
+// What remains of Braid when the device costs nothing: for measuring how fast a Plan is issued, for
+// tests of what is issued, and as the shortest example of a backend. README.md here is the guide for
+// writing one.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/host_memory.h"
+
+namespace braid {
+
+/// Adds "null". Its Cluster's devices are NullDevices.
+void registerNullBackend(BackendRegistry &registry);
+
+/// How often each issue function was called on a device.
+struct NullCounts {
+  uint64_t copies = 0;
+  uint64_t copiedBytes = 0;
+  uint64_t matmuls = 0;
+  uint64_t adds = 0;
+  uint64_t signals = 0;
+  uint64_t awaits = 0;
+  uint64_t records = 0;
+  uint64_t waitEvents = 0;
+
+  uint64_t commands() const {
+    return copies + matmuls + adds + signals + awaits + records + waitEvents;
+  }
+};
+
+/// Memory is real, zeroed and stays as the caller leaves it. Every command is done as soon as it is
+/// issued, and does nothing.
+class NullDevice final : public Device {
+public:
+  NullDevice(InProcessGroup &group, int64_t rank) : group_(group), memory_(rank) {}
+
+  const NullCounts &counts() const { return counts_; }
+  uint32_t streams() const { return streams_; }
+
+  Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
+    return memory_.allocate(kind, bytes);
+  }
+  Status reserveStreams(uint32_t count) override;
+  Result<uint32_t> createEvents(uint32_t count) override;
+  Result<std::string> exportMemory(void *base) override { return memory_.exportTo(group_, base); }
+  Status warm(const PlanMatmul &) override { return Status::ok(); }
+
+  void copy(uint32_t, Tag, void *, const void *, int64_t bytes) override {
+    ++counts_.copies;
+    counts_.copiedBytes += static_cast<uint64_t>(bytes);
+  }
+  void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }
+  void add(uint32_t, Tag, DType, void *, const void *, int64_t) override { ++counts_.adds; }
+  void signal(uint32_t, Tag, void *, uint32_t) override { ++counts_.signals; }
+  void await(uint32_t, Tag, const void *, uint32_t) override { ++counts_.awaits; }
+  void record(uint32_t, Tag, uint32_t) override { ++counts_.records; }
+  void waitEvent(uint32_t, Tag, uint32_t) override { ++counts_.waitEvents; }
+
+  Status synchronize() override { return group_.failure(); }
+  std::vector<PendingWait> pending() override { return {}; }
+  void startTrace() override {}
+  /// Nothing runs, so there are no spans.
+  std::vector<Span> takeTrace() override { return {}; }
+
+private:
+  InProcessGroup &group_;
+  HostMemory memory_;
+  NullCounts counts_;
+  uint32_t streams_ = 1;
+  uint32_t events_ = 0;
+};
+
+} // namespace braid
