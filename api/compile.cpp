@@ -1,0 +1,184 @@
+//===- api/compile.cpp - from a source to the program that every rank runs ----------------------===//
+
+#include "api/compile.h"
+
+#include "lowering/lower.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace braid {
+namespace {
+
+Status located() { return Status(StatusCode::BadInput, "the text is not accepted"); }
+
+/// What the user means by FILE and --entry.
+struct Entry {
+  Fusion *fusion = nullptr;
+  Program *program = nullptr;
+};
+
+std::vector<std::string> entryNames(const Module &module) {
+  std::vector<std::string> names;
+  for (const auto &fusion : module.fusions)
+    names.push_back(fusion->name());
+  for (const auto &program : module.programs)
+    names.push_back(program->name());
+  return names;
+}
+
+Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
+  const Module &module = source.module;
+  std::vector<std::string> names = entryNames(module);
+  if (options.entry) {
+    llvm::StringRef name = *options.entry;
+    name.consume_front("@");
+    Entry entry{module.findFusion(name), module.findProgram(name)};
+    if (entry.program)
+      entry.fusion = nullptr;
+    if (entry.fusion || entry.program)
+      return entry;
+    return Status(StatusCode::BadInput, fmt::format("'{}' has no @{}{}", source.diags.fileName(),
+                                                    name.str(), didYouMean(name, names)));
+  }
+  if (module.programs.size() == 1)
+    return Entry{nullptr, module.programs.front().get()};
+  if (module.programs.empty() && module.fusions.size() == 1)
+    return Entry{module.fusions.front().get(), nullptr};
+  if (names.empty())
+    return Status(StatusCode::BadInput,
+                  fmt::format("'{}' is empty, expected a fusion or a program",
+                              source.diags.fileName()));
+  return Status(StatusCode::BadInput,
+                fmt::format("'{}' holds @{}: expected --entry to name one",
+                            source.diags.fileName(), fmt::join(names, ", @")));
+}
+
+/// Which of the options that steer lowering was given, or null.
+const char *loweringFlag(const CompileOptions &options) {
+  if (!options.parameters.empty())
+    return "--set";
+  if (options.schedule)
+    return "--schedule";
+  if (options.protocol)
+    return "--protocol";
+  if (options.streams)
+    return "--streams";
+  if (options.chunks)
+    return "--chunks";
+  if (options.passes)
+    return "--passes";
+  return options.afterPass ? "--print-after" : nullptr;
+}
+
+Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {
+  if (const char *flag = loweringFlag(options))
+    return Status(StatusCode::BadInput,
+                  fmt::format("{} steers lowering, but @{} in '{}' is a program already", flag,
+                              program.name(), source.diags.fileName()));
+  if (!verify(source.module, source.diags))
+    return located();
+  if (options.ranks && *options.ranks != program.ranks()) {
+    source.diags.error(program.location())
+        << "--ranks is " << *options.ranks << ", but the program's mesh has " << program.ranks();
+    return located();
+  }
+  return Compiled{&source, &program, source.module.findFusion(program.implements()), false};
+}
+
+/// Gives the fusion's parameters the values asked for.
+bool setParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
+  std::vector<std::string> names;
+  for (const FusionParameter &parameter : fusion.parameters())
+    names.push_back(parameter.name);
+  for (const auto &[name, value] : options.parameters)
+    if (!fusion.setParameter(name, value))
+      return diags.error(fusion.location())
+             << "--set names '" << name << "', but @" << fusion.name()
+             << (names.empty() ? " has no parameters" : " has no such parameter")
+             << didYouMean(name, names);
+  return true;
+}
+
+bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
+  if (!options.ranks)
+    return true;
+  const FusionParameter *parameter = fusion.meshParameter();
+  if (!parameter) {
+    ScalarValue size = fusion.valueOf(fusion.mesh());
+    if (size.isOk() && size.value == *options.ranks)
+      return true;
+    return diags.error(fusion.meshLocation())
+           << "--ranks is " << *options.ranks << ", but the mesh is fixed to "
+           << fusion.mesh()->str() << "; a parameter there could be set";
+  }
+  for (const auto &[name, value] : options.parameters)
+    if (name == parameter->name && value != *options.ranks)
+      return diags.error(fusion.meshLocation())
+             << "--ranks is " << *options.ranks << ", but --set gives " << name
+             << ", which sizes the mesh, the value " << value;
+  return fusion.setParameter(parameter->name, *options.ranks);
+}
+
+LoweringOptions loweringOptions(const CompileOptions &options) {
+  LoweringOptions lowering;
+  lowering.schedule = options.schedule.value_or(lowering.schedule);
+  lowering.protocol = options.protocol.value_or(lowering.protocol);
+  lowering.streams = options.streams.value_or(lowering.streams);
+  lowering.chunks = options.chunks.value_or(lowering.chunks);
+  return lowering;
+}
+
+/// The passes to run; the messages about a pass list are put in the Status, since they are located in
+/// the list and not in the source.
+Result<PassList> passList(const CompileOptions &options) {
+  LoweringOptions lowering = loweringOptions(options);
+  if (!options.passes)
+    return defaultPasses(lowering);
+  Diagnostics diags("--passes", *options.passes);
+  std::vector<PassSpec> specs = parsePassList(diags);
+  std::optional<PassList> list;
+  if (!diags.hasErrors())
+    list = resolvePasses(specs, lowering, diags);
+  if (list)
+    return *list;
+  std::string text = diags.str();
+  text.erase(text.find_last_not_of('\n') + 1);
+  return Status(StatusCode::BadInput, "the pass list is not accepted\n" + text);
+}
+
+Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOptions &options) {
+  if (!setParameters(fusion, options, source.diags) || !setRanks(fusion, options, source.diags))
+    return located();
+  // Programs in the same text were written for the parameters' own values.
+  bool isOverridden = options.ranks || !options.parameters.empty();
+  if (!(isOverridden ? verify(fusion, source.diags) : verify(source.module, source.diags)))
+    return located();
+  Result<PassList> passes = passList(options);
+  if (!passes)
+    return passes.status();
+  auto afterPass = [&](const Pass &pass, const Program &program, bool) {
+    if (options.afterPass)
+      options.afterPass(pass.name, program);
+  };
+  auto program = lower(source.module, fusion, *passes, source.diags, afterPass);
+  if (!program)
+    return program.status();
+  source.module.programs.push_back(std::move(*program));
+  return Compiled{&source, source.module.programs.back().get(), &fusion, true};
+}
+
+} // namespace
+
+Result<Compiled> compile(Source &source, const CompileOptions &options) {
+  if (source.diags.hasErrors())
+    return located();
+  Result<Entry> entry = findEntry(source, options);
+  if (!entry)
+    return entry.status();
+  if (entry->program)
+    return compileProgram(source, *entry->program, options);
+  return compileFusion(source, *entry->fusion, options);
+}
+
+} // namespace braid

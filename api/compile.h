@@ -1,0 +1,43 @@
+//===- api/compile.h - from a source to the program that every rank runs ------------------------===//
+#pragma once
+
+#include "api/source.h"
+#include "lowering/options.h"
+
+#include <functional>
+
+namespace braid {
+
+/// What a user chooses. Every optional left empty means the default, which for lowering is that of
+/// LoweringOptions.
+struct CompileOptions {
+  /// Which fusion or program of the text; may be left out where there is only one program, or no
+  /// program and only one fusion.
+  std::optional<std::string> entry = {};
+  /// The mesh's size. Sets the parameter that sizes a fusion's mesh; must equal a program's.
+  std::optional<int64_t> ranks = {};
+  /// Values for a fusion's parameters, by name.
+  std::vector<std::pair<std::string, int64_t>> parameters = {};
+  std::optional<Schedule> schedule = {};
+  std::optional<Protocol> protocol = {};
+  std::optional<int64_t> streams = {};
+  std::optional<int64_t> chunks = {};
+  /// A pass list, `a,b{opt=1}`, instead of the whole pipeline.
+  std::optional<std::string> passes = {};
+  /// Called with a pass's name and the program after it; may be empty.
+  std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
+};
+
+/// A verified program, and the fusion it implements if any. Points into the Source.
+struct Compiled {
+  Source *source = nullptr;
+  const Program *program = nullptr;
+  const Fusion *fusion = nullptr; ///< null: nothing says what the result should be
+  bool isLowered = false;         ///< made from the fusion here, rather than read
+};
+
+/// Verifies the source and finds or makes its program, which is added to the source's module. Located
+/// mistakes are in source.diags, and the Status then just says so; others are in the Status alone.
+Result<Compiled> compile(Source &source, const CompileOptions &options);
+
+} // namespace braid

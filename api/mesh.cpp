@@ -1,0 +1,67 @@
+//===- api/mesh.cpp - all ranks of a mesh in this process ---------------------------------------===//
+
+#include "api/mesh.h"
+
+#include "runtime/specialize.h"
+
+#include <mutex>
+#include <thread>
+
+namespace braid {
+
+Result<std::unique_ptr<LocalMesh>> LocalMesh::create(const Backend &backend,
+                                                     const ClusterOptions &options) {
+  Result<std::unique_ptr<Cluster>> cluster = backend.create(options);
+  if (!cluster)
+    return cluster.status();
+  return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(*cluster)));
+}
+
+Status LocalMesh::prepare(const Compiled &compiled) {
+  for (int64_t rank = 0; rank < ranks(); ++rank) {
+    Result<Plan> plan = specialize(*compiled.program, rank, compiled.source->diags);
+    if (!plan)
+      return plan.status();
+    plans_.push_back(std::move(*plan));
+  }
+  prepared_.resize(plans_.size());
+  return onEveryRank([&](int64_t rank) {
+    auto prepared =
+        braid::prepare(plan(rank), cluster_->device(rank), cluster_->transport(rank));
+    if (!prepared)
+      return prepared.status();
+    prepared_[static_cast<size_t>(rank)] = std::move(*prepared);
+    return Status::ok();
+  });
+}
+
+void LocalMesh::run(llvm::ArrayRef<RunArguments> arguments) {
+  // Issuing never blocks, so one thread serves all ranks.
+  for (size_t rank = 0; rank < prepared_.size(); ++rank)
+    prepared_[rank]->run(arguments[rank].inputs, arguments[rank].outputs);
+}
+
+Status LocalMesh::synchronize() {
+  return onEveryRank([&](int64_t rank) { return cluster_->device(rank).synchronize(); });
+}
+
+Status LocalMesh::onEveryRank(const std::function<Status(int64_t rank)> &fn) {
+  std::mutex mutex;
+  Status first;
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < ranks(); ++rank)
+    threads.emplace_back([&, rank] {
+      Status status = fn(rank);
+      if (status.isOk())
+        return;
+      cluster_->transport(rank).abort(status);
+      std::lock_guard lock(mutex);
+      if (first.isOk())
+        first = status;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return first;
+}
+
+} // namespace braid

@@ -1,0 +1,264 @@
+//===- api/run.cpp - runs a program and judges its results --------------------------------------===//
+
+#include "api/run.h"
+
+#include "runtime/reference.h"
+#include "runtime/trace.h"
+
+#include "backends/cpu/cpu_backend.h"
+#include "backends/null/null_backend.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// The inputs and outputs of one run on one rank, in host memory.
+class Arguments {
+public:
+  explicit Arguments(const Plan &plan) {
+    for (uint32_t buffer : plan.inputs)
+      inputs_.push_back(allocate(plan.buffers[buffer].bytes));
+    for (uint32_t buffer : plan.outputs)
+      outputs_.push_back(allocate(plan.buffers[buffer].bytes));
+  }
+
+  RunArguments addresses() const {
+    RunArguments arguments;
+    for (const Memory &input : inputs_)
+      arguments.inputs.push_back(input.get());
+    for (const Memory &output : outputs_)
+      arguments.outputs.push_back(output.get());
+    return arguments;
+  }
+  void *input(size_t index) { return inputs_[index].get(); }
+  void *output(size_t index) { return outputs_[index].get(); }
+
+private:
+  struct Free {
+    void operator()(void *memory) const { std::free(memory); }
+  };
+  using Memory = std::unique_ptr<void, Free>;
+
+  static Memory allocate(int64_t bytes) {
+    size_t rounded = (static_cast<size_t>(bytes) + 255) / 256 * 256;
+    return Memory(std::aligned_alloc(256, std::max<size_t>(rounded, 256)));
+  }
+
+  std::vector<Memory> inputs_, outputs_;
+};
+
+/// Bytes of the caller's tensors of one run on one rank.
+int64_t argumentBytes(const Plan &plan) {
+  int64_t bytes = 0;
+  for (const PlanBuffer &buffer : plan.buffers)
+    if (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Output)
+      bytes += buffer.bytes;
+  return bytes;
+}
+
+/// As many as asked for, or as fit a gigabyte over all ranks.
+int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
+  if (options.runsInFlight > 0)
+    return std::min(options.runsInFlight, options.iterations);
+  constexpr int64_t kBudget = int64_t(1) << 30;
+  int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
+  return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
+}
+
+/// Inputs where no fusion says what they mean: words of a counter hashed with the seed, with the top
+/// bits cleared, so that they are finite and small in every element type.
+void fillWithoutMeaning(void *data, int64_t bytes, uint64_t seed) {
+  auto *words = static_cast<uint16_t *>(data);
+  uint64_t state = seed;
+  for (int64_t i = 0; i < bytes / 2; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    words[i] = static_cast<uint16_t>((state >> 48) & 0x1fff);
+  }
+}
+
+/// One call of run(): what all ranks share.
+class Runner {
+public:
+  Runner(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh)
+      : options_(options), mesh_(mesh) {
+    if (compiled.fusion)
+      reference_ = std::make_unique<Reference>(*compiled.fusion, options.seed);
+    report_.ranks = mesh.ranks();
+    report_.iterations = options.iterations;
+    report_.runsInFlight = chooseRunsInFlight(options, mesh.plan(0));
+    report_.commandsPerRun = static_cast<int64_t>(mesh.plan(0).commands.size());
+    report_.streams = static_cast<int64_t>(mesh.plan(0).streams.size()) - 1;
+  }
+
+  Status run() {
+    if (options_.trace)
+      for (int64_t rank = 0; rank < mesh_.ranks(); ++rank)
+        mesh_.device(rank).startTrace();
+    return mesh_.onEveryRank([this](int64_t rank) { return runRank(rank); });
+  }
+
+  RunReport takeReport() {
+    if (options_.trace)
+      report_.trace = traceText();
+    return std::move(report_);
+  }
+
+private:
+  Status runRank(int64_t rank);
+  Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, double &seconds);
+  void fill(int64_t rank, Arguments &slot, int64_t iteration) const;
+  Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
+  void finishRank(double seconds);
+  std::string traceText();
+
+  const RunOptions &options_;
+  LocalMesh &mesh_;
+  std::unique_ptr<Reference> reference_;
+  std::mutex mutex_;
+  RunReport report_;
+};
+
+Status Runner::runRank(int64_t rank) {
+  std::vector<Arguments> slots;
+  for (int64_t i = 0; i < report_.runsInFlight; ++i)
+    slots.emplace_back(mesh_.plan(rank));
+  double seconds = 0;
+  for (int64_t first = 0; first < options_.iterations; first += report_.runsInFlight) {
+    if (Status status = runBatch(rank, slots, first, seconds); !status.isOk())
+      return status;
+    if (rank == 0 && options_.progress)
+      options_.progress(std::min(first + report_.runsInFlight, options_.iterations));
+  }
+  finishRank(seconds);
+  return Status::ok();
+}
+
+/// Issues as many runs as there are slots, waits for all, and compares them.
+Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first,
+                        double &seconds) {
+  int64_t count = std::min<int64_t>(report_.runsInFlight, options_.iterations - first);
+  for (int64_t i = 0; i < count; ++i)
+    fill(rank, slots[static_cast<size_t>(i)], first + i);
+
+  Clock::time_point start = Clock::now();
+  for (int64_t i = 0; i < count; ++i) {
+    RunArguments arguments = slots[static_cast<size_t>(i)].addresses();
+    mesh_.prepared(rank).run(arguments.inputs, arguments.outputs);
+  }
+  if (Status status = mesh_.device(rank).synchronize(); !status.isOk())
+    return status;
+  seconds += secondsSince(start);
+
+  for (int64_t i = 0; options_.verify && i < count; ++i)
+    if (Status status = compare(rank, slots[static_cast<size_t>(i)], first + i); !status.isOk())
+      return status;
+  return Status::ok();
+}
+
+void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
+  const Plan &plan = mesh_.plan(rank);
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    uint64_t seed = options_.seed + static_cast<uint64_t>(rank) * 1000003u +
+                    static_cast<uint64_t>(iteration) * 7919u + i;
+    if (reference_)
+      reference_->fillInput(i, rank, static_cast<uint32_t>(iteration), slot.input(i));
+    else
+      fillWithoutMeaning(slot.input(i), plan.buffers[plan.inputs[i]].bytes, seed);
+  }
+  // 0xff in every byte is a NaN in every element type.
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    std::fill_n(static_cast<unsigned char *>(slot.output(i)),
+                plan.buffers[plan.outputs[i]].bytes, static_cast<unsigned char>(0xff));
+}
+
+Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
+  for (size_t i = 0; i < reference_->outputCount(); ++i)
+    if (Status status = reference_->compare(i, rank, static_cast<uint32_t>(iteration),
+                                            slot.output(i));
+        !status.isOk())
+      return status;
+  return Status::ok();
+}
+
+void Runner::finishRank(double seconds) {
+  std::lock_guard lock(mutex_);
+  report_.runSeconds = std::max(report_.runSeconds, seconds);
+  if (options_.verify)
+    report_.elementsCompared += reference_->elementsPerRank() * options_.iterations;
+}
+
+std::string Runner::traceText() {
+  std::vector<RankTrace> ranks;
+  for (int64_t rank = 0; rank < mesh_.ranks(); ++rank)
+    ranks.push_back({&mesh_.plan(rank), mesh_.device(rank).takeTrace()});
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeTrace(ranks, os);
+  return os.str();
+}
+
+Status checkOptions(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
+  if (options.iterations < 1)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected at least 1 iteration, got {}", options.iterations));
+  if (!options.verify)
+    return Status::ok();
+  if (!compiled.fusion)
+    return Status(StatusCode::BadInput,
+                  fmt::format("{}: @{} implements no fusion, so nothing says what its result "
+                              "should be: it can be run, but not verified",
+                              compiled.source->diags.place(compiled.program->location()),
+                              compiled.program->name()));
+  if (!backend.computes)
+    return Status(StatusCode::BadInput,
+                  fmt::format("backend '{}' computes nothing that could be verified",
+                              backend.name));
+  return Status::ok();
+}
+
+} // namespace
+
+Result<RunReport> run(const Compiled &compiled, const Backend &backend,
+                      const RunOptions &options) {
+  if (Status status = checkOptions(compiled, backend, options); !status.isOk())
+    return status;
+  Clock::time_point start = Clock::now();
+  auto mesh = LocalMesh::create(backend, {.ranks = compiled.program->ranks(),
+                                          .timeout = options.timeout,
+                                          .scheduleSeed = options.scheduleSeed,
+                                          .queues = options.queues});
+  if (!mesh)
+    return mesh.status();
+  if (Status status = (*mesh)->prepare(compiled); !status.isOk())
+    return status;
+  double prepareSeconds = secondsSince(start);
+
+  Runner runner(compiled, options, **mesh);
+  if (Status status = runner.run(); !status.isOk())
+    return status;
+  RunReport report = runner.takeReport();
+  report.prepareSeconds = prepareSeconds;
+  return report;
+}
+
+BackendRegistry builtinBackends() {
+  BackendRegistry registry;
+  registerCpuBackend(registry);
+  registerNullBackend(registry);
+  return registry;
+}
+
+} // namespace braid

@@ -1,0 +1,43 @@
+//===- tools/command.h - what every subcommand of `braid` has -----------------------------------===//
+#pragma once
+
+#include "api/compile.h"
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+namespace braid::tools {
+
+/// A subcommand: its flags are registered in `app`, and `run` acts on them and gives the exit code.
+struct Command {
+  CLI::App *app;
+  std::function<int()> run;
+};
+
+Command addCompile(CLI::App &app);
+Command addRun(CLI::App &app);
+
+/// The flags that say what to compile, common to the commands that take a FILE.
+struct SourceFlags {
+  std::string file;
+  std::optional<std::string> entry;
+  std::optional<int64_t> ranks;
+  std::vector<std::string> set;
+  std::optional<std::string> schedule, protocol, passes;
+  std::optional<int64_t> chunks, streams;
+
+  void addTo(CLI::App &app);
+  /// Reads the values into `options`; BadInput names the flag, what was expected and what came.
+  Status toOptions(CompileOptions &options) const;
+};
+
+/// Prints a failure: the source's located messages if there are any, else "braid: error: ...". Returns
+/// the exit code.
+int report(const Status &status, const Source *source = nullptr);
+
+/// BadInput "expected --flag to be one of a, b, c, got 'x' (did you mean 'a'?)".
+Status badChoice(llvm::StringRef flag, llvm::StringRef value,
+                 const std::vector<std::string> &choices);
+
+} // namespace braid::tools

@@ -1,0 +1,135 @@
+//===- tools/compile.cpp - `braid compile` ------------------------------------------------------===//
+
+#include "api/compile.h"
+#include "lowering/lower.h"
+#include "runtime/specialize.h"
+#include "tools/command.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+namespace braid::tools {
+namespace {
+
+struct CompileFlags {
+  SourceFlags source;
+  std::string emit = "all";
+  std::vector<std::string> printAfter;
+};
+
+constexpr const char *kFooter = R"(
+A fusion is lowered and printed with its host program; a program is verified and printed again.
+What is printed is text that braid reads.
+
+  braid compile examples/ag_matmul.braid --ranks 4
+  braid compile examples/ag_linear.braid --schedule hop --protocol put --chunks 16
+  braid compile examples/ag_matmul.braid --print-after all --emit program
+  braid compile examples/ag_matmul.braid --emit dot | dot -Tsvg > program.svg)";
+
+const std::vector<std::string> kEmitChoices = {"all", "program", "fusion", "plan", "dot", "json"};
+
+void printPasses() {
+  for (const Pass &pass : allPasses()) {
+    std::string options;
+    for (const PassOption &option : pass.options)
+      options += (options.empty() ? "" : " ") + option.name.str() + "=...";
+    llvm::outs() << fmt::format("{:<18}{}{}\n", pass.name.str(), pass.summary.str(),
+                                options.empty() ? "" : "  {" + options + "}");
+  }
+}
+
+void addFlags(CLI::App &app, CompileFlags &flags) {
+  flags.source.addTo(app);
+  app.add_option("--emit", flags.emit,
+                 "all (default: fusion and program), program, fusion, plan (of every rank), dot or "
+                 "json")
+      ->type_name("WHAT");
+  app.add_option("--print-after", flags.printAfter,
+                 "print the program to stderr after PASS, or after all; repeatable")
+      ->type_name("PASS|all")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag_callback(
+         "--list-passes",
+         [] {
+           printPasses();
+           throw CLI::Success(); // caught in main; FILE is not needed
+         },
+         "print the passes in their order and exit")
+      ->trigger_on_parse();
+  app.footer(kFooter);
+}
+
+Status checkPassNames(const std::vector<std::string> &names) {
+  std::vector<std::string> choices = {"all"};
+  for (const Pass &pass : allPasses())
+    choices.push_back(pass.name.str());
+  for (const std::string &name : names)
+    if (!llvm::is_contained(choices, name))
+      return badChoice("--print-after", name, choices);
+  return Status::ok();
+}
+
+/// Prints what compile() made; the source's module then holds the program, too.
+Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled) {
+  llvm::raw_ostream &os = llvm::outs();
+  if (flags.emit == "dot")
+    emitDot(source.module, os);
+  else if (flags.emit == "json")
+    emitJson(source.module, os);
+  else if (flags.emit == "program")
+    print(*compiled.program, os);
+  else if (flags.emit == "all")
+    print(source.module, os);
+  else if (flags.emit == "fusion" && compiled.fusion)
+    print(*compiled.fusion, os);
+  else if (flags.emit == "fusion")
+    return Status(StatusCode::BadInput, fmt::format("--emit fusion: @{} implements no fusion",
+                                                    compiled.program->name()));
+  for (int64_t rank = 0; flags.emit == "plan" && rank < compiled.program->ranks(); ++rank) {
+    Result<Plan> plan = specialize(*compiled.program, rank, source.diags);
+    if (!plan)
+      return plan.status();
+    os << str(*plan);
+  }
+  return Status::ok();
+}
+
+int compileCommand(const CompileFlags &flags) {
+  CompileOptions options;
+  if (!llvm::is_contained(kEmitChoices, flags.emit))
+    return report(badChoice("--emit", flags.emit, kEmitChoices));
+  if (Status status = checkPassNames(flags.printAfter); !status.isOk())
+    return report(status);
+  if (Status status = flags.source.toOptions(options); !status.isOk())
+    return report(status);
+  if (!flags.printAfter.empty())
+    options.afterPass = [&](llvm::StringRef pass, const Program &program) {
+      if (llvm::is_contained(flags.printAfter, "all") ||
+          llvm::is_contained(flags.printAfter, pass.str()))
+        llvm::errs() << "// after " << pass << "\n" << str(program);
+    };
+  Result<std::unique_ptr<Source>> source = readSource(flags.source.file);
+  if (!source)
+    return report(source.status());
+  Result<Compiled> compiled = compile(**source, options);
+  if (!compiled)
+    return report(compiled.status(), source->get());
+  if (Status status = emit(flags, **source, *compiled); !status.isOk())
+    return report(status, source->get());
+  return 0;
+}
+
+} // namespace
+
+Command addCompile(CLI::App &app) {
+  auto flags = std::make_shared<CompileFlags>();
+  CLI::App *command =
+      app.add_subcommand("compile", "Lower a fusion, and print it with its host program");
+  addFlags(*command, *flags);
+  return {command, [flags] { return compileCommand(*flags); }};
+}
+
+} // namespace braid::tools

@@ -1,0 +1,95 @@
+//===- tools/flags.cpp - flags common to several subcommands ------------------------------------===//
+
+#include "tools/command.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+namespace braid::tools {
+
+void SourceFlags::addTo(CLI::App &app) {
+  app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
+      ->required();
+  app.add_option("--entry", entry, "which fusion or program, where FILE holds several")
+      ->type_name("NAME");
+  app.add_option("--ranks", ranks, "size of the mesh (a program in FILE fixes it)")
+      ->type_name("N");
+  // Flags that steer lowering are refused for a file that holds a program.
+  auto *lowering = app.add_option_group("Lowering", "only where FILE holds a fusion");
+  lowering->add_option("--set", set, "give a parameter of the fusion a value; repeatable")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  lowering->add_option("--schedule", schedule, "pairwise (default), hop or none")
+      ->type_name("NAME");
+  lowering
+      ->add_option("--chunks", chunks,
+                   "chunks in all, a multiple of the Stream axis's extent (default: that extent)")
+      ->type_name("S");
+  lowering
+      ->add_option("--protocol", protocol,
+                   "get (default): the receiver copies; put: the sender does")
+      ->type_name("get|put");
+  lowering->add_option("--streams", streams, "streams that steps are dealt out to (default 4)")
+      ->type_name("K");
+  lowering
+      ->add_option("--passes", passes,
+                   "run these passes instead of all; see braid compile --list-passes")
+      ->type_name("a,b{opt=1}");
+}
+
+Status badChoice(llvm::StringRef flag, llvm::StringRef value,
+                 const std::vector<std::string> &choices) {
+  return Status(StatusCode::BadInput,
+                fmt::format("expected {} to be one of {}, got '{}'{}", flag.str(),
+                            llvm::join(choices, ", "), value.str(), didYouMean(value, choices)));
+}
+
+namespace {
+
+Status readParameter(const std::string &text, CompileOptions &options) {
+  auto [name, value] = llvm::StringRef(text).split('=');
+  int64_t number = 0;
+  if (name.empty() || value.getAsInteger(10, number))
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected --set NAME=VALUE with an integer of 64 bits, got '{}'",
+                              text));
+  options.parameters.emplace_back(name.str(), number);
+  return Status::ok();
+}
+
+} // namespace
+
+Status SourceFlags::toOptions(CompileOptions &options) const {
+  options.entry = entry;
+  options.ranks = ranks;
+  options.passes = passes;
+  options.chunks = chunks;
+  options.streams = streams;
+  for (const std::string &text : set)
+    if (Status status = readParameter(text, options); !status.isOk())
+      return status;
+  if (schedule) {
+    options.schedule = scheduleFromName(*schedule);
+    if (!options.schedule)
+      return badChoice("--schedule", *schedule, {"pairwise", "hop", "none"});
+  }
+  if (protocol) {
+    if (*protocol != "get" && *protocol != "put")
+      return badChoice("--protocol", *protocol, {"get", "put"});
+    options.protocol = *protocol == "get" ? Protocol::Get : Protocol::Put;
+  }
+  return Status::ok();
+}
+
+int report(const Status &status, const Source *source) {
+  if (source && source->diags.hasErrors())
+    source->diags.print(llvm::errs());
+  else
+    llvm::errs() << "braid: error: " << status.message() << "\n";
+  return static_cast<int>(status.code());
+}
+
+} // namespace braid::tools

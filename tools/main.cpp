@@ -1,0 +1,96 @@
+//===- tools/main.cpp - the `braid` command -----------------------------------------------------===//
+
+#include "tools/command.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+namespace {
+
+using namespace braid;
+using namespace braid::tools;
+
+constexpr const char *kFooter = R"(
+A first look:
+  braid compile examples/ag_matmul.braid --ranks 4
+  braid run examples/ag_matmul.braid --ranks 4 --iterations 5 --verify
+
+Exit codes: 0 fine; 1 a result is wrong; 2 usage or bad input; 3 rejected by the checker;
+4 unsupported or unavailable here; 5 a peer failed; 6 timed out; 70 internal error.)";
+
+constexpr const char *kVersion = "braid " BRAID_VERSION;
+
+/// The long flags of a command, for suggestions.
+std::vector<std::string> flagsOf(const CLI::App &app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &name : option->get_lnames())
+      flags.push_back("--" + name);
+  for (const CLI::App *group : app.get_subcommands([](const CLI::App *) { return true; }))
+    if (group->get_name().empty()) { // an option group
+      std::vector<std::string> inner = flagsOf(*group);
+      flags.insert(flags.end(), inner.begin(), inner.end());
+    }
+  return flags;
+}
+
+/// The command on the line, or the whole program.
+const CLI::App &chosen(const CLI::App &app) {
+  auto parsed = app.get_subcommands();
+  return parsed.empty() ? app : *parsed.front();
+}
+
+std::string unexpected(const CLI::App &app, const std::vector<Command> &commands) {
+  const CLI::App &command = chosen(app);
+  std::vector<std::string> remaining = app.remaining(/*recurse=*/true);
+  std::string word = remaining.empty() ? "" : remaining.front();
+  std::vector<std::string> candidates = flagsOf(command);
+  if (&command == &app)
+    for (const Command &known : commands)
+      candidates.push_back(known.app->get_name());
+  const char *what = word.rfind("-", 0) == 0 ? "flag" : &command == &app ? "command" : "argument";
+  std::string flag = word.substr(0, word.find('='));
+  return fmt::format("unknown {} '{}'{}", what, word, didYouMean(flag, candidates));
+}
+
+int usageError(const CLI::App &app, const std::string &message) {
+  const CLI::App &command = chosen(app);
+  std::string name = &command == &app ? "braid" : "braid " + command.get_name();
+  llvm::errs() << "braid: error: " << message << "\nSee " << name << " --help.\n";
+  return static_cast<int>(StatusCode::BadInput);
+}
+
+int parseAndRun(CLI::App &app, const std::vector<Command> &commands, int argc, char **argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    llvm::outs() << app.help() << "\n"; // that of the command on the line, if there is one
+    return 0;
+  } catch (const CLI::CallForVersion &) {
+    llvm::outs() << kVersion << "\n";
+    return 0;
+  } catch (const CLI::Success &) { // a flag that has said what it had to say
+    return 0;
+  } catch (const CLI::ExtrasError &) {
+    return usageError(app, unexpected(app, commands));
+  } catch (const CLI::ParseError &error) {
+    return usageError(app, error.what());
+  }
+  for (const Command &command : commands)
+    if (command.app->parsed())
+      return command.run();
+  return usageError(app, "expected a command: compile or run");
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app("Hides communication behind matrix products: lowers sharded tensor expressions to "
+               "host programs, and runs them.",
+               "braid");
+  app.footer(kFooter);
+  app.set_version_flag("--version", kVersion);
+  std::vector<Command> commands = {addCompile(app), addRun(app)};
+  return parseAndRun(app, commands, argc, argv);
+}
