@@ -1,0 +1,94 @@
+# Finds what the libraries need, and wraps it in the imported targets braid::llvm, braid::fmt,
+# braid::json and braid::openblas. Everything is linked statically where the distribution packages
+# it so, because the `braid` binary has to start on machines without any of it. The installed
+# package includes this file too, so that both find the same things.
+
+find_package(Threads REQUIRED)
+
+# The static library `name` if there is one, else the shared one; `hints` are searched first.
+function(braid_find_static_library variable name)
+  find_library(${variable} NAMES lib${name}.a ${name} HINTS ${ARGN})
+  if(NOT ${variable})
+    message(FATAL_ERROR "expected the library ${name}, found no lib${name}.a or lib${name}.so")
+  endif()
+  mark_as_advanced(${variable})
+endfunction()
+
+# LLVM: ADT and Support only. The newest of the versions that Braid is written for, unless LLVM_DIR
+# names one.
+set(braid_llvm_versions 19 18 17 16 15 14)
+
+function(braid_find_llvm)
+  if(NOT LLVM_DIR)
+    foreach(version ${braid_llvm_versions})
+      set(folder /usr/lib/llvm-${version}/lib/cmake/llvm)
+      # The headers can be there without the libraries, when only clang is installed.
+      if(EXISTS ${folder}/LLVMConfig.cmake AND EXISTS /usr/lib/llvm-${version}/lib/libLLVMSupport.a)
+        set(LLVM_DIR ${folder} CACHE PATH "Folder of LLVMConfig.cmake")
+        break()
+      endif()
+    endforeach()
+  endif()
+  find_package(LLVM CONFIG)
+  if(NOT LLVM_FOUND)
+    message(FATAL_ERROR "expected LLVM of a version in ${braid_llvm_versions} (package llvm-dev), "
+                        "found none; LLVM_DIR can name the folder of its LLVMConfig.cmake")
+  endif()
+  if(NOT LLVM_VERSION_MAJOR IN_LIST braid_llvm_versions)
+    message(FATAL_ERROR "expected LLVM of a version in ${braid_llvm_versions}, "
+                        "got ${LLVM_PACKAGE_VERSION} from ${LLVM_DIR}")
+  endif()
+  set(support_needs m rt ${CMAKE_DL_LIBS} Threads::Threads)
+  braid_find_static_library(BRAID_ZLIB z)
+  braid_find_static_library(BRAID_TINFO tinfo)
+  list(PREPEND support_needs ${BRAID_ZLIB} ${BRAID_TINFO})
+  get_target_property(llvm_needs LLVMSupport INTERFACE_LINK_LIBRARIES)
+  if(llvm_needs MATCHES "zstd")
+    braid_find_static_library(BRAID_ZSTD zstd)
+    list(PREPEND support_needs ${BRAID_ZSTD})
+  endif()
+  add_library(braid::llvm INTERFACE IMPORTED GLOBAL)
+  target_include_directories(braid::llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
+  target_link_libraries(braid::llvm INTERFACE ${LLVM_LIBRARY_DIRS}/libLLVMSupport.a
+                                              ${LLVM_LIBRARY_DIRS}/libLLVMDemangle.a
+                                              ${support_needs})
+  # For the tools that come with it (lit, FileCheck).
+  set(BRAID_LLVM_TOOLS ${LLVM_TOOLS_BINARY_DIR} CACHE INTERNAL "Folder of FileCheck")
+  message(STATUS "Braid: LLVM ${LLVM_PACKAGE_VERSION} in ${LLVM_DIR}")
+endfunction()
+
+# fmt: the headers. cmake/fmt.cpp compiles the rest, for the versions that it knows.
+function(braid_find_fmt)
+  find_package(fmt REQUIRED)
+  get_target_property(includes fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
+  add_library(braid::fmt INTERFACE IMPORTED GLOBAL)
+  target_include_directories(braid::fmt SYSTEM INTERFACE ${includes})
+  if(fmt_VERSION VERSION_GREATER_EQUAL 11)
+    target_compile_definitions(braid::fmt INTERFACE FMT_HEADER_ONLY)
+  endif()
+endfunction()
+
+function(braid_find_json)
+  find_package(nlohmann_json REQUIRED)
+  add_library(braid::json INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(braid::json INTERFACE nlohmann_json::nlohmann_json)
+endfunction()
+
+function(braid_find_openblas)
+  find_path(BRAID_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas openblas-pthread)
+  if(NOT BRAID_CBLAS_INCLUDE)
+    message(FATAL_ERROR "expected cblas.h of OpenBLAS (package libopenblas-dev), found none")
+  endif()
+  mark_as_advanced(BRAID_CBLAS_INCLUDE)
+  braid_find_static_library(BRAID_OPENBLAS openblas)
+  add_library(braid::openblas INTERFACE IMPORTED GLOBAL)
+  target_include_directories(braid::openblas SYSTEM INTERFACE ${BRAID_CBLAS_INCLUDE})
+  target_link_libraries(braid::openblas INTERFACE ${BRAID_OPENBLAS} m Threads::Threads)
+endfunction()
+
+if(NOT TARGET braid::llvm)
+  braid_find_llvm()
+  braid_find_fmt()
+  braid_find_json()
+  braid_find_openblas()
+endif()

@@ -1,0 +1,93 @@
+# Fuzzers need clang++ and its libFuzzer, whatever compiler builds the rest, so they are built by
+# commands of their own.
+
+# Sets BRAID_FUZZ_CLANG to a clang++ that can link a fuzzer, or BRAID_FUZZ_MISSING to why there is
+# none.
+function(braid_find_fuzz_clang)
+  if(BRAID_FUZZ_CLANG)
+    return()
+  endif()
+  set(names clang++)
+  foreach(version ${braid_llvm_versions})
+    list(APPEND names clang++-${version})
+  endforeach()
+  find_program(clang NAMES ${names} HINTS ${BRAID_LLVM_TOOLS} NO_CACHE)
+  if(NOT clang)
+    set(BRAID_FUZZ_MISSING "no clang++ found" PARENT_SCOPE)
+    return()
+  endif()
+  set(probe ${CMAKE_BINARY_DIR}/CMakeFiles/fuzz_probe)
+  file(WRITE ${probe}.cpp "#include <cstdint>\n#include <string>\n"
+       "extern \"C\" int LLVMFuzzerTestOneInput(const uint8_t *, size_t) { return 0; }\n")
+  execute_process(COMMAND ${clang} -fsanitize=fuzzer,address,undefined ${probe}.cpp -o ${probe}
+                  RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+  if(failed)
+    set(BRAID_FUZZ_MISSING "${clang} cannot link a libFuzzer program" PARENT_SCOPE)
+    return()
+  endif()
+  set(BRAID_FUZZ_CLANG ${clang} CACHE INTERNAL "A clang++ that has libFuzzer")
+endfunction()
+
+# Compiles `source` for fuzzing, and appends the object file to the list named `list`.
+function(braid_fuzz_object list source)
+  cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE relative)
+  set(object ${CMAKE_BINARY_DIR}/fuzz/${relative}.o)
+  cmake_path(GET object PARENT_PATH folder)
+  file(MAKE_DIRECTORY ${folder})
+  get_target_property(llvm_includes braid::llvm INTERFACE_INCLUDE_DIRECTORIES)
+  list(TRANSFORM llvm_includes PREPEND -isystem)
+  add_custom_command(
+    OUTPUT ${object}
+    COMMAND ${BRAID_FUZZ_CLANG} -std=c++20 -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined
+            -fno-sanitize-recover=all -fno-sanitize=vptr,function -DFMT_HEADER_ONLY
+            -I${PROJECT_SOURCE_DIR} ${llvm_includes} -MD -MF ${object}.d -c ${source} -o ${object}
+    DEPENDS ${source}
+    DEPFILE ${object}.d
+    COMMENT "Compiling ${relative} for fuzzing")
+  set(${list} ${${list}} ${object} PARENT_SCOPE)
+endfunction()
+
+# braid_fuzzers(fuzz_a.cpp ... LIBRARY braid_ir)
+# Builds each source with the sources of that library into a fuzzer, and registers a test that runs
+# it for FUZZ_SECONDS on a copy of tests/fuzz/corpus.
+function(braid_fuzzers)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "LIBRARY" "")
+  set(objects "")
+  if(BRAID_FUZZ_CLANG)
+    get_target_property(sources ${arg_LIBRARY} SOURCES)
+    get_target_property(folder ${arg_LIBRARY} SOURCE_DIR)
+    foreach(source ${sources})
+      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
+      braid_fuzz_object(objects ${source})
+    endforeach()
+  endif()
+  foreach(source ${arg_UNPARSED_ARGUMENTS})
+    braid_fuzzer(${source} "${objects}")
+  endforeach()
+endfunction()
+
+function(braid_fuzzer source objects)
+  cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  cmake_path(GET source STEM name)
+  if(NOT BRAID_FUZZ_CLANG)
+    braid_add_test(${name} COMMAND sh -c "echo 'skipped: ${BRAID_FUZZ_MISSING}'; exit 77"
+                   LABELS fuzz)
+    return()
+  endif()
+  braid_fuzz_object(objects ${source})
+  set(program ${CMAKE_BINARY_DIR}/bin/${name})
+  get_target_property(llvm_links braid::llvm INTERFACE_LINK_LIBRARIES)
+  list(FILTER llvm_links INCLUDE REGEX "^/")
+  add_custom_command(
+    OUTPUT ${program}
+    COMMAND ${BRAID_FUZZ_CLANG} -fsanitize=fuzzer,address,undefined ${objects} ${llvm_links}
+            -lpthread -ldl -lm -o ${program}
+    DEPENDS ${objects}
+    COMMENT "Linking ${name}")
+  add_custom_target(${name} ALL DEPENDS ${program})
+  math(EXPR limit "${FUZZ_SECONDS} + 60")
+  braid_add_test(${name} COMMAND ${CMAKE_COMMAND} -DFUZZER=${program} -DSECONDS=${FUZZ_SECONDS}
+                                 -DSEEDS=${PROJECT_SOURCE_DIR}/tests/fuzz/corpus
+                                 -P ${PROJECT_SOURCE_DIR}/cmake/RunFuzzer.cmake
+                 LABELS fuzz SECONDS ${limit})
+endfunction()

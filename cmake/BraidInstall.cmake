@@ -1,0 +1,24 @@
+# `cmake --install` and the CMake package: find_package(Braid), target Braid::braid.
+include(CMakePackageConfigHelpers)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Braid)
+get_property(libraries GLOBAL PROPERTY BRAID_LIBRARIES)
+
+# The one name that users link: all libraries, in the order that static linking needs.
+add_library(braid_all INTERFACE)
+set_target_properties(braid_all PROPERTIES EXPORT_NAME braid)
+target_link_libraries(braid_all INTERFACE ${libraries})
+
+install(TARGETS braid RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS braid_all ${libraries} EXPORT BraidTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Includes are rooted at the repository ("ir/program.h"), so include/braid is what goes on the path.
+install(DIRECTORY ir lowering runtime backends api DESTINATION include/braid
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+install(EXPORT BraidTargets NAMESPACE Braid:: DESTINATION ${package_folder})
+configure_package_config_file(cmake/BraidConfig.cmake.in BraidConfig.cmake
+                              INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(BraidConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/BraidConfig.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/BraidConfigVersion.cmake cmake/BraidDependencies.cmake
+        DESTINATION ${package_folder})

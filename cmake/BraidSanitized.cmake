@@ -1,0 +1,85 @@
+# Tests under sanitizers, inside the ordinary build: one configure, one ninja and one ctest run
+# cover them. A test and the libraries it links are compiled a second time, as targets of their own,
+# with the flags of one sanitizer and with assertions on.
+
+# libtsan of g++ 12 refuses to start on kernels that randomise more address bits than it knows
+# ("unexpected memory mapping"), so instrumented programs get fixed addresses where that is allowed.
+set(braid_fixed_addresses "")
+execute_process(COMMAND setarch -R true RESULT_VARIABLE refused OUTPUT_QUIET ERROR_QUIET)
+if(refused EQUAL 0)
+  set(braid_fixed_addresses setarch -R)
+endif()
+
+set(braid_asan_flags ${braid_address_flags})
+set(braid_tsan_flags ${braid_thread_flags})
+
+# Copies to `twin` what `original` is made of, with instrumentation; makes the instrumented
+# libraries.
+function(braid_instrument twin original sanitizer)
+  get_target_property(folder ${original} SOURCE_DIR)
+  get_target_property(sources ${original} SOURCES)
+  get_target_property(links ${original} LINK_LIBRARIES)
+  get_target_property(definitions ${original} COMPILE_DEFINITIONS)
+  foreach(source ${sources})
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
+    target_sources(${twin} PRIVATE ${source})
+  endforeach()
+  foreach(link ${links})
+    braid_instrumented_link(link ${sanitizer})
+    target_link_libraries(${twin} PUBLIC ${link})
+  endforeach()
+  if(definitions)
+    target_compile_definitions(${twin} PRIVATE ${definitions})
+  endif()
+  target_include_directories(${twin} PUBLIC ${PROJECT_SOURCE_DIR})
+  # The same sources are compiled with all warnings elsewhere; here g++ adds false ones.
+  target_compile_options(${twin} PRIVATE -O1 -g1 -UNDEBUG -fno-omit-frame-pointer -w
+                                         ${braid_${sanitizer}_flags})
+  target_link_options(${twin} PUBLIC ${braid_${sanitizer}_flags})
+endfunction()
+
+# Replaces the library named in `variable` by its instrumented twin, if it is one of ours.
+function(braid_instrumented_link variable sanitizer)
+  set(link ${${variable}})
+  if(link MATCHES "braid_flags")
+    set(${variable} "" PARENT_SCOPE)
+    return()
+  endif()
+  if(NOT TARGET ${link})
+    return()
+  endif()
+  get_target_property(imported ${link} IMPORTED)
+  if(imported)
+    return()
+  endif()
+  set(twin ${link}_${sanitizer})
+  if(NOT TARGET ${twin})
+    add_library(${twin} STATIC)
+    braid_instrument(${twin} ${link} ${sanitizer})
+  endif()
+  set(${variable} ${twin} PARENT_SCOPE)
+endfunction()
+
+# braid_sanitized_test(TEST asan|tsan [arguments ...])
+# The test program TEST again, as TEST_asan or TEST_tsan.
+function(braid_sanitized_test test sanitizer)
+  set(twin ${test}_${sanitizer})
+  add_executable(${twin})
+  braid_instrument(${twin} ${test} ${sanitizer})
+  braid_add_test(${twin} COMMAND ${braid_fixed_addresses} $<TARGET_FILE:${twin}> --gtest_brief=1
+                                 ${ARGN}
+                 LABELS sanitized)
+endfunction()
+
+# braid_sanitized_program(NAME asan|tsan SOURCES racy.cpp LINK braid_runtime ...)
+# A program of its own that exists only instrumented; the caller registers how it is tested.
+function(braid_sanitized_program name sanitizer)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LINK")
+  add_executable(${name} ${arg_SOURCES})
+  foreach(link ${arg_LINK})
+    braid_instrumented_link(link ${sanitizer})
+    target_link_libraries(${name} PRIVATE ${link})
+  endforeach()
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE -O1 -g1 -UNDEBUG ${braid_${sanitizer}_flags})
+endfunction()

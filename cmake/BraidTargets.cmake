@@ -1,0 +1,111 @@
+# The functions that make targets, so that every folder's CMakeLists.txt is a list of names.
+
+# What all code of this repository is compiled with. Never installed.
+add_library(braid_flags INTERFACE)
+target_compile_options(braid_flags INTERFACE -Wall -Wextra -Wshadow -Wswitch -Werror)
+
+# Two sanitizers at most work together, so there are two kinds of instrumented build.
+set(braid_address_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
+set(braid_thread_flags -fsanitize=thread)
+if(BRAID_SANITIZE AND NOT BRAID_SANITIZE MATCHES "^(address|thread)$")
+  message(FATAL_ERROR "expected BRAID_SANITIZE to be address or thread, got ${BRAID_SANITIZE}")
+endif()
+if(BRAID_SANITIZE)
+  # g++ 12 reports values as possibly uninitialised when it instruments std::variant and optional.
+  target_compile_options(braid_flags INTERFACE ${braid_${BRAID_SANITIZE}_flags}
+                                               -Wno-maybe-uninitialized)
+  target_link_options(braid_flags INTERFACE ${braid_${BRAID_SANITIZE}_flags})
+endif()
+
+# TEMPORARY while folders are being written: sources that do not exist yet are left out.
+macro(braid_only_existing)
+  set(existing "")
+  foreach(source ${arg_SOURCES})
+    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+      list(APPEND existing ${source})
+    else()
+      message(STATUS "Braid: ${CMAKE_CURRENT_SOURCE_DIR}/${source} is not there yet")
+    endif()
+  endforeach()
+  if(NOT existing)
+    return()
+  endif()
+  set(arg_SOURCES ${existing})
+endmacro()
+
+# braid_library(NAME SOURCES a.cpp ... [LINK braid_ir braid::json ...])
+# A static library of one layer. LINK is public and names the layers below; LLVM and fmt come along.
+# It is part of the installed package, unless it belongs to the tests.
+function(braid_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  braid_only_existing()
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                            $<INSTALL_INTERFACE:include/braid>)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_link_libraries(${name} PUBLIC ${arg_LINK} braid::llvm
+                                PRIVATE $<BUILD_INTERFACE:braid_flags>)
+  if(NOT name STREQUAL "braid_fmt")
+    target_link_libraries(${name} PUBLIC braid_fmt)
+  endif()
+  if(NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/tests")
+    set_property(GLOBAL APPEND PROPERTY BRAID_LIBRARIES ${name})
+  endif()
+endfunction()
+
+# braid_executable(NAME SOURCES main.cpp ... [LINK braid_api ...])
+# A program that starts on a machine that has nothing but the C library.
+function(braid_executable name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  braid_only_existing()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_LINK} braid_flags)
+  if(NOT BRAID_SANITIZE)
+    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
+  endif()
+endfunction()
+
+# braid_add_test(NAME COMMAND program arguments ... [LABELS ...] [SECONDS n])
+# Registers a test that runs from the repository's root, so that it finds examples/. Exit status 77
+# means skipped; the reason is in its output.
+function(braid_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SECONDS" "COMMAND;LABELS")
+  if(NOT arg_SECONDS)
+    set(arg_SECONDS 600)
+  endif()
+  add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_SECONDS} SKIP_RETURN_CODE 77
+                                          LABELS "${arg_LABELS}")
+  if(name MATCHES "_tsan$" OR BRAID_SANITIZE STREQUAL "thread")
+    set_tests_properties(${name} PROPERTIES
+                         ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1")
+  elseif(name MATCHES "_asan$" OR BRAID_SANITIZE STREQUAL "address")
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
+  endif()
+endfunction()
+
+# braid_test(NAME SOURCES a_test.cpp ... [LINK braid_ir ...])
+# A GoogleTest program, run by ctest as one test of the same name. GTest's main and GMock come
+# along.
+function(braid_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  braid_only_existing()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gmock GTest::gtest GTest::gtest_main
+                                        braid_flags)
+  braid_add_test(${name} COMMAND ${name} --gtest_brief=1)
+endfunction()
+
+# braid_benchmark(NAME SOURCES a_bench.cpp ... [LINK braid_ir ...])
+# A Google Benchmark program. ctest runs every benchmark for a moment, to see that it still works.
+function(braid_benchmark name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  braid_only_existing()
+  find_package(benchmark REQUIRED)
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_LINK} benchmark::benchmark braid_flags)
+  braid_add_test(${name} COMMAND ${name} --benchmark_min_time=0.01 LABELS bench)
+endfunction()
