@@ -1,0 +1,146 @@
+//===- tests/api/compile_test.cpp - the front door ----------------------------------------------===//
+
+#include "api/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char *kFusion = R"(fusion @gather(D = 4, ROWS = 8) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, ROWS/D, 3]
+  %B = input f32[3, 5]
+  %C = matmul %A, %B : f32[Stream{D}, ROWS/D, 5]
+  output %C
+}
+)";
+
+constexpr const char *kProgram = R"(program @p mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  set %C, %A
+}
+)";
+
+/// The message of compile()'s failure: located ones as printed, first line only.
+std::string failure(const std::string &text, const CompileOptions &options) {
+  auto source = parseSource("t.braid", text);
+  Result<Compiled> compiled = compile(*source, options);
+  if (compiled)
+    return "compiled";
+  EXPECT_NE(compiled.status().code(), StatusCode::Internal);
+  std::string message =
+      source->diags.hasErrors() ? source->diags.str() : compiled.status().message();
+  return message.substr(0, message.find('\n'));
+}
+
+TEST(Compile, TakesTheOnlyProgramOrFusion) {
+  auto source = parseSource("t.braid", kFusion);
+  Result<Compiled> compiled = compile(*source, {});
+  ASSERT_TRUE(compiled.isOk());
+  EXPECT_TRUE(compiled->isLowered);
+  EXPECT_EQ(compiled->fusion->name(), "gather");
+  EXPECT_EQ(compiled->program->name(), "gather_pairwise");
+  EXPECT_EQ(compiled->program->ranks(), 4);
+
+  auto both = parseSource("t.braid", std::string(kFusion) + kProgram);
+  Result<Compiled> program = compile(*both, {});
+  ASSERT_TRUE(program.isOk());
+  EXPECT_FALSE(program->isLowered);
+  EXPECT_EQ(program->fusion, nullptr);
+}
+
+TEST(Compile, SetsParametersAndRanks) {
+  auto source = parseSource("t.braid", kFusion);
+  Result<Compiled> compiled = compile(*source, {.ranks = 2, .parameters = {{"ROWS", 12}}});
+  ASSERT_TRUE(compiled.isOk());
+  EXPECT_EQ(compiled->program->params()[0]->type.str(), "f32[1, 6, 3]");
+  EXPECT_EQ(compiled->program->ranks(), 2);
+}
+
+TEST(Compile, SaysWhichEntriesThereAre) {
+  EXPECT_EQ(failure("", {}),
+            "t.braid:1:1: error: expected 'fusion' or 'program', got the end of the text");
+  std::string two = std::string(kFusion) + "fusion @g {\n mesh [0 .. 1)\n %A = input f32[2, 2]\n"
+                                           " output %A\n}\n";
+  EXPECT_EQ(failure(two, {}), "'t.braid' holds @gather, @g: expected --entry to name one");
+  EXPECT_EQ(failure(two, {.entry = "@gahter"}),
+            "'t.braid' has no @gahter (did you mean 'gather'?)");
+  EXPECT_EQ(failure(two, {.entry = "gather"}), "compiled");
+}
+
+TEST(Compile, RefusesParametersThatDoNotExistOrContradict) {
+  EXPECT_EQ(failure(kFusion, {.parameters = {{"ROW", 1}}}),
+            "t.braid:1:1: error: --set names 'ROW', but @gather has no such parameter (did you mean "
+            "'ROWS'?)");
+  EXPECT_EQ(failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
+            "t.braid:2:3: error: --ranks is 2, but --set gives D, which sizes the mesh, the value 4");
+  EXPECT_THAT(failure(kFusion, {.ranks = 3}), HasSubstr("8 / 3"));
+  EXPECT_THAT(failure(kFusion, {.ranks = 0}), HasSubstr("t.braid:2:3: error: "));
+  EXPECT_THAT(failure(kFusion, {.ranks = -1}), HasSubstr("t.braid:2:3: error: "));
+}
+
+TEST(Compile, RefusesRanksThatAFixedMeshDoesNotHave) {
+  std::string text = kFusion;
+  text.replace(text.find("0 .. D"), 6, "0 .. 4");
+  EXPECT_EQ(failure(text, {.ranks = 8}),
+            "t.braid:2:3: error: --ranks is 8, but the mesh is fixed to 4; a parameter there could "
+            "be set");
+  EXPECT_EQ(failure(text, {.ranks = 4}), "compiled");
+  EXPECT_EQ(failure(kProgram, {.ranks = 3}),
+            "t.braid:1:1: error: --ranks is 3, but the program's mesh has 2");
+}
+
+TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
+  auto message = [](const std::string &flag) {
+    return flag + " steers lowering, but @p in 't.braid' is a program already";
+  };
+  EXPECT_EQ(failure(kProgram, {.parameters = {{"M", 1}}}), message("--set"));
+  EXPECT_EQ(failure(kProgram, {.schedule = Schedule::Hop}), message("--schedule"));
+  EXPECT_EQ(failure(kProgram, {.protocol = Protocol::Put}), message("--protocol"));
+  EXPECT_EQ(failure(kProgram, {.streams = 2}), message("--streams"));
+  EXPECT_EQ(failure(kProgram, {.chunks = 2}), message("--chunks"));
+  EXPECT_EQ(failure(kProgram, {.passes = "simplify"}), message("--passes"));
+}
+
+TEST(Compile, LocatesMistakesOfAPassListInTheList) {
+  auto source = parseSource("t.braid", kFusion);
+  Result<Compiled> compiled = compile(*source, {.passes = "find-moves,form-pipeline"});
+  ASSERT_FALSE(compiled.isOk());
+  EXPECT_EQ(compiled.status().code(), StatusCode::BadInput);
+  EXPECT_THAT(compiled.status().message(), HasSubstr("--passes:1:12: error: "));
+  EXPECT_THAT(compiled.status().message(), HasSubstr("form-pipelines"));
+}
+
+TEST(Run, RefusesWhatCannotBeVerified) {
+  auto source = parseSource("t.braid", kProgram);
+  Result<Compiled> compiled = compile(*source, {});
+  ASSERT_TRUE(compiled.isOk());
+  BackendRegistry registry = builtinBackends();
+  RunOptions options;
+  EXPECT_TRUE(run(*compiled, *registry.find("cpu"), options).isOk());
+  options.verify = true;
+  EXPECT_EQ(run(*compiled, *registry.find("cpu"), options).status().message(),
+            "t.braid:1:1: @p implements no fusion, so nothing says what its result should be: it "
+            "can be run, but not verified");
+}
+
+TEST(Run, ReportsWhatItCompared) {
+  auto source = parseSource("t.braid", kFusion);
+  Result<Compiled> compiled = compile(*source, {});
+  BackendRegistry registry = builtinBackends();
+  RunOptions options;
+  options.iterations = 7;
+  options.verify = true;
+  options.trace = true;
+  Result<RunReport> report = run(*compiled, *registry.find("cpu"), options);
+  ASSERT_TRUE(report.isOk()) << report.status().message();
+  EXPECT_EQ(report->elementsCompared, 4 * 7 * (8 * 5));
+  EXPECT_EQ(report->ranks, 4);
+  EXPECT_THAT(report->trace, HasSubstr("traceEvents"));
+}
+
+} // namespace
+} // namespace braid

@@ -1,0 +1,99 @@
+//===- tests/backends/backend_test.h - what the conformance suite is built from ----------------===//
+//
+// Every test runs on every variant of every registered backend. Data gets to and from a device by its
+// own copy(), from and to ordinary host memory, so that the same tests serve devices whose memory the
+// host cannot touch.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/backend.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <ostream>
+
+namespace braid::test {
+
+/// A backend, and how its cluster is made.
+struct Variant {
+  std::string label; ///< "cpu", "cpu_one_queue", "cpu_seeded", "null"
+  std::string backend;
+  uint32_t queues = 0;
+  std::optional<uint64_t> seed;
+};
+std::ostream &operator<<(std::ostream &os, const Variant &variant);
+
+BackendRegistry &allBackends();
+/// Of every registered backend: as it is, and with one queue and with a schedule seed where it accepts
+/// these. A backend that is not available here is listed, too, and its tests are skipped.
+std::vector<Variant> allVariants();
+std::string labelOf(const ::testing::TestParamInfo<Variant> &info);
+
+/// A rank's Plan with one command of each kind, for tags. Command i is of kind CommandKind(i) on stream
+/// 1, and comes from line 10 + i of test.braid; the endpoint's peer is the next rank. Event 0 is
+/// recorded on stream 1.
+Plan makePlan(int64_t rank, int64_t ranks);
+Tag tagOf(const Plan &plan, CommandKind kind, uint32_t run = 1);
+
+class BackendTest : public ::testing::TestWithParam<Variant> {
+protected:
+  /// Skips where the backend cannot do the variant, with its reason.
+  void SetUp() override;
+
+  /// Makes the cluster; the device has `streams` streams and as many events on every rank.
+  void start(int64_t ranks, uint32_t streams = 4,
+             std::chrono::milliseconds timeout = std::chrono::milliseconds(20000));
+  int64_t ranks() const { return cluster_->ranks(); }
+  Device &device(int64_t rank = 0) { return cluster_->device(rank); }
+  Transport &transport(int64_t rank = 0) { return cluster_->transport(rank); }
+  const Plan &plan(int64_t rank = 0) const { return plans_[rank]; }
+  Tag tag(CommandKind kind, int64_t rank = 0, uint32_t run = 1) const {
+    return tagOf(plans_[rank], kind, run);
+  }
+  void destroyCluster() { cluster_.reset(); }
+
+  /// Calls `body` for every rank, each on a thread of its own.
+  void onEveryRank(const std::function<void(int64_t)> &body);
+
+  void *allocate(int64_t bytes, int64_t rank = 0, ArenaKind kind = ArenaKind::Private);
+  /// `count` words.
+  char *allocateWords(int64_t count, int64_t rank = 0);
+
+  /// Device memory with `values` in it. Synchronizes.
+  template <class T> T *upload(const std::vector<T> &values, int64_t rank = 0) {
+    int64_t bytes = static_cast<int64_t>(values.size() * sizeof(T));
+    void *memory = allocate(bytes, rank);
+    device(rank).copy(0, tag(CommandKind::Copy, rank), memory, values.data(), bytes);
+    EXPECT_TRUE(device(rank).synchronize().isOk());
+    return static_cast<T *>(memory);
+  }
+  /// What is in device memory when all that was issued is done. Synchronizes.
+  template <class T> std::vector<T> download(const void *memory, size_t count, int64_t rank = 0) {
+    EXPECT_EQ(message(device(rank).synchronize()), "");
+    std::vector<T> values(count);
+    device(rank).copy(0, tag(CommandKind::Copy, rank), values.data(), memory,
+                      static_cast<int64_t>(count * sizeof(T)));
+    EXPECT_EQ(message(device(rank).synchronize()), "");
+    return values;
+  }
+  static std::string message(const Status &status) { return status.message(); }
+
+  bool computes() const { return allBackends().find(GetParam().backend)->computes; }
+  bool hasOneQueue() const { return GetParam().queues == 1; }
+
+private:
+  std::unique_ptr<Cluster> cluster_;
+  std::vector<Plan> plans_;
+};
+
+/// Leaves a test that looks at results.
+#define BRAID_NEEDS_RESULTS()                                                                      \
+  if (!computes())                                                                                 \
+  GTEST_SKIP() << "for good: '" << GetParam().backend << "' computes nothing"
+
+#define BRAID_CONFORMANCE(Suite)                                                                   \
+  INSTANTIATE_TEST_SUITE_P(, Suite, ::testing::ValuesIn(allVariants()), labelOf)
+
+} // namespace braid::test

@@ -1,0 +1,183 @@
+//===- tests/backends/compute_test.cpp - conformance: products and sums ------------------------===//
+
+#include "tests/backends/backend_test.h"
+#include "tests/backends/elements.h"
+
+#include <cmath>
+#include <random>
+
+namespace braid::test {
+namespace {
+
+constexpr DType kDTypes[] = {DType::BF16, DType::F16, DType::F32, DType::F64};
+
+struct Product {
+  DType dtype;
+  bool transposeB, hasBias;
+  int64_t m, n, k;
+};
+
+std::ostream &operator<<(std::ostream &os, const Product &p) {
+  return os << name(p.dtype).str() << " " << p.m << "x" << p.n << "x" << p.k
+            << (p.transposeB ? " transposed" : "") << (p.hasBias ? " with bias" : "");
+}
+
+/// Integers, so that sums are exact whatever their order, but not all of them representable.
+std::vector<double> integers(int64_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<double> values(count);
+  for (double &value : values)
+    value = int(random() % 17) - 8;
+  return values;
+}
+
+/// Not instrumented, which would take most of the suite's time.
+__attribute__((no_sanitize("thread"))) double dot(const double *a, const double *b, int64_t step,
+                                                  int64_t count) {
+  double sum = 0;
+  for (int64_t l = 0; l < count; ++l)
+    sum += a[l] * b[l * step];
+  return sum;
+}
+
+std::vector<double> multiplied(const Product &p, const std::vector<double> &a,
+                               const std::vector<double> &b, const std::vector<double> &bias) {
+  std::vector<double> c(p.m * p.n);
+  for (int64_t i = 0; i < p.m; ++i)
+    for (int64_t j = 0; j < p.n; ++j) {
+      const double *row = a.data() + i * p.k;
+      double sum =
+          p.transposeB ? dot(row, b.data() + j * p.k, 1, p.k) : dot(row, b.data() + j, p.n, p.k);
+      c[i * p.n + j] = rounded(p.dtype, p.hasBias ? sum + bias[j] : sum);
+    }
+  return c;
+}
+
+class ComputeTest : public BackendTest {
+protected:
+  char *uploadElements(DType dtype, const std::vector<double> &values) {
+    return upload(encodeAll(dtype, values));
+  }
+  std::vector<double> downloadElements(DType dtype, const void *memory, int64_t count) {
+    return decodeAll(dtype, download<char>(memory, count * sizeOf(dtype)));
+  }
+
+  std::vector<double> onDevice(const Product &p, const std::vector<double> &a,
+                               const std::vector<double> &b, const std::vector<double> &bias) {
+    EXPECT_TRUE(device().warm({p.dtype, p.m, p.n, p.k, p.transposeB, {}, {}, {}, {}}).isOk());
+    // What was in c before must not matter, not even a NaN.
+    char *c = uploadElements(p.dtype, std::vector<double>(p.m * p.n, NAN));
+    MatmulArgs args{p.dtype,
+                    p.transposeB,
+                    p.m,
+                    p.n,
+                    p.k,
+                    uploadElements(p.dtype, a),
+                    uploadElements(p.dtype, b),
+                    p.hasBias ? uploadElements(p.dtype, bias) : nullptr,
+                    c};
+    device().matmul(1, tag(CommandKind::Matmul), args);
+    return downloadElements(p.dtype, c, p.m * p.n);
+  }
+
+  void check(const Product &p) {
+    std::vector<double> a = integers(p.m * p.k, 1), b = integers(p.k * p.n, 2);
+    std::vector<double> bias = integers(p.n, 3);
+    std::vector<double> got = onDevice(p, a, b, bias), expected = multiplied(p, a, b, bias);
+    for (int64_t i = 0; i < p.m * p.n; ++i)
+      ASSERT_EQ(got[i], expected[i]) << p << ", element " << i;
+  }
+};
+
+TEST_P(ComputeTest, MultipliesAllShapes) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  constexpr int64_t kShapes[][3] = {{1, 1, 1},    {1, 5, 3},     {7, 1, 5},    {5, 3, 1},
+                                    {1, 1, 40},   {1, 90, 1},    {90, 1, 1},   {17, 13, 11},
+                                    {64, 64, 64}, {33, 129, 65}, {128, 70, 31}};
+  for (DType dtype : kDTypes)
+    for (bool transposeB : {false, true})
+      for (bool hasBias : {false, true})
+        for (const int64_t *s : kShapes)
+          check({dtype, transposeB, hasBias, s[0], s[1], s[2]});
+}
+
+TEST_P(ComputeTest, MultipliesLongShapes) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  constexpr int64_t kShapes[][3] = {{3, 2, 30011}, {20011, 2, 3}, {2, 20011, 3}, {65, 66, 16401}};
+  for (bool transposeB : {false, true})
+    for (const int64_t *s : kShapes) {
+      check({DType::BF16, transposeB, true, s[0], s[1], s[2]});
+      check({DType::F32, transposeB, true, s[0], s[1], s[2]});
+    }
+}
+
+TEST_P(ComputeTest, AddsTheBiasBeforeRounding) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  // 257 lies between the bf16 numbers 256 and 258; rounded first, it would become 256, then 257, 256.
+  Product p{DType::BF16, false, true, 1, 1, 2};
+  EXPECT_EQ(onDevice(p, {256, 1}, {1, 1}, {1}), std::vector<double>{258});
+}
+
+TEST_P(ComputeTest, AccumulatesInWiderType) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  // 1024 + 1 + ... + 1: a 16-bit sum would stay at 1024 or 2048.
+  for (DType dtype : {DType::BF16, DType::F16}) {
+    std::vector<double> ones(3073, 1.0), first(3073, 1.0);
+    first[0] = 1024;
+    Product p{dtype, false, false, 1, 1, 3073};
+    EXPECT_EQ(onDevice(p, first, ones, {}), std::vector<double>{4096});
+  }
+  std::vector<double> tiny{1, 0x1p-40};
+  Product p{DType::F64, false, false, 1, 1, 2};
+  EXPECT_EQ(onDevice(p, tiny, {1, 1}, {}), std::vector<double>{1 + 0x1p-40});
+}
+
+TEST_P(ComputeTest, AddsWithOneRounding) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  std::mt19937 random(9);
+  for (DType dtype : kDTypes) {
+    int64_t count = 1003;
+    std::vector<double> a(count), b(count);
+    for (int64_t i = 0; i < count; ++i) {
+      a[i] = rounded(dtype, std::ldexp(int(random() % 4096) - 2048, int(random() % 20) - 14));
+      b[i] = rounded(dtype, std::ldexp(int(random() % 4096) - 2048, int(random() % 20) - 14));
+    }
+    char *dst = uploadElements(dtype, a), *src = uploadElements(dtype, b);
+    device().add(1, tag(CommandKind::Add), dtype, dst, src, count * sizeOf(dtype));
+    std::vector<double> got = downloadElements(dtype, dst, count);
+    for (int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(got[i], rounded(dtype, a[i] + b[i]))
+          << name(dtype).str() << " " << a[i] << " " << b[i];
+    EXPECT_EQ(downloadElements(dtype, src, count), b);
+  }
+}
+
+TEST_P(ComputeTest, MultipliesOnManyStreamsAtOnce) {
+  BRAID_NEEDS_RESULTS();
+  constexpr uint32_t kStreams = 24;
+  start(1, kStreams);
+  Product p{DType::BF16, true, false, 40, 50, 60};
+  std::vector<double> a = integers(p.m * p.k, 1), b = integers(p.k * p.n, 2);
+  std::vector<double> expected = multiplied(p, a, b, {});
+  char *deviceA = uploadElements(p.dtype, a), *deviceB = uploadElements(p.dtype, b);
+  std::vector<void *> results;
+  for (uint32_t stream = 0; stream < kStreams; ++stream) {
+    results.push_back(allocate(p.m * p.n * sizeOf(p.dtype)));
+    MatmulArgs args{p.dtype, p.transposeB, p.m,     p.n,           p.k,
+                    deviceA, deviceB,      nullptr, results.back()};
+    for (int repeat = 0; repeat < 10; ++repeat)
+      device().matmul(stream, tag(CommandKind::Matmul), args);
+  }
+  for (void *result : results)
+    EXPECT_EQ(downloadElements(p.dtype, result, p.m * p.n), expected);
+}
+
+BRAID_CONFORMANCE(ComputeTest);
+
+} // namespace
+} // namespace braid::test

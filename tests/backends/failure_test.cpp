@@ -1,0 +1,241 @@
+//===- tests/backends/failure_test.cpp - conformance: every wait ends --------------------------===//
+
+#include "tests/backends/backend_test.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace braid::test {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr milliseconds kShort(200);
+constexpr milliseconds kForever(600000);
+
+class Stopwatch {
+public:
+  milliseconds elapsed() const {
+    return std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin_);
+  }
+
+private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+class FailureTest : public BackendTest {
+protected:
+  void await(uint32_t stream, const void *word, uint32_t epoch, int64_t rank) {
+    device(rank).await(stream, tag(CommandKind::Await, rank, epoch), word, epoch);
+  }
+  void signal(uint32_t stream, void *word, uint32_t epoch, int64_t rank) {
+    device(rank).signal(stream, tag(CommandKind::Signal, rank, epoch), word, epoch);
+  }
+  bool isSeeded() const { return GetParam().seed.has_value(); }
+  static void expectSame(const Status &a, const Status &b) {
+    EXPECT_EQ(a.code(), b.code());
+    EXPECT_EQ(a.message(), b.message());
+  }
+};
+
+TEST_P(FailureTest, SynchronizesTwiceAndWithoutWork) {
+  start(2);
+  onEveryRank([&](int64_t rank) {
+    EXPECT_TRUE(device(rank).synchronize().isOk());
+    device(rank).record(1, tag(CommandKind::Record, rank), 0);
+    EXPECT_TRUE(device(rank).synchronize().isOk());
+    EXPECT_TRUE(device(rank).synchronize().isOk());
+    EXPECT_TRUE(device(rank).pending().empty());
+  });
+}
+
+TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
+  BRAID_NEEDS_RESULTS();
+  start(2, 4, kShort);
+  std::vector<Status> outcomes(2);
+  Stopwatch watch;
+  onEveryRank([&](int64_t rank) {
+    char *word = allocateWords(1, rank);
+    if (rank == 0)
+      await(1, word, 3, rank);
+    outcomes[rank] = device(rank).synchronize();
+    if (outcomes[rank].isOk()) // rank 1 had nothing to wait for, and learns of it in its next call
+      outcomes[rank] = transport(rank).allGather("").status();
+  });
+  EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 0 waits for rank 1 in \"node 4\" at "
+                                               "test.braid:14:5, run 3"));
+  EXPECT_LT(watch.elapsed(), milliseconds(20000));
+  // It stays, on every rank.
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    expectSame(outcomes[rank], outcomes[0]);
+    expectSame(device(rank).synchronize(), outcomes[0]);
+    expectSame(transport(rank).allGather("").status(), outcomes[0]);
+  }
+}
+
+TEST_P(FailureTest, CircleOfRanksIsNamed) {
+  BRAID_NEEDS_RESULTS();
+  constexpr int64_t kRanks = 4;
+  start(kRanks, 4, kShort);
+  std::vector<Status> outcomes(kRanks);
+  onEveryRank([&](int64_t rank) {
+    char *word = allocateWords(1, rank);
+    await(1, word, 1, rank);
+    device(rank).record(1, tag(CommandKind::Record, rank), 0);
+    device(rank).waitEvent(0, tag(CommandKind::WaitEvent, rank), 0);
+    outcomes[rank] = device(rank).synchronize();
+  });
+  EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
+  for (int64_t rank = 0; rank < kRanks; ++rank) {
+    expectSame(outcomes[rank], outcomes[0]);
+    EXPECT_THAT(outcomes[0].message(),
+                HasSubstr("rank " + std::to_string(rank) + " waits for rank " +
+                          std::to_string((rank + 1) % kRanks) + " in \"node 4\""));
+    std::string follower = "rank " + std::to_string(rank) + " waits for its stream 'side' in";
+    if (!hasOneQueue()) {
+      EXPECT_THAT(outcomes[0].message(), HasSubstr(follower));
+    }
+  }
+}
+
+TEST_P(FailureTest, RankThatNeverComesIsNamed) {
+  BRAID_NEEDS_RESULTS();
+  start(3, 4, kShort);
+  for (int64_t rank : {0, 1})
+    await(1, allocateWords(1, rank), 1, rank);
+  std::vector<Status> outcomes(2);
+  std::thread zero([&] { outcomes[0] = device(0).synchronize(); });
+  outcomes[1] = device(1).synchronize();
+  zero.join();
+  EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
+  EXPECT_THAT(outcomes[0].message(), AnyOf(HasSubstr("rank 2 has not called synchronize"),
+                                           HasSubstr("got no call from rank 2")));
+  expectSame(outcomes[0], outcomes[1]);
+}
+
+TEST_P(FailureTest, GatherNamesWhoIsMissing) {
+  start(4, 1, kShort);
+  std::vector<Status> outcomes(4);
+  onEveryRank([&](int64_t rank) {
+    if (rank == 0 || rank == 2)
+      outcomes[rank] = transport(rank).allGather("here").status();
+  });
+  EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("expected all 4 ranks in allGather"));
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("got no call from ranks 1, 3"));
+  expectSame(outcomes[0], outcomes[2]);
+}
+
+TEST_P(FailureTest, AbortReleasesAllRanks) {
+  BRAID_NEEDS_RESULTS();
+  start(4, 4, kForever);
+  std::vector<Status> outcomes(3);
+  std::vector<std::thread> threads;
+  for (int64_t rank : {0, 1, 2})
+    threads.emplace_back([&, rank] {
+      await(1, allocateWords(1, rank), 1, rank);
+      outcomes[rank] =
+          rank == 2 ? transport(rank).allGather("").status() : device(rank).synchronize();
+    });
+  std::this_thread::sleep_for(milliseconds(50));
+  Stopwatch watch;
+  transport(3).abort(Status(StatusCode::PeerFailed, "rank 3 gave up"));
+  transport(3).abort(Status(StatusCode::Internal, "a later cause"));
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_LT(watch.elapsed(), milliseconds(10000));
+  for (const Status &outcome : outcomes)
+    expectSame(outcome, Status(StatusCode::PeerFailed, "rank 3 gave up"));
+}
+
+TEST_P(FailureTest, AbortBeforeAnyCallIsSeen) {
+  start(2);
+  transport(0).abort(Status(StatusCode::PeerFailed, "rank 0 gave up"));
+  EXPECT_EQ(device(1).synchronize().message(), "rank 0 gave up");
+  EXPECT_EQ(transport(1).allGather("").status().message(), "rank 0 gave up");
+}
+
+TEST_P(FailureTest, NothingRunsAfterAnAbort) {
+  BRAID_NEEDS_RESULTS();
+  start(2, 4, kForever);
+  char *word = allocateWords(1, 0);
+  char *peerWord = allocateWords(1, 1);
+  int from = 5, late = 0, later = 0;
+  await(1, word, 1, 0);
+  device(0).copy(1, tag(CommandKind::Copy), &late, &from, sizeof(int));
+  signal(1, peerWord, 1, 0); // would let rank 1 go on
+  await(1, peerWord, 1, 1);
+  device(1).copy(1, tag(CommandKind::Copy, 1), &later, &from, sizeof(int));
+  transport(0).abort(Status(StatusCode::PeerFailed, "stop"));
+  device(0).copy(2, tag(CommandKind::Copy), &late, &from, sizeof(int));
+  EXPECT_EQ(device(0).synchronize().message(), "stop");
+  EXPECT_EQ(device(1).synchronize().message(), "stop");
+  destroyCluster();
+  EXPECT_EQ(late, 0);
+  EXPECT_EQ(later, 0);
+}
+
+TEST_P(FailureTest, PendingTellsWhatHoldsAStreamUp) {
+  BRAID_NEEDS_RESULTS();
+  start(1, 4, kForever);
+  char *word = allocateWords(1);
+  await(2, word, 7, 0);
+  Stopwatch watch;
+  std::vector<PendingWait> waits;
+  while (waits.empty() && watch.elapsed() < milliseconds(20000)) {
+    std::this_thread::sleep_for(milliseconds(1));
+    waits = device().pending();
+  }
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(waits[0].stream, 2u);
+  EXPECT_EQ(waits[0].tag.plan, &plan());
+  EXPECT_EQ(waits[0].tag.command, uint32_t(CommandKind::Await));
+  EXPECT_EQ(waits[0].tag.run, 7u);
+}
+
+TEST_P(FailureTest, SlowHostIsNoFailureWithinTheTimeout) {
+  BRAID_NEEDS_RESULTS();
+  if (hasOneQueue())
+    GTEST_SKIP() << "the test needs streams that do not share a queue";
+  start(2);
+  onEveryRank([&](int64_t rank) {
+    char *word = allocateWords(1, rank);
+    if (rank == 1)
+      std::this_thread::sleep_for(milliseconds(150));
+    await(1, word, 1, rank);
+    signal(2, word, 1, rank);
+    EXPECT_EQ(message(device(rank).synchronize()), "");
+  });
+}
+
+TEST_P(FailureTest, DestructionEndsPendingWork) {
+  start(2, 4, kForever);
+  for (int64_t rank : {0, 1}) {
+    char *word = allocateWords(1, rank);
+    for (uint32_t stream = 0; stream < 4; ++stream)
+      for (int i = 0; i < 1000; ++i)
+        await(stream, word, 1, rank);
+  }
+  Stopwatch watch;
+  destroyCluster();
+  EXPECT_LT(watch.elapsed(), milliseconds(10000));
+}
+
+TEST_P(FailureTest, RefusesATimeoutOfNothing) {
+  ClusterOptions options;
+  options.timeout = milliseconds(0);
+  auto cluster = allBackends().find(GetParam().backend)->create(options);
+  ASSERT_FALSE(cluster);
+  EXPECT_EQ(cluster.status().code(), StatusCode::BadInput);
+}
+
+BRAID_CONFORMANCE(FailureTest);
+
+} // namespace
+} // namespace braid::test

@@ -1,0 +1,106 @@
+//===- tests/backends/memory_test.cpp - conformance: memory and copies -------------------------===//
+
+#include "tests/backends/backend_test.h"
+
+#include <numeric>
+
+namespace braid::test {
+namespace {
+
+class MemoryTest : public BackendTest {};
+
+TEST_P(MemoryTest, IsAligned) {
+  start(1);
+  for (ArenaKind kind : {ArenaKind::Symmetric, ArenaKind::Private})
+    for (int64_t bytes : {0, 1, 255, 256, 257, 1000003}) {
+      Result<void *> memory = device().allocate(kind, bytes);
+      ASSERT_TRUE(memory) << memory.status().message();
+      EXPECT_NE(*memory, nullptr);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(*memory) % 256, 0u);
+    }
+}
+
+TEST_P(MemoryTest, IsZeroed) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  for (ArenaKind kind : {ArenaKind::Symmetric, ArenaKind::Private})
+    for (int64_t bytes : {1, 257, 1000003}) {
+      void *memory = allocate(bytes, 0, kind);
+      EXPECT_EQ(download<char>(memory, bytes), std::vector<char>(bytes, 0));
+    }
+}
+
+TEST_P(MemoryTest, RefusesWhatNoMachineHas) {
+  start(1);
+  for (int64_t bytes : {int64_t(1) << 60, int64_t(-1)}) {
+    Result<void *> memory = device().allocate(ArenaKind::Private, bytes);
+    ASSERT_FALSE(memory);
+    EXPECT_EQ(memory.status().code(), StatusCode::Unsupported);
+  }
+}
+
+TEST_P(MemoryTest, CopiesExactlyTheBytes) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  std::vector<char> from(10007);
+  std::iota(from.begin(), from.end(), char(1));
+  char *src = upload(from);
+  for (int64_t bytes : {0, 1, 3, 8, 4096, 10000}) {
+    char *dst = upload(std::vector<char>(10007, 'x'));
+    device().copy(1, tag(CommandKind::Copy), dst + 5, src + 3, bytes);
+    std::vector<char> expected(10007, 'x');
+    std::copy_n(from.begin() + 3, bytes, expected.begin() + 5);
+    EXPECT_EQ(download<char>(dst, 10007), expected) << bytes << " bytes";
+  }
+}
+
+TEST_P(MemoryTest, IsReachedByPeers) {
+  BRAID_NEEDS_RESULTS();
+  start(3);
+  std::vector<std::vector<int>> seen(3);
+  onEveryRank([&](int64_t rank) {
+    void *mine = allocate(sizeof(int), rank, ArenaKind::Symmetric);
+    int value = 100 + int(rank);
+    device(rank).copy(0, tag(CommandKind::Copy, rank), mine, &value, sizeof(int));
+    EXPECT_TRUE(device(rank).synchronize().isOk());
+    Result<std::string> handle = device(rank).exportMemory(mine);
+    EXPECT_TRUE(handle);
+    Result<std::vector<std::string>> handles = transport(rank).allGather(*handle);
+    EXPECT_TRUE(handles);
+    std::vector<int> values(3);
+    for (int64_t peer = 0; peer < 3; ++peer) {
+      Result<void *> theirs = transport(rank).open(peer, (*handles)[peer]);
+      EXPECT_TRUE(theirs);
+      device(rank).copy(1, tag(CommandKind::Copy, rank), &values[peer], *theirs, sizeof(int));
+    }
+    EXPECT_TRUE(device(rank).synchronize().isOk());
+    seen[rank] = values;
+  });
+  for (int64_t rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(seen[rank], (std::vector<int>{100, 101, 102}));
+}
+
+TEST_P(MemoryTest, IsExportedOnlyIfSymmetric) {
+  start(1);
+  void *memory = allocate(64, 0, ArenaKind::Private);
+  Result<std::string> handle = device().exportMemory(memory);
+  ASSERT_FALSE(handle);
+  EXPECT_EQ(handle.status().code(), StatusCode::BadInput);
+}
+
+TEST_P(MemoryTest, OpensOnlyHandlesOfThatPeer) {
+  start(2);
+  Result<std::string> handle = device(0).exportMemory(allocate(64, 0, ArenaKind::Symmetric));
+  ASSERT_TRUE(handle);
+  EXPECT_TRUE(transport(1).open(0, *handle));
+  for (const std::string &wrong : {*handle, std::string("nonsense"), std::string()}) {
+    Result<void *> memory = transport(0).open(1, wrong);
+    ASSERT_FALSE(memory);
+    EXPECT_EQ(memory.status().code(), StatusCode::BadInput);
+  }
+}
+
+BRAID_CONFORMANCE(MemoryTest);
+
+} // namespace
+} // namespace braid::test

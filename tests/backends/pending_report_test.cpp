@@ -1,0 +1,54 @@
+//===- tests/backends/pending_report_test.cpp - what a standstill looks like in words ----------===//
+
+#include "runtime/pending_report.h"
+
+#include "tests/backends/backend_test.h"
+
+#include <gmock/gmock.h>
+
+namespace braid::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(PendingReportTest, PutsWaitsForPeersFirstThenRankThenStream) {
+  Plan plan = makePlan(0, 4);
+  PendingWait peer{tagOf(plan, CommandKind::Await, 2), 1};
+  PendingWait event{tagOf(plan, CommandKind::WaitEvent, 2), 0};
+  StallReport report{"no progress for 200 ms", {{3, event}, {3, peer}, {1, event}, {1, peer}}, {}};
+  report.notes = {"rank 2 has not come"};
+  EXPECT_EQ(str(report),
+            "no progress for 200 ms\n"
+            "  rank 1 waits for rank 1 in \"node 4\" at test.braid:14:5, run 2\n"
+            "  rank 3 waits for rank 1 in \"node 4\" at test.braid:14:5, run 2\n"
+            "  rank 1 waits for its stream 'side' in \"node 6\" at test.braid:16:5, run 2\n"
+            "  rank 3 waits for its stream 'side' in \"node 6\" at test.braid:16:5, run 2\n"
+            "  rank 2 has not come");
+}
+
+TEST(PendingReportTest, ShowsTheTrip) {
+  Plan plan = makePlan(0, 4);
+  plan.trips = {2, 3};
+  plan.origins[4].tripCount = 2;
+  EXPECT_EQ(describe({0, {tagOf(plan, CommandKind::Await, 5), 1}}),
+            "rank 0 waits for rank 1 in \"node 4\" (trip 2, 3) at test.braid:14:5, run 5");
+}
+
+TEST(PendingReportTest, IsBounded) {
+  Plan plan = makePlan(0, 64);
+  StallReport report{"no progress", {}, {}};
+  for (int64_t rank = 0; rank < 40; ++rank)
+    report.heads.push_back({rank, {tagOf(plan, CommandKind::Await), 1}});
+  std::string text = str(report);
+  EXPECT_THAT(text, HasSubstr("rank 15 waits"));
+  EXPECT_THAT(text, Not(HasSubstr("rank 16 waits")));
+  EXPECT_THAT(text, HasSubstr("\n  and 24 more waits"));
+}
+
+TEST(PendingReportTest, CopesWithTagsOfNoPlan) {
+  EXPECT_EQ(describe({2, {Tag{}, 3}}), "rank 2 waits on stream 3, in a command of no plan");
+}
+
+} // namespace
+} // namespace braid::test

@@ -1,0 +1,85 @@
+//===- tests/backends/trace_test.cpp - conformance: spans --------------------------------------===//
+
+#include "tests/backends/backend_test.h"
+
+#include <algorithm>
+#include <set>
+
+namespace braid::test {
+namespace {
+
+class TraceTest : public BackendTest {
+protected:
+  std::vector<Span> sortedTrace(int64_t rank = 0) {
+    std::vector<Span> spans = device(rank).takeTrace();
+    std::sort(spans.begin(), spans.end(), [](const Span &a, const Span &b) {
+      return std::pair(a.tag.run, a.tag.command) < std::pair(b.tag.run, b.tag.command);
+    });
+    return spans;
+  }
+};
+
+TEST_P(TraceTest, HasASpanForEveryCommand) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  char *word = allocateWords(1);
+  float *a = upload<float>({1}), *b = upload<float>({2}), *c = upload<float>({0});
+  EXPECT_TRUE(device().takeTrace().empty()) << "nothing was asked for yet";
+  device().startTrace();
+  device().copy(1, tag(CommandKind::Copy), c, a, sizeof(float));
+  device().matmul(1, tag(CommandKind::Matmul), {DType::F32, false, 1, 1, 1, a, b, nullptr, c});
+  device().add(1, tag(CommandKind::Add), DType::F32, c, a, sizeof(float));
+  device().signal(1, tag(CommandKind::Signal), word, 1);
+  device().await(1, tag(CommandKind::Await), word, 1);
+  device().record(1, tag(CommandKind::Record), 0);
+  device().waitEvent(2, tag(CommandKind::WaitEvent), 0);
+  EXPECT_TRUE(device().synchronize().isOk());
+  std::vector<Span> spans = sortedTrace();
+  ASSERT_EQ(spans.size(), 7u);
+  for (uint32_t i = 0; i < 7; ++i) {
+    EXPECT_EQ(spans[i].tag.plan, &plan());
+    EXPECT_EQ(spans[i].tag.command, i);
+    EXPECT_EQ(spans[i].tag.run, 1u);
+    EXPECT_EQ(spans[i].stream, i == 6 ? 2u : 1u);
+    EXPECT_LE(spans[i].beginNs, spans[i].endNs);
+    if (i > 0 && i < 6) {
+      EXPECT_LE(spans[i - 1].endNs, spans[i].beginNs);
+    }
+  }
+  EXPECT_GE(spans[6].endNs, spans[5].beginNs) << "a wait cannot end before its record began";
+}
+
+TEST_P(TraceTest, WaitLastsUntilItsSignal) {
+  BRAID_NEEDS_RESULTS();
+  if (hasOneQueue())
+    GTEST_SKIP() << "the test needs streams that do not share a queue";
+  start(1);
+  char *word = allocateWords(1);
+  device().startTrace();
+  device().await(1, tag(CommandKind::Await), word, 1);
+  device().signal(2, tag(CommandKind::Signal), word, 1);
+  EXPECT_TRUE(device().synchronize().isOk());
+  std::vector<Span> spans = sortedTrace();
+  ASSERT_EQ(spans.size(), 2u);
+  EXPECT_LE(spans[0].beginNs, spans[1].endNs) << "one clock for all";
+  EXPECT_GE(spans[1].endNs, spans[0].beginNs) << "a wait cannot end before its signal began";
+}
+
+TEST_P(TraceTest, IsTakenOnce) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  device().startTrace();
+  for (uint32_t run = 1; run <= 700; ++run)
+    device().record(run % 4, tag(CommandKind::Record, 0, run), 0);
+  EXPECT_TRUE(device().synchronize().isOk());
+  EXPECT_EQ(device().takeTrace().size(), 700u);
+  EXPECT_TRUE(device().takeTrace().empty());
+  device().record(0, tag(CommandKind::Record, 0, 701), 0);
+  EXPECT_TRUE(device().synchronize().isOk());
+  ASSERT_EQ(device().takeTrace().size(), 1u);
+}
+
+BRAID_CONFORMANCE(TraceTest);
+
+} // namespace
+} // namespace braid::test

@@ -1,0 +1,66 @@
+//===- tests/backends/transport_test.cpp - conformance: the ranks meet -------------------------===//
+
+#include "tests/backends/backend_test.h"
+
+namespace braid::test {
+namespace {
+
+class TransportTest : public BackendTest {};
+
+TEST_P(TransportTest, KnowsItsPlace) {
+  start(3);
+  ASSERT_EQ(ranks(), 3);
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(transport(rank).rank(), rank);
+    EXPECT_EQ(transport(rank).size(), 3);
+  }
+}
+
+TEST_P(TransportTest, GathersInRankOrder) {
+  constexpr int kRounds = 200;
+  start(5);
+  onEveryRank([&](int64_t rank) {
+    for (int round = 0; round < kRounds; ++round) {
+      std::string mine(round % 7, char('a' + rank));
+      auto texts = transport(rank).allGather(std::to_string(round) + mine);
+      ASSERT_TRUE(texts) << texts.status().message();
+      ASSERT_EQ(texts->size(), 5u);
+      for (int64_t peer = 0; peer < 5; ++peer)
+        ASSERT_EQ((*texts)[peer], std::to_string(round) + std::string(round % 7, char('a' + peer)));
+    }
+  });
+}
+
+TEST_P(TransportTest, GathersAlone) {
+  start(1);
+  auto texts = transport().allGather("alone");
+  ASSERT_TRUE(texts);
+  EXPECT_EQ(*texts, std::vector<std::string>{"alone"});
+}
+
+TEST_P(TransportTest, CarriesAnyBytes) {
+  start(2);
+  std::string bytes("\0\n\xff", 3);
+  bytes.resize(1 << 20, 'z');
+  onEveryRank([&](int64_t rank) {
+    auto texts = transport(rank).allGather(rank == 0 ? bytes : "");
+    ASSERT_TRUE(texts);
+    EXPECT_EQ((*texts)[0], bytes);
+    EXPECT_EQ((*texts)[1], "");
+  });
+}
+
+TEST_P(TransportTest, RefusesNoRanks) {
+  for (int64_t count : {0, -3}) {
+    ClusterOptions options;
+    options.ranks = count;
+    auto cluster = allBackends().find(GetParam().backend)->create(options);
+    ASSERT_FALSE(cluster);
+    EXPECT_EQ(cluster.status().code(), StatusCode::BadInput);
+  }
+}
+
+BRAID_CONFORMANCE(TransportTest);
+
+} // namespace
+} // namespace braid::test

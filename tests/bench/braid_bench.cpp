@@ -1,0 +1,116 @@
+//===- tests/bench/braid_bench.cpp - what the host pays: lowering, Plans, issuing ---------------===//
+//
+// The limits that DESIGN and docs/benchmarks.md name are for a release build.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/run.h"
+#include "lowering/lower.h"
+#include "runtime/specialize.h"
+
+#include <benchmark/benchmark.h>
+
+namespace braid {
+namespace {
+
+constexpr const char *kText = R"(fusion @ag_matmul(D = 8, M = 1024, K = 1024, N = 1024) {
+  mesh [0 .. D)
+  %A = input bf16[DIDx{D}, M/D, K]
+  %B = input bf16[K, N]
+  %C = matmul %A, %B : bf16[Stream{D}, M/D, N]
+  output %C
+}
+)";
+
+std::unique_ptr<Source> sourceFor(int64_t ranks, int64_t rows) {
+  auto source = parseSource("bench.braid", kText);
+  source->module.fusions.front()->setParameter("D", ranks);
+  source->module.fusions.front()->setParameter("M", rows);
+  return source;
+}
+
+/// Lowering alone: parsing and verifying the fusion are done before.
+void lowerWith(benchmark::State &state, int64_t ranks, int64_t rows,
+               const LoweringOptions &options) {
+  auto source = sourceFor(ranks, rows);
+  for (auto _ : state) {
+    auto program = lower(source->module, *source->module.fusions.front(), options, source->diags);
+    if (!program)
+      return state.SkipWithError(source->diags.str().c_str());
+    benchmark::DoNotOptimize(program->get());
+  }
+}
+
+void BM_LowerPairwise8(benchmark::State &state) { lowerWith(state, 8, 1024, {}); }
+BENCHMARK(BM_LowerPairwise8)->Unit(benchmark::kMillisecond);
+
+/// 64 row ranges a shard of 1001 rows: no two neighbours alike.
+void BM_LowerUneven512Chunks(benchmark::State &state) {
+  lowerWith(state, 8, 8 * 1001, {.chunks = 512});
+}
+BENCHMARK(BM_LowerUneven512Chunks)->Unit(benchmark::kMillisecond);
+
+/// The same, made into the Plan of one rank: what a run unrolls it to.
+void BM_PlanUneven512Chunks(benchmark::State &state) {
+  auto source = sourceFor(8, 8 * 1001);
+  auto program = lower(source->module, *source->module.fusions.front(), {.chunks = 512},
+                       source->diags);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(specialize(**program, 3, source->diags).isOk());
+}
+BENCHMARK(BM_PlanUneven512Chunks)->Unit(benchmark::kMillisecond);
+
+void BM_PlanOfOneOf512Ranks(benchmark::State &state) {
+  auto source = sourceFor(512, 512 * 4);
+  auto program = lower(source->module, *source->module.fusions.front(), LoweringOptions{},
+                       source->diags);
+  size_t commands = 0;
+  for (auto _ : state) {
+    Result<Plan> plan = specialize(**program, 3, source->diags);
+    commands = plan->commands.size();
+  }
+  state.counters["commands"] = static_cast<double>(commands);
+}
+BENCHMARK(BM_PlanOfOneOf512Ranks)->Unit(benchmark::kMillisecond);
+
+/// Prepared::run on a device that does nothing: the executor's own cost of a command.
+void BM_IssueOnNull(benchmark::State &state) {
+  auto source = sourceFor(8, 8 * 64);
+  Result<Compiled> compiled = compile(*source, {.chunks = 512});
+  BackendRegistry registry = builtinBackends();
+  auto mesh = LocalMesh::create(*registry.find("null"), {.ranks = 8});
+  Status status = compiled ? (*mesh)->prepare(*compiled) : compiled.status();
+  if (!status.isOk())
+    return state.SkipWithError(status.message().c_str());
+  std::vector<char> memory(1 << 21);
+  std::vector<const void *> inputs(2, memory.data());
+  std::vector<void *> outputs(1, memory.data());
+  Prepared &prepared = (*mesh)->prepared(0);
+  for (auto _ : state)
+    prepared.run(inputs, outputs);
+  auto commands = static_cast<double>(prepared.plan().commands.size());
+  state.counters["commands"] = commands;
+  state.counters["s_per_command"] = benchmark::Counter(
+      commands, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(BM_IssueOnNull)->Unit(benchmark::kMicrosecond);
+
+/// Text to verified module, and back.
+void BM_ParseAndVerify(benchmark::State &state) {
+  auto source = sourceFor(8, 1024);
+  Result<Compiled> compiled = compile(*source, {});
+  std::string text = str(*compiled->program);
+  // Alone, since the fusion it implements is not in this text.
+  text.replace(text.find(" implements @ag_matmul"), 22, "");
+  for (auto _ : state) {
+    auto again = parseSource("bench.braid", text);
+    if (!verify(again->module, again->diags))
+      return state.SkipWithError(again->diags.str().c_str());
+  }
+}
+BENCHMARK(BM_ParseAndVerify)->Unit(benchmark::kMicrosecond);
+
+} // namespace
+} // namespace braid
+
+BENCHMARK_MAIN();

@@ -1,0 +1,12 @@
+//===- tests/fuzz/fuzz_program.cpp - any text, in the place of a program's body --------------===//
+
+#include "tests/fuzz/round_trip.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  std::string text(reinterpret_cast<const char *>(data), size);
+  braid::fuzz::checkText(text);
+  // Most mutations of a whole file die in its header; this keeps some of them alive.
+  braid::fuzz::checkText("program @p mesh [0 .. 4) (%A: f32[4, 8]) -> (%C: f32[4, 8]) {\n" + text +
+                         "\n}\n");
+  return 0;
+}

@@ -1,0 +1,134 @@
+//===- tests/ir/emit_test.cpp - modules as Graphviz graphs and as JSON -----------------------===//
+
+#include "tests/ir/case_file.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <nlohmann/json.hpp>
+
+#include <functional>
+
+namespace braid::test {
+namespace {
+
+constexpr const char *kText = R"(
+fusion @f(D = 2) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 4]
+  output %A
+}
+program @p mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  if rank == 0 {
+    set %C, %A
+  } else {
+    synchronize stream(1)
+  }
+}
+)";
+
+std::string dot(const Module &module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  emitDot(module, os);
+  return os.str();
+}
+
+nlohmann::json json(const Module &module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  emitJson(module, os);
+  return nlohmann::json::parse(os.str());
+}
+
+TEST(EmitDot, NodesClustersAndEdges) {
+  EXPECT_EQ(dot(parseOrFail(kText)), R"dot(digraph braid {
+  node [fontname="monospace"]
+  subgraph cluster0 {
+    label="fusion @f"
+    n0 [shape=box, label="%A = input\nf32[DIDx{D}, 4]"]
+    n1 [shape=box, label="output"]
+  }
+  subgraph cluster1 {
+    label="program @p"
+    n2 [shape=ellipse, label="%A: f32[4]"]
+    n3 [shape=ellipse, label="%C: f32[4]"]
+    n4 [shape=box, label="if rank == 0"]
+    subgraph cluster2 {
+      label="if rank == 0"
+      n5 [shape=box, label="set %C, %A"]
+    }
+    subgraph cluster3 {
+      label="else"
+      n6 [shape=box, label="synchronize stream(1)"]
+    }
+  }
+  n0 -> n1
+  n4 -> n5 [style=dotted]
+  n3 -> n5
+  n2 -> n5
+  n5 -> n6 [style=dotted]
+}
+)dot");
+}
+
+TEST(EmitDot, NamesAreQuoted) {
+  Module module;
+  module.programs.push_back(std::make_unique<Program>("a\"b\\c\nd", "", 1));
+  EXPECT_NE(dot(module).find(R"(label="program @a\"b\\c\nd")"), std::string::npos);
+}
+
+TEST(EmitJson, FieldsAreNamedAsInTheClasses) {
+  nlohmann::json expected = nlohmann::json::parse(R"({
+    "fusions": [{
+      "name": "f",
+      "parameters": [{"name": "D", "value": 2}],
+      "mesh": "D",
+      "nodes": [
+        {"kind": "input", "result": {"name": "A", "dtype": "f32", "axes": [
+          {"kind": "DIDx", "extent": "D"}, {"kind": "Plain", "extent": "4"}]}},
+        {"kind": "output", "tensors": ["%A"]}
+      ]
+    }],
+    "programs": [{
+      "name": "p",
+      "implements": "",
+      "ranks": 2,
+      "params": [{"name": "A", "kind": "tensor", "dtype": "f32", "shape": ["4"]}],
+      "results": [{"name": "C", "kind": "tensor", "dtype": "f32", "shape": ["4"]}],
+      "body": [{
+        "kind": "if",
+        "condition": "rank == 0",
+        "thenBlock": [{"kind": "set", "dst": "%C", "src": "%A"}],
+        "elseBlock": [{"kind": "synchronize", "stream": {"named": null, "index": "1"}}]
+      }]
+    }]
+  })");
+  EXPECT_EQ(json(parseOrFail(kText)), expected);
+}
+
+/// Every node of the corpus is there, once, under its keyword.
+TEST(EmitJson, HoldsEveryNode) {
+  Module module = parseOrFail(readFile("tests/ir/inputs/nodes.braid"));
+  size_t nodes = 0;
+  walk(module.programs[0]->body(), [&](const Op &) { ++nodes; });
+  size_t found = 0;
+  std::function<void(const nlohmann::json &)> count = [&](const nlohmann::json &block) {
+    for (const nlohmann::json &node : block) {
+      ++found;
+      for (const char *inner : {"body", "thenBlock", "elseBlock"})
+        if (node.contains(inner))
+          count(node[inner]);
+    }
+  };
+  count(json(module)["programs"][0]["body"]);
+  EXPECT_EQ(found, nodes);
+}
+
+TEST(EmitJson, NamesThatAreNoTextDoNotThrow) {
+  Module module;
+  module.programs.push_back(std::make_unique<Program>("\xFF\x01", "", 1));
+  EXPECT_EQ(json(module)["programs"][0]["name"], "\xEF\xBF\xBD\x01");
+}
+
+} // namespace
+} // namespace braid::test

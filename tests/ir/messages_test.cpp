@@ -1,0 +1,31 @@
+//===- tests/ir/messages_test.cpp - every rule of the parsers and verifiers, with its message ===//
+
+#include "tests/ir/case_file.h"
+
+namespace braid::test {
+namespace {
+
+std::string parseMessages(const std::string &text) {
+  Diagnostics diags("text", text);
+  parse(diags);
+  return brief(diags);
+}
+
+/// What the verifier says about a text that must parse.
+std::string verifyMessages(const std::string &text) {
+  Diagnostics diags("text", text);
+  Module module = parse(diags);
+  if (diags.hasErrors())
+    return "does not parse:\n" + brief(diags);
+  bool isFine = verify(module, diags);
+  EXPECT_EQ(isFine, !diags.hasErrors());
+  return brief(diags);
+}
+
+TEST(Messages, FusionParser) { checkCases("parse_fusion.cases", parseMessages); }
+TEST(Messages, ProgramParser) { checkCases("parse_program.cases", parseMessages); }
+TEST(Messages, FusionVerifier) { checkCases("verify_fusion.cases", verifyMessages); }
+TEST(Messages, ProgramVerifier) { checkCases("verify_program.cases", verifyMessages); }
+
+} // namespace
+} // namespace braid::test

@@ -1,0 +1,202 @@
+//===- tests/ir/verify_built_test.cpp - rules that only a builder can break ------------------===//
+//
+// The parser refuses these before the verifier sees them; C++ users and passes have only the
+// latter.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "ir/builder.h"
+#include "tests/ir/case_file.h"
+
+namespace braid::test {
+namespace {
+
+class VerifyFusion : public testing::Test {
+protected:
+  VerifyFusion() { b.mesh(b.constant(2)); }
+  std::string messages() {
+    Diagnostics diags;
+    verify(fusion, diags);
+    return diags.str();
+  }
+  Fusion fusion{"f"};
+  FusionBuilder b{fusion};
+};
+
+TEST_F(VerifyFusion, HasAMesh) {
+  Fusion other("other");
+  FusionBuilder builder(other);
+  builder.output({builder.input("A", DType::F32, {builder.plain(1)})});
+  Diagnostics diags;
+  EXPECT_FALSE(verify(other, diags));
+  EXPECT_EQ(diags.str(), "<input>: error: fusion @other has no mesh\n");
+}
+
+TEST_F(VerifyFusion, NamesCanBeReadBack) {
+  b.parameter("2M", 4);
+  b.parameter("mod", 4);
+  b.output({b.input("my tensor", DType::F32, {b.plain(1)})});
+  EXPECT_EQ(messages(),
+            "<input>: error: the parameter name '2M' is not a letter or '_' followed by "
+            "letters, digits and '_'\n"
+            "<input>: error: expected a name for the parameter, got 'mod', a word of "
+            "the language\n"
+            "<input>: error: the tensor name 'my tensor' is not a letter or '_' "
+            "followed by letters, digits and '_'\n");
+}
+
+TEST_F(VerifyFusion, NamesAreUnique) {
+  b.parameter("M", 4);
+  b.parameter("M", 5);
+  FusionTensor *first = b.input("A", DType::F32, {b.plain(1)});
+  b.output({first, b.input("A", DType::F32, {b.plain(1)})});
+  EXPECT_EQ(messages(), "<input>: error: redefinition of parameter 'M'\n"
+                        "<input>: note: first defined here\n"
+                        "<input>: error: redefinition of '%A'\n"
+                        "<input>: note: first defined here\n");
+}
+
+TEST_F(VerifyFusion, TensorsHaveAxesThatParametersDecide) {
+  ScalarContext foreign;
+  FusionTensor *scalar = b.input("A", DType::F32, {});
+  b.output({scalar, b.input("B", DType::F32, {b.plain(foreign.rank())})});
+  EXPECT_EQ(messages(), "<input>: error: %A has no axes, expected at least one\n"
+                        "<input>: error: extent rank of axis 0 of %B uses a name that has no value "
+                        "here, expected parameters and integers\n");
+}
+
+TEST_F(VerifyFusion, OperandsAreDefinedBefore) {
+  Fusion other("other");
+  FusionBuilder elsewhere(other);
+  FusionTensor *foreign = elsewhere.input("F", DType::F32, {elsewhere.plain(1)});
+  b.output({foreign, nullptr});
+  EXPECT_EQ(messages(), "<input>: error: 'output' uses %F, which is not defined before it\n"
+                        "<input>: error: 'output' uses no tensor\n"
+                        "<input>: error: fusion @f has no output\n");
+}
+
+class VerifyProgram : public testing::Test {
+protected:
+  std::string messages() {
+    Diagnostics diags;
+    verify(program, Module(), diags);
+    return diags.str();
+  }
+  const Scalar *constant(int64_t value) { return b.scalars().constant(value); }
+  Program program{"p", "", 4};
+  ProgramBuilder b{program, ProgramBuilder::NamePolicy::AsWritten};
+};
+
+TEST_F(VerifyProgram, NamesCanBeReadBack) {
+  b.getCurrentStream("1");
+  b.forLoop("", constant(0), constant(1));
+  Program unnamed("", "", 1);
+  Diagnostics diags;
+  EXPECT_FALSE(verify(unnamed, Module(), diags));
+  EXPECT_EQ(diags.str(), "<input>: error: the program name '' is not a letter or '_' followed by "
+                         "letters, digits and '_'\n");
+  EXPECT_EQ(messages(), "<input>: error: the stream name '1' is not a letter or '_' followed by "
+                        "letters, digits and '_'\n"
+                        "<input>: error: the loop index name '' is not a letter or '_' followed "
+                        "by letters, digits and '_'\n");
+}
+
+TEST_F(VerifyProgram, NamesAreUniqueAmongTheVisible) {
+  b.getCurrentStream("s");
+  ForOp *loop = b.forLoop("s", constant(0), constant(1));
+  b.insertAtEnd(loop->body);
+  b.getCurrentStream("t");
+  b.insertAtEnd(program.body());
+  b.getCurrentStream("t");
+  EXPECT_EQ(messages(), "<input>: error: redefinition of '%s'\n"
+                        "<input>: note: first defined here\n");
+}
+
+TEST_F(VerifyProgram, OperandsAreVisible) {
+  ForOp *loop = b.forLoop("i", constant(0), constant(1));
+  b.insertAtEnd(loop->body);
+  Value *inner = b.getCurrentStream("inner");
+  b.insertAtEnd(program.body());
+  b.synchronize({inner, nullptr});
+  Value *late = b.getCurrentStream("late");
+  b.insertBefore(program.body(), program.body().front());
+  b.setCurrentStream({late, nullptr});
+  EXPECT_EQ(messages(), "<input>: error: 'set_current_stream' uses %late, which is not defined "
+                        "before it, or not visible here\n"
+                        "<input>: error: 'synchronize' uses %inner, which is not defined before "
+                        "it, or not visible here\n");
+}
+
+TEST_F(VerifyProgram, NothingIsMissing) {
+  b.wait(nullptr);
+  b.synchronize({});
+  b.ifOp(nullptr);
+  b.shareMemHandles("h", Protocol::Get, {});
+  EXPECT_EQ(messages(), "<input>: error: 'wait' lacks an operand\n"
+                        "<input>: error: 'synchronize' lacks a stream\n"
+                        "<input>: error: 'if' lacks an expression\n"
+                        "<input>: error: 'share_mem_handles' names no buffer\n");
+}
+
+TEST_F(VerifyProgram, ScalarsUseWhatHasAValue) {
+  ForOp *loop = b.forLoop("i", constant(0), constant(1));
+  b.synchronize({nullptr, loop->index});
+  b.synchronize({nullptr, b.scalars().addParameter("D")});
+  EXPECT_EQ(messages(), "<input>: error: '%i' has no value here, expected 'rank' or the index of a "
+                        "loop around this 'synchronize'\n"
+                        "<input>: error: 'D' has no value here, expected 'rank' or the index of a "
+                        "loop around this 'synchronize'\n");
+}
+
+TEST_F(VerifyProgram, ScalarsCanBeComputed) {
+  const Scalar *rank = b.scalars().rank();
+  b.synchronize({nullptr, b.scalars().add(constant(INT64_MAX), constant(1))});
+  b.synchronize({nullptr, b.scalars().add(rank, b.scalars().mod(rank, constant(0)))});
+  EXPECT_EQ(messages(), "<input>: error: '9223372036854775807 + 1' overflows 64 bits\n"
+                        "<input>: error: 'rank mod 0' divides by zero\n");
+}
+
+TEST_F(VerifyProgram, ComparisonsStandInConditionsOnly) {
+  const Scalar *rank = b.scalars().rank();
+  const Scalar *test = b.scalars().binary(ScalarKind::Lt, rank, constant(2));
+  b.ifOp(test);
+  b.ifOp(rank);
+  b.ifOp(constant(2));
+  b.ifOp(constant(1));
+  b.synchronize({nullptr, test});
+  b.ifOp(b.scalars().binary(ScalarKind::Eq, test, constant(1)));
+  b.synchronize({nullptr, b.scalars().add(test, rank)});
+  EXPECT_EQ(messages(), "<input>: error: expected a comparison, got 'rank'\n"
+                        "<input>: error: expected a comparison, got '2'\n"
+                        "<input>: error: expected a number, got the comparison 'rank < 2'\n"
+                        "<input>: error: expected a number, got the comparison 'rank < 2'\n"
+                        "<input>: error: expected a number, got the comparison 'rank < 2'\n");
+}
+
+TEST_F(VerifyProgram, LoopsHaveAnIndex) {
+  b.forLoop("i", constant(0), constant(1))->index = b.scalars().addParameter("D");
+  EXPECT_EQ(messages(), "<input>: error: expected a loop index, got 'D'\n");
+}
+
+TEST_F(VerifyProgram, DeclaredExtentsAreConstant) {
+  TensorType type{DType::F32, {b.scalars().rank(), nullptr, constant(4)}};
+  b.allocate("x", MemorySpace::Device, type);
+  EXPECT_EQ(messages(),
+            "<input>: error: axis 0 of %x has the extent rank, expected a constant of at "
+            "least 1\n"
+            "<input>: error: axis 1 of %x has the extent nothing, expected a constant "
+            "of at least 1\n");
+}
+
+TEST(VerifyModule, NamesAreUnique) {
+  Module module;
+  for (int i = 0; i < 2; ++i)
+    module.programs.push_back(std::make_unique<Program>("p", "", 1));
+  Diagnostics diags;
+  EXPECT_FALSE(verify(module, diags));
+  EXPECT_EQ(diags.str(), "<input>: error: redefinition of program '@p'\n"
+                         "<input>: note: first defined here\n");
+}
+
+} // namespace
+} // namespace braid::test

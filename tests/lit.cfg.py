@@ -1,0 +1,32 @@
+# How the text tests run. A test is a .braid or .test file with lines like
+#
+#   // RUN: %braid compile %s | FileCheck %s
+#   // RUN: %exits 2 %braid compile %s 2>&1 | FileCheck %s --check-prefix=ERROR
+#
+# %braid     the command under test
+# %examples  the folder of examples
+# %python    the interpreter that runs lit
+# %exits N   runs the rest of the command, and fails unless it exits with N
+# FileCheck, not and split-file are those of LLVM. %s, %S and %t are as in any lit test. Folders
+# named `inputs` hold files for tests to use.
+import os
+
+import lit.formats
+
+config.name = "braid"
+config.test_format = lit.formats.ShTest(execute_external=True)
+config.suffixes = [".braid", ".test"]
+config.excludes = ["inputs", "fuzz", "package"]
+config.test_source_root = os.path.join(config.braid_source, "tests")
+config.test_exec_root = os.path.join(config.braid_build, "tests")
+
+bin_folder = os.path.join(config.braid_build, "bin")
+config.environment["PATH"] = os.pathsep.join(
+    [bin_folder, config.llvm_tools, os.environ.get("PATH", "")])
+exits = os.path.join(config.test_source_root, "exits.sh")
+config.substitutions += [
+    ("%braid", os.path.join(bin_folder, "braid")),
+    ("%examples", os.path.join(config.braid_source, "examples")),
+    ("%exits", "sh " + exits),
+    ("%python", config.python),
+]

@@ -1,0 +1,272 @@
+//===- tests/lowering/refusals_test.cpp - what cannot be lowered, and what is said -------------===//
+
+#include "tests/lowering/support.h"
+
+#include "llvm/ADT/Twine.h"
+
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+/// A fusion on D = 4 devices with these nodes, the first on line 3.
+std::string fusion(llvm::StringRef nodes) {
+  return ("fusion @f(D = 4) {\n  mesh [0 .. D)\n" + nodes + "}\n").str();
+}
+
+struct Refusal {
+  const char *name;
+  const char *nodes;
+  const char *message; ///< "" if it is accepted
+};
+
+void PrintTo(const Refusal &refusal, std::ostream *os) { *os << refusal.name; }
+
+class Refusals : public testing::TestWithParam<Refusal> {};
+
+TEST_P(Refusals, SaysAxisReasonAndWhatWouldDo) {
+  Lowered lowered = lowerText(fusion(GetParam().nodes));
+  EXPECT_EQ(lowered.messages, GetParam().message);
+  bool isAccepted = lowered.messages.empty();
+  EXPECT_EQ(lowered.status.isOk(), isAccepted);
+  EXPECT_EQ(lowered.text.empty(), !isAccepted);
+  if (isAccepted)
+    return;
+  EXPECT_EQ(lowered.status.code(), StatusCode::Unsupported);
+  EXPECT_EQ(lowered.status.message(), "cannot lower @f");
+}
+
+const Refusal kRefusals[] = {
+    {"ContractedInA",
+     R"(  %A = input f32[8, DIDx{D}]
+  %B = input f32[D, 6]
+  %C = matmul %A, %B : f32[8, 6]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 1 of %A (f32[8, DIDx{D}]) is contracted but split over devices, "
+     "so "
+     "that partial products would have to be summed across devices; a plain axis 1 of %A would be "
+     "accepted\n"},
+    {"ContractedInB",
+     R"(  %A = input f32[8, D]
+  %B = input f32[DIDx{D}, 6]
+  %C = matmul %A, %B : f32[8, 6]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 0 of %B (f32[DIDx{D}, 6]) is contracted but split over devices, "
+     "so "
+     "that partial products would have to be summed across devices; a plain axis 0 of %B would be "
+     "accepted\n"},
+    {"ContractedInLinear",
+     R"(  %x = input f32[8, D]
+  %w = input f32[6, DIDx{D}]
+  %y = linear %x, %w : f32[8, 6]
+  output %y
+)",
+     "5:3: cannot lower %y: axis 1 of %w (f32[6, DIDx{D}]) is contracted but split over devices, "
+     "so "
+     "that partial products would have to be summed across devices; a plain axis 1 of %w would be "
+     "accepted\n"},
+    {"GatherNotLeading",
+     R"(  %A = input f32[2, DIDx{D}, 3, 5]
+  %B = input f32[5, 6]
+  %C = matmul %A, %B : f32[Stream{2}, D, 3, 6]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 1 of %A (f32[2, DIDx{D}, 3, 5]) is split over devices but axis 1 "
+     "of "
+     "%C (f32[Stream{2}, D, 3, 6]) is not, and only a leading axis is gathered slice by slice: any "
+     "other would take a collective for each slice; DIDx{D} as axis 1 of %C, or a %A with its DIDx "
+     "axis first, would be accepted\n"},
+    {"GatherNotStreamed",
+     R"(  %A = input f32[DIDx{D}, 3, 5]
+  %B = input f32[5, 6]
+  %C = matmul %A, %B : f32[D, 3, 6]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 0 of %A (f32[DIDx{D}, 3, 5]) is split over devices but axis 0 of "
+     "%C "
+     "(f32[D, 3, 6]) is not, and what is gathered is produced slice by slice; Stream{D} as axis 0 "
+     "of "
+     "%C would be accepted\n"},
+    {"ScatterOfA",
+     R"(  %A = input f32[D, 3, 5]
+  %B = input f32[5, 6]
+  %C = matmul %A, %B : f32[DIDx{D}, 3, 6]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 0 of %A (f32[D, 3, 5]) is whole on every device but axis 0 of %C "
+     "(f32[DIDx{D}, 3, 6]) is split over devices; DIDx{D} as axis 0 of %A, or a plain axis 0 of "
+     "%C, "
+     "would be accepted\n"},
+    {"ScatterOfB",
+     R"(  %A = input f32[3, 5]
+  %B = input f32[5, D, 2]
+  %C = matmul %A, %B : f32[3, DIDx{D}, 2]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 1 of %B (f32[5, D, 2]) is whole on every device but axis 1 of %C "
+     "(f32[3, DIDx{D}, 2]) is split over devices; DIDx{D} as axis 1 of %B, or a plain axis 1 of "
+     "%C, "
+     "would be accepted\n"},
+    {"GatherOfB",
+     R"(  %A = input f32[3, 5]
+  %B = input f32[5, DIDx{D}, 2]
+  %C = matmul %A, %B : f32[3, D, 2]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 1 of %B (f32[5, DIDx{D}, 2]) is split over devices but axis 1 of "
+     "%C "
+     "(f32[3, D, 2]) is not, and only %A is gathered; DIDx{D} as axis 1 of %C would be accepted\n"},
+    {"GatherOfW",
+     R"(  %x = input f32[3, 5]
+  %w = input f32[DIDx{D}, 2, 5]
+  %y = linear %x, %w : f32[3, D, 2]
+  output %y
+)",
+     "5:3: cannot lower %y: axis 0 of %w (f32[DIDx{D}, 2, 5]) is split over devices but axis 1 of "
+     "%y "
+     "(f32[3, D, 2]) is not, and only %x is gathered; DIDx{D} as axis 1 of %y would be accepted\n"},
+    {"StreamNotLeading",
+     R"(  %A = input f32[3, 7, 5]
+  %B = input f32[5, 6]
+  %C = matmul %A, %B : f32[3, Stream{7}, 6]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 1 of %C (f32[3, Stream{7}, 6]) is Stream, but only a leading axis "
+     "that comes from %A is produced slice by slice; a plain axis 1 of %C would be accepted\n"},
+    {"StreamFromB",
+     R"(  %A = input f32[5]
+  %B = input f32[5, 6]
+  %C = matmul %A, %B : f32[Stream{6}]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 0 of %C (f32[Stream{6}]) is Stream, but only a leading axis that "
+     "comes from %A is produced slice by slice; a plain axis 0 of %C would be accepted\n"},
+    {"SplitBias",
+     R"(  %x = input f32[3, 5]
+  %w = input f32[D, 2, 5]
+  %bias = input f32[DIDx{D}, 2]
+  %y = linear %x, %w, %bias : f32[3, D, 2]
+  output %y
+)",
+     "6:3: cannot lower %y: axis 0 of %bias (f32[DIDx{D}, 2]) is split over devices but axis 1 of "
+     "%y "
+     "(f32[3, D, 2]), to which it is added, is whole; a plain axis 0 of %bias would be accepted\n"},
+    {"WholeBias",
+     R"(  %x = input f32[3, 5]
+  %w = input f32[DIDx{D}, 2, 5]
+  %bias = input f32[D, 2]
+  %y = linear %x, %w, %bias : f32[3, DIDx{D}, 2]
+  output %y
+)",
+     "6:3: cannot lower %y: axis 0 of %bias (f32[D, 2]) is whole on every device but axis 1 of %y "
+     "(f32[3, DIDx{D}, 2]), to which it is added, is split; DIDx{D} as axis 0 of %bias would be "
+     "accepted\n"},
+    {"SplitBiasWithSplitColumns",
+     R"(  %x = input f32[3, 5]
+  %w = input f32[DIDx{D}, 2, 5]
+  %bias = input f32[DIDx{D}, 2]
+  %y = linear %x, %w, %bias : f32[3, DIDx{D}, 2]
+  output %y
+)",
+     ""},
+    {"SquareOfOneTensor",
+     R"(  %A = input f32[3, 3]
+  %C = matmul %A, %A : f32[Stream{3}, 3]
+  output %C
+)",
+     ""},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, Refusals, testing::ValuesIn(kRefusals),
+                         [](const auto &test) { return std::string(test.param.name); });
+
+TEST(RefusalsTogether, AreAllReported) {
+  Lowered lowered = lowerText(fusion(R"(  %A = input f32[DIDx{D}, 3, 5]
+  %B = input f32[5, 6]
+  %C = matmul %A, %B : f32[D, Stream{3}, 6]
+  %E = matmul %A, %B : f32[D, 3, 6]
+  output %C, %E
+)"));
+  EXPECT_EQ(
+      lowered.messages,
+      "5:3: cannot lower %C: axis 0 of %A (f32[DIDx{D}, 3, 5]) is split over devices but axis "
+      "0 of %C (f32[D, Stream{3}, 6]) is not, and what is gathered is produced slice by slice; "
+      "Stream{D} as axis 0 of %C would be accepted\n"
+      "5:3: cannot lower %C: axis 1 of %C (f32[D, Stream{3}, 6]) is Stream, but only a leading "
+      "axis that comes from %A is produced slice by slice; a plain axis 1 of %C would be "
+      "accepted\n"
+      "6:3: cannot lower %E: axis 0 of %A (f32[DIDx{D}, 3, 5]) is split over devices but axis "
+      "0 of %E (f32[D, 3, 6]) is not, and what is gathered is produced slice by slice; "
+      "Stream{D} as axis 0 of %E would be accepted\n");
+}
+
+// On one device every axis is whole, whatever its kind.
+TEST(RefusalsTogether, VanishOnOneDevice) {
+  Lowered lowered = lowerText(R"(fusion @f(D = 1) {
+  mesh [0 .. D)
+  %A = input f32[3, DIDx{D}]
+  %B = input f32[D, 6]
+  %C = matmul %A, %B : f32[Stream{3}, 6]
+  output %C
+}
+)");
+  EXPECT_TRUE(lowered.status.isOk()) << lowered.messages;
+  EXPECT_EQ(lowered.messages, "");
+}
+
+//===- Chunks ---------------------------------------------------------------------------------===//
+
+std::string rows(int64_t count) {
+  return fusion(("  %A = input f32[DIDx{D}, " + llvm::Twine(count) +
+                 ", 5]\n  %B = input f32[5, 6]\n  %C = matmul %A, %B : f32[Stream{D}, " +
+                 llvm::Twine(count) + ", 6]\n  output %C\n")
+                    .str());
+}
+
+void expectRefused(const std::string &text, int64_t chunks, const std::string &message) {
+  Lowered lowered = lowerText(text, {.chunks = chunks});
+  EXPECT_EQ(lowered.messages, message);
+  EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
+  EXPECT_EQ(lowered.status.message(), "cannot lower @f with these options");
+}
+
+TEST(Chunks, AreAMultipleOfTheSteps) {
+  expectRefused(rows(6), 10,
+                "5:3: cannot cut %A into 10 chunks: it is taken in 4 steps, and chunks must be a "
+                "multiple of that; a multiple of 4 up to 24 would be accepted\n");
+  expectRefused(rows(6), 3,
+                "5:3: cannot cut %A into 3 chunks: it is taken in 4 steps, and chunks must be a "
+                "multiple of that; a multiple of 4 up to 24 would be accepted\n");
+}
+
+TEST(Chunks, AreNoMoreThanTheRows) {
+  expectRefused(
+      rows(6), 28,
+      "5:3: cannot cut %A into 28 chunks: a step's block has only 6 rows; a multiple of 4 "
+      "up to 24 would be accepted\n");
+  expectRefused(rows(1), 8,
+                "5:3: cannot cut %A into 8 chunks: a step's block has only 1 row; only 4 would be "
+                "accepted\n");
+}
+
+TEST(Chunks, NeedRows) {
+  std::string vector = fusion("  %A = input f32[DIDx{D}, 5]\n  %B = input f32[5, 6]\n"
+                              "  %C = matmul %A, %B : f32[Stream{D}, 6]\n  output %C\n");
+  expectRefused(vector, 8,
+                "5:3: cannot cut %A into 8 chunks: a step's block has no rows to cut; only 4 would "
+                "be accepted\n");
+  EXPECT_TRUE(lowerText(vector, {.chunks = 4}).status.isOk());
+}
+
+TEST(Chunks, NeedSteps) {
+  expectRefused(fusion("  %A = input f32[3, 5]\n  %B = input f32[5, 6]\n"
+                       "  %C = matmul %A, %B : f32[3, 6]\n  output %C\n"),
+                4,
+                "1:1: cannot cut @f into 4 chunks: no result has a Stream axis; only 0 would be "
+                "accepted\n");
+}
+
+} // namespace
+} // namespace braid

@@ -1,0 +1,82 @@
+//===- tests/lowering/support.cpp - lowers texts, and looks at every pass ----------------------===//
+
+#include "tests/lowering/support.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+std::string bodyOf(llvm::StringRef program) {
+  llvm::StringRef body = program.split("{\n").second;
+  return body.substr(0, body.rfind("}\n")).str();
+}
+
+std::string messagesOf(const Diagnostics &diags) {
+  std::string text;
+  for (const Diagnostic &diagnostic : diags.all())
+    if (diagnostic.severity == Severity::Error)
+      text += std::to_string(diagnostic.location.line) + ":" +
+              std::to_string(diagnostic.location.column) + ": " + diagnostic.message + "\n";
+  return text;
+}
+
+PassList passesFor(llvm::StringRef list, const LoweringOptions &options) {
+  if (list.empty())
+    return defaultPasses(options);
+  Diagnostics diags("--passes", list.str());
+  std::optional<PassList> resolved = resolvePasses(parsePassList(diags), options, diags);
+  EXPECT_TRUE(resolved) << diags.str();
+  return resolved.value_or(PassList());
+}
+
+} // namespace
+
+std::string Lowered::after(llvm::StringRef pass) const {
+  for (const Snapshot &snapshot : snapshots)
+    if (snapshot.pass == pass)
+      return bodyOf(snapshot.text);
+  ADD_FAILURE() << "no pass '" << pass.str() << "' ran: " << status.message();
+  return "";
+}
+
+std::string Lowered::body() const { return bodyOf(text); }
+
+Lowered lowerText(llvm::StringRef text, const LoweringOptions &options, llvm::StringRef passes) {
+  Diagnostics diags("test.braid", text.str());
+  Module module = parse(diags);
+  Lowered lowered;
+  EXPECT_TRUE(!diags.hasErrors() && module.fusions.size() == 1 && verify(module, diags))
+      << diags.str();
+  if (diags.hasErrors() || module.fusions.size() != 1)
+    return lowered;
+  auto keep = [&](const Pass &pass, const Program &program, bool changed) {
+    lowered.snapshots.push_back({pass.name.str(), str(program), changed});
+    if (changed)
+      lowered.changes.push_back(pass.name.str());
+  };
+  auto result = lower(module, *module.fusions[0], passesFor(passes, options), diags, keep);
+  lowered.messages = messagesOf(diags);
+  lowered.status = result.status();
+  if (result)
+    lowered.text = str(**result);
+  return lowered;
+}
+
+std::string withoutLayout(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef, 64> lines;
+  text.split(lines, '\n');
+  std::string result;
+  for (llvm::StringRef line : lines) {
+    llvm::SmallVector<llvm::StringRef, 16> words;
+    line.split("//").first.split(words, ' ', -1, /*KeepEmpty=*/false);
+    if (!words.empty())
+      result += llvm::join(words, " ") + "\n";
+  }
+  return result;
+}
+
+} // namespace braid

@@ -1,0 +1,674 @@
+//===- tests/runtime/reference_test.cpp - the judge, judged -------------------------------===//
+//
+// The reference is compared with a second evaluation written here, on decoded inputs, with one loop
+// per index; then inputs are damaged in every way that a run could damage them, the damaged result
+// is computed, and the judge has to see it.
+//
+//===----------------------------------------------------------------------------------------===//
+#include "runtime/reference.h"
+
+#include "ir/module.h"
+#include "runtime/reference_codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <thread>
+
+using namespace braid;
+using testing::HasSubstr;
+
+namespace {
+
+// -- The element types once more, by their definition. --
+
+double decodeHalf(uint32_t bits, int exponentBits, int mantissaBits) {
+  const int exponent = (bits >> mantissaBits) & ((1 << exponentBits) - 1);
+  const int mantissa = bits & ((1 << mantissaBits) - 1);
+  const int bias = (1 << (exponentBits - 1)) - 1;
+  const double sign = bits >> 15 ? -1 : 1;
+  if (exponent == (1 << exponentBits) - 1)
+    return mantissa ? std::nan("") : sign * INFINITY;
+  if (exponent == 0)
+    return sign * std::ldexp(mantissa, 1 - bias - mantissaBits);
+  return sign * std::ldexp(mantissa + (1 << mantissaBits), exponent - bias - mantissaBits);
+}
+
+double decodeHalf(DType dtype, uint16_t bits) {
+  return dtype == DType::BF16 ? decodeHalf(bits, 8, 7) : decodeHalf(bits, 5, 10);
+}
+
+uint16_t encodeHalf(DType dtype, double value) {
+  static const auto makeTable = [](DType type) {
+    std::map<double, uint16_t> table;
+    for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+      const double decoded = decodeHalf(type, static_cast<uint16_t>(bits));
+      if (!std::isnan(decoded))
+        table.emplace(decoded, static_cast<uint16_t>(bits));
+    }
+    return table;
+  };
+  static const std::map<double, uint16_t> tables[] = {makeTable(DType::BF16),
+                                                      makeTable(DType::F16)};
+  const auto &table = tables[dtype == DType::BF16 ? 0 : 1];
+  const auto found = table.find(value);
+  EXPECT_NE(found, table.end()) << value << " is not representable";
+  return found == table.end() ? 0 : found->second;
+}
+
+template <class T> double peek(const char *data, int64_t index) {
+  T value;
+  std::memcpy(&value, data + index * sizeof(T), sizeof(T));
+  return static_cast<double>(value);
+}
+
+template <class T> void poke(char *data, int64_t index, T value) {
+  std::memcpy(data + index * sizeof(T), &value, sizeof(T));
+}
+
+double get(DType dtype, const std::vector<char> &data, int64_t index) {
+  if (dtype == DType::F64)
+    return peek<double>(data.data(), index);
+  if (dtype == DType::F32)
+    return peek<float>(data.data(), index);
+  return decodeHalf(dtype, static_cast<uint16_t>(peek<uint16_t>(data.data(), index)));
+}
+
+void put(DType dtype, std::vector<char> &data, int64_t index, double value) {
+  if (dtype == DType::F64)
+    return poke<double>(data.data(), index, value);
+  if (dtype == DType::F32)
+    return poke<float>(data.data(), index, static_cast<float>(value));
+  poke<uint16_t>(data.data(), index, encodeHalf(dtype, value));
+}
+
+// -- The second evaluation. --
+
+using Values = std::vector<double>;
+
+int64_t count(llvm::ArrayRef<int64_t> shape) {
+  int64_t n = 1;
+  for (int64_t extent : shape)
+    n *= extent;
+  return n;
+}
+
+/// The rank that holds a global element, or -1 for all; and where it lies on that rank.
+std::pair<int64_t, int64_t> locate(const FusionType &type, llvm::ArrayRef<int64_t> global,
+                                   int64_t at) {
+  int64_t rank = -1, local = 0, stride = 1;
+  for (size_t axis = global.size(); axis-- > 0;) {
+    const int64_t index = at % global[axis];
+    at /= global[axis];
+    if (type.axes[axis].kind == AxisKind::DIDx) {
+      rank = index;
+      continue;
+    }
+    local += index * stride;
+    stride *= global[axis];
+  }
+  return {rank, local};
+}
+
+/// A fusion, its reference, and all ranks' inputs of one iteration.
+class World {
+public:
+  explicit World(const std::string &text, uint64_t seed = 1) : diags_("test.braid", text) {
+    module_ = parse(diags_);
+    if (module_.fusions.empty() || !verify(module_, diags_)) {
+      ADD_FAILURE() << diags_.str();
+      return;
+    }
+    fusion_ = module_.fusions.front().get();
+    reference_ = std::make_unique<Reference>(*fusion_, seed);
+    load(0);
+  }
+
+  Fusion &fusion() { return *fusion_; }
+  const Reference &reference() const { return *reference_; }
+  int64_t ranks() const { return fusion_->ranks(); }
+  uint32_t iteration() const { return iteration_; }
+
+  std::vector<char> bytesOf(size_t input, int64_t rank, uint32_t iteration) const {
+    std::vector<char> data(reference_->inputBytes(input), 0x55);
+    reference_->fillInput(input, rank, iteration, data.data());
+    return data;
+  }
+
+  /// Takes the inputs of that iteration as they should be.
+  void load(uint32_t iteration) {
+    iteration_ = iteration;
+    const auto inputs = fusion_->inputs();
+    for (size_t i = 0; i < inputs.size(); ++i)
+      values_[inputs[i]] = globalOf(i, iteration);
+  }
+
+  Values globalOf(size_t input, uint32_t iteration) const {
+    const FusionType &type = fusion_->inputs()[input]->type;
+    const Shape shape = fusion_->globalShape(type);
+    Values values(count(shape));
+    for (int64_t rank = 0; rank < ranks(); ++rank) {
+      const std::vector<char> data = bytesOf(input, rank, iteration);
+      for (int64_t at = 0; at < count(shape); ++at) {
+        const auto [owner, local] = locate(type, shape, at);
+        if (owner == -1 || owner == rank)
+          values[at] = get(type.dtype, data, local);
+      }
+    }
+    return values;
+  }
+
+  Values &input(size_t index) { return values_[fusion_->inputs()[index]]; }
+
+  /// What a run with the present inputs gives as `rank`'s part of an output.
+  std::vector<char> outputOf(size_t index, int64_t rank) {
+    const FusionTensor &tensor = *fusion_->outputs()[index];
+    const Shape shape = fusion_->globalShape(tensor.type);
+    const Values &values = valuesOf(tensor);
+    std::vector<char> data(reference_->outputBytes(index));
+    for (int64_t at = 0; at < count(shape); ++at) {
+      const auto [owner, local] = locate(tensor.type, shape, at);
+      if (owner == -1 || owner == rank)
+        put(tensor.type.dtype, data, local, values[at]);
+    }
+    return data;
+  }
+
+  /// The ranks whose outputs, computed from the present inputs, do not pass.
+  std::vector<int64_t> objectingRanks() {
+    forgetProducts();
+    std::vector<int64_t> objecting;
+    for (int64_t rank = 0; rank < ranks(); ++rank)
+      if (!passes(rank))
+        objecting.push_back(rank);
+    return objecting;
+  }
+
+  const Values &valuesOf(const FusionTensor &tensor) {
+    const auto found = values_.find(&tensor);
+    return found != values_.end() ? found->second : values_[&tensor] = compute(tensor);
+  }
+
+  void forgetProducts() {
+    std::erase_if(values_,
+                  [](const auto &entry) { return !llvm::isa<InputNode>(entry.first->definition); });
+  }
+
+private:
+  bool passes(int64_t rank) {
+    for (size_t i = 0; i < reference_->outputCount(); ++i) {
+      const Status status = reference_->compare(i, rank, iteration_, outputOf(i, rank).data());
+      EXPECT_TRUE(status.isOk() || status.code() == StatusCode::WrongResult) << status.message();
+      if (!status.isOk())
+        return false;
+    }
+    return true;
+  }
+
+  Values compute(const FusionTensor &tensor) {
+    const auto operands = operandsOf(*tensor.definition);
+    const bool transposed = llvm::isa<LinearNode>(tensor.definition);
+    const Values a = valuesOf(*operands[0]), b = valuesOf(*operands[1]);
+    const int64_t depth = fusion_->globalShape(operands[0]->type).back();
+    const int64_t rows = static_cast<int64_t>(a.size()) / depth;
+    const int64_t columns = static_cast<int64_t>(b.size()) / depth;
+    Values c(rows * columns, 0.0);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j)
+        for (int64_t k = 0; k < depth; ++k)
+          c[i * columns + j] +=
+              a[i * depth + k] * (transposed ? b[j * depth + k] : b[k * columns + j]);
+    if (operands.size() > 2 && operands[2])
+      for (size_t at = 0; at < c.size(); ++at)
+        c[at] += valuesOf(*operands[2])[at % columns];
+    return c;
+  }
+
+  Diagnostics diags_;
+  Module module_;
+  Fusion *fusion_ = nullptr;
+  std::unique_ptr<Reference> reference_;
+  uint32_t iteration_ = 0;
+  std::map<const FusionTensor *, Values> values_;
+};
+
+std::string gatherMatmul(int64_t d, int64_t rows, int64_t k, int64_t n, const char *dtype = "f32") {
+  return "fusion @f(D = " + std::to_string(d) + ", R = " + std::to_string(rows) +
+         ", K = " + std::to_string(k) + ", N = " + std::to_string(n) + ") {\n mesh [0 .. D)\n" +
+         " %A = input " + dtype + "[DIDx{D}, R, K]\n %B = input " + dtype + "[K, N]\n" +
+         " %C = matmul %A, %B : " + dtype + "[Stream{D}, R, N]\n output %C\n}\n";
+}
+
+const char *const kBiased = R"(fusion @f(D = 3, R = 2, K = 5, N = 4) {
+  mesh [0 .. D)
+  %x = input bf16[DIDx{D}, R, K]
+  %w = input bf16[N, K]
+  %bias = input bf16[N]
+  %y = linear %x, %w, %bias : bf16[Stream{D}, R, N]
+  output %y
+})";
+
+const char *const kColumns = R"(fusion @f(D = 4, R = 2, K = 6, N = 12) {
+  mesh [0 .. D)
+  %A = input f16[DIDx{D}, R, K]
+  %B = input f16[K, DIDx{D}, N/D]
+  %C = matmul %A, %B : f16[Stream{D}, R, DIDx{D}, N/D]
+  output %C
+})";
+
+const char *const kShared = R"(fusion @f(D = 2, R = 3, K = 24) {
+  mesh [0 .. D)
+  %A = input bf16[DIDx{D}, R, K]
+  %B = input bf16[K, 4]
+  %w = input bf16[6, K]
+  %bias = input bf16[6]
+  %C = matmul %A, %B : bf16[Stream{D}, R, 4]
+  %E = linear %A, %w, %bias : bf16[Stream{D}, R, 6]
+  output %C, %E
+})";
+
+const char *const kChain = R"(fusion @f(D = 2, R = 3, K = 10, N = 8, L = 8) {
+  mesh [0 .. D)
+  %A = input bf16[DIDx{D}, R, K]
+  %w = input bf16[N, K]
+  %v = input bf16[L, N]
+  %bias1 = input bf16[N]
+  %bias2 = input bf16[L]
+  %C = linear %A, %w, %bias1 : bf16[Stream{D}, R, N]
+  %E = linear %C, %v, %bias2 : bf16[Stream{D}, R, L]
+  output %E
+})";
+
+const char *const kTwoGathers = R"(fusion @f(D = 3, R = 2, K = 5, N = 4) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, R, K]
+  %E = input f32[DIDx{D}, R, K]
+  %B = input f32[K, N]
+  %C = matmul %A, %B : f32[Stream{D}, R, N]
+  %F = matmul %E, %B : f32[Stream{D}, R, N]
+  output %C, %F
+})";
+
+const char *const kFourAxes = R"(fusion @f(D = 2, S = 3, K = 7) {
+  mesh [0 .. D)
+  %A = input f64[S, DIDx{D}, 2, K]
+  %B = input f64[K, 5]
+  %C = matmul %A, %B : f64[Stream{S}, D, 2, 5]
+  output %C
+})";
+
+const char *const kLocal = R"(fusion @f(D = 2, R = 4, K = 7, N = 3) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, R, K]
+  %B = input f32[K, N]
+  %C = matmul %A, %B : f32[DIDx{D}, R, N]
+  output %C
+})";
+
+std::vector<int64_t> allRanks(const World &world) {
+  std::vector<int64_t> ranks;
+  for (int64_t rank = 0; rank < world.ranks(); ++rank)
+    ranks.push_back(rank);
+  return ranks;
+}
+
+// -- The codec. --
+
+TEST(ReferenceCodec, DecodesEveryHalf) {
+  for (DType dtype : {DType::BF16, DType::F16})
+    for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+      const uint16_t half = static_cast<uint16_t>(bits);
+      double got = 0;
+      reference::load(dtype, &half, 0, got);
+      const double expected = decodeHalf(dtype, half);
+      ASSERT_TRUE(std::isnan(expected) ? std::isnan(got) : got == expected) << bits;
+    }
+}
+
+TEST(ReferenceCodec, RoundTripsIntegersThatFit) {
+  const std::pair<DType, int> types[] = {
+      {DType::BF16, 256}, {DType::F16, 2048}, {DType::F32, 70000}, {DType::F64, 70000}};
+  for (auto [dtype, limit] : types)
+    for (int value = -limit; value <= limit; ++value) {
+      const auto bits = reference::encodeExactly(dtype, value);
+      ASSERT_TRUE(bits) << value;
+      uint64_t memory[2] = {0, 0};
+      reference::store(dtype, *bits, memory, 1);
+      double got = 0;
+      reference::load(dtype, memory, 1, got);
+      ASSERT_EQ(got, value);
+    }
+}
+
+TEST(ReferenceCodec, RefusesWhatDoesNotFit) {
+  EXPECT_FALSE(reference::isExact(DType::BF16, 257));
+  EXPECT_TRUE(reference::isExact(DType::BF16, 258));
+  EXPECT_FALSE(reference::isExact(DType::F16, 2049));
+  EXPECT_FALSE(reference::isExact(DType::F16, 65536));
+  EXPECT_FALSE(reference::isExact(DType::F32, 16777217));
+  EXPECT_TRUE(reference::isExact(DType::F64, 16777217));
+}
+
+// -- Agreement with the second evaluation. --
+
+class Agreement : public testing::TestWithParam<const char *> {};
+
+TEST_P(Agreement, AcceptsWhatTheDefinitionGives) {
+  World world(GetParam());
+  for (uint32_t iteration : {0u, 1u, 2u, 60u, 61u, 4000000000u}) {
+    world.load(iteration);
+    EXPECT_EQ(world.objectingRanks(), std::vector<int64_t>{}) << "iteration " << iteration;
+  }
+}
+
+TEST_P(Agreement, RefusesEverySingleWrongElement) {
+  World world(GetParam());
+  for (size_t output = 0; output < world.reference().outputCount(); ++output) {
+    const FusionTensor &tensor = *world.fusion().outputs()[output];
+    const std::vector<char> right = world.outputOf(output, 1);
+    const int64_t elements = count(world.fusion().localShape(tensor.type));
+    for (int64_t at = 0; at < elements; ++at) {
+      std::vector<char> wrong = right;
+      const double value = get(tensor.type.dtype, right, at);
+      put(tensor.type.dtype, wrong, at, value + (value < 0 ? 1 : -1));
+      const Status status = world.reference().compare(output, 1, 0, wrong.data());
+      EXPECT_EQ(status.code(), StatusCode::WrongResult);
+      EXPECT_THAT(status.message(),
+                  HasSubstr("(1 of " + std::to_string(elements) + " elements differ)"));
+    }
+  }
+}
+
+TEST_P(Agreement, RefusesPoison) {
+  World world(GetParam());
+  for (size_t output = 0; output < world.reference().outputCount(); ++output) {
+    std::vector<char> data(world.reference().outputBytes(output));
+    world.reference().poisonOutput(output, data.data());
+    const FusionTensor &tensor = *world.fusion().outputs()[output];
+    const std::string elements = std::to_string(count(world.fusion().localShape(tensor.type)));
+    const Status status = world.reference().compare(output, 0, 0, data.data());
+    EXPECT_EQ(status.code(), StatusCode::WrongResult);
+    EXPECT_THAT(status.message(), HasSubstr("is nan, expected "));
+    EXPECT_THAT(status.message(),
+                HasSubstr("(" + elements + " of " + elements + " elements differ)"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fusions, Agreement,
+                         testing::Values(kBiased, kColumns, kShared, kChain, kTwoGathers, kFourAxes,
+                                         kLocal));
+
+// -- Damage. --
+
+/// Many small shapes: one row per rank, K = 1, N = 1, N above and below K, primes, K = 3q + 1.
+std::vector<std::string> smallShapes() {
+  std::vector<std::string> shapes;
+  for (int64_t d : {2, 3, 5})
+    for (int64_t rows : {1, 2, 3, 7})
+      for (int64_t k : {1, 2, 3, 4, 7, 10, 16})
+        for (int64_t n : {1, 2, 3, 5, 8, 20})
+          shapes.push_back(gatherMatmul(d, rows, k, n));
+  return shapes;
+}
+
+/// Every kind of fusion whose first operand is input 0 and gathered by everyone.
+std::vector<std::string> gatherShapes() {
+  std::vector<std::string> shapes = smallShapes();
+  shapes.insert(shapes.end(), {kBiased, kColumns, kShared});
+  return shapes;
+}
+
+TEST(ReferenceDamage, EveryElementOfAFirstOperandCountsOnEveryRank) {
+  for (const std::string &text : gatherShapes()) {
+    World world(text);
+    world.load(3);
+    for (double &element : world.input(0)) {
+      element += 1;
+      ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text;
+      element -= 1;
+    }
+  }
+}
+
+TEST(ReferenceDamage, EveryElementOfASecondOperandCounts) {
+  for (const std::string &text : smallShapes()) {
+    World world(text);
+    const int64_t depth = world.fusion().globalShape(world.fusion().inputs()[0]->type).back();
+    const int64_t rows = static_cast<int64_t>(world.input(0).size()) / depth;
+    if (rows / world.ranks() < depth)
+      continue; // marks reach every k only if a block has as many rows
+    for (double &element : world.input(1)) {
+      element += 1;
+      ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text;
+      element -= 1;
+    }
+  }
+}
+
+TEST(ReferenceDamage, EveryBiasElementCounts) {
+  World world(kBiased);
+  for (double &element : world.input(2)) {
+    element += 1;
+    EXPECT_EQ(world.objectingRanks(), allRanks(world));
+    element -= 1;
+  }
+}
+
+/// A block of the first operand as it was `age` iterations ago.
+TEST(ReferenceDamage, AStaleBlockCountsOnEveryRank) {
+  for (const std::string &text : gatherShapes()) {
+    World world(text);
+    world.load(60);
+    const Values now = world.input(0);
+    const size_t block = now.size() / world.ranks();
+    for (uint32_t age : {1u, 2u, 3u, 17u, 60u}) {
+      const Values then = world.globalOf(0, 60 - age);
+      for (int64_t rank = 0; rank < world.ranks(); ++rank) {
+        std::copy_n(then.begin() + rank * block, block, world.input(0).begin() + rank * block);
+        ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text << "age " << age;
+        world.input(0) = now;
+      }
+    }
+  }
+}
+
+TEST(ReferenceDamage, AMissingBlockCountsOnEveryRank) {
+  for (const std::string &text : gatherShapes()) {
+    World world(text);
+    const Values now = world.input(0);
+    const size_t block = now.size() / world.ranks();
+    for (int64_t rank = 0; rank < world.ranks(); ++rank) {
+      std::fill_n(world.input(0).begin() + rank * block, block, 0.0);
+      ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text;
+      world.input(0) = now;
+    }
+  }
+}
+
+/// Another rank's block in place of the right one, as it is or as it was up to 4 iterations ago.
+TEST(ReferenceDamage, AMisplacedBlockCountsOnEveryRank) {
+  for (const std::string &text : gatherShapes()) {
+    World world(text);
+    world.load(9);
+    const Values now = world.input(0);
+    const size_t block = now.size() / world.ranks();
+    for (uint32_t age = 0; age <= 4; ++age) {
+      const Values then = world.globalOf(0, 9 - age);
+      for (int64_t from = 0; from < world.ranks(); ++from)
+        for (int64_t to = 0; to < world.ranks(); ++to) {
+          if (from == to)
+            continue;
+          std::copy_n(then.begin() + from * block, block, world.input(0).begin() + to * block);
+          ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text << from << to << " " << age;
+          world.input(0) = now;
+        }
+    }
+  }
+}
+
+/// A block of one input in place of the same block of another.
+TEST(ReferenceDamage, ABlockOfAnotherInputCountsOnEveryRank) {
+  World world(kTwoGathers);
+  const Values now = world.input(0), other = world.input(1);
+  const size_t block = now.size() / world.ranks();
+  for (int64_t rank = 0; rank < world.ranks(); ++rank) {
+    std::copy_n(other.begin() + rank * block, block, world.input(0).begin() + rank * block);
+    EXPECT_EQ(world.objectingRanks(), allRanks(world));
+    world.input(0) = now;
+  }
+}
+
+/// Any run of rows of a block, moved by one element with its end wrapped around.
+TEST(ReferenceDamage, AShiftByOneCountsOnEveryRank) {
+  for (const std::string &text : gatherShapes()) {
+    World world(text);
+    const Values now = world.input(0);
+    const int64_t depth = world.fusion().globalShape(world.fusion().inputs()[0]->type).back();
+    const int64_t rows = static_cast<int64_t>(now.size()) / depth / world.ranks();
+    for (int64_t first = 0; first < rows; ++first)
+      for (int64_t last = first + 1; last <= rows; ++last) {
+        const int64_t base = (world.ranks() - 1) * rows;
+        const auto begin = world.input(0).begin() + (base + first) * depth;
+        const auto end = world.input(0).begin() + (base + last) * depth;
+        if (end - begin == 1)
+          continue;
+        std::rotate(begin, begin + 1, end);
+        ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text << first << ".." << last;
+        std::rotate(begin, end - 2, end);
+        ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text << first << ".." << last;
+        world.input(0) = now;
+      }
+  }
+}
+
+// -- Magnitudes. --
+
+TEST(ReferenceBounds, ResultsStayWithin256InEveryShape) {
+  std::mt19937 random(7);
+  const auto draw = [&](int64_t most) { return int64_t(1 + random() % most); };
+  for (int trial = 0; trial < 60; ++trial) {
+    World world(gatherMatmul(draw(4), draw(9), draw(300), draw(40)), random());
+    for (uint32_t iteration = 0; iteration < 3; ++iteration) {
+      world.load(iteration);
+      world.forgetProducts();
+      for (double value : world.valuesOf(*world.fusion().outputs()[0]))
+        ASSERT_LE(std::fabs(value), 256);
+    }
+  }
+}
+
+TEST(ReferenceBounds, FirstOperandsAreNearlyDense) {
+  World world(gatherMatmul(2, 4, 1000, 1));
+  const Values &a = world.input(0);
+  EXPECT_LE(std::count(a.begin(), a.end(), 0.0), 3 * 8);
+}
+
+/// A sum over any range of k is small, too, as it is where a product is split over ranks.
+TEST(ReferenceBounds, PartialSumsStayWithin256) {
+  World world(gatherMatmul(1, 5, 500, 3));
+  const Values &a = world.input(0), &b = world.input(1);
+  for (int64_t row = 0; row < 5; ++row)
+    for (int64_t column = 0; column < 3; ++column) {
+      double sum = 0;
+      for (int64_t k = 0; k < 500; ++k) {
+        sum += a[row * 500 + k] * b[k * 3 + column];
+        ASSERT_LE(std::fabs(sum), 256);
+      }
+    }
+}
+
+// -- Messages, and what cannot be judged. --
+
+TEST(Reference, NamesTheFirstDifferenceInLocalIndices) {
+  World world(kColumns);
+  world.load(5);
+  std::vector<char> data = world.outputOf(0, 2); // local shape [4, 2, 1, 3]
+  const double expected = get(DType::F16, data, 11);
+  put(DType::F16, data, 11, 7);
+  put(DType::F16, data, 13, 2000);
+  const Status status = world.reference().compare(0, 2, 5, data.data());
+  EXPECT_EQ(status.code(), StatusCode::WrongResult);
+  EXPECT_EQ(status.message(), "rank 2, iteration 5: %C[1, 1, 0, 2] is 7, expected " +
+                                  std::to_string(int(expected)) + " (2 of 24 elements differ)");
+}
+
+TEST(Reference, SaysWhatIsNotRepresentable) {
+  World world(R"(fusion @f(D = 2) {
+    mesh [0 .. D)
+    %x = input bf16[D, 3]
+    %y = linear %x, %x : bf16[Stream{D}, D]
+    output %y
+  })");
+  std::vector<char> data(world.reference().outputBytes(0));
+  const Status status = world.reference().compare(0, 0, 0, data.data());
+  EXPECT_EQ(status.code(), StatusCode::Unsupported);
+  EXPECT_THAT(status.message(),
+              testing::MatchesRegex(
+                  "cannot verify %y: expected values that bf16 holds exactly, got [0-9]+"));
+}
+
+TEST(Reference, JudgesAProductAsSecondOperandWhereTheTypeHoldsIt) {
+  World world(R"(fusion @f(D = 2) {
+    mesh [0 .. D)
+    %x = input f64[DIDx{D}, 2, 6]
+    %a = input f64[6, 5]
+    %b = input f64[5, 4]
+    %ab = matmul %a, %b : f64[6, 4]
+    %y = matmul %x, %ab : f64[Stream{D}, 2, 4]
+    output %y
+  })");
+  EXPECT_EQ(world.objectingRanks(), std::vector<int64_t>{});
+}
+
+TEST(Reference, ReportsPartialSumsThatF32WouldRound) {
+  World world(R"(fusion @f(D = 1) {
+    mesh [0 .. D)
+    %x = input f32[12, 8]
+    %y = linear %x, %x : f32[12, 12]
+    %z = matmul %y, %y : f32[12, 12]
+    output %z
+  })");
+  std::vector<char> data(world.reference().outputBytes(0));
+  const Status status = world.reference().compare(0, 0, 0, data.data());
+  EXPECT_EQ(status.code(), StatusCode::Unsupported);
+  EXPECT_THAT(status.message(),
+              HasSubstr("cannot verify %z: expected partial sums up to 16777216"));
+}
+
+TEST(Reference, IsDeterministicInSeedAndIteration) {
+  World one(kBiased, 5), two(kBiased, 5), other(kBiased, 6);
+  for (size_t input = 0; input < 3; ++input) {
+    EXPECT_EQ(one.bytesOf(input, 1, 4), two.bytesOf(input, 1, 4));
+    EXPECT_NE(one.bytesOf(input, 1, 4), one.bytesOf(input, 1, 5));
+  }
+  EXPECT_NE(one.bytesOf(0, 1, 4), other.bytesOf(0, 1, 4));
+}
+
+TEST(Reference, CountsElementsOfAllOutputs) {
+  World world(kShared);
+  EXPECT_EQ(world.reference().inputCount(), 4u);
+  EXPECT_EQ(world.reference().outputCount(), 2u);
+  EXPECT_EQ(world.reference().inputBytes(0), 3 * 24 * 2);
+  EXPECT_EQ(world.reference().outputBytes(1), 2 * 3 * 6 * 2);
+  EXPECT_EQ(world.reference().elementsPerRank(), 6 * 4 + 6 * 6);
+}
+
+TEST(Reference, ServesSeveralRanksAtTheSameTime) {
+  World world(kShared);
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(8, 0);
+  const std::vector<char> expected = world.outputOf(1, 0);
+  for (size_t t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i)
+        wrong[t] += !world.reference().compare(1, t % 2, 0, expected.data()).isOk();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(8, 0));
+}
+
+} // namespace

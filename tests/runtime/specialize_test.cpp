@@ -1,0 +1,314 @@
+//===- tests/runtime/specialize_test.cpp - Program -> Plan --------------------------------------===//
+
+#include "api/source.h"
+#include "runtime/specialize.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+/// Parses and verifies a program, which must be fine, and makes the Plan of a rank.
+struct Specialized {
+  std::unique_ptr<Source> source;
+  Result<Plan> plan = Status(StatusCode::Internal, "not made");
+};
+
+Specialized specialized(const std::string &text, int64_t rank = 0) {
+  Specialized made{parseSource("t.braid", text)};
+  EXPECT_TRUE(verify(made.source->module, made.source->diags)) << made.source->diags.str();
+  if (!made.source->diags.hasErrors())
+    made.plan = specialize(*made.source->module.programs.front(), rank, made.source->diags);
+  return made;
+}
+
+/// The Plan as text without its two header lines.
+std::string commands(const Plan &plan) {
+  std::string text = str(plan);
+  return text.substr(text.find('\n', text.find('\n') + 1) + 1);
+}
+
+std::string commandsOf(const std::string &text, int64_t rank = 0) {
+  Specialized made = specialized(text, rank);
+  EXPECT_TRUE(made.plan.isOk()) << made.source->diags.str() << made.plan.status().message();
+  return made.plan ? commands(*made.plan) : "";
+}
+
+constexpr const char *kExchange = R"(
+program @exchange mesh [0 .. 3) (%A: f32[1, 4]) -> (%C: f32[3, 4]) {
+  %all = allocate symmetric f32[3, 4]
+  %h = share_mem_handles PROTOCOL %all
+  %mine = select %all[rank]
+  %own = select %A[0]
+  set %mine, %own
+  %block = select %all[(rank + 1) mod 3]
+  FIRST
+  SECOND
+  wait %r
+  wait %s
+  set %C, %all
+}
+)";
+
+std::string exchange(const std::string &protocol) {
+  std::string text = kExchange;
+  std::string send = "%s = p2p send %mine to (rank - 1) mod 3 via %h";
+  std::string receive = "%r = p2p recv %block from (rank + 1) mod 3 via %h";
+  auto replace = [&](const std::string &from, const std::string &to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("PROTOCOL", protocol);
+  replace("FIRST", protocol == "get" ? send : receive);
+  replace("SECOND", protocol == "get" ? receive : send);
+  return text;
+}
+
+TEST(Specialize, SpellsOutGet) {
+  EXPECT_EQ(commandsOf(exchange("get"), 1),
+            "      0  main       copy       %all[16 .. 32) <- %A[0 .. 16)\n"
+            "      1  main       signal     rank 0, endpoint 0\n"
+            "      2  main       await      word 1 from rank 2\n"
+            "      3  main       copy       %all[32 .. 48) <- rank 2's side\n"
+            "      4  main       signal     rank 2, endpoint 1\n"
+            "      5  main       await      word 0 from rank 0\n"
+            "      6  main       copy       %C[0 .. 48) <- %all[0 .. 48)\n");
+}
+
+TEST(Specialize, SpellsOutPut) {
+  EXPECT_EQ(commandsOf(exchange("put"), 1),
+            "      0  main       copy       %all[16 .. 32) <- %A[0 .. 16)\n"
+            "      1  main       signal     rank 2, endpoint 0\n"
+            "      2  main       await      word 1 from rank 0\n"
+            "      3  main       copy       rank 0's side <- %all[16 .. 32)\n"
+            "      4  main       signal     rank 0, endpoint 1\n"
+            "      5  main       await      word 0 from rank 2\n"
+            "      6  main       copy       %C[0 .. 48) <- %all[0 .. 48)\n");
+}
+
+TEST(Specialize, CountsTransfersOfAPairInProgramOrder) {
+  Specialized made = specialized(R"(
+program @two mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  %all = allocate symmetric f32[2, 4]
+  %h = share_mem_handles get %all
+  for %i in 0 .. 2 {
+    %x = select %all[0]
+    %y = select %all[1]
+    %s = p2p send %x to (rank + 1) mod 2 via %h
+    %r = p2p recv %y from (rank + 1) mod 2 via %h
+    wait %r
+    wait %s
+  }
+  set %C, %A
+}
+)");
+  ASSERT_TRUE(made.plan.isOk());
+  std::vector<uint32_t> sequences, words;
+  for (const Endpoint &endpoint : made.plan->endpoints) {
+    sequences.push_back(endpoint.sequence);
+    words.push_back(endpoint.word);
+  }
+  EXPECT_THAT(sequences, testing::ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(words, testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(made.plan->words, 4u);
+}
+
+TEST(Specialize, PostsPromisesOfAGroupFirst) {
+  std::string text = commandsOf(R"(
+program @g mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  %all = allocate symmetric f32[2, 4]
+  %h = share_mem_handles get %all
+  %x = select %all[0]
+  %y = select %all[1]
+  group {
+    %r = p2p recv %y from (rank + 1) mod 2 via %h
+    %s = p2p send %x to (rank + 1) mod 2 via %h
+  }
+  wait %r
+  wait %s
+  set %C, %A
+}
+)");
+  EXPECT_LT(text.find("signal"), text.find("await"));
+}
+
+TEST(Specialize, RecordsAStreamOnceForSeveralWaiters) {
+  EXPECT_EQ(commandsOf(R"(
+program @streams mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4], %D: f32[4], %E: f32[4]) {
+  %main = get_current_stream
+  set %E, %A
+  for %j in 0 .. 2 {
+    set_current_stream stream(%j)
+    synchronize %main
+    synchronize stream(%j)
+  }
+  set %C, %A
+  set_current_stream stream(0)
+  set %D, %A
+  set_current_stream %main
+  for %j in 0 .. 2 {
+    synchronize stream(%j)
+  }
+}
+)"),
+            "      0  main       copy       %E[0 .. 16) <- %A[0 .. 16)\n"
+            "      1  main       record     event 0\n"
+            "      2  stream(0)  wait_event event 0\n"
+            "      3  stream(1)  wait_event event 0\n"
+            "      4  stream(1)  copy       %C[0 .. 16) <- %A[0 .. 16)\n"
+            "      5  stream(0)  copy       %D[0 .. 16) <- %A[0 .. 16)\n"
+            "      6  stream(0)  record     event 1\n"
+            "      7  main       wait_event event 1\n"
+            "      8  stream(1)  record     event 2\n"
+            "      9  main       wait_event event 2\n");
+}
+
+TEST(Specialize, OrdersAWaitOnAnotherStreamBehindTheCopyOnly) {
+  std::string text = commandsOf(R"(
+program @w mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4], %D: f32[4]) {
+  %all = allocate symmetric f32[2, 4]
+  %h = share_mem_handles get %all
+  %x = select %all[0]
+  %y = select %all[1]
+  %s = p2p send %x to (rank + 1) mod 2 via %h
+  %r = p2p recv %y from (rank + 1) mod 2 via %h
+  set %D, %A
+  set_current_stream stream(0)
+  wait %r
+  set %C, %y
+  wait %s
+}
+)");
+  size_t copied = text.find("rank 1's side"), recorded = text.find("record"),
+         later = text.find("%D[");
+  EXPECT_LT(copied, recorded);
+  EXPECT_LT(recorded, later);
+  EXPECT_THAT(text, HasSubstr("stream(0)  wait_event event 0"));
+}
+
+TEST(Specialize, LaysBuffersOutAndReusesMemoryOnlyOnTheSameStream) {
+  Specialized made = specialized(R"(
+program @m mesh [0 .. 1) (%A: f32[100]) -> (%C: f32[100]) {
+  %a = allocate device f32[100]
+  set %a, %A
+  deallocate %a
+  %b = allocate device f32[100]
+  set %b, %A
+  deallocate %b
+  set_current_stream stream(0)
+  %c = allocate device f32[100]
+  set %c, %A
+  %d = allocate symmetric f32[1]
+  set %C, %c
+}
+)");
+  ASSERT_TRUE(made.plan.isOk());
+  const auto &buffers = made.plan->buffers;
+  ASSERT_EQ(buffers.size(), 6u);
+  EXPECT_EQ(buffers[2].offset, 0);
+  EXPECT_EQ(buffers[3].offset, 0) << "freed and allocated on one stream";
+  EXPECT_EQ(buffers[4].offset, 512) << "allocated on another stream than it was freed on";
+  EXPECT_EQ(made.plan->deviceBytes, 1024);
+  EXPECT_EQ(made.plan->symmetricBytes, 256);
+}
+
+TEST(Specialize, DecidesConditionsPerRank) {
+  const char *text = R"(
+program @c mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  if rank == 0 {
+    set %C, %A
+  } else {
+    %x = slice %C[0 .. 2]
+    %y = slice %A[2 .. 4]
+    set %x, %y
+  }
+}
+)";
+  EXPECT_THAT(commandsOf(text, 0), HasSubstr("%C[0 .. 16) <- %A[0 .. 16)"));
+  EXPECT_THAT(commandsOf(text, 1), HasSubstr("%C[0 .. 8) <- %A[8 .. 16)"));
+}
+
+TEST(Specialize, ListsPreparationApartFromCommands) {
+  Specialized made = specialized(exchange("get"));
+  ASSERT_TRUE(made.plan.isOk());
+  ASSERT_EQ(made.plan->preparation.size(), 2u);
+  EXPECT_EQ(made.plan->preparation[0].kind, PrepareKind::AllocateArenas);
+  EXPECT_EQ(made.plan->preparation[1].kind, PrepareKind::Share);
+}
+
+//===- What only unrolling can show -----------------------------------------------------------===//
+
+struct BadCase {
+  const char *body;    ///< of a program on 3 ranks
+  const char *message; ///< with place, as printed for rank 1
+};
+
+class SpecializeRefuses : public testing::TestWithParam<BadCase> {};
+
+TEST_P(SpecializeRefuses, WithPlaceRankAndTrip) {
+  std::string text = std::string("program @bad mesh [0 .. 3) (%A: f32[6, 4], %V: f32[4]) -> "
+                                 "(%C: f32[6, 4], %D: f32[3, 4]) {\n"
+                                 "  %all = allocate symmetric f32[3, 4]\n"
+                                 "  %h = share_mem_handles get %all\n") +
+                     GetParam().body + "\n}\n";
+  Specialized made = specialized(text, 1);
+  EXPECT_FALSE(made.plan.isOk());
+  EXPECT_EQ(made.plan.status().code(), StatusCode::BadInput);
+  std::string printed = made.source->diags.str();
+  EXPECT_EQ(printed.substr(0, printed.find('\n')), GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SpecializeRefuses,
+    testing::Values(
+        BadCase{"for %i in 0 .. 5 {\n%x = select %all[%i]\n}",
+                "t.braid:5:1: error: index %i is 3, but the leading axis of f32[3, 4] has extent 3 "
+                "on rank 1 (trip 3)"},
+        BadCase{"%x = select %all[rank - 2]",
+                "t.braid:4:1: error: index rank - 2 is -1, but the leading axis of f32[3, 4] has "
+                "extent 3 on rank 1"},
+        BadCase{"for %i in 2 .. 4 {\n%x = slice %all[%i .. 3]\n}",
+                "t.braid:5:1: error: the range is [3 .. 3), but the leading axis of f32[3, 4] has "
+                "extent 3 on rank 1 (trip 3)"},
+        BadCase{"%x = select %all[0]\n%s = p2p send %x to rank + 2 via %h\nwait %s",
+                "t.braid:5:1: error: peer rank + 2 is 3, but the mesh has ranks 0 to 2 on rank 1"},
+        BadCase{"%x = select %all[0]\n%s = p2p send %x to 1 via %h\nwait %s",
+                "t.braid:5:1: error: peer 1 is the rank itself on rank 1"},
+        BadCase{"for %i in 0 .. 2 {\n%x = slice %C[0 .. 2 + %i]\n%y = slice %A[0 .. 3 - %i]\n"
+                "set %x, %y\n}",
+                "t.braid:7:1: error: the source is f32[3, 4], expected f32[2, 4] on rank 1 (trip 0)"},
+        BadCase{"%x = slice %C[0 .. 3 + rank - 1]\n%y = slice %C[2 .. 5]\nset %x, %y",
+                "t.braid:6:1: error: the destination overlaps a source in %C on rank 1"},
+        BadCase{"set_current_stream stream(rank - 2)",
+                "t.braid:4:1: error: stream rank - 2 is -1, expected 0 to 1023 on rank 1"},
+        BadCase{"%x = select %all[1 / (rank - 1)]",
+                "t.braid:4:1: error: the index 1/(rank - 1) divides by zero on rank 1"},
+        BadCase{"%x = select %all[(rank + 9223372036854775807) mod 3]",
+                "t.braid:4:1: error: the index (rank + 9223372036854775807) mod 3 overflows 64 "
+                "bits on rank 1"},
+        BadCase{"for %i in 0 .. 9223372036854775807 {\n}",
+                "t.braid:4:1: error: the program unrolls to more than 16777216 steps on a rank"}));
+
+TEST(Specialize, RefusesCollectivesAsUnsupported) {
+  Specialized made = specialized(R"(
+program @c mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[2, 4]) {
+  %c = collective allgather %C, %A
+  wait %c
+}
+)");
+  EXPECT_EQ(made.plan.status().code(), StatusCode::Unsupported);
+  EXPECT_EQ(made.plan.status().message(),
+            "t.braid:3:3: collective allgather cannot be executed by this version");
+}
+
+TEST(Specialize, FingerprintIsThatOfTheText) {
+  Specialized a = specialized(exchange("get"), 0), b = specialized(exchange("get"), 1),
+              c = specialized(exchange("put"), 0);
+  EXPECT_EQ(a.plan->fingerprint, b.plan->fingerprint);
+  EXPECT_NE(a.plan->fingerprint, c.plan->fingerprint);
+}
+
+} // namespace
+} // namespace braid

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""check_layers.py ROOT: fails if the tree breaks the rules that keep its parts apart.
+
+* A folder includes and links only itself and the layers below it.
+* CUDA and NCCL headers appear in their backends only.
+* Includes of our own headers are rooted at the repository.
+* Every source file is named in a CMakeLists.txt.
+* No line names a path of somebody's machine or puts work off, and no line of code is longer than
+  100 columns.
+
+Prints one line for each violation.
+"""
+import os
+import re
+import sys
+
+# A layer and what it may include. `backends` stands for each folder below it.
+LAYERS = {
+    "ir": {"ir"},
+    "lowering": {"ir", "lowering"},
+    "runtime": {"ir", "runtime"},
+    "backends": {"ir", "runtime", "backends"},
+    "api": {"ir", "lowering", "runtime", "backends", "api"},
+    "tools": {"ir", "lowering", "runtime", "backends", "api", "tools"},
+    "examples": {"ir", "lowering", "runtime", "backends", "api", "examples"},
+    "tests": {"ir", "lowering", "runtime", "backends", "api", "tools", "examples", "tests"},
+}
+VENDOR_HEADER = re.compile(r"(cuda|cublas|nccl|nvml|nvToolsExt)", re.IGNORECASE)
+VENDOR_FOLDERS = ("backends/cuda/", "backends/nccl/")
+SOURCE = re.compile(r"\.(h|def|cpp|cu|cuh)$")
+TEXT = re.compile(r"\.(h|def|cpp|cu|cuh|py|sh|md|txt|cmake|in|json|braid|test)$|^[^.]+$")
+PROSE = re.compile(r"\.(md|braid|test)$")  # where a line is a paragraph, or one operation
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+LINKED = re.compile(r"\bbraid_(ir|lowering|runtime|backend_\w+|api)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.$}])/(home|root|work|Users|mnt)/\w")
+PUT_OFF = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
+LONGEST_LINE = 100
+# Files that others wrote or whose form is not ours, and whole folders that hold no text of ours.
+EXEMPT_FILES = {"LICENSE"}
+EXEMPT_FOLDERS = {".git", "build", "__pycache__", "corpus"}
+
+
+def files_below(root):
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(f for f in folders if f not in EXEMPT_FOLDERS)
+        for name in sorted(names):
+            path = os.path.relpath(os.path.join(folder, name), root)
+            if path not in EXEMPT_FILES:
+                yield path
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def check_include(path, bracket, header):
+    layer = path.split("/")[0]
+    if VENDOR_HEADER.match(header) and not path.startswith(VENDOR_FOLDERS):
+        return f"expected CUDA and NCCL headers below {' and '.join(VENDOR_FOLDERS)} only"
+    if layer not in LAYERS or bracket == "<":
+        return None
+    target = header.split("/")[0]
+    if "/" not in header:
+        return 'expected an include rooted at the repository, like "ir/program.h"'
+    if target in LAYERS and target not in LAYERS[layer]:
+        return f"expected {layer} to include only {', '.join(sorted(LAYERS[layer]))}"
+    return None
+
+
+def check_links(path, line):
+    layer = path.split("/")[0]
+    if layer not in LAYERS:
+        return None
+    for name in LINKED.findall(line.split("#")[0]):
+        target = "backends" if name.startswith("backend_") else name
+        if target not in LAYERS[layer]:
+            return f"expected {layer} to link only {', '.join(sorted(LAYERS[layer]))}"
+    return None
+
+
+def check_line(path, line):
+    if len(line) > LONGEST_LINE and not PROSE.search(path):
+        return f"expected at most {LONGEST_LINE} columns, got {len(line)}"
+    if line != line.rstrip():
+        return "expected no blanks at the end of a line"
+    if MACHINE_PATH.search(line):
+        return "expected no path of one particular machine"
+    if PUT_OFF.search(line):
+        return "expected no note about work put off"
+    include = INCLUDE.match(line) if SOURCE.search(path) else None
+    if include:
+        return check_include(path, include.group(1), include.group(2))
+    if path.endswith("CMakeLists.txt"):
+        return check_links(path, line)
+    return None
+
+
+def check_listed(paths, root):
+    """Every source file is named in the CMakeLists.txt of its folder or of one above it."""
+    lists = {p: read(root, p) for p in paths if p.endswith("CMakeLists.txt")}
+    for path in paths:
+        if not path.endswith((".cpp", ".cu")):
+            continue
+        folder = path
+        while folder:
+            folder = os.path.dirname(folder)
+            text = lists.get(os.path.join(folder, "CMakeLists.txt"), "")
+            if os.path.relpath(path, folder or ".") in text:
+                break
+        else:
+            yield f"{path}: expected a CMakeLists.txt that names it"
+
+
+def violations(root):
+    paths = list(files_below(root))
+    for path in paths:
+        if not TEXT.search(os.path.basename(path)):
+            continue
+        for number, line in enumerate(read(root, path).splitlines(), 1):
+            problem = check_line(path, line)
+            if problem:
+                yield f"{path}:{number}: {problem}"
+    yield from check_listed(paths, root)
+
+
+def main():
+    found = list(violations(sys.argv[1]))
+    for line in found:
+        print(line)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+//===- tests/support/option_matrix.h - every combination of options, or every pair --------------===//
+//
+// Each dimension lists its values; a combination picks one value of each, by index.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/run.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace braid::test {
+
+/// Dimensions, in the order of a combination's indices.
+enum Dimension { Ranks, Streams, Chunking, ProtocolChoice, ScheduleChoice, Operation, Type, Sizes };
+inline constexpr size_t kDimensions = 8;
+
+using Combination = std::array<size_t, kDimensions>;
+
+/// How many values each dimension has.
+Combination extents();
+/// All of them, in lexicographic order.
+std::vector<Combination> allCombinations();
+/// A selection in which every pair of values of any two dimensions occurs. Deterministic.
+std::vector<Combination> pairwiseCombinations();
+
+/// Runs one with 20 iterations, comparing every element.
+Status runCombination(const Combination &combination);
+/// As flags, for messages.
+std::string str(const Combination &combination);
+
+} // namespace braid::test

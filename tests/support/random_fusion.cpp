@@ -1,0 +1,164 @@
+//===- tests/support/random_fusion.cpp - random definitions with options to lower them ----------===//
+
+#include "tests/support/random_fusion.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace braid::test {
+namespace {
+
+/// Draws without std::uniform_int_distribution, whose results differ between standard libraries.
+class Dice {
+public:
+  explicit Dice(uint64_t seed) : engine_(seed) {}
+  int64_t below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n)); }
+  bool chance(int64_t percent) { return below(100) < percent; }
+  template <class T> T pick(const std::vector<T> &values) {
+    return values[static_cast<size_t>(below(static_cast<int64_t>(values.size())))];
+  }
+
+private:
+  std::mt19937_64 engine_;
+};
+
+/// A tensor that may be a first operand: `lead` is its leading axis, the last one is plain `k`.
+struct Operand {
+  std::string name, lead, middle;
+  int64_t k;
+  bool isProduct;
+};
+
+/// Writes a fusion operation by operation. All gathered operands have the same rows, so that one
+/// chunking suits every step.
+class Writer {
+public:
+  explicit Writer(Dice &dice) : dice_(dice) {
+    ranks_ = dice.pick<int64_t>({1, 2, 2, 3, 3, 4, 4, 5, 7, 8});
+    rows_ = dice.pick<int64_t>({1, 2, 3, 5, 7, 8});
+    heads_ = dice.chance(15) ? 2 : 0;
+    dtype_ = dice.pick<std::string>({"bf16", "f16", "f32", "f64"});
+    isLocal_ = dice.chance(15);
+    steps_ = isLocal_ ? dice.pick<int64_t>({1, 2, 3, 6}) : ranks_;
+  }
+
+  std::string write() {
+    int64_t count = dice_.pick<int64_t>({1, 1, 1, 2, 2, 3});
+    for (int64_t i = 0; i < count; ++i)
+      addProduct();
+    std::string outputs = "%" + products_.back().name;
+    for (size_t i = 0; i + 1 < products_.size(); ++i)
+      if (dice_.chance(70))
+        outputs += ", %" + products_[i].name;
+    return fmt::format("fusion @drawn(D = {}) {{\n  mesh [0 .. D)\n{}  output {}\n}}\n", ranks_,
+                       body_, outputs);
+  }
+
+  int64_t ranks() const { return ranks_; }
+  int64_t steps() const { return steps_; }
+  /// Leading extent of a step's block, which chunks cut.
+  int64_t blockRows() const { return heads_ ? heads_ : rows_; }
+
+private:
+  std::string middle() const {
+    return heads_ ? fmt::format("{}, {}", heads_, rows_) : fmt::format("{}", rows_);
+  }
+
+  Operand newInput() {
+    int64_t k = dice_.pick<int64_t>({1, 2, 3, 5, 8, 13});
+    std::string lead = isLocal_ ? fmt::format("{}", steps_) : "DIDx{D}";
+    Operand input{fmt::format("A{}", ++names_), lead, middle(), k, false};
+    body_ += fmt::format("  %{} = input {}[{}, {}, {}]\n", input.name, dtype_, lead,
+                         input.middle, k);
+    inputs_.push_back(input);
+    return input;
+  }
+
+  Operand firstOperand() {
+    if (!chainable_.empty() && dice_.chance(40))
+      return dice_.pick(chainable_);
+    if (!inputs_.empty() && dice_.chance(50))
+      return dice_.pick(inputs_);
+    return newInput();
+  }
+
+  void addProduct() {
+    Operand a = firstOperand();
+    int64_t n = dice_.pick<int64_t>({1, 2, 3, 4, 7, 11});
+    bool isSharded = !a.isProduct && dice_.chance(25);
+    bool isLinear = dice_.chance(50);
+    bool hasBias = isLinear && dice_.chance(60);
+    std::string columns = isSharded ? fmt::format("DIDx{{D}}, {}", n) : fmt::format("{}", n);
+    std::string b = fmt::format("B{}", ++names_), bias = fmt::format("b{}", names_);
+    std::string bAxes = isLinear ? fmt::format("{}, {}", columns, a.k)
+                                 : fmt::format("{}, {}", a.k, columns);
+    body_ += fmt::format("  %{} = input {}[{}]\n", b, dtype_, bAxes);
+    if (hasBias)
+      body_ += fmt::format("  %{} = input {}[{}]\n", bias, dtype_, columns);
+    Operand c{fmt::format("C{}", names_), streamAxis(), a.middle, n, true};
+    body_ += fmt::format("  %{} = {} %{}, %{}{} : {}[{}, {}, {}]\n", c.name,
+                         isLinear ? "linear" : "matmul", a.name, b,
+                         hasBias ? ", %" + bias : std::string(), dtype_, c.lead, c.middle, columns);
+    products_.push_back(c);
+    if (!isSharded && !a.isProduct)
+      chainable_.push_back(c);
+  }
+
+  std::string streamAxis() const {
+    return isLocal_ ? fmt::format("Stream{{{}}}", steps_) : "Stream{D}";
+  }
+
+  Dice &dice_;
+  int64_t ranks_, rows_, heads_, steps_;
+  bool isLocal_;
+  std::string dtype_, body_;
+  int names_ = 0;
+  std::vector<Operand> inputs_, products_, chainable_;
+};
+
+} // namespace
+
+RandomCase randomCase(uint64_t seed) {
+  Dice dice(seed);
+  Writer writer(dice);
+  RandomCase drawn;
+  drawn.seed = seed;
+  drawn.text = writer.write();
+  drawn.compile.schedule = dice.pick<Schedule>({Schedule::Pairwise, Schedule::Hop, Schedule::None});
+  drawn.compile.protocol = dice.chance(50) ? Protocol::Get : Protocol::Put;
+  drawn.compile.streams = 1 + dice.below(5);
+  int64_t perStep = 1 + dice.below(std::min<int64_t>(writer.blockRows(), 4));
+  if (perStep > 1)
+    drawn.compile.chunks = perStep * writer.steps();
+  drawn.run.iterations = 1 + dice.below(5);
+  drawn.run.verify = true;
+  drawn.run.seed = seed;
+  if (dice.chance(50))
+    drawn.run.scheduleSeed = seed;
+  drawn.run.queues = static_cast<uint32_t>(dice.pick<int64_t>({0, 0, 1, 2}));
+  return drawn;
+}
+
+std::string RandomCase::str() const {
+  return fmt::format("case {}: --schedule {} --protocol {} --streams {} --chunks {} --iterations {} "
+                     "--queues {} {}\n{}",
+                     seed, name(*compile.schedule).str(), name(*compile.protocol).str(),
+                     *compile.streams, compile.chunks.value_or(0), run.iterations, run.queues,
+                     run.scheduleSeed ? fmt::format("--schedule-seed {}", *run.scheduleSeed) : "",
+                     text);
+}
+
+Status runCase(const RandomCase &drawn) {
+  std::unique_ptr<Source> source = parseSource("drawn.braid", drawn.text);
+  Result<Compiled> compiled = compile(*source, drawn.compile);
+  if (!compiled)
+    return compiled.status().annotated(drawn.str() + source->diags.str());
+  BackendRegistry registry = builtinBackends();
+  Result<RunReport> report = run(*compiled, *registry.find("cpu"), drawn.run);
+  if (!report)
+    return report.status().annotated(drawn.str() + source->diags.str());
+  return Status::ok();
+}
+
+} // namespace braid::test

@@ -1,0 +1,30 @@
+//===- tests/support/random_fusion.h - random definitions with options to lower them ------------===//
+#pragma once
+
+#include "api/run.h"
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+namespace braid::test {
+
+/// One case of a property test: the text of a fusion, how to compile it, how to run it.
+struct RandomCase {
+  uint64_t seed = 0;
+  std::string text;
+  CompileOptions compile;
+  RunOptions run;
+
+  /// Everything needed to see the case again.
+  std::string str() const;
+};
+
+/// Draws a case. The same seed gives the same case on every machine. Every case can be lowered.
+RandomCase randomCase(uint64_t seed);
+
+/// Compiles and runs a case on the cpu backend, comparing every element. Ok, or what went wrong with
+/// the case's text.
+Status runCase(const RandomCase &drawn);
+
+} // namespace braid::test
