@@ -1,4 +1,4 @@
-//===- api/compile.cpp - from a source to the program that every rank runs ----------------------===//
+//===- api/compile.cpp - from a source to the program that every rank runs --------------------===//
 
 #include "api/compile.h"
 
@@ -46,12 +46,11 @@ Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
   if (module.programs.empty() && module.fusions.size() == 1)
     return Entry{module.fusions.front().get(), nullptr};
   if (names.empty())
-    return Status(StatusCode::BadInput,
-                  fmt::format("'{}' is empty, expected a fusion or a program",
-                              source.diags.fileName()));
+    return Status(StatusCode::BadInput, fmt::format("'{}' is empty, expected a fusion or a program",
+                                                    source.diags.fileName()));
   return Status(StatusCode::BadInput,
-                fmt::format("'{}' holds @{}: expected --entry to name one",
-                            source.diags.fileName(), fmt::join(names, ", @")));
+                fmt::format("'{}' holds @{}: expected --entry to name one", source.diags.fileName(),
+                            fmt::join(names, ", @")));
 }
 
 /// Which of the options that steer lowering was given, or null.
@@ -129,8 +128,8 @@ LoweringOptions loweringOptions(const CompileOptions &options) {
   return lowering;
 }
 
-/// The passes to run; the messages about a pass list are put in the Status, since they are located in
-/// the list and not in the source.
+/// The passes to run; the messages about a pass list are put in the Status, since they are
+/// located in the list and not in the source.
 Result<PassList> passList(const CompileOptions &options) {
   LoweringOptions lowering = loweringOptions(options);
   if (!options.passes)

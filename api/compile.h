@@ -1,4 +1,4 @@
-//===- api/compile.h - from a source to the program that every rank runs ------------------------===//
+//===- api/compile.h - from a source to the program that every rank runs ----------------------===//
 #pragma once
 
 #include "api/source.h"
@@ -36,8 +36,9 @@ struct Compiled {
   bool isLowered = false;         ///< made from the fusion here, rather than read
 };
 
-/// Verifies the source and finds or makes its program, which is added to the source's module. Located
-/// mistakes are in source.diags, and the Status then just says so; others are in the Status alone.
+/// Verifies the source and finds or makes its program, which is added to the source's module.
+/// Located mistakes are in source.diags, and the Status then just says so; others are in the
+/// Status alone.
 Result<Compiled> compile(Source &source, const CompileOptions &options);
 
 } // namespace braid

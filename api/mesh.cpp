@@ -1,10 +1,13 @@
-//===- api/mesh.cpp - all ranks of a mesh in this process ---------------------------------------===//
+//===- api/mesh.cpp - all ranks of a mesh in this process -------------------------------------===//
 
 #include "api/mesh.h"
 
 #include "runtime/specialize.h"
 
+#include <fmt/format.h>
+
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace braid {
@@ -26,8 +29,7 @@ Status LocalMesh::prepare(const Compiled &compiled) {
   }
   prepared_.resize(plans_.size());
   return onEveryRank([&](int64_t rank) {
-    auto prepared =
-        braid::prepare(plan(rank), cluster_->device(rank), cluster_->transport(rank));
+    auto prepared = braid::prepare(plan(rank), cluster_->device(rank), cluster_->transport(rank));
     if (!prepared)
       return prepared.status();
     prepared_[static_cast<size_t>(rank)] = std::move(*prepared);
@@ -48,17 +50,24 @@ Status LocalMesh::synchronize() {
 Status LocalMesh::onEveryRank(const std::function<Status(int64_t rank)> &fn) {
   std::mutex mutex;
   Status first;
+  auto note = [&](int64_t rank, const Status &status) {
+    if (status.isOk())
+      return;
+    cluster_->transport(rank).abort(status);
+    std::lock_guard lock(mutex);
+    if (first.isOk())
+      first = status;
+  };
   std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < ranks(); ++rank)
-    threads.emplace_back([&, rank] {
-      Status status = fn(rank);
-      if (status.isOk())
-        return;
-      cluster_->transport(rank).abort(status);
-      std::lock_guard lock(mutex);
-      if (first.isOk())
-        first = status;
-    });
+  for (int64_t rank = 0; rank < ranks(); ++rank) {
+    try {
+      threads.emplace_back([&, rank] { note(rank, fn(rank)); });
+    } catch (const std::system_error &error) {
+      note(rank, Status(StatusCode::Unsupported,
+                        fmt::format("no host thread for rank {}: {}", rank, error.what())));
+      break;
+    }
+  }
   for (std::thread &thread : threads)
     thread.join();
   return first;

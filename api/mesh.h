@@ -1,4 +1,4 @@
-//===- api/mesh.h - all ranks of a mesh in this process -----------------------------------------===//
+//===- api/mesh.h - all ranks of a mesh in this process ---------------------------------------===//
 //
 //   auto mesh = LocalMesh::create(backend, {.ranks = 4});
 //   (*mesh)->prepare(*compiled);

@@ -1,4 +1,4 @@
-//===- api/run.cpp - runs a program and judges its results --------------------------------------===//
+//===- api/run.cpp - runs a program and judges its results ------------------------------------===//
 
 #include "api/run.h"
 
@@ -78,8 +78,8 @@ int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
   return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
 }
 
-/// Inputs where no fusion says what they mean: words of a counter hashed with the seed, with the top
-/// bits cleared, so that they are finite and small in every element type.
+/// Inputs where no fusion says what they mean: words of a counter hashed with the seed, with the
+/// top bits cleared, so that they are finite and small in every element type.
 void fillWithoutMeaning(void *data, int64_t bytes, uint64_t seed) {
   auto *words = static_cast<uint16_t *>(data);
   uint64_t state = seed;
@@ -180,14 +180,14 @@ void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
   }
   // 0xff in every byte is a NaN in every element type.
   for (size_t i = 0; i < plan.outputs.size(); ++i)
-    std::fill_n(static_cast<unsigned char *>(slot.output(i)),
-                plan.buffers[plan.outputs[i]].bytes, static_cast<unsigned char>(0xff));
+    std::fill_n(static_cast<unsigned char *>(slot.output(i)), plan.buffers[plan.outputs[i]].bytes,
+                static_cast<unsigned char>(0xff));
 }
 
 Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
   for (size_t i = 0; i < reference_->outputCount(); ++i)
-    if (Status status = reference_->compare(i, rank, static_cast<uint32_t>(iteration),
-                                            slot.output(i));
+    if (Status status =
+            reference_->compare(i, rank, static_cast<uint32_t>(iteration), slot.output(i));
         !status.isOk())
       return status;
   return Status::ok();
@@ -223,16 +223,15 @@ Status checkOptions(const Compiled &compiled, const Backend &backend, const RunO
                               compiled.source->diags.place(compiled.program->location()),
                               compiled.program->name()));
   if (!backend.computes)
-    return Status(StatusCode::BadInput,
-                  fmt::format("backend '{}' computes nothing that could be verified",
-                              backend.name));
+    return Status(
+        StatusCode::BadInput,
+        fmt::format("backend '{}' computes nothing that could be verified", backend.name));
   return Status::ok();
 }
 
 } // namespace
 
-Result<RunReport> run(const Compiled &compiled, const Backend &backend,
-                      const RunOptions &options) {
+Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
   if (Status status = checkOptions(compiled, backend, options); !status.isOk())
     return status;
   Clock::time_point start = Clock::now();

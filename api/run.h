@@ -1,4 +1,4 @@
-//===- api/run.h - runs a program and judges its results ----------------------------------------===//
+//===- api/run.h - runs a program and judges its results --------------------------------------===//
 #pragma once
 
 #include "api/mesh.h"
@@ -16,7 +16,7 @@ struct RunOptions {
   uint64_t seed = 1;
   std::chrono::milliseconds timeout{60000};
   std::optional<uint64_t> scheduleSeed = {}; ///< see ClusterOptions
-  uint32_t queues = 0;                  ///< see ClusterOptions
+  uint32_t queues = 0;                       ///< see ClusterOptions
   /// Keep what ran when, for RunReport::trace.
   bool trace = false;
   /// Runs issued before the host waits for them; 0: chosen from the size of inputs and outputs, at
@@ -43,10 +43,9 @@ struct RunReport {
 };
 
 /// Runs `compiled` on every rank of `backend`, with fresh inputs in each iteration and outputs
-/// overwritten with NaNs before it. Without a fusion the inputs are drawn from the seed and nothing can
-/// be compared: `verify` is then BadInput. WrongResult names the first wrong element.
-Result<RunReport> run(const Compiled &compiled, const Backend &backend,
-                      const RunOptions &options);
+/// overwritten with NaNs before it. Without a fusion the inputs are drawn from the seed and
+/// nothing can be compared: `verify` is then BadInput. WrongResult names the first wrong element.
+Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options);
 
 /// The backends of this build.
 BackendRegistry builtinBackends();

@@ -1,4 +1,4 @@
-//===- api/source.cpp - a text, read and understood --------------------------------------------===//
+//===- api/source.cpp - a text, read and understood -------------------------------------------===//
 
 #include "api/source.h"
 
@@ -21,9 +21,8 @@ Result<std::unique_ptr<Source>> readSource(const std::string &path) {
     return Status(StatusCode::BadInput,
                   fmt::format("cannot read '{}': {}", path, buffer.getError().message()));
   if ((*buffer)->getBufferSize() > kMaxBytes)
-    return Status(StatusCode::BadInput,
-                  fmt::format("'{}' has {} bytes, expected at most {}", path,
-                              (*buffer)->getBufferSize(), kMaxBytes));
+    return Status(StatusCode::BadInput, fmt::format("'{}' has {} bytes, expected at most {}", path,
+                                                    (*buffer)->getBufferSize(), kMaxBytes));
   return parseSource(path == "-" ? "<stdin>" : path, (*buffer)->getBuffer().str());
 }
 

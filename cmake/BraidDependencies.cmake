@@ -54,6 +54,7 @@ function(braid_find_llvm)
                                               ${support_needs})
   # For the tools that come with it (lit, FileCheck).
   set(BRAID_LLVM_TOOLS ${LLVM_TOOLS_BINARY_DIR} CACHE INTERNAL "Folder of FileCheck")
+  set(BRAID_LLVM_MAJOR ${LLVM_VERSION_MAJOR} CACHE INTERNAL "LLVM's version")
   message(STATUS "Braid: LLVM ${LLVM_PACKAGE_VERSION} in ${LLVM_DIR}")
 endfunction()
 

@@ -49,7 +49,7 @@ endfunction()
 
 # braid_fuzzers(fuzz_a.cpp ... LIBRARY braid_ir)
 # Builds each source with the sources of that library into a fuzzer, and registers a test that runs
-# it for FUZZ_SECONDS on a copy of tests/fuzz/corpus.
+# it for FUZZ_SECONDS from the seeds in tests/fuzz/corpus.
 function(braid_fuzzers)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "LIBRARY" "")
   set(objects "")

@@ -77,6 +77,10 @@ function(braid_add_test name)
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_SECONDS} SKIP_RETURN_CODE 77
                                           LABELS "${arg_LABELS}")
+  # ctest starts with what takes longest.
+  if("sanitized" IN_LIST arg_LABELS OR "fuzz" IN_LIST arg_LABELS)
+    set_tests_properties(${name} PROPERTIES COST 60)
+  endif()
   if(name MATCHES "_tsan$" OR BRAID_SANITIZE STREQUAL "thread")
     set_tests_properties(${name} PROPERTIES
                          ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1")

@@ -1,11 +1,11 @@
-//===- cmake/fmt.cpp - fmt, compiled once ------------------------------------------------------===//
+//===- cmake/fmt.cpp - fmt, compiled once -----------------------------------------------------===//
 //
 // Distributions package fmt as a shared library, which `braid` must not need, or as headers, which
 // triple the time to compile whatever formats a message. So its code is compiled here, once, and
-// linked statically. Only templates that the headers declare but do not define have to be named. For
-// versions that it was not written for, BraidDependencies.cmake falls back to FMT_HEADER_ONLY.
+// linked statically. Only templates that the headers declare but do not define have to be named.
+// For versions that it was not written for, BraidDependencies.cmake falls back to FMT_HEADER_ONLY.
 //
-//===----------------------------------------------------------------------------------------===//
+//===------------------------------------------------------------------------------------------===//
 #ifndef FMT_HEADER_ONLY
 #include <fmt/format-inl.h>
 

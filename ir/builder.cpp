@@ -1,4 +1,4 @@
-//===- ir/builder.cpp - makes the nodes of a program -------------------------------------------===//
+//===- ir/builder.cpp - makes the nodes of a program ------------------------------------------===//
 
 #include "ir/builder.h"
 
@@ -166,8 +166,7 @@ Value *ProgramBuilder::transfer(Direction direction, llvm::StringRef name, Value
   return &op->result;
 }
 
-Value *ProgramBuilder::send(llvm::StringRef name, Value *tensor, const Scalar *to,
-                            Value *handles) {
+Value *ProgramBuilder::send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles) {
   return transfer(Direction::Send, name, tensor, to, handles);
 }
 
@@ -247,17 +246,14 @@ public:
     return defined(op.result, b_.select(op.result.name, map(op.tensor), map(op.index)));
   }
   Op *visitSlice(const SliceOp &op) {
-    return defined(op.result,
-                   b_.slice(op.result.name, map(op.tensor), map(op.begin), map(op.end)));
+    return defined(op.result, b_.slice(op.result.name, map(op.tensor), map(op.begin), map(op.end)));
   }
   Op *visitSet(const SetOp &op) { return b_.set(map(op.dst), map(op.src)); }
   Op *visitMatmul(const MatmulOp &op) { return b_.matmul(map(op.dst), map(op.a), map(op.b)); }
   Op *visitLinear(const LinearOp &op) {
     return b_.linear(map(op.dst), map(op.x), map(op.w), op.bias ? map(op.bias) : nullptr);
   }
-  Op *visitReduce(const ReduceOp &op) {
-    return b_.reduce(op.reduction, map(op.dst), map(op.src));
-  }
+  Op *visitReduce(const ReduceOp &op) { return b_.reduce(op.reduction, map(op.dst), map(op.src)); }
   Op *visitShareMemHandles(const ShareMemHandlesOp &op) {
     llvm::SmallVector<Value *, 2> buffers;
     for (Value *buffer : op.buffers)

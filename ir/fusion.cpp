@@ -1,4 +1,4 @@
-//===- ir/fusion.cpp - fusions and their builder -----------------------------------------------===//
+//===- ir/fusion.cpp - fusions and their builder ----------------------------------------------===//
 
 #include "ir/fusion.h"
 
@@ -75,8 +75,7 @@ bool Fusion::setParameter(llvm::StringRef name, int64_t value) {
 }
 
 const FusionParameter *Fusion::meshParameter() const {
-  const auto *found =
-      llvm::find_if(parameters(), [&](const auto &p) { return p.scalar == mesh_; });
+  const auto *found = llvm::find_if(parameters(), [&](const auto &p) { return p.scalar == mesh_; });
   return found == parameters().end() ? nullptr : found;
 }
 

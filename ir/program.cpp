@@ -1,4 +1,4 @@
-//===- ir/program.cpp - the nodes of a program, and walks over them ----------------------------===//
+//===- ir/program.cpp - the nodes of a program, and walks over them ---------------------------===//
 
 #include "ir/program.h"
 
@@ -116,9 +116,7 @@ const Value *resultOf(const Op &op) {
   }
 }
 
-Value *resultOf(Op &op) {
-  return const_cast<Value *>(resultOf(static_cast<const Op &>(op)));
-}
+Value *resultOf(Op &op) { return const_cast<Value *>(resultOf(static_cast<const Op &>(op))); }
 
 namespace {
 

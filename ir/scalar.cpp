@@ -1,8 +1,10 @@
-//===- ir/scalar.cpp - folding, uniquing, evaluating and printing scalars ----------------------===//
+//===- ir/scalar.cpp - folding, uniquing, evaluating and printing scalars ---------------------===//
 
 #include "ir/scalar.h"
 
 #include "llvm/Support/ErrorHandling.h"
+
+#include <optional>
 
 namespace braid {
 
@@ -208,6 +210,18 @@ const Scalar *ScalarContext::addLoopIndex(llvm::StringRef name) {
   return unique(ScalarKind::LoopIndex, loopIndexCount_++, nullptr, nullptr, name);
 }
 
+/// The constant that `scalar` adds to `rank`, if it is rank + c or rank - c with a small c.
+static std::optional<int64_t> offsetFromRank(const Scalar *scalar) {
+  constexpr int64_t kSmall = int64_t(1) << 32;
+  bool isSum = scalar->kind() == ScalarKind::Add || scalar->kind() == ScalarKind::Sub;
+  if (!isSum || scalar->lhs()->kind() != ScalarKind::Rank || !scalar->rhs()->isConstant())
+    return std::nullopt;
+  int64_t offset = scalar->rhs()->value();
+  if (offset > kSmall || offset < -kSmall)
+    return std::nullopt;
+  return scalar->kind() == ScalarKind::Add ? offset : -offset;
+}
+
 /// What `lhs op rhs` simplifies to, or null. Only rules that hold for every value of the leaves, so
 /// that no error is folded away.
 const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
@@ -219,9 +233,9 @@ const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scal
   case ScalarKind::Add:
     if (lhs->isConstant(0))
       return rhs;
-    return rhs->isConstant(0) ? lhs : nullptr;
+    return rhs->isConstant(0) ? lhs : foldOffset(kind, lhs, rhs);
   case ScalarKind::Sub:
-    return rhs->isConstant(0) ? lhs : nullptr;
+    return rhs->isConstant(0) ? lhs : foldOffset(kind, lhs, rhs);
   case ScalarKind::Mul:
     if (lhs->isConstant(1))
       return rhs;
@@ -237,6 +251,15 @@ const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scal
   default:
     return nullptr;
   }
+}
+
+/// (rank + 3) - 1 is rank + 2. A rank and small constants cannot overflow, so no error goes away.
+const Scalar *ScalarContext::foldOffset(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
+  std::optional<int64_t> inner = offsetFromRank(lhs);
+  if (!inner || !rhs->isConstant() || rhs->value() > INT32_MAX || rhs->value() < INT32_MIN)
+    return nullptr;
+  int64_t total = kind == ScalarKind::Add ? *inner + rhs->value() : *inner - rhs->value();
+  return total < 0 ? sub(rank(), constant(-total)) : add(rank(), constant(total));
 }
 
 const Scalar *ScalarContext::binary(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {

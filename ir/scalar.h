@@ -148,6 +148,7 @@ private:
   const Scalar *unique(ScalarKind kind, int64_t value, const Scalar *lhs, const Scalar *rhs,
                        llvm::StringRef name = "");
   const Scalar *fold(ScalarKind kind, const Scalar *lhs, const Scalar *rhs);
+  const Scalar *foldOffset(ScalarKind kind, const Scalar *lhs, const Scalar *rhs);
 
   Division division_;
   int64_t ranks_ = 0;

@@ -1,8 +1,8 @@
-//===- lowering/assign_streams.cpp - deals steps out to streams --------------------------------===//
+//===- lowering/assign_streams.cpp - deals steps out to streams ------------------------------===//
 //
-// Step after step, chunk after chunk, in turn. Each one is wrapped so that it starts after all that was
-// issued to the caller's stream and is done before anything later there: correct whatever stands around
-// it, and slow. hoist-syncs takes that to the ends of the pipeline.
+// Step after step, chunk after chunk, in turn. Each one is wrapped so that it starts after all that
+// was issued to the caller's stream and is done before anything later there: correct whatever
+// stands around it, and slow. hoist-syncs takes that to the ends of the pipeline.
 //
 //   set_current_stream stream(%i mod 4)
 //   synchronize %main
@@ -10,8 +10,8 @@
 //   set_current_stream %main
 //   synchronize stream(%i mod 4)
 //
-// In a ring a block is forwarded as soon as it is here. So the transfers of `hop` share stream(0), the
-// ring stream, and the products follow on the others: forwarding never waits for a product.
+// In a ring a block is forwarded as soon as it is here. So the transfers of `hop` share stream(0),
+// the ring stream, and the products follow on the others: forwarding never waits for a product.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
-//===- lowering/find_moves.cpp - decides what moves, and what is computed together -------------===//
+//===- lowering/find_moves.cpp - decides what moves, and what is computed together -----------===//
 //
-// Compares the axis kinds of every product's operands and result. Products that cannot be lowered are
-// reported, all of them; the others are grouped into stages (see state.h), each as early as its
+// Compares the axis kinds of every product's operands and result. Products that cannot be lowered
+// are reported, all of them; the others are grouped into stages (see state.h), each as early as its
 // operands allow, so that an operand shared by several products is gathered once. Then the program
 // is made, with nothing in it yet but its signature and the tensors between products.
 //

@@ -1,4 +1,4 @@
-//===- lowering/form_pipelines.cpp - turns every stage into a loop over its steps --------------===//
+//===- lowering/form_pipelines.cpp - turns every stage into a loop over its steps ------------===//
 //
 //   %A_all = allocate symmetric bf16[8, 128, 1024]
 //   for %i in 0 .. 8 {
@@ -7,9 +7,10 @@
 //     matmul %out, %block, %B
 //   }
 //
-// A gathered operand gets a buffer that peers can reach. Every rank starts at its own block, so that
-// in one step no two ranks take from the same one. Under schedule `none`, and where no result has a
-// Stream axis, a product is computed whole. Nothing fills the buffers yet: insert-transfers does.
+// A gathered operand gets a buffer that peers can reach. Every rank starts at its own block, so
+// that in one step no two ranks take from the same one. Under schedule `none`, and where no result
+// has a Stream axis, a product is computed whole. Nothing fills the buffers yet: insert-transfers
+// does.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -1,8 +1,8 @@
-//===- lowering/hoist_syncs.cpp - one fork before a pipeline, one join after it ----------------===//
+//===- lowering/hoist_syncs.cpp - one fork before a pipeline, one join after it --------------===//
 //
-// assign-streams made every step wait for the one before, through the caller's stream. The steps of a
-// stage touch different slices, and what they share is ordered by its stream, so it is enough that
-// the first starts after the caller's work, and that the caller goes on after the last:
+// assign-streams made every step wait for the one before, through the caller's stream. The steps of
+// a stage touch different slices, and what they share is ordered by its stream, so it is enough
+// that the first starts after the caller's work, and that the caller goes on after the last:
 //
 //   for %j in 0 .. 4 {
 //     set_current_stream stream(%j)
@@ -14,8 +14,8 @@
 //     synchronize stream(%j)
 //   }
 //
-// The fork is a loop of its own: it has to come before the first step is issued, because a later step
-// that synchronised with %main would wait for all that steps had joined there by then.
+// The fork is a loop of its own: it has to come before the first step is issued, because a later
+// step that synchronised with %main would wait for all that steps had joined there by then.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- lowering/insert_transfers.cpp - fills the gathered buffers ------------------------------===//
+//===- lowering/insert_transfers.cpp - fills the gathered buffers ----------------------------===//
 //
 // Each rank stages its own block, then every step but its own one gives a block and takes one:
 //
@@ -16,8 +16,9 @@
 //     }
 //
 // pairwise gives its own block to everyone in turn; hop gives the block of the step before to the
-// neighbour; none does as pairwise, in a loop of its own before the products. Under `put` the receive
-// comes first: it is the receiver that promises, and a promise has to be made before it is awaited.
+// neighbour; none does as pairwise, in a loop of its own before the products. Under `put` the
+// receive comes first: it is the receiver that promises, and a promise has to be made before it is
+// awaited.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- lowering/legality.cpp - which products can be lowered -----------------------------------===//
+//===- lowering/legality.cpp - which products can be lowered ---------------------------------===//
 
 #include "lowering/legality.h"
 

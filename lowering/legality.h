@@ -1,4 +1,4 @@
-//===- lowering/legality.h - which products can be lowered -------------------------------------===//
+//===- lowering/legality.h - which products can be lowered -----------------------------------===//
 #pragma once
 
 #include "ir/fusion.h"
@@ -9,9 +9,9 @@ namespace braid {
 bool isSplit(const Fusion &fusion, const Axis &axis);
 
 /// Compares the axis kinds of a matmul's or linear's operands with its result's. Reports every axis
-/// that would need a move which lowering has not got, with what would be accepted; true if none does.
-/// What is left for a lowerable product: its first operand is gathered along the leading axis, or
-/// nothing moves.
+/// that would need a move which lowering has not got, with what would be accepted; true if none
+/// does. What is left for a lowerable product: its first operand is gathered along the leading
+/// axis, or nothing moves.
 bool checkLowerable(const Fusion &fusion, const FusionNode &product, Diagnostics &diags);
 
 } // namespace braid

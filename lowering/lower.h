@@ -1,4 +1,4 @@
-//===- lowering/lower.h - Fusion -> Program ----------------------------------------------------===//
+//===- lowering/lower.h - Fusion -> Program --------------------------------------------------===//
 #pragma once
 
 #include "ir/status.h"
@@ -15,11 +15,12 @@ using AfterPass = std::function<void(const Pass &pass, const Program &program, b
 /// `<fusion>_<schedule>` if anything is gathered, else `<fusion>_local`; it has concrete shapes and
 /// says that it implements the fusion. `module` is the one that holds the fusion.
 ///
-/// What cannot be lowered is reported to `diags`, located at the product, with the axis, the reason and
-/// what would be accepted; the status is Unsupported then, and BadInput if an option is at fault. A
-/// program that the verifier rejects is a bug in a pass: Internal, naming it.
+/// What cannot be lowered is reported to `diags`, located at the product, with the axis, the reason
+/// and what would be accepted; the status is Unsupported then, and BadInput if an option is at
+/// fault. A program that the verifier rejects is a bug in a pass: Internal, naming it.
 ///
-/// A list without insert-transfers gives a program that does not compute the fusion, for reading only.
+/// A list without insert-transfers gives a program that does not compute the fusion, for reading
+/// only.
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const PassList &passes, Diagnostics &diags,
                                        const AfterPass &afterPass = {});

@@ -1,4 +1,4 @@
-//===- lowering/options.cpp - names of the lowering options ------------------------------------===//
+//===- lowering/options.cpp - names of the lowering options ----------------------------------===//
 
 #include "lowering/options.h"
 

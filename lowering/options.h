@@ -1,4 +1,4 @@
-//===- lowering/options.h - what a user chooses about lowering ---------------------------------===//
+//===- lowering/options.h - what a user chooses about lowering -------------------------------===//
 #pragma once
 
 #include "ir/program.h"

@@ -1,4 +1,4 @@
-//===- lowering/pass.h - one step from a fusion to its host program ----------------------------===//
+//===- lowering/pass.h - one step from a fusion to its host program --------------------------===//
 #pragma once
 
 #include "lowering/options.h"

@@ -1,8 +1,8 @@
-//===- lowering/pipeline.cpp - the passes, in order --------------------------------------------===//
+//===- lowering/pipeline.cpp - the passes, in order ------------------------------------------===//
 //
-// Read from top to bottom, this is how a fusion becomes a host program. Passes insert generously, and
-// separate ones remove: the program is right after every pass from insert-transfers on, and each pass
-// has one thing to get right.
+// Read from top to bottom, this is how a fusion becomes a host program. Passes insert generously,
+// and separate ones remove: the program is right after every pass from insert-transfers on, and
+// each pass has one thing to get right.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -17,36 +17,29 @@ namespace {
 
 //===- Options --------------------------------------------------------------------------------===//
 
-constexpr PassOption kSchedule[] = {
-    {"schedule", "'pairwise', 'hop' or 'none'",
-     [](LoweringOptions &options, llvm::StringRef value) {
-       auto schedule = scheduleFromName(value);
-       options.schedule = schedule.value_or(options.schedule);
-       return schedule.has_value();
-     },
-     [](const LoweringOptions &options) { return name(options.schedule).str(); }}};
+bool setSchedule(LoweringOptions &options, llvm::StringRef value) {
+  auto schedule = scheduleFromName(value);
+  options.schedule = schedule.value_or(options.schedule);
+  return schedule.has_value();
+}
 
-constexpr PassOption kProtocol[] = {
-    {"protocol", "'get' or 'put'",
-     [](LoweringOptions &options, llvm::StringRef value) {
-       options.protocol = value == "put" ? Protocol::Put : Protocol::Get;
-       return value == name(options.protocol);
-     },
-     [](const LoweringOptions &options) { return name(options.protocol).str(); }}};
+bool setProtocol(LoweringOptions &options, llvm::StringRef value) {
+  options.protocol = value == name(Protocol::Put) ? Protocol::Put : Protocol::Get;
+  return value == name(options.protocol);
+}
 
-constexpr PassOption kChunks[] = {
-    {"chunks", "an integer, 0 or more",
-     [](LoweringOptions &options, llvm::StringRef value) {
-       return !value.getAsInteger(10, options.chunks) && options.chunks >= 0;
-     },
-     [](const LoweringOptions &options) { return std::to_string(options.chunks); }}};
+bool setChunks(LoweringOptions &options, llvm::StringRef value) {
+  return !value.getAsInteger(10, options.chunks) && options.chunks >= 0;
+}
 
-constexpr PassOption kStreams[] = {
-    {"streams", "an integer, 1 or more",
-     [](LoweringOptions &options, llvm::StringRef value) {
-       return !value.getAsInteger(10, options.streams) && options.streams >= 1;
-     },
-     [](const LoweringOptions &options) { return std::to_string(options.streams); }}};
+bool setStreams(LoweringOptions &options, llvm::StringRef value) {
+  return !value.getAsInteger(10, options.streams) && options.streams >= 1;
+}
+
+constexpr PassOption kSchedule[] = {{"schedule", "'pairwise', 'hop' or 'none'", setSchedule}};
+constexpr PassOption kProtocol[] = {{"protocol", "'get' or 'put'", setProtocol}};
+constexpr PassOption kChunks[] = {{"chunks", "an integer, 0 or more", setChunks}};
+constexpr PassOption kStreams[] = {{"streams", "an integer, 1 or more", setStreams}};
 
 //===- The passes -----------------------------------------------------------------------------===//
 
@@ -57,16 +50,16 @@ constexpr llvm::StringRef kAfterPeeling[] = {"peel-own-step"};
 constexpr llvm::StringRef kAfterStreams[] = {"assign-streams"};
 
 constexpr Pass kPasses[] = {
-    // First the question what has to move. It is answered once, from the axis kinds alone; what cannot
-    // be lowered ends here.
+    // First the question what has to move. It is answered once, from the axis kinds alone; what
+    // cannot be lowered ends here.
     {"find-moves",
      "groups products into stages, and declares the program's tensors",
      {},
      {},
      findMoves},
 
-    // Then the arithmetic: a loop over steps for every stage that has a Stream axis. Everything below
-    // changes when and where this is done, never what.
+    // Then the arithmetic: a loop over steps for every stage that has a Stream axis. Everything
+    // below changes when and where this is done, never what.
     {"form-pipelines", "makes a loop over the steps of every stage", kSchedule, kAfterMoves,
      formPipelines},
 
@@ -74,8 +67,8 @@ constexpr Pass kPasses[] = {
     {"insert-transfers", "fills the gathered buffers, block by block", kProtocol, kAfterForming,
      insertTransfers},
 
-    // The own step has nothing to wait for. It has to be out of the loop before steps are cut, because
-    // only steps that move something gain from that.
+    // The own step has nothing to wait for. It has to be out of the loop before steps are cut,
+    // because only steps that move something gain from that.
     {"peel-own-step",
      "computes a rank's own block before the loop",
      {},
@@ -83,8 +76,8 @@ constexpr Pass kPasses[] = {
      peelOwnStep},
     {"split-chunks", "cuts every step into row ranges", kChunks, kAfterPeeling, splitChunks},
 
-    // Now steps and chunks are what will be issued, and are dealt out to streams: first so that each
-    // one forks and joins by itself, then with the forks and joins at the ends.
+    // Now steps and chunks are what will be issued, and are dealt out to streams: first so that
+    // each one forks and joins by itself, then with the forks and joins at the ends.
     {"assign-streams", "deals steps out to streams", kStreams, kAfterTransfers, assignStreams},
     {"hoist-syncs",
      "one fork before a pipeline and one join after it",

@@ -1,4 +1,4 @@
-//===- lowering/pipeline.h - the passes, in order, and lists of them ---------------------------===//
+//===- lowering/pipeline.h - the passes, in order, and lists of them -------------------------===//
 #pragma once
 
 #include "ir/module.h"
@@ -21,9 +21,9 @@ struct PassList {
 
 /// All passes, each once.
 PassList defaultPasses(const LoweringOptions &options);
-/// What a `--passes` list asks for. Options written there go before those in `options`. Unknown names,
-/// options and values, and passes in an order that cannot work, are reported with their place in the
-/// list; nothing is returned then.
+/// What a `--passes` list asks for. Options written there go before those in `options`. Unknown
+/// names, options and values, and passes in an order that cannot work, are reported with their
+/// place in the list; nothing is returned then.
 std::optional<PassList> resolvePasses(llvm::ArrayRef<PassSpec> specs,
                                       const LoweringOptions &options, Diagnostics &diags);
 

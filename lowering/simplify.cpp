@@ -1,7 +1,7 @@
-//===- lowering/simplify.cpp - removes what the other passes left over -------------------------===//
+//===- lowering/simplify.cpp - removes what the other passes left over -----------------------===//
 //
-// Loops without a trip go, loops with one become its body; aliases and stream names that nobody uses go,
-// and so does a set_current_stream that changes nothing or is changed again at once.
+// Loops without a trip go, loops with one become its body; aliases and stream names that nobody
+// uses go, and so does a set_current_stream that changes nothing or is changed again at once.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -61,7 +61,8 @@ private:
   Program &program_;
 };
 
-/// Gives values other names where inlining brought the same name into one scope. The first keeps it.
+/// Gives values other names where inlining brought the same name into one scope. The first keeps
+/// it.
 class NameSeparator {
 public:
   explicit NameSeparator(Program &program) : program_(program) {

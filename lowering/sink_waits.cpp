@@ -1,12 +1,13 @@
-//===- lowering/sink_waits.cpp - moves the waits of sends behind the products ------------------===//
+//===- lowering/sink_waits.cpp - moves the waits of sends behind the products ----------------===//
 //
-// A send's wait says when the block that was given may be overwritten. No product of the step asks for
-// that, so none should stand behind it: the wait moves to just behind the last product that follows it
-// in its block, and orders whichever stream is current there.
+// A send's wait says when the block that was given may be overwritten. No product of the step asks
+// for that, so none should stand behind it: the wait moves to just behind the last product that
+// follows it in its block, and orders whichever stream is current there.
 //
-// It may not move further than its block, and it may not go: before the run is over the caller's stream
-// has joined the stream that waits, so the next run, which overwrites the block, cannot begin while a
-// peer still reads it. Without it a fast rank would hand the next run's data to a slow peer.
+// It may not move further than its block, and it may not go: before the run is over the caller's
+// stream has joined the stream that waits, so the next run, which overwrites the block, cannot
+// begin while a peer still reads it. Without it a fast rank would hand the next run's data to a
+// slow peer.
 //
 //===----------------------------------------------------------------------------------------===//
 

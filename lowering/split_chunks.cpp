@@ -1,4 +1,4 @@
-//===- lowering/split_chunks.cpp - cuts every step into row ranges -----------------------------===//
+//===- lowering/split_chunks.cpp - cuts every step into row ranges ---------------------------===//
 //
 // A chunk's product can start when the chunk has arrived, not only when its whole block has:
 //

@@ -1,4 +1,4 @@
-//===- lowering/state.h - what the passes hand to one another ----------------------------------===//
+//===- lowering/state.h - what the passes hand to one another --------------------------------===//
 //
 // The passes work on one Program. Beside it they keep what the program's text does not say: which
 // products of the fusion are computed together, and which nodes a later pass has to find again.
@@ -82,7 +82,7 @@ struct LoweringState {
   std::unique_ptr<Program> program = {}; ///< made by find-moves
   Names names = {};
   std::vector<Stage> stages = {}; ///< in the order in which they are issued
-  /// Outputs that no product writes (inputs, and outputs named twice), with what they are copies of.
+  /// Outputs that are inputs, each with what it is a copy of.
   std::vector<std::pair<Value *, Value *>> copies = {};
 
   bool gathersAnything() const {

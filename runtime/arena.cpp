@@ -1,4 +1,4 @@
-//===- runtime/arena.cpp - where the buffers of a Plan lie -------------------------------------===//
+//===- runtime/arena.cpp - where the buffers of a Plan lie ------------------------------------===//
 
 #include "runtime/arena.h"
 

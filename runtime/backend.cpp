@@ -1,4 +1,4 @@
-//===- runtime/backend.cpp - backends by name --------------------------------------------------===//
+//===- runtime/backend.cpp - backends by name -------------------------------------------------===//
 
 #include "runtime/backend.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/backend.h - backends by name ----------------------------------------------------===//
+//===- runtime/backend.h - backends by name ---------------------------------------------------===//
 #pragma once
 
 #include "runtime/device.h"
@@ -12,8 +12,8 @@ struct ClusterOptions {
   int64_t ranks = 1;
   /// No progress for this long is TimedOut.
   std::chrono::milliseconds timeout{60000};
-  /// If set, commands run one at a time in an order drawn from this seed, out of all orders that the
-  /// streams allow: the same seed gives the same order. Backends that cannot do it refuse.
+  /// If set, commands run one at a time in an order drawn from this seed, out of all orders that
+  /// the streams allow: the same seed gives the same order. Backends that cannot do it refuse.
   std::optional<uint64_t> scheduleSeed = {};
   /// If not 0, stream k shares hardware queue k mod queues, each queue issuing in order.
   uint32_t queues = 0;

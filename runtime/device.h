@@ -1,13 +1,13 @@
-//===- runtime/device.h - the two interfaces a backend implements ------------------------------===//
+//===- runtime/device.h - the two interfaces a backend implements -----------------------------===//
 //
-// A Device is one rank's memory, streams and arithmetic; a Transport is how that rank meets the others.
-// Everything that can block, allocate or load is called while preparing. The issue functions only
-// append to a stream: they never block, never wait for a peer and never fail; what goes wrong later is
-// returned by the next synchronize(), and stays.
+// A Device is one rank's memory, streams and arithmetic; a Transport is how that rank meets the
+// others. Everything that can block, allocate or load is called while preparing. The issue
+// functions only append to a stream: they never block, never wait for a peer and never fail; what
+// goes wrong later is returned by the next synchronize(), and stays.
 //
-// Streams are numbered; stream 0 is the caller's. Work on one stream happens in issue order; between
-// streams, only events and words order anything. An issue function may be called by one host thread at
-// a time; different ranks' Devices are used by different threads.
+// Streams are numbered; stream 0 is the caller's. Work on one stream happens in issue order;
+// between streams, only events and words order anything. An issue function may be called by one
+// host thread at a time; different ranks' Devices are used by different threads.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -101,8 +101,8 @@ public:
   // -- From the host. --
 
   /// Blocks until everything issued is done. TimedOut if no rank made progress for the backend's
-  /// timeout, or if none ever can; the message names what waits. After a failure, contents of outputs
-  /// are undefined and every later call returns the first cause.
+  /// timeout, or if none ever can; the message names what waits. After a failure, contents of
+  /// outputs are undefined and every later call returns the first cause.
   virtual Status synchronize() = 0;
   /// What holds each stream up right now; empty if everything moves.
   virtual std::vector<PendingWait> pending() = 0;
@@ -122,8 +122,8 @@ public:
   /// calls it the same number of times. Blocks; TimedOut if some rank does not come, naming it.
   /// Equivalent to: MPI_Allgatherv
   virtual Result<std::vector<std::string>> allGather(std::string mine) = 0;
-  /// The address at which this rank's device reaches the memory that `peer` exported. Valid until the
-  /// transport is destroyed.
+  /// The address at which this rank's device reaches the memory that `peer` exported. Valid until
+  /// the transport is destroyed.
   virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
   /// Makes every blocked call of every rank return `cause`, unless one failed before. Any thread.
   virtual void abort(const Status &cause) = 0;

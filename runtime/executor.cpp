@@ -1,4 +1,4 @@
-//===- runtime/executor.cpp - binds a Plan to a device, and issues it --------------------------===//
+//===- runtime/executor.cpp - binds a Plan to a device, and issues it -------------------------===//
 
 #include "runtime/executor.h"
 
@@ -14,8 +14,8 @@ namespace braid {
 class Binder {
 public:
   Binder(const Plan &plan, Device &device, Transport &transport)
-      : plan_(plan), device_(device), transport_(transport),
-        prepared_(new Prepared(plan, device)) {}
+      : plan_(plan), device_(device), transport_(transport), prepared_(new Prepared(plan, device)) {
+  }
 
   Status bind();
   std::unique_ptr<Prepared> take() { return std::move(prepared_); }
@@ -57,8 +57,8 @@ Status Binder::bind() {
     if (!status.isOk())
       return status;
   }
-  // All channels of a rank lie in one arena, so one exchange serves every Share step; it happens also
-  // without any, because agreeing on the program comes first.
+  // All channels of a rank lie in one arena, so one exchange serves every Share step; it happens
+  // also without any, because agreeing on the program comes first.
   if (Status status = share(); !status.isOk())
     return status;
   bindCommands();
@@ -120,10 +120,10 @@ Hello Binder::hello(std::string memory) const {
   for (const Endpoint &e : plan_.endpoints) {
     const PlanBuffer &buffer = plan_.buffers[e.range.buffer];
     bool isExported = buffer.kind == BufferKind::Symmetric;
-    message.endpoints.push_back(
-        {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.word * kWordStride,
-         isExported ? wordBytes() + buffer.offset + e.range.offset : -1,
-         describeOrigin(plan_, e.origin)});
+    message.endpoints.push_back({e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes,
+                                 e.word * kWordStride,
+                                 isExported ? wordBytes() + buffer.offset + e.range.offset : -1,
+                                 describeOrigin(plan_, e.origin)});
   }
   return message;
 }
@@ -178,12 +178,11 @@ void Binder::bindCommands() {
 
 void Binder::bindMatmuls() {
   for (const PlanMatmul &m : plan_.matmuls)
-    prepared_->matmuls_.push_back({operand(m.a, kNone), operand(m.b, kNone), operand(m.c, kNone),
-                                   operand(m.bias, kNone)});
+    prepared_->matmuls_.push_back(
+        {operand(m.a, kNone), operand(m.b, kNone), operand(m.c, kNone), operand(m.bias, kNone)});
 }
 
-Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device,
-                                          Transport &transport) {
+Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport) {
   if (transport.size() != plan.ranks || transport.rank() != plan.rank)
     return Status(StatusCode::BadInput,
                   fmt::format("the plan is for rank {} of {}, the transport is rank {} of {}",
@@ -207,7 +206,8 @@ void Prepared::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> o
   assert(inputs.size() == plan_->inputs.size() && outputs.size() == plan_->outputs.size());
   ++epoch_;
   for (size_t i = 0; i < inputs.size(); ++i)
-    bases_[plan_->inputs[i]] = const_cast<void *>(inputs[i]); // only ever read, the verifier saw to it
+    bases_[plan_->inputs[i]] =
+        const_cast<void *>(inputs[i]); // only ever read, the verifier saw to it
   for (size_t i = 0; i < outputs.size(); ++i)
     bases_[plan_->outputs[i]] = outputs[i];
   const uint32_t count = static_cast<uint32_t>(plan_->commands.size());

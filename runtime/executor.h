@@ -1,4 +1,4 @@
-//===- runtime/executor.h - binds a Plan to a device, and issues it ----------------------------===//
+//===- runtime/executor.h - binds a Plan to a device, and issues it ---------------------------===//
 //
 // prepare() does everything that allocates, exchanges, loads or can block; run() only issues the
 // Plan's commands in order, at a few nanoseconds each.
@@ -13,10 +13,10 @@ namespace braid {
 /// A Plan bound to addresses on one rank. Made by prepare(). Not thread-safe.
 class Prepared {
 public:
-  /// Issues one run to stream 0 and the streams of the Plan, and returns. Runs follow one another on
-  /// stream 0; any number may be in flight. `inputs` and `outputs` are device addresses, one for each
-  /// parameter and result of the program in order; they may differ from run to run and must stay
-  /// valid until the run is done.
+  /// Issues one run to stream 0 and the streams of the Plan, and returns. Runs follow one another
+  /// on stream 0; any number may be in flight. `inputs` and `outputs` are device addresses, one
+  /// for each parameter and result of the program in order; they may differ from run to run and
+  /// must stay valid until the run is done.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   const Plan &plan() const { return *plan_; }
   /// How many runs have been issued.
@@ -53,10 +53,10 @@ private:
   std::vector<BoundMatmul> matmuls_;
 };
 
-/// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of the
-/// same program. Fingerprints are compared first, then every send is matched with its receive; a
-/// difference is BadInput and says which ranks differ, and where. `plan` and `device` outlive the
-/// result.
+/// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of
+/// the same program. Fingerprints are compared first, then every send is matched with its
+/// receive; a difference is BadInput and says which ranks differ, and where. `plan` and `device`
+/// outlive the result.
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport);
 
 } // namespace braid

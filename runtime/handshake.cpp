@@ -1,4 +1,4 @@
-//===- runtime/handshake.cpp - what ranks tell each other while preparing ----------------------===//
+//===- runtime/handshake.cpp - what ranks tell each other while preparing ---------------------===//
 
 #include "runtime/handshake.h"
 
@@ -27,10 +27,14 @@ bool isEndpoint(const Json &row) {
 }
 
 PublishedEndpoint decodeEndpoint(const Json &row) {
-  return {static_cast<Direction>(row[0].get<int>()), row[1].get<int64_t>(),
-          row[2].get<uint32_t>(),                    row[3].get<uint32_t>(),
-          static_cast<DType>(row[4].get<int>()),     row[5].get<int64_t>(),
-          row[6].get<int64_t>(),                     row[7].get<int64_t>(),
+  return {static_cast<Direction>(row[0].get<int>()),
+          row[1].get<int64_t>(),
+          row[2].get<uint32_t>(),
+          row[3].get<uint32_t>(),
+          static_cast<DType>(row[4].get<int>()),
+          row[5].get<int64_t>(),
+          row[6].get<int64_t>(),
+          row[7].get<int64_t>(),
           row[8].get<std::string>()};
 }
 
@@ -85,15 +89,16 @@ Status compareFingerprints(const std::vector<Hello> &ranks) {
 Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,
                                                    const PublishedEndpoint &mine) {
   for (const PublishedEndpoint &other : ranks[static_cast<size_t>(mine.peer)].endpoints) {
-    if (other.peer != rank || other.direction == mine.direction ||
-        other.channel != mine.channel || other.sequence != mine.sequence)
+    if (other.peer != rank || other.direction == mine.direction || other.channel != mine.channel ||
+        other.sequence != mine.sequence)
       continue;
     if (other.bytes != mine.bytes || other.dtype != mine.dtype)
-      return Status(StatusCode::BadInput,
-                    fmt::format("{} on rank {} moves {} bytes of {}, but meets {} on rank {}, which "
-                                "moves {} bytes of {}",
-                                mine.where, rank, mine.bytes, name(mine.dtype).str(), other.where,
-                                mine.peer, other.bytes, name(other.dtype).str()));
+      return Status(
+          StatusCode::BadInput,
+          fmt::format("{} on rank {} moves {} bytes of {}, but meets {} on rank {}, which "
+                      "moves {} bytes of {}",
+                      mine.where, rank, mine.bytes, name(mine.dtype).str(), other.where, mine.peer,
+                      other.bytes, name(other.dtype).str()));
     return &other;
   }
   const char *expected = mine.direction == Direction::Send ? "receive" : "send";

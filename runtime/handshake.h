@@ -1,4 +1,4 @@
-//===- runtime/handshake.h - what ranks tell each other while preparing ------------------------===//
+//===- runtime/handshake.h - what ranks tell each other while preparing -----------------------===//
 #pragma once
 
 #include "ir/status.h"
@@ -37,8 +37,8 @@ struct Hello {
 /// All ranks run the same program, or BadInput says which differ and how.
 Status compareFingerprints(const std::vector<Hello> &ranks);
 
-/// The endpoint on the peer that `mine` of rank `rank` meets. BadInput if there is none, or if bytes
-/// or element types differ.
+/// The endpoint on the peer that `mine` of rank `rank` meets. BadInput if there is none, or if
+/// bytes or element types differ.
 Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,
                                                    const PublishedEndpoint &mine);
 

@@ -1,4 +1,4 @@
-//===- runtime/host_memory.h - what devices that live in host memory allocate ------------------===//
+//===- runtime/host_memory.h - what devices that live in host memory allocate -----------------===//
 #pragma once
 
 #include "runtime/in_process_group.h"

@@ -1,4 +1,4 @@
-//===- runtime/in_process_group.cpp - ranks that are host threads of one process ---------------===//
+//===- runtime/in_process_group.cpp - ranks that are host threads of one process --------------===//
 
 #include "runtime/in_process_group.h"
 
@@ -92,8 +92,8 @@ Result<std::vector<std::string>> InProcessGroup::allGather(int64_t rank, std::st
   return results_;
 }
 
-/// Those who waited are running from this moment on, not from when their threads wake up: they must not
-/// be taken for blocked.
+/// Those who waited are running from this moment on, not from when their threads wake up: they must
+/// not be taken for blocked.
 void InProcessGroup::finishGather() {
   results_ = texts_;
   arrived_ = 0;
@@ -114,7 +114,8 @@ std::string InProcessGroup::name(llvm::function_ref<bool(HostState)> isMissing) 
 void InProcessGroup::waitFor(Lock &lock, llvm::function_ref<bool()> done,
                              llvm::function_ref<std::string()> headline) {
   StallClock clock(*this);
-  // An abort does not take mutex_ and may be missed by a moment; the slice bounds how late it is seen.
+  // An abort does not take mutex_ and may be missed by a moment; the slice bounds how late it is
+  // seen.
   while (!done() && !isAborted()) {
     changed_.wait_for(lock, slice());
     if (!done() && clock.isExpired())
@@ -147,8 +148,8 @@ bool InProcessGroup::allHostsBlocked() const {
   return true;
 }
 
-/// Runs the handler with mutex_ held: all hosts are blocked, so nobody else has use for it, and a rank
-/// that an abort releases cannot return from its call while commands of its own still run.
+/// Runs the handler with mutex_ held: all hosts are blocked, so nobody else has use for it, and a
+/// rank that an abort releases cannot return from its call while commands of its own still run.
 void InProcessGroup::runIfAllBlocked() {
   if (!allBlocked_ || isAborted() || !allHostsBlocked())
     return;

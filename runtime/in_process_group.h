@@ -1,12 +1,13 @@
-//===- runtime/in_process_group.h - ranks that are host threads of one process -----------------===//
+//===- runtime/in_process_group.h - ranks that are host threads of one process ----------------===//
 //
 // What backends whose ranks live in one process have in common: the ranks' host threads meet in
-// allGather(), hand each other addresses, and share one outcome. The first failure of any rank becomes
-// the failure of all; the mark "aborted" is set before anything that waits is released, so that what
-// looks at the mark after a wait never mistakes an aborted run for a finished one.
+// allGather(), hand each other addresses, and share one outcome. The first failure of any rank
+// becomes the failure of all; the mark "aborted" is set before anything that waits is released, so
+// that what looks at the mark after a wait never mistakes an aborted run for a finished one.
 //
-// Nothing here is called while commands run, except isAborted() and the relaxed reads of host states:
-// a lock there would order the ranks' streams, and hide a missing signal from ThreadSanitizer.
+// Nothing here is called while commands run, except isAborted() and the relaxed reads of host
+// states: a lock there would order the ranks' streams, and hide a missing signal from
+// ThreadSanitizer.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -57,8 +58,8 @@ public:
   void abort(const Status &cause);
   /// Ok, or the cause of the abort.
   Status failure() const;
-  /// `wake` is called after an abort, to release what sleeps outside of this class. Set it before the
-  /// ranks start.
+  /// `wake` is called after an abort, to release what sleeps outside of this class. Set it before
+  /// the ranks start.
   void setWake(std::function<void()> wake) { wake_ = std::move(wake); }
 
   // -- Meeting. --
@@ -91,8 +92,8 @@ public:
   // -- For backends that run commands on the hosts' own threads. --
 
   /// Called, on one of them, when the host threads of all ranks are in allGather() or
-  /// blockUntilReleased(). Returns for each rank whether it may leave the latter: at least one, or the
-  /// group has been aborted.
+  /// blockUntilReleased(). Returns for each rank whether it may leave the latter: at least one, or
+  /// the group has been aborted.
   using AllBlocked = std::function<std::vector<bool>()>;
   void setAllBlocked(AllBlocked handler) { allBlocked_ = std::move(handler); }
   /// Blocks `rank`'s host thread until the handler lets it go, or the group fails.

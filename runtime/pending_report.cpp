@@ -1,4 +1,4 @@
-//===- runtime/pending_report.cpp - what a run that stands still waits for, in words -----------===//
+//===- runtime/pending_report.cpp - what a run that stands still waits for, in words ----------===//
 
 #include "runtime/pending_report.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/pending_report.h - what a run that stands still waits for, in words -------------===//
+//===- runtime/pending_report.h - what a run that stands still waits for, in words ------------===//
 #pragma once
 
 #include "runtime/device.h"
@@ -24,11 +24,12 @@ struct StallReport {
 /// At most this many lines of waits are shown.
 inline constexpr size_t kMaxReportedWaits = 16;
 
-/// `rank 1 waits for rank 2 in "%r = p2p recv ..." (trip 3) at deadlock.braid:12:5, run 1`; a wait for
-/// an event names the stream of the same rank that records it.
+/// `rank 1 waits for rank 2 in "%r = p2p recv ..." (trip 3) at deadlock.braid:12:5, run 1`; a wait
+/// for an event names the stream of the same rank that records it.
 std::string describe(const BlockedHead &head);
 
-/// The headline, then a line for each wait, those for peers first, by rank and stream; then the notes.
+/// The headline, then a line for each wait, those for peers first, by rank and stream; then the
+/// notes.
 std::string str(const StallReport &report);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/plan.cpp - Plans as text --------------------------------------------------------===//
+//===- runtime/plan.cpp - Plans as text -------------------------------------------------------===//
 
 #include "runtime/plan.h"
 

@@ -1,20 +1,21 @@
-//===- runtime/plan.h - one rank's program: flat, final and free of addresses ------------------===//
+//===- runtime/plan.h - one rank's program: flat, final and free of addresses -----------------===//
 //
-// A Plan is a Program specialised for one rank: loops unrolled, conditions decided, indices evaluated,
-// streams, events, signal words and arena offsets assigned, every operand a byte range of a buffer. The
-// checker, the simulator and the executor all read it; no protocol hides in a backend.
+// A Plan is a Program specialised for one rank: loops unrolled, conditions decided, indices
+// evaluated, streams, events, signal words and arena offsets assigned, every operand a byte range
+// of a buffer. The checker, the simulator and the executor all read it; no protocol hides in a
+// backend.
 //
-// A transfer has two endpoints, one on each rank, and two words. Each endpoint owns the word that its
-// rank awaits, in its own memory, and signals the word of the matching endpoint on the peer:
+// A transfer has two endpoints, one on each rank, and two words. Each endpoint owns the word that
+// its rank awaits, in its own memory, and signals the word of the matching endpoint on the peer:
 //
-//   get    sender    signal                        ...  await at `wait %s`     (source may be reused)
-//          receiver  await, copy from peer, signal ...  (nothing) at `wait %r`
-//   put    receiver  signal                        ...  await at `wait %r`     (data has arrived)
-//          sender    await, copy to peer, signal   ...  (nothing) at `wait %s`
+//   get   sender    signal                       ...  await at `wait %s`    (source may be reused)
+//         receiver  await, copy from peer, signal  ...  (nothing) at `wait %r`
+//   put   receiver  signal                       ...  await at `wait %r`    (data has arrived)
+//         sender    await, copy to peer, signal    ...  (nothing) at `wait %s`
 //
 // A signal writes the number of the run (its epoch, 1, 2, ...); an await passes when the word has
-// reached the epoch of its own run. A word is written by one endpoint only, once a run, so no signal is
-// lost or taken twice, and no reset is needed between runs.
+// reached the epoch of its own run. A word is written by one endpoint only, once a run, so no
+// signal is lost or taken twice, and no reset is needed between runs.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -1,14 +1,15 @@
-//===- runtime/reference.h - what a fusion's result should be ----------------------------------===//
+//===- runtime/reference.h - what a fusion's result should be ---------------------------------===//
 //
-// The numerical judge. It computes a fusion's outputs from its definition alone, on global tensors, in
-// f64 with plain loops, and shares no code with lowering, Plans, the executor or the backends.
+// The numerical judge. It computes a fusion's outputs from its definition alone, on global
+// tensors, in f64 with plain loops, and shares no code with lowering, Plans, the executor or the
+// backends.
 //
-// Inputs are small integers, sparse enough that every result is exactly representable in the element
-// type, so the comparison is exact. They are marked so that a wrong block cannot pass:
-//  * every row of a first operand holds one mark that depends on the iteration, the block (its index
-//    along the DIDx axis) and the row: a stale, missing or misplaced block changes the result;
-//  * every row of a second operand holds a nonzero entry, whose weight differs from its neighbours':
-//    any single element off by one, and any shift by one element, changes the result.
+// Inputs are small integers, such that every result is exactly representable in the element type,
+// and the comparison is exact. They are marked so that a wrong block cannot pass:
+//  * every row of a first operand holds one mark that depends on the iteration, the block (its
+//    index along the DIDx axis) and the row: a stale, missing or misplaced block changes the result;
+//  * every row of a second operand holds a nonzero entry, whose weight differs from its
+//    neighbours': any single element off by one, and any shift by one element, changes the result.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

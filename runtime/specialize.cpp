@@ -1,4 +1,4 @@
-//===- runtime/specialize.cpp - Program -> Plan for one rank -----------------------------------===//
+//===- runtime/specialize.cpp - Program -> Plan for one rank ----------------------------------===//
 
 #include "runtime/specialize.h"
 
@@ -33,7 +33,8 @@ struct View {
 struct Request {
   uint32_t endpoint;
   uint32_t stream; ///< the one that posted it
-  uint32_t event;  ///< behind the local copy, for a wait on another stream; kNone on the passive side
+  uint32_t
+      event; ///< behind the local copy, for a wait on another stream; kNone on the passive side
 };
 
 std::string str(const View &view) {
@@ -131,9 +132,10 @@ private:
   llvm::DenseMap<const Op *, uint32_t> sites_;
   ArenaLayout symmetric_, device_;
 
-  uint32_t current_ = 0;             ///< the current stream
-  std::vector<uint32_t> lastEvent_;  ///< by stream: an event behind everything issued to it, or kNone
-  const Op *originOp_ = nullptr;     ///< the node whose origin was made last, in this very trip
+  uint32_t current_ = 0; ///< the current stream
+  std::vector<uint32_t>
+      lastEvent_;                ///< by stream: an event behind everything issued to it, or kNone
+  const Op *originOp_ = nullptr; ///< the node whose origin was made last, in this very trip
 };
 
 //===- The walk -------------------------------------------------------------------------------===//
@@ -157,8 +159,8 @@ Result<Plan> Specializer::run() {
 
 /// Nodes and trips both count: a billion empty trips would look like a hang, too.
 bool Specializer::countStep(const Op &op) {
-  return ++steps_ <= kMaxSteps ||
-         error(op) << "the program unrolls to more than " << kMaxSteps << " steps on a rank";
+  return ++steps_ <= kMaxSteps || error(op) << "the program unrolls to more than " << kMaxSteps
+                                            << " steps on a rank";
 }
 
 void Specializer::addParameters(llvm::ArrayRef<std::unique_ptr<Value>> values, BufferKind kind,
@@ -216,8 +218,8 @@ bool Specializer::visitAllocate(const AllocateOp &op) {
   int64_t offset = (isSymmetric ? symmetric_ : device_).allocate(whole.bytes(), current_);
   if (offset < 0)
     return error(op) << "the buffers of a rank exceed 64 bits of address";
-  plan_.buffers.push_back({isSymmetric ? BufferKind::Symmetric : BufferKind::Device,
-                           whole.bytes(), offset, op.result.name});
+  plan_.buffers.push_back({isSymmetric ? BufferKind::Symmetric : BufferKind::Device, whole.bytes(),
+                           offset, op.result.name});
   views_[&op.result] = std::move(whole);
   return true;
 }
@@ -236,8 +238,9 @@ bool Specializer::visitSelect(const SelectOp &op) {
   if (!evaluate(op, op.index, "the index", index))
     return false;
   if (index < 0 || index >= part.shape.front())
-    return error(op) << "index " << op.index->str() << " is " << index << ", but the leading axis of "
-                     << str(part) << " has extent " << part.shape.front() << trips();
+    return error(op) << "index " << op.index->str() << " is " << index
+                     << ", but the leading axis of " << str(part) << " has extent "
+                     << part.shape.front() << trips();
   part.shape.erase(part.shape.begin());
   part.offset += index * part.bytes();
   views_[&op.result] = std::move(part);
@@ -289,8 +292,8 @@ bool Specializer::visitMatmul(const MatmulOp &op) {
   auto rows = llvm::ArrayRef<int64_t>(a.shape).drop_back();
   auto columns = llvm::ArrayRef<int64_t>(b.shape).drop_front();
   if (a.shape.back() != b.shape.front())
-    return error(op) << "contracts extent " << a.shape.back() << " of " << str(a)
-                     << " with extent " << b.shape.front() << " of " << str(b) << trips();
+    return error(op) << "contracts extent " << a.shape.back() << " of " << str(a) << " with extent "
+                     << b.shape.front() << " of " << str(b) << trips();
   return checkShape(op, "the result", dst, concatenated(rows, columns)) &&
          checkDistinct(op, dst, {&a, &b}) && addProduct(op, dst, a, b, nullptr, false);
 }
@@ -301,8 +304,8 @@ bool Specializer::visitLinear(const LinearOp &op) {
   auto rows = llvm::ArrayRef<int64_t>(x.shape).drop_back();
   auto columns = llvm::ArrayRef<int64_t>(w.shape).drop_back();
   if (x.shape.back() != w.shape.back())
-    return error(op) << "contracts extent " << x.shape.back() << " of " << str(x)
-                     << " with extent " << w.shape.back() << " of " << str(w) << trips();
+    return error(op) << "contracts extent " << x.shape.back() << " of " << str(x) << " with extent "
+                     << w.shape.back() << " of " << str(w) << trips();
   if (bias && !checkShape(op, "the bias", *bias, columns))
     return false;
   return checkShape(op, "the result", dst, concatenated(rows, columns)) &&
@@ -312,8 +315,14 @@ bool Specializer::visitLinear(const LinearOp &op) {
 bool Specializer::addProduct(const Op &op, const View &dst, const View &a, const View &b,
                              const View *bias, bool transposeB) {
   int64_t k = a.shape.back();
-  PlanMatmul matmul{dst.dtype, product(llvm::ArrayRef<int64_t>(a.shape).drop_back()),
-                    product(b.shape) / k, k, transposeB, a.range(), b.range(), dst.range(),
+  PlanMatmul matmul{dst.dtype,
+                    product(llvm::ArrayRef<int64_t>(a.shape).drop_back()),
+                    product(b.shape) / k,
+                    k,
+                    transposeB,
+                    a.range(),
+                    b.range(),
+                    dst.range(),
                     bias ? bias->range() : Range{}};
   Command command{.kind = CommandKind::Matmul, .dtype = dst.dtype};
   command.origin = originOf(op);
@@ -334,8 +343,8 @@ bool Specializer::visitP2P(const P2POp &op) {
   if (!evaluate(op, op.peer, "the peer", peer))
     return false;
   if (peer < 0 || peer >= plan_.ranks)
-    return error(op) << "peer " << op.peer->str() << " is " << peer << ", but the mesh has ranks 0 to "
-                     << plan_.ranks - 1 << trips();
+    return error(op) << "peer " << op.peer->str() << " is " << peer
+                     << ", but the mesh has ranks 0 to " << plan_.ranks - 1 << trips();
   if (peer == plan_.rank)
     return error(op) << "peer " << op.peer->str() << " is the rank itself" << trips();
   uint32_t number = static_cast<uint32_t>(plan_.endpoints.size());
@@ -402,8 +411,7 @@ bool Specializer::visitWait(const WaitOp &op) {
                  .word = plan_.endpoints[request.endpoint].word});
   if (request.stream == current_)
     return true; // the copy is ahead of us on this very stream
-  return emit(
-      {.kind = CommandKind::WaitEvent, .origin = originOf(op), .event = request.event});
+  return emit({.kind = CommandKind::WaitEvent, .origin = originOf(op), .event = request.event});
 }
 
 //===- Streams --------------------------------------------------------------------------------===//
@@ -449,14 +457,15 @@ bool Specializer::stream(const Op &op, const StreamRef &ref, uint32_t &number) {
   return true;
 }
 
-/// An event that stands for everything issued to `stream` so far; the last one if nothing came since.
+/// An event that stands for everything issued to `stream` so far; the last one if nothing came
+/// since.
 uint32_t Specializer::eventBehind(uint32_t stream) {
   if (lastEvent_[stream] != kNone)
     return lastEvent_[stream];
   uint32_t event = plan_.events++;
   uint32_t origin = static_cast<uint32_t>(plan_.origins.size()) - 1;
-  plan_.commands.push_back({.kind = CommandKind::Record, .stream = stream, .origin = origin,
-                            .event = event});
+  plan_.commands.push_back(
+      {.kind = CommandKind::Record, .stream = stream, .origin = origin, .event = event});
   lastEvent_[stream] = event;
   return event;
 }
@@ -529,8 +538,8 @@ bool Specializer::checkDistinct(const Op &op, const View &dst,
                                 std::initializer_list<const View *> sources) {
   for (const View *source : sources)
     if (overlap(dst.range(), source->range()))
-      return error(op) << "the destination overlaps a source in %"
-                       << plan_.buffers[dst.buffer].name << trips();
+      return error(op) << "the destination overlaps a source in %" << plan_.buffers[dst.buffer].name
+                       << trips();
   return true;
 }
 

@@ -1,4 +1,4 @@
-//===- tools/command.h - what every subcommand of `braid` has -----------------------------------===//
+//===- tools/command.h - what every subcommand of `braid` has ---------------------------------===//
 #pragma once
 
 #include "api/compile.h"
@@ -32,8 +32,8 @@ struct SourceFlags {
   Status toOptions(CompileOptions &options) const;
 };
 
-/// Prints a failure: the source's located messages if there are any, else "braid: error: ...". Returns
-/// the exit code.
+/// Prints a failure: the source's located messages if there are any, else "braid: error: ...".
+/// Returns the exit code.
 int report(const Status &status, const Source *source = nullptr);
 
 /// BadInput "expected --flag to be one of a, b, c, got 'x' (did you mean 'a'?)".

@@ -1,4 +1,4 @@
-//===- tools/compile.cpp - `braid compile` ------------------------------------------------------===//
+//===- tools/compile.cpp - `braid compile` ----------------------------------------------------===//
 
 #include "api/compile.h"
 #include "lowering/lower.h"
@@ -43,8 +43,7 @@ void printPasses() {
 void addFlags(CLI::App &app, CompileFlags &flags) {
   flags.source.addTo(app);
   app.add_option("--emit", flags.emit,
-                 "all (default: fusion and program), program, fusion, plan (of every rank), dot or "
-                 "json")
+                 "all (default: fusion and program), program, fusion, plan, dot or json")
       ->type_name("WHAT");
   app.add_option("--print-after", flags.printAfter,
                  "print the program to stderr after PASS, or after all; repeatable")
@@ -86,8 +85,8 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
   else if (flags.emit == "fusion" && compiled.fusion)
     print(*compiled.fusion, os);
   else if (flags.emit == "fusion")
-    return Status(StatusCode::BadInput, fmt::format("--emit fusion: @{} implements no fusion",
-                                                    compiled.program->name()));
+    return Status(StatusCode::BadInput,
+                  fmt::format("--emit fusion: @{} implements no fusion", compiled.program->name()));
   for (int64_t rank = 0; flags.emit == "plan" && rank < compiled.program->ranks(); ++rank) {
     Result<Plan> plan = specialize(*compiled.program, rank, source.diags);
     if (!plan)

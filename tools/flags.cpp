@@ -1,4 +1,4 @@
-//===- tools/flags.cpp - flags common to several subcommands ------------------------------------===//
+//===- tools/flags.cpp - flags common to several subcommands ----------------------------------===//
 
 #include "tools/command.h"
 
@@ -14,8 +14,7 @@ void SourceFlags::addTo(CLI::App &app) {
       ->required();
   app.add_option("--entry", entry, "which fusion or program, where FILE holds several")
       ->type_name("NAME");
-  app.add_option("--ranks", ranks, "size of the mesh (a program in FILE fixes it)")
-      ->type_name("N");
+  app.add_option("--ranks", ranks, "size of the mesh (a program in FILE fixes it)")->type_name("N");
   // Flags that steer lowering are refused for a file that holds a program.
   auto *lowering = app.add_option_group("Lowering", "only where FILE holds a fusion");
   lowering->add_option("--set", set, "give a parameter of the fusion a value; repeatable")
@@ -26,7 +25,7 @@ void SourceFlags::addTo(CLI::App &app) {
       ->type_name("NAME");
   lowering
       ->add_option("--chunks", chunks,
-                   "chunks in all, a multiple of the Stream axis's extent (default: that extent)")
+                   "chunks in all, a multiple of the Stream axis (default: its extent)")
       ->type_name("S");
   lowering
       ->add_option("--protocol", protocol,
@@ -53,9 +52,9 @@ Status readParameter(const std::string &text, CompileOptions &options) {
   auto [name, value] = llvm::StringRef(text).split('=');
   int64_t number = 0;
   if (name.empty() || value.getAsInteger(10, number))
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected --set NAME=VALUE with an integer of 64 bits, got '{}'",
-                              text));
+    return Status(
+        StatusCode::BadInput,
+        fmt::format("expected --set NAME=VALUE with an integer of 64 bits, got '{}'", text));
   options.parameters.emplace_back(name.str(), number);
   return Status::ok();
 }

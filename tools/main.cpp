@@ -1,4 +1,4 @@
-//===- tools/main.cpp - the `braid` command -----------------------------------------------------===//
+//===- tools/main.cpp - the `braid` command ---------------------------------------------------===//
 
 #include "tools/command.h"
 
@@ -86,9 +86,7 @@ int parseAndRun(CLI::App &app, const std::vector<Command> &commands, int argc, c
 } // namespace
 
 int main(int argc, char **argv) {
-  CLI::App app("Hides communication behind matrix products: lowers sharded tensor expressions to "
-               "host programs, and runs them.",
-               "braid");
+  CLI::App app("Lowers sharded tensor expressions to host programs, and runs them.", "braid");
   app.footer(kFooter);
   app.set_version_flag("--version", kVersion);
   std::vector<Command> commands = {addCompile(app), addRun(app)};

@@ -1,4 +1,4 @@
-//===- tools/run.cpp - `braid run` --------------------------------------------------------------===//
+//===- tools/run.cpp - `braid run` ------------------------------------------------------------===//
 
 #include "api/run.h"
 #include "tools/command.h"
@@ -39,7 +39,8 @@ fusion's definition alone.
 
 void addFlags(CLI::App &app, RunFlags &flags) {
   flags.source.addTo(app);
-  app.add_option("--backend", flags.backend, "cpu (default), cuda, nccl, or null (computes nothing)")
+  app.add_option("--backend", flags.backend,
+                 "cpu (default), cuda, nccl, or null (computes nothing)")
       ->type_name("NAME");
   app.add_option("--iterations", flags.iterations, "how many runs, one after another (default 1)")
       ->type_name("I");
@@ -49,7 +50,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                  "run commands one at a time, in an order drawn from this seed")
       ->type_name("S");
   app.add_option("--queues", flags.queues,
-                 "let stream k share hardware queue k mod Q (default: a queue for each stream)")
+                 "let stream k share queue k mod Q (default: a queue for each)")
       ->type_name("Q");
   app.add_option("--timeout-ms", flags.timeoutMs,
                  "give up after this long without progress (default 60000)")
@@ -76,9 +77,9 @@ Status findBackend(const RunFlags &flags, const BackendRegistry &registry,
   if (backend)
     return Status::ok();
   if (flags.backend == "cuda" || flags.backend == "nccl")
-    return Status(StatusCode::Unsupported,
-                  fmt::format("--backend {}: not part of this build; it has cpu and null",
-                              flags.backend));
+    return Status(
+        StatusCode::Unsupported,
+        fmt::format("--backend {}: not part of this build; it has cpu and null", flags.backend));
   return badChoice("--backend", flags.backend, {"cpu", "cuda", "nccl", "null"});
 }
 
@@ -191,9 +192,9 @@ int runCommand(const RunFlags &flags) {
   if (Status status = findBackend(flags, registry, backend); !status.isOk())
     return report(status);
   if (flags.timeoutMs < 1)
-    return report(Status(StatusCode::BadInput,
-                         fmt::format("expected --timeout-ms to be at least 1, got {}",
-                                     flags.timeoutMs)));
+    return report(
+        Status(StatusCode::BadInput,
+               fmt::format("expected --timeout-ms to be at least 1, got {}", flags.timeoutMs)));
   CompileOptions compileOptions;
   if (Status status = flags.source.toOptions(compileOptions); !status.isOk())
     return report(status);

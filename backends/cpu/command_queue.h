@@ -1,9 +1,10 @@
-//===- backends/cpu/command_queue.h - commands on their way from a host thread to a worker -----===//
+//===- backends/cpu/command_queue.h - commands on their way from a host thread to a worker ----===//
 //
-// One producer, one consumer, unbounded: a list of chunks. Publishing a command orders the host's past
-// before the worker's future, and nothing else: no worker learns anything about another one, and the
-// host nothing about a worker, or ThreadSanitizer would take two streams without a signal between them
-// for ordered. That is why the consumer frees the chunks itself instead of handing them back.
+// One producer, one consumer, unbounded: a list of chunks. Publishing a command orders the host's
+// past before the worker's future, and nothing else: no worker learns anything about another one,
+// and the host nothing about a worker, or ThreadSanitizer would take two streams without a signal
+// between them for ordered. That is why the consumer frees the chunks itself instead of handing
+// them back.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -68,8 +69,8 @@ public:
       return false;
     tail_->slots[tailUsed_++] = command;
     ++pushed_;
-    // Sequentially consistent, so that either this thread sees the sleeper, or the kernel, which looks
-    // at published_ again before it lets the sleeper sleep, sees the command.
+    // Sequentially consistent, so that either this thread sees the sleeper, or the kernel, which
+    // looks at published_ again before it lets the sleeper sleep, sees the command.
     published_.store(pushed_, std::memory_order_seq_cst);
     if (isSleeping_.load(std::memory_order_seq_cst))
       futexWake(&published_);

@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_cluster.cpp - the ranks of one process, connected ----------------------===//
+//===- backends/cpu/cpu_cluster.cpp - the ranks of one process, connected ---------------------===//
 
 #include "backends/cpu/cpu_cluster.h"
 
@@ -101,8 +101,8 @@ void CpuCluster::startScheduler(uint64_t seed) {
   group_.setAllBlocked([this] { return runScheduled(); });
 }
 
-/// A rank that has nothing left goes on, and may issue what the others wait for. If no rank can, none
-/// ever will: those in allGather wait for those here.
+/// A rank that has nothing left goes on, and may issue what the others wait for. If no rank can,
+/// none ever will: those in allGather wait for those here.
 std::vector<bool> CpuCluster::runScheduled() {
   scheduler_->drain(group_);
   std::vector<bool> released = scheduler_->drained();

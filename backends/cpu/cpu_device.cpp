@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_device.cpp - one rank's memory and queues ------------------------------===//
+//===- backends/cpu/cpu_device.cpp - one rank's memory and queues -----------------------------===//
 
 #include "backends/cpu/cpu_device.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_device.h - one rank's memory and queues --------------------------------===//
+//===- backends/cpu/cpu_device.h - one rank's memory and queues -------------------------------===//
 #pragma once
 
 #include "backends/cpu/hardware_queue.h"
@@ -57,8 +57,8 @@ private:
   }
   void issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args);
 
-  /// A counter that the records of one event on one queue advance. One for each queue, because records
-  /// on two queues may be reached in any order.
+  /// A counter that the records of one event on one queue advance. One for each queue, because
+  /// records on two queues may be reached in any order.
   struct alignas(64) EventWord {
     uint32_t value = 0;
   };

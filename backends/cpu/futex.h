@@ -1,8 +1,8 @@
-//===- backends/cpu/futex.h - sleep until a word in memory changes -----------------------------===//
+//===- backends/cpu/futex.h - sleep until a word in memory changes ----------------------------===//
 //
-// Raw system calls, because ThreadSanitizer must see no order between the threads that meet here but
-// that of the word itself: a mutex, a condition variable and std::atomic::wait (which keeps its waiters
-// in shared tables) would each add one, and hide the race of a program that lacks a signal.
+// Raw system calls, because ThreadSanitizer must see no order between the threads that meet here
+// but that of the word itself: a mutex, a condition variable and std::atomic::wait (which keeps its
+// waiters in shared tables) would each add one, and hide the race of a program that lacks a signal.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

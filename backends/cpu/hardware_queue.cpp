@@ -1,4 +1,4 @@
-//===- backends/cpu/hardware_queue.cpp - runs the commands of one queue in order ---------------===//
+//===- backends/cpu/hardware_queue.cpp - runs the commands of one queue in order --------------===//
 
 #include "backends/cpu/hardware_queue.h"
 

@@ -1,7 +1,7 @@
-//===- backends/cpu/hardware_queue.h - runs the commands of one queue in order -----------------===//
+//===- backends/cpu/hardware_queue.h - runs the commands of one queue in order ----------------===//
 //
-// Three parties look at a queue: the rank's host thread issues to it, a worker (or the scheduler) runs
-// it, and the host threads of all ranks watch whether it still moves. What they share:
+// Three parties look at a queue: the rank's host thread issues to it, a worker (or the scheduler)
+// runs it, and the host threads of all ranks watch whether it still moves. What they share:
 //
 //   published count   host -> worker, release/acquire: a command happens after its issue
 //   completed count   worker -> host, release; acquired only by the owner's synchronize()
@@ -29,7 +29,8 @@ public:
 
   /// Starts the worker.
   Status start();
-  /// Ends the worker after its current command; the group has been aborted. Without a worker: nothing.
+  /// Ends the worker after its current command; the group has been aborted. Without a worker:
+  /// nothing.
   void stop();
 
   // -- For the rank's host thread. --

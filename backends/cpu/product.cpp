@@ -1,4 +1,4 @@
-//===- backends/cpu/product.cpp - matrix products and sums on the host -------------------------===//
+//===- backends/cpu/product.cpp - matrix products and sums on the host ------------------------===//
 
 #include "backends/cpu/product.h"
 
@@ -52,8 +52,8 @@ template <class Acc> struct Gemm {
   Acc *c;
 };
 
-/// The inner loops touch nobody else's memory, so they need no instrumentation; what reads and writes
-/// the operands does.
+/// The inner loops touch nobody else's memory, so they need no instrumentation; what reads and
+/// writes the operands does.
 template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &g) {
   for (int64_t i = 0; i < g.m; ++i) {
     const Acc *a = g.a + i * g.k;
@@ -80,10 +80,10 @@ template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g) { multiplyPla
 template <class Element>
 constexpr bool kTakesOperandsInPlace = std::is_same_v<Element, Accumulator<Element>>;
 
-/// Lets one product a core into OpenBLAS. It ends the process when more threads are in it than it has
-/// buffers for (64 in Debian's build), and more than one a core only evict each other's panels.
-/// Locking orders the streams that multiply, which is harmless here: where ThreadSanitizer looks on,
-/// this is not compiled.
+/// Lets one product a core into OpenBLAS. It ends the process when more threads are in it than it
+/// has buffers for (64 in Debian's build), and more than one a core only evict each other's panels.
+/// Locking orders the streams that multiply, which is harmless here: where ThreadSanitizer looks
+/// on, this is not compiled.
 class Gate {
 public:
   void enter() {
@@ -240,8 +240,8 @@ void addElements(DType dtype, void *dst, const void *src, int64_t count) {
     using Element = decltype(element);
     Element *to = static_cast<Element *>(dst);
     const Element *from = static_cast<const Element *>(src);
-    // A sum of two 16-bit numbers, rounded to f32 and then to 16 bits, is the sum rounded once: f32 has
-    // more than twice their digits and two.
+    // A sum of two 16-bit numbers, rounded to f32 and then to 16 bits, is the sum rounded once: f32
+    // has more than twice their digits and two.
     for (int64_t i = 0; i < count; ++i)
       to[i] = narrow<Element>(widen(to[i]) + widen(from[i]));
   });

@@ -1,4 +1,4 @@
-//===- backends/cpu/product.h - matrix products and sums on the host ---------------------------===//
+//===- backends/cpu/product.h - matrix products and sums on the host --------------------------===//
 #pragma once
 
 #include "runtime/device.h"
@@ -10,7 +10,8 @@ namespace braid {
 /// Memory for converted operands. Grows and never shrinks; one for each thread that multiplies.
 class Scratch {
 public:
-  /// At least `bytes` of memory, aligned to 64 bytes; what was in it is lost. Throws std::bad_alloc.
+  /// At least `bytes` of memory, aligned to 64 bytes; what was in it is lost. Throws
+  /// std::bad_alloc.
   void *reserve(size_t bytes);
 
 private:
@@ -24,11 +25,12 @@ private:
 /// Bytes that multiply() takes from its scratch for operands of such shape.
 size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k);
 
-/// c = a * b (+ bias), see PlanMatmul. Sums are in f32 (f64 for f64), the bias is added to them, and
-/// the result is rounded once. Throws std::bad_alloc if the scratch cannot grow.
+/// c = a * b (+ bias), see PlanMatmul. Sums are in f32 (f64 for f64), the bias is added to them,
+/// and the result is rounded once. Throws std::bad_alloc if the scratch cannot grow.
 ///
-/// By OpenBLAS, one thread a call. Under ThreadSanitizer, or with BRAID_PLAIN_PRODUCT defined, by loops
-/// of our own: OpenBLAS is not instrumented, and its locks would order streams that nothing orders.
+/// By OpenBLAS, one thread a call. Under ThreadSanitizer, or with BRAID_PLAIN_PRODUCT defined, by
+/// loops of our own: OpenBLAS is not instrumented, and its locks would order streams that nothing
+/// orders.
 void multiply(const MatmulArgs &args, Scratch &scratch);
 
 /// dst[i] += src[i] for `count` elements.

@@ -1,4 +1,4 @@
-//===- backends/cpu/scheduler.cpp - runs the commands of all ranks one at a time ---------------===//
+//===- backends/cpu/scheduler.cpp - runs the commands of all ranks one at a time --------------===//
 
 #include "backends/cpu/scheduler.h"
 

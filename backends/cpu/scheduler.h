@@ -1,7 +1,8 @@
-//===- backends/cpu/scheduler.h - runs the commands of all ranks one at a time -----------------===//
+//===- backends/cpu/scheduler.h - runs the commands of all ranks one at a time ----------------===//
 //
-// For exploring interleavings: of all heads that could go on, a Picker chooses the next one. A Picker
-// is a function, so that other strategies (priorities, complete enumeration) need nothing else changed.
+// For exploring interleavings: of all heads that could go on, a Picker chooses the next one. A
+// Picker is a function, so that other strategies (priorities, complete enumeration) need nothing
+// else changed.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,7 +22,8 @@ struct Candidate {
   uint32_t queue;
 };
 
-/// Chooses one of the candidates, of which there is at least one; they are ordered by rank and queue.
+/// Chooses one of the candidates, of which there is at least one; they are ordered by rank and
+/// queue.
 using Picker = std::function<size_t(llvm::ArrayRef<Candidate>)>;
 
 /// Every candidate with equal chance. The same seed gives the same choices on every platform.

@@ -1,4 +1,4 @@
-//===- tests/api/compile_test.cpp - the front door ----------------------------------------------===//
+//===- tests/api/compile_test.cpp - the front door --------------------------------------------===//
 
 #include "api/run.h"
 
@@ -72,11 +72,13 @@ TEST(Compile, SaysWhichEntriesThereAre) {
 }
 
 TEST(Compile, RefusesParametersThatDoNotExistOrContradict) {
-  EXPECT_EQ(failure(kFusion, {.parameters = {{"ROW", 1}}}),
-            "t.braid:1:1: error: --set names 'ROW', but @gather has no such parameter (did you mean "
-            "'ROWS'?)");
-  EXPECT_EQ(failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
-            "t.braid:2:3: error: --ranks is 2, but --set gives D, which sizes the mesh, the value 4");
+  EXPECT_EQ(
+      failure(kFusion, {.parameters = {{"ROW", 1}}}),
+      "t.braid:1:1: error: --set names 'ROW', but @gather has no such parameter (did you mean "
+      "'ROWS'?)");
+  EXPECT_EQ(
+      failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
+      "t.braid:2:3: error: --ranks is 2, but --set gives D, which sizes the mesh, the value 4");
   EXPECT_THAT(failure(kFusion, {.ranks = 3}), HasSubstr("8 / 3"));
   EXPECT_THAT(failure(kFusion, {.ranks = 0}), HasSubstr("t.braid:2:3: error: "));
   EXPECT_THAT(failure(kFusion, {.ranks = -1}), HasSubstr("t.braid:2:3: error: "));

@@ -1,8 +1,8 @@
-//===- tests/backends/backend_test.h - what the conformance suite is built from ----------------===//
+//===- tests/backends/backend_test.h - what the conformance suite is built from ---------------===//
 //
-// Every test runs on every variant of every registered backend. Data gets to and from a device by its
-// own copy(), from and to ordinary host memory, so that the same tests serve devices whose memory the
-// host cannot touch.
+// Every test runs on every variant of every registered backend. Data gets to and from a device by
+// its own copy(), from and to ordinary host memory, so that the same tests serve devices whose
+// memory the host cannot touch.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,14 +26,14 @@ struct Variant {
 std::ostream &operator<<(std::ostream &os, const Variant &variant);
 
 BackendRegistry &allBackends();
-/// Of every registered backend: as it is, and with one queue and with a schedule seed where it accepts
-/// these. A backend that is not available here is listed, too, and its tests are skipped.
+/// Of every registered backend: as it is, and with one queue and with a schedule seed where it
+/// accepts these. A backend that is not available here is listed, too, and its tests are skipped.
 std::vector<Variant> allVariants();
 std::string labelOf(const ::testing::TestParamInfo<Variant> &info);
 
-/// A rank's Plan with one command of each kind, for tags. Command i is of kind CommandKind(i) on stream
-/// 1, and comes from line 10 + i of test.braid; the endpoint's peer is the next rank. Event 0 is
-/// recorded on stream 1.
+/// A rank's Plan with one command of each kind, for tags. Command i is of kind CommandKind(i) on
+/// stream 1, and comes from line 10 + i of test.braid; the endpoint's peer is the next rank. Event
+/// 0 is recorded on stream 1.
 Plan makePlan(int64_t rank, int64_t ranks);
 Tag tagOf(const Plan &plan, CommandKind kind, uint32_t run = 1);
 

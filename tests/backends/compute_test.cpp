@@ -1,4 +1,4 @@
-//===- tests/backends/compute_test.cpp - conformance: products and sums ------------------------===//
+//===- tests/backends/compute_test.cpp - conformance: products and sums -----------------------===//
 
 #include "tests/backends/backend_test.h"
 #include "tests/backends/elements.h"
@@ -116,7 +116,8 @@ TEST_P(ComputeTest, MultipliesLongShapes) {
 TEST_P(ComputeTest, AddsTheBiasBeforeRounding) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  // 257 lies between the bf16 numbers 256 and 258; rounded first, it would become 256, then 257, 256.
+  // 257 lies between the bf16 numbers 256 and 258; rounded first, it would become 256, then 257,
+  // 256.
   Product p{DType::BF16, false, true, 1, 1, 2};
   EXPECT_EQ(onDevice(p, {256, 1}, {1, 1}, {1}), std::vector<double>{258});
 }

@@ -1,4 +1,4 @@
-//===- tests/backends/cpu_test.cpp - what only the cpu backend promises ------------------------===//
+//===- tests/backends/cpu_test.cpp - what only the cpu backend promises -----------------------===//
 
 #include "backends/cpu/command_queue.h"
 #include "backends/cpu/scheduler.h"

@@ -1,4 +1,4 @@
-//===- tests/backends/elements.cpp - element types by formula ----------------------------------===//
+//===- tests/backends/elements.cpp - element types by formula ---------------------------------===//
 
 #include "tests/backends/elements.h"
 
@@ -57,7 +57,8 @@ uint64_t encode(DType dtype, double value) {
     return sign | infinity | (uint64_t(1) << (format.fractionBits - 1));
   if (std::isinf(value))
     return sign | infinity;
-  // The distance between neighbours is 2^(exponent - fractionBits), and constant below the normal ones.
+  // The distance between neighbours is 2^(exponent - fractionBits), and constant below the normal
+  // ones.
   double magnitude = std::fabs(value);
   int exponent = magnitude == 0 ? 1 - format.bias() : std::ilogb(magnitude);
   exponent = std::max(exponent, 1 - format.bias());

@@ -1,7 +1,7 @@
-//===- tests/backends/elements.h - element types by formula ------------------------------------===//
+//===- tests/backends/elements.h - element types by formula -----------------------------------===//
 //
-// Written from the definition of the formats, in f64, and independent of runtime/numeric.h, which it
-// judges.
+// Written from the definition of the formats, in f64, and independent of runtime/numeric.h, which
+// it judges.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

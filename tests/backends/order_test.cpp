@@ -1,4 +1,4 @@
-//===- tests/backends/order_test.cpp - conformance: streams, events and words ------------------===//
+//===- tests/backends/order_test.cpp - conformance: streams, events and words -----------------===//
 
 #include "tests/backends/backend_test.h"
 
@@ -133,8 +133,8 @@ TEST_P(OrderTest, AwaitPassesOnEarlierAndLaterEpochs) {
   EXPECT_EQ(value(a), 1);
 }
 
-/// Every rank gives its value to the next one, again and again: the receiver waits, copies and tells
-/// the sender, which then changes the value. Epochs start at `base`.
+/// Every rank gives its value to the next one, again and again: the receiver waits, copies and
+/// tells the sender, which then changes the value. Epochs start at `base`.
 class RingTest : public OrderTest {
 protected:
   static constexpr int64_t kRanks = 4;

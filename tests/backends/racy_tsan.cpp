@@ -1,4 +1,4 @@
-//===- tests/backends/racy_tsan.cpp - programs that ThreadSanitizer must object to -------------===//
+//===- tests/backends/racy_tsan.cpp - programs that ThreadSanitizer must object to ------------===//
 //
 //   racy_tsan            two streams of a rank write the same buffer, with no event between them
 //   racy_tsan ranks      a rank copies from a peer that rewrites the buffer, with no signals
@@ -53,8 +53,8 @@ struct Side {
   char *shared, *words;
 };
 
-/// Rank 0 writes its buffer, rank 1 takes it. Synchronizing now and then orders each rank with itself
-/// only.
+/// Rank 0 writes its buffer, rank 1 takes it. Synchronizing now and then orders each rank with
+/// itself only.
 Status passOn(Device &device, int64_t rank, const Side &mine, const Side &theirs, bool isOrdered) {
   char *own = allocate(device, kBytes);
   for (uint32_t epoch = 1; epoch <= kRounds; ++epoch) {

@@ -1,4 +1,4 @@
-//===- tests/backends/trace_test.cpp - conformance: spans --------------------------------------===//
+//===- tests/backends/trace_test.cpp - conformance: spans -------------------------------------===//
 
 #include "tests/backends/backend_test.h"
 

@@ -1,4 +1,4 @@
-//===- tests/bench/braid_bench.cpp - what the host pays: lowering, Plans, issuing ---------------===//
+//===- tests/bench/braid_bench.cpp - what the host pays: lowering, Plans, issuing -------------===//
 //
 // The limits that DESIGN and docs/benchmarks.md name are for a release build.
 //
@@ -53,8 +53,8 @@ BENCHMARK(BM_LowerUneven512Chunks)->Unit(benchmark::kMillisecond);
 /// The same, made into the Plan of one rank: what a run unrolls it to.
 void BM_PlanUneven512Chunks(benchmark::State &state) {
   auto source = sourceFor(8, 8 * 1001);
-  auto program = lower(source->module, *source->module.fusions.front(), {.chunks = 512},
-                       source->diags);
+  auto program =
+      lower(source->module, *source->module.fusions.front(), {.chunks = 512}, source->diags);
   for (auto _ : state)
     benchmark::DoNotOptimize(specialize(**program, 3, source->diags).isOk());
 }
@@ -62,8 +62,8 @@ BENCHMARK(BM_PlanUneven512Chunks)->Unit(benchmark::kMillisecond);
 
 void BM_PlanOfOneOf512Ranks(benchmark::State &state) {
   auto source = sourceFor(512, 512 * 4);
-  auto program = lower(source->module, *source->module.fusions.front(), LoweringOptions{},
-                       source->diags);
+  auto program =
+      lower(source->module, *source->module.fusions.front(), LoweringOptions{}, source->diags);
   size_t commands = 0;
   for (auto _ : state) {
     Result<Plan> plan = specialize(**program, 3, source->diags);

@@ -34,6 +34,18 @@ TEST(Scalar, FoldsWhatHoldsForEveryValue) {
   EXPECT_EQ(ctx.binary(ScalarKind::Ne, one, zero), one);
 }
 
+TEST(Scalar, FoldsSmallOffsetsFromRank) {
+  ScalarContext ctx;
+  auto c = [&](int64_t value) { return ctx.constant(value); };
+  const Scalar *rank = ctx.rank();
+  EXPECT_EQ(ctx.sub(ctx.add(rank, c(1)), c(1)), rank);
+  EXPECT_EQ(ctx.add(ctx.sub(rank, c(3)), c(1))->str(), "rank - 2");
+  EXPECT_EQ(ctx.sub(ctx.add(rank, c(5)), c(2))->str(), "rank + 3");
+  // What may overflow stays, so that evaluating says so.
+  EXPECT_EQ(ctx.sub(ctx.add(rank, c(INT64_MAX)), c(INT64_MAX))->str(),
+            "rank + 9223372036854775807 - 9223372036854775807");
+}
+
 TEST(Scalar, WhatCannotBeComputedIsNotFolded) {
   ScalarContext ctx;
   const Scalar *largest = ctx.constant(INT64_MAX), *zero = ctx.constant(0);

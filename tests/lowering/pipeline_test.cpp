@@ -1,4 +1,4 @@
-//===- tests/lowering/pipeline_test.cpp - all passes together ----------------------------------===//
+//===- tests/lowering/pipeline_test.cpp - all passes together --------------------------------===//
 
 #include "tests/lowering/support.h"
 
@@ -109,8 +109,8 @@ std::string gather(int64_t ranks, int64_t rows, int64_t k, llvm::StringRef op) {
                 "  %C = linear %A, %w, %bias : f32[Stream{D}, R, 3]\n  output %C\n}\n";
 }
 
-/// What holds for every program: passes that say "unchanged" are right, lowering is deterministic, and
-/// the text can be read back.
+/// What holds for every program: passes that say "unchanged" are right, lowering is deterministic,
+/// and the text can be read back.
 void checkLowered(const std::string &text, const LoweringOptions &options) {
   SCOPED_TRACE(text + name(options.schedule).str() + " " + name(options.protocol).str() +
                " K=" + std::to_string(options.streams) + " S=" + std::to_string(options.chunks));

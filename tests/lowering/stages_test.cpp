@@ -1,4 +1,4 @@
-//===- tests/lowering/stages_test.cpp - several products in one fusion -------------------------===//
+//===- tests/lowering/stages_test.cpp - several products in one fusion -----------------------===//
 
 #include "tests/lowering/support.h"
 
@@ -10,7 +10,6 @@ namespace braid {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 /// A fusion on D = 4 devices with two gathered and two replicated inputs.
 std::string fusion(llvm::StringRef products) {
@@ -200,12 +199,8 @@ TEST(Stages, CheckChunksOfEveryStage) {
 
 TEST(Stages, CopyOutputsThatAreInputs) {
   Lowered lowered = lowerText(fusion("  output %A, %B\n"));
-  EXPECT_EQ(lowered.text, R"(program @f_local implements @f mesh [0 .. 4)
-    (%A: f32[1, 6, 5], %X: f32[1, 6, 5], %B: f32[5, 3], %W: f32[3, 5]) -> (%A_2: f32[1, 6, 5], %B_2: f32[5, 3]) {
-  set %A_2, %A
-  set %B_2, %B
-}
-)");
+  EXPECT_THAT(lowered.text, HasSubstr(" -> (%A_2: f32[1, 6, 5], %B_2: f32[5, 3]) {\n"));
+  EXPECT_EQ(lowered.body(), "  set %A_2, %A\n  set %B_2, %B\n");
 }
 
 // A fusion's names are free; none may be hidden by, or hide, one that lowering makes up.

@@ -1,4 +1,4 @@
-//===- tests/lowering/support.h - lowers texts, and looks at every pass ------------------------===//
+//===- tests/lowering/support.h - lowers texts, and looks at every pass ----------------------===//
 #pragma once
 
 #include "lowering/lower.h"
@@ -20,14 +20,15 @@ struct Lowered {
   std::vector<Snapshot> snapshots;  ///< one for each pass that ran
   std::vector<std::string> changes; ///< names of the passes that changed something
 
-  /// The nodes of the program behind `pass`: its text without the two header lines and the last `}`.
+  /// The nodes of the program behind `pass`: its text without the two header lines and the last
+  /// `}`.
   std::string after(llvm::StringRef pass) const;
   /// The same of the result.
   std::string body() const;
 };
 
-/// Reads, verifies and lowers the one fusion of `text`, which has to be right. `passes` is a list as
-/// `--passes` takes it; without one, all passes run.
+/// Reads, verifies and lowers the one fusion of `text`, which has to be right. `passes` is a list
+/// as `--passes` takes it; without one, all passes run.
 Lowered lowerText(llvm::StringRef text, const LoweringOptions &options = {},
                   llvm::StringRef passes = "");
 

@@ -1,4 +1,4 @@
-//===- tests/runtime/executor_test.cpp - prepare and run ----------------------------------------===//
+//===- tests/runtime/executor_test.cpp - prepare and run --------------------------------------===//
 
 #include "api/run.h"
 #include "runtime/specialize.h"
@@ -141,8 +141,7 @@ TEST(Prepare, RefusesAPlanOfAnotherRank) {
   BackendRegistry registry = builtinBackends();
   auto cluster = registry.find("cpu")->create({.ranks = 3});
   auto result = prepare(*plan, (*cluster)->device(0), (*cluster)->transport(0));
-  EXPECT_EQ(result.status().message(),
-            "the plan is for rank 1 of 3, the transport is rank 0 of 3");
+  EXPECT_EQ(result.status().message(), "the plan is for rank 1 of 3, the transport is rank 0 of 3");
 }
 
 } // namespace

@@ -300,6 +300,23 @@ const char *const kFourAxes = R"(fusion @f(D = 2, S = 3, K = 7) {
   output %C
 })";
 
+const char *const kSplitDepth = R"(fusion @f(D = 3) {
+  mesh [0 .. D)
+  %A = input bf16[4, DIDx{D}]
+  %B = input bf16[D, 5]
+  %C = matmul %A, %B : bf16[4, 5]
+  output %C
+})";
+
+const char *const kShardedBias = R"(fusion @f(D = 2, R = 3, K = 4, N = 6) {
+  mesh [0 .. D)
+  %x = input f16[DIDx{D}, R, K]
+  %w = input f16[DIDx{D}, N/D, K]
+  %bias = input f16[DIDx{D}, N/D]
+  %y = linear %x, %w, %bias : f16[Stream{D}, R, DIDx{D}, N/D]
+  output %y
+})";
+
 const char *const kLocal = R"(fusion @f(D = 2, R = 4, K = 7, N = 3) {
   mesh [0 .. D)
   %A = input f32[DIDx{D}, R, K]
@@ -399,7 +416,7 @@ TEST_P(Agreement, RefusesPoison) {
 
 INSTANTIATE_TEST_SUITE_P(Fusions, Agreement,
                          testing::Values(kBiased, kColumns, kShared, kChain, kTwoGathers, kFourAxes,
-                                         kLocal));
+                                         kSplitDepth, kShardedBias, kLocal));
 
 // -- Damage. --
 
@@ -417,7 +434,7 @@ std::vector<std::string> smallShapes() {
 /// Every kind of fusion whose first operand is input 0 and gathered by everyone.
 std::vector<std::string> gatherShapes() {
   std::vector<std::string> shapes = smallShapes();
-  shapes.insert(shapes.end(), {kBiased, kColumns, kShared});
+  shapes.insert(shapes.end(), {kBiased, kColumns, kShared, kShardedBias});
   return shapes;
 }
 

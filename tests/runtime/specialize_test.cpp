@@ -1,4 +1,4 @@
-//===- tests/runtime/specialize_test.cpp - Program -> Plan --------------------------------------===//
+//===- tests/runtime/specialize_test.cpp - Program -> Plan ------------------------------------===//
 
 #include "api/source.h"
 #include "runtime/specialize.h"
@@ -276,9 +276,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "t.braid:5:1: error: peer rank + 2 is 3, but the mesh has ranks 0 to 2 on rank 1"},
         BadCase{"%x = select %all[0]\n%s = p2p send %x to 1 via %h\nwait %s",
                 "t.braid:5:1: error: peer 1 is the rank itself on rank 1"},
-        BadCase{"for %i in 0 .. 2 {\n%x = slice %C[0 .. 2 + %i]\n%y = slice %A[0 .. 3 - %i]\n"
-                "set %x, %y\n}",
-                "t.braid:7:1: error: the source is f32[3, 4], expected f32[2, 4] on rank 1 (trip 0)"},
+        BadCase{
+            "for %i in 0 .. 2 {\n%x = slice %C[0 .. 2 + %i]\n%y = slice %A[0 .. 3 - %i]\n"
+            "set %x, %y\n}",
+            "t.braid:7:1: error: the source is f32[3, 4], expected f32[2, 4] on rank 1 (trip 0)"},
         BadCase{"%x = slice %C[0 .. 3 + rank - 1]\n%y = slice %C[2 .. 5]\nset %x, %y",
                 "t.braid:6:1: error: the destination overlaps a source in %C on rank 1"},
         BadCase{"set_current_stream stream(rank - 2)",

@@ -1,4 +1,4 @@
-//===- tests/support/option_matrix.cpp - every combination of options, or every pair ------------===//
+//===- tests/support/option_matrix.cpp - every combination of options, or every pair ----------===//
 
 #include "tests/support/option_matrix.h"
 
@@ -28,16 +28,16 @@ std::string textOf(const Combination &c) {
   const std::string &operation = kOperations[c[Operation]], &type = kTypes[c[Type]];
   bool isLinear = operation.starts_with("linear");
   std::string columns = operation == "columns" ? "DIDx{D}, N" : "N";
-  std::string text = fmt::format(
-      "fusion @combination(D = {}, M = {}, K = {}, N = {}) {{\n  mesh [0 .. D)\n"
-      "  %A = input {}[DIDx{{D}}, M, K]\n",
-      kRanks[c[Ranks]], size.rows, size.k, size.n, type);
+  std::string text =
+      fmt::format("fusion @combination(D = {}, M = {}, K = {}, N = {}) {{\n  mesh [0 .. D)\n"
+                  "  %A = input {}[DIDx{{D}}, M, K]\n",
+                  kRanks[c[Ranks]], size.rows, size.k, size.n, type);
   text += fmt::format("  %B = input {}[{}]\n", type, isLinear ? "N, K" : "K, " + columns);
   if (operation == "linear+bias")
     text += fmt::format("  %bias = input {}[N]\n", type);
   text += fmt::format("  %C = {} %A, %B{} : {}[Stream{{D}}, M, {}]\n  output %C\n}}\n",
-                      isLinear ? "linear" : "matmul",
-                      operation == "linear+bias" ? ", %bias" : "", type, columns);
+                      isLinear ? "linear" : "matmul", operation == "linear+bias" ? ", %bias" : "",
+                      type, columns);
   return text;
 }
 
@@ -71,8 +71,8 @@ std::vector<Pair> pairsOf(const Combination &c) {
   return pairs;
 }
 
-/// Grows a combination around an uncovered pair: each other dimension takes the value that covers most
-/// pairs with what is chosen already.
+/// Grows a combination around an uncovered pair: each other dimension takes the value that covers
+/// most pairs with what is chosen already.
 Combination growAround(const Pair &seed, const std::set<Pair> &uncovered) {
   const Combination limit = extents();
   Combination grown{};
@@ -135,8 +135,8 @@ std::vector<Combination> pairwiseCombinations() {
 std::string str(const Combination &c) {
   CompileOptions options = optionsOf(c);
   return fmt::format("--schedule {} --protocol {} --streams {} --chunks {}\n{}",
-                     name(*options.schedule).str(), name(*options.protocol).str(),
-                     *options.streams, *options.chunks, textOf(c));
+                     name(*options.schedule).str(), name(*options.protocol).str(), *options.streams,
+                     *options.chunks, textOf(c));
 }
 
 Status runCombination(const Combination &combination) {

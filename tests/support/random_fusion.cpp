@@ -1,4 +1,4 @@
-//===- tests/support/random_fusion.cpp - random definitions with options to lower them ----------===//
+//===- tests/support/random_fusion.cpp - random definitions with options to lower them --------===//
 
 #include "tests/support/random_fusion.h"
 
@@ -69,8 +69,8 @@ private:
     int64_t k = dice_.pick<int64_t>({1, 2, 3, 5, 8, 13});
     std::string lead = isLocal_ ? fmt::format("{}", steps_) : "DIDx{D}";
     Operand input{fmt::format("A{}", ++names_), lead, middle(), k, false};
-    body_ += fmt::format("  %{} = input {}[{}, {}, {}]\n", input.name, dtype_, lead,
-                         input.middle, k);
+    body_ +=
+        fmt::format("  %{} = input {}[{}, {}, {}]\n", input.name, dtype_, lead, input.middle, k);
     inputs_.push_back(input);
     return input;
   }
@@ -91,8 +91,8 @@ private:
     bool hasBias = isLinear && dice_.chance(60);
     std::string columns = isSharded ? fmt::format("DIDx{{D}}, {}", n) : fmt::format("{}", n);
     std::string b = fmt::format("B{}", ++names_), bias = fmt::format("b{}", names_);
-    std::string bAxes = isLinear ? fmt::format("{}, {}", columns, a.k)
-                                 : fmt::format("{}, {}", a.k, columns);
+    std::string bAxes =
+        isLinear ? fmt::format("{}, {}", columns, a.k) : fmt::format("{}, {}", a.k, columns);
     body_ += fmt::format("  %{} = input {}[{}]\n", b, dtype_, bAxes);
     if (hasBias)
       body_ += fmt::format("  %{} = input {}[{}]\n", bias, dtype_, columns);
@@ -141,12 +141,12 @@ RandomCase randomCase(uint64_t seed) {
 }
 
 std::string RandomCase::str() const {
-  return fmt::format("case {}: --schedule {} --protocol {} --streams {} --chunks {} --iterations {} "
-                     "--queues {} {}\n{}",
-                     seed, name(*compile.schedule).str(), name(*compile.protocol).str(),
-                     *compile.streams, compile.chunks.value_or(0), run.iterations, run.queues,
-                     run.scheduleSeed ? fmt::format("--schedule-seed {}", *run.scheduleSeed) : "",
-                     text);
+  return fmt::format(
+      "case {}: --schedule {} --protocol {} --streams {} --chunks {} --iterations {} "
+      "--queues {} {}\n{}",
+      seed, name(*compile.schedule).str(), name(*compile.protocol).str(), *compile.streams,
+      compile.chunks.value_or(0), run.iterations, run.queues,
+      run.scheduleSeed ? fmt::format("--schedule-seed {}", *run.scheduleSeed) : "", text);
 }
 
 Status runCase(const RandomCase &drawn) {

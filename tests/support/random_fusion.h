@@ -1,4 +1,4 @@
-//===- tests/support/random_fusion.h - random definitions with options to lower them ------------===//
+//===- tests/support/random_fusion.h - random definitions with options to lower them ----------===//
 #pragma once
 
 #include "api/run.h"
@@ -23,8 +23,8 @@ struct RandomCase {
 /// Draws a case. The same seed gives the same case on every machine. Every case can be lowered.
 RandomCase randomCase(uint64_t seed);
 
-/// Compiles and runs a case on the cpu backend, comparing every element. Ok, or what went wrong with
-/// the case's text.
+/// Compiles and runs a case on the cpu backend, comparing every element. Ok, or what went wrong
+/// with the case's text.
 Status runCase(const RandomCase &drawn);
 
 } // namespace braid::test
