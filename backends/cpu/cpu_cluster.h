@@ -22,7 +22,7 @@ private:
   GroupProgress progress() const;
   void wakeWorkers();
   std::string stallReport(std::string headline) const;
-  /// What keeps ranks away that hold others up without waiting for anything themselves.
+  /// Where the hosts are that are not in synchronize, though others may wait for them.
   std::vector<std::string> absences() const;
 
   InProcessGroup group_;

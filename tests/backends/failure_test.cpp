@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -36,7 +35,6 @@ protected:
   void signal(uint32_t stream, void *word, uint32_t epoch, int64_t rank) {
     device(rank).signal(stream, tag(CommandKind::Signal, rank, epoch), word, epoch);
   }
-  bool isSeeded() const { return GetParam().seed.has_value(); }
   static void expectSame(const Status &a, const Status &b) {
     EXPECT_EQ(a.code(), b.code());
     EXPECT_EQ(a.message(), b.message());

@@ -3,7 +3,6 @@
 #include "tests/backends/backend_test.h"
 
 #include <algorithm>
-#include <set>
 
 namespace braid::test {
 namespace {
