@@ -17,28 +17,11 @@ if(BRAID_SANITIZE)
   target_link_options(braid_flags INTERFACE ${braid_${BRAID_SANITIZE}_flags})
 endif()
 
-# TEMPORARY while folders are being written: sources that do not exist yet are left out.
-macro(braid_only_existing)
-  set(existing "")
-  foreach(source ${arg_SOURCES})
-    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
-      list(APPEND existing ${source})
-    else()
-      message(STATUS "Braid: ${CMAKE_CURRENT_SOURCE_DIR}/${source} is not there yet")
-    endif()
-  endforeach()
-  if(NOT existing)
-    return()
-  endif()
-  set(arg_SOURCES ${existing})
-endmacro()
-
 # braid_library(NAME SOURCES a.cpp ... [LINK braid_ir braid::json ...])
 # A static library of one layer. LINK is public and names the layers below; LLVM and fmt come along.
 # It is part of the installed package, unless it belongs to the tests.
 function(braid_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
-  braid_only_existing()
   add_library(${name} STATIC ${arg_SOURCES})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                             $<INSTALL_INTERFACE:include/braid>)
@@ -57,7 +40,6 @@ endfunction()
 # A program that starts on a machine that has nothing but the C library.
 function(braid_executable name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
-  braid_only_existing()
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LINK} braid_flags)
@@ -94,7 +76,6 @@ endfunction()
 # along.
 function(braid_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
-  braid_only_existing()
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gmock GTest::gtest GTest::gtest_main
@@ -106,7 +87,6 @@ endfunction()
 # A Google Benchmark program. ctest runs every benchmark for a moment, to see that it still works.
 function(braid_benchmark name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
-  braid_only_existing()
   find_package(benchmark REQUIRED)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})

@@ -7,9 +7,9 @@
 // Inputs are small integers, such that every result is exactly representable in the element type,
 // and the comparison is exact. They are marked so that a wrong block cannot pass:
 //  * every row of a first operand holds one mark that depends on the iteration, the block (its
-//    index along the DIDx axis) and the row: a stale, missing or misplaced block changes the result;
-//  * every row of a second operand holds a nonzero entry, whose weight differs from its
-//    neighbours': any single element off by one, and any shift by one element, changes the result.
+//    index along the DIDx axis) and the row: a stale, missing or misplaced block changes results;
+//  * every row of a second operand holds a nonzero entry, whose weight differs from those of its
+//    neighbours: any element off by one, and any shift by one element, changes the result.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -26,11 +26,12 @@ std::optional<uint64_t> encodeF16(uint32_t single) {
   return sign | (static_cast<uint32_t>(exponent + 15) << 10) | mantissa;
 }
 
-constexpr auto decodeBF16 = [](uint16_t bits) -> double {
+// Lambdas rather than functions, so that loadAs() inlines them.
+constexpr auto kDecodeBF16 = [](uint16_t bits) -> double {
   return bitsOf<float>(static_cast<uint32_t>(bits) << 16);
 };
 
-constexpr auto decodeF16 = [](uint16_t bits) -> double {
+constexpr auto kDecodeF16 = [](uint16_t bits) -> double {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   const uint32_t exponent = (bits >> 10) & 0x1f;
   const uint32_t mantissa = bits & 0x3ff;
@@ -103,9 +104,9 @@ void store(DType dtype, uint64_t bits, void *data, int64_t index) {
 void load(DType dtype, const void *data, int64_t begin, llvm::MutableArrayRef<double> out) {
   switch (dtype) {
   case DType::BF16:
-    return loadAs<uint16_t>(data, begin, out, decodeBF16);
+    return loadAs<uint16_t>(data, begin, out, kDecodeBF16);
   case DType::F16:
-    return loadAs<uint16_t>(data, begin, out, decodeF16);
+    return loadAs<uint16_t>(data, begin, out, kDecodeF16);
   case DType::F32:
     return loadAs<float>(data, begin, out, [](float value) { return double(value); });
   case DType::F64:

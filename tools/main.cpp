@@ -49,7 +49,7 @@ std::string unexpected(const CLI::App &app, const std::vector<Command> &commands
   if (&command == &app)
     for (const Command &known : commands)
       candidates.push_back(known.app->get_name());
-  const char *what = word.rfind("-", 0) == 0 ? "flag" : &command == &app ? "command" : "argument";
+  const char *what = word.rfind('-', 0) == 0 ? "flag" : &command == &app ? "command" : "argument";
   std::string flag = word.substr(0, word.find('='));
   return fmt::format("unknown {} '{}'{}", what, word, didYouMean(flag, candidates));
 }

@@ -11,7 +11,7 @@
 namespace braid {
 
 CpuDevice::CpuDevice(InProcessGroup &group, Options options)
-    : group_(group), options_(std::move(options)), memory_(options_.rank) {
+    : group_(group), options_(options), memory_(options_.rank) {
   lists_.push_back(std::make_unique<QueueList>());
   published_.store(lists_.back().get(), std::memory_order_release);
 }

@@ -100,7 +100,7 @@ std::optional<PendingWait> HardwareQueue::blockedIn(std::memory_order order) con
   return PendingWait{tag, blocked_.stream.load(std::memory_order_relaxed)};
 }
 
-void HardwareQueue::wake() {
+void HardwareQueue::wake() const {
   if (const void *word = blocked_.word.load(std::memory_order_relaxed))
     futexWake(word);
 }

@@ -54,7 +54,7 @@ public:
   /// rank, which is for reports about a run that has failed.
   std::optional<PendingWait> blockedIn(std::memory_order order) const;
   /// Lets a waiting worker look at its bounds.
-  void wake();
+  void wake() const;
 
   // -- For the scheduler, where there is no worker. --
 
