@@ -226,6 +226,8 @@ bool Specializer::visitAllocate(const AllocateOp &op) {
 
 bool Specializer::visitDeallocate(const DeallocateOp &op) {
   const PlanBuffer &buffer = plan_.buffers[view(op.buffer).buffer];
+  plan_.releases.push_back({view(op.buffer).buffer, static_cast<uint32_t>(plan_.commands.size()),
+                            current_, originOf(op)});
   // A peer may still reach symmetric memory, so its place is not given away.
   if (buffer.kind == BufferKind::Device)
     device_.release(buffer.offset, buffer.bytes, current_);
@@ -552,7 +554,11 @@ void Specializer::finishEvents() {
   plan_.events = 0;
   std::vector<Command> kept;
   kept.reserve(plan_.commands.size());
+  auto release = plan_.releases.begin();
   for (Command &command : plan_.commands) {
+    for (size_t old = &command - plan_.commands.data();
+         release != plan_.releases.end() && release->beforeCommand <= old; ++release)
+      release->beforeCommand = static_cast<uint32_t>(kept.size());
     if (command.kind == CommandKind::Record) {
       if (number[command.event] == kNone)
         continue;
@@ -562,6 +568,8 @@ void Specializer::finishEvents() {
       command.event = number[command.event];
     kept.push_back(command);
   }
+  for (; release != plan_.releases.end(); ++release)
+    release->beforeCommand = static_cast<uint32_t>(kept.size());
   plan_.commands = std::move(kept);
 }
 
