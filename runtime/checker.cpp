@@ -1,4 +1,4 @@
-//===- runtime/checker.cpp - proves the Plans of all ranks safe, or shows why not ---------------===//
+//===- runtime/checker.cpp - proves the Plans of all ranks safe, or shows why not -------------===//
 
 #include "runtime/checker.h"
 
@@ -41,8 +41,8 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
     if (cause == kNever)
       violation.notes.push_back("nothing ever signals it");
   }
-  violation.summary =
-      fmt::format("with {} hardware queue{} a rank, nobody goes on", queues, queues == 1 ? "" : "s");
+  violation.summary = fmt::format("with {} hardware queue{} a rank, nobody goes on", queues,
+                                  queues == 1 ? "" : "s");
   return violation;
 }
 
@@ -80,12 +80,12 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
 
   History history(plans, partners, options.runs);
   report.commands = history.events().size();
-  constexpr size_t kMostBytes = size_t(8) << 30;
-  if (HappensBefore::bytesFor(history) > kMostBytes)
+  constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
+  if (report.commands > kMostCommands)
     return Status(StatusCode::Unsupported,
-                  fmt::format("{} commands on {} streams of {} ranks in {} runs are more than the "
-                              "checker follows; check fewer runs or ranks",
-                              report.commands, history.threads(), report.ranks, report.runs));
+                  fmt::format("{} commands of {} ranks in {} runs are more than the checker "
+                              "follows; check fewer runs or ranks",
+                              report.commands, report.ranks, report.runs));
 
   Execution execution;
   uint32_t streams = mostStreams(plans);
@@ -95,19 +95,16 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   else
     report.queues = smallestSafeQueues(history, streams, execution);
   if (!execution.cycle.empty()) {
-    report.violation =
-        deadlock(history, execution, options.queues != 0 ? options.queues : streams);
+    report.violation = deadlock(history, execution, options.queues != 0 ? options.queues : streams);
     return report;
   }
 
-  HappensBefore before(history, execution.order);
-  report.violation = findRace(history, execution.order, before, report.accesses);
+  report.violation = findRace(history, execution.order, report.accesses);
   if (report.violation)
     return report;
   report.resultNotChecked = "the program implements no fusion";
   if (fusion)
-    report.violation =
-        findWrongResult(history, execution.order, *fusion, report.resultNotChecked);
+    report.violation = findWrongResult(history, execution.order, *fusion, report.resultNotChecked);
   report.resultChecked = report.resultNotChecked.empty();
   return report;
 }
@@ -122,14 +119,14 @@ std::string str(const CheckReport &report) {
       text += "  " + note + "\n";
     return text;
   }
-  std::string text = fmt::format(
-      "safe on {} ranks, {} successive runs, {} commands\n"
-      "  transfers  {} a run: each send meets one receive, same bytes, type and order\n"
-      "  deadlock   none, with {} hardware queue{} a rank{}\n"
-      "  races      none: {} accesses to memory, every conflicting pair ordered\n",
-      report.ranks, report.runs, report.commands, report.transfers, report.queues,
-      report.queues == 1 ? "" : "s", report.queues == 1 ? ", so with any number" : "",
-      report.accesses);
+  std::string text =
+      fmt::format("safe on {} ranks, {} successive runs, {} commands\n"
+                  "  transfers  {} a run: each send meets one receive, same bytes, type and order\n"
+                  "  deadlock   none, with {} hardware queue{} a rank{}\n"
+                  "  races      none: {} accesses to memory, every conflicting pair ordered\n",
+                  report.ranks, report.runs, report.commands, report.transfers, report.queues,
+                  report.queues == 1 ? "" : "s", report.queues == 1 ? ", so with any number" : "",
+                  report.accesses);
   text += report.resultChecked
               ? "  result     every output computed once, from the right blocks of its run\n"
               : fmt::format("  result     not checked: {}\n", report.resultNotChecked);

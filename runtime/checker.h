@@ -1,8 +1,8 @@
-//===- runtime/checker.h - proves the Plans of all ranks safe, or shows why not -----------------===//
+//===- runtime/checker.h - proves the Plans of all ranks safe, or shows why not ---------------===//
 //
 // The checker takes the Plans of all ranks of a mesh and follows them through successive runs. It
-// judges what will be issued, command by command; it knows nothing of lowering and shares no code with
-// it. Five things are shown, in this order, and the first that fails is reported:
+// judges what will be issued, command by command; it knows nothing of lowering and shares no code
+// with it. Five things are shown, in this order, and the first that fails is reported:
 //
 //   transfers   every endpoint meets exactly one on its peer, with the same bytes, type and order; every
 //               word is written by one signal a run; all ranks prepare alike
@@ -13,8 +13,8 @@
 //   result      following blocks symbolically, every output is computed exactly once, from exactly the
 //               right blocks of the right run, and nothing is read before it is written
 //
-// The caller is part of the history: it writes all inputs on the main stream before each run, and reads
-// all outputs there after it, at the same addresses every time.
+// The caller is part of the history: it writes all inputs on the main stream before each run, and
+// reads all outputs there after it, at the same addresses every time.
 //
 // What is not shown: that products are numerically right (the reference judges that), and that a
 // backend does what a command says (the conformance suite does).
@@ -57,12 +57,12 @@ struct Violation {
 struct CheckReport {
   int64_t ranks = 0;
   uint32_t runs = 0;
-  uint32_t queues = 0;            ///< that the proof holds for
-  size_t commands = 0;            ///< of all ranks and runs
-  size_t transfers = 0;           ///< of one run, over all ranks
-  size_t accesses = 0;            ///< to memory, of all ranks and runs
-  bool resultChecked = false;     ///< false: nothing says what the result should be
-  std::string resultNotChecked;   ///< why, if so
+  uint32_t queues = 0;          ///< that the proof holds for
+  size_t commands = 0;          ///< of all ranks and runs
+  size_t transfers = 0;         ///< of one run, over all ranks
+  size_t accesses = 0;          ///< to memory, of all ranks and runs
+  bool resultChecked = false;   ///< false: nothing says what the result should be
+  std::string resultNotChecked; ///< why, if so
   std::optional<Violation> violation;
 
   bool isSafe() const { return !violation; }

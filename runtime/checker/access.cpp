@@ -1,4 +1,4 @@
-//===- runtime/checker/access.cpp - the bytes an event touches ----------------------------------===//
+//===- runtime/checker/access.cpp - the bytes an event touches --------------------------------===//
 
 #include "runtime/checker/access.h"
 

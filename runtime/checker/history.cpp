@@ -1,4 +1,4 @@
-//===- runtime/checker/history.cpp - what all ranks do in successive runs -----------------------===//
+//===- runtime/checker/history.cpp - what all ranks do in successive runs ---------------------===//
 
 #include "runtime/checker/history.h"
 
@@ -58,8 +58,9 @@ void History::addRun(size_t rank, uint32_t run) {
   add({EventKind::CallerReads, r, run, 0, 0, 0, 0, kNone});
 }
 
-/// An await of run e passes when its word has reached e: at the first signal of run e or later. Every
-/// word has at most one signal a run, and a rank's signals of one word ascend with its runs.
+/// An await of run e passes when its word has reached e: at the first signal of run e or later.
+/// Every word has at most one signal a run, and a rank's signals of one word ascend with its
+/// runs.
 void History::linkAwaits() {
   std::map<std::pair<size_t, uint32_t>, std::map<uint32_t, EventId>> signals; // (rank, word): run
   for (EventId id = 0; id < events_.size(); ++id) {
@@ -208,31 +209,34 @@ Execution execute(const History &history, uint32_t queues) {
 
 //===- Happens before -------------------------------------------------------------------------===//
 
-size_t HappensBefore::bytesFor(const History &history) {
-  return history.events().size() * history.threads() * sizeof(uint32_t);
+HappensBefore::HappensBefore(const History &history)
+    : history_(history), clocks_(history.threads(), Clock(history.threads())),
+      waiters_(history.events().size()) {
+  for (const Event &event : history.events())
+    if (event.cause != kNone && event.cause != kNever)
+      ++waiters_[event.cause];
 }
 
-HappensBefore::HappensBefore(const History &history, llvm::ArrayRef<EventId> order)
-    : history_(history), width_(history.threads()), clocks_(history.events().size() * width_) {
-  std::vector<EventId> last(history.threads(), kNone); // of each thread
-  for (EventId id : order) {
-    const Event &event = history.event(id);
-    uint32_t *clock = &clocks_[id * width_];
-    if (last[event.thread] != kNone)
-      std::copy_n(&clocks_[last[event.thread] * width_], width_, clock);
-    if (event.cause != kNone) {
-      const uint32_t *other = &clocks_[event.cause * width_];
-      for (size_t i = 0; i < width_; ++i)
-        clock[i] = std::max(clock[i], other[i]);
-    }
-    clock[event.thread] = event.position + 1;
-    last[event.thread] = id;
+void HappensBefore::advance(EventId id) {
+  const Event &event = history_.event(id);
+  Clock &clock = clocks_[event.thread];
+  if (event.cause != kNone) {
+    auto cause = awaited_.find(event.cause);
+    for (size_t i = 0; i < clock.size(); ++i)
+      clock[i] = std::max(clock[i], cause->second[i]);
+    if (--waiters_[event.cause] == 0)
+      awaited_.erase(cause);
   }
+  clock[event.thread] = event.position + 1;
+  if (waiters_[id] != 0)
+    awaited_.emplace(id, clock);
+  present_ = id;
 }
 
-bool HappensBefore::isBefore(EventId a, EventId b) const {
-  const Event &first = history_.event(a);
-  return a != b && clocks_[b * width_ + first.thread] > first.position;
+bool HappensBefore::isBeforePresent(EventId earlier) const {
+  const Event &first = history_.event(earlier);
+  const Clock &clock = clocks_[history_.event(present_).thread];
+  return earlier != present_ && clock[first.thread] > first.position;
 }
 
 } // namespace braid::checker

@@ -1,7 +1,9 @@
-//===- runtime/checker/history.h - what all ranks do in successive runs -------------------------===//
+//===- runtime/checker/history.h - what all ranks do in successive runs -----------------------===//
 #pragma once
 
 #include "runtime/checker.h"
+
+#include <unordered_map>
 
 namespace braid::checker {
 
@@ -10,18 +12,19 @@ using EventId = uint32_t;
 /// `Event::cause` of an await that nothing ever releases.
 inline constexpr EventId kNever = kNone - 1;
 
-/// What an event is. The caller's accesses and the ends of buffers' lives stand beside the commands.
+/// What an event is. The caller's accesses and the ends of buffers' lives stand beside the
+/// commands.
 enum class EventKind : uint8_t { Command, CallerWrites, CallerReads, Release };
 
 struct Event {
   EventKind kind;
   uint32_t rank;
-  uint32_t run;     ///< 0, 1, ...
+  uint32_t run; ///< 0, 1, ...
   uint32_t stream;
-  uint32_t index;   ///< of the command, or of the release
-  uint32_t thread;  ///< number of (rank, stream) among all
+  uint32_t index;    ///< of the command, or of the release
+  uint32_t thread;   ///< number of (rank, stream) among all
   uint32_t position; ///< in its thread
-  EventId cause;    ///< the event this one waits for besides the one ahead of it, or kNone
+  EventId cause;     ///< the event this one waits for besides the one ahead of it, or kNone
 };
 
 /// All events, issue order within each rank, and who waits for whom.
@@ -58,8 +61,8 @@ private:
   uint32_t threads_ = 0;
 };
 
-/// Runs the history with `queues` hardware queues a rank. Gives the order in which events were reached,
-/// or the cycle of waits that stops it.
+/// Runs the history with `queues` hardware queues a rank. Gives the order in which events were
+/// reached, or the cycle of waits that stops it.
 struct Execution {
   std::vector<EventId> order;
   std::vector<EventId> cycle; ///< empty: every event was reached. Each waits for the next, the last
@@ -67,20 +70,26 @@ struct Execution {
 };
 Execution execute(const History &history, uint32_t queues);
 
-/// Which events happen before which, whatever the queues do: vector clocks over (rank, stream).
+/// Which events happen before which, whatever the queues do: vector clocks over (rank, stream),
+/// advanced event by event in an order in which the history can run. Only what later events need is
+/// kept: the clock of each thread, and those of events that somebody still waits for.
 class HappensBefore {
 public:
-  /// `order` is any order in which the history can run.
-  HappensBefore(const History &history, llvm::ArrayRef<EventId> order);
-  /// `a` is done before `b` starts, in every execution.
-  bool isBefore(EventId a, EventId b) const;
-  /// Bytes that the clocks of such a history take.
-  static size_t bytesFor(const History &history);
+  explicit HappensBefore(const History &history);
+  /// Goes on to `id`, the next event of the order.
+  void advance(EventId id);
+  /// `earlier`, which the order has passed, is done before the present event starts in every
+  /// execution.
+  bool isBeforePresent(EventId earlier) const;
 
 private:
+  using Clock = std::vector<uint32_t>; ///< by thread: how many of its events are known to be done
+
   const History &history_;
-  size_t width_;
-  std::vector<uint32_t> clocks_; ///< threads() entries for each event
+  std::vector<Clock> clocks_;                  ///< by thread
+  std::vector<uint32_t> waiters_;              ///< by event: who still waits for it
+  std::unordered_map<EventId, Clock> awaited_; ///< clocks of passed events with waiters
+  EventId present_ = kNone;
 };
 
 } // namespace braid::checker

@@ -1,4 +1,4 @@
-//===- runtime/checker/provenance.cpp - is every output what the definition says? ---------------===//
+//===- runtime/checker/provenance.cpp - is every output what the definition says? -------------===//
 
 #include "runtime/checker/provenance.h"
 
@@ -53,8 +53,9 @@ public:
         bool isSharded = a.type.axes[axis].kind == AxisKind::DIDx;
         bool isContracted = axis + 1 == a.type.axes.size();
         if (isSharded && (isContracted || (axis != 0 && isGathered(a, *result, axis))))
-          return fmt::format("%{} gathers or contracts axis {} of %{}, which is not its leading one",
-                             result->name, axis, a.name);
+          return fmt::format(
+              "%{} gathers or contracts axis {} of %{}, which is not its leading one", result->name,
+              axis, a.name);
       }
       if (isColumnGathered(*node, *result))
         return fmt::format("%{} gathers an axis of its second operand", result->name);
@@ -196,8 +197,8 @@ public:
 
 private:
   bool fail(std::string summary, EventId id, std::vector<std::string> notes) {
-    violation_ = Violation{CheckRule::Result, std::move(summary), {history_.describe(id)},
-                           std::move(notes)};
+    violation_ =
+        Violation{CheckRule::Result, std::move(summary), {history_.describe(id)}, std::move(notes)};
     return false;
   }
 
@@ -234,9 +235,7 @@ private:
   }
 
   bool follow(EventId id, const Event &event, const Command &command) {
-    auto at = [&](const Range &range) {
-      return placeOf(history_, event, range, command.endpoint);
-    };
+    auto at = [&](const Range &range) { return placeOf(history_, event, range, command.endpoint); };
     Pieces source, target;
     switch (command.kind) {
     case CommandKind::Copy:

@@ -1,7 +1,8 @@
-//===- runtime/checker/races.cpp - conflicting accesses that nothing orders ---------------------===//
+//===- runtime/checker/races.cpp - conflicting accesses that nothing orders -------------------===//
 //
-// For every stretch of bytes, the last write and the reads since are enough: a write that is ordered
-// after all of them is ordered, by transitivity, after everything before, and so is what comes later.
+// For every stretch of bytes, the last write and the reads since are enough: a write that is
+// ordered after all of them is ordered, by transitivity, after everything before, and so is what
+// comes later.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -58,24 +59,16 @@ template <class Fn> bool forEachCell(Cells &cells, int64_t begin, int64_t end, F
 
 class RaceFinder {
 public:
-  RaceFinder(const History &history, const HappensBefore &before)
-      : history_(history), before_(before) {
-    for (size_t rank = 0; rank < history.plans().size(); ++rank)
-      for (EventId id : history.issued(rank)) {
-        const Event &event = history.event(id);
-        if (event.kind != EventKind::Release)
-          continue;
-        uint32_t buffer = history.plan(event).releases[event.index].buffer;
-        releases_[{event.rank, buffer, event.run}] = id;
-      }
-  }
+  explicit RaceFinder(const History &history) : history_(history), before_(history) {}
 
   bool visit(EventId id) {
+    before_.advance(id);
     for (const Access &access : accessesOf(history_, id)) {
       ++count_;
       if (!checkLifetime(id, access) || !checkOrder(id, access))
         return false;
     }
+    noteRelease(id);
     return true;
   }
 
@@ -83,21 +76,25 @@ public:
   std::optional<Violation> take() { return std::move(violation_); }
 
 private:
-  /// A use belongs to the run of the rank that makes it; the buffer's release of that run comes later.
-  bool checkLifetime(EventId id, const Access &access) {
+  void noteRelease(EventId id) {
     const Event &event = history_.event(id);
+    if (event.kind == EventKind::Release)
+      releases_[{event.rank, history_.plan(event).releases[event.index].buffer, event.run}] = id;
+  }
+
+  /// A use belongs to the run of the rank that makes it. One that the release may come before is a
+  /// conflict, if it is seen first, because the release counts as a write; and else found here.
+  bool checkLifetime(EventId id, const Access &access) {
     auto release =
-        releases_.find({access.place.memory.rank, access.place.buffer, event.run});
-    if (release == releases_.end() || release->second == id ||
-        before_.isBefore(id, release->second))
+        releases_.find({access.place.memory.rank, access.place.buffer, history_.event(id).run});
+    if (release == releases_.end())
       return true;
-    violation_ = Violation{CheckRule::Lifetime,
-                           fmt::format("%{} may be freed before it is used for the last time",
-                                       history_.plans()[access.place.memory.rank]
-                                           .buffers[access.place.buffer]
-                                           .name),
-                           {history_.describe(release->second), history_.describe(id)},
-                           {str(history_, access.place)}};
+    violation_ = Violation{
+        CheckRule::Lifetime,
+        fmt::format("%{} is used after its end",
+                    history_.plans()[access.place.memory.rank].buffers[access.place.buffer].name),
+        {history_.describe(release->second), history_.describe(id)},
+        {str(history_, access.place)}};
     return false;
   }
 
@@ -119,7 +116,8 @@ private:
     });
   }
 
-  bool isOrdered(EventId a, EventId b) const { return a == b || before_.isBefore(a, b); }
+  /// `b` is the present event.
+  bool isOrdered(EventId a, EventId b) const { return a == b || before_.isBeforePresent(a); }
 
   void noteRead(Cell &cell, EventId id) {
     for (EventId &read : cell.reads)
@@ -144,7 +142,7 @@ private:
   }
 
   const History &history_;
-  const HappensBefore &before_;
+  HappensBefore before_;
   std::map<Memory, Cells> cells_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, EventId> releases_; // rank, buffer, run
   size_t count_ = 0;
@@ -154,8 +152,8 @@ private:
 } // namespace
 
 std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId> order,
-                                  const HappensBefore &before, size_t &accesses) {
-  RaceFinder finder(history, before);
+                                  size_t &accesses) {
+  RaceFinder finder(history);
   for (EventId id : order)
     if (!finder.visit(id))
       break;

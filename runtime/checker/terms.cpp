@@ -1,4 +1,4 @@
-//===- runtime/checker/terms.cpp - symbolic contents of memory ----------------------------------===//
+//===- runtime/checker/terms.cpp - symbolic contents of memory --------------------------------===//
 
 #include "runtime/checker/terms.h"
 
@@ -31,18 +31,13 @@ TermId Terms::input(uint32_t number, int64_t rank, uint32_t run) {
 }
 
 TermId Terms::product(TermId a, const Factor &factor) {
-  auto [entry, isNew] =
-      factors_.try_emplace(factor, static_cast<int64_t>(factors_.size()));
+  auto [entry, isNew] = factors_.try_emplace(factor, static_cast<int64_t>(factors_.size()));
   return unique(TermKind::Product, a, entry->second, 0);
 }
 
-TermId Terms::sum(TermId a, TermId b, int64_t shift) {
-  return unique(TermKind::Sum, a, b, shift);
-}
+TermId Terms::sum(TermId a, TermId b, int64_t shift) { return unique(TermKind::Sum, a, b, shift); }
 
-TermId Terms::mixed() {
-  return unique(TermKind::Mixed, static_cast<int64_t>(terms_.size()), 0, 0);
-}
+TermId Terms::mixed() { return unique(TermKind::Mixed, static_cast<int64_t>(terms_.size()), 0, 0); }
 
 Pieces Terms::productOf(const Pieces &a, const Factor &factor) {
   int64_t rowIn = factor.k * sizeOf(factor.dtype), rowOut = factor.n * sizeOf(factor.dtype);

@@ -1,4 +1,4 @@
-//===- runtime/checker/transfers.cpp - which endpoint meets which -------------------------------===//
+//===- runtime/checker/transfers.cpp - which endpoint meets which -----------------------------===//
 
 #include "runtime/checker/transfers.h"
 
@@ -110,13 +110,13 @@ private:
           continue;
         const Endpoint &e = plan.endpoints[command.endpoint];
         if (++seen[{command.kind, command.endpoint}] > 1)
-          return violation(fmt::format("{} is issued twice for one transfer",
-                                       name(command.kind).str()),
-                           {describe(plan, e)});
+          return violation(
+              fmt::format("{} is issued twice for one transfer", name(command.kind).str()),
+              {describe(plan, e)});
         if (command.kind == CommandKind::Await && command.word != e.word)
-          return violation(fmt::format("awaits word {}, but the transfer's is {}", command.word,
-                                       e.word),
-                           {describe(plan, e)});
+          return violation(
+              fmt::format("awaits word {}, but the transfer's is {}", command.word, e.word),
+              {describe(plan, e)});
       }
     }
     return std::nullopt;
