@@ -129,6 +129,14 @@ struct PrepareStep {
   uint32_t matmul = kNone;
 };
 
+/// The end of a buffer's life: a deallocate node. Nothing is issued for it; the checker wants to know.
+struct PlanRelease {
+  uint32_t buffer;
+  uint32_t beforeCommand; ///< stands before this command, in issue order
+  uint32_t stream;        ///< the current one
+  uint32_t origin;
+};
+
 /// See the top of this file. Holds no pointers into the Program.
 struct Plan {
   std::string program;      ///< its name
@@ -150,6 +158,7 @@ struct Plan {
   std::vector<PlanMatmul> matmuls;
   std::vector<PrepareStep> preparation;
   std::vector<Command> commands;
+  std::vector<PlanRelease> releases; ///< in issue order
 
   std::vector<Site> sites;
   std::vector<Origin> origins;

@@ -226,6 +226,8 @@ bool Specializer::visitAllocate(const AllocateOp &op) {
 
 bool Specializer::visitDeallocate(const DeallocateOp &op) {
   const PlanBuffer &buffer = plan_.buffers[view(op.buffer).buffer];
+  plan_.releases.push_back({view(op.buffer).buffer, static_cast<uint32_t>(plan_.commands.size()),
+                            current_, originOf(op)});
   // A peer may still reach symmetric memory, so its place is not given away.
   if (buffer.kind == BufferKind::Device)
     device_.release(buffer.offset, buffer.bytes, current_);
@@ -348,7 +350,10 @@ bool Specializer::visitP2P(const P2POp &op) {
   if (peer == plan_.rank)
     return error(op) << "peer " << op.peer->str() << " is the rank itself" << trips();
   uint32_t number = static_cast<uint32_t>(plan_.endpoints.size());
-  uint32_t channel = channels_[op.handles];
+  auto shared = channels_.find(op.handles);
+  if (shared == channels_.end())
+    return error(op) << "the handles %" << op.handles->name << " have not been shared" << trips();
+  uint32_t channel = shared->second;
   uint32_t sequence = sequences_[{op.direction, peer, channel}]++;
   const View &tensor = view(op.tensor);
   plan_.endpoints.push_back({op.direction, op.protocol(), peer, channel, sequence, tensor.range(),
@@ -552,7 +557,11 @@ void Specializer::finishEvents() {
   plan_.events = 0;
   std::vector<Command> kept;
   kept.reserve(plan_.commands.size());
+  auto release = plan_.releases.begin();
   for (Command &command : plan_.commands) {
+    for (size_t old = &command - plan_.commands.data();
+         release != plan_.releases.end() && release->beforeCommand <= old; ++release)
+      release->beforeCommand = static_cast<uint32_t>(kept.size());
     if (command.kind == CommandKind::Record) {
       if (number[command.event] == kNone)
         continue;
@@ -562,6 +571,8 @@ void Specializer::finishEvents() {
       command.event = number[command.event];
     kept.push_back(command);
   }
+  for (; release != plan_.releases.end(); ++release)
+    release->beforeCommand = static_cast<uint32_t>(kept.size());
   plan_.commands = std::move(kept);
 }
 

@@ -15,6 +15,7 @@ struct Command {
   std::function<int()> run;
 };
 
+Command addCheck(CLI::App &app);
 Command addCompile(CLI::App &app);
 Command addRun(CLI::App &app);
 

@@ -1,0 +1,136 @@
+//===- runtime/checker.cpp - proves the Plans of all ranks safe, or shows why not -------------===//
+
+#include "runtime/checker.h"
+
+#include "runtime/checker/history.h"
+#include "runtime/checker/provenance.h"
+#include "runtime/checker/races.h"
+#include "runtime/checker/transfers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace braid {
+
+using namespace checker;
+
+llvm::StringRef name(CheckRule rule) {
+  switch (rule) {
+  case CheckRule::Transfers:
+    return "transfers";
+  case CheckRule::Deadlock:
+    return "deadlock";
+  case CheckRule::Race:
+    return "race";
+  case CheckRule::Lifetime:
+    return "lifetime";
+  case CheckRule::Result:
+    return "result";
+  }
+  return "";
+}
+
+namespace {
+
+Violation deadlock(const History &history, const Execution &stuck, uint32_t queues) {
+  Violation violation{CheckRule::Deadlock, "", {}, {}};
+  for (EventId id : stuck.cycle) {
+    violation.events.push_back(history.describe(id));
+    EventId cause = history.event(id).cause;
+    if (cause == kNever)
+      violation.notes.push_back("nothing ever signals it");
+  }
+  violation.summary = fmt::format("with {} hardware queue{} a rank, nobody goes on", queues,
+                                  queues == 1 ? "" : "s");
+  return violation;
+}
+
+/// The smallest number of queues with which nothing gets stuck; or, with the cycle, none.
+uint32_t smallestSafeQueues(const History &history, uint32_t streams, Execution &execution) {
+  for (uint32_t queues = 1; queues <= streams; ++queues) {
+    execution = execute(history, queues);
+    if (execution.cycle.empty())
+      return queues;
+  }
+  return 0;
+}
+
+uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
+  size_t most = 1;
+  for (const Plan &plan : plans)
+    most = std::max(most, plan.streams.size());
+  return static_cast<uint32_t>(most);
+}
+
+} // namespace
+
+Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
+                          const CheckOptions &options) {
+  CheckReport report;
+  report.ranks = static_cast<int64_t>(plans.size());
+  report.runs = options.runs;
+  Partners partners;
+  report.violation = matchTransfers(plans, partners);
+  for (const Plan &plan : plans)
+    report.transfers += plan.endpoints.size();
+  report.transfers /= 2;
+  if (report.violation)
+    return report;
+
+  History history(plans, partners, options.runs);
+  report.commands = history.events().size();
+  constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
+  if (report.commands > kMostCommands)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("{} commands of {} ranks in {} runs are more than the checker "
+                              "follows; check fewer runs or ranks",
+                              report.commands, report.ranks, report.runs));
+
+  Execution execution;
+  uint32_t streams = mostStreams(plans);
+  report.queues = options.queues;
+  if (options.queues != 0)
+    execution = execute(history, options.queues);
+  else
+    report.queues = smallestSafeQueues(history, streams, execution);
+  if (!execution.cycle.empty()) {
+    report.violation = deadlock(history, execution, options.queues != 0 ? options.queues : streams);
+    return report;
+  }
+
+  report.violation = findRace(history, execution.order, report.accesses);
+  if (report.violation)
+    return report;
+  report.resultNotChecked = "the program implements no fusion";
+  if (fusion)
+    report.violation = findWrongResult(history, execution.order, *fusion, report.resultNotChecked);
+  report.resultChecked = report.resultNotChecked.empty();
+  return report;
+}
+
+std::string str(const CheckReport &report) {
+  if (report.violation) {
+    const Violation &v = *report.violation;
+    std::string text = fmt::format("unsafe ({}): {}\n", name(v.rule).str(), v.summary);
+    for (const CheckedEvent &event : v.events)
+      text += "  " + event.text + "\n";
+    for (const std::string &note : v.notes)
+      text += "  " + note + "\n";
+    return text;
+  }
+  std::string text =
+      fmt::format("safe on {} ranks, {} successive runs, {} commands\n"
+                  "  transfers  {} a run: each send meets one receive, same bytes, type and order\n"
+                  "  deadlock   none, with {} hardware queue{} a rank{}\n"
+                  "  races      none: {} accesses to memory, every conflicting pair ordered\n",
+                  report.ranks, report.runs, report.commands, report.transfers, report.queues,
+                  report.queues == 1 ? "" : "s", report.queues == 1 ? ", so with any number" : "",
+                  report.accesses);
+  text += report.resultChecked
+              ? "  result     every output computed once, from the right blocks of its run\n"
+              : fmt::format("  result     not checked: {}\n", report.resultNotChecked);
+  return text;
+}
+
+} // namespace braid

@@ -1,0 +1,79 @@
+//===- runtime/checker.h - proves the Plans of all ranks safe, or shows why not ---------------===//
+//
+// The checker takes the Plans of all ranks of a mesh and follows them through successive runs. It
+// judges what will be issued, command by command; it knows nothing of lowering and shares no code
+// with it. Five things are shown, in this order, and the first that fails is reported:
+//
+//   transfers   every endpoint meets exactly one on its peer, with the same bytes, type and order; every
+//               word is written by one signal a run; all ranks prepare alike
+//   deadlock    with stream k on hardware queue k mod Q, each queue issuing in order, every command of
+//               every run is reached
+//   races       any two accesses to overlapping bytes, one of them a write, are ordered by streams,
+//               events, signals and awaits; nothing is used after it is freed
+//   result      following blocks symbolically, every output is computed exactly once, from exactly the
+//               right blocks of the right run, and nothing is read before it is written
+//
+// The caller is part of the history: it writes all inputs on the main stream before each run, and
+// reads all outputs there after it, at the same addresses every time.
+//
+// What is not shown: that products are numerically right (the reference judges that), and that a
+// backend does what a command says (the conformance suite does).
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/fusion.h"
+#include "ir/status.h"
+#include "runtime/plan.h"
+
+namespace braid {
+
+struct CheckOptions {
+  /// Hardware queues a rank; 0: the smallest number that is safe is looked for.
+  uint32_t queues = 0;
+  /// Successive runs. Three cover the seams between runs and any alternation of two buffers.
+  uint32_t runs = 3;
+};
+
+enum class CheckRule : uint8_t { Transfers, Deadlock, Race, Lifetime, Result };
+llvm::StringRef name(CheckRule rule);
+
+/// One command of the history, as a message names it.
+struct CheckedEvent {
+  int64_t rank = 0;
+  uint32_t run = 1;         ///< 1, 2, ...
+  uint32_t command = kNone; ///< index into the rank's Plan; kNone: the caller
+  std::string text;         ///< "rank 1, stream(2), run 2: copy in "..." (trip 3) at a.braid:9:5"
+};
+
+/// Why a program is not safe: what is wrong, the operations at fault, and which order is missing.
+struct Violation {
+  CheckRule rule;
+  std::string summary;              ///< one line
+  std::vector<CheckedEvent> events; ///< the accused: a pair, or the cycle of a deadlock
+  std::vector<std::string> notes;   ///< one line each
+};
+
+struct CheckReport {
+  int64_t ranks = 0;
+  uint32_t runs = 0;
+  uint32_t queues = 0;          ///< that the proof holds for
+  size_t commands = 0;          ///< of all ranks and runs
+  size_t transfers = 0;         ///< of one run, over all ranks
+  size_t accesses = 0;          ///< to memory, of all ranks and runs
+  bool resultChecked = false;   ///< false: nothing says what the result should be
+  std::string resultNotChecked; ///< why, if so
+  std::optional<Violation> violation;
+
+  bool isSafe() const { return !violation; }
+};
+
+/// Checks Plans 0 .. ranks-1 of one program. `fusion` says what the result should be, or is null.
+/// Unsupported if the history is too large to be followed (the message says how large).
+Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
+                          const CheckOptions &options);
+
+/// What was proved, or the counterexample; a few lines.
+std::string str(const CheckReport &report);
+
+} // namespace braid

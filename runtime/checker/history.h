@@ -1,0 +1,95 @@
+//===- runtime/checker/history.h - what all ranks do in successive runs -----------------------===//
+#pragma once
+
+#include "runtime/checker.h"
+
+#include <unordered_map>
+
+namespace braid::checker {
+
+using EventId = uint32_t;
+
+/// `Event::cause` of an await that nothing ever releases.
+inline constexpr EventId kNever = kNone - 1;
+
+/// What an event is. The caller's accesses and the ends of buffers' lives stand beside the
+/// commands.
+enum class EventKind : uint8_t { Command, CallerWrites, CallerReads, Release };
+
+struct Event {
+  EventKind kind;
+  uint32_t rank;
+  uint32_t run; ///< 0, 1, ...
+  uint32_t stream;
+  uint32_t index;    ///< of the command, or of the release
+  uint32_t thread;   ///< number of (rank, stream) among all
+  uint32_t position; ///< in its thread
+  EventId cause;     ///< the event this one waits for besides the one ahead of it, or kNone
+};
+
+/// All events, issue order within each rank, and who waits for whom.
+class History {
+public:
+  /// Endpoints must match (see matchTransfers); `partner[rank][endpoint]` is the peer's endpoint.
+  History(llvm::ArrayRef<Plan> plans, const std::vector<std::vector<uint32_t>> &partner,
+          uint32_t runs);
+
+  llvm::ArrayRef<Event> events() const { return events_; }
+  const Event &event(EventId id) const { return events_[id]; }
+  const Plan &plan(const Event &event) const { return plans_[event.rank]; }
+  llvm::ArrayRef<Plan> plans() const { return plans_; }
+  const Command &command(const Event &event) const { return plan(event).commands[event.index]; }
+  /// Events of a rank in issue order.
+  llvm::ArrayRef<EventId> issued(size_t rank) const { return issued_[rank]; }
+  uint32_t threads() const { return threads_; }
+  uint32_t partner(size_t rank, uint32_t endpoint) const { return partner_[rank][endpoint]; }
+
+  CheckedEvent describe(EventId id) const;
+
+private:
+  void addRun(size_t rank, uint32_t run);
+  void add(Event event);
+  void linkAwaits();
+
+  llvm::ArrayRef<Plan> plans_;
+  const std::vector<std::vector<uint32_t>> &partner_;
+  std::vector<Event> events_;
+  std::vector<std::vector<EventId>> issued_;
+  std::vector<std::vector<EventId>> lastRecord_; ///< by rank and event
+  std::vector<uint32_t> firstThread_;            ///< by rank
+  std::vector<uint32_t> threadLength_;
+  uint32_t threads_ = 0;
+};
+
+/// Runs the history with `queues` hardware queues a rank. Gives the order in which events were
+/// reached, or the cycle of waits that stops it.
+struct Execution {
+  std::vector<EventId> order;
+  std::vector<EventId> cycle; ///< empty: every event was reached. Each waits for the next, the last
+                              ///< for the first; one that waits for nobody ends the list
+};
+Execution execute(const History &history, uint32_t queues);
+
+/// Which events happen before which, whatever the queues do: vector clocks over (rank, stream),
+/// advanced event by event in an order in which the history can run. Only what later events need is
+/// kept: the clock of each thread, and those of events that somebody still waits for.
+class HappensBefore {
+public:
+  explicit HappensBefore(const History &history);
+  /// Goes on to `id`, the next event of the order.
+  void advance(EventId id);
+  /// `earlier`, which the order has passed, is done before the present event starts in every
+  /// execution.
+  bool isBeforePresent(EventId earlier) const;
+
+private:
+  using Clock = std::vector<uint32_t>; ///< by thread: how many of its events are known to be done
+
+  const History &history_;
+  std::vector<Clock> clocks_;                  ///< by thread
+  std::vector<uint32_t> waiters_;              ///< by event: who still waits for it
+  std::unordered_map<EventId, Clock> awaited_; ///< clocks of passed events with waiters
+  EventId present_ = kNone;
+};
+
+} // namespace braid::checker

@@ -1,0 +1,323 @@
+//===- runtime/checker/provenance.cpp - is every output what the definition says? -------------===//
+
+#include "runtime/checker/provenance.h"
+
+#include "runtime/checker/access.h"
+#include "runtime/checker/terms.h"
+
+#include <fmt/format.h>
+
+namespace braid::checker {
+namespace {
+
+//===- What memory should hold ----------------------------------------------------------------===//
+
+/// The contents of a fusion's tensor on one rank, in terms. Written from the definition alone.
+class Definition {
+public:
+  Definition(const Fusion &fusion, Terms &terms) : fusion_(fusion), terms_(terms) {
+    std::vector<const FusionTensor *> inputs = fusion.inputs();
+    for (uint32_t i = 0; i < inputs.size(); ++i)
+      numbers_[inputs[i]] = i;
+  }
+
+  /// The term that input `number` of a rank is, in a run.
+  TermId inputTerm(uint32_t number, int64_t rank, uint32_t run) {
+    bool isSharded = fusion_.inputs()[number]->type.find(AxisKind::DIDx).has_value();
+    return terms_.input(number, isSharded ? rank : -1, run);
+  }
+
+  Pieces contents(const FusionTensor &tensor, int64_t rank, uint32_t run) {
+    auto input = numbers_.find(&tensor);
+    if (input != numbers_.end())
+      return {{inputTerm(input->second, rank, run), 0, localBytes(tensor)}};
+    llvm::SmallVector<FusionTensor *, 3> operands = operandsOf(*tensor.definition);
+    const FusionTensor &a = *operands[0], &b = *operands[1];
+    bool isLinear = llvm::isa<LinearNode>(tensor.definition);
+    Shape shapeA = fusion_.localShape(a.type), shapeB = fusion_.localShape(b.type);
+    Factor factor{contents(b, rank, run), {}, tensor.type.dtype, 0, shapeA.back(), isLinear};
+    factor.n = *elementCount(shapeB) / factor.k;
+    if (operands.size() == 3)
+      factor.bias = contents(*operands[2], rank, run);
+    return terms_.productOf(rowsOf(a, tensor, rank, run), factor);
+  }
+
+  /// Why the definition cannot be followed, or an empty string.
+  std::string whyNot() const {
+    for (const auto &node : fusion_.nodes()) {
+      const FusionTensor *result = resultOf(*node);
+      if (!result || llvm::isa<InputNode>(node.get()))
+        continue;
+      const FusionTensor &a = *operandsOf(*node)[0];
+      for (size_t axis = 0; axis < a.type.axes.size(); ++axis) {
+        bool isSharded = a.type.axes[axis].kind == AxisKind::DIDx;
+        bool isContracted = axis + 1 == a.type.axes.size();
+        if (isSharded && (isContracted || (axis != 0 && isGathered(a, *result, axis))))
+          return fmt::format(
+              "%{} gathers or contracts axis {} of %{}, which is not its leading one", result->name,
+              axis, a.name);
+      }
+      if (isColumnGathered(*node, *result))
+        return fmt::format("%{} gathers an axis of its second operand", result->name);
+    }
+    return "";
+  }
+
+private:
+  static bool isGathered(const FusionTensor &a, const FusionTensor &result, size_t axis) {
+    return a.type.axes[axis].kind == AxisKind::DIDx &&
+           result.type.axes[axis].kind != AxisKind::DIDx;
+  }
+
+  /// A sharded axis of B or w that the result has whole.
+  static bool isColumnGathered(const FusionNode &node, const FusionTensor &result) {
+    auto operands = operandsOf(node);
+    const FusionTensor &a = *operands[0], &b = *operands[1];
+    bool isLinear = llvm::isa<LinearNode>(&node);
+    size_t contracted = isLinear ? b.type.axes.size() - 1 : 0;
+    size_t column = a.type.axes.size() - 1;
+    for (size_t axis = 0; axis < b.type.axes.size(); ++axis) {
+      bool isSharded = b.type.axes[axis].kind == AxisKind::DIDx;
+      if (axis == contracted) {
+        if (isSharded)
+          return true;
+        continue;
+      }
+      if (isSharded && result.type.axes[column].kind != AxisKind::DIDx)
+        return true;
+      ++column;
+    }
+    return false;
+  }
+
+  Pieces rowsOf(const FusionTensor &a, const FusionTensor &result, int64_t rank, uint32_t run) {
+    if (!isGathered(a, result, 0))
+      return contents(a, rank, run);
+    Pieces rows;
+    for (int64_t owner = 0; owner < fusion_.ranks(); ++owner)
+      for (const Piece &piece : contents(a, owner, run))
+        append(rows, piece);
+    return rows;
+  }
+
+  int64_t localBytes(const FusionTensor &tensor) const {
+    return *byteCount(tensor.type.dtype, fusion_.localShape(tensor.type));
+  }
+
+  const Fusion &fusion_;
+  Terms &terms_;
+  std::map<const FusionTensor *, uint32_t> numbers_;
+};
+
+//===- What memory holds ----------------------------------------------------------------------===//
+
+/// Contents of one memory, by first byte.
+class Contents {
+public:
+  Pieces read(int64_t begin, int64_t end) const {
+    Pieces pieces;
+    int64_t at = begin;
+    auto next = stretches_.upper_bound(begin);
+    if (next != stretches_.begin())
+      --next;
+    for (; next != stretches_.end() && next->first < end; ++next) {
+      int64_t from = std::max(begin, next->first);
+      int64_t to = std::min(end, next->first + next->second.bytes);
+      if (from >= to)
+        continue;
+      if (from > at)
+        append(pieces, {kUndefined, 0, from - at});
+      append(pieces, {next->second.term, next->second.offset + (from - next->first), to - from});
+      at = to;
+    }
+    if (at < end)
+      append(pieces, {kUndefined, 0, end - at});
+    return pieces;
+  }
+
+  void write(int64_t begin, const Pieces &pieces) {
+    int64_t end = begin;
+    for (const Piece &piece : pieces)
+      end += piece.bytes;
+    clear(begin, end);
+    for (const Piece &piece : pieces) {
+      if (piece.term != kUndefined)
+        stretches_[begin] = piece;
+      begin += piece.bytes;
+    }
+  }
+
+private:
+  void clear(int64_t begin, int64_t end) {
+    cut(begin);
+    cut(end);
+    stretches_.erase(stretches_.lower_bound(begin), stretches_.lower_bound(end));
+  }
+
+  void cut(int64_t at) {
+    auto next = stretches_.upper_bound(at);
+    if (next == stretches_.begin())
+      return;
+    auto found = std::prev(next);
+    int64_t head = at - found->first;
+    if (head == 0 || head >= found->second.bytes)
+      return;
+    Piece tail{found->second.term, found->second.offset + head, found->second.bytes - head};
+    found->second.bytes = head;
+    stretches_[at] = tail;
+  }
+
+  std::map<int64_t, Piece> stretches_;
+};
+
+class Follower {
+public:
+  Follower(const History &history, const Fusion &fusion)
+      : history_(history), fusion_(fusion), definition_(fusion, terms_) {
+    for (const FusionTensor *input : fusion.inputs())
+      inputNames_.push_back(input->name);
+  }
+
+  bool visit(EventId id) {
+    const Event &event = history_.event(id);
+    switch (event.kind) {
+    case EventKind::CallerWrites:
+      return startRun(event);
+    case EventKind::CallerReads:
+      return compareOutputs(id, event);
+    case EventKind::Release:
+      return true;
+    case EventKind::Command:
+      return follow(id, event, history_.command(event));
+    }
+    return true;
+  }
+
+  std::optional<Violation> take() { return std::move(violation_); }
+
+private:
+  bool fail(std::string summary, EventId id, std::vector<std::string> notes) {
+    violation_ =
+        Violation{CheckRule::Result, std::move(summary), {history_.describe(id)}, std::move(notes)};
+    return false;
+  }
+
+  bool startRun(const Event &event) {
+    const Plan &plan = history_.plan(event);
+    for (uint32_t i = 0; i < plan.inputs.size(); ++i)
+      memory_[{event.rank, BufferKind::Input, i}].write(
+          0, {{definition_.inputTerm(i, event.rank, event.run), 0,
+               plan.buffers[plan.inputs[i]].bytes}});
+    for (uint32_t i = 0; i < plan.outputs.size(); ++i)
+      memory_[{event.rank, BufferKind::Output, i}].write(
+          0, {{kUndefined, 0, plan.buffers[plan.outputs[i]].bytes}});
+    return true;
+  }
+
+  /// Contents of a place; a read of what nothing wrote ends the search.
+  bool read(EventId id, const Place &place, Pieces &pieces) {
+    pieces = memory_[place.memory].read(place.begin, place.end);
+    for (const Piece &piece : pieces)
+      if (piece.term == kUndefined)
+        return fail("reads what nothing has written", id, {str(history_, place)});
+    return true;
+  }
+
+  bool write(EventId id, const Place &place, const Pieces &pieces) {
+    Contents &contents = memory_[place.memory];
+    if (place.memory.kind == BufferKind::Output)
+      for (const Piece &piece : contents.read(place.begin, place.end))
+        if (piece.term != kUndefined)
+          return fail("computes a part of an output for the second time in a run", id,
+                      {str(history_, place)});
+    contents.write(place.begin, pieces);
+    return true;
+  }
+
+  bool follow(EventId id, const Event &event, const Command &command) {
+    auto at = [&](const Range &range) { return placeOf(history_, event, range, command.endpoint); };
+    Pieces source, target;
+    switch (command.kind) {
+    case CommandKind::Copy:
+      return read(id, at(command.src), source) && write(id, at(command.dst), source);
+    case CommandKind::Add:
+      if (!read(id, at(command.src), source) || !read(id, at(command.dst), target))
+        return false;
+      memory_[at(command.dst).memory].write(at(command.dst).begin, terms_.sumOf(target, source));
+      return true;
+    case CommandKind::Matmul:
+      return followProduct(id, event, history_.plan(event).matmuls[command.matmul]);
+    default:
+      return true;
+    }
+  }
+
+  bool followProduct(EventId id, const Event &event, const PlanMatmul &m) {
+    auto at = [&](const Range &range) { return placeOf(history_, event, range, kNone); };
+    Pieces a;
+    Factor factor{{}, {}, m.dtype, m.n, m.k, m.transposeB};
+    if (!read(id, at(m.a), a) || !read(id, at(m.b), factor.b))
+      return false;
+    if (m.bias.bytes != 0 && !read(id, at(m.bias), factor.bias))
+      return false;
+    return write(id, at(m.c), terms_.productOf(a, factor));
+  }
+
+  bool compareOutputs(EventId id, const Event &event) {
+    std::vector<const FusionTensor *> outputs = fusion_.outputs();
+    for (uint32_t i = 0; i < outputs.size(); ++i) {
+      Memory memory{event.rank, BufferKind::Output, i};
+      Pieces expected = definition_.contents(*outputs[i], event.rank, event.run);
+      int64_t bytes = 0;
+      for (const Piece &piece : expected)
+        bytes += piece.bytes;
+      if (!compare(id, outputs[i]->name, memory_[memory].read(0, bytes), expected))
+        return false;
+    }
+    return true;
+  }
+
+  bool compare(EventId id, const std::string &name, const Pieces &got, const Pieces &expected) {
+    if (got == expected)
+      return true;
+    int64_t at = 0;
+    size_t i = 0;
+    while (i < got.size() && i < expected.size() && got[i] == expected[i])
+      at += got[i++].bytes;
+    return fail(fmt::format("%{} is not what the definition says from byte {} on", name, at), id,
+                {"it holds " + describe(got, i), "expected " + describe(expected, i)});
+  }
+
+  std::string describe(const Pieces &pieces, size_t i) const {
+    if (i >= pieces.size())
+      return "nothing";
+    const Piece &piece = pieces[i];
+    return fmt::format("{} (from its byte {} on)", terms_.str(piece.term, inputNames_),
+                       piece.offset);
+  }
+
+  const History &history_;
+  const Fusion &fusion_;
+  Terms terms_;
+  Definition definition_;
+  std::map<Memory, Contents> memory_;
+  std::vector<std::string> inputNames_;
+  std::optional<Violation> violation_;
+};
+
+} // namespace
+
+std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<EventId> order,
+                                         const Fusion &fusion, std::string &notChecked) {
+  Terms scratch;
+  notChecked = Definition(fusion, scratch).whyNot();
+  if (!notChecked.empty())
+    return std::nullopt;
+  Follower follower(history, fusion);
+  for (EventId id : order)
+    if (!follower.visit(id))
+      break;
+  return follower.take();
+}
+
+} // namespace braid::checker

@@ -1,0 +1,130 @@
+//===- tools/check.cpp - `braid check` --------------------------------------------------------===//
+
+#include "api/check.h"
+#include "tools/command.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <nlohmann/json.hpp>
+
+namespace braid::tools {
+namespace {
+
+struct CheckFlags {
+  SourceFlags source;
+  CheckOptions options;
+  bool json = false;
+  std::string emit = "text";
+};
+
+constexpr const char *kFooter = R"(
+Follows the program on all ranks through successive runs, the caller writing inputs and reading
+outputs in between, and says what it proved, or prints a counterexample and exits with 3.
+
+  braid check examples/ag_matmul.braid --ranks 8
+  braid check examples/by_hand.braid --queues 1
+  braid check broken.braid --emit dot | dot -Tsvg > why.svg)";
+
+void addFlags(CLI::App &app, CheckFlags &flags) {
+  flags.source.addTo(app);
+  app.add_option("--queues", flags.options.queues,
+                 "hardware queues a rank (default: find the smallest that is safe)")
+      ->type_name("Q");
+  app.add_option("--runs", flags.options.runs, "successive runs (default 3)")->type_name("R");
+  app.add_flag("--json", flags.json, "the report as JSON");
+  app.add_option("--emit", flags.emit, "text (default) or dot, a picture of a counterexample")
+      ->type_name("WHAT");
+  app.footer(kFooter);
+}
+
+void printJson(const CheckReport &report) {
+  using Json = nlohmann::ordered_json;
+  Json json = {{"safe", report.isSafe()},         {"ranks", report.ranks},
+               {"runs", report.runs},             {"queues", report.queues},
+               {"commands", report.commands},     {"transfers", report.transfers},
+               {"accesses", report.accesses},     {"result_checked", report.resultChecked},
+               {"violation", nullptr}};
+  if (!report.resultChecked)
+    json["result_not_checked"] = report.resultNotChecked;
+  if (report.violation) {
+    Json events = Json::array();
+    for (const CheckedEvent &event : report.violation->events)
+      events.push_back({{"rank", event.rank},
+                        {"run", event.run},
+                        {"command", event.command == kNone ? Json() : Json(event.command)},
+                        {"text", event.text}});
+    json["violation"] = {{"rule", name(report.violation->rule).str()},
+                         {"summary", report.violation->summary},
+                         {"events", std::move(events)},
+                         {"notes", report.violation->notes}};
+  }
+  llvm::outs() << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+std::string quoted(const std::string &text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      result += '\\';
+    result += c;
+  }
+  return result + "\"";
+}
+
+/// The accused and what relates them: a cycle of waits, or a pair that nothing orders.
+void printDot(const CheckReport &report) {
+  llvm::raw_ostream &os = llvm::outs();
+  os << "digraph check {\n  node [shape=box, fontname=monospace];\n";
+  if (!report.violation) {
+    os << "  safe;\n}\n";
+    return;
+  }
+  const Violation &violation = *report.violation;
+  os << "  label=" << quoted(name(violation.rule).str() + ": " + violation.summary) << ";\n";
+  for (size_t i = 0; i < violation.events.size(); ++i)
+    os << "  e" << i << " [label=" << quoted(violation.events[i].text) << "];\n";
+  bool isCycle = violation.rule == CheckRule::Deadlock;
+  for (size_t i = 0; i + 1 < violation.events.size(); ++i)
+    os << "  e" << i << " -> e" << i + 1
+       << (isCycle ? " [label=\"waits for\"];\n" : " [dir=none, style=dashed, color=red];\n");
+  if (isCycle && violation.events.size() > 1)
+    os << "  e" << violation.events.size() - 1 << " -> e0 [label=\"waits for\"];\n";
+  os << "}\n";
+}
+
+int checkCommand(const CheckFlags &flags) {
+  if (flags.emit != "text" && flags.emit != "dot")
+    return report(badChoice("--emit", flags.emit, {"text", "dot"}));
+  if (flags.options.runs < 1)
+    return report(Status(StatusCode::BadInput, "expected --runs to be at least 1, got 0"));
+  CompileOptions options;
+  if (Status status = flags.source.toOptions(options); !status.isOk())
+    return report(status);
+  Result<std::unique_ptr<Source>> source = readSource(flags.source.file);
+  if (!source)
+    return report(source.status());
+  Result<Compiled> compiled = compile(**source, options);
+  if (!compiled)
+    return report(compiled.status(), source->get());
+  Result<CheckReport> checked = checkProgram(*compiled, flags.options);
+  if (!checked)
+    return report(checked.status(), source->get());
+  if (flags.json)
+    printJson(*checked);
+  else if (flags.emit == "dot")
+    printDot(*checked);
+  else
+    llvm::outs() << "@" << compiled->program->name() << " is " << str(*checked);
+  return checked->isSafe() ? 0 : static_cast<int>(StatusCode::Rejected);
+}
+
+} // namespace
+
+Command addCheck(CLI::App &app) {
+  auto flags = std::make_shared<CheckFlags>();
+  CLI::App *command = app.add_subcommand("check", "Prove a program safe across all ranks");
+  addFlags(*command, *flags);
+  return {command, [flags] { return checkCommand(*flags); }};
+}
+
+} // namespace braid::tools
