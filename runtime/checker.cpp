@@ -67,6 +67,8 @@ uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
 
 Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                           const CheckOptions &options) {
+  if (plans.empty() || options.runs == 0)
+    return Status(StatusCode::BadInput, "expected at least one rank and one run to check");
   CheckReport report;
   report.ranks = static_cast<int64_t>(plans.size());
   report.runs = options.runs;
@@ -102,9 +104,7 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   report.violation = findRace(history, execution.order, report.accesses);
   if (report.violation)
     return report;
-  report.resultNotChecked = "the program implements no fusion";
-  if (fusion)
-    report.violation = findWrongResult(history, execution.order, *fusion, report.resultNotChecked);
+  report.violation = findWrongResult(history, execution.order, fusion, report.resultNotChecked);
   report.resultChecked = report.resultNotChecked.empty();
   return report;
 }

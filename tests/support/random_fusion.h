@@ -4,7 +4,6 @@
 #include "api/run.h"
 
 #include <cstdint>
-#include <random>
 #include <string>
 
 namespace braid::test {
