@@ -1,6 +1,7 @@
 //===- tools/run.cpp - `braid run` ------------------------------------------------------------===//
 
 #include "api/run.h"
+#include "api/check.h"
 #include "tools/command.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -24,12 +25,14 @@ struct RunFlags {
   uint32_t queues = 0;
   int64_t timeoutMs = 60000;
   std::string trace;
+  bool noCheck = false;
   bool explain = false;
   bool processes = false;
   bool graph = false;
 };
 
 constexpr const char *kFooter = R"(
+The program is checked across all ranks first, as braid check does; one that is not safe is not run.
 Inputs are drawn afresh for every iteration and outputs are overwritten with NaNs before it. With
 --verify every element of every output is compared, exactly, with a reference computed from the
 fusion's definition alone.
@@ -57,6 +60,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
       ->type_name("T");
   app.add_option("--trace", flags.trace, "write what ran when, for https://ui.perfetto.dev")
       ->type_name("OUT.json");
+  app.add_flag("--no-check", flags.noCheck, "do not prove the program safe first");
   app.add_flag("--explain", flags.explain, "say what was chosen, and why");
   app.add_flag("--processes", flags.processes, "one process per rank (not in this version)");
   app.add_flag("--graph", flags.graph, "replay as a CUDA graph (not in this version)");
@@ -139,11 +143,11 @@ void printSummary(const RunFlags &flags, const Compiled &compiled, const RunRepo
       "@{} on {} ranks of backend {}, {} iterations with fresh inputs\n"
       "  compared  {}\n"
       "  time      {} an iteration, {} in all; prepared in {}\n"
-      "  program   {} commands a run on rank 0, on {} streams besides the caller's\n",
+      "  program   {} commands a run on rank 0, on {} streams besides the caller's; {}\n",
       compiled.program->name(), report.ranks, flags.backend, report.iterations, compared,
       timeText(report.runSeconds / static_cast<double>(report.iterations)),
       timeText(report.runSeconds), timeText(report.prepareSeconds), report.commandsPerRun,
-      report.streams);
+      report.streams, flags.noCheck ? "not checked" : "proved safe");
   if (!flags.trace.empty())
     llvm::outs() << fmt::format("  trace     {} (open it in https://ui.perfetto.dev)\n",
                                 flags.trace);
@@ -186,6 +190,17 @@ RunOptions toOptions(const RunFlags &flags, Progress &progress) {
   return options;
 }
 
+/// Rejected with the counterexample, unless the program is safe on as many queues as it will have.
+Status checkFirst(const RunFlags &flags, const Compiled &compiled) {
+  Result<CheckReport> report = checkProgram(compiled, {.queues = flags.queues});
+  if (!report)
+    return report.status();
+  if (report->isSafe())
+    return Status::ok();
+  return Status(StatusCode::Rejected, fmt::format("@{} is {}--no-check runs it all the same",
+                                                  compiled.program->name(), str(*report)));
+}
+
 int runCommand(const RunFlags &flags) {
   BackendRegistry registry = builtinBackends();
   const Backend *backend = nullptr;
@@ -204,6 +219,9 @@ int runCommand(const RunFlags &flags) {
   Result<Compiled> compiled = compile(**source, compileOptions);
   if (!compiled)
     return report(compiled.status(), source->get());
+  if (!flags.noCheck)
+    if (Status status = checkFirst(flags, *compiled); !status.isOk())
+      return report(status, source->get());
 
   Progress progress(flags.iterations);
   Result<RunReport> outcome = run(*compiled, *backend, toOptions(flags, progress));

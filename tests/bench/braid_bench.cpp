@@ -6,6 +6,7 @@
 
 #include "api/run.h"
 #include "lowering/lower.h"
+#include "runtime/checker.h"
 #include "runtime/specialize.h"
 
 #include <benchmark/benchmark.h>
@@ -94,6 +95,26 @@ void BM_IssueOnNull(benchmark::State &state) {
       commands, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(BM_IssueOnNull)->Unit(benchmark::kMicrosecond);
+
+/// The Plans of all ranks checked through three runs; making the Plans is not counted.
+void BM_CheckPairwise(benchmark::State &state) {
+  auto source = sourceFor(state.range(0), state.range(0) * 4);
+  auto program =
+      lower(source->module, *source->module.fusions.front(), LoweringOptions{}, source->diags);
+  std::vector<Plan> plans;
+  for (int64_t rank = 0; rank < state.range(0); ++rank)
+    plans.push_back(*specialize(**program, rank, source->diags));
+  for (auto _ : state) {
+    Result<CheckReport> report = check(plans, source->module.fusions.front().get(), {});
+    if (!report || !report->isSafe())
+      return state.SkipWithError("not safe");
+    state.counters["commands"] = static_cast<double>(report->commands);
+  }
+}
+BENCHMARK(BM_CheckPairwise)->Arg(8)->Arg(16)->Arg(32)->Arg(64)->Unit(benchmark::kMillisecond);
+// Seconds and gigabytes: only on request, --benchmark_filter=CheckPairwise256.
+void BM_CheckPairwise256(benchmark::State &state) { BM_CheckPairwise(state); }
+BENCHMARK(BM_CheckPairwise256)->Arg(256)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 /// Text to verified module, and back.
 void BM_ParseAndVerify(benchmark::State &state) {
