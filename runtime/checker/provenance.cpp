@@ -304,19 +304,40 @@ private:
     if (got == expected)
       return true;
     int64_t at = 0;
-    size_t i = 0;
-    while (i < got.size() && i < expected.size() && got[i] == expected[i])
-      at += got[i++].bytes;
+    Reader left{got}, right{expected};
+    while (!left.isAtEnd() && !right.isAtEnd() && left.here() == right.here()) {
+      int64_t bytes = std::min(left.bytes(), right.bytes());
+      left.skip(bytes);
+      right.skip(bytes);
+      at += bytes;
+    }
     return fail(fmt::format("%{} is not what the definition says from byte {} on", name, at), id,
-                {"it holds " + describe(got, i), "expected " + describe(expected, i)});
+                {"it holds " + describe(left), "expected " + describe(right)});
   }
 
-  std::string describe(const Pieces &pieces, size_t i) const {
-    if (i >= pieces.size())
+  /// Goes through pieces, byte by byte if need be.
+  struct Reader {
+    const Pieces &pieces;
+    size_t index = 0;
+    int64_t used = 0;
+
+    bool isAtEnd() const { return index == pieces.size(); }
+    int64_t bytes() const { return pieces[index].bytes - used; }
+    std::pair<TermId, int64_t> here() const {
+      return {pieces[index].term, pieces[index].offset + used};
+    }
+    void skip(int64_t count) {
+      used += count;
+      if (used == pieces[index].bytes)
+        ++index, used = 0;
+    }
+  };
+
+  std::string describe(const Reader &reader) const {
+    if (reader.isAtEnd() || reader.here().first == kUndefined)
       return "nothing";
-    const Piece &piece = pieces[i];
-    return fmt::format("{} (from its byte {} on)", terms_.str(piece.term, inputNames_),
-                       piece.offset);
+    auto [term, offset] = reader.here();
+    return fmt::format("{} (from its byte {} on)", terms_.str(term, inputNames_), offset);
   }
 
   const History &history_;

@@ -143,8 +143,10 @@ ClusterOptions optionsFor(const Judged &judged, uint32_t queues, uint64_t seed) 
 /// Empty, or how an accepted program fails.
 std::string howItFails(const Judged &judged, uint64_t seed) {
   std::vector<std::string> expected;
+  // Safe with one queue is safe with any number. With two, nothing follows for three: other streams
+  // share then.
   uint32_t smallest = judged.report->queues;
-  for (uint32_t queues : {0u, smallest, smallest + 1}) {
+  for (uint32_t queues : {0u, smallest, smallest == 1 ? 2u : smallest}) {
     Explored explored = explore(*judged.compiled, optionsFor(judged, queues, seed), 5, expected);
     if (!explored.status.isOk())
       return explored.status.message();
@@ -218,9 +220,13 @@ TEST(Handmade, NoAcceptedProgramFails) {
     std::printf("%5d %s (%d shown by execution)\n", count.programs, what.c_str(), count.shown);
   if (cases < 1000)
     return;
-  EXPECT_GT(counts["accepted"].programs, static_cast<int>(cases / 4));
-  for (const char *rule : {"transfers", "deadlock", "race", "lifetime", "result"})
-    EXPECT_GT(counts[std::string("rejected: ") + rule].programs, 0) << rule;
+  int atLeast = static_cast<int>(cases / 4);
+  EXPECT_GT(counts["accepted"].programs, atLeast);
+  EXPECT_GT(counts["rejected: race"].programs + counts["rejected: result"].programs, atLeast / 2);
+  EXPECT_GT(counts["rejected: race"].shown, atLeast / 4);
+  for (const char *what : {"accepted with more than one queue", "rejected: deadlock",
+                           "rejected: lifetime", "rejected: transfers"})
+    EXPECT_GT(counts[what].programs, static_cast<int>(cases / 1000)) << what;
 }
 
 TEST(Handmade, TheSameSeedDrawsTheSameProgram) {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kMain = 0; ///< streams: the caller's, then stream(0), stream(1), ...
 
-/// A block of a buffer. Two of one buffer are known to differ if both are of one kind, with different
-/// offsets.
+/// A block of a buffer. Two of one buffer are known to differ if both are of one kind, with
+/// different offsets.
 struct BlockRef {
   enum Kind { Constant, FromRank, Any };
   std::string buffer;
@@ -61,7 +61,7 @@ public:
   explicit ProgramWriter(Dice &dice) : dice_(dice) {
     ranks_ = dice.pick<int64_t>({2, 2, 3, 4});
     streams_ = 1 + dice.pick<int>({0, 1, 2, 2, 3});
-    carelessness_ = dice.pick<int64_t>({0, 0, 4, 15});
+    carelessness_ = dice.pick<int64_t>({0, 4, 8, 20});
     seen_.assign(static_cast<size_t>(streams_), std::vector<int64_t>(streams_, 0));
   }
 
@@ -69,7 +69,7 @@ public:
     declare();
     fence();
     for (const std::string &buffer : buffers_)
-      if (buffer != "C" || dice_.chance(50))
+      if (buffer != "C" || dice_.chance(95))
         initialize(buffer);
     int64_t phases = 2 + dice_.below(4);
     for (int64_t i = 0; i < phases; ++i)
@@ -248,15 +248,15 @@ private:
 
   void phase() {
     int64_t choice = dice_.below(100);
-    if (choice < 35)
+    if (choice < 30)
       localWork();
-    else if (choice < 65)
+    else if (choice < 58)
       exchange();
-    else if (choice < 75)
+    else if (choice < 66)
       oneWay();
-    else if (choice < 87 && depth_ < 3)
+    else if (choice < 78 && depth_ < 3)
       loop();
-    else if (choice < 94 && depth_ < 3)
+    else if (choice < 86 && depth_ < 3)
       branch();
     else
       scratch();
