@@ -2,6 +2,7 @@
 
 #include "tests/support/random_fusion.h"
 
+#include "tests/support/check_text.h"
 #include "tests/support/dice.h"
 
 #include <fmt/format.h>
@@ -133,6 +134,10 @@ std::string RandomCase::str() const {
       seed, name(*compile.schedule).str(), name(*compile.protocol).str(), *compile.streams,
       compile.chunks.value_or(0), run.iterations, run.queues,
       run.scheduleSeed ? fmt::format("--schedule-seed {}", *run.scheduleSeed) : "", text);
+}
+
+Status checkCase(const RandomCase &drawn) {
+  return checkText(drawn.text, drawn.compile).annotated(drawn.str());
 }
 
 Status runCase(const RandomCase &drawn) {
