@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 
 namespace braid {
 
@@ -23,6 +24,7 @@ public:
 private:
   Status allocate();
   Status share();
+  Status checkChannels() const;
   Hello hello(std::string memory) const;
   Status openPeers(const std::vector<Hello> &ranks);
   Status meetPeers(const std::vector<Hello> &ranks);
@@ -60,6 +62,8 @@ Status Binder::bind() {
   // All channels of a rank lie in one arena, so one exchange serves every Share step; it happens
   // also without any, because agreeing on the program comes first.
   if (Status status = share(); !status.isOk())
+    return status;
+  if (Status status = checkChannels(); !status.isOk())
     return status;
   bindCommands();
   bindMatmuls();
@@ -113,6 +117,20 @@ Status Binder::share() {
   if (Status status = openPeers(ranks); !status.isOk())
     return status;
   return meetPeers(ranks);
+}
+
+/// Since one exchange serves all channels, a missing step would not be noticed otherwise.
+Status Binder::checkChannels() const {
+  std::set<uint32_t> shared;
+  for (const PrepareStep &step : plan_.preparation)
+    if (step.kind == PrepareKind::Share)
+      shared.insert(step.channel);
+  for (const Endpoint &endpoint : plan_.endpoints)
+    if (!shared.count(endpoint.channel))
+      return Status(StatusCode::BadInput,
+                    fmt::format("rank {} does not share the handles that {} goes through",
+                                plan_.rank, describeOrigin(plan_, endpoint.origin)));
+  return Status::ok();
 }
 
 Hello Binder::hello(std::string memory) const {

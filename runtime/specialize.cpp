@@ -352,7 +352,10 @@ bool Specializer::visitP2P(const P2POp &op) {
   if (peer == plan_.rank)
     return error(op) << "peer " << op.peer->str() << " is the rank itself" << trips();
   uint32_t number = static_cast<uint32_t>(plan_.endpoints.size());
-  uint32_t channel = channels_[op.handles];
+  auto shared = channels_.find(op.handles);
+  if (shared == channels_.end())
+    return error(op) << "the handles %" << op.handles->name << " have not been shared" << trips();
+  uint32_t channel = shared->second;
   uint32_t sequence = sequences_[{op.direction, peer, channel}]++;
   const View &tensor = view(op.tensor);
   plan_.endpoints.push_back({op.direction, op.protocol(), peer, channel, sequence, tensor.range(),

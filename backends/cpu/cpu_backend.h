@@ -1,6 +1,7 @@
 //===- backends/cpu/cpu_backend.h - ranks as threads of one process ---------------------------===//
 #pragma once
 
+#include "backends/cpu/picker.h"
 #include "runtime/backend.h"
 
 namespace braid {
@@ -14,5 +15,9 @@ namespace braid {
 /// Issuing allocates host memory once in some hundreds of commands. Destroying the cluster drops
 /// what has not been synchronized.
 void registerCpuBackend(BackendRegistry &registry);
+
+/// The same backend as with a schedule seed, with an order that `picker` chooses instead;
+/// options.scheduleSeed is not looked at. For exploring interleavings.
+Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options, Picker picker);
 
 } // namespace braid

@@ -11,21 +11,30 @@ namespace braid {
 void registerCpuBackend(BackendRegistry &registry) {
   registry.add({.name = "cpu",
                 .description = "ranks as threads of this process, products by OpenBLAS",
-                .create = CpuCluster::create});
+                .create = [](const ClusterOptions &options) {
+                  Picker picker;
+                  if (options.scheduleSeed)
+                    picker = seededPicker(*options.scheduleSeed);
+                  return CpuCluster::create(options, std::move(picker));
+                }});
 }
 
-Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &options) {
+Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options, Picker picker) {
+  return CpuCluster::create(options, std::move(picker));
+}
+
+Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &options, Picker picker) {
   if (Status status = checkInProcess(options); !status.isOk())
     return status;
   initializeProducts();
-  std::unique_ptr<CpuCluster> cluster(new CpuCluster(options));
+  std::unique_ptr<CpuCluster> cluster(new CpuCluster(options, std::move(picker)));
   if (Status status = cluster->start(); !status.isOk())
     return status;
   return std::unique_ptr<Cluster>(std::move(cluster));
 }
 
-CpuCluster::CpuCluster(const ClusterOptions &options)
-    : group_(options.ranks, options.timeout), isScheduled_(options.scheduleSeed.has_value()) {
+CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker)
+    : group_(options.ranks, options.timeout), isScheduled_(picker != nullptr) {
   for (int64_t rank = 0; rank < options.ranks; ++rank) {
     devices_.push_back(std::make_unique<CpuDevice>(
         group_,
@@ -36,7 +45,7 @@ CpuCluster::CpuCluster(const ClusterOptions &options)
   group_.setReporter([this](std::string headline) { return stallReport(std::move(headline)); });
   group_.setWake([this] { wakeWorkers(); });
   if (isScheduled_)
-    startScheduler(*options.scheduleSeed);
+    startScheduler(std::move(picker));
 }
 
 /// Stream 0 is there without being asked for.
@@ -93,11 +102,11 @@ std::vector<std::string> CpuCluster::absences() const {
 
 // -- With a scheduler. --
 
-void CpuCluster::startScheduler(uint64_t seed) {
+void CpuCluster::startScheduler(Picker picker) {
   std::vector<CpuDevice *> devices;
   for (std::unique_ptr<CpuDevice> &device : devices_)
     devices.push_back(device.get());
-  scheduler_ = std::make_unique<Scheduler>(std::move(devices), seededPicker(seed));
+  scheduler_ = std::make_unique<Scheduler>(std::move(devices), std::move(picker));
   group_.setAllBlocked([this] { return runScheduled(); });
 }
 

@@ -7,7 +7,8 @@ namespace braid {
 
 class CpuCluster final : public Cluster {
 public:
-  static Result<std::unique_ptr<Cluster>> create(const ClusterOptions &options);
+  /// Without a picker the queues have workers.
+  static Result<std::unique_ptr<Cluster>> create(const ClusterOptions &options, Picker picker);
   ~CpuCluster() override;
 
   int64_t ranks() const override { return group_.size(); }
@@ -15,9 +16,9 @@ public:
   Transport &transport(int64_t rank) override { return transports_[rank]; }
 
 private:
-  explicit CpuCluster(const ClusterOptions &options);
+  CpuCluster(const ClusterOptions &options, Picker picker);
   Status start();
-  void startScheduler(uint64_t seed);
+  void startScheduler(Picker picker);
   std::vector<bool> runScheduled();
   GroupProgress progress() const;
   void wakeWorkers();

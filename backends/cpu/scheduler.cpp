@@ -4,18 +4,6 @@
 
 namespace braid {
 
-Picker seededPicker(uint64_t seed) {
-  // SplitMix64: the standard library's distributions differ from one platform to another.
-  return [state = seed](llvm::ArrayRef<Candidate> candidates) mutable -> size_t {
-    state += 0x9e3779b97f4a7c15u;
-    uint64_t bits = state;
-    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
-    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
-    bits ^= bits >> 31;
-    return bits % candidates.size();
-  };
-}
-
 void Scheduler::findCandidates() {
   candidates_.clear();
   for (size_t rank = 0; rank < devices_.size(); ++rank) {
@@ -23,7 +11,7 @@ void Scheduler::findCandidates() {
     for (size_t queue = 0; queue < queues.size(); ++queue) {
       const QueuedCommand *front = queues[queue]->front();
       if (front && isRunnable(*front))
-        candidates_.push_back({static_cast<int64_t>(rank), static_cast<uint32_t>(queue)});
+        candidates_.push_back({static_cast<int64_t>(rank), static_cast<uint32_t>(queue), front});
     }
   }
 }

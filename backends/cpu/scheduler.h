@@ -1,33 +1,15 @@
 //===- backends/cpu/scheduler.h - runs the commands of all ranks one at a time ----------------===//
 //
-// For exploring interleavings: of all heads that could go on, a Picker chooses the next one. A
-// Picker is a function, so that other strategies (priorities, complete enumeration) need nothing
-// else changed.
+// For exploring interleavings: of all heads that could go on, a Picker chooses the next one.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "backends/cpu/cpu_device.h"
+#include "backends/cpu/picker.h"
 #include "runtime/pending_report.h"
 
-#include "llvm/ADT/ArrayRef.h"
-
-#include <functional>
-
 namespace braid {
-
-/// A head that could run now.
-struct Candidate {
-  int64_t rank;
-  uint32_t queue;
-};
-
-/// Chooses one of the candidates, of which there is at least one; they are ordered by rank and
-/// queue.
-using Picker = std::function<size_t(llvm::ArrayRef<Candidate>)>;
-
-/// Every candidate with equal chance. The same seed gives the same choices on every platform.
-Picker seededPicker(uint64_t seed);
 
 /// The ranks' queues, run by whichever thread calls drain(), one at a time.
 class Scheduler {

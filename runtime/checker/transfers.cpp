@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 namespace braid::checker {
@@ -157,7 +158,8 @@ private:
     return std::nullopt;
   }
 
-  /// Sharing handles is collective: all ranks do it for the same channels, in the same order.
+  /// Sharing handles is collective: all ranks do it for the same channels, in the same order, and
+  /// for every channel that a transfer goes through.
   std::optional<Violation> checkPreparation() {
     auto channels = [](const Plan &plan) {
       std::vector<uint32_t> list;
@@ -171,6 +173,12 @@ private:
         return violation(fmt::format("ranks {} and {} share handles of different channels",
                                      plans_.front().rank, plan.rank),
                          {});
+    for (const Plan &plan : plans_) {
+      std::vector<uint32_t> shared = channels(plan);
+      for (const Endpoint &e : plan.endpoints)
+        if (std::find(shared.begin(), shared.end(), e.channel) == shared.end())
+          return violation("the handles of this transfer are never shared", {describe(plan, e)});
+    }
     return std::nullopt;
   }
 

@@ -1,0 +1,38 @@
+//===- tests/mutation/cases.h - generated programs to make mutants of -------------------------===//
+#pragma once
+
+#include "api/run.h"
+#include "runtime/reference.h"
+
+#include <string>
+#include <vector>
+
+namespace braid::test {
+
+/// A program that lowering made. All mutants of a case are judged against its fusion.
+struct Case {
+  std::string name;    ///< the options, on one line
+  std::string program; ///< the text
+  std::unique_ptr<Source> source;
+  const Fusion *fusion = nullptr;
+  std::unique_ptr<Reference> reference;
+};
+
+/// What a case is made from.
+struct CaseOptions {
+  std::string operation; ///< "matmul", "linear+bias", ...; see cases.cpp
+  int64_t ranks = 2;
+  Schedule schedule = Schedule::Pairwise;
+  Protocol protocol = Protocol::Get;
+  int64_t streams = 1;
+  int64_t chunksPerStep = 1;
+};
+
+Result<Case> makeCase(const CaseOptions &options);
+
+/// A few that differ in everything, for every day.
+std::vector<CaseOptions> representativeCases();
+/// Every operation, schedule, protocol, number of streams and chunking, on 2 to 4 ranks.
+std::vector<CaseOptions> allCases();
+
+} // namespace braid::test

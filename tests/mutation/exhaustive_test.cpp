@@ -1,0 +1,18 @@
+//===- tests/mutation/exhaustive_test.cpp - every mutant of every case (ctest -L exhaustive) --===//
+
+#include "tests/mutation/tally.h"
+
+#include <gtest/gtest.h>
+
+namespace braid::test {
+namespace {
+
+TEST(MutationExhaustive, TheCheckerIsRightAboutEveryMutant) {
+  Tally tally = judgeAll(allCases());
+  std::printf("%s", tally.str().c_str());
+  for (const std::string &failure : tally.failures)
+    ADD_FAILURE() << failure;
+}
+
+} // namespace
+} // namespace braid::test

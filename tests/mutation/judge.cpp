@@ -1,0 +1,274 @@
+//===- tests/mutation/judge.cpp - compares the checker's verdict with execution ---------------===//
+
+#include "tests/mutation/judge.h"
+
+#include "tests/mutation/trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace braid::test {
+namespace {
+
+constexpr uint32_t kCheckedRuns = 3;
+constexpr uint32_t kMoreRuns = 5; ///< what is proved for few successive runs holds for more
+constexpr uint32_t kRandomOrders = 200;
+constexpr uint32_t kCompleteLimit = 300;
+
+/// What only the definition condemns: a rejection of this kind that no run confirms is no surprise.
+struct DefinitionOnly {
+  CheckRule rule;
+  const char *summary; ///< a part of the violation's
+  const char *reason;
+};
+constexpr DefinitionOnly kDefinitionOnly[] = {
+    {CheckRule::Result, "for the second time",
+     "computes a part of an output twice, with the same value"},
+    {CheckRule::Result, "reads what nothing has written",
+     "reads bytes that nothing wrote, but no output depends on them"},
+    {CheckRule::Transfers, "share word",
+     "two transfers share a word, but the right signal comes first in every order"},
+};
+
+/// What the backend calls an accused event; nothing for the end of a buffer's life, which issues
+/// nothing.
+std::optional<Action> actionOf(const CheckedEvent &event) {
+  llvm::StringRef text = event.text;
+  if (event.command != kNone)
+    return Action{event.rank, event.run, event.command};
+  if (text.contains("the caller writes"))
+    return Action{event.rank, event.run, kCallerWrites};
+  if (text.contains("the caller reads"))
+    return Action{event.rank, event.run, kCallerReads};
+  return std::nullopt;
+}
+
+/// One of the accused is the end of a buffer's life: nothing is issued for that.
+bool isAboutAnEnd(const Violation &violation) {
+  return violation.rule == CheckRule::Lifetime ||
+         (violation.rule == CheckRule::Race &&
+          std::any_of(violation.events.begin(), violation.events.end(),
+                      [](const CheckedEvent &event) { return !actionOf(event); }));
+}
+
+/// Some action `first` came before a conflicting action `second`.
+bool cameBefore(llvm::ArrayRef<Step> steps, const Action &first, const Action &second) {
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (size_t j = i + 1; steps[i].action == first && j < steps.size(); ++j)
+      if (steps[j].action == second && conflict(steps[i], steps[j]))
+        return true;
+  return false;
+}
+
+/// Why no run may confirm a rejection, or an empty string if one should.
+std::string definitionOnly(const Violation &violation) {
+  if (isAboutAnEnd(violation))
+    return "used after its end, but nothing else was given the memory";
+  for (const DefinitionOnly &known : kDefinitionOnly)
+    if (violation.rule == known.rule && llvm::StringRef(violation.summary).contains(known.summary))
+      return known.reason;
+  return "";
+}
+
+/// Everything that the checker and the backend look at.
+std::string fingerprint(const Mutant &mutant) {
+  std::string text;
+  for (const Plan &plan : mutant.plans) {
+    text += str(plan);
+    for (const PlanBuffer &b : plan.buffers)
+      text += fmt::format("b {} {} {}\n", static_cast<int>(b.kind), b.bytes, b.offset);
+    for (const Endpoint &e : plan.endpoints)
+      text += fmt::format("e {} {} {} {} {} {} {} {} {}\n", static_cast<int>(e.direction),
+                          static_cast<int>(e.protocol), e.peer, e.channel, e.sequence, e.word,
+                          e.range.buffer, e.range.offset, e.range.bytes);
+    for (const PlanRelease &r : plan.releases)
+      text += fmt::format("r {} {} {}\n", r.buffer, r.beforeCommand, r.stream);
+    for (const PrepareStep &step : plan.preparation)
+      text += fmt::format("p {} {}\n", static_cast<int>(step.kind), step.channel);
+  }
+  return text;
+}
+
+/// The command on the peer that releases an await, or nothing.
+std::optional<Action> signalFor(llvm::ArrayRef<Plan> plans, const Plan &plan,
+                                const Command &await) {
+  const Endpoint &mine = plan.endpoints[await.endpoint];
+  const Plan &peer = plans[static_cast<size_t>(mine.peer)];
+  for (uint32_t i = 0; i < peer.commands.size(); ++i) {
+    if (peer.commands[i].kind != CommandKind::Signal)
+      continue;
+    const Endpoint &other = peer.endpoints[peer.commands[i].endpoint];
+    if (other.peer == plan.rank && other.direction != mine.direction &&
+        other.channel == mine.channel && other.sequence == mine.sequence)
+      return Action{peer.rank, 1, i};
+  }
+  return std::nullopt;
+}
+
+/// `first` ran, and `second` had not by then.
+bool ranWithout(llvm::ArrayRef<Step> steps, const Action &first, const Action &second) {
+  for (const Step &step : steps) {
+    if (step.action == second)
+      return false;
+    if (step.action == first)
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+Judgement Judge::judge(const Mutant &mutant) {
+  Judgement judgement;
+  if (mutant.plans.empty())
+    return judgement;
+  Result<CheckReport> report = check(mutant.plans, original_.fusion, {0, kCheckedRuns});
+  if (!report) {
+    judgement.outcome = Outcome::Unproven;
+    judgement.detail = report.status().message();
+  } else if (!report->isSafe()) {
+    judgement = judgeRejected(mutant, *report);
+  } else {
+    std::string key = fingerprint(mutant);
+    auto known = harmless_.find(key);
+    judgement = known != harmless_.end() ? known->second : judgeAccepted(mutant, report->queues);
+    if (judgement.outcome == Outcome::Harmless)
+      harmless_.emplace(key, judgement);
+  }
+  if (judgement.outcome == Outcome::Unsound || judgement.outcome == Outcome::Unproven)
+    judgement.detail = fmt::format("{}\n{}: {}\n{}\n{}", original_.name, mutant.mutation,
+                                   mutant.what, mutant.text, judgement.detail);
+  return judgement;
+}
+
+//===- Accepted: harmless? --------------------------------------------------------------------===//
+
+Judgement Judge::judgeAccepted(const Mutant &mutant, uint32_t queues) {
+  Judgement judgement;
+  judgement.outcome = Outcome::Harmless;
+  // With fewer queues than the proof needs it must get stuck.
+  for (uint32_t fewer = 1; fewer < queues; ++fewer) {
+    Result<CheckReport> report = check(mutant.plans, original_.fusion, {fewer, kCheckedRuns});
+    if (report && !report->isSafe() && isStuck(mutant, *report->violation, fewer))
+      continue;
+    judgement.outcome = Outcome::Unproven;
+    judgement.detail = fmt::format("{} queues are said to be needed, {} do", queues, fewer);
+    return judgement;
+  }
+  Status status = tryOrders(mutant, 0, judgement);
+  if (status.isOk())
+    status = tryOrders(mutant, queues, judgement);
+  if (!status.isOk()) {
+    judgement.outcome = Outcome::Unsound;
+    judgement.detail = "accepted, but: " + status.message();
+  }
+  return judgement;
+}
+
+/// All streams by themselves: most orders are possible then, and all are counted.
+Status Judge::tryOrders(const Mutant &mutant, uint32_t queues, Judgement &judgement) {
+  const uint32_t rounds = queues == 0 ? kRandomOrders : kRandomOrders / 10;
+  RandomOrders random(rounds, 1 + queues);
+  Status status = runTrial(original_, mutant.plans, random, {.queues = queues, .runs = kMoreRuns});
+  if (!status.isOk() || queues != 0)
+    return status;
+  judgement.orders = rounds;
+  AllOrders all(kCompleteLimit);
+  status = runTrial(original_, mutant.plans, all, {.alwaysSameAddresses = true});
+  judgement.isComplete = all.areComplete();
+  return status;
+}
+
+//===- Rejected: guilty? ----------------------------------------------------------------------===//
+
+Judgement Judge::judgeRejected(const Mutant &mutant, const CheckReport &report) {
+  const Violation &violation = *report.violation;
+  Judgement judgement;
+  judgement.rule = violation.rule;
+  judgement.outcome = Outcome::Guilty;
+  if (isShown(mutant, violation))
+    return judgement;
+  judgement.reason = definitionOnly(violation);
+  if (!judgement.reason.empty()) {
+    judgement.outcome = Outcome::Condemned;
+    return judgement;
+  }
+  judgement.outcome = Outcome::Unproven;
+  judgement.detail = "rejected, but nothing shows why:\n" + str(report);
+  return judgement;
+}
+
+bool Judge::isShown(const Mutant &mutant, const Violation &violation) {
+  if (isAboutAnEnd(violation))
+    return failsSomehow(mutant);
+  switch (violation.rule) {
+  case CheckRule::Deadlock:
+    return isStuck(mutant, violation, 0);
+  case CheckRule::Race:
+    return bothOrdersHappen(mutant, violation);
+  case CheckRule::Transfers:
+    return failsSomehow(mutant) || passesTooEarly(mutant);
+  case CheckRule::Lifetime:
+  case CheckRule::Result:
+    return failsSomehow(mutant);
+  }
+  return false;
+}
+
+/// The backend reports a deadlock, and nothing of the cycle has run.
+bool Judge::isStuck(const Mutant &mutant, const Violation &violation, uint32_t queues) {
+  if (violation.rule != CheckRule::Deadlock || violation.events.empty())
+    return false;
+  HoldBack order({}, 1);
+  Status status = runTrial(original_, mutant.plans, order,
+                           {.queues = queues, .compares = false, .alwaysSameAddresses = true});
+  if (status.code() != StatusCode::TimedOut ||
+      !llvm::StringRef(status.message()).startswith("deadlock"))
+    return false;
+  for (const CheckedEvent &event : violation.events)
+    for (const Step &step : order.steps())
+      if (actionOf(event) == step.action)
+        return false;
+  return true;
+}
+
+/// Each of the two is held back as long as anything else can go on; then the other one comes first,
+/// at addresses that overlap.
+bool Judge::bothOrdersHappen(const Mutant &mutant, const Violation &violation) {
+  std::optional<Action> a = actionOf(violation.events[0]), b = actionOf(violation.events[1]);
+  if (!a || !b)
+    return false;
+  auto happens = [&](const Action &first, const Action &second) {
+    HoldBack order({second}, 1);
+    Status status =
+        runTrial(original_, mutant.plans, order, {.compares = false, .alwaysSameAddresses = true});
+    return status.isOk() && cameBefore(order.steps(), first, second);
+  };
+  return happens(*a, *b) && happens(*b, *a);
+}
+
+bool Judge::failsSomehow(const Mutant &mutant) {
+  RandomOrders random(kRandomOrders, 7);
+  return !runTrial(original_, mutant.plans, random, {}).isOk();
+}
+
+/// The signal of some transfer is held back, and still its await passes.
+bool Judge::passesTooEarly(const Mutant &mutant) {
+  for (const Plan &plan : mutant.plans)
+    for (uint32_t i = 0; i < plan.commands.size(); ++i) {
+      if (plan.commands[i].kind != CommandKind::Await)
+        continue;
+      std::optional<Action> signal = signalFor(mutant.plans, plan, plan.commands[i]);
+      if (!signal)
+        continue;
+      HoldBack order({*signal}, 1);
+      Status status = runTrial(original_, mutant.plans, order,
+                               {.compares = false, .alwaysSameAddresses = true});
+      if (!status.isOk() || ranWithout(order.steps(), {plan.rank, 1, i}, *signal))
+        return true;
+    }
+  return false;
+}
+
+} // namespace braid::test

@@ -1,0 +1,127 @@
+//===- tests/mutation/plan_mutations.cpp - mistakes that only Plans can have ------------------===//
+
+#include "tests/mutation/mutants.h"
+
+#include <fmt/format.h>
+
+namespace braid::test {
+namespace {
+
+using Plans = std::vector<Plan>;
+
+void eraseCommand(Plan &plan, uint32_t index) {
+  plan.commands.erase(plan.commands.begin() + index);
+  for (PlanRelease &release : plan.releases)
+    if (release.beforeCommand > index)
+      --release.beforeCommand;
+}
+
+/// Erases the k-th command of a kind, over all ranks.
+SiteText dropCommand(Plans &plans, CommandKind kind, size_t k) {
+  for (Plan &plan : plans)
+    for (uint32_t i = 0; i < plan.commands.size(); ++i) {
+      if (plan.commands[i].kind != kind || k-- != 0)
+        continue;
+      std::string what = fmt::format("rank {}: drop {}", plan.rank, str(plan, plan.commands[i]));
+      eraseCommand(plan, i);
+      return what;
+    }
+  return std::nullopt;
+}
+
+SiteText dropSignal(Plans &plans, size_t k) { return dropCommand(plans, CommandKind::Signal, k); }
+SiteText dropAwait(Plans &plans, size_t k) { return dropCommand(plans, CommandKind::Await, k); }
+SiteText dropEventWait(Plans &plans, size_t k) {
+  return dropCommand(plans, CommandKind::WaitEvent, k);
+}
+
+/// Each endpoint in turn awaits the word of the one after it.
+SiteText shareWord(Plans &plans, size_t k) {
+  for (Plan &plan : plans) {
+    if (k >= plan.endpoints.size()) {
+      k -= plan.endpoints.size();
+      continue;
+    }
+    if (plan.endpoints.size() == 1)
+      return "";
+    auto own = static_cast<uint32_t>(k);
+    uint32_t word = plan.endpoints[(k + 1) % plan.endpoints.size()].word;
+    plan.endpoints[own].word = word;
+    for (Command &command : plan.commands)
+      if (command.kind == CommandKind::Await && command.endpoint == own)
+        command.word = word;
+    return fmt::format("rank {}: {} uses word {}, too", plan.rank,
+                       describeOrigin(plan, plan.endpoints[own].origin), word);
+  }
+  return std::nullopt;
+}
+
+bool isInArena(const PlanBuffer &buffer) {
+  return buffer.kind == BufferKind::Symmetric || buffer.kind == BufferKind::Device;
+}
+
+void growArena(Plan &plan, const PlanBuffer &buffer) {
+  int64_t &bytes = buffer.kind == BufferKind::Symmetric ? plan.symmetricBytes : plan.deviceBytes;
+  bytes = std::max(bytes, buffer.offset + buffer.bytes);
+}
+
+/// Puts the second of two buffers of an arena where the first is: on one rank, or on all.
+SiteText shareMemory(Plans &plans, size_t k) {
+  const size_t variants = plans.size() + 1;
+  const size_t chosen = k % variants, pair = k / variants;
+  size_t seen = 0;
+  const std::vector<PlanBuffer> &buffers = plans[0].buffers;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    for (size_t j = i + 1; j < buffers.size(); ++j) {
+      if (!isInArena(buffers[i]) || buffers[i].kind != buffers[j].kind || seen++ != pair)
+        continue;
+      std::string what = fmt::format("%{} and %{} share memory", buffers[i].name, buffers[j].name);
+      for (Plan &plan : plans)
+        if (chosen == plans.size() || static_cast<size_t>(plan.rank) == chosen) {
+          plan.buffers[j].offset = plan.buffers[i].offset;
+          growArena(plan, plan.buffers[j]);
+        }
+      return what + (chosen == plans.size() ? "" : fmt::format(" on rank {}", chosen));
+    }
+  return std::nullopt;
+}
+
+void eraseShare(Plan &plan, uint32_t channel) {
+  std::erase_if(plan.preparation, [&](const PrepareStep &step) {
+    return step.kind == PrepareKind::Share && step.channel == channel;
+  });
+}
+
+/// Leaves out the exchange of one channel: on one rank, or on all.
+SiteText dropExchange(Plans &plans, size_t k) {
+  const size_t variants = plans.size() + 1;
+  const size_t chosen = k % variants;
+  size_t left = k / variants;
+  for (const PrepareStep &step : plans[0].preparation) {
+    if (step.kind != PrepareKind::Share || left-- != 0)
+      continue;
+    const uint32_t channel = step.channel;
+    for (Plan &plan : plans)
+      if (chosen == plans.size() || static_cast<size_t>(plan.rank) == chosen)
+        eraseShare(plan, channel);
+    return fmt::format("channel {} is not shared{}", channel,
+                       chosen == plans.size() ? "" : fmt::format(" on rank {}", chosen));
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+llvm::ArrayRef<PlanMutation> planMutations() {
+  static const PlanMutation mutations[] = {
+      {"plan: drop a signal", dropSignal},
+      {"plan: drop an await", dropAwait},
+      {"plan: drop a wait for an event", dropEventWait},
+      {"plan: use one word twice", shareWord},
+      {"plan: let two buffers share memory", shareMemory},
+      {"plan: drop a handle exchange", dropExchange},
+  };
+  return mutations;
+}
+
+} // namespace braid::test

@@ -1,0 +1,310 @@
+//===- tests/mutation/program_mutations.cpp - mistakes in a program's text --------------------===//
+
+#include "tests/mutation/mutants.h"
+
+#include "ir/builder.h"
+
+#include <fmt/format.h>
+
+namespace braid::test {
+namespace {
+
+/// A node with the block it is in.
+struct Site {
+  Block *block;
+  Op *op;
+};
+
+void collect(Block &block, std::vector<Site> &sites) {
+  for (Op &op : block) {
+    sites.push_back({&block, &op});
+    forEachBlock(op, [&](Block &inner) { collect(inner, sites); });
+  }
+}
+
+std::vector<Site> sitesOf(Program &program) {
+  std::vector<Site> sites;
+  collect(program.body(), sites);
+  return sites;
+}
+
+template <class OpClass> std::vector<Site> sitesOf(Program &program) {
+  std::vector<Site> sites = sitesOf(program);
+  std::erase_if(sites, [](const Site &site) { return !llvm::isa<OpClass>(site.op); });
+  return sites;
+}
+
+std::string quoted(const Op &op) { return "`" + str(op) + "`"; }
+
+/// The next node of the block, or null.
+Op *nodeBehind(Block &block, Op &op) {
+  auto next = std::next(op.getIterator());
+  return next == block.end() ? nullptr : &*next;
+}
+
+/// Moves `op` to just behind `target`, which is in the same block.
+void moveBehind(Block &block, Op &op, Op &target) {
+  Op *owned = block.remove(op.getIterator());
+  block.insertAfter(target.getIterator(), owned);
+}
+
+//===- Order ----------------------------------------------------------------------------------===//
+
+template <class OpClass> SiteText drop(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf<OpClass>(program);
+  if (k >= sites.size())
+    return std::nullopt;
+  std::string what = "drop " + quoted(*sites[k].op);
+  sites[k].block->erase(sites[k].op->getIterator());
+  return what;
+}
+
+/// A loop that only orders streams: the fork before the steps, and the join behind them.
+bool onlyOrders(const ForOp &loop) {
+  for (const Op &op : loop.body)
+    if (!llvm::isa<SetCurrentStreamOp>(op) && !llvm::isa<SynchronizeOp>(op))
+      return false;
+  return true;
+}
+
+SiteText dropLoop(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf<ForOp>(program);
+  std::erase_if(sites, [](const Site &site) { return !onlyOrders(*llvm::cast<ForOp>(site.op)); });
+  if (k >= sites.size())
+    return std::nullopt;
+  std::string what = "drop " + quoted(*sites[k].op);
+  sites[k].block->erase(sites[k].op->getIterator());
+  return what;
+}
+
+/// The next transfer of the other direction in the same block, if nothing it uses is made between.
+Op *otherDirectionBehind(const Site &site) {
+  auto *first = llvm::cast<P2POp>(site.op);
+  for (Op *op = nodeBehind(*site.block, *site.op); op; op = nodeBehind(*site.block, *op)) {
+    auto *other = llvm::dyn_cast<P2POp>(op);
+    if (other && other->direction != first->direction)
+      return other;
+    if (other || llvm::isa<WaitOp>(op))
+      return nullptr;
+  }
+  return nullptr;
+}
+
+SiteText swapTransfers(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf<P2POp>(program);
+  std::erase_if(sites, [](const Site &site) { return !otherDirectionBehind(site); });
+  if (k >= sites.size())
+    return std::nullopt;
+  Op *other = otherDirectionBehind(sites[k]);
+  moveBehind(*sites[k].block, *sites[k].op, *other);
+  return fmt::format("swap {} and {}", quoted(*sites[k].op), quoted(*other));
+}
+
+/// Every wait to behind every node that follows it in its block.
+SiteText moveWait(Program &program, size_t k) {
+  for (const Site &site : sitesOf<WaitOp>(program))
+    for (Op *target = nodeBehind(*site.block, *site.op); target;
+         target = nodeBehind(*site.block, *target))
+      if (k-- == 0) {
+        std::string what = fmt::format("move {} behind {}", quoted(*site.op), quoted(*target));
+        moveBehind(*site.block, *site.op, *target);
+        return what;
+      }
+  return std::nullopt;
+}
+
+//===- Scalars --------------------------------------------------------------------------------===//
+
+SiteText movePeer(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf<P2POp>(program);
+  if (k / 2 >= sites.size())
+    return std::nullopt;
+  auto *op = llvm::cast<P2POp>(sites[k / 2].op);
+  ScalarContext &scalars = program.scalars();
+  const Scalar *step = scalars.constant(k % 2 == 0 ? 1 : -1);
+  std::string what = quoted(*op);
+  op->peer = scalars.mod(scalars.add(op->peer, step), scalars.constant(program.ranks()));
+  return what + " becomes " + quoted(*op);
+}
+
+/// A select, by one up or down, around the end of the axis; a slice, by one up or down.
+SiteText moveIndex(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf(program);
+  std::erase_if(sites, [](const Site &site) {
+    return !llvm::isa<SelectOp>(site.op) && !llvm::isa<SliceOp>(site.op);
+  });
+  if (k / 2 >= sites.size())
+    return std::nullopt;
+  Op &op = *sites[k / 2].op;
+  std::string what = quoted(op);
+  ScalarContext &scalars = program.scalars();
+  const Scalar *step = scalars.constant(k % 2 == 0 ? 1 : -1);
+  if (auto *slice = llvm::dyn_cast<SliceOp>(&op)) {
+    slice->begin = scalars.add(slice->begin, step);
+    slice->end = scalars.add(slice->end, step);
+  } else {
+    auto &select = *llvm::cast<SelectOp>(&op);
+    select.index = scalars.mod(scalars.add(select.index, step), select.tensor->type.shape.front());
+  }
+  return what == quoted(op) ? "" : what + " becomes " + quoted(op);
+}
+
+/// Two neighbouring blocks get one slot.
+SiteText reuseSlot(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf<SelectOp>(program);
+  if (k / 2 >= sites.size())
+    return std::nullopt;
+  auto &op = *llvm::cast<SelectOp>(sites[k / 2].op);
+  const Scalar *extent = op.tensor->type.shape.front();
+  if (!extent->isConstant() || extent->value() < 2)
+    return "";
+  std::string what = quoted(op);
+  ScalarContext &scalars = program.scalars();
+  op.index = k % 2 == 0 ? scalars.constant(0)
+                        : scalars.mod(op.index, scalars.constant(extent->value() - 1));
+  return what == quoted(op) ? "" : what + " becomes " + quoted(op);
+}
+
+/// The stream that a node names, or null.
+StreamRef *streamOf(Op &op) {
+  if (auto *set = llvm::dyn_cast<SetCurrentStreamOp>(&op))
+    return &set->stream;
+  if (auto *synchronize = llvm::dyn_cast<SynchronizeOp>(&op))
+    return &synchronize->stream;
+  return nullptr;
+}
+
+/// One stream up or down; a named one becomes stream(0).
+SiteText moveStream(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf(program);
+  std::erase_if(sites, [](const Site &site) { return !streamOf(*site.op); });
+  if (k / 2 >= sites.size())
+    return std::nullopt;
+  Op &op = *sites[k / 2].op;
+  StreamRef &stream = *streamOf(op);
+  std::string what = quoted(op);
+  ScalarContext &scalars = program.scalars();
+  if (stream.named && k % 2 == 0)
+    return "";
+  stream.index = stream.named ? scalars.constant(0)
+                              : scalars.add(stream.index, scalars.constant(k % 2 == 0 ? 1 : -1));
+  if (!stream.named && k % 2 != 0) // keep it from falling below 0
+    stream.index = scalars.mod(stream.index, scalars.constant(4));
+  stream.named = nullptr;
+  return what + " becomes " + quoted(op);
+}
+
+//===- Memory and handles ---------------------------------------------------------------------===//
+
+/// The nodes of the outermost block that touch a buffer, themselves or in their blocks.
+bool touches(const Op &op, const Value *buffer) {
+  bool found = false;
+  forEachOperand(op, [&](const Value *value) {
+    found |= value->kind == ValueKind::Tensor && rootOf(value) == buffer;
+  });
+  forEachBlock(op, [&](const Block &block) {
+    for (const Op &inner : block)
+      found |= touches(inner, buffer);
+  });
+  return found;
+}
+
+/// The program's smallest parameter.
+Value *smallestParameter(Program &program) {
+  Value *smallest = nullptr;
+  auto bytes = [](const Value *value) {
+    int64_t count = sizeOf(value->type.dtype);
+    for (const Scalar *extent : value->type.shape)
+      count *= extent->value();
+    return count;
+  };
+  for (const auto &value : program.params())
+    if (!smallest || bytes(value.get()) < bytes(smallest))
+      smallest = value.get();
+  return smallest;
+}
+
+/// Before every node of the outermost block that touches a buffer: the end of its life. Every other
+/// time, something else is given the memory, and written; symmetric memory is never given away.
+SiteText freeEarly(Program &program, size_t k) {
+  const bool reuses = k % 2 != 0;
+  k /= 2;
+  for (const Site &site : sitesOf<AllocateOp>(program)) {
+    auto *allocate = llvm::cast<AllocateOp>(site.op);
+    Value *buffer = &allocate->result;
+    for (Op *op = nodeBehind(*site.block, *site.op); op; op = nodeBehind(*site.block, *op)) {
+      if (llvm::isa<ShareMemHandlesOp>(op) || !touches(*op, buffer) || k-- != 0)
+        continue;
+      if (reuses && allocate->space == MemorySpace::Symmetric)
+        return "";
+      ProgramBuilder builder(program);
+      builder.insertBefore(program.body(), *op);
+      builder.deallocate(buffer);
+      if (reuses) {
+        Value *source = smallestParameter(program);
+        builder.set(builder.allocate("reused", MemorySpace::Device, source->type), source);
+      }
+      return fmt::format("deallocate %{} before {}{}", buffer->name, quoted(*op),
+                         reuses ? ", and reuse the memory" : "");
+    }
+  }
+  return std::nullopt;
+}
+
+/// The k-th exchange of handles, or group, on rank 0 only.
+SiteText onlyOnRankZero(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf(program);
+  std::erase_if(sites, [](const Site &site) {
+    return !llvm::isa<ShareMemHandlesOp>(site.op) && !llvm::isa<P2POp>(site.op) &&
+           !llvm::isa<WaitOp>(site.op);
+  });
+  if (k >= sites.size())
+    return std::nullopt;
+  Block &block = *sites[k].block;
+  Op &op = *sites[k].op;
+  ScalarContext &scalars = program.scalars();
+  ProgramBuilder builder(program);
+  builder.insertBefore(block, op);
+  IfOp *condition =
+      builder.ifOp(scalars.binary(ScalarKind::Eq, scalars.rank(), scalars.constant(0)));
+  condition->thenBlock.push_back(block.remove(op.getIterator()));
+  return quoted(op) + " on rank 0 only";
+}
+
+/// The k-th exchange of handles, on no rank: the node stays, because others point to it.
+SiteText dropExchange(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf<ShareMemHandlesOp>(program);
+  if (k >= sites.size())
+    return std::nullopt;
+  Block &block = *sites[k].block;
+  Op &op = *sites[k].op;
+  ScalarContext &scalars = program.scalars();
+  ProgramBuilder builder(program);
+  builder.insertBefore(block, op);
+  IfOp *never = builder.ifOp(scalars.binary(ScalarKind::Lt, scalars.rank(), scalars.constant(0)));
+  never->thenBlock.push_back(block.remove(op.getIterator()));
+  return "drop " + quoted(op);
+}
+
+} // namespace
+
+llvm::ArrayRef<ProgramMutation> programMutations() {
+  static const ProgramMutation mutations[] = {
+      {"drop a wait", drop<WaitOp>},
+      {"drop a synchronize", drop<SynchronizeOp>},
+      {"drop a choice of stream", drop<SetCurrentStreamOp>},
+      {"drop the fork or join loop", dropLoop},
+      {"swap a send and a receive", swapTransfers},
+      {"move a wait down", moveWait},
+      {"move a peer by one", movePeer},
+      {"move an index by one", moveIndex},
+      {"move a stream by one", moveStream},
+      {"reuse one slot for two blocks", reuseSlot},
+      {"free early", freeEarly},
+      {"drop a handle exchange", dropExchange},
+      {"do it on rank 0 only", onlyOnRankZero},
+  };
+  return mutations;
+}
+
+} // namespace braid::test

@@ -1,0 +1,135 @@
+//===- tests/mutation/tally.cpp - what became of the mutants ----------------------------------===//
+
+#include "tests/mutation/tally.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+namespace braid::test {
+namespace {
+
+constexpr size_t kShownEvery = 50;
+
+constexpr CheckRule kRules[] = {CheckRule::Transfers, CheckRule::Deadlock, CheckRule::Race,
+                                CheckRule::Lifetime, CheckRule::Result};
+
+void addTo(Counts &sum, const Counts &counts) {
+  sum.made += counts.made;
+  sum.complete += counts.complete;
+  for (auto [outcome, count] : counts.outcomes)
+    sum.outcomes[outcome] += count;
+  for (auto [rule, count] : counts.rules)
+    sum.rules[rule] += count;
+}
+
+std::string line(const std::string &name, const Counts &c) {
+  std::string text =
+      fmt::format("{:<36}{:>6}{:>8}{:>9}", name, c.made, c.of(Outcome::Refused), c.rejected());
+  for (CheckRule rule : kRules)
+    text += fmt::format("{:>10}", c.rules.count(rule) ? c.rules.at(rule) : 0);
+  return text + fmt::format("{:>7}{:>11}{:>9}{:>9}{:>9}\n", c.of(Outcome::Guilty),
+                            c.of(Outcome::Condemned),
+                            c.of(Outcome::Harmless) + c.of(Outcome::Unsound),
+                            c.of(Outcome::Harmless), c.complete);
+}
+
+Tally judgeCase(const CaseOptions &options) {
+  Tally tally;
+  Result<Case> made = makeCase(options);
+  if (!made) {
+    tally.failures.push_back(made.status().message());
+    return tally;
+  }
+  Judge judge(*made);
+  Mutant original = plansOf(made->program);
+  original.mutation = "nothing";
+  original.what = "as generated";
+  Judgement judgement = judge.judge(original);
+  if (judgement.outcome != Outcome::Harmless)
+    tally.failures.push_back(made->name + ": rejected as it was generated\n" + judgement.detail);
+  forEachMutant(*made, [&](Mutant mutant) { tally.add(mutant, judge.judge(mutant)); });
+  return tally;
+}
+
+} // namespace
+
+size_t Counts::of(Outcome outcome) const {
+  auto found = outcomes.find(outcome);
+  return found == outcomes.end() ? 0 : found->second;
+}
+
+size_t Counts::rejected() const {
+  size_t sum = 0;
+  for (auto [rule, count] : rules)
+    sum += count;
+  return sum;
+}
+
+void Tally::add(const Mutant &mutant, const Judgement &judgement) {
+  Counts &counts = mutations[mutant.mutation];
+  ++counts.made;
+  ++counts.outcomes[judgement.outcome];
+  if (judgement.rule)
+    ++counts.rules[*judgement.rule];
+  counts.complete += judgement.outcome == Outcome::Harmless && judgement.isComplete;
+  if (judgement.outcome == Outcome::Condemned)
+    ++reasons[judgement.reason];
+  if (!judgement.detail.empty())
+    failures.push_back(judgement.detail);
+}
+
+void Tally::add(const Tally &other) {
+  for (const auto &[name, counts] : other.mutations)
+    addTo(mutations[name], counts);
+  for (const auto &[reason, count] : other.reasons)
+    reasons[reason] += count;
+  failures.insert(failures.end(), other.failures.begin(), other.failures.end());
+}
+
+Counts Tally::total() const {
+  Counts sum;
+  for (const auto &[name, counts] : mutations)
+    addTo(sum, counts);
+  return sum;
+}
+
+std::string Tally::str() const {
+  std::string text =
+      fmt::format("{:<36}{:>6}{:>8}{:>9}", "mutation", "made", "refused", "rejected");
+  for (CheckRule rule : kRules)
+    text += fmt::format("{:>10}", name(rule).str());
+  text += fmt::format("{:>7}{:>11}{:>9}{:>9}{:>9}\n", "guilty", "definition", "accepted",
+                      "harmless", "in full");
+  for (const auto &[mutation, counts] : mutations)
+    text += line(mutation, counts);
+  text += line("all", total());
+  for (const auto &[reason, count] : reasons)
+    text += fmt::format("by definition only: {:>5}  {}\n", count, reason);
+  return text;
+}
+
+Tally judgeAll(const std::vector<CaseOptions> &cases) {
+  std::vector<Tally> tallies(cases.size());
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i = next++; i < cases.size(); i = next++) {
+      tallies[i] = judgeCase(cases[i]);
+      if ((i + 1) % kShownEvery == 0)
+        std::printf("%zu of %zu programs begun\n", i + 1, cases.size()), std::fflush(stdout);
+    }
+  };
+  std::vector<std::thread> workers;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+    workers.emplace_back(work);
+  for (std::thread &worker : workers)
+    worker.join();
+  Tally sum;
+  for (const Tally &tally : tallies)
+    sum.add(tally);
+  return sum;
+}
+
+} // namespace braid::test

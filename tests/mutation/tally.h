@@ -1,0 +1,35 @@
+//===- tests/mutation/tally.h - what became of the mutants ------------------------------------===//
+#pragma once
+
+#include "tests/mutation/judge.h"
+
+#include <map>
+
+namespace braid::test {
+
+/// Counts of one mutation, or of all.
+struct Counts {
+  size_t made = 0;
+  std::map<Outcome, size_t> outcomes;
+  std::map<CheckRule, size_t> rules; ///< of the rejections
+  size_t complete = 0;               ///< harmless in every order there is
+  size_t rejected() const;
+  size_t of(Outcome outcome) const;
+};
+
+struct Tally {
+  std::map<std::string, Counts> mutations;
+  std::map<std::string, size_t> reasons; ///< of what only the definition condemns
+  std::vector<std::string> failures;
+
+  void add(const Mutant &mutant, const Judgement &judgement);
+  void add(const Tally &other);
+  Counts total() const;
+  /// A table, a line for each mutation, and the reasons below it.
+  std::string str() const;
+};
+
+/// Judges every mutant of every case, and each case itself first, on all cores.
+Tally judgeAll(const std::vector<CaseOptions> &cases);
+
+} // namespace braid::test

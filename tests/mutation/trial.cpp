@@ -1,0 +1,159 @@
+//===- tests/mutation/trial.cpp - runs Plans in chosen orders, and compares -------------------===//
+
+#include "tests/mutation/trial.h"
+
+#include "backends/cpu/cpu_backend.h"
+
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+namespace braid::test {
+namespace {
+
+using Bytes = std::vector<double>; ///< for its alignment
+
+Bytes bytesOf(int64_t count) { return Bytes(static_cast<size_t>(count) / sizeof(double) + 1); }
+
+/// One rank: its host thread, and its caller's memory.
+class Rank {
+public:
+  Rank(const Case &original, const Plan &plan, Cluster &cluster, Orders &orders,
+       const TrialOptions &options)
+      : reference_(*original.reference), plan_(plan), device_(cluster.device(plan.rank)),
+        transport_(cluster.transport(plan.rank)), orders_(orders), options_(options) {
+    for (uint32_t run = 0; run <= options.runs; ++run) { // the last one is the shared place
+      tensors_.emplace_back();
+      for (uint32_t buffer : plan.inputs)
+        tensors_.back().inputs.push_back(bytesOf(plan.buffers[buffer].bytes));
+      for (uint32_t buffer : plan.outputs)
+        tensors_.back().outputs.push_back(bytesOf(plan.buffers[buffer].bytes));
+    }
+    for (uint32_t buffer : plan.outputs) {
+      poison_.push_back(bytesOf(plan.buffers[buffer].bytes));
+      reference_.poisonOutput(poison_.size() - 1, poison_.back().data());
+    }
+  }
+
+  Status run() {
+    Result<std::unique_ptr<Prepared>> prepared = prepare(plan_, device_, transport_);
+    if (!prepared)
+      return prepared.status();
+    prepared_ = std::move(*prepared);
+    for (uint32_t round = 0;; ++round) {
+      // Also keeps a rank that is done from issuing what those that are not wait for.
+      bool goesOn = plan_.rank != 0 || orders_.next();
+      auto met = transport_.allGather(goesOn ? "go on" : "");
+      if (!met)
+        return met.status();
+      if (met->front().empty())
+        return Status::ok();
+      if (Status status = runRound(round); !status.isOk())
+        return status;
+    }
+  }
+
+private:
+  struct Tensors {
+    std::vector<Bytes> inputs, outputs;
+  };
+
+  Status runRound(uint32_t round) {
+    bool areSame = options_.alwaysSameAddresses || round % 2 == 0;
+    for (uint32_t run = 0; run < options_.runs; ++run) {
+      fill(tensors_[run], round * options_.runs + run);
+      if (areSame)
+        issueAtSharedPlace(tensors_[run]);
+      else
+        issue(tensors_[run]);
+    }
+    if (Status status = device_.synchronize(); !status.isOk())
+      return status;
+    for (uint32_t run = 0; options_.compares && run < options_.runs; ++run)
+      if (Status status = compare(tensors_[run], round * options_.runs + run); !status.isOk())
+        return status;
+    return Status::ok();
+  }
+
+  void fill(Tensors &tensors, uint32_t iteration) {
+    for (size_t i = 0; i < tensors.inputs.size(); ++i)
+      reference_.fillInput(i, plan_.rank, iteration, tensors.inputs[i].data());
+    for (size_t i = 0; i < tensors.outputs.size(); ++i)
+      tensors.outputs[i] = poison_[i];
+  }
+
+  void issue(Tensors &tensors) {
+    std::vector<const void *> inputs;
+    std::vector<void *> outputs;
+    for (Bytes &input : tensors.inputs)
+      inputs.push_back(input.data());
+    for (Bytes &output : tensors.outputs)
+      outputs.push_back(output.data());
+    prepared_->run(inputs, outputs);
+  }
+
+  void issueAtSharedPlace(Tensors &tensors) {
+    Tensors &shared = tensors_.back();
+    Tag tag{&plan_, kCallerWrites, prepared_->epoch() + 1};
+    for (size_t i = 0; i < plan_.inputs.size(); ++i)
+      device_.copy(0, tag, shared.inputs[i].data(), tensors.inputs[i].data(),
+                   plan_.buffers[plan_.inputs[i]].bytes);
+    for (size_t i = 0; i < plan_.outputs.size(); ++i)
+      device_.copy(0, tag, shared.outputs[i].data(), poison_[i].data(),
+                   plan_.buffers[plan_.outputs[i]].bytes);
+    issue(shared);
+    tag.command = kCallerReads;
+    for (size_t i = 0; i < plan_.outputs.size(); ++i)
+      device_.copy(0, tag, tensors.outputs[i].data(), shared.outputs[i].data(),
+                   plan_.buffers[plan_.outputs[i]].bytes);
+  }
+
+  Status compare(const Tensors &tensors, uint32_t iteration) {
+    for (size_t i = 0; i < tensors.outputs.size(); ++i)
+      if (Status status = reference_.compare(i, plan_.rank, iteration, tensors.outputs[i].data());
+          !status.isOk())
+        return status;
+    return Status::ok();
+  }
+
+  const Reference &reference_;
+  const Plan &plan_;
+  Device &device_;
+  Transport &transport_;
+  Orders &orders_;
+  const TrialOptions &options_;
+  std::unique_ptr<Prepared> prepared_;
+  std::vector<Tensors> tensors_;
+  std::vector<Bytes> poison_;
+};
+
+} // namespace
+
+Status runTrial(const Case &original, llvm::ArrayRef<Plan> plans, Orders &orders,
+                const TrialOptions &options) {
+  ClusterOptions cluster;
+  cluster.ranks = static_cast<int64_t>(plans.size());
+  cluster.queues = options.queues;
+  Result<std::unique_ptr<Cluster>> created = createCpuCluster(
+      cluster, [&](llvm::ArrayRef<Candidate> candidates) { return orders.pick(candidates); });
+  if (!created)
+    return created.status();
+  std::mutex mutex;
+  Status first;
+  std::vector<std::thread> threads;
+  for (const Plan &plan : plans)
+    threads.emplace_back([&] {
+      Status status = Rank(original, plan, **created, orders, options).run();
+      if (status.isOk())
+        return;
+      std::lock_guard lock(mutex);
+      if (first.isOk())
+        first = status;
+      (*created)->transport(plan.rank).abort(status);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return first;
+}
+
+} // namespace braid::test
