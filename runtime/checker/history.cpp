@@ -31,11 +31,12 @@ void History::add(Event event) {
   events_.push_back(event);
 }
 
-/// After the last run the caller uses its tensors as after every other one.
+/// What the caller does after a run shows where the next one begins, so a single run gets that, too.
 void History::addRuns(size_t rank, uint32_t runs) {
   for (uint32_t run = 0; run < runs; ++run)
     addRun(rank, run);
-  add({EventKind::CallerWrites, static_cast<uint32_t>(rank), runs, 0, 0, 0, 0, kNone});
+  if (runs == 1)
+    add({EventKind::CallerWrites, static_cast<uint32_t>(rank), runs, 0, 0, 0, 0, kNone});
 }
 
 /// One run of one rank, in issue order, between the caller's accesses.

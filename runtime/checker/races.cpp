@@ -100,12 +100,12 @@ private:
   }
 
   /// No command says in which order it reads and writes, so its operands do not overlap. What `Add`
-  /// adds to is one operand.
+  /// adds to is one operand, and a copy onto itself changes nothing.
   bool checkItself(EventId id, llvm::ArrayRef<Access> accesses, const Access &write) {
     if (!write.isWrite || history_.event(id).kind != EventKind::Command)
       return true;
     const Place &to = write.place;
-    bool mayUpdate = history_.command(history_.event(id)).kind == CommandKind::Add;
+    bool mayUpdate = history_.command(history_.event(id)).kind != CommandKind::Matmul;
     for (const Access &read : accesses) {
       const Place &from = read.place;
       if (read.isWrite || from.memory != to.memory || from.begin >= to.end || to.begin >= from.end)
@@ -113,7 +113,7 @@ private:
       if (mayUpdate && from.begin == to.begin && from.end == to.end)
         continue;
       Place both{to.memory, to.buffer, std::max(from.begin, to.begin), std::min(from.end, to.end)};
-      violation_ = Violation{CheckRule::Race,
+      violation_ = Violation{CheckRule::Result,
                              "a command reads the bytes that it writes",
                              {history_.describe(id)},
                              {"it does so in " + str(history_, both)}};

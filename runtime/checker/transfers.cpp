@@ -2,8 +2,6 @@
 
 #include "runtime/checker/transfers.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -115,10 +113,6 @@ private:
         if (isPassive && buffer.kind != BufferKind::Symmetric)
           return violation(fmt::format("%{} is out of the peer's reach", buffer.name),
                            {describe(plan, e)});
-        if (llvm::none_of(plan.preparation, [&](const PrepareStep &step) {
-              return step.kind == PrepareKind::Share && step.channel == e.channel;
-            }))
-          return violation("its handles are never exchanged", {describe(plan, e)});
       }
     return std::nullopt;
   }

@@ -56,7 +56,8 @@ protected:
     CompileOptions options;
     options.ranks = ranks;
     int64_t steps = example.steps == 0 ? ranks : example.steps;
-    options.parameters = {{"M", 4 * steps}, {"K", 2}, {"N", example.hasSplitColumns ? 3 * ranks : 3}};
+    options.parameters = {
+        {"M", 4 * steps}, {"K", 2}, {"N", example.hasSplitColumns ? 3 * ranks : 3}};
     return options;
   }
 

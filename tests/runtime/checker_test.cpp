@@ -96,10 +96,10 @@ std::string put() {
 
 TEST(Checker, SaysWhatItProved) {
   EXPECT_EQ(verdict(kGather),
-            "safe on 2 ranks, 3 successive runs, 86 commands\n"
+            "safe on 2 ranks, 3 successive runs, 84 commands\n"
             "  transfers  2 a run: each send meets one receive, same bytes, type and order\n"
             "  deadlock   none, with 1 hardware queue a rank, so with any number\n"
-            "  races      none: 90 accesses to memory, every conflicting pair ordered\n"
+            "  races      none: 84 accesses to memory, every conflicting pair ordered\n"
             "  result     every output computed once, from the right blocks of its run\n");
   EXPECT_EQ(verdict(put(), {.queues = 2, .runs = 1}),
             "safe on 2 ranks, 1 successive run, 30 commands\n"
@@ -662,7 +662,7 @@ TEST(CheckerPlans, TwoBuffersInOnePlace) {
 TEST(CheckerPlans, CommandThatReadsWhatItWrites) {
   Plans p;
   p.plans[0].matmuls[0].c = p.plans[0].matmuls[0].a;
-  EXPECT_EQ(p.verdict(), "unsafe (race): a command reads the bytes that it writes\n"
+  EXPECT_EQ(p.verdict(), "unsafe (result): a command reads the bytes that it writes\n"
                          "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at "
                          "t.braid:23:3\n"
                          "  it does so in %all of rank 0, bytes [0 .. 64)\n");
@@ -672,7 +672,8 @@ TEST(CheckerPlans, RanksThatPrepareDifferently) {
   Plans p;
   llvm::erase_if(p.plans[1].preparation,
                  [](const PrepareStep &step) { return step.kind == PrepareKind::Share; });
-  EXPECT_THAT(p.verdict(), HasSubstr("unsafe (transfers): its handles are never exchanged\n"));
+  EXPECT_THAT(p.verdict(),
+              HasSubstr("unsafe (transfers): ranks 0 and 1 share handles of different channels\n"));
 }
 
 TEST(CheckerPlans, DifferentPrograms) {
