@@ -33,6 +33,7 @@ llvm::StringRef name(CheckRule rule) {
 
 namespace {
 
+/// `queues` is 0 if no number of them helps.
 Violation deadlock(const History &history, const Execution &stuck, uint32_t queues) {
   Violation violation{CheckRule::Deadlock, "", {}, {}};
   for (EventId id : stuck.cycle) {
@@ -41,8 +42,9 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
     if (cause == kNever)
       violation.notes.push_back("nothing ever signals it");
   }
-  violation.summary = fmt::format("with {} hardware queue{} a rank, nobody goes on", queues,
-                                  queues == 1 ? "" : "s");
+  std::string count = queues == 0 ? "any number of" : std::to_string(queues);
+  violation.summary =
+      fmt::format("with {} hardware queue{} a rank, nobody goes on", count, queues == 1 ? "" : "s");
   return violation;
 }
 
@@ -67,6 +69,8 @@ uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
 
 Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                           const CheckOptions &options) {
+  if (plans.empty() || options.runs == 0)
+    return Status(StatusCode::BadInput, "expected at least one rank and one run to check");
   CheckReport report;
   report.ranks = static_cast<int64_t>(plans.size());
   report.runs = options.runs;
@@ -95,16 +99,14 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   else
     report.queues = smallestSafeQueues(history, streams, execution);
   if (!execution.cycle.empty()) {
-    report.violation = deadlock(history, execution, options.queues != 0 ? options.queues : streams);
+    report.violation = deadlock(history, execution, options.queues);
     return report;
   }
 
   report.violation = findRace(history, execution.order, report.accesses);
   if (report.violation)
     return report;
-  report.resultNotChecked = "the program implements no fusion";
-  if (fusion)
-    report.violation = findWrongResult(history, execution.order, *fusion, report.resultNotChecked);
+  report.violation = findWrongResult(history, execution.order, fusion, report.resultNotChecked);
   report.resultChecked = report.resultNotChecked.empty();
   return report;
 }
@@ -119,14 +121,14 @@ std::string str(const CheckReport &report) {
       text += "  " + note + "\n";
     return text;
   }
-  std::string text =
-      fmt::format("safe on {} ranks, {} successive runs, {} commands\n"
-                  "  transfers  {} a run: each send meets one receive, same bytes, type and order\n"
-                  "  deadlock   none, with {} hardware queue{} a rank{}\n"
-                  "  races      none: {} accesses to memory, every conflicting pair ordered\n",
-                  report.ranks, report.runs, report.commands, report.transfers, report.queues,
-                  report.queues == 1 ? "" : "s", report.queues == 1 ? ", so with any number" : "",
-                  report.accesses);
+  std::string text = fmt::format(
+      "safe on {} rank{}, {} successive run{}, {} commands\n"
+      "  transfers  {} a run: each send meets one receive, same bytes, type and order\n"
+      "  deadlock   none, with {} hardware queue{} a rank{}\n"
+      "  races      none: {} accesses to memory, every conflicting pair ordered\n",
+      report.ranks, report.ranks == 1 ? "" : "s", report.runs, report.runs == 1 ? "" : "s",
+      report.commands, report.transfers, report.queues, report.queues == 1 ? "" : "s",
+      report.queues == 1 ? ", so with any number" : "", report.accesses);
   text += report.resultChecked
               ? "  result     every output computed once, from the right blocks of its run\n"
               : fmt::format("  result     not checked: {}\n", report.resultNotChecked);

@@ -4,14 +4,14 @@
 // judges what will be issued, command by command; it knows nothing of lowering and shares no code
 // with it. Five things are shown, in this order, and the first that fails is reported:
 //
-//   transfers   every endpoint meets exactly one on its peer, with the same bytes, type and order; every
-//               word is written by one signal a run; all ranks prepare alike
-//   deadlock    with stream k on hardware queue k mod Q, each queue issuing in order, every command of
-//               every run is reached
+//   transfers   every endpoint meets exactly one on its peer, with the same bytes, type and order;
+//               every word is written by one signal a run; all ranks prepare alike
+//   deadlock    with stream k on hardware queue k mod Q, each queue issuing in order, every command
+//               of every run is reached
 //   races       any two accesses to overlapping bytes, one of them a write, are ordered by streams,
 //               events, signals and awaits; nothing is used after it is freed
-//   result      following blocks symbolically, every output is computed exactly once, from exactly the
-//               right blocks of the right run, and nothing is read before it is written
+//   result      following blocks symbolically, every output is computed exactly once, from exactly
+//               the right blocks of the right run, and nothing is read before it is written
 //
 // The caller is part of the history: it writes all inputs on the main stream before each run, and
 // reads all outputs there after it, at the same addresses every time.

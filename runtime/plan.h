@@ -129,7 +129,8 @@ struct PrepareStep {
   uint32_t matmul = kNone;
 };
 
-/// The end of a buffer's life: a deallocate node. Nothing is issued for it; the checker wants to know.
+/// The end of a buffer's life: a deallocate node. Nothing is issued for it; the checker wants to
+/// know.
 struct PlanRelease {
   uint32_t buffer;
   uint32_t beforeCommand; ///< stands before this command, in issue order

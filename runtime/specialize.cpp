@@ -228,6 +228,7 @@ bool Specializer::visitDeallocate(const DeallocateOp &op) {
   const PlanBuffer &buffer = plan_.buffers[view(op.buffer).buffer];
   plan_.releases.push_back({view(op.buffer).buffer, static_cast<uint32_t>(plan_.commands.size()),
                             current_, originOf(op)});
+  lastEvent_[current_] = kNone; // one made before does not stand for the release
   // A peer may still reach symmetric memory, so its place is not given away.
   if (buffer.kind == BufferKind::Device)
     device_.release(buffer.offset, buffer.bytes, current_);
@@ -311,7 +312,8 @@ bool Specializer::visitLinear(const LinearOp &op) {
   if (bias && !checkShape(op, "the bias", *bias, columns))
     return false;
   return checkShape(op, "the result", dst, concatenated(rows, columns)) &&
-         checkDistinct(op, dst, {&x, &w}) && addProduct(op, dst, x, w, bias, true);
+         checkDistinct(op, dst, {&x, &w, bias ? bias : &w}) &&
+         addProduct(op, dst, x, w, bias, true);
 }
 
 bool Specializer::addProduct(const Op &op, const View &dst, const View &a, const View &b,

@@ -39,10 +39,10 @@ void addFlags(CLI::App &app, CheckFlags &flags) {
 
 void printJson(const CheckReport &report) {
   using Json = nlohmann::ordered_json;
-  Json json = {{"safe", report.isSafe()},         {"ranks", report.ranks},
-               {"runs", report.runs},             {"queues", report.queues},
-               {"commands", report.commands},     {"transfers", report.transfers},
-               {"accesses", report.accesses},     {"result_checked", report.resultChecked},
+  Json json = {{"safe", report.isSafe()},     {"ranks", report.ranks},
+               {"runs", report.runs},         {"queues", report.queues},
+               {"commands", report.commands}, {"transfers", report.transfers},
+               {"accesses", report.accesses}, {"result_checked", report.resultChecked},
                {"violation", nullptr}};
   if (!report.resultChecked)
     json["result_not_checked"] = report.resultNotChecked;

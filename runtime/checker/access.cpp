@@ -66,6 +66,8 @@ std::vector<Access> accessesOf(const History &history, EventId id) {
   case EventKind::CallerWrites:
     for (uint32_t buffer : plan.inputs)
       addWhole(buffer, true);
+    for (uint32_t buffer : plan.outputs)
+      addWhole(buffer, true); // it may have cleared them
     break;
   case EventKind::CallerReads:
     for (uint32_t buffer : plan.outputs)

@@ -28,7 +28,7 @@ struct Access {
 /// Where a range of a rank's Plan lies. A peer's side is looked up at the peer.
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
 /// Everything an event reads and writes, reads first. The caller writes inputs and reads outputs;
-/// the end of a buffer's life counts as a write to all of it.
+/// handing over an output counts as a write, and so does the end of a buffer's life.
 std::vector<Access> accessesOf(const History &history, EventId id);
 /// "%A_all of rank 2, bytes [0 .. 64)"
 std::string str(const History &history, const Place &place);

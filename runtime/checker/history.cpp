@@ -20,8 +20,7 @@ History::History(llvm::ArrayRef<Plan> plans, const std::vector<std::vector<uint3
   }
   threadLength_.assign(threads_, 0);
   for (size_t rank = 0; rank < plans.size(); ++rank)
-    for (uint32_t run = 0; run < runs; ++run)
-      addRun(rank, run);
+    addRuns(rank, runs);
   linkAwaits();
 }
 
@@ -30,6 +29,14 @@ void History::add(Event event) {
   event.position = threadLength_[event.thread]++;
   issued_[event.rank].push_back(static_cast<EventId>(events_.size()));
   events_.push_back(event);
+}
+
+/// What the caller does after a run shows where the next one begins: a single run gets that, too.
+void History::addRuns(size_t rank, uint32_t runs) {
+  for (uint32_t run = 0; run < runs; ++run)
+    addRun(rank, run);
+  if (runs == 1)
+    add({EventKind::CallerWrites, static_cast<uint32_t>(rank), runs, 0, 0, 0, 0, kNone});
 }
 
 /// One run of one rank, in issue order, between the caller's accesses.
@@ -90,7 +97,7 @@ CheckedEvent History::describe(EventId id) const {
       fmt::format("rank {}, {}, run {}", event.rank, plan.streams[event.stream], event.run + 1);
   switch (event.kind) {
   case EventKind::CallerWrites:
-    described.text = where + ": the caller writes the inputs";
+    described.text = where + ": the caller writes the inputs and hands over the outputs";
     break;
   case EventKind::CallerReads:
     described.text = where + ": the caller reads the outputs";

@@ -47,6 +47,7 @@ public:
   CheckedEvent describe(EventId id) const;
 
 private:
+  void addRuns(size_t rank, uint32_t runs);
   void addRun(size_t rank, uint32_t run);
   void add(Event event);
   void linkAwaits();

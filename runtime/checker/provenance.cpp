@@ -44,60 +44,68 @@ public:
 
   /// Why the definition cannot be followed, or an empty string.
   std::string whyNot() const {
+    if (fusion_.ranks() == 1)
+      return ""; // nothing is split
     for (const auto &node : fusion_.nodes()) {
-      const FusionTensor *result = resultOf(*node);
-      if (!result || llvm::isa<InputNode>(node.get()))
+      if (!resultOf(*node) || llvm::isa<InputNode>(node.get()))
         continue;
-      const FusionTensor &a = *operandsOf(*node)[0];
-      for (size_t axis = 0; axis < a.type.axes.size(); ++axis) {
-        bool isSharded = a.type.axes[axis].kind == AxisKind::DIDx;
-        bool isContracted = axis + 1 == a.type.axes.size();
-        if (isSharded && (isContracted || (axis != 0 && isGathered(a, *result, axis))))
-          return fmt::format(
-              "%{} gathers or contracts axis {} of %{}, which is not its leading one", result->name,
-              axis, a.name);
-      }
-      if (isColumnGathered(*node, *result))
-        return fmt::format("%{} gathers an axis of its second operand", result->name);
+      std::string why = whyNot(*node);
+      if (!why.empty())
+        return why;
     }
     return "";
   }
 
 private:
-  static bool isGathered(const FusionTensor &a, const FusionTensor &result, size_t axis) {
-    return a.type.axes[axis].kind == AxisKind::DIDx &&
-           result.type.axes[axis].kind != AxisKind::DIDx;
+  static bool isSharded(const FusionTensor &tensor, size_t axis) {
+    return tensor.type.axes[axis].kind == AxisKind::DIDx;
   }
 
-  /// A sharded axis of B or w that the result has whole.
-  static bool isColumnGathered(const FusionNode &node, const FusionTensor &result) {
-    auto operands = operandsOf(node);
-    const FusionTensor &a = *operands[0], &b = *operands[1];
-    bool isLinear = llvm::isa<LinearNode>(&node);
-    size_t contracted = isLinear ? b.type.axes.size() - 1 : 0;
-    size_t column = a.type.axes.size() - 1;
-    for (size_t axis = 0; axis < b.type.axes.size(); ++axis) {
-      bool isSharded = b.type.axes[axis].kind == AxisKind::DIDx;
-      if (axis == contracted) {
-        if (isSharded)
-          return true;
-        continue;
-      }
-      if (isSharded && result.type.axes[column].kind != AxisKind::DIDx)
-        return true;
-      ++column;
-    }
-    return false;
+  /// Rows are followed as they lie in memory, so only the leading axis of the first operand may be
+  /// gathered or split.
+  static std::string whyNot(const FusionNode &node) {
+    const FusionTensor &result = *resultOf(node), &a = *operandsOf(node)[0],
+                       &b = *operandsOf(node)[1];
+    size_t contractedA = a.type.axes.size() - 1;
+    size_t contractedB = llvm::isa<LinearNode>(&node) ? b.type.axes.size() - 1 : 0;
+    if (isSharded(a, contractedA) || isSharded(b, contractedB))
+      return fmt::format("%{} contracts an axis that is split over devices", result.name);
+    for (size_t axis = 1; axis < contractedA; ++axis)
+      if (isSharded(a, axis) != isSharded(result, axis))
+        return fmt::format("%{} moves axis {} of %{}, which is not its leading one", result.name,
+                           axis, a.name);
+    size_t column = contractedA;
+    for (size_t axis = 0; axis < b.type.axes.size(); ++axis)
+      if (axis != contractedB && isSharded(b, axis) != isSharded(result, column++))
+        return fmt::format("%{} moves an axis of its second operand, %{}", result.name, b.name);
+    return "";
   }
 
   Pieces rowsOf(const FusionTensor &a, const FusionTensor &result, int64_t rank, uint32_t run) {
-    if (!isGathered(a, result, 0))
+    bool hasRows = a.type.axes.size() > 1;
+    if (!hasRows || isSharded(a, 0) == isSharded(result, 0))
       return contents(a, rank, run);
+    if (isSharded(result, 0)) {
+      int64_t bytes = localBytes(a) / fusion_.ranks();
+      return part(contents(a, rank, run), rank * bytes, bytes);
+    }
     Pieces rows;
     for (int64_t owner = 0; owner < fusion_.ranks(); ++owner)
       for (const Piece &piece : contents(a, owner, run))
         append(rows, piece);
     return rows;
+  }
+
+  static Pieces part(const Pieces &whole, int64_t begin, int64_t bytes) {
+    Pieces result;
+    int64_t at = 0;
+    for (const Piece &piece : whole) {
+      int64_t from = std::max(at, begin), to = std::min(at + piece.bytes, begin + bytes);
+      if (from < to)
+        append(result, {piece.term, piece.offset + (from - at), to - from});
+      at += piece.bytes;
+    }
+    return result;
   }
 
   int64_t localBytes(const FusionTensor &tensor) const {
@@ -170,11 +178,15 @@ private:
   std::map<int64_t, Piece> stretches_;
 };
 
+/// Without a definition, only reads of what nothing wrote are found.
 class Follower {
 public:
-  Follower(const History &history, const Fusion &fusion)
-      : history_(history), fusion_(fusion), definition_(fusion, terms_) {
-    for (const FusionTensor *input : fusion.inputs())
+  Follower(const History &history, const Fusion *fusion) : history_(history) {
+    if (!fusion)
+      return;
+    definition_.emplace(*fusion, terms_);
+    outputs_ = fusion->outputs();
+    for (const FusionTensor *input : fusion->inputs())
       inputNames_.push_back(input->name);
   }
 
@@ -186,7 +198,7 @@ public:
     case EventKind::CallerReads:
       return compareOutputs(id, event);
     case EventKind::Release:
-      return true;
+      return forget(event);
     case EventKind::Command:
       return follow(id, event, history_.command(event));
     }
@@ -206,11 +218,23 @@ private:
     const Plan &plan = history_.plan(event);
     for (uint32_t i = 0; i < plan.inputs.size(); ++i)
       memory_[{event.rank, BufferKind::Input, i}].write(
-          0, {{definition_.inputTerm(i, event.rank, event.run), 0,
-               plan.buffers[plan.inputs[i]].bytes}});
+          0, {{inputTerm(i, event), 0, plan.buffers[plan.inputs[i]].bytes}});
     for (uint32_t i = 0; i < plan.outputs.size(); ++i)
       memory_[{event.rank, BufferKind::Output, i}].write(
           0, {{kUndefined, 0, plan.buffers[plan.outputs[i]].bytes}});
+    return true;
+  }
+
+  TermId inputTerm(uint32_t number, const Event &event) {
+    return definition_ ? definition_->inputTerm(number, event.rank, event.run)
+                       : terms_.input(number, event.rank, event.run);
+  }
+
+  /// Another buffer may get the memory, with undefined contents.
+  bool forget(const Event &event) {
+    const Plan &plan = history_.plan(event);
+    const PlanBuffer &buffer = plan.buffers[plan.releases[event.index].buffer];
+    memory_[{event.rank, buffer.kind, 0}].write(buffer.offset, {{kUndefined, 0, buffer.bytes}});
     return true;
   }
 
@@ -225,7 +249,7 @@ private:
 
   bool write(EventId id, const Place &place, const Pieces &pieces) {
     Contents &contents = memory_[place.memory];
-    if (place.memory.kind == BufferKind::Output)
+    if (definition_ && place.memory.kind == BufferKind::Output)
       for (const Piece &piece : contents.read(place.begin, place.end))
         if (piece.term != kUndefined)
           return fail("computes a part of an output for the second time in a run", id,
@@ -264,14 +288,13 @@ private:
   }
 
   bool compareOutputs(EventId id, const Event &event) {
-    std::vector<const FusionTensor *> outputs = fusion_.outputs();
-    for (uint32_t i = 0; i < outputs.size(); ++i) {
+    for (uint32_t i = 0; i < outputs_.size(); ++i) {
       Memory memory{event.rank, BufferKind::Output, i};
-      Pieces expected = definition_.contents(*outputs[i], event.rank, event.run);
+      Pieces expected = definition_->contents(*outputs_[i], event.rank, event.run);
       int64_t bytes = 0;
       for (const Piece &piece : expected)
         bytes += piece.bytes;
-      if (!compare(id, outputs[i]->name, memory_[memory].read(0, bytes), expected))
+      if (!compare(id, outputs_[i]->name, memory_[memory].read(0, bytes), expected))
         return false;
     }
     return true;
@@ -281,25 +304,46 @@ private:
     if (got == expected)
       return true;
     int64_t at = 0;
-    size_t i = 0;
-    while (i < got.size() && i < expected.size() && got[i] == expected[i])
-      at += got[i++].bytes;
+    Reader left{got}, right{expected};
+    while (!left.isAtEnd() && !right.isAtEnd() && left.here() == right.here()) {
+      int64_t bytes = std::min(left.bytes(), right.bytes());
+      left.skip(bytes);
+      right.skip(bytes);
+      at += bytes;
+    }
     return fail(fmt::format("%{} is not what the definition says from byte {} on", name, at), id,
-                {"it holds " + describe(got, i), "expected " + describe(expected, i)});
+                {"it holds " + describe(left), "expected " + describe(right)});
   }
 
-  std::string describe(const Pieces &pieces, size_t i) const {
-    if (i >= pieces.size())
+  /// Goes through pieces, byte by byte if need be.
+  struct Reader {
+    const Pieces &pieces;
+    size_t index = 0;
+    int64_t used = 0;
+
+    bool isAtEnd() const { return index == pieces.size(); }
+    int64_t bytes() const { return pieces[index].bytes - used; }
+    std::pair<TermId, int64_t> here() const {
+      return {pieces[index].term, pieces[index].offset + used};
+    }
+    void skip(int64_t count) {
+      used += count;
+      if (used == pieces[index].bytes)
+        ++index, used = 0;
+    }
+  };
+
+  std::string describe(const Reader &reader) const {
+    if (reader.isAtEnd() || reader.here().first == kUndefined)
       return "nothing";
-    const Piece &piece = pieces[i];
-    return fmt::format("{} (from its byte {} on)", terms_.str(piece.term, inputNames_),
-                       piece.offset);
+    auto [term, offset] = reader.here();
+    return fmt::format("{} (from its byte {} on)", terms_.str(term, inputNames_), offset);
   }
 
   const History &history_;
-  const Fusion &fusion_;
   Terms terms_;
-  Definition definition_;
+  std::optional<Definition> definition_;
+  std::vector<const FusionTensor *> outputs_; ///< of the definition
   std::map<Memory, Contents> memory_;
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
@@ -308,11 +352,11 @@ private:
 } // namespace
 
 std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<EventId> order,
-                                         const Fusion &fusion, std::string &notChecked) {
+                                         const Fusion *fusion, std::string &notChecked) {
   Terms scratch;
-  notChecked = Definition(fusion, scratch).whyNot();
+  notChecked = fusion ? Definition(*fusion, scratch).whyNot() : "the program implements no fusion";
   if (!notChecked.empty())
-    return std::nullopt;
+    fusion = nullptr;
   Follower follower(history, fusion);
   for (EventId id : order)
     if (!follower.visit(id))

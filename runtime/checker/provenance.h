@@ -7,10 +7,10 @@
 namespace braid::checker {
 
 /// Follows blocks symbolically through `order`, in which the history can run; without races,
-/// every order gives the same. Reports the first output block that is not computed exactly once
-/// from exactly the right blocks of its run, and the first read of bytes that nothing wrote. What
-/// cannot be followed (`notChecked` says why) is neither proved nor refuted.
+/// every order gives the same. Reports the first read of bytes that nothing wrote, and the first
+/// output block that is not computed exactly once from exactly the right blocks of its run; the
+/// latter only if there is a definition that can be followed (else `notChecked` says why).
 std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<EventId> order,
-                                         const Fusion &fusion, std::string &notChecked);
+                                         const Fusion *fusion, std::string &notChecked);
 
 } // namespace braid::checker

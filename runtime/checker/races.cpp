@@ -63,11 +63,12 @@ public:
 
   bool visit(EventId id) {
     before_.advance(id);
-    for (const Access &access : accessesOf(history_, id)) {
-      ++count_;
-      if (!checkLifetime(id, access) || !checkOrder(id, access))
+    std::vector<Access> accesses = accessesOf(history_, id);
+    count_ += accesses.size();
+    for (const Access &access : accesses)
+      if (!checkLifetime(id, access) || !checkItself(id, accesses, access) ||
+          !checkOrder(id, access))
         return false;
-    }
     noteRelease(id);
     return true;
   }
@@ -96,6 +97,29 @@ private:
         {history_.describe(release->second), history_.describe(id)},
         {str(history_, access.place)}};
     return false;
+  }
+
+  /// No command says in which order it reads and writes, so its operands do not overlap. What `Add`
+  /// adds to is one operand, and a copy onto itself changes nothing.
+  bool checkItself(EventId id, llvm::ArrayRef<Access> accesses, const Access &write) {
+    if (!write.isWrite || history_.event(id).kind != EventKind::Command)
+      return true;
+    const Place &to = write.place;
+    bool mayUpdate = history_.command(history_.event(id)).kind != CommandKind::Matmul;
+    for (const Access &read : accesses) {
+      const Place &from = read.place;
+      if (read.isWrite || from.memory != to.memory || from.begin >= to.end || to.begin >= from.end)
+        continue;
+      if (mayUpdate && from.begin == to.begin && from.end == to.end)
+        continue;
+      Place both{to.memory, to.buffer, std::max(from.begin, to.begin), std::min(from.end, to.end)};
+      violation_ = Violation{CheckRule::Result,
+                             "a command reads the bytes that it writes",
+                             {history_.describe(id)},
+                             {"it does so in " + str(history_, both)}};
+      return false;
+    }
+    return true;
   }
 
   bool checkOrder(EventId id, const Access &access) {
@@ -138,6 +162,11 @@ private:
                            fmt::format("{} that nothing orders", what),
                            {history_.describe(a), history_.describe(b)},
                            {"both touch " + str(history_, bytes)}};
+    for (EventId id : {a, b})
+      if (history_.event(id).kind == EventKind::Release) {
+        violation_->rule = CheckRule::Lifetime;
+        violation_->summary = "nothing orders a use of memory and the end of a buffer there";
+      }
     return false;
   }
 

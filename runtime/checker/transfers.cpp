@@ -31,8 +31,8 @@ public:
     partners_.assign(plans_.size(), {});
     for (size_t rank = 0; rank < plans_.size(); ++rank)
       partners_[rank].assign(plans_[rank].endpoints.size(), kNone);
-    for (auto step : {&Matcher::index, &Matcher::meet, &Matcher::checkWords,
-                      &Matcher::checkCommands, &Matcher::checkPreparation})
+    for (auto step : {&Matcher::agree, &Matcher::index, &Matcher::meet, &Matcher::checkReach,
+                      &Matcher::checkWords, &Matcher::checkCommands, &Matcher::checkPreparation})
       if (std::optional<Violation> violation = (this->*step)())
         return violation;
     return std::nullopt;
@@ -45,6 +45,22 @@ private:
 
   Violation violation(std::string summary, std::vector<CheckedEvent> events) {
     return {CheckRule::Transfers, std::move(summary), std::move(events), {}};
+  }
+
+  /// Plans of one program, one for each rank.
+  std::optional<Violation> agree() {
+    for (size_t rank = 0; rank < plans_.size(); ++rank) {
+      const Plan &plan = plans_[rank];
+      if (plan.rank != static_cast<int64_t>(rank) ||
+          plan.ranks != static_cast<int64_t>(plans_.size()))
+        return violation(
+            fmt::format("expected the plan of rank {} of {}, got that of rank {} of {}", rank,
+                        plans_.size(), plan.rank, plan.ranks),
+            {});
+      if (plan.fingerprint != plans_.front().fingerprint)
+        return violation(fmt::format("ranks 0 and {} hold different programs", rank), {});
+    }
+    return std::nullopt;
   }
 
   std::optional<Violation> index() {
@@ -85,6 +101,19 @@ private:
       partners_[static_cast<size_t>(source.rank)][*sides.send] = *sides.receive;
       partners_[static_cast<size_t>(target.rank)][*sides.receive] = *sides.send;
     }
+    return std::nullopt;
+  }
+
+  /// The side that its peer copies from or to lies in memory that peers can reach.
+  std::optional<Violation> checkReach() {
+    for (const Plan &plan : plans_)
+      for (const Endpoint &e : plan.endpoints) {
+        bool isPassive = (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
+        const PlanBuffer &buffer = plan.buffers[e.range.buffer];
+        if (isPassive && buffer.kind != BufferKind::Symmetric)
+          return violation(fmt::format("%{} is out of the peer's reach", buffer.name),
+                           {describe(plan, e)});
+      }
     return std::nullopt;
   }
 

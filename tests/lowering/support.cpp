@@ -2,6 +2,9 @@
 
 #include "tests/lowering/support.h"
 
+#include "runtime/checker.h"
+#include "runtime/specialize.h"
+
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -33,6 +36,20 @@ PassList passesFor(llvm::StringRef list, const LoweringOptions &options) {
   return resolved.value_or(PassList());
 }
 
+/// From insert-transfers on, every program is right: the checker has to find it safe on one queue.
+void expectSafe(const Fusion &fusion, const Program &program, llvm::StringRef pass) {
+  Diagnostics diags("test.braid", "");
+  std::vector<Plan> plans;
+  for (int64_t rank = 0; rank < program.ranks(); ++rank) {
+    Result<Plan> plan = specialize(program, rank, diags);
+    ASSERT_TRUE(plan.isOk()) << pass.str() << ": " << diags.str();
+    plans.push_back(std::move(*plan));
+  }
+  Result<CheckReport> report = check(plans, &fusion, {.queues = 1});
+  ASSERT_TRUE(report.isOk()) << report.status().message();
+  EXPECT_TRUE(report->isSafe()) << "after " << pass.str() << ": " << str(*report) << str(program);
+}
+
 } // namespace
 
 std::string Lowered::after(llvm::StringRef pass) const {
@@ -53,7 +70,11 @@ Lowered lowerText(llvm::StringRef text, const LoweringOptions &options, llvm::St
       << diags.str();
   if (diags.hasErrors() || module.fusions.size() != 1)
     return lowered;
+  bool isRunnable = false;
   auto keep = [&](const Pass &pass, const Program &program, bool changed) {
+    isRunnable |= pass.name == "insert-transfers";
+    if (isRunnable)
+      expectSafe(*module.fusions[0], program, pass.name);
     lowered.snapshots.push_back({pass.name.str(), str(program), changed});
     if (changed)
       lowered.changes.push_back(pass.name.str());

@@ -2,6 +2,8 @@
 
 #include "tests/support/option_matrix.h"
 
+#include "tests/support/check_text.h"
+
 #include <fmt/format.h>
 
 #include <set>
@@ -137,6 +139,10 @@ std::string str(const Combination &c) {
   return fmt::format("--schedule {} --protocol {} --streams {} --chunks {}\n{}",
                      name(*options.schedule).str(), name(*options.protocol).str(), *options.streams,
                      *options.chunks, textOf(c));
+}
+
+Status checkCombination(const Combination &combination) {
+  return checkText(textOf(combination), optionsOf(combination)).annotated(str(combination));
 }
 
 Status runCombination(const Combination &combination) {

@@ -28,6 +28,8 @@ std::vector<Combination> pairwiseCombinations();
 
 /// Runs one with 20 iterations, comparing every element.
 Status runCombination(const Combination &combination);
+/// Ok if the checker proves it safe with one queue, its result included.
+Status checkCombination(const Combination &combination);
 /// As flags, for messages.
 std::string str(const Combination &combination);
 

@@ -2,26 +2,13 @@
 
 #include "tests/support/random_fusion.h"
 
-#include <fmt/format.h>
+#include "tests/support/check_text.h"
+#include "tests/support/dice.h"
 
-#include <vector>
+#include <fmt/format.h>
 
 namespace braid::test {
 namespace {
-
-/// Draws without std::uniform_int_distribution, whose results differ between standard libraries.
-class Dice {
-public:
-  explicit Dice(uint64_t seed) : engine_(seed) {}
-  int64_t below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n)); }
-  bool chance(int64_t percent) { return below(100) < percent; }
-  template <class T> T pick(const std::vector<T> &values) {
-    return values[static_cast<size_t>(below(static_cast<int64_t>(values.size())))];
-  }
-
-private:
-  std::mt19937_64 engine_;
-};
 
 /// A tensor that may be a first operand: `lead` is its leading axis, the last one is plain `k`.
 struct Operand {
@@ -147,6 +134,10 @@ std::string RandomCase::str() const {
       seed, name(*compile.schedule).str(), name(*compile.protocol).str(), *compile.streams,
       compile.chunks.value_or(0), run.iterations, run.queues,
       run.scheduleSeed ? fmt::format("--schedule-seed {}", *run.scheduleSeed) : "", text);
+}
+
+Status checkCase(const RandomCase &drawn) {
+  return checkText(drawn.text, drawn.compile).annotated(drawn.str());
 }
 
 Status runCase(const RandomCase &drawn) {

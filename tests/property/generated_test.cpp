@@ -1,0 +1,105 @@
+//===- tests/property/generated_test.cpp - everything that lowering makes is proved safe ------===//
+//
+// With one hardware queue a rank, and with the result. BRAID_CASES=n draws n fusions instead of
+// 2,000.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "tests/support/check_text.h"
+#include "tests/support/option_matrix.h"
+#include "tests/support/random_fusion.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace braid::test {
+namespace {
+
+TEST(Generated, RandomFusions) {
+  const char *text = std::getenv("BRAID_CASES");
+  uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 2000;
+  for (uint64_t seed = 1; seed <= cases; ++seed) {
+    Status status = checkCase(randomCase(seed));
+    ASSERT_TRUE(status.isOk()) << status.message();
+  }
+}
+
+TEST(Generated, EveryPairOfOptions) {
+  for (const Combination &combination : pairwiseCombinations()) {
+    Status status = checkCombination(combination);
+    ASSERT_TRUE(status.isOk()) << status.message();
+  }
+}
+
+/// An example made small: four rows a step, so that they can be cut in four.
+struct Example {
+  std::string name;
+  int64_t steps; ///< 0: as many as ranks
+  bool hasSplitColumns;
+};
+
+class Examples : public testing::TestWithParam<Example> {
+protected:
+  static std::string read(const std::string &name) {
+    std::ifstream file("examples/" + name + ".braid");
+    std::stringstream text;
+    text << file.rdbuf();
+    EXPECT_FALSE(text.str().empty()) << "run from the repository's root";
+    return text.str();
+  }
+
+  static CompileOptions optionsFor(int64_t ranks) {
+    const Example &example = GetParam();
+    CompileOptions options;
+    options.ranks = ranks;
+    int64_t steps = example.steps == 0 ? ranks : example.steps;
+    options.parameters = {
+        {"M", 4 * steps}, {"K", 2}, {"N", example.hasSplitColumns ? 3 * ranks : 3}};
+    return options;
+  }
+
+  /// Every schedule, protocol, number of streams and chunking; counts them.
+  static void checkAll(const std::string &text, CompileOptions options, int64_t steps, int &count) {
+    for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None})
+      for (Protocol protocol : {Protocol::Get, Protocol::Put})
+        for (int64_t streams : {1, 2, 3, 4})
+          for (int64_t perStep : {1, 2, 3, 4}) {
+            options.schedule = schedule;
+            options.protocol = protocol;
+            options.streams = streams;
+            options.chunks = steps * perStep;
+            Status status = checkText(text, options);
+            ASSERT_TRUE(status.isOk())
+                << "--ranks " << *options.ranks << " --schedule " << name(schedule).str()
+                << " --protocol " << name(protocol).str() << " --streams " << streams
+                << " --chunks " << *options.chunks << "\n"
+                << status.message();
+            ++count;
+          }
+  }
+};
+
+TEST_P(Examples, OnOneToSixteenRanks) {
+  std::string text = read(GetParam().name);
+  int count = 0;
+  for (int64_t ranks = 1; ranks <= 16; ++ranks) {
+    int64_t steps = GetParam().steps == 0 ? ranks : GetParam().steps;
+    checkAll(text, optionsFor(ranks), steps, count);
+    if (HasFatalFailure())
+      return;
+  }
+  std::printf("%d programs from %s\n", count, GetParam().name.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(, Examples,
+                         testing::Values(Example{"ag_matmul", 0, false},
+                                         Example{"ag_linear", 0, false},
+                                         Example{"ag_matmul_column", 0, true},
+                                         Example{"matmul_local", 4, false}),
+                         [](const auto &test) { return test.param.name; });
+
+} // namespace
+} // namespace braid::test

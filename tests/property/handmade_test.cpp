@@ -1,0 +1,239 @@
+//===- tests/property/handmade_test.cpp - the checker's verdict against execution -------------===//
+//
+// Random programs that lowering did not make. One that the checker accepts must end, and give the
+// same bytes, in every interleaving, with every number of queues that it was accepted for, whatever
+// ran before. One that it rejects for a deadlock or an unmatched transfer must show it.
+//
+// BRAID_CASES=n draws n programs instead of 5,000; BRAID_CASE=seed prints one and judges it.
+// BRAID_FREE=1 leaves the order to the machine (for ThreadSanitizer) instead of drawing it.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/check.h"
+#include "api/mesh.h"
+#include "api/run.h"
+#include "tests/support/random_program.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+namespace braid::test {
+namespace {
+
+uint64_t number(const char *variable, uint64_t otherwise) {
+  const char *text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+/// The caller's memory for one run on all ranks.
+class Tensors {
+public:
+  Tensors(LocalMesh &mesh, uint64_t seed) {
+    for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+      const Plan &plan = mesh.plan(rank);
+      RunArguments arguments;
+      for (size_t i = 0; i < plan.inputs.size(); ++i) {
+        float *data = allocate(plan.buffers[plan.inputs[i]].bytes);
+        for (int64_t j = 0; j < plan.buffers[plan.inputs[i]].bytes / 4; ++j)
+          data[j] = static_cast<float>((seed * 31 + static_cast<uint64_t>(rank * 7 + j * j)) % 17);
+        arguments.inputs.push_back(data);
+      }
+      for (uint32_t buffer : plan.outputs) {
+        sizes_.push_back(static_cast<size_t>(plan.buffers[buffer].bytes));
+        arguments.outputs.push_back(allocate(plan.buffers[buffer].bytes));
+        std::memset(arguments.outputs.back(), 0xff, sizes_.back());
+        outputs_.push_back(arguments.outputs.back());
+      }
+      arguments_.push_back(std::move(arguments));
+    }
+  }
+
+  llvm::ArrayRef<RunArguments> arguments() const { return arguments_; }
+  std::string outputs() const {
+    std::string all;
+    for (size_t i = 0; i < outputs_.size(); ++i)
+      all.append(static_cast<const char *>(outputs_[i]), sizes_[i]);
+    return all;
+  }
+
+private:
+  float *allocate(int64_t bytes) {
+    memory_.push_back(std::make_unique<std::byte[]>(static_cast<size_t>(bytes) + 64));
+    auto address = reinterpret_cast<uintptr_t>(memory_.back().get());
+    return reinterpret_cast<float *>((address + 63) / 64 * 64);
+  }
+
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::vector<RunArguments> arguments_;
+  std::vector<void *> outputs_;
+  std::vector<size_t> sizes_;
+};
+
+struct Judged {
+  std::string text;
+  std::unique_ptr<Source> source;
+  std::optional<Compiled> compiled;
+  std::optional<CheckReport> report;
+};
+
+/// Draws, parses and checks. Everything drawn must get that far.
+Judged judge(uint64_t seed) {
+  Judged judged{randomProgram(seed), nullptr, std::nullopt, std::nullopt};
+  judged.source = parseSource("drawn.braid", judged.text);
+  Result<Compiled> compiled = compile(*judged.source, {});
+  EXPECT_TRUE(compiled) << judged.source->diags.str() << judged.text;
+  if (!compiled)
+    return judged;
+  judged.compiled = std::move(*compiled);
+  Result<CheckReport> report = checkProgram(*judged.compiled, {});
+  EXPECT_TRUE(report) << report.status().message() << judged.source->diags.str() << judged.text;
+  if (report)
+    judged.report = std::move(*report);
+  return judged;
+}
+
+struct Explored {
+  Status status;
+  bool isStable = true; ///< every interleaving of every batch gave the same
+};
+
+/// Several batches of runs, issued back to back with inputs of their own; the last run of a batch
+/// has the inputs of the first, so that what it must give is known. `expected` holds the outputs of
+/// one batch, or is filled.
+Explored explore(const Compiled &compiled, const ClusterOptions &options, int batches,
+                 std::vector<std::string> &expected) {
+  BackendRegistry registry = builtinBackends();
+  auto mesh = LocalMesh::create(*registry.find("cpu"), options);
+  if (!mesh)
+    return {mesh.status()};
+  if (Status status = (*mesh)->prepare(compiled); !status.isOk())
+    return {status};
+  Explored explored;
+  for (int batch = 0; batch < batches; ++batch) {
+    std::vector<Tensors> runs;
+    for (uint64_t inputs : {1, 2, 3, 1})
+      runs.emplace_back(**mesh, inputs);
+    for (const Tensors &run : runs)
+      (*mesh)->run(run.arguments());
+    explored.status = (*mesh)->synchronize();
+    if (!explored.status.isOk())
+      return explored;
+    std::vector<std::string> outputs;
+    for (const Tensors &run : runs)
+      outputs.push_back(run.outputs());
+    if (expected.empty())
+      expected = outputs;
+    explored.isStable &= outputs == expected && outputs.front() == outputs.back();
+  }
+  return explored;
+}
+
+ClusterOptions optionsFor(const Judged &judged, uint32_t queues, uint64_t seed) {
+  ClusterOptions options;
+  options.ranks = judged.compiled->program->ranks();
+  options.queues = queues;
+  if (!number("BRAID_FREE", 0))
+    options.scheduleSeed = seed;
+  return options;
+}
+
+/// Empty, or how an accepted program fails.
+std::string howItFails(const Judged &judged, uint64_t seed) {
+  std::vector<std::string> expected;
+  // Safe with one queue is safe with any number. With two, nothing follows for three: other streams
+  // share then.
+  uint32_t smallest = judged.report->queues;
+  for (uint32_t queues : {0u, smallest, smallest == 1 ? 2u : smallest}) {
+    Explored explored = explore(*judged.compiled, optionsFor(judged, queues, seed), 5, expected);
+    if (!explored.status.isOk())
+      return explored.status.message();
+    if (!explored.isStable)
+      return "results differ with " + std::to_string(queues) + " queues";
+  }
+  return "";
+}
+
+/// Whether running a rejected program shows what it was rejected for.
+bool isGuilty(const Judged &judged, uint64_t seed) {
+  std::vector<std::string> expected;
+  for (uint64_t i = 0; i < 4; ++i) {
+    Explored explored = explore(*judged.compiled, optionsFor(judged, 0, seed + i), 5, expected);
+    if (!explored.status.isOk() || !explored.isStable)
+      return true;
+  }
+  return false;
+}
+
+bool deadlocks(const Judged &judged, uint32_t queues, uint64_t seed) {
+  std::vector<std::string> expected;
+  Explored explored = explore(*judged.compiled, optionsFor(judged, queues, seed), 1, expected);
+  return explored.status.code() == StatusCode::TimedOut;
+}
+
+struct Count {
+  int programs = 0, shown = 0;
+};
+
+void judgeAgainstExecution(uint64_t seed, std::map<std::string, Count> &counts) {
+  Judged judged = judge(seed);
+  if (!judged.report)
+    return;
+  std::string context =
+      "BRAID_CASE=" + std::to_string(seed) + "\n" + judged.text + str(*judged.report);
+  if (judged.report->isSafe()) {
+    uint32_t queues = judged.report->queues;
+    Count &count = counts[queues == 1 ? "accepted" : "accepted with more than one queue"];
+    ++count.programs;
+    EXPECT_EQ(howItFails(judged, seed), "") << context;
+    if (queues > 1 && !number("BRAID_FREE", 0)) {
+      EXPECT_TRUE(deadlocks(judged, queues - 1, seed)) << context;
+    }
+    return;
+  }
+  if (number("BRAID_FREE", 0))
+    return; // a racy program is undefined behaviour, which the sanitizer would report
+  Count &count = counts["rejected: " + name(judged.report->violation->rule).str()];
+  bool wasShown = isGuilty(judged, seed);
+  ++count.programs;
+  count.shown += wasShown;
+  CheckRule rule = judged.report->violation->rule;
+  if (rule == CheckRule::Transfers || rule == CheckRule::Deadlock) {
+    EXPECT_TRUE(wasShown) << context;
+  }
+}
+
+TEST(Handmade, NoAcceptedProgramFails) {
+  std::map<std::string, Count> counts;
+  if (uint64_t seed = number("BRAID_CASE", 0)) {
+    judgeAgainstExecution(seed, counts);
+    Judged judged = judge(seed);
+    std::printf("%s%s", judged.text.c_str(), str(*judged.report).c_str());
+    return;
+  }
+  uint64_t cases = number("BRAID_CASES", 5000);
+  for (uint64_t seed = 1; seed <= cases && !HasFailure(); ++seed)
+    judgeAgainstExecution(seed, counts);
+  for (const auto &[what, count] : counts)
+    std::printf("%5d %s (%d shown by execution)\n", count.programs, what.c_str(), count.shown);
+  if (cases < 1000)
+    return;
+  int atLeast = static_cast<int>(cases / 4);
+  EXPECT_GT(counts["accepted"].programs, atLeast);
+  EXPECT_GT(counts["rejected: race"].programs + counts["rejected: result"].programs, atLeast / 2);
+  EXPECT_GT(counts["rejected: race"].shown, atLeast / 4);
+  for (const char *what : {"accepted with more than one queue", "rejected: deadlock",
+                           "rejected: lifetime", "rejected: transfers"})
+    EXPECT_GT(counts[what].programs, static_cast<int>(cases / 1000)) << what;
+}
+
+TEST(Handmade, TheSameSeedDrawsTheSameProgram) {
+  for (uint64_t seed = 1; seed < 50; ++seed)
+    EXPECT_EQ(randomProgram(seed), randomProgram(seed));
+  EXPECT_NE(randomProgram(1), randomProgram(2));
+}
+
+} // namespace
+} // namespace braid::test

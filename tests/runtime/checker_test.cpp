@@ -1,0 +1,694 @@
+//===- tests/runtime/checker_test.cpp - each rule, broken and kept ----------------------------===//
+//
+// Every broken program is a safe one with a line or two changed, so its repaired twin is at hand.
+// What execution says about the verdicts is the business of tests/property/handmade_test.cpp.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/check.h"
+#include "runtime/specialize.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+using Edit = std::pair<std::string, std::string>;
+
+/// `text` with each edit's first part, which occurs once, replaced by its second part.
+std::string edited(std::string text, const std::vector<Edit> &edits) {
+  for (const auto &[from, to] : edits) {
+    size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << "nowhere: " << from;
+    EXPECT_EQ(text.find(from, at + 1), std::string::npos) << "twice: " << from;
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+struct Checked {
+  std::unique_ptr<Source> source;
+  Result<CheckReport> report = Status(StatusCode::Internal, "not made");
+};
+
+Checked checked(const std::string &text, const CheckOptions &options = {}) {
+  Checked made{parseSource("t.braid", text)};
+  Result<Compiled> compiled = compile(*made.source, {});
+  EXPECT_TRUE(compiled) << made.source->diags.str() << text;
+  if (compiled)
+    made.report = checkProgram(*compiled, options);
+  EXPECT_TRUE(made.report) << made.report.status().message() << made.source->diags.str();
+  return made;
+}
+
+std::string verdict(const std::string &text, const CheckOptions &options = {}) {
+  Checked made = checked(text, options);
+  return made.report ? str(*made.report) : "";
+}
+
+bool isSafe(const std::string &text, const CheckOptions &options = {}) {
+  Checked made = checked(text, options);
+  return made.report && made.report->isSafe();
+}
+
+/// Two ranks gather A, block by block. Line numbers below are those of this text.
+constexpr const char *kGather = R"(fusion @f(D = 2) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 4, 4]
+  %B = input f32[4, 4]
+  %C = matmul %A, %B : f32[Stream{D}, 4, 4]
+  output %C
+}
+program @gather implements @f mesh [0 .. 2)
+    (%A: f32[1, 4, 4], %B: f32[4, 4]) -> (%C: f32[2, 4, 4]) {
+  %all = allocate symmetric f32[2, 4, 4]
+  %h = share_mem_handles get %all
+  %main = get_current_stream
+  %mine = select %all[rank]
+  %theirs = select %all[1 - rank]
+  %own = select %A[0]
+  %C_own = select %C[rank]
+  %C_peer = select %C[1 - rank]
+  set %mine, %own
+  set_current_stream stream(0)
+  synchronize %main
+  %s = p2p send %mine to 1 - rank via %h
+  %r = p2p recv %theirs from 1 - rank via %h
+  matmul %C_own, %mine, %B
+  wait %r
+  matmul %C_peer, %theirs, %B
+  wait %s
+  set_current_stream %main
+  synchronize stream(0)
+}
+)";
+
+/// The same with blocks that the sender delivers.
+std::string put() {
+  return edited(kGather, {{"handles get", "handles put"},
+                          {"  %s = p2p send %mine to 1 - rank via %h\n", ""},
+                          {"  matmul %C_own,", "  %s = p2p send %mine to 1 - rank via %h\n"
+                                               "  matmul %C_own,"}});
+}
+
+TEST(Checker, SaysWhatItProved) {
+  EXPECT_EQ(verdict(kGather),
+            "safe on 2 ranks, 3 successive runs, 84 commands\n"
+            "  transfers  2 a run: each send meets one receive, same bytes, type and order\n"
+            "  deadlock   none, with 1 hardware queue a rank, so with any number\n"
+            "  races      none: 84 accesses to memory, every conflicting pair ordered\n"
+            "  result     every output computed once, from the right blocks of its run\n");
+  EXPECT_EQ(verdict(put(), {.queues = 2, .runs = 1}),
+            "safe on 2 ranks, 1 successive run, 30 commands\n"
+            "  transfers  2 a run: each send meets one receive, same bytes, type and order\n"
+            "  deadlock   none, with 2 hardware queues a rank\n"
+            "  races      none: 34 accesses to memory, every conflicting pair ordered\n"
+            "  result     every output computed once, from the right blocks of its run\n");
+}
+
+TEST(Checker, ProgramWithoutDefinition) {
+  std::string text = kGather;
+  text = edited(text.substr(text.find("program")), {{" implements @f", ""}});
+  EXPECT_THAT(verdict(text), HasSubstr("result     not checked: the program implements no fusion"));
+  EXPECT_EQ(verdict(edited(text, {{"  set %mine, %own\n", ""}})),
+            "unsafe (result): reads what nothing has written\n"
+            "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:14:3\n"
+            "  %all of rank 0, bytes [0 .. 64)\n");
+}
+
+//===- Transfers ------------------------------------------------------------------------------===//
+
+TEST(CheckerTransfers, SendThatNobodyReceives) {
+  EXPECT_EQ(verdict(edited(kGather, {{"  wait %s", "  %t = p2p send %mine to 1 - rank via %h\n"
+                                                   "  wait %t\n  wait %s"}})),
+            "unsafe (transfers): no receive on rank 1 meets this send\n"
+            "  rank 0: \"%t = p2p send %mine to 1 - rank via %h\" at t.braid:26:3\n");
+}
+
+TEST(CheckerTransfers, ReceiveThatNobodySends) {
+  EXPECT_EQ(verdict(edited(kGather, {{"  %r = ", "  if rank == 1 {\n"
+                                                 "    %t = p2p recv %theirs from 0 via %h\n"
+                                                 "    wait %t\n  }\n  %r = "}})),
+            "unsafe (transfers): no send on rank 0 meets this receive\n"
+            "  rank 1: \"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:26:3\n");
+}
+
+TEST(CheckerTransfers, DifferentBytes) {
+  EXPECT_EQ(verdict(edited(kGather, {{"  %r = p2p recv %theirs", "  %part = slice %theirs[0 .. 3]\n"
+                                                                 "  %r = p2p recv %part"}})),
+            "unsafe (transfers): 64 bytes of f32 (get) meet 48 bytes of f32 (get)\n"
+            "  rank 0: \"%s = p2p send %mine to 1 - rank via %h\" at t.braid:21:3\n"
+            "  rank 1: \"%r = p2p recv %part from 1 - rank via %h\" at t.braid:23:3\n");
+}
+
+/// The n-th send meets the n-th receive, so blocks that go out in one order arrive in that order.
+TEST(CheckerTransfers, OrderDecidesWhoMeets) {
+  std::string halves = edited(
+      kGather,
+      {{"  %s = p2p send %mine to 1 - rank via %h\n",
+        "  %m0 = slice %mine[0 .. 1]\n  %m1 = slice %mine[1 .. 4]\n"
+        "  %s = p2p send %m0 to 1 - rank via %h\n  %s1 = p2p send %m1 to 1 - rank via %h\n"},
+       {"  %r = p2p recv %theirs from 1 - rank via %h\n",
+        "  %t0 = slice %theirs[0 .. 1]\n  %t1 = slice %theirs[1 .. 4]\n"
+        "  %r = p2p recv %t0 from 1 - rank via %h\n  %r1 = p2p recv %t1 from 1 - rank via %h\n"
+        "  wait %r1\n"},
+       {"  wait %s", "  wait %s1\n  wait %s"}});
+  EXPECT_TRUE(isSafe(halves)) << verdict(halves);
+  EXPECT_THAT(
+      verdict(edited(
+          halves, {{"recv %t0", "recv %tx"}, {"recv %t1", "recv %t0"}, {"recv %tx", "recv %t1"}})),
+      HasSubstr("unsafe (transfers): 16 bytes of f32 (get) meet 48 bytes of f32 (get)\n"));
+}
+
+//===- Deadlock -------------------------------------------------------------------------------===//
+
+TEST(CheckerDeadlock, EveryRankCopiesBeforeItPromises) {
+  std::string send = "  %s = p2p send %mine to 1 - rank via %h\n";
+  EXPECT_EQ(verdict(edited(kGather, {{send, ""}, {"  matmul %C_own", send + "  matmul %C_own"}})),
+            "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n"
+            "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:21:3\n"
+            "  rank 1, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:21:3\n");
+  std::string receive = "  %r = p2p recv %theirs from 1 - rank via %h\n";
+  EXPECT_EQ(
+      verdict(edited(put(), {{receive, ""}, {"  matmul %C_own", receive + "  matmul %C_own"}})),
+      "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n"
+      "  rank 0, stream(0), run 1: await of \"%s = p2p send %mine to 1 - rank via %h\" "
+      "at t.braid:21:3\n"
+      "  rank 1, stream(0), run 1: await of \"%s = p2p send %mine to 1 - rank via %h\" "
+      "at t.braid:21:3\n");
+}
+
+/// The promise stands on another stream, but behind the copy in issue order.
+std::string promiseOnOtherStream() {
+  return edited(kGather, {{"  %s = p2p send %mine to 1 - rank via %h\n", ""},
+                          {"  matmul %C_own", "  set_current_stream %main\n"
+                                              "  %s = p2p send %mine to 1 - rank via %h\n"
+                                              "  set_current_stream stream(0)\n"
+                                              "  matmul %C_own"}});
+}
+
+TEST(CheckerDeadlock, OneQueueIsTooFew) {
+  EXPECT_EQ(verdict(promiseOnOtherStream(), {.queues = 1}),
+            "unsafe (deadlock): with 1 hardware queue a rank, nobody goes on\n"
+            "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:21:3\n"
+            "  rank 1, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:21:3\n");
+}
+
+TEST(CheckerDeadlock, TheSmallestSafeNumberOfQueuesIsFound) {
+  EXPECT_THAT(verdict(promiseOnOtherStream()),
+              HasSubstr("deadlock   none, with 2 hardware queues a rank\n"));
+  EXPECT_TRUE(isSafe(promiseOnOtherStream(), {.queues = 2}));
+  EXPECT_TRUE(isSafe(promiseOnOtherStream(), {.queues = 7}));
+}
+
+/// Stream k sits on queue k mod 2: main and stream(1), the third, share one.
+TEST(CheckerDeadlock, StreamsMeetAgainOnTheSameQueue) {
+  std::string text = edited(
+      promiseOnOtherStream(),
+      {{"  synchronize %main\n", "  set_current_stream stream(1)\n"
+                                 "  synchronize %main\n"},
+       {"  set_current_stream stream(0)\n  matmul", "  set_current_stream stream(1)\n  matmul"},
+       {"  synchronize stream(0)\n", "  synchronize stream(1)\n"}});
+  EXPECT_FALSE(isSafe(text, {.queues = 2}));
+  EXPECT_THAT(verdict(text), HasSubstr("with 3 hardware queues"));
+}
+
+//===- Races ----------------------------------------------------------------------------------===//
+
+TEST(CheckerRace, ForkWithoutSynchronize) {
+  EXPECT_EQ(verdict(edited(kGather, {{"  synchronize %main\n", ""}})),
+            "unsafe (race): a write and a read that nothing orders\n"
+            "  rank 0, main, run 1: copy of \"set %mine, %own\" at t.braid:18:3\n"
+            "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:21:3\n"
+            "  both touch %all of rank 0, bytes [0 .. 64)\n");
+}
+
+TEST(CheckerRace, JoinWithoutSynchronize) {
+  EXPECT_EQ(verdict(edited(kGather, {{"  synchronize stream(0)\n", ""}})),
+            "unsafe (race): a write and a read that nothing orders\n"
+            "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at "
+            "t.braid:23:3\n"
+            "  rank 0, main, run 1: the caller reads the outputs\n"
+            "  both touch %C of rank 0, bytes [0 .. 64)\n");
+}
+
+TEST(CheckerRace, OneStreamUsesWhatAnotherStillReceives) {
+  std::string text = edited(kGather, {{"  matmul %C_peer", "  set_current_stream stream(1)\n"
+                                                           "  synchronize stream(0)\n"
+                                                           "  matmul %C_peer"},
+                                      {"  set_current_stream %main\n",
+                                       "  set_current_stream %main\n  synchronize stream(1)\n"}});
+  EXPECT_TRUE(isSafe(text)) << verdict(text);
+  EXPECT_EQ(verdict(edited(text, {{"  synchronize stream(0)\n  matmul", "  matmul"}})),
+            "unsafe (race): a write and a read that nothing orders\n"
+            "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:22:3\n"
+            "  rank 1, stream(1), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
+            "t.braid:26:3\n"
+            "  both touch %all of rank 1, bytes [0 .. 64)\n");
+}
+
+TEST(CheckerRace, WaitBehindTheUse) {
+  EXPECT_TRUE(isSafe(put()));
+  EXPECT_EQ(
+      verdict(edited(put(), {{"  wait %r\n", ""}, {"  wait %s\n", "  wait %r\n  wait %s\n"}})),
+      "unsafe (race): a read and a write that nothing orders\n"
+      "  rank 1, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
+      "t.braid:24:3\n"
+      "  rank 0, stream(0), run 1: copy of \"%s = p2p send %mine to 1 - rank via %h\" "
+      "at t.braid:22:3\n"
+      "  both touch %all of rank 1, bytes [0 .. 64)\n");
+}
+
+TEST(CheckerRace, BufferReusedBeforeThePeerHasRead) {
+  std::string text = edited(kGather, {{"  wait %s\n", "  wait %s\n  set %mine, %own\n"}});
+  EXPECT_TRUE(isSafe(text)) << verdict(text);
+  EXPECT_EQ(verdict(edited(text, {{"  wait %s\n", ""},
+                                  {"  set_current_stream %main\n",
+                                   "  wait %s\n  set_current_stream %main\n"}})),
+            "unsafe (race): a write and a read that nothing orders\n"
+            "  rank 1, stream(0), run 1: copy of \"set %mine, %own\" at t.braid:26:3\n"
+            "  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:22:3\n"
+            "  both touch %all of rank 1, bytes [64 .. 128)\n");
+}
+
+/// The promise of a run must come after the last read in the run before.
+TEST(CheckerRace, NextRunOverwritesWhatThisOneReads) {
+  std::string text = edited(put(), {{"  %r = p2p", "  set_current_stream stream(1)\n"
+                                                   "  synchronize %main\n"
+                                                   "  %r = p2p"},
+                                    {"  %s = p2p", "  set_current_stream stream(0)\n  %s = p2p"},
+                                    {"  set_current_stream %main\n",
+                                     "  set_current_stream %main\n  synchronize stream(1)\n"}});
+  EXPECT_TRUE(isSafe(text)) << verdict(text);
+  std::string broken = edited(text, {{"stream(1)\n  synchronize %main\n", "stream(1)\n"}});
+  EXPECT_TRUE(isSafe(broken, {.runs = 1}));
+  EXPECT_EQ(verdict(broken),
+            "unsafe (race): a read and a write that nothing orders\n"
+            "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
+            "t.braid:27:3\n"
+            "  rank 1, stream(0), run 2: copy of \"%s = p2p send %mine to 1 - rank via %h\" "
+            "at t.braid:24:3\n"
+            "  both touch %all of rank 0, bytes [64 .. 128)\n");
+}
+
+TEST(CheckerRace, CallerTakesItsTensorsBackAfterTheLastRun) {
+  std::string text = edited(kGather, {{"  set_current_stream %main\n",
+                                       "  set_current_stream stream(1)\n  synchronize %main\n"
+                                       "  %late = allocate device f32[4, 4]\n  set %late, %B\n"
+                                       "  set_current_stream %main\n  synchronize stream(1)\n"}});
+  EXPECT_TRUE(isSafe(text)) << verdict(text);
+  EXPECT_THAT(verdict(edited(text, {{"  synchronize stream(1)\n", ""}}), {.runs = 1}),
+              HasSubstr("run 2: the caller writes the inputs and hands over the outputs\n"
+                        "  both touch %B"));
+}
+
+TEST(CheckerRace, CallerHandsOverTheOutputsBeforeTheFirstRun) {
+  std::string text =
+      edited(kGather, {{"  synchronize %main\n", ""},
+                       {"  set_current_stream stream(0)\n", "  %one = allocate device f32[4, 4]\n"
+                                                            "  set_current_stream stream(0)\n"
+                                                            "  reduce sum %C_own, %one\n"
+                                                            "  synchronize %main\n"}});
+  EXPECT_THAT(verdict(text, {.runs = 1}), HasSubstr("both touch %C"));
+}
+
+//===- Lifetime -------------------------------------------------------------------------------===//
+
+constexpr const char *kScratch = R"(program @scratch mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {
+  %main = get_current_stream
+  %t = allocate device f32[4]
+  set %t, %A
+  set_current_stream stream(0)
+  synchronize %main
+  set %C, %t
+  set_current_stream %main
+  synchronize stream(0)
+  deallocate %t
+}
+)";
+
+TEST(CheckerLifetime, FreedWhileAnotherStreamUsesIt) {
+  EXPECT_TRUE(isSafe(kScratch));
+  EXPECT_EQ(verdict(edited(kScratch, {{"  synchronize stream(0)\n  deallocate %t\n",
+                                       "  deallocate %t\n  synchronize stream(0)\n"}})),
+            "unsafe (lifetime): nothing orders a use of memory and the end of a buffer "
+            "there\n"
+            "  rank 0, stream(0), run 1: copy of \"set %C, %t\" at t.braid:7:3\n"
+            "  rank 0, main, run 1: end of %t in \"deallocate %t\" at t.braid:9:3\n"
+            "  both touch %t of rank 0, bytes [0 .. 16)\n");
+}
+
+TEST(CheckerLifetime, FreedWhileAPeerMayRead) {
+  std::string text = edited(kGather, {{"  synchronize stream(0)\n", "  synchronize stream(0)\n"
+                                                                    "  deallocate %all\n"}});
+  EXPECT_TRUE(isSafe(text)) << verdict(text);
+  EXPECT_EQ(verdict(edited(text, {{"  wait %s\n", ""},
+                                  {"  deallocate %all\n", "  deallocate %all\n  wait %s\n"}})),
+            "unsafe (lifetime): %all is used after its end\n"
+            "  rank 1, main, run 1: end of %all in \"deallocate %all\" at t.braid:28:3\n"
+            "  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:22:3\n"
+            "  %all of rank 1, bytes [64 .. 128)\n");
+}
+
+/// The next run may use the buffer again on any stream that is ordered after the deallocate.
+TEST(CheckerLifetime, EndIsOrderedByALaterSynchronize) {
+  std::string text = edited(kScratch, {{"  set_current_stream %main\n  synchronize stream(0)\n"
+                                        "  deallocate %t\n",
+                                        "  set_current_stream stream(1)\n"
+                                        "  synchronize stream(0)\n"
+                                        "  set_current_stream stream(0)\n"
+                                        "  deallocate %t\n"
+                                        "  set_current_stream %main\n"
+                                        "  synchronize stream(0)\n"}});
+  EXPECT_TRUE(isSafe(text)) << verdict(text);
+}
+
+TEST(CheckerLifetime, MemoryThatIsGivenAwayHoldsNothing) {
+  std::string text =
+      edited(kScratch, {{"  deallocate %t\n", "  deallocate %t\n  %u = allocate device f32[4]\n"
+                                              "  set %u, %A\n  reduce sum %C, %u\n"}});
+  EXPECT_TRUE(isSafe(text)) << verdict(text);
+  EXPECT_EQ(verdict(edited(text, {{"  set %u, %A\n", ""}})),
+            "unsafe (result): reads what nothing has written\n"
+            "  rank 0, main, run 1: add of \"reduce sum %C, %u\" at t.braid:12:3\n"
+            "  %u of rank 0, bytes [0 .. 16)\n");
+}
+
+//===- Results --------------------------------------------------------------------------------===//
+
+TEST(CheckerResult, ReadBeforeWrite) {
+  EXPECT_EQ(verdict(edited(kGather, {{"  set %mine, %own\n", ""}})),
+            "unsafe (result): reads what nothing has written\n"
+            "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:21:3\n"
+            "  %all of rank 0, bytes [0 .. 64)\n");
+}
+
+TEST(CheckerResult, WrongBlock) {
+  EXPECT_EQ(verdict(edited(kGather, {{"matmul %C_peer, %theirs", "matmul %C_peer, %mine"}})),
+            "unsafe (result): %C is not what the definition says from byte 64 on\n"
+            "  rank 0, main, run 1: the caller reads the outputs\n"
+            "  it holds the product of %A of rank 0 in run 1 (from its byte 0 on)\n"
+            "  expected the product of %A of rank 1 in run 1 (from its byte 0 on)\n");
+}
+
+/// A block of the run before: in the first run there is none.
+TEST(CheckerResult, StaleBlock) {
+  std::string receive = "  %r = p2p recv %theirs from 1 - rank via %h\n";
+  EXPECT_EQ(verdict(edited(kGather, {{receive, ""},
+                                     {"  wait %r\n", ""},
+                                     {"  wait %s\n", receive + "  wait %r\n  wait %s\n"}})),
+            "unsafe (result): reads what nothing has written\n"
+            "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
+            "t.braid:23:3\n"
+            "  %all of rank 0, bytes [64 .. 128)\n");
+}
+
+TEST(CheckerResult, ComputedTwice) {
+  EXPECT_EQ(verdict(edited(kGather, {{"  wait %r\n", "  wait %r\n  matmul %C_own, %mine, %B\n"}})),
+            "unsafe (result): computes a part of an output for the second time in a run\n"
+            "  rank 1, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at "
+            "t.braid:25:3\n"
+            "  %C of rank 1, bytes [64 .. 128)\n");
+}
+
+TEST(CheckerResult, PartOfTheOutputIsMissing) {
+  EXPECT_EQ(verdict(edited(kGather, {{"  matmul %C_peer, %theirs, %B\n", ""}})),
+            "unsafe (result): %C is not what the definition says from byte 64 on\n"
+            "  rank 0, main, run 1: the caller reads the outputs\n"
+            "  it holds nothing\n"
+            "  expected the product of %A of rank 1 in run 1 (from its byte 0 on)\n");
+}
+
+TEST(CheckerResult, PartOfABlockIsMissing) {
+  EXPECT_THAT(
+      verdict(edited(kGather, {{"  matmul %C_peer, %theirs, %B\n",
+                                "  %t = slice %theirs[0 .. 3]\n  %c = slice %C_peer[0 .. 3]\n"
+                                "  matmul %c, %t, %B\n"}})),
+      HasSubstr("unsafe (result): %C is not what the definition says from byte 112 on\n"));
+}
+
+TEST(CheckerResult, SumsAreNoProducts) {
+  EXPECT_THAT(
+      verdict(edited(kGather, {{"  wait %s\n", "  wait %s\n  reduce sum %C_peer, %theirs\n"}})),
+      HasSubstr("it holds the sum of the product of %A of rank 1 in run 1 and %A of rank 1 "
+                "in run 1"));
+}
+
+//===- Correct programs that are harder to follow ---------------------------------------------===//
+
+TEST(CheckerResult, UnevenPiecesInAnyOrder) {
+  std::string text = edited(
+      kGather, {{"  matmul %C_own, %mine, %B\n", "  for %i in 0 .. 2 {\n"
+                                                 "    %m = slice %mine[3 - 3 * %i .. 4 - %i]\n"
+                                                 "    %c = slice %C_own[3 - 3 * %i .. 4 - %i]\n"
+                                                 "    matmul %c, %m, %B\n  }\n"}});
+  EXPECT_TRUE(isSafe(text)) << verdict(text);
+  EXPECT_FALSE(
+      isSafe(edited(text, {{"%C_own[3 - 3 * %i .. 4 - %i]", "%C_own[%i .. 1 + 3 * %i]"}})));
+}
+
+TEST(CheckerResult, OutputThatIsAnInput) {
+  std::string text = R"(fusion @f(D = 2) {
+  mesh [0 .. D)
+  %A = input f32[4]
+  %B = input f32[DIDx{D}, 4]
+  output %A, %B
+}
+program @copy implements @f mesh [0 .. 2) (%A: f32[4], %B: f32[1, 4])
+    -> (%C: f32[4], %E: f32[1, 4]) {
+  set %C, %A
+  set %E, %B
+}
+)";
+  EXPECT_TRUE(isSafe(text)) << verdict(text);
+  EXPECT_THAT(verdict(edited(text, {{"  set %E, %B\n", "  %e = select %E[0]\n  set %e, %A\n"}})),
+              HasSubstr("it holds %A in run 1 (from its byte 0 on)\n"
+                        "  expected %B of rank 0 in run 1"));
+}
+
+/// Every rank computes its own part of what all have.
+TEST(CheckerResult, PartOfAReplicatedOperand) {
+  std::string text = R"(fusion @f(D = 2) {
+  mesh [0 .. D)
+  %A = input f32[D, 3, 4]
+  %B = input f32[4, 5]
+  %C = matmul %A, %B : f32[DIDx{D}, 3, 5]
+  output %C
+}
+program @part implements @f mesh [0 .. 2) (%A: f32[2, 3, 4], %B: f32[4, 5])
+    -> (%C: f32[1, 3, 5]) {
+  %a = select %A[rank]
+  %c = select %C[0]
+  matmul %c, %a, %B
+}
+)";
+  EXPECT_TRUE(isSafe(text)) << verdict(text);
+  EXPECT_FALSE(isSafe(edited(text, {{"%A[rank]", "%A[1 - rank]"}})));
+}
+
+/// All ranks have the same B, so it does not matter whose is used; A is another matter.
+std::string usesThePeersCopy(const std::string &source) {
+  std::string text = R"(fusion @f(D = 2) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 4, 4]
+  %B = input f32[4, 4]
+  %C = matmul %A, %B : f32[DIDx{D}, 4, 4]
+  output %C
+}
+program @borrow implements @f mesh [0 .. 2) (%A: f32[1, 4, 4], %B: f32[4, 4])
+    -> (%C: f32[1, 4, 4]) {
+  %mine = allocate symmetric f32[4, 4]
+  %theirs = allocate symmetric f32[4, 4]
+  %out = share_mem_handles get %mine
+  %in = share_mem_handles put %theirs
+  %own = select %A[0]
+  %c = select %C[0]
+  %r = p2p recv %theirs from 1 - rank via %in
+  %s = p2p send SOURCE to 1 - rank via %in
+  wait %r
+  wait %s
+  matmul %c, FIRST, SECOND
+  set %mine, %B
+  %s2 = p2p send %mine to 1 - rank via %out
+  wait %s2
+}
+)";
+  bool isB = source == "%B";
+  // The second channel's receive has no other purpose than to be another channel.
+  text = edited(text, {{"  wait %s2\n", "  %sink = allocate device f32[4, 4]\n"
+                                        "  %r2 = p2p recv %sink from 1 - rank via %out\n"
+                                        "  wait %r2\n  wait %s2\n"}});
+  return edited(text, {{"SOURCE", source},
+                       {"FIRST", isB ? "%own" : "%theirs"},
+                       {"SECOND", isB ? "%theirs" : "%B"}});
+}
+
+TEST(CheckerResult, ReplicatedAndSplitOperands) {
+  EXPECT_TRUE(isSafe(usesThePeersCopy("%B"))) << verdict(usesThePeersCopy("%B"));
+  EXPECT_THAT(verdict(usesThePeersCopy("%own")),
+              HasSubstr("it holds the product of %A of rank 1 in run 1"));
+}
+
+TEST(CheckerResult, WhatCannotBeFollowedIsSaid) {
+  std::string text = R"(fusion @f(D = 2) {
+  mesh [0 .. D)
+  %A = input f32[3, 4]
+  %B = input f32[4, DIDx{D}, 5]
+  %C = matmul %A, %B : f32[3, D, 5]
+  output %C
+}
+program @part implements @f mesh [0 .. 2) (%A: f32[3, 4], %B: f32[4, 1, 5])
+    -> (%C: f32[3, 2, 5]) {
+}
+)";
+  EXPECT_THAT(verdict(text),
+              HasSubstr("not checked: %C moves an axis of its second operand, %B\n"));
+}
+
+//===- Plans that no program gives ------------------------------------------------------------===//
+
+/// The plans of kGather, with the definition.
+struct Plans {
+  explicit Plans(const std::string &text = kGather) : source(parseSource("t.braid", text)) {
+    Result<Compiled> compiled = compile(*source, {});
+    EXPECT_TRUE(compiled) << source->diags.str();
+    fusion = compiled->fusion;
+    for (int64_t rank = 0; rank < compiled->program->ranks(); ++rank) {
+      plans.push_back(*specialize(*compiled->program, rank, source->diags));
+      EXPECT_TRUE(!source->diags.hasErrors()) << source->diags.str();
+    }
+  }
+
+  Command &find(size_t rank, CommandKind kind) {
+    for (Command &command : plans[rank].commands)
+      if (command.kind == kind)
+        return command;
+    ADD_FAILURE() << "there is no " << name(kind).str();
+    return plans[rank].commands.front();
+  }
+  void drop(size_t rank, CommandKind kind) {
+    size_t index = static_cast<size_t>(&find(rank, kind) - plans[rank].commands.data());
+    plans[rank].commands.erase(plans[rank].commands.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+  std::string verdict(const CheckOptions &options = {}) {
+    Result<CheckReport> report = check(plans, fusion, options);
+    return report ? str(*report) : report.status().message();
+  }
+
+  std::unique_ptr<Source> source;
+  const Fusion *fusion = nullptr;
+  std::vector<Plan> plans;
+};
+
+TEST(CheckerPlans, NothingToCheckIsAnError) {
+  Plans p;
+  EXPECT_EQ(p.verdict({.runs = 0}), "expected at least one rank and one run to check");
+  EXPECT_FALSE(check({}, nullptr, {}));
+}
+
+TEST(CheckerPlans, LostSignal) {
+  Plans p;
+  p.drop(1, CommandKind::Signal);
+  EXPECT_EQ(p.verdict(),
+            "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n"
+            "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
+            "%h\" at t.braid:22:3\n"
+            "  nothing ever signals it\n");
+}
+
+TEST(CheckerPlans, MissingAwait) {
+  Plans p;
+  p.drop(1, CommandKind::Await);
+  EXPECT_THAT(p.verdict(), HasSubstr("unsafe (race): a write and a read that nothing orders\n"
+                                     "  rank 0, main, run 1: copy of \"set %mine, %own\""));
+}
+
+TEST(CheckerPlans, SharedWord) {
+  Plans p;
+  p.plans[0].endpoints[1].word = p.plans[0].endpoints[0].word;
+  EXPECT_EQ(p.verdict(),
+            "unsafe (transfers): two transfers share word 0\n"
+            "  rank 0: \"%s = p2p send %mine to 1 - rank via %h\" at t.braid:21:3\n"
+            "  rank 0: \"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:22:3\n");
+}
+
+TEST(CheckerPlans, SignalledTwice) {
+  Plans p;
+  p.plans[0].commands.push_back(p.find(0, CommandKind::Signal));
+  EXPECT_THAT(p.verdict(),
+              HasSubstr("unsafe (transfers): signal is issued twice for one transfer"));
+}
+
+TEST(CheckerPlans, EventThatIsRecordedAfterItsWait) {
+  Plans p;
+  std::vector<Command> &commands = p.plans[0].commands;
+  for (size_t i = 0; i + 1 < commands.size(); ++i)
+    if (commands[i].kind == CommandKind::Record && commands[i + 1].kind == CommandKind::WaitEvent) {
+      std::swap(commands[i], commands[i + 1]);
+      break;
+    }
+  // From the second run on the wait means the record of the run before, which is not enough either.
+  EXPECT_THAT(p.verdict(), HasSubstr("unsafe (race)"));
+}
+
+TEST(CheckerPlans, TwoBuffersInOnePlace) {
+  std::string text = edited(kGather, {{"  %main =", "  %t = allocate device f32[4, 4]\n"
+                                                    "  %u = allocate device f32[4, 4]\n  %main ="},
+                                      {"  set %mine, %own\n", "  set %t, %own\n  set %mine, %t\n"
+                                                              "  set %u, %B\n"},
+                                      {"%C_peer, %theirs, %B", "%C_peer, %theirs, %u"},
+                                      {"%C_own, %mine, %B", "%C_own, %t, %B"}});
+  Plans p(text);
+  EXPECT_THAT(p.verdict(), HasSubstr("safe on 2 ranks"));
+  for (PlanBuffer &buffer : p.plans[0].buffers)
+    if (buffer.kind == BufferKind::Device)
+      buffer.offset = 0;
+  EXPECT_THAT(p.verdict(), HasSubstr("it holds the product of %B in run 1"));
+}
+
+TEST(CheckerPlans, CommandThatReadsWhatItWrites) {
+  Plans p;
+  p.plans[0].matmuls[0].c = p.plans[0].matmuls[0].a;
+  EXPECT_EQ(p.verdict(), "unsafe (result): a command reads the bytes that it writes\n"
+                         "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at "
+                         "t.braid:23:3\n"
+                         "  it does so in %all of rank 0, bytes [0 .. 64)\n");
+}
+
+TEST(CheckerPlans, RanksThatPrepareDifferently) {
+  Plans p;
+  llvm::erase_if(p.plans[1].preparation,
+                 [](const PrepareStep &step) { return step.kind == PrepareKind::Share; });
+  EXPECT_THAT(p.verdict(),
+              HasSubstr("unsafe (transfers): ranks 0 and 1 share handles of different channels\n"));
+}
+
+TEST(CheckerPlans, DifferentPrograms) {
+  Plans p;
+  p.plans[1].fingerprint ^= 1;
+  EXPECT_EQ(p.verdict(), "unsafe (transfers): ranks 0 and 1 hold different programs\n");
+}
+
+TEST(CheckerPlans, OutOfReach) {
+  Plans p;
+  for (PlanBuffer &buffer : p.plans[1].buffers)
+    if (buffer.kind == BufferKind::Symmetric)
+      buffer.kind = BufferKind::Device;
+  EXPECT_THAT(p.verdict(), HasSubstr("unsafe (transfers): %all is out of the peer's reach\n"));
+}
+
+} // namespace
+} // namespace braid

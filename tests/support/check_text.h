@@ -1,0 +1,14 @@
+//===- tests/support/check_text.h - what generated programs have to live up to ----------------===//
+#pragma once
+
+#include "api/compile.h"
+
+#include <string>
+
+namespace braid::test {
+
+/// Compiles `text` and checks it with one hardware queue a rank. Ok if everything was proved, the
+/// result included; else what was not.
+Status checkText(const std::string &text, const CompileOptions &options);
+
+} // namespace braid::test

@@ -1,0 +1,24 @@
+//===- tests/support/dice.h - random choices that are the same everywhere ---------------------===//
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace braid::test {
+
+/// Draws without std::uniform_int_distribution, whose results differ between standard libraries.
+class Dice {
+public:
+  explicit Dice(uint64_t seed) : engine_(seed) {}
+  int64_t below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n)); }
+  bool chance(int64_t percent) { return below(100) < percent; }
+  template <class T> T pick(const std::vector<T> &values) {
+    return values[static_cast<size_t>(below(static_cast<int64_t>(values.size())))];
+  }
+
+private:
+  std::mt19937_64 engine_;
+};
+
+} // namespace braid::test

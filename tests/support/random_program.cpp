@@ -1,0 +1,488 @@
+//===- tests/support/random_program.cpp - random programs of no particular shape --------------===//
+
+#include "tests/support/random_program.h"
+
+#include "tests/support/dice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace braid::test {
+namespace {
+
+constexpr int kMain = 0; ///< streams: the caller's, then stream(0), stream(1), ...
+
+/// A block of a buffer. Two of one buffer are known to differ if both are of one kind, with
+/// different offsets.
+struct BlockRef {
+  enum Kind { Constant, FromRank, Any };
+  std::string buffer;
+  Kind kind = Any;
+  int64_t offset = 0;
+  std::string index = {};
+};
+
+bool mayOverlap(const BlockRef &a, const BlockRef &b) {
+  bool areComparable = a.kind == b.kind && a.kind != BlockRef::Any;
+  return a.buffer == b.buffer && (!areComparable || a.offset == b.offset);
+}
+
+/// Something done to a block, on a stream; a later one has a greater number.
+struct Touch {
+  BlockRef block;
+  bool isWrite;
+  int stream;
+  int64_t number;
+};
+
+/// A posted transfer, and how it uses its block until it has been waited for.
+struct Pending {
+  std::string request;
+  BlockRef block;
+  bool isWrite;
+};
+
+struct Use {
+  BlockRef block;
+  bool isWrite;
+};
+
+bool conflict(const BlockRef &a, bool aWrites, const BlockRef &b, bool bWrites) {
+  return (aWrites || bWrites) && mayOverlap(a, b);
+}
+
+/// Writes node by node and puts in what the node needs: synchronize where another stream touched a
+/// block, wait where a transfer is under way. Forgets with `carelessness_` percent.
+class ProgramWriter {
+public:
+  explicit ProgramWriter(Dice &dice) : dice_(dice) {
+    ranks_ = dice.pick<int64_t>({2, 2, 3, 4});
+    streams_ = 1 + dice.pick<int>({0, 1, 2, 2, 3});
+    carelessness_ = dice.pick<int64_t>({0, 4, 8, 20});
+    seen_.assign(static_cast<size_t>(streams_), std::vector<int64_t>(streams_, 0));
+  }
+
+  std::string write() {
+    declare();
+    fence();
+    for (const std::string &buffer : buffers_)
+      if (buffer != "C" || dice_.chance(95))
+        initialize(buffer);
+    int64_t phases = 2 + dice_.below(4);
+    for (int64_t i = 0; i < phases; ++i)
+      phase();
+    for (const std::string &buffer : buffers_)
+      if (buffer != "C")
+        flushAndCollect(buffer);
+    join();
+    return text_ + "}\n";
+  }
+
+private:
+  //===- Text ---------------------------------------------------------------------------------===//
+
+  template <class... Args> void line(fmt::format_string<Args...> format, Args &&...args) {
+    text_ += std::string(2 * depth_, ' ') + fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+
+  std::string fresh(const char *prefix) { return fmt::format("{}{}", prefix, ++names_); }
+
+  std::string type() const { return fmt::format("f32[{}, 4, 4]", ranks_); }
+
+  static std::string streamName(int stream) {
+    return stream == kMain ? "%main" : fmt::format("stream({})", stream - 1);
+  }
+
+  void declare() {
+    text_ = fmt::format("program @drawn mesh [0 .. {}) (%A: {}) -> (%C: {}) {{\n", ranks_, type(),
+                        type());
+    buffers_ = {"C"};
+    for (int64_t i = 0, count = 1 + dice_.below(3); i < count; ++i)
+      addBuffer("device", fresh("D"));
+    for (int64_t i = 0, count = 1 + dice_.below(2); i < count; ++i) {
+      std::string handles = fresh("h"), first = fresh("S"), list = "%" + first;
+      addBuffer("symmetric", first);
+      shared_[handles] = {first};
+      if (dice_.chance(30)) {
+        std::string second = fresh("S");
+        addBuffer("symmetric", second);
+        shared_[handles].push_back(second);
+        list += ", %" + second;
+      }
+      isGet_[handles] = dice_.chance(50);
+      line("%{} = share_mem_handles {} {}", handles, isGet_[handles] ? "get" : "put", list);
+    }
+    line("%main = get_current_stream");
+  }
+
+  void addBuffer(const char *space, const std::string &name) {
+    line("%{} = allocate {} {}", name, space, type());
+    buffers_.push_back(name);
+  }
+
+  //===- Order --------------------------------------------------------------------------------===//
+
+  bool forgets() { return dice_.chance(carelessness_); }
+
+  void switchTo(int stream) {
+    if (current_ == stream)
+      return;
+    line("set_current_stream {}", streamName(stream));
+    current_ = stream;
+  }
+
+  /// The current stream waits for `other`.
+  void synchronize(int other) {
+    if (!forgets())
+      line("synchronize {}", streamName(other));
+    std::vector<int64_t> &mine = seen_[current_];
+    for (int t = 0; t < streams_; ++t)
+      mine[t] = std::max(mine[t], seen_[other][t]);
+    mine[other] = issued_;
+  }
+
+  /// The current stream waits for everything that conflicts with what comes next.
+  void order(const std::vector<Use> &uses) {
+    for (const Use &use : uses) {
+      for (size_t i = 0; i < pending_.size();)
+        if (conflict(use.block, use.isWrite, pending_[i].block, pending_[i].isWrite) && !forgets())
+          waitFor(i);
+        else
+          ++i;
+      for (size_t i = 0; i < touches_.size(); ++i)
+        if (touches_[i].stream != current_ &&
+            seen_[current_][touches_[i].stream] < touches_[i].number &&
+            conflict(use.block, use.isWrite, touches_[i].block, touches_[i].isWrite))
+          synchronize(touches_[i].stream);
+    }
+  }
+
+  void touch(const std::vector<Use> &uses) {
+    ++issued_;
+    for (const Use &use : uses)
+      touches_.push_back({use.block, use.isWrite, current_, issued_});
+  }
+
+  /// Everything that came before was joined into the main stream.
+  void fence() {
+    touches_.clear();
+    std::vector<std::string> all = buffers_;
+    all.push_back("A");
+    ++issued_;
+    for (const std::string &buffer : all)
+      touches_.push_back({{buffer}, true, kMain, issued_});
+  }
+
+  void join() {
+    flushWaits();
+    switchTo(kMain);
+    for (int stream = 1; stream < streams_; ++stream)
+      if (!used_.empty() && used_[stream])
+        synchronize(stream);
+    fence();
+  }
+
+  void waitFor(size_t i) {
+    Pending done = pending_[i];
+    pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
+    line("wait %{}", done.request);
+    touch({{done.block, done.isWrite}});
+  }
+
+  void flushWaits() {
+    while (!pending_.empty())
+      waitFor(static_cast<size_t>(dice_.below(static_cast<int64_t>(pending_.size()))));
+  }
+
+  //===- Choices ------------------------------------------------------------------------------===//
+
+  int anyStream() {
+    int stream = static_cast<int>(dice_.below(streams_));
+    used_.resize(static_cast<size_t>(streams_));
+    used_[stream] = true;
+    return stream;
+  }
+
+  BlockRef anyBlock(const std::string &buffer) {
+    BlockRef block{buffer};
+    int64_t choice = dice_.below(loopIndex_.empty() ? 2 : 3);
+    block.offset = dice_.below(ranks_);
+    if (choice == 0) {
+      block.kind = BlockRef::Constant;
+      block.index = std::to_string(block.offset);
+    } else if (choice == 1) {
+      block.kind = BlockRef::FromRank;
+      block.index = fmt::format("(rank + {}) mod {}", block.offset, ranks_);
+    } else {
+      block.index = fmt::format("(rank + %{} + {}) mod {}", loopIndex_, block.offset, ranks_);
+    }
+    return block;
+  }
+
+  std::string anyOf(const std::vector<std::string> &names) { return dice_.pick(names); }
+
+  /// A readable block that cannot overlap `other`, or one without a buffer.
+  BlockRef blockBeside(const BlockRef &other, bool mayBeInput) {
+    std::vector<std::string> names = buffers_;
+    if (mayBeInput)
+      names.push_back("A");
+    for (int attempt = 0; attempt < 10; ++attempt) {
+      BlockRef block = anyBlock(anyOf(names));
+      if (!mayOverlap(block, other))
+        return block;
+    }
+    return {};
+  }
+
+  /// Names the block in the text.
+  std::string view(const BlockRef &block) {
+    std::string name = fresh("v");
+    line("%{} = select %{}[{}]", name, block.buffer, block.index);
+    return name;
+  }
+
+  //===- Phases -------------------------------------------------------------------------------===//
+
+  void phase() {
+    int64_t choice = dice_.below(100);
+    if (choice < 30)
+      localWork();
+    else if (choice < 58)
+      exchange();
+    else if (choice < 66)
+      oneWay();
+    else if (choice < 78 && depth_ < 3)
+      loop();
+    else if (choice < 86 && depth_ < 3)
+      branch();
+    else
+      scratch();
+  }
+
+  void initialize(const std::string &buffer) {
+    if (dice_.chance(carelessness_ / 4))
+      return;
+    switchTo(dice_.chance(70) ? kMain : anyStream());
+    std::vector<Use> uses = {{{"A"}, false}, {{buffer}, true}};
+    order(uses);
+    line("set %{}, %A", buffer);
+    touch(uses);
+  }
+
+  void localWork() {
+    switchTo(anyStream());
+    BlockRef to = anyBlock(anyOf(buffers_)), from = blockBeside(to, true);
+    if (from.buffer.empty())
+      return;
+    std::vector<Use> uses = {{from, false}, {to, true}};
+    int64_t choice = dice_.below(3);
+    BlockRef second = blockBeside(to, true);
+    if (choice == 1 && !second.buffer.empty())
+      uses.push_back({second, false});
+    order(uses);
+    std::string dst = view(to), src = view(from);
+    if (uses.size() == 3)
+      line("matmul %{}, %{}, %{}", dst, src, view(second));
+    else
+      line("{} %{}, %{}", choice == 2 ? "reduce sum" : "set", dst, src);
+    touch(uses);
+  }
+
+  /// Two blocks for a transfer: the side that the peer reaches, and the side that copies.
+  struct Sides {
+    std::string handles;
+    bool isGet;
+    BlockRef passive, active;
+  };
+
+  std::optional<Sides> anySides() {
+    auto handles = std::next(shared_.begin(), dice_.below(static_cast<int64_t>(shared_.size())));
+    Sides sides{handles->first, isGet_[handles->first], anyBlock(anyOf(handles->second)), {}};
+    sides.active = blockBeside(sides.passive, !sides.isGet); // an input may be sent only
+    if (sides.active.buffer.empty() || sides.active.buffer == sides.passive.buffer)
+      return std::nullopt;
+    return sides;
+  }
+
+  /// Under get the passive side is the send.
+  void post(const Sides &sides, bool isPassive, const std::string &tensor,
+            const std::string &peer) {
+    bool isSend = isPassive == sides.isGet;
+    std::string request = fresh(isSend ? "s" : "r");
+    line("%{} = p2p {} %{} {} {} via %{}", request, isSend ? "send" : "recv", tensor,
+         isSend ? "to" : "from", peer, sides.handles);
+    pending_.push_back({request, isPassive ? sides.passive : sides.active, !isSend});
+  }
+
+  /// Every rank sends to one neighbour and receives from the other.
+  void exchange() {
+    std::optional<Sides> sides = anySides();
+    if (!sides)
+      return;
+    int streams[2]; // of the passive and of the active side
+    streams[0] = anyStream();
+    streams[1] = dice_.chance(75) ? streams[0] : anyStream();
+    switchTo(streams[0]);
+    order({{sides->passive, !sides->isGet}});
+    switchTo(streams[1]);
+    order({{sides->active, sides->isGet}});
+    std::string tensors[2] = {view(sides->passive), view(sides->active)};
+    if (dice_.chance(carelessness_ / 4)) {
+      std::string row = fresh("v");
+      line("%{} = select %{}[0]", row, tensors[1]);
+      tensors[1] = row;
+    }
+    int64_t step = 1 + dice_.below(ranks_ - 1), back = dice_.chance(carelessness_ / 4) ? 1 : step;
+    std::string to = fmt::format("(rank + {}) mod {}", step, ranks_);
+    std::string from = fmt::format("(rank - {}) mod {}", back, ranks_);
+    std::string peers[2] = {sides->isGet ? to : from, sides->isGet ? from : to};
+    bool isGroup = streams[0] == streams[1] && dice_.chance(30);
+    size_t first = isGroup ? dice_.chance(50) : dice_.chance(carelessness_ / 2);
+    openGroup(isGroup);
+    for (size_t side : {first, 1 - first}) {
+      switchTo(streams[side]);
+      post(*sides, side == 0, tensors[side], peers[side]);
+    }
+    closeGroup(isGroup);
+    if (dice_.chance(40))
+      flushWaits();
+  }
+
+  void openGroup(bool isGroup) {
+    if (!isGroup)
+      return;
+    line("group {{");
+    ++depth_;
+  }
+
+  void closeGroup(bool isGroup) {
+    if (!isGroup)
+      return;
+    --depth_;
+    line("}}");
+  }
+
+  /// One rank sends to one other.
+  void oneWay() {
+    std::optional<Sides> sides = anySides();
+    if (!sides)
+      return;
+    flushWaits();
+    int64_t from = dice_.below(ranks_), to = (from + 1 + dice_.below(ranks_ - 1)) % ranks_;
+    for (bool isSend : {true, false}) {
+      line("if rank == {} {{", isSend ? from : to);
+      scoped([&] {
+        bool isPassive = isSend == sides->isGet;
+        const BlockRef &block = isPassive ? sides->passive : sides->active;
+        switchTo(anyStream());
+        order({{block, !isSend}});
+        post(*sides, isPassive, view(block), std::to_string(isSend ? to : from));
+      });
+    }
+  }
+
+  /// A block that may not be executed: nothing it synchronizes counts afterwards.
+  template <class Fn> void scoped(Fn &&body) {
+    std::vector<std::vector<int64_t>> seen = seen_;
+    std::vector<Pending> outer = std::move(pending_);
+    pending_.clear();
+    int before = current_;
+    ++depth_;
+    body();
+    flushWaits();
+    switchTo(before);
+    --depth_;
+    line("}}");
+    pending_ = std::move(outer);
+    seen_ = std::move(seen);
+  }
+
+  void branch() {
+    flushWaits();
+    std::string condition =
+        dice_.chance(50) || loopIndex_.empty()
+            ? fmt::format("rank {} {}", dice_.chance(50) ? "==" : "<", 1 + dice_.below(ranks_ - 1))
+            : fmt::format("%{} != 0", loopIndex_);
+    line("if {} {{", condition);
+    scoped([&] { localWork(); });
+    if (!dice_.chance(40))
+      return;
+    text_.pop_back();
+    text_ += " else {\n";
+    scoped([&] { localWork(); });
+  }
+
+  void loop() {
+    join();
+    std::string outer = loopIndex_;
+    loopIndex_ = fresh("i");
+    line("for %{} in 0 .. {} {{", loopIndex_, 1 + dice_.below(3));
+    ++depth_;
+    for (int64_t i = 0, count = 1 + dice_.below(3); i < count; ++i)
+      phase();
+    join();
+    --depth_;
+    line("}}");
+    loopIndex_ = outer;
+  }
+
+  /// Memory that lives for a while, and whose place others get afterwards.
+  void scratch() {
+    switchTo(anyStream());
+    std::string name = fresh("T");
+    addBuffer("device", name);
+    touch({{{name}, true}});
+    initialize(name);
+    for (int64_t i = 0, count = 1 + dice_.below(2); i < count; ++i)
+      localWork();
+    int owner = current_;
+    for (const Touch &each : touches_)
+      if (each.block.buffer == name)
+        owner = dice_.chance(50) ? each.stream : owner;
+    switchTo(owner);
+    std::vector<Use> end = {{{name}, true}};
+    order(end);
+    line("deallocate %{}", name);
+    touch(end);
+    buffers_.pop_back();
+  }
+
+  /// The last thing that is done to a buffer: a part of it goes to the output.
+  void flushAndCollect(const std::string &buffer) {
+    switchTo(anyStream());
+    BlockRef from = anyBlock(buffer), to = anyBlock("C");
+    std::vector<Use> uses = {{from, false}, {to, true}};
+    order(uses);
+    std::string dst = view(to), src = view(from);
+    line("set %{}, %{}", dst, src);
+    touch(uses);
+  }
+
+  Dice &dice_;
+  int64_t ranks_, carelessness_;
+  int streams_;
+  std::string text_, loopIndex_;
+  size_t depth_ = 1;
+  int names_ = 0, current_ = kMain;
+  std::vector<std::string> buffers_;                       ///< that may be written
+  std::map<std::string, std::vector<std::string>> shared_; ///< buffers, by handles
+  std::map<std::string, bool> isGet_;                      ///< by handles
+
+  int64_t issued_ = 0;
+  std::vector<std::vector<int64_t>> seen_; ///< by stream, of each other: up to which number
+  std::vector<Touch> touches_;
+  std::vector<Pending> pending_;
+  std::vector<bool> used_;
+};
+
+} // namespace
+
+std::string randomProgram(uint64_t seed) {
+  Dice dice(seed);
+  return ProgramWriter(dice).write();
+}
+
+} // namespace braid::test
