@@ -16,7 +16,8 @@ constexpr uint32_t kMoreRuns = 5; ///< what is proved for few successive runs ho
 constexpr uint32_t kRandomOrders = 200;
 constexpr uint32_t kCompleteLimit = 300;
 
-/// What only the definition condemns: a rejection of this kind that no run confirms is no surprise.
+/// What only the definition condemns: a rejection of this kind that no run confirms is no surprise,
+/// if every order there is gives the right result.
 struct DefinitionOnly {
   CheckRule rule;
   const char *summary; ///< a part of the violation's
@@ -147,6 +148,7 @@ Judgement Judge::judge(const Mutant &mutant) {
 Judgement Judge::judgeAccepted(const Mutant &mutant, uint32_t queues) {
   Judgement judgement;
   judgement.outcome = Outcome::Harmless;
+  judgement.queues = queues;
   // With fewer queues than the proof needs it must get stuck.
   for (uint32_t fewer = 1; fewer < queues; ++fewer) {
     Result<CheckReport> report = check(mutant.plans, original_.fusion, {fewer, kCheckedRuns});
@@ -180,6 +182,12 @@ Status Judge::tryOrders(const Mutant &mutant, uint32_t queues, Judgement &judgem
   return status;
 }
 
+bool Judge::isAlwaysRight(const Mutant &mutant) {
+  AllOrders all(kCompleteLimit);
+  return runTrial(original_, mutant.plans, all, {.alwaysSameAddresses = true}).isOk() &&
+         all.areComplete();
+}
+
 //===- Rejected: guilty? ----------------------------------------------------------------------===//
 
 Judgement Judge::judgeRejected(const Mutant &mutant, const CheckReport &report) {
@@ -190,7 +198,7 @@ Judgement Judge::judgeRejected(const Mutant &mutant, const CheckReport &report) 
   if (isShown(mutant, violation))
     return judgement;
   judgement.reason = definitionOnly(violation);
-  if (!judgement.reason.empty()) {
+  if (!judgement.reason.empty() && isAlwaysRight(mutant)) {
     judgement.outcome = Outcome::Condemned;
     return judgement;
   }

@@ -10,7 +10,7 @@ namespace braid::test {
 enum class Outcome {
   Refused,   ///< there are no Plans: the checker is never asked
   Guilty,    ///< rejected, and the mistake was seen in a run
-  Condemned, ///< rejected by the definition alone; no run can show why (`reason` says why not)
+  Condemned, ///< rejected by the definition alone: every order is right (`reason` says why)
   Harmless,  ///< accepted, and every run was right
   Unsound,   ///< accepted, and a run failed: the checker is wrong
   Unproven,  ///< rejected, and nothing shows why: the checker is wrong, or this test too weak
@@ -21,6 +21,7 @@ struct Judgement {
   std::optional<CheckRule> rule; ///< of a rejection
   std::string reason;            ///< Condemned: why only the definition can say so
   std::string detail;            ///< Unsound, Unproven: everything to see it again
+  uint32_t queues = 0;           ///< Harmless: that are needed
   uint32_t orders = 0;           ///< random ones that were right
   bool isComplete = false;       ///< all other orders were, too
 };
@@ -35,6 +36,7 @@ private:
   Judgement judgeAccepted(const Mutant &mutant, uint32_t queues);
   Judgement judgeRejected(const Mutant &mutant, const CheckReport &report);
   Status tryOrders(const Mutant &mutant, uint32_t queues, Judgement &judgement);
+  bool isAlwaysRight(const Mutant &mutant);
   bool isShown(const Mutant &mutant, const Violation &violation);
   bool isStuck(const Mutant &mutant, const Violation &violation, uint32_t queues);
   bool bothOrdersHappen(const Mutant &mutant, const Violation &violation);

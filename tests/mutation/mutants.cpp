@@ -4,6 +4,10 @@
 
 #include "runtime/specialize.h"
 
+#include <fmt/format.h>
+
+#include <random>
+
 namespace braid::test {
 namespace {
 
@@ -52,6 +56,57 @@ void forEachMutant(const Case &original, llvm::function_ref<void(Mutant)> fn) {
       if (!what->empty())
         fn({mutation.name, *what, "", std::move(mutated), ""});
     }
+}
+
+namespace {
+
+/// Draws a site of one mutation; `fresh` gives what to count the sites on.
+template <class Mutation, class Subject, class FreshFn>
+std::string applySomewhere(const Mutation &mutation, Subject &subject, FreshFn fresh,
+                           std::mt19937_64 &random) {
+  size_t sites = 0;
+  while (fresh([&](Subject &copy) { return mutation.apply(copy, sites).has_value(); }))
+    ++sites;
+  if (sites == 0)
+    return "";
+  SiteText what = mutation.apply(subject, random() % sites);
+  return what->empty() ? "" : fmt::format("{}: {}\n", mutation.name, *what);
+}
+
+std::string mutateProgram(Program &program, std::mt19937_64 &random) {
+  llvm::ArrayRef<ProgramMutation> mutations = programMutations();
+  const std::string text = str(program);
+  auto fresh = [&](auto &&fn) {
+    return fn(*parseSource("mutated.braid", text)->module.programs.front());
+  };
+  return applySomewhere(mutations[random() % mutations.size()], program, fresh, random);
+}
+
+std::string mutatePlans(std::vector<Plan> &plans, std::mt19937_64 &random) {
+  llvm::ArrayRef<PlanMutation> mutations = planMutations();
+  auto fresh = [&](auto &&fn) {
+    std::vector<Plan> copy = plans;
+    return fn(copy);
+  };
+  return applySomewhere(mutations[random() % mutations.size()], plans, fresh, random);
+}
+
+} // namespace
+
+Mutant randomMutant(const Case &original, uint64_t seed, size_t mistakes) {
+  std::mt19937_64 random(seed);
+  const size_t inProgram = random() % (mistakes + 1);
+  Mutant mutant{"several mistakes", "", "", {}, ""};
+  std::unique_ptr<Source> source = parseSource("mutated.braid", original.program);
+  for (size_t i = 0; i < inProgram; ++i) {
+    mutant.what += mutateProgram(*source->module.programs.front(), random);
+    source = parseSource("mutated.braid", str(*source->module.programs.front()));
+  }
+  mutant.text = str(*source->module.programs.front());
+  makePlans(*source->module.programs.front(), source->diags, mutant);
+  for (size_t i = inProgram; i < mistakes && !mutant.plans.empty(); ++i)
+    mutant.what += mutatePlans(mutant.plans, random);
+  return mutant;
 }
 
 } // namespace braid::test

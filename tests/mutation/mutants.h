@@ -44,4 +44,7 @@ Mutant plansOf(const std::string &program);
 /// Calls `fn` for every mutant of a case, mutation by mutation.
 void forEachMutant(const Case &original, llvm::function_ref<void(Mutant)> fn);
 
+/// A mutant with `mistakes` mistakes, drawn from the seed.
+Mutant randomMutant(const Case &original, uint64_t seed, size_t mistakes);
+
 } // namespace braid::test

@@ -35,6 +35,39 @@ SiteText dropEventWait(Plans &plans, size_t k) {
   return dropCommand(plans, CommandKind::WaitEvent, k);
 }
 
+/// Each command trades places with the one issued behind it.
+SiteText swapCommands(Plans &plans, size_t k) {
+  for (Plan &plan : plans) {
+    if (k + 1 >= plan.commands.size()) {
+      k -= plan.commands.empty() ? 0 : plan.commands.size() - 1;
+      continue;
+    }
+    std::string what = fmt::format("rank {}: {} after {}", plan.rank, str(plan, plan.commands[k]),
+                                   str(plan, plan.commands[k + 1]));
+    std::swap(plan.commands[k], plan.commands[k + 1]);
+    return what;
+  }
+  return std::nullopt;
+}
+
+/// Each command goes to the next stream.
+SiteText moveCommand(Plans &plans, size_t k) {
+  for (Plan &plan : plans) {
+    if (k >= plan.commands.size()) {
+      k -= plan.commands.size();
+      continue;
+    }
+    Command &command = plan.commands[k];
+    const auto streams = static_cast<uint32_t>(plan.streams.size());
+    if (streams == 1)
+      return "";
+    std::string what = fmt::format("rank {}: {}", plan.rank, str(plan, command));
+    command.stream = (command.stream + 1) % streams;
+    return what + " goes to " + plan.streams[command.stream];
+  }
+  return std::nullopt;
+}
+
 /// Each endpoint in turn awaits the word of the one after it.
 SiteText shareWord(Plans &plans, size_t k) {
   for (Plan &plan : plans) {
@@ -117,6 +150,8 @@ llvm::ArrayRef<PlanMutation> planMutations() {
       {"plan: drop a signal", dropSignal},
       {"plan: drop an await", dropAwait},
       {"plan: drop a wait for an event", dropEventWait},
+      {"plan: swap two commands", swapCommands},
+      {"plan: move a command's stream", moveCommand},
       {"plan: use one word twice", shareWord},
       {"plan: let two buffers share memory", shareMemory},
       {"plan: drop a handle exchange", dropExchange},

@@ -100,6 +100,40 @@ SiteText swapTransfers(Program &program, size_t k) {
   return fmt::format("swap {} and {}", quoted(*sites[k].op), quoted(*other));
 }
 
+/// The stream that the block chose last before `op`, or null.
+SetCurrentStreamOp *choiceBefore(Block &block, Op &op) {
+  SetCurrentStreamOp *last = nullptr;
+  for (Op &each : block) {
+    if (&each == &op)
+      break;
+    if (auto *choice = llvm::dyn_cast<SetCurrentStreamOp>(&each))
+      last = choice;
+  }
+  return last;
+}
+
+/// As above, but the one that now comes second gets a stream of its own: that goes well if the
+/// queues are enough to keep the two streams apart.
+SiteText swapOnTwoStreams(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf<P2POp>(program), mains = sitesOf<GetCurrentStreamOp>(program);
+  std::erase_if(sites, [](const Site &site) {
+    return !otherDirectionBehind(site) || !choiceBefore(*site.block, *site.op);
+  });
+  if (k >= sites.size() || mains.empty())
+    return std::nullopt;
+  Block &block = *sites[k].block;
+  Op &op = *sites[k].op, *other = otherDirectionBehind(sites[k]);
+  const StreamRef before = choiceBefore(block, op)->stream;
+  moveBehind(block, op, *other);
+  ProgramBuilder builder(program);
+  builder.insertBefore(block, op);
+  builder.setCurrentStream({nullptr, program.scalars().constant(9)});
+  builder.synchronize({&llvm::cast<GetCurrentStreamOp>(mains[0].op)->result, nullptr});
+  builder.insertAfter(block, op);
+  builder.setCurrentStream(before);
+  return fmt::format("swap {} and {}, on two streams", quoted(op), quoted(*other));
+}
+
 /// Every wait to behind every node that follows it in its block.
 SiteText moveWait(Program &program, size_t k) {
   for (const Site &site : sitesOf<WaitOp>(program))
@@ -295,6 +329,7 @@ llvm::ArrayRef<ProgramMutation> programMutations() {
       {"drop a choice of stream", drop<SetCurrentStreamOp>},
       {"drop the fork or join loop", dropLoop},
       {"swap a send and a receive", swapTransfers},
+      {"swap them, on two streams", swapOnTwoStreams},
       {"move a wait down", moveWait},
       {"move a peer by one", movePeer},
       {"move an index by one", moveIndex},

@@ -75,6 +75,8 @@ void Tally::add(const Mutant &mutant, const Judgement &judgement) {
   if (judgement.rule)
     ++counts.rules[*judgement.rule];
   counts.complete += judgement.outcome == Outcome::Harmless && judgement.isComplete;
+  if (judgement.outcome == Outcome::Harmless)
+    ++queues[judgement.queues];
   if (judgement.outcome == Outcome::Condemned)
     ++reasons[judgement.reason];
   if (!judgement.detail.empty())
@@ -84,6 +86,8 @@ void Tally::add(const Mutant &mutant, const Judgement &judgement) {
 void Tally::add(const Tally &other) {
   for (const auto &[name, counts] : other.mutations)
     addTo(mutations[name], counts);
+  for (const auto &[number, count] : other.queues)
+    queues[number] += count;
   for (const auto &[reason, count] : other.reasons)
     reasons[reason] += count;
   failures.insert(failures.end(), other.failures.begin(), other.failures.end());
@@ -106,19 +110,24 @@ std::string Tally::str() const {
   for (const auto &[mutation, counts] : mutations)
     text += line(mutation, counts);
   text += line("all", total());
+  for (const auto &[number, count] : queues)
+    text += fmt::format("harmless, needing {} queues: {}\n", number, count);
   for (const auto &[reason, count] : reasons)
     text += fmt::format("by definition only: {:>5}  {}\n", count, reason);
   return text;
 }
 
-Tally judgeAll(const std::vector<CaseOptions> &cases) {
-  std::vector<Tally> tallies(cases.size());
+namespace {
+
+/// Calls `judgeOne(i)` for i below `count` on all cores, and adds up.
+template <class JudgeFn> Tally judgeOnAllCores(size_t count, JudgeFn judgeOne) {
+  std::vector<Tally> tallies(count);
   std::atomic<size_t> next{0};
   auto work = [&] {
-    for (size_t i = next++; i < cases.size(); i = next++) {
-      tallies[i] = judgeCase(cases[i]);
+    for (size_t i = next++; i < count; i = next++) {
+      tallies[i] = judgeOne(i);
       if ((i + 1) % kShownEvery == 0)
-        std::printf("%zu of %zu programs begun\n", i + 1, cases.size()), std::fflush(stdout);
+        std::printf("%zu of %zu programs begun\n", i + 1, count), std::fflush(stdout);
     }
   };
   std::vector<std::thread> workers;
@@ -130,6 +139,29 @@ Tally judgeAll(const std::vector<CaseOptions> &cases) {
   for (const Tally &tally : tallies)
     sum.add(tally);
   return sum;
+}
+
+} // namespace
+
+Tally judgeAll(const std::vector<CaseOptions> &cases) {
+  return judgeOnAllCores(cases.size(), [&](size_t i) { return judgeCase(cases[i]); });
+}
+
+Tally judgeRandom(const std::vector<CaseOptions> &cases, size_t count) {
+  return judgeOnAllCores(cases.size(), [&](size_t i) {
+    Tally tally;
+    Result<Case> made = makeCase(cases[i]);
+    if (!made) {
+      tally.failures.push_back(made.status().message());
+      return tally;
+    }
+    Judge judge(*made);
+    for (size_t seed = i; seed < count; seed += cases.size()) {
+      Mutant mutant = randomMutant(*made, seed, 2 + seed % 3);
+      tally.add(mutant, judge.judge(mutant));
+    }
+    return tally;
+  });
 }
 
 } // namespace braid::test

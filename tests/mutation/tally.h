@@ -19,6 +19,7 @@ struct Counts {
 
 struct Tally {
   std::map<std::string, Counts> mutations;
+  std::map<uint32_t, size_t> queues;     ///< of the harmless: how many they need
   std::map<std::string, size_t> reasons; ///< of what only the definition condemns
   std::vector<std::string> failures;
 
@@ -29,6 +30,8 @@ struct Tally {
   std::string str() const;
 };
 
+/// Judges `count` mutants with two to four mistakes, drawn from seeds, of cases dealt out in turn.
+Tally judgeRandom(const std::vector<CaseOptions> &cases, size_t count);
 /// Judges every mutant of every case, and each case itself first, on all cores.
 Tally judgeAll(const std::vector<CaseOptions> &cases);
 
