@@ -31,7 +31,8 @@ void History::add(Event event) {
   events_.push_back(event);
 }
 
-/// What the caller does after a run shows where the next one begins: a single run gets that, too.
+/// What the caller does after a run shows where the next one begins, so a single run is followed by
+/// that.
 void History::addRuns(size_t rank, uint32_t runs) {
   for (uint32_t run = 0; run < runs; ++run)
     addRun(rank, run);
