@@ -63,7 +63,10 @@ public:
 
   bool visit(EventId id) {
     before_.advance(id);
-    for (const Access &access : accessesOf(history_, id)) {
+    const std::vector<Access> accesses = accessesOf(history_, id);
+    if (!checkSelf(id, accesses))
+      return false;
+    for (const Access &access : accesses) {
       ++count_;
       if (!checkLifetime(id, access) || !checkOrder(id, access))
         return false;
@@ -96,6 +99,28 @@ private:
         {history_.describe(release->second), history_.describe(id)},
         {str(history_, access.place)}};
     return false;
+  }
+
+  /// Within a command, too, nothing orders what it reads before what it writes; except that a sum
+  /// may stand where one of its terms stood.
+  bool checkSelf(EventId id, llvm::ArrayRef<Access> accesses) {
+    const Event &event = history_.event(id);
+    const bool isSum =
+        event.kind == EventKind::Command && history_.command(event).kind == CommandKind::Add;
+    for (const Access &write : accesses)
+      for (const Access &read : accesses) {
+        const Place &a = write.place, &b = read.place;
+        bool overlap = a.memory == b.memory && a.begin < b.end && b.begin < a.end;
+        bool isInPlace = isSum && a.begin == b.begin && a.end == b.end;
+        if (!write.isWrite || read.isWrite || !overlap || isInPlace)
+          continue;
+        violation_ = Violation{CheckRule::Race,
+                               "a command writes where it reads",
+                               {history_.describe(id)},
+                               {"it writes " + str(history_, a), "it reads " + str(history_, b)}};
+        return false;
+      }
+    return true;
   }
 
   bool checkOrder(EventId id, const Access &access) {
