@@ -104,6 +104,7 @@ std::vector<CaseOptions> representativeCases() {
       {"gathers", 2, kPairwise, kGet, 2, 1},
       {"gathers", 2, kHop, kPut, 1, 1},
       {"chain", 2, kPairwise, kPut, 2, 2},
+      {"chain", 2, kNone, kGet, 1, 1},
   };
 }
 

@@ -208,7 +208,9 @@ Judgement Judge::judgeRejected(const Mutant &mutant, const CheckReport &report) 
 }
 
 bool Judge::isShown(const Mutant &mutant, const Violation &violation) {
-  if (isAboutAnEnd(violation))
+  // A command that conflicts with itself has no second order.
+  if (isAboutAnEnd(violation) ||
+      (violation.rule == CheckRule::Race && violation.events.size() == 1))
     return failsSomehow(mutant);
   switch (violation.rule) {
   case CheckRule::Deadlock:

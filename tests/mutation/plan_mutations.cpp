@@ -35,37 +35,28 @@ SiteText dropEventWait(Plans &plans, size_t k) {
   return dropCommand(plans, CommandKind::WaitEvent, k);
 }
 
-/// Each command trades places with the one issued behind it.
+/// Each command of rank 0 trades places with the one issued behind it. The ranks are alike, so one
+/// stands for all.
 SiteText swapCommands(Plans &plans, size_t k) {
-  for (Plan &plan : plans) {
-    if (k + 1 >= plan.commands.size()) {
-      k -= plan.commands.empty() ? 0 : plan.commands.size() - 1;
-      continue;
-    }
-    std::string what = fmt::format("rank {}: {} after {}", plan.rank, str(plan, plan.commands[k]),
-                                   str(plan, plan.commands[k + 1]));
-    std::swap(plan.commands[k], plan.commands[k + 1]);
-    return what;
-  }
-  return std::nullopt;
+  Plan &plan = plans[0];
+  if (k + 1 >= plan.commands.size())
+    return std::nullopt;
+  std::string what =
+      fmt::format("{} after {}", str(plan, plan.commands[k]), str(plan, plan.commands[k + 1]));
+  std::swap(plan.commands[k], plan.commands[k + 1]);
+  return what;
 }
 
-/// Each command goes to the next stream.
+/// Each command of rank 0 goes to the next stream.
 SiteText moveCommand(Plans &plans, size_t k) {
-  for (Plan &plan : plans) {
-    if (k >= plan.commands.size()) {
-      k -= plan.commands.size();
-      continue;
-    }
-    Command &command = plan.commands[k];
-    const auto streams = static_cast<uint32_t>(plan.streams.size());
-    if (streams == 1)
-      return "";
-    std::string what = fmt::format("rank {}: {}", plan.rank, str(plan, command));
-    command.stream = (command.stream + 1) % streams;
-    return what + " goes to " + plan.streams[command.stream];
-  }
-  return std::nullopt;
+  Plan &plan = plans[0];
+  const auto streams = static_cast<uint32_t>(plan.streams.size());
+  if (k >= plan.commands.size() || streams == 1)
+    return std::nullopt;
+  Command &command = plan.commands[k];
+  std::string what = str(plan, command);
+  command.stream = (command.stream + 1) % streams;
+  return what + " goes to " + plan.streams[command.stream];
 }
 
 /// Each endpoint in turn awaits the word of the one after it.

@@ -147,6 +147,45 @@ SiteText moveWait(Program &program, size_t k) {
   return std::nullopt;
 }
 
+/// The products and copies.
+std::vector<Site> workOf(Program &program) {
+  std::vector<Site> sites = sitesOf(program);
+  std::erase_if(sites, [](const Site &site) {
+    return !llvm::isa<MatmulOp>(site.op) && !llvm::isa<LinearOp>(site.op) &&
+           !llvm::isa<SetOp>(site.op);
+  });
+  return sites;
+}
+
+SiteText dropWork(Program &program, size_t k) {
+  std::vector<Site> sites = workOf(program);
+  if (k >= sites.size())
+    return std::nullopt;
+  std::string what = "drop " + quoted(*sites[k].op);
+  sites[k].block->erase(sites[k].op->getIterator());
+  return what;
+}
+
+SiteText dropBias(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf<LinearOp>(program);
+  std::erase_if(sites, [](const Site &site) { return !llvm::cast<LinearOp>(site.op)->bias; });
+  if (k >= sites.size())
+    return std::nullopt;
+  std::string what = "no bias in " + quoted(*sites[k].op);
+  llvm::cast<LinearOp>(sites[k].op)->bias = nullptr;
+  return what;
+}
+
+SiteText repeatWork(Program &program, size_t k) {
+  std::vector<Site> sites = workOf(program);
+  if (k >= sites.size())
+    return std::nullopt;
+  ProgramBuilder builder(program);
+  builder.insertAfter(*sites[k].block, *sites[k].op);
+  ProgramBuilder::Mapping unchanged;
+  return "repeat " + quoted(*builder.clone(*sites[k].op, unchanged));
+}
+
 //===- Scalars --------------------------------------------------------------------------------===//
 
 SiteText movePeer(Program &program, size_t k) {
@@ -179,6 +218,40 @@ SiteText moveIndex(Program &program, size_t k) {
   } else {
     auto &select = *llvm::cast<SelectOp>(&op);
     select.index = scalars.mod(scalars.add(select.index, step), select.tensor->type.shape.front());
+  }
+  return what == quoted(op) ? "" : what + " becomes " + quoted(op);
+}
+
+/// The loop index in a scalar, or null. The scalars here have at most one.
+const Scalar *loopIndexIn(const Scalar *scalar) {
+  if (scalar->kind() == ScalarKind::LoopIndex)
+    return scalar;
+  if (!isBinary(scalar->kind()))
+    return nullptr;
+  const Scalar *left = loopIndexIn(scalar->lhs());
+  return left ? left : loopIndexIn(scalar->rhs());
+}
+
+/// Steps or chunks take each other's place, in the opposite order: every block is still touched
+/// once, so that only what it holds can be wrong.
+SiteText turnAround(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf(program);
+  std::erase_if(sites, [](const Site &site) {
+    return !llvm::isa<SelectOp>(site.op) && !llvm::isa<SliceOp>(site.op);
+  });
+  if (k >= sites.size())
+    return std::nullopt;
+  Op &op = *sites[k].op;
+  std::string what = quoted(op);
+  ScalarContext &scalars = program.scalars();
+  if (auto *slice = llvm::dyn_cast<SliceOp>(&op)) {
+    const Scalar *extent = slice->tensor->type.shape.front(), *begin = slice->begin;
+    slice->begin = scalars.sub(extent, slice->end);
+    slice->end = scalars.sub(extent, begin);
+  } else if (auto &select = *llvm::cast<SelectOp>(&op); loopIndexIn(select.index)) {
+    const Scalar *loop = loopIndexIn(select.index);
+    select.index = scalars.substitute(select.index, loop, scalars.sub(scalars.constant(0), loop));
+    select.index = scalars.mod(select.index, select.tensor->type.shape.front());
   }
   return what == quoted(op) ? "" : what + " becomes " + quoted(op);
 }
@@ -331,9 +404,13 @@ llvm::ArrayRef<ProgramMutation> programMutations() {
       {"swap a send and a receive", swapTransfers},
       {"swap them, on two streams", swapOnTwoStreams},
       {"move a wait down", moveWait},
+      {"drop a product or copy", dropWork},
+      {"drop a bias", dropBias},
+      {"do a product or copy twice", repeatWork},
       {"move a peer by one", movePeer},
       {"move an index by one", moveIndex},
       {"move a stream by one", moveStream},
+      {"turn an index around", turnAround},
       {"reuse one slot for two blocks", reuseSlot},
       {"free early", freeEarly},
       {"drop a handle exchange", dropExchange},
