@@ -208,9 +208,10 @@ Judgement Judge::judgeRejected(const Mutant &mutant, const CheckReport &report) 
 }
 
 bool Judge::isShown(const Mutant &mutant, const Violation &violation) {
+  if (isAboutAnEnd(violation))
+    return failsSomehow(mutant) || hasSeveralOrders(mutant);
   // A command that conflicts with itself has no second order.
-  if (isAboutAnEnd(violation) ||
-      (violation.rule == CheckRule::Race && violation.events.size() == 1))
+  if (violation.rule == CheckRule::Race && violation.events.size() == 1)
     return failsSomehow(mutant);
   switch (violation.rule) {
   case CheckRule::Deadlock:
@@ -256,6 +257,14 @@ bool Judge::bothOrdersHappen(const Mutant &mutant, const Violation &violation) {
     return status.isOk() && cameBefore(order.steps(), first, second);
   };
   return happens(*a, *b) && happens(*b, *a);
+}
+
+/// Some commands conflict, and each of them can come first. The original has no such pair.
+bool Judge::hasSeveralOrders(const Mutant &mutant) {
+  AllOrders all(2);
+  Status status =
+      runTrial(original_, mutant.plans, all, {.compares = false, .alwaysSameAddresses = true});
+  return status.isOk() && all.orders() >= 2;
 }
 
 bool Judge::failsSomehow(const Mutant &mutant) {

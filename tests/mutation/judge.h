@@ -41,6 +41,7 @@ private:
   bool isStuck(const Mutant &mutant, const Violation &violation, uint32_t queues);
   bool bothOrdersHappen(const Mutant &mutant, const Violation &violation);
   bool passesTooEarly(const Mutant &mutant);
+  bool hasSeveralOrders(const Mutant &mutant);
   bool failsSomehow(const Mutant &mutant);
 
   const Case &original_;
