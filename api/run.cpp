@@ -8,12 +8,13 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 
 namespace braid {
@@ -45,6 +46,11 @@ public:
   }
   void *input(size_t index) { return inputs_[index].get(); }
   void *output(size_t index) { return outputs_[index].get(); }
+  /// There was memory for all of them.
+  bool isComplete() const {
+    return llvm::all_of(inputs_, [](const Memory &memory) { return memory != nullptr; }) &&
+           llvm::all_of(outputs_, [](const Memory &memory) { return memory != nullptr; });
+  }
 
 private:
   struct Free {
@@ -78,6 +84,26 @@ int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
   return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
 }
 
+/// Refuses what the machine cannot hold, rather than have it swap or kill.
+Status checkMemory(const LocalMesh &mesh, int64_t runsInFlight) {
+  double needed = 0; // bytes; a double cannot overflow
+  for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    const Plan &plan = mesh.plan(rank);
+    needed += static_cast<double>(argumentBytes(plan)) * static_cast<double>(runsInFlight) +
+              static_cast<double>(plan.symmetricBytes) + static_cast<double>(plan.deviceBytes);
+  }
+  double present =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+  if (needed <= present)
+    return Status::ok();
+  return Status(
+      StatusCode::Unsupported,
+      fmt::format("the tensors of all {} ranks take {:.1f} GiB, but this machine has {:.1f} "
+                  "GiB of memory",
+                  mesh.ranks(), needed / kGiB, present / kGiB));
+}
+
 /// Inputs where no fusion says what they mean: words of a counter hashed with the seed, with the
 /// top bits cleared, so that they are finite and small in every element type.
 void fillWithoutMeaning(void *data, int64_t bytes, uint64_t seed) {
@@ -104,6 +130,8 @@ public:
   }
 
   Status run() {
+    if (Status status = checkMemory(mesh_, report_.runsInFlight); !status.isOk())
+      return status;
     if (options_.trace)
       for (int64_t rank = 0; rank < mesh_.ranks(); ++rank)
         mesh_.device(rank).startTrace();
@@ -133,8 +161,12 @@ private:
 
 Status Runner::runRank(int64_t rank) {
   std::vector<Arguments> slots;
-  for (int64_t i = 0; i < report_.runsInFlight; ++i)
+  for (int64_t i = 0; i < report_.runsInFlight; ++i) {
     slots.emplace_back(mesh_.plan(rank));
+    if (!slots.back().isComplete())
+      return Status(StatusCode::Unsupported,
+                    fmt::format("no memory for the tensors of rank {}", rank));
+  }
   double seconds = 0;
   for (int64_t first = 0; first < options_.iterations; first += report_.runsInFlight) {
     if (Status status = runBatch(rank, slots, first, seconds); !status.isOk())

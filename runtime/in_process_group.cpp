@@ -10,10 +10,12 @@
 namespace braid {
 
 Status checkInProcess(const ClusterOptions &options) {
-  constexpr int64_t kMaxRanks = 1 << 16;
+  // Every rank takes a host thread and a worker for each stream.
+  constexpr int64_t kMaxRanks = 512;
   if (options.ranks < 1 || options.ranks > kMaxRanks)
-    return Status(StatusCode::BadInput, fmt::format("expected 1 to {} ranks in a process, got {}",
-                                                    kMaxRanks, options.ranks));
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected 1 to {} ranks as threads of a process, got {}", kMaxRanks,
+                              options.ranks));
   if (options.timeout.count() < 1)
     return Status(
         StatusCode::BadInput,
