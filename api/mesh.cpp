@@ -2,7 +2,7 @@
 
 #include "api/mesh.h"
 
-#include "runtime/specialize.h"
+#include "api/plans.h"
 
 #include <fmt/format.h>
 
@@ -21,12 +21,10 @@ Result<std::unique_ptr<LocalMesh>> LocalMesh::create(const Backend &backend,
 }
 
 Status LocalMesh::prepare(const Compiled &compiled) {
-  for (int64_t rank = 0; rank < ranks(); ++rank) {
-    Result<Plan> plan = specialize(*compiled.program, rank, compiled.source->diags);
-    if (!plan)
-      return plan.status();
-    plans_.push_back(std::move(*plan));
-  }
+  Result<std::vector<Plan>> plans = makePlans(compiled);
+  if (!plans)
+    return plans.status();
+  plans_ = std::move(*plans);
   prepared_.resize(plans_.size());
   return onEveryRank([&](int64_t rank) {
     auto prepared = braid::prepare(plan(rank), cluster_->device(rank), cluster_->transport(rank));

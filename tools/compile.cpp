@@ -1,8 +1,7 @@
 //===- tools/compile.cpp - `braid compile` ----------------------------------------------------===//
 
-#include "api/compile.h"
+#include "api/plans.h"
 #include "lowering/lower.h"
-#include "runtime/specialize.h"
 #include "tools/command.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -87,12 +86,13 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
   else if (flags.emit == "fusion")
     return Status(StatusCode::BadInput,
                   fmt::format("--emit fusion: @{} implements no fusion", compiled.program->name()));
-  for (int64_t rank = 0; flags.emit == "plan" && rank < compiled.program->ranks(); ++rank) {
-    Result<Plan> plan = specialize(*compiled.program, rank, source.diags);
-    if (!plan)
-      return plan.status();
-    os << str(*plan);
-  }
+  if (flags.emit != "plan")
+    return Status::ok();
+  Result<std::vector<Plan>> plans = makePlans(compiled);
+  if (!plans)
+    return plans.status();
+  for (const Plan &plan : *plans)
+    os << str(plan);
   return Status::ok();
 }
 
