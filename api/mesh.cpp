@@ -21,6 +21,10 @@ Result<std::unique_ptr<LocalMesh>> LocalMesh::create(const Backend &backend,
 }
 
 Status LocalMesh::prepare(const Compiled &compiled) {
+  if (compiled.program->ranks() != ranks())
+    return Status(StatusCode::BadInput,
+                  fmt::format("@{} is for {} ranks, but the mesh has {}", compiled.program->name(),
+                              compiled.program->ranks(), ranks()));
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)
     return plans.status();

@@ -129,6 +129,18 @@ TEST(Run, RefusesWhatCannotBeVerified) {
             "can be run, but not verified");
 }
 
+TEST(LocalMesh, RefusesAProgramForAnotherNumberOfRanks) {
+  auto source = parseSource("t.braid", kProgram);
+  Result<Compiled> compiled = compile(*source, {});
+  ASSERT_TRUE(compiled.isOk());
+  BackendRegistry registry = builtinBackends();
+  auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 3});
+  ASSERT_TRUE(mesh.isOk());
+  Status status = (*mesh)->prepare(*compiled);
+  EXPECT_EQ(status.code(), StatusCode::BadInput);
+  EXPECT_EQ(status.message(), "@p is for 2 ranks, but the mesh has 3");
+}
+
 TEST(Run, ReportsWhatItCompared) {
   auto source = parseSource("t.braid", kFusion);
   Result<Compiled> compiled = compile(*source, {});
