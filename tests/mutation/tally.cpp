@@ -119,15 +119,26 @@ std::string Tally::str() const {
 
 namespace {
 
+/// Failures as they come: all of them may take hours.
+void show(const Tally &tally, size_t done, size_t count) {
+  for (const std::string &failure : tally.failures)
+    std::printf("FAILURE %s\n", failure.c_str());
+  if (done % kShownEvery == 0 || !tally.failures.empty())
+    std::printf("%zu of %zu programs judged\n", done, count);
+  std::fflush(stdout);
+}
+
 /// Calls `judgeOne(i)` for i below `count` on all cores, and adds up.
 template <class JudgeFn> Tally judgeOnAllCores(size_t count, JudgeFn judgeOne) {
   std::vector<Tally> tallies(count);
   std::atomic<size_t> next{0};
+  std::mutex mutex; // of what is printed
+  size_t done = 0;
   auto work = [&] {
     for (size_t i = next++; i < count; i = next++) {
       tallies[i] = judgeOne(i);
-      if ((i + 1) % kShownEvery == 0)
-        std::printf("%zu of %zu programs begun\n", i + 1, count), std::fflush(stdout);
+      std::lock_guard lock(mutex);
+      show(tallies[i], ++done, count);
     }
   };
   std::vector<std::thread> workers;
