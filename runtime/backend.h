@@ -7,6 +7,8 @@
 
 namespace braid {
 
+class Member; // runtime/bootstrap/member.h
+
 /// How the ranks of one run are set up. A backend refuses what it cannot honour.
 struct ClusterOptions {
   int64_t ranks = 1;
@@ -24,6 +26,13 @@ class Cluster {
 public:
   virtual ~Cluster() = default;
   virtual int64_t ranks() const = 0;
+  /// Those of them that live in this process: hosted() of them, from firstHosted() on. Only they
+  /// have a Device and a Transport here.
+  virtual int64_t firstHosted() const { return 0; }
+  virtual int64_t hosted() const { return ranks(); }
+  /// The Plans of all ranks, so that messages can name what other ranks do. They outlive the
+  /// cluster's last call.
+  virtual void setPlans(llvm::ArrayRef<Plan>) {}
   virtual Device &device(int64_t rank) = 0;
   virtual Transport &transport(int64_t rank) = 0;
 };
@@ -33,7 +42,11 @@ struct Backend {
   std::string description; ///< one line
   /// False for a backend whose results mean nothing (null).
   bool computes = true;
+  /// All ranks, in this process.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create;
+  /// One rank in this process, the others in processes of their own. Null if that is not possible.
+  std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &, std::unique_ptr<Member>)>
+      join = {};
 };
 
 /// Filled by explicit calls (registerCpuBackend, ...), never by static constructors.

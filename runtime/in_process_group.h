@@ -161,6 +161,7 @@ public:
   Result<void *> open(int64_t peer, const std::string &handle) override {
     return group_.open(peer, handle);
   }
+  Status commit() override { return group_.allGather(rank_, "").status(); }
   void abort(const Status &cause) override { group_.abort(cause); }
 
 private:

@@ -1,0 +1,2 @@
+//===- runtime/bootstrap/environment.cpp
+#include "runtime/bootstrap/environment.h"

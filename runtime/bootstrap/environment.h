@@ -1,0 +1,57 @@
+//===- runtime/bootstrap/environment.h - which rank of a job this process is ------------------===//
+//
+// Launchers tell a process its place by environment variables, and a process may see those of
+// several: torchrun inside srun, mpirun inside a SLURM job. One source is chosen, whole: the first
+// in this order of which any variable is set.
+//
+//   BRAID_*    BRAID_RANK, BRAID_RANKS, BRAID_JOB       braid run --processes, or a user by hand
+//   torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, ...
+//   Open MPI   OMPI_COMM_WORLD_RANK, ..._SIZE, ..._LOCAL_RANK, ..._LOCAL_SIZE, PMIX_NAMESPACE
+//   PMI        PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS              MPICH, Intel MPI
+//   SLURM      SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_STEP_ID, ...     srun
+//
+// A source of which only some variables are set, or whose variables contradict each other, is an
+// error that lists everything that was found.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/status.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+/// The place of this process in a job.
+struct Place {
+  std::string source; ///< "BRAID_*", "torchrun", "Open MPI", "PMI" or "SLURM"
+  int64_t rank = 0, ranks = 1;
+  int64_t localRank = 0, localRanks = 1; ///< on this host
+  /// Equal on all ranks of the job, and unlike that of any other job of this user on this host.
+  std::string job;
+};
+
+/// Looks up a variable; nothing if it is not set. An empty value counts as set.
+using Environment = std::function<std::optional<std::string>(const std::string &name)>;
+Environment processEnvironment();
+
+/// This process's place, or nothing if no launcher says anything. BadInput for what is partial,
+/// malformed (not a whole number, rank >= ranks) or contradictory: the message lists each variable
+/// that was found, with its source and value. Unsupported if the ranks are on several hosts.
+Result<std::optional<Place>> findPlace(const Environment &environment);
+
+/// A variable that Braid reads, for `braid env`.
+struct VariableReport {
+  std::string name;
+  std::string source;  ///< as in Place, or "braid" for settings
+  std::string meaning; ///< one line
+  std::optional<std::string> value;
+  bool counts = false; ///< its source was chosen, or it is a setting that is set
+};
+/// Every variable that is read anywhere, in the order in which sources are looked at.
+std::vector<VariableReport> reportVariables(const Environment &environment);
+
+} // namespace braid

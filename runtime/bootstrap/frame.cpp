@@ -1,0 +1,2 @@
+//===- runtime/bootstrap/frame.cpp
+#include "runtime/bootstrap/frame.h"

@@ -1,0 +1,2 @@
+//===- runtime/bootstrap/job_memory.cpp
+#include "runtime/bootstrap/job_memory.h"

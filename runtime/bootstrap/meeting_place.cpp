@@ -1,0 +1,2 @@
+//===- runtime/bootstrap/meeting_place.cpp
+#include "runtime/bootstrap/meeting_place.h"

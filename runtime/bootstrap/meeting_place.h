@@ -1,0 +1,47 @@
+//===- runtime/bootstrap/meeting_place.h - where the ranks of a job on one host find each other ===//
+//
+// The base directory, <base>/braid-<uid>, belongs to the user with mode 0700; it is refused if it
+// is a link, somebody else's, or open to others. In it, each job has a directory with a random name
+// (128 bits), and in that a socket. Under a foreign launcher the ranks share only the job's key, so
+// rank 0 also publishes a name made from the key that says which random name to use.
+//
+// Nothing stays: the directory goes as soon as all ranks have met. What a killed job leaves is
+// recognised by a lock that died with its owner, and swept by the next one.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/bootstrap/socket.h"
+
+namespace braid {
+
+/// $XDG_RUNTIME_DIR if that is a directory of this user's, else $TMPDIR, else /tmp.
+std::string meetingBase();
+
+/// A listening socket in a directory of its own. Both go with the object, or with close().
+class MeetingPlace {
+public:
+  /// Sweeps what dead jobs left, then makes a directory and listens in it. If `job` is not empty,
+  /// publishes the place under that key.
+  static Result<MeetingPlace> open(const std::string &base, const std::string &job);
+  MeetingPlace(MeetingPlace &&) noexcept;
+  MeetingPlace &operator=(MeetingPlace &&) = delete;
+  ~MeetingPlace();
+
+  const std::string &path() const { return path_; } ///< of the socket
+  int listener() const { return listener_.get(); }
+  /// Stops listening and removes everything from the file system. Idempotent.
+  void close();
+
+private:
+  MeetingPlace() = default;
+  std::string directory_, path_, pointer_;
+  FileDescriptor listener_, lock_;
+};
+
+/// The path of the socket that was published under `job`; waits for it until the deadline, then
+/// TimedOut.
+Result<std::string> findMeetingPlace(const std::string &base, const std::string &job,
+                                     Deadline deadline);
+
+} // namespace braid

@@ -1,0 +1,2 @@
+//===- runtime/bootstrap/member.cpp
+#include "runtime/bootstrap/member.h"

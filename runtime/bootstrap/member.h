@@ -1,0 +1,80 @@
+//===- runtime/bootstrap/member.h - a rank's connection to its job ----------------------------===//
+//
+// Blocking calls are made by one thread at a time, the rank's host thread; watch() belongs to the
+// watchdog. A call waits for its answer until the job is aborted or its host is gone; that it ends
+// at all is the business of the watchdog, which aborts a job that stands still.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/bootstrap/job_memory.h"
+#include "runtime/bootstrap/socket.h"
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+namespace braid {
+
+/// What a Hello says, in its body: see encode(). The version is that of the layout of the job
+/// memory and of all messages.
+struct MemberHello {
+  std::string job;
+  int64_t rank = 0, ranks = 1;
+  std::string encode() const;
+  static Result<MemberHello> decode(llvm::StringRef body);
+};
+inline constexpr uint32_t kProtocolVersion = 1;
+
+class Member {
+public:
+  /// Connects to the socket at `path`, says hello, and maps the job memory. BadInput with the
+  /// host's reason if it refuses; TimedOut at the deadline.
+  static Result<std::unique_ptr<Member>> join(const std::string &path, const MemberHello &hello,
+                                              Deadline deadline);
+  /// Says goodbye, if it was not said.
+  ~Member();
+  Member(const Member &) = delete;
+
+  int64_t rank() const { return hello_.rank; }
+  int64_t ranks() const { return hello_.ranks; }
+  JobMemory &memory() { return memory_; }
+
+  /// Every rank's part, in rank order; each rank calls it equally often. Blocks until all have
+  /// come, the job is aborted (its cause), or the host is gone (PeerFailed).
+  Result<std::vector<std::string>> allGather(const std::string &mine);
+  /// Leaves a duplicate of `descriptor` with the host, under a name that is this rank's own.
+  Status offer(const std::string &name, int descriptor);
+  /// What `rank` offered under `name`, of which it told this rank before. Blocks for the answer.
+  Result<FileDescriptor> want(int64_t rank, const std::string &name);
+  /// Tells the host that the end of the connection is no failure. Nothing else may be called after.
+  void goodbye();
+
+  /// For the watchdog: reads what has come, for at most `patience`, and hands it to whoever waits.
+  /// Also looks at the job's mark then, so that an abort ends the blocking calls. False once the
+  /// host is gone.
+  bool watch(std::chrono::milliseconds patience);
+  /// Makes a blocked watch() return. Any thread.
+  void wakeWatch();
+
+  /// For tests that send half a message.
+  Connection &connection() { return connection_; }
+
+private:
+  Member(Connection connection, MemberHello hello, JobMemory memory);
+  Result<Received> waitFor(FrameKind kind, uint32_t sequence);
+
+  Connection connection_;
+  MemberHello hello_;
+  JobMemory memory_;
+  FileDescriptor wake_; ///< an eventfd
+  uint32_t sequence_ = 0;
+  bool saidGoodbye_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint32_t, Received> answers_; ///< by sequence
+  bool isHostGone_ = false;
+};
+
+} // namespace braid

@@ -1,0 +1,2 @@
+//===- runtime/bootstrap/rendezvous.cpp
+#include "runtime/bootstrap/rendezvous.h"

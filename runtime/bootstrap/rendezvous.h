@@ -1,0 +1,68 @@
+//===- runtime/bootstrap/rendezvous.h - the host that all ranks of a job are connected to -----===//
+//
+// One thread, in the launcher or in rank 0, that every rank keeps one connection to. It brings
+// together what all ranks say (all-gather), passes descriptors on, and notices at once when a
+// connection ends without a goodbye: that rank is dead, and the job is aborted in the job memory,
+// which all ranks see. It takes no part in running, and the ranks do not need it to abort.
+//
+// Whoever connects has the same user id, says Hello within two seconds with the right job, version
+// and number of ranks, and a rank that is not taken; anybody else is dropped and the job goes on.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/bootstrap/job_memory.h"
+#include "runtime/bootstrap/meeting_place.h"
+
+#include <functional>
+#include <thread>
+
+namespace braid {
+
+struct RendezvousOptions {
+  int64_t ranks = 1;
+  std::string job; ///< what a Hello has to say
+  /// All ranks have to come within this; then the job is aborted with TimedOut, which names those
+  /// that did not.
+  std::chrono::milliseconds joinTimeout{60000};
+  /// After an abort, ranks that have not left are killed after this long, if `killsStragglers`.
+  std::chrono::milliseconds grace{1000};
+  bool killsStragglers = true;
+  /// Says what became of a rank whose connection ended ("was killed by signal 9"); the default says
+  /// that it closed its connection. May block for a moment.
+  std::function<std::string(int64_t rank)> explainDeath = {};
+  /// Says what a rank was doing when it died, from the job memory; default: nothing.
+  std::function<std::string(int64_t rank)> describe = {};
+};
+
+/// Counts, for tests and logs.
+struct RendezvousCounts {
+  uint64_t joined = 0;  ///< ranks
+  uint64_t dropped = 0; ///< connections of strangers, of any kind
+  uint64_t killed = 0;  ///< stragglers
+};
+
+class Rendezvous {
+public:
+  /// Starts the thread. `memory` outlives this.
+  static Result<std::unique_ptr<Rendezvous>> start(MeetingPlace place, JobMemory &memory,
+                                                   RendezvousOptions options);
+  /// Ends the thread; members that are still connected see the connection end.
+  ~Rendezvous();
+  Rendezvous(const Rendezvous &) = delete;
+
+  const std::string &path() const { return path_; }
+  /// Blocks until every rank that joined has said goodbye, died or been killed; TimedOut at the
+  /// deadline.
+  Status waitForAllToLeave(Deadline deadline);
+  RendezvousCounts counts() const;
+
+private:
+  class Server; // rendezvous.cpp
+  Rendezvous() = default;
+  std::string path_;
+  std::unique_ptr<Server> server_;
+  std::thread thread_;
+};
+
+} // namespace braid

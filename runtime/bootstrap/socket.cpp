@@ -1,0 +1,2 @@
+//===- runtime/bootstrap/socket.cpp
+#include "runtime/bootstrap/socket.h"
