@@ -1,0 +1,147 @@
+//===- backends/cuda/cuda_memory.cpp - memory of one GPU's rank, and of its peers -------------===//
+
+#include "backends/cuda/cuda_memory.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+namespace braid {
+namespace {
+
+constexpr size_t kArenaGranularity = size_t(2) << 20; // what CUDA IPC maps
+constexpr size_t kPage = 4096;
+constexpr const char *kIpcPrefix = "cuda-ipc:";
+constexpr const char *kWordsPrefix = "words:"; // bytes, a colon, the group's handle
+
+size_t roundUp(int64_t bytes, size_t granularity) {
+  size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  return (size + granularity - 1) / granularity * granularity;
+}
+
+/// Lets the GPU reach host memory, at the address that the host has for it.
+Status registerWithGpu(void *base, size_t bytes) {
+  BRAID_CUDA_RETURN_IF_ERROR(
+      cudaHostRegister(base, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable));
+  void *onDevice = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaHostGetDevicePointer(&onDevice, base, 0));
+  if (onDevice == base)
+    return Status::ok();
+  cudaHostUnregister(base);
+  return Status(StatusCode::Unsupported,
+                "expected a GPU that reaches registered host memory at the host's addresses");
+}
+
+} // namespace
+
+CudaMemory::~CudaMemory() {
+  closePeers();
+  for (const Arena &arena : arenas_)
+    if (arena.kind == ArenaKind::Words)
+      cudaHostUnregister(arena.base); // the memory is the group's
+    else
+      cudaFree(arena.base);
+}
+
+Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
+  if (kind == ArenaKind::Words)
+    return allocateWords(roundUp(bytes, kPage));
+  size_t size = roundUp(bytes, kind == ArenaKind::Symmetric ? kArenaGranularity : 256);
+  void *base = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, size));
+  arenas_.push_back({kind, base, size});
+  // What peers map must not show what another program left there.
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(base, 0, size));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
+  return base;
+}
+
+Result<void *> CudaMemory::allocateWords(size_t bytes) {
+  Result<void *> base = group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(bytes));
+  if (!base)
+    return base.status();
+  if (Status status = registerWithGpu(*base, bytes); !status.isOk())
+    return status;
+  arenas_.push_back({ArenaKind::Words, *base, bytes});
+  return *base;
+}
+
+Result<std::string> CudaMemory::exportMemory(void *base) {
+  const Arena *arena = llvm::find_if(arenas_, [&](const Arena &each) { return each.base == base; });
+  if (arena == arenas_.data() + arenas_.size() || arena->kind == ArenaKind::Private)
+    return Status(StatusCode::BadInput, "expected a symmetric allocation or words to export");
+  if (arena->kind == ArenaKind::Words) {
+    Result<std::string> handle = group_.exportMemory(group_.rank(), base);
+    if (!handle)
+      return handle.status();
+    return fmt::format("{}{}:{}", kWordsPrefix, arena->bytes, *handle);
+  }
+  cudaIpcMemHandle_t handle;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaIpcGetMemHandle(&handle, base));
+  return kIpcPrefix + llvm::toHex(llvm::StringRef(handle.reserved, sizeof(handle.reserved)));
+}
+
+Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
+  for (const Opened &opened : opened_)
+    if (opened.peer == peer && opened.handle == handle)
+      return opened.base;
+  llvm::StringRef text = handle;
+  bool isWords = text.consume_front(kWordsPrefix);
+  if (!isWords && !text.consume_front(kIpcPrefix))
+    return Status(StatusCode::BadInput, "expected a handle of this backend, got '" + handle + "'");
+  Result<void *> base = isWords ? openWords(peer, text) : openDevice(text);
+  if (base)
+    opened_.push_back({peer, handle, *base, isWords});
+  return base;
+}
+
+Result<void *> CudaMemory::openWords(int64_t peer, llvm::StringRef text) {
+  auto [size, handle] = text.split(':');
+  size_t bytes = 0;
+  if (size.getAsInteger(10, bytes))
+    return Status(StatusCode::BadInput, "expected a number of bytes, got '" + size.str() + "'");
+  Result<void *> base = group_.open(peer, handle.str());
+  if (!base)
+    return base.status();
+  if (Status status = registerWithGpu(*base, bytes); !status.isOk())
+    return status;
+  return *base;
+}
+
+Result<void *> CudaMemory::openDevice(llvm::StringRef hex) {
+  cudaIpcMemHandle_t handle;
+  std::string bytes;
+  if (!llvm::tryGetFromHex(hex, bytes) || bytes.size() != sizeof(handle.reserved))
+    return Status(StatusCode::BadInput, "expected a CUDA IPC handle, got '" + hex.str() + "'");
+  std::memcpy(handle.reserved, bytes.data(), sizeof(handle.reserved));
+  void *base = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess));
+  return base;
+}
+
+void CudaMemory::closePeers() {
+  for (const Opened &opened : opened_)
+    if (opened.isWords)
+      cudaHostUnregister(opened.base);
+    else
+      cudaIpcCloseMemHandle(opened.base);
+  opened_.clear();
+}
+
+void CudaMemory::fillWords(uint32_t value) {
+  for (const Arena &arena : arenas_) {
+    if (arena.kind != ArenaKind::Words)
+      continue;
+    for (size_t at = 0; at < arena.bytes; at += kWordStride) {
+      auto *word = reinterpret_cast<uint32_t *>(static_cast<char *>(arena.base) + at);
+      std::atomic_ref<uint32_t>(*word).store(value, std::memory_order_relaxed);
+    }
+  }
+}
+
+} // namespace braid

@@ -1,0 +1,59 @@
+//===- backends/cuda/cuda_memory.h - memory of one GPU's rank, and of its peers ---------------===//
+//
+// Three kinds: device memory that peers can map (CUDA IPC exports whole allocations, so an arena is
+// one, in multiples of 2 MiB), device memory of our own, and words in host memory that all ranks
+// share and that is registered with the GPU.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "backends/cuda/cuda_status.h"
+#include "runtime/device.h"
+#include "runtime/process_group.h"
+
+#include <vector>
+
+namespace braid {
+
+/// Everything that a rank allocated or opened. Freed in the order: closePeers(), then the object.
+class CudaMemory {
+public:
+  /// Shared host memory is the group's.
+  explicit CudaMemory(ProcessGroup &group) : group_(group) {}
+  ~CudaMemory();
+  CudaMemory(const CudaMemory &) = delete;
+
+  /// As Device::allocate.
+  Result<void *> allocate(ArenaKind kind, int64_t bytes);
+  /// As Device::exportMemory.
+  Result<std::string> exportMemory(void *base);
+  /// As Transport::open. The same handle of the same peer gives the same address.
+  Result<void *> open(int64_t peer, const std::string &handle);
+  /// Unmaps what belongs to peers; they may free it when all have done so.
+  void closePeers();
+
+  /// Stores `value` into every word that this rank owns. Any thread, once preparing is over.
+  void fillWords(uint32_t value);
+
+private:
+  struct Arena {
+    ArenaKind kind;
+    void *base;
+    size_t bytes;
+  };
+  struct Opened {
+    int64_t peer;
+    std::string handle;
+    void *base;
+    bool isWords;
+  };
+  Result<void *> allocateWords(size_t bytes);
+  Result<void *> openWords(int64_t peer, llvm::StringRef text);
+  Result<void *> openDevice(llvm::StringRef hex);
+
+  ProcessGroup &group_;
+  std::vector<Arena> arenas_;
+  std::vector<Opened> opened_;
+};
+
+} // namespace braid

@@ -1,0 +1,20 @@
+//===- backends/cuda/cuda_status.h - CUDA's return codes as Status ----------------------------===//
+#pragma once
+
+#include "ir/status.h"
+
+#include <cuda_runtime.h>
+
+namespace braid {
+
+/// `call` is the text of what returned `code`.
+Status cudaFailure(cudaError_t code, const char *call);
+
+/// For functions that return Status or Result.
+#define BRAID_CUDA_RETURN_IF_ERROR(call)                                                           \
+  do {                                                                                             \
+    if (cudaError_t braidCudaCode = (call); braidCudaCode != cudaSuccess)                          \
+      return ::braid::cudaFailure(braidCudaCode, #call);                                           \
+  } while (false)
+
+} // namespace braid

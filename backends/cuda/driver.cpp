@@ -1,0 +1,55 @@
+//===- backends/cuda/driver.cpp - the few driver functions that the runtime does not offer ----===//
+
+#include "backends/cuda/driver.h"
+
+#include <fmt/format.h>
+
+namespace braid {
+
+Status cudaFailure(cudaError_t code, const char *call) {
+  // Out of memory and a missing GPU are the machine's; anything else that a correct program gets
+  // from CUDA means that a device or a peer is lost.
+  bool isLimit = code == cudaErrorMemoryAllocation || code == cudaErrorNoDevice ||
+                 code == cudaErrorInsufficientDriver || code == cudaErrorNotSupported;
+  return Status(
+      isLimit ? StatusCode::Unsupported : StatusCode::PeerFailed,
+      fmt::format("{} ({}) from {}", cudaGetErrorString(code), cudaGetErrorName(code), call));
+}
+
+namespace {
+
+template <class Function> Status find(const char *name, Function &function) {
+  constexpr unsigned kSince = 12000; // CUDA 12.0: batched memory operations that a graph may hold
+  void *address = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  cudaError_t code =
+      cudaGetDriverEntryPointByVersion(name, &address, kSince, cudaEnableDefault, &found);
+  if (code != cudaSuccess || found != cudaDriverEntryPointSuccess || !address)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("expected a CUDA driver of version 12 or later, which has {}: {}",
+                              name, cudaGetErrorString(code)));
+  function = reinterpret_cast<Function>(address);
+  return Status::ok();
+}
+
+Result<Driver> load() {
+  Driver driver;
+  if (Status status = find("cuStreamBatchMemOp", driver.streamBatchMemOp); !status.isOk())
+    return status;
+  if (Status status = find("cuStreamWriteValue32", driver.streamWriteValue32); !status.isOk())
+    return status;
+  if (Status status = find("cuGetErrorName", driver.getErrorName); !status.isOk())
+    return status;
+  return driver;
+}
+
+} // namespace
+
+Result<const Driver *> loadDriver() {
+  static const Result<Driver> driver = load();
+  if (!driver)
+    return driver.status();
+  return &*driver;
+}
+
+} // namespace braid

@@ -1,0 +1,93 @@
+//===- backends/cuda/kernels.cu - our own kernels ---------------------------------------------===//
+
+#include "backends/cuda/kernels.h"
+
+#include <cuda/atomic>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace braid::cuda {
+namespace {
+
+using Word = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
+
+__global__ void signalKernel(uint32_t *word, uint32_t *step, uint32_t value) {
+  Word(*word).store(1, ::cuda::memory_order_release);
+  Word(*step).store(value, ::cuda::memory_order_relaxed);
+}
+
+__global__ void awaitKernel(uint32_t *word, uint32_t *step, uint32_t value) {
+  Word counter(*word);
+  uint32_t seen;
+  while ((seen = counter.load(::cuda::memory_order_acquire)) == 0)
+    ;
+  if (seen == 1)
+    counter.store(0, ::cuda::memory_order_relaxed);
+  Word(*step).store(value, ::cuda::memory_order_relaxed);
+}
+
+template <class T> __device__ T sum(T a, T b) { return a + b; }
+template <> __device__ __nv_bfloat16 sum(__nv_bfloat16 a, __nv_bfloat16 b) {
+  return __float2bfloat16_rn(__bfloat162float(a) + __bfloat162float(b));
+}
+template <> __device__ __half sum(__half a, __half b) {
+  return __float2half_rn(__half2float(a) + __half2float(b));
+}
+
+template <class T> __global__ void addKernel(T *dst, const T *src, int64_t count) {
+  int64_t stride = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride)
+    dst[i] = sum(dst[i], src[i]);
+}
+
+template <class T> void add(cudaStream_t stream, void *dst, const void *src, int64_t count) {
+  constexpr int kThreads = 256;
+  constexpr int64_t kMaxBlocks = 4096;
+  int64_t blocks = (count + kThreads - 1) / kThreads;
+  if (blocks == 0)
+    return;
+  addKernel<T>
+      <<<static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks), kThreads, 0, stream>>>(
+          static_cast<T *>(dst), static_cast<const T *>(src), count);
+}
+
+} // namespace
+
+void launchSignal(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t value) {
+  signalKernel<<<1, 1, 0, stream>>>(word, step, value);
+}
+
+void launchAwait(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t value) {
+  awaitKernel<<<1, 1, 0, stream>>>(word, step, value);
+}
+
+void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count) {
+  switch (element) {
+  case Element::BF16:
+    return add<__nv_bfloat16>(stream, dst, src, count);
+  case Element::F16:
+    return add<__half>(stream, dst, src, count);
+  case Element::F32:
+    return add<float>(stream, dst, src, count);
+  case Element::F64:
+    return add<double>(stream, dst, src, count);
+  }
+}
+
+cudaError_t loadKernels() {
+  cudaFuncAttributes attributes;
+  const void *kernels[] = {
+      reinterpret_cast<const void *>(signalKernel),
+      reinterpret_cast<const void *>(awaitKernel),
+      reinterpret_cast<const void *>(addKernel<__nv_bfloat16>),
+      reinterpret_cast<const void *>(addKernel<__half>),
+      reinterpret_cast<const void *>(addKernel<float>),
+      reinterpret_cast<const void *>(addKernel<double>),
+  };
+  for (const void *kernel : kernels)
+    if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
+      return code;
+  return cudaSuccess;
+}
+
+} // namespace braid::cuda
