@@ -44,7 +44,7 @@ struct Frame {
   FrameKind kind = FrameKind::Hello;
   bool hasDescriptor = false;
   uint32_t sequence = 0;
-  std::string body;
+  std::string body = {};
   bool operator==(const Frame &) const = default;
 };
 

@@ -73,8 +73,7 @@ std::string userDirectory(const std::string &base) {
 Result<FileDescriptor> openUserDirectory(const std::string &path) {
   std::string expected = "expected a directory of user " + std::to_string(geteuid()) +
                          " with mode 0700 at '" + path + "', got ";
-  FileDescriptor directory(
-      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory.isValid() && errno == ENOENT)
     return FileDescriptor();
   if (!directory.isValid() && (errno == ENOTDIR || errno == ELOOP))
@@ -194,8 +193,8 @@ Status checkLength(const std::string &path) {
   if (path.size() <= limit)
     return Status::ok();
   return {StatusCode::Unsupported, "expected a path of at most " + std::to_string(limit) +
-                                       " bytes for a socket, got " +
-                                       std::to_string(path.size()) + ": '" + path +
+                                       " bytes for a socket, got " + std::to_string(path.size()) +
+                                       ": '" + path +
                                        "'; set XDG_RUNTIME_DIR or TMPDIR to a shorter one"};
 }
 } // namespace
@@ -277,8 +276,8 @@ Result<std::string> findMeetingPlace(const std::string &base, const std::string 
           return parent + "/" + name + "/" + kSocket;
       }
     if (std::chrono::steady_clock::now() >= deadline)
-      return Status(StatusCode::TimedOut,
-                    "expected rank 0 of job '" + job + "' to listen in '" + parent + "', got nobody");
+      return Status(StatusCode::TimedOut, "expected rank 0 of job '" + job + "' to listen in '" +
+                                              parent + "', got nobody");
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }

@@ -27,8 +27,8 @@ bool wouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK; }
 /// Waits until poll() has `events` or an end to report. False at the deadline.
 bool waitFor(int descriptor, short events, Deadline deadline) {
   while (true) {
-    auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline -
-                                                             std::chrono::steady_clock::now());
+    auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0)
       return false;
     pollfd entry{descriptor, events, 0};
