@@ -26,6 +26,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 namespace braid {
 
@@ -79,15 +80,21 @@ struct RankSlot {
   std::atomic<uint64_t> activitySinceNs;
   std::atomic<uint64_t> heartbeatNs; ///< of the watchdog
   std::atomic<uint64_t> issued;      ///< commands, of all queues
-  std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks
+  std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
+                                     ///< commands of queues beyond those shown
   std::atomic<uint32_t> runs;        ///< issued: the epoch of the last one
   std::atomic<uint64_t> flightNext;  ///< sequence number of the next entry, from 1
+  std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
 
   /// Grows with everything that this rank gets done.
   uint64_t progress() const;
 };
+
+/// The mark in an outcome.
+inline constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
+constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
 
 /// Why a job was aborted.
 struct JobCause {
@@ -114,12 +121,15 @@ public:
 
   // -- The outcome. --
 
+  /// For isAbortedOutcome().
+  const std::atomic<uint64_t> &outcome() const;
   bool isAborted() const;
-  /// True if this is the first failure, and no later step has been committed by then; everybody
-  /// sees it from then on. False: cause() says what came first.
+  /// True if this is the first failure; everybody sees it, and its cause, from then on. Steps that
+  /// were committed before stay committed. False: cause() says what came first. Texts are cut at
+  /// 16 kB.
   bool abort(const JobCause &cause);
-  /// The first failure, or nothing. Waits a moment for whoever is still writing it down; if that
-  /// process died over it, says so.
+  /// The first failure, or nothing. Never waits: a process that dies in abort() has either not
+  /// aborted the job, or left its whole cause.
   std::optional<JobCause> cause() const;
   /// Marks step `step` (1, 2, ...) as done by all ranks. To be called by anyone who knows that all
   /// of them have finished it. True if it is committed, by this call or before; false if the job
@@ -131,7 +141,7 @@ private:
   struct Layout; // job_memory.cpp
   JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
   FileDescriptor descriptor_;
-  Layout *layout_ = nullptr;
+  Layout *layout_ = nullptr; ///< null if moved from
   size_t bytes_ = 0;
 };
 
