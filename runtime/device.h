@@ -44,6 +44,7 @@ inline constexpr int64_t kWordStride = 64;
 enum class ArenaKind : uint8_t {
   Symmetric, ///< can be exported to peers
   Private,
+  Words, ///< signal words, exported like Symmetric: where the host can end a wait for one
 };
 
 /// When a command ran on the device, on a clock that all ranks of a host share.
@@ -73,10 +74,28 @@ public:
   /// New events; their numbers are the returned one and those that follow.
   virtual Result<uint32_t> createEvents(uint32_t count) = 0;
   /// A handle that a peer's Transport::open turns into an address. `base` came from
-  /// allocate(Symmetric).
+  /// allocate(Symmetric or Words).
   virtual Result<std::string> exportMemory(void *base) = 0;
   /// Loads and tunes whatever a product of this shape needs, so that issuing it does not.
   virtual Status warm(const PlanMatmul &shape) = 0;
+
+  /// Tells of a Plan before its first run; what it issues may then be named. `plan` outlives the
+  /// device.
+  virtual Status introduce(const Plan &) { return Status::ok(); }
+
+  // -- Graphs. Unsupported, unless the backend has them. --
+
+  /// Until endCapture(), what is issued is recorded instead of run.
+  virtual Status beginCapture() { return Status(StatusCode::Unsupported, "no graphs here"); }
+  /// The number of the recorded graph, ready to be launched.
+  virtual Result<uint32_t> endCapture() {
+    return Status(StatusCode::Unsupported, "no graphs here");
+  }
+  /// Issues a recorded graph to stream 0. `tag.command` is kNone.
+  virtual void launch(uint32_t graph, Tag tag) {
+    (void)graph;
+    (void)tag;
+  }
 
   // -- Issuing. Never blocks, allocates device memory or fails. --
 

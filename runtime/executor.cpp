@@ -41,7 +41,9 @@ private:
   Device &device_;
   Transport &transport_;
   std::unique_ptr<Prepared> prepared_;
-  char *symmetric_ = nullptr; ///< the words, then the symmetric buffers
+  char *words_ = nullptr;
+  char *symmetric_ = nullptr;
+  std::map<int64_t, char *> peerWords_;
   struct Meeting {
     void *word = nullptr;    ///< the one the peer awaits
     int64_t dataOffset = -1; ///< in the peer's exported memory
@@ -71,8 +73,10 @@ Status Binder::bind() {
 }
 
 Status Binder::allocate() {
-  Result<void *> symmetric =
-      device_.allocate(ArenaKind::Symmetric, wordBytes() + plan_.symmetricBytes);
+  Result<void *> words = device_.allocate(ArenaKind::Words, wordBytes());
+  if (!words)
+    return words.status();
+  Result<void *> symmetric = device_.allocate(ArenaKind::Symmetric, plan_.symmetricBytes);
   if (!symmetric)
     return symmetric.status();
   Result<void *> device = device_.allocate(ArenaKind::Private, plan_.deviceBytes);
@@ -86,12 +90,13 @@ Status Binder::allocate() {
     return firstEvent.status();
 
   prepared_->firstEvent_ = *firstEvent;
+  words_ = static_cast<char *>(*words);
   symmetric_ = static_cast<char *>(*symmetric);
   prepared_->bases_.assign(plan_.buffers.size() + static_cast<size_t>(plan_.ranks), nullptr);
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const PlanBuffer &buffer = plan_.buffers[i];
     if (buffer.kind == BufferKind::Symmetric)
-      prepared_->bases_[i] = symmetric_ + wordBytes() + buffer.offset;
+      prepared_->bases_[i] = symmetric_ + buffer.offset;
     else if (buffer.kind == BufferKind::Device)
       prepared_->bases_[i] = static_cast<char *>(*device) + buffer.offset;
   }
@@ -140,7 +145,7 @@ Hello Binder::hello(std::string memory) const {
     bool isExported = buffer.kind == BufferKind::Symmetric;
     message.endpoints.push_back({e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes,
                                  e.word * kWordStride,
-                                 isExported ? wordBytes() + buffer.offset + e.range.offset : -1,
+                                 isExported ? buffer.offset + e.range.offset : -1,
                                  describeOrigin(plan_, e.origin)});
   }
   return message;
@@ -188,7 +193,7 @@ void Binder::bindCommands() {
     } else if (command.kind == CommandKind::Signal) {
       bound.word = meetings_[command.endpoint].word;
     } else if (command.kind == CommandKind::Await) {
-      bound.word = symmetric_ + command.word * kWordStride;
+      bound.word = words_ + command.word * kWordStride;
     }
     prepared_->bound_.push_back(bound);
   }

@@ -48,7 +48,7 @@ public:
 
   /// As Device::allocate.
   Result<void *> allocate(ArenaKind kind, int64_t bytes) {
-    if (kind == ArenaKind::Symmetric)
+    if (kind != ArenaKind::Private)
       return group_.allocateSymmetric(rank_, bytes);
     Result<void *> memory = allocateZeroed(rank_, bytes);
     if (memory)
