@@ -26,6 +26,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 namespace braid {
 
@@ -115,11 +116,12 @@ public:
   // -- The outcome. --
 
   bool isAborted() const;
-  /// True if this is the first failure, and no later step has been committed by then; everybody
-  /// sees it from then on. False: cause() says what came first.
+  /// True if this is the first failure; everybody sees it, and its cause, from then on. Steps that
+  /// were committed before stay committed. False: cause() says what came first. Texts are cut at
+  /// 16 kB.
   bool abort(const JobCause &cause);
-  /// The first failure, or nothing. Waits a moment for whoever is still writing it down; if that
-  /// process died over it, says so.
+  /// The first failure, or nothing. Never waits: a process that dies in abort() has either not
+  /// aborted the job, or left its whole cause.
   std::optional<JobCause> cause() const;
   /// Marks step `step` (1, 2, ...) as done by all ranks. To be called by anyone who knows that all
   /// of them have finished it. True if it is committed, by this call or before; false if the job
@@ -131,7 +133,7 @@ private:
   struct Layout; // job_memory.cpp
   JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
   FileDescriptor descriptor_;
-  Layout *layout_ = nullptr;
+  Layout *layout_ = nullptr; ///< null if moved from
   size_t bytes_ = 0;
 };
 

@@ -1,0 +1,244 @@
+//===- tests/bootstrap/job_memory_test.cpp - one outcome for all ranks ------------------------===//
+
+#include "runtime/bootstrap/job_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+JobMemory create(int64_t ranks) {
+  Result<JobMemory> memory = JobMemory::create(ranks);
+  EXPECT_TRUE(memory) << memory.status().message();
+  return std::move(*memory);
+}
+
+FileDescriptor duplicate(int descriptor) {
+  return FileDescriptor(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+}
+
+JobCause causeOf(int64_t rank, std::string text) {
+  return {Status(StatusCode::PeerFailed, std::move(text)), rank};
+}
+
+/// Runs `body` in a process that ends right after it, and returns how it ended.
+template <class Body> int runInChild(Body body) {
+  pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int state = -1;
+  EXPECT_EQ(waitpid(child, &state, 0), child);
+  return state;
+}
+
+// -- Where it lives. --
+
+TEST(JobMemoryTest, IsSharedByAllWhoMapIt) {
+  JobMemory memory = create(3);
+  Result<JobMemory> second = JobMemory::map(duplicate(memory.descriptor()), 3);
+  ASSERT_TRUE(second) << second.status().message();
+  EXPECT_EQ(second->ranks(), 3);
+  memory.slot(2).issued.store(7);
+  EXPECT_EQ(second->slot(2).issued.load(), 7u);
+  EXPECT_EQ(second->slot(1).queue[31].current.load(), ~uint64_t(0));
+  EXPECT_EQ(second->slot(1).queue[0].lastDone.load(), ~uint64_t(0));
+  EXPECT_EQ(runInChild([&] { memory.slot(0).issued.store(5); }), 0);
+  EXPECT_EQ(second->slot(0).issued.load(), 5u);
+}
+
+TEST(JobMemoryTest, IsClosedOnExec) {
+  EXPECT_NE(fcntl(create(1).descriptor(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(JobMemoryTest, NobodyCanChangeItsSize) {
+  JobMemory memory = create(1);
+  EXPECT_NE(ftruncate(memory.descriptor(), 0), 0);
+  EXPECT_NE(ftruncate(memory.descriptor(), 1 << 30), 0);
+  EXPECT_NE(fcntl(memory.descriptor(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+}
+
+TEST(JobMemoryTest, RefusesNoRanksAndTooMany) {
+  for (int64_t ranks : {int64_t(0), int64_t(-1), int64_t(1) << 40}) {
+    EXPECT_EQ(JobMemory::create(ranks).status().code(), StatusCode::BadInput);
+    JobMemory memory = create(1);
+    EXPECT_EQ(JobMemory::map(duplicate(memory.descriptor()), ranks).status().code(),
+              StatusCode::BadInput);
+  }
+}
+
+void expectRefused(FileDescriptor descriptor, int64_t ranks, const char *why) {
+  Result<JobMemory> mapped = JobMemory::map(std::move(descriptor), ranks);
+  ASSERT_FALSE(mapped) << why;
+  EXPECT_EQ(mapped.status().code(), StatusCode::BadInput);
+  EXPECT_THAT(mapped.status().message(), HasSubstr(why));
+}
+
+TEST(JobMemoryTest, MapsNothingElse) {
+  JobMemory memory = create(2);
+  expectRefused(FileDescriptor(), 2, "no open file");
+  expectRefused(duplicate(memory.descriptor()), 3, "bytes instead of");
+
+  off_t bytes = lseek(memory.descriptor(), 0, SEEK_END);
+  auto makeFile = [&](off_t size, int seals) {
+    FileDescriptor file(memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    EXPECT_EQ(ftruncate(file.get(), size), 0);
+    EXPECT_EQ(fcntl(file.get(), F_ADD_SEALS, seals), 0);
+    return file;
+  };
+  const int all = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
+  for (int seals : {0, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW, F_SEAL_SEAL | F_SEAL_GROW})
+    expectRefused(makeFile(bytes, seals), 2, "size can change");
+  expectRefused(makeFile(bytes - 1, all), 2, "bytes instead of");
+  expectRefused(makeFile(bytes, all), 2, "another version");
+  FileDescriptor directory(open("/", O_RDONLY | O_CLOEXEC));
+  expectRefused(std::move(directory), 2, "size can change");
+}
+
+TEST(JobMemoryTest, CountsProgressOfAllRanks) {
+  JobMemory memory = create(2);
+  EXPECT_EQ(memory.progress(), 0u);
+  memory.slot(0).issued.store(1);
+  memory.slot(0).arrivals.store(10);
+  memory.slot(1).queue[0].completed.store(100);
+  memory.slot(1).queue[kQueueSlots - 1].completed.store(1000);
+  EXPECT_EQ(memory.slot(0).progress(), 11u);
+  EXPECT_EQ(memory.slot(1).progress(), 1100u);
+  EXPECT_EQ(memory.progress(), 1111u);
+}
+
+// -- The outcome. --
+
+TEST(JobMemoryTest, FirstCauseStays) {
+  JobMemory memory = create(2);
+  EXPECT_FALSE(memory.isAborted());
+  EXPECT_FALSE(memory.cause());
+  EXPECT_TRUE(memory.abort({Status(StatusCode::TimedOut, "first"), 1}));
+  EXPECT_FALSE(memory.abort(causeOf(0, "second")));
+  EXPECT_TRUE(memory.isAborted());
+  std::optional<JobCause> cause = memory.cause();
+  ASSERT_TRUE(cause);
+  EXPECT_EQ(cause->status.code(), StatusCode::TimedOut);
+  EXPECT_EQ(cause->status.message(), "first");
+  EXPECT_EQ(cause->rank, 1);
+}
+
+TEST(JobMemoryTest, CommittedStepsOutliveAnAbort) {
+  JobMemory memory = create(2);
+  EXPECT_TRUE(memory.commit(1));
+  EXPECT_TRUE(memory.commit(2));
+  EXPECT_TRUE(memory.commit(1)) << "it was committed before";
+  EXPECT_EQ(memory.committed(), 2u);
+  EXPECT_TRUE(memory.abort(causeOf(0, "late")));
+  EXPECT_EQ(memory.committed(), 2u);
+  EXPECT_TRUE(memory.commit(2)) << "what is committed stays so";
+  EXPECT_FALSE(memory.commit(3));
+  EXPECT_EQ(memory.committed(), 2u);
+  EXPECT_TRUE(memory.isAborted());
+}
+
+TEST(JobMemoryTest, LongTextsAreCut) {
+  JobMemory memory = create(1);
+  EXPECT_TRUE(memory.abort(causeOf(-1, "start" + std::string(1 << 20, 'x'))));
+  std::optional<JobCause> cause = memory.cause();
+  ASSERT_TRUE(cause);
+  EXPECT_THAT(cause->status.message(), StartsWith("startxxx"));
+  EXPECT_GE(cause->status.message().size(), 8000u);
+  EXPECT_LT(cause->status.message().size(), size_t(1) << 15);
+  EXPECT_EQ(cause->rank, -1);
+}
+
+/// A process is killed at any moment of its abort(): either the job is open afterwards, and somebody
+/// else can abort it, or the cause is complete.
+TEST(JobMemoryTest, DeadWriterLeavesAllOrNothing) {
+  const std::string text(16000, 'c');
+  int aborted = 0;
+  for (int round = 0; round < 100; ++round) {
+    JobMemory memory = create(2);
+    int ready[2];
+    ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+    pid_t child = fork();
+    if (child == 0) {
+      JobCause cause = causeOf(1, text);
+      [[maybe_unused]] ssize_t written = write(ready[1], "x", 1);
+      memory.abort(cause);
+      for (;;)
+        pause();
+    }
+    char byte;
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    for (std::atomic<int> delay{0}; delay.fetch_add(1) < round * 50;)
+      ;
+    kill(child, SIGKILL);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    close(ready[0]);
+    close(ready[1]);
+    const bool wasAborted = memory.isAborted();
+    aborted += wasAborted;
+    EXPECT_EQ(memory.abort(causeOf(0, "mine")), !wasAborted);
+    std::optional<JobCause> cause = memory.cause();
+    ASSERT_TRUE(cause);
+    EXPECT_EQ(cause->status.message(), wasAborted ? text : "mine");
+  }
+  RecordProperty("aborted", aborted);
+}
+
+/// Many threads, some through a mapping of their own, call abort() and commit() at once.
+TEST(JobMemoryTest, RacesHaveOneOutcome) {
+  constexpr int kThreads = 8, kRounds = 200;
+  int commits = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    JobMemory memory = create(kThreads);
+    Result<JobMemory> other = JobMemory::map(duplicate(memory.descriptor()), kThreads);
+    ASSERT_TRUE(other);
+    std::atomic<int> waiting{kThreads}, first{0}, seenCommitted{0}, seenAborted{0};
+    std::vector<std::string> seen(kThreads);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i)
+      threads.emplace_back([&, i] {
+        JobMemory &mine = i % 2 ? *other : memory;
+        --waiting;
+        while (waiting.load() != 0)
+          std::this_thread::yield();
+        if (i < kThreads / 2) {
+          first += mine.abort(causeOf(i, "cause " + std::to_string(i)));
+          seen[i] = mine.cause()->status.message();
+        } else if (mine.commit(1)) {
+          ++seenCommitted;
+        } else {
+          ++seenAborted;
+          seen[i] = mine.cause()->status.message();
+        }
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    EXPECT_EQ(first.load(), 1);
+    EXPECT_TRUE(seenCommitted == 0 || seenAborted == 0) << "both committed and aborted";
+    EXPECT_EQ(memory.committed(), seenCommitted == 0 ? 0u : 1u);
+    commits += seenCommitted != 0;
+    std::optional<JobCause> cause = memory.cause();
+    EXPECT_EQ(cause->status.message(), "cause " + std::to_string(cause->rank));
+    for (const std::string &text : seen)
+      if (!text.empty()) {
+        EXPECT_EQ(text, cause->status.message());
+      }
+  }
+  RecordProperty("commits", commits);
+}
+
+} // namespace
+} // namespace braid
