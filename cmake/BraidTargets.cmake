@@ -2,7 +2,8 @@
 
 # What all code of this repository is compiled with. Never installed.
 add_library(braid_flags INTERFACE)
-target_compile_options(braid_flags INTERFACE -Wall -Wextra -Wshadow -Wswitch -Werror)
+target_compile_options(braid_flags INTERFACE
+                       $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wshadow;-Wswitch;-Werror>)
 
 # Two sanitizers at most work together, so there are two kinds of instrumented build.
 set(braid_address_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
@@ -12,8 +13,9 @@ if(BRAID_SANITIZE AND NOT BRAID_SANITIZE MATCHES "^(address|thread)$")
 endif()
 if(BRAID_SANITIZE)
   # g++ 12 reports values as possibly uninitialised when it instruments std::variant and optional.
-  target_compile_options(braid_flags INTERFACE ${braid_${BRAID_SANITIZE}_flags}
-                                               -Wno-maybe-uninitialized)
+  target_compile_options(braid_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:
+                                               ${braid_${BRAID_SANITIZE}_flags}
+                                               -Wno-maybe-uninitialized>)
   target_link_options(braid_flags INTERFACE ${braid_${BRAID_SANITIZE}_flags})
 endif()
 

@@ -26,7 +26,7 @@ private:
   Status share();
   Status differentPrograms(const std::vector<Hello> &ranks);
   Status checkChannels() const;
-  Hello hello(std::string memory) const;
+  Hello hello(std::string memory, std::string words) const;
   Status openPeers(const std::vector<Hello> &ranks);
   Status meetPeers(const std::vector<Hello> &ranks);
   void bindCommands();
@@ -44,7 +44,7 @@ private:
   std::unique_ptr<Prepared> prepared_;
   char *words_ = nullptr;
   char *symmetric_ = nullptr;
-  std::map<int64_t, char *> peerWords_;
+  std::map<int64_t, char *> peerWords_; ///< by rank
   struct Meeting {
     void *word = nullptr;    ///< the one the peer awaits
     int64_t dataOffset = -1; ///< in the peer's exported memory
@@ -70,7 +70,7 @@ Status Binder::bind() {
     return status;
   bindCommands();
   bindMatmuls();
-  return Status::ok();
+  return device_.introduce(plan_);
 }
 
 Status Binder::allocate() {
@@ -108,7 +108,11 @@ Status Binder::share() {
   Result<std::string> memory = device_.exportMemory(symmetric_);
   if (!memory)
     return memory.status();
-  Result<std::vector<std::string>> messages = transport_.allGather(hello(*memory).encode());
+  Result<std::string> words = device_.exportMemory(words_);
+  if (!words)
+    return words.status();
+  Result<std::vector<std::string>> messages =
+      transport_.allGather(hello(*memory, *words).encode());
   if (!messages)
     return messages.status();
   std::vector<Hello> ranks;
@@ -145,8 +149,8 @@ Status Binder::checkChannels() const {
   return Status::ok();
 }
 
-Hello Binder::hello(std::string memory) const {
-  Hello message{plan_.program, plan_.fingerprint, std::move(memory), {}};
+Hello Binder::hello(std::string memory, std::string words) const {
+  Hello message{plan_.program, plan_.fingerprint, std::move(memory), std::move(words), {}};
   for (const Endpoint &e : plan_.endpoints) {
     const PlanBuffer &buffer = plan_.buffers[e.range.buffer];
     bool isExported = buffer.kind == BufferKind::Symmetric;
@@ -163,11 +167,15 @@ Status Binder::openPeers(const std::vector<Hello> &ranks) {
     void *&base = prepared_->bases_[peerBase(endpoint.peer)];
     if (base)
       continue;
-    Result<void *> address =
-        transport_.open(endpoint.peer, ranks[static_cast<size_t>(endpoint.peer)].memory);
-    if (!address)
-      return address.status();
-    base = *address;
+    const Hello &peer = ranks[static_cast<size_t>(endpoint.peer)];
+    Result<void *> memory = transport_.open(endpoint.peer, peer.memory);
+    if (!memory)
+      return memory.status();
+    Result<void *> words = transport_.open(endpoint.peer, peer.words);
+    if (!words)
+      return words.status();
+    base = *memory;
+    peerWords_[endpoint.peer] = static_cast<char *>(*words);
   }
   return Status::ok();
 }
@@ -178,8 +186,7 @@ Status Binder::meetPeers(const std::vector<Hello> &ranks) {
     Result<const PublishedEndpoint *> other = matchingEndpoint(ranks, plan_.rank, mine);
     if (!other)
       return other.status();
-    char *base = static_cast<char *>(prepared_->bases_[peerBase(mine.peer)]);
-    meetings_.push_back({base + (*other)->wordOffset, (*other)->dataOffset});
+    meetings_.push_back({peerWords_[mine.peer] + (*other)->wordOffset, (*other)->dataOffset});
   }
   return Status::ok();
 }
@@ -233,8 +240,28 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Tran
 //===- Running --------------------------------------------------------------------------------===//
 
 void Prepared::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-  assert(inputs.size() == plan_->inputs.size() && outputs.size() == plan_->outputs.size());
   ++epoch_;
+  issueAll(inputs, outputs);
+}
+
+Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  if (Status status = device_->beginCapture(); !status.isOk())
+    return status;
+  issueAll(inputs, outputs);
+  Result<uint32_t> graph = device_->endCapture();
+  if (!graph)
+    return graph.status();
+  graph_ = *graph;
+  return Status::ok();
+}
+
+void Prepared::replay() {
+  assert(graph_ && "capture() comes first");
+  device_->launch(*graph_, {plan_, kNone, ++epoch_});
+}
+
+void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  assert(inputs.size() == plan_->inputs.size() && outputs.size() == plan_->outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     bases_[plan_->inputs[i]] =
         const_cast<void *>(inputs[i]); // only ever read, the verifier saw to it

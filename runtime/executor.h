@@ -18,8 +18,13 @@ public:
   /// for each parameter and result of the program in order; they may differ from run to run and
   /// must stay valid until the run is done.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+  /// Records one run at these addresses as a graph, in place of the one before; nothing runs. Blocks.
+  /// Unsupported where the backend has no graphs.
+  Status capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+  /// Issues the recorded run, to the addresses of its capture: one launch. May be mixed with run().
+  void replay();
   const Plan &plan() const { return *plan_; }
-  /// How many runs have been issued.
+  /// How many runs have been issued, replays included.
   uint32_t epoch() const { return epoch_; }
 
 private:
@@ -35,6 +40,7 @@ private:
     Operand dst, src;
     void *word = nullptr;
   };
+  void issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   void issue(uint32_t index, const Command &command);
   void *at(Operand operand) const {
     return static_cast<char *>(bases_[operand.base]) + operand.offset;
@@ -44,6 +50,7 @@ private:
   const Plan *plan_;
   Device *device_;
   uint32_t epoch_ = 0;
+  std::optional<uint32_t> graph_;
   uint32_t firstEvent_ = 0;
   std::vector<void *> bases_; ///< one for each buffer of the Plan, then one for each rank
   std::vector<Bound> bound_;  ///< one for each command

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1; ///< of the message's layout
+constexpr int kVersion = 2; ///< of the message's layout
 
 Json encodeEndpoint(const PublishedEndpoint &e) {
   return Json::array({static_cast<int>(e.direction), e.peer, e.channel, e.sequence,
@@ -46,6 +46,7 @@ bool isHello(const Json &message) {
          message.value("program", Json()).is_string() &&
          message.value("fingerprint", Json()).is_number_unsigned() &&
          message.value("memory", Json()).is_string() &&
+         message.value("words", Json()).is_string() &&
          message.value("endpoints", Json()).is_array();
 }
 
@@ -60,6 +61,7 @@ std::string Hello::encode() const {
               {"program", program},
               {"fingerprint", fingerprint},
               {"memory", memory},
+              {"words", words},
               {"endpoints", std::move(rows)}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -69,7 +71,7 @@ Result<Hello> Hello::decode(const std::string &text) {
   Status malformed(StatusCode::BadInput, "a rank's message is not of this version's form");
   if (!isHello(message))
     return malformed;
-  Hello hello{message["program"], message["fingerprint"], message["memory"], {}};
+  Hello hello{message["program"], message["fingerprint"], message["memory"], message["words"], {}};
   for (const Json &row : message["endpoints"]) {
     if (!isEndpoint(row))
       return malformed;

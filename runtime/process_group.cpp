@@ -320,6 +320,8 @@ void ProcessGroup::watch() {
   };
   while (!isEnding()) {
     slot().heartbeatNs.store(monotonicNs(), std::memory_order_relaxed);
+    if (probe_)
+      probe_();
     if (isHostGone_)
       pause();
     else

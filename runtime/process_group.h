@@ -47,6 +47,9 @@ public:
   /// Starts the watchdog. Call setWake() and setWarn() before.
   Status start();
   void setWarn(Warn warn) { warn_ = std::move(warn); }
+  /// `probe` is called by the watchdog once a period, to write into the slot what a device tells of
+  /// itself. It must not block. Call before start().
+  void setProbe(std::function<void()> probe) { probe_ = std::move(probe); }
 
   int64_t rank() const { return member_->rank(); }
   JobMemory &memory() { return member_->memory(); }
@@ -117,6 +120,7 @@ private:
   std::unique_ptr<Member> member_;
   const std::chrono::milliseconds period_; ///< of the watchdog
   Warn warn_;
+  std::function<void()> probe_;
   pid_t hostPid_ = 0;
 
   // Of the host thread; the watchdog looks at some of it.

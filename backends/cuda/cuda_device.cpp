@@ -83,12 +83,28 @@ Status CudaDevice::start() {
 
 CudaDevice::~CudaDevice() {
   enter();
+  if (isAbandoned_) {
+    (void)products_.release();
+    memory_.abandon();
+    return;
+  }
   for (cudaGraphExec_t graph : graphs_)
     cudaGraphExecDestroy(graph);
   for (cudaEvent_t event : events_)
     cudaEventDestroy(event);
   for (size_t i = ownsCallerStream_ ? 0 : 1; i < streams_.size(); ++i)
     cudaStreamDestroy(streams_[i]);
+}
+
+Result<void *> CudaDevice::openMemory(int64_t peer, const std::string &handle) {
+  enter();
+  return memory_.open(peer, handle);
+}
+
+void CudaDevice::closePeers() {
+  enter();
+  if (!isAbandoned_)
+    memory_.closePeers();
 }
 
 void CudaDevice::enter() const {

@@ -61,7 +61,12 @@ public:
   Result<uint32_t> endCapture() override;
   void launch(uint32_t graph, Tag tag) override;
 
-  CudaMemory &memory() { return memory_; }
+  /// As Transport::open.
+  Result<void *> openMemory(int64_t peer, const std::string &handle);
+  /// Unmaps what belongs to peers.
+  void closePeers();
+  /// Leaves everything as it is when this object goes: streams still use it.
+  void abandon() { isAbandoned_ = true; }
   /// Ends every wait of this GPU's streams for a word, now. To be repeated until the streams are
   /// empty, because an await takes the mark away that let it pass. Any thread; only stores to
   /// memory.
@@ -111,6 +116,7 @@ private:
   std::vector<cudaGraphExec_t> graphs_;
   bool ownsCallerStream_ = false;
   bool isCapturing_ = false;
+  bool isAbandoned_ = false;
   uint32_t idlePolls_ = 0;    ///< of this synchronize()
   std::vector<bool> isDirty_; ///< streams with work issued since they were last seen empty
 

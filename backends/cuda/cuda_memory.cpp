@@ -72,8 +72,8 @@ Result<void *> CudaMemory::allocateWords(size_t bytes) {
 }
 
 Result<std::string> CudaMemory::exportMemory(void *base) {
-  const Arena *arena = llvm::find_if(arenas_, [&](const Arena &each) { return each.base == base; });
-  if (arena == arenas_.data() + arenas_.size() || arena->kind == ArenaKind::Private)
+  auto arena = llvm::find_if(arenas_, [&](const Arena &each) { return each.base == base; });
+  if (arena == arenas_.end() || arena->kind == ArenaKind::Private)
     return Status(StatusCode::BadInput, "expected a symmetric allocation or words to export");
   if (arena->kind == ArenaKind::Words) {
     Result<std::string> handle = group_.exportMemory(group_.rank(), base);
@@ -131,6 +131,11 @@ void CudaMemory::closePeers() {
     else
       cudaIpcCloseMemHandle(opened.base);
   opened_.clear();
+}
+
+void CudaMemory::abandon() {
+  opened_.clear();
+  arenas_.clear();
 }
 
 void CudaMemory::fillWords(uint32_t value) {

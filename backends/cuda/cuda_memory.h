@@ -31,6 +31,8 @@ public:
   Result<void *> open(int64_t peer, const std::string &handle);
   /// Unmaps what belongs to peers; they may free it when all have done so.
   void closePeers();
+  /// Frees nothing, ever: streams still use it.
+  void abandon();
 
   /// Stores `value` into every word that this rank owns. Any thread, once preparing is over.
   void fillWords(uint32_t value);

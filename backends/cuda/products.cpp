@@ -175,6 +175,8 @@ Status Products::Prepared::pick(cublasLtHandle_t handle, uint32_t alignment) {
   return Status::ok();
 }
 
+Products::Products(const CublasLt &library) : library_(library) {}
+
 Result<std::unique_ptr<Products>> Products::create() {
   Result<const CublasLt *> library = CublasLt::load();
   if (!library)

@@ -32,7 +32,7 @@ public:
   Status multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args);
 
 private:
-  explicit Products(const CublasLt &library) : library_(library) {}
+  explicit Products(const CublasLt &library);
   struct Prepared;
   /// Type, shape, transposition, bias, and whether all addresses are aligned to 16 bytes.
   using Key = std::tuple<int, int64_t, int64_t, int64_t, bool, bool, bool>;

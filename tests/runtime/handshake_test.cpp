@@ -12,8 +12,8 @@ PublishedEndpoint endpoint(Direction direction, int64_t peer, int64_t bytes = 16
 }
 
 std::vector<Hello> pair() {
-  return {{"p", 7, "memory 0", {endpoint(Direction::Send, 1)}},
-          {"p", 7, "memory 1", {endpoint(Direction::Receive, 0)}}};
+  return {{"p", 7, "memory 0", "words 0", {endpoint(Direction::Send, 1)}},
+          {"p", 7, "memory 1", "words 1", {endpoint(Direction::Receive, 0)}}};
 }
 
 TEST(Handshake, DecodesWhatItEncodes) {
@@ -27,12 +27,12 @@ TEST(Handshake, DecodesWhatItEncodes) {
 
 TEST(Handshake, RefusesOtherTexts) {
   for (const char *text :
-       {"", "{}", "[]", "null", "{\"version\":2}", "{\"version\":1,\"program\":\"p\"}",
-        "{\"version\":1,\"program\":\"p\",\"fingerprint\":1,\"memory\":\"m\",\"endpoints\":[1]}",
-        "{\"version\":1,\"program\":\"p\",\"fingerprint\":-1,\"memory\":\"m\",\"endpoints\":[]}",
-        "{\"version\":1,\"program\":\"p\",\"fingerprint\":1,\"memory\":\"m\",\"endpoints\":"
+       {"", "{}", "[]", "null", "{\"version\":2}", "{\"version\":2,\"program\":\"p\"}",
+        "{\"version\":2,\"program\":\"p\",\"fingerprint\":1,\"memory\":\"m\",\"words\":\"w\",\"endpoints\":[1]}",
+        "{\"version\":2,\"program\":\"p\",\"fingerprint\":-1,\"memory\":\"m\",\"words\":\"w\",\"endpoints\":[]}",
+        "{\"version\":2,\"program\":\"p\",\"fingerprint\":1,\"memory\":\"m\",\"words\":\"w\",\"endpoints\":"
         "[[2,1,0,0,0,4,0,0,\"x\"]]}",
-        "{\"version\":1,\"program\":\"p\",\"fingerprint\":1,\"memory\":\"m\",\"endpoints\":"
+        "{\"version\":2,\"program\":\"p\",\"fingerprint\":1,\"memory\":\"m\",\"words\":\"w\",\"endpoints\":"
         "[[0,1,0,0,9,4,0,0,\"x\"]]}"}) {
     Result<Hello> decoded = Hello::decode(text);
     ASSERT_FALSE(decoded.isOk()) << text;

@@ -1,0 +1,165 @@
+//===- backends/cuda/cuda_backend.cpp - one rank on one GPU -----------------------------------===//
+
+#include "backends/cuda/cuda_backend.h"
+
+#include "backends/cuda/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <thread>
+
+namespace braid {
+namespace {
+
+/// A Transport whose handles may be of device memory.
+class CudaTransport final : public Transport {
+public:
+  CudaTransport(ProcessGroup &group, CudaDevice &device) : group_(group), device_(device) {}
+  int64_t rank() const override { return group_.rank(); }
+  int64_t size() const override { return group_.size(); }
+  Result<std::vector<std::string>> allGather(std::string mine) override {
+    return group_.allGather(mine);
+  }
+  Result<void *> open(int64_t peer, const std::string &handle) override {
+    return device_.openMemory(peer, handle);
+  }
+  Status commit() override { return group_.commit(); }
+  void tick() override { group_.tick(); }
+  void abort(const Status &cause) override { group_.abort(cause); }
+
+private:
+  ProcessGroup &group_;
+  CudaDevice &device_;
+};
+
+class CudaCluster final : public Cluster {
+public:
+  static Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options,
+                                               std::unique_ptr<Member> member,
+                                               const CudaDevice::Options &device);
+  ~CudaCluster() override;
+
+  int64_t ranks() const override { return group_.size(); }
+  int64_t firstHosted() const override { return group_.rank(); }
+  int64_t hosted() const override { return 1; }
+  void setPlans(llvm::ArrayRef<Plan> plans) override { group_.setPlans(plans); }
+  Device &device(int64_t) override { return *device_; }
+  Transport &transport(int64_t) override { return *transport_; }
+
+private:
+  CudaCluster(const ClusterOptions &options, std::unique_ptr<Member> member)
+      : group_(std::move(member), options.timeout) {}
+  Status start(const CudaDevice::Options &device);
+
+  ProcessGroup group_;
+  std::unique_ptr<CudaDevice> device_;
+  std::unique_ptr<CudaTransport> transport_;
+};
+
+Result<std::unique_ptr<Cluster>> CudaCluster::join(const ClusterOptions &options,
+                                                   std::unique_ptr<Member> member,
+                                                   const CudaDevice::Options &device) {
+  std::unique_ptr<CudaCluster> cluster(new CudaCluster(options, std::move(member)));
+  if (Status status = cluster->start(device); !status.isOk()) {
+    cluster->group_.abort(status); // the others must not wait for a rank without a GPU
+    return status;
+  }
+  return std::unique_ptr<Cluster>(std::move(cluster));
+}
+
+Status CudaCluster::start(const CudaDevice::Options &options) {
+  Result<std::unique_ptr<CudaDevice>> device = CudaDevice::create(group_, options);
+  if (!device)
+    return device.status();
+  device_ = std::move(*device);
+  transport_ = std::make_unique<CudaTransport>(group_, *device_);
+  group_.setWake([this] { device_->releaseWaits(); });
+  group_.setProbe([this] { device_->publish(); });
+  return group_.start();
+}
+
+/// Importers close before exporters free. Streams that do not come to an end keep their memory: the
+/// process is about to end, and freeing would wait for them.
+CudaCluster::~CudaCluster() {
+  if (device_) {
+    if (!device_->drain(ProcessGroup::kGrace)) {
+      group_.abort(Status(StatusCode::PeerFailed,
+                          fmt::format("rank {} left with work that does not end", group_.rank())));
+      if (!device_->drain(ProcessGroup::kGrace))
+        device_->abandon();
+    }
+    device_->closePeers();
+  }
+  group_.close();
+  group_.leave(); // ends the watchdog, which looks at the device
+  device_.reset();
+}
+
+/// The GPU of this rank: the one of its number on this host, or the only one it sees.
+Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank) {
+  int count = 0;
+  cudaError_t code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess || count == 0)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("--backend cuda: no GPU here ({})",
+                              code == cudaSuccess ? "none found" : cudaGetErrorString(code)));
+  int64_t device = rank.device >= 0 ? rank.device : count == 1 ? 0 : localRank;
+  if (device >= count)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("rank {} needs a GPU of its own, but {} are here", localRank, count));
+  return static_cast<int>(device);
+}
+
+Status checkEnvironment() {
+  const char *blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  if (blocking && std::string(blocking) != "0" && *blocking)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("expected CUDA_LAUNCH_BLOCKING to be unset, got '{}': the host would "
+                              "wait for a peer before it has issued what the peer waits for",
+                              blocking));
+  return Status::ok();
+}
+
+Status checkOptions(const ClusterOptions &options) {
+  if (options.scheduleSeed)
+    return Status(StatusCode::Unsupported,
+                  "the seeded scheduler needs all ranks in one process, on the cpu backend");
+  if (options.queues != 0)
+    return Status(StatusCode::Unsupported,
+                  "--queues: a GPU's streams get their hardware queues from the driver");
+  return checkEnvironment();
+}
+
+} // namespace
+
+Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
+                                          std::unique_ptr<Member> member,
+                                          const CudaRankOptions &rank) {
+  if (Status status = checkOptions(options); !status.isOk())
+    return status;
+  Result<int> device = chooseDevice(rank, member->rank());
+  if (!device)
+    return device.status();
+  CudaDevice::Options chosen{.rank = member->rank(),
+                             .device = *device,
+                             .callerStream = static_cast<cudaStream_t>(rank.stream)};
+  return CudaCluster::join(options, std::move(member), chosen);
+}
+
+void registerCudaBackend(BackendRegistry &registry) {
+  registry.add({.name = "cuda",
+                .description = "ranks as processes, one GPU each, connected by CUDA IPC",
+                .create =
+                    [](const ClusterOptions &) {
+                      return Result<std::unique_ptr<Cluster>>(
+                          Status(StatusCode::Unsupported,
+                                 "--backend cuda: one process drives one GPU; add --processes"));
+                    },
+                .join =
+                    [](const ClusterOptions &options, std::unique_ptr<Member> member) {
+                      return joinCuda(options, std::move(member), {});
+                    }});
+}
+
+} // namespace braid

@@ -1,0 +1,27 @@
+//===- backends/cuda/cuda_backend.h - one rank on one GPU -------------------------------------===//
+#pragma once
+
+#include "runtime/backend.h"
+
+namespace braid {
+
+/// Adds "cuda": ranks are processes, one GPU each, connected by CUDA IPC. Copies are made by the
+/// copy engines, products by cuBLASLt. Creating a cluster is Unsupported, with the reason, where
+/// there is no GPU for the rank, no driver, or no cuBLASLt.
+void registerCudaBackend(BackendRegistry &registry);
+
+/// What a process that has CUDA streams of its own chooses.
+struct CudaRankOptions {
+  /// CUDA's number of the GPU; -1: the rank's number on this host, or the only GPU there is.
+  int device = -1;
+  /// A cudaStream_t to use as stream 0: inputs are read and outputs written in its order. Null: a
+  /// stream of Braid's own.
+  void *stream = nullptr;
+};
+
+/// As Backend::join.
+Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
+                                          std::unique_ptr<Member> member,
+                                          const CudaRankOptions &rank);
+
+} // namespace braid

@@ -1,0 +1,19 @@
+# The CUDA toolkit, if there is one. A GPU is needed to run what is built with it, not to build it.
+option(BRAID_CUDA "Build the cuda backend, if there is a CUDA toolkit" ON)
+
+if(BRAID_CUDA AND NOT BRAID_SANITIZE)
+  include(CheckLanguage)
+  check_language(CUDA)
+  find_package(CUDAToolkit 12.0 QUIET)
+  if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
+    set(CMAKE_CUDA_STANDARD 17) # what CMake 3.22 can ask of nvcc
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    enable_language(CUDA)
+    message(STATUS "Braid: cuda backend, by CUDA ${CUDAToolkit_VERSION}")
+  else()
+    set(BRAID_CUDA OFF)
+    message(STATUS "Braid: no cuda backend: expected nvcc of CUDA 12 or later, found none")
+  endif()
+else()
+  set(BRAID_CUDA OFF)
+endif()
