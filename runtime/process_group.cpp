@@ -79,17 +79,16 @@ ProcessGroup::ProcessGroup(std::unique_ptr<Member> member, milliseconds timeout)
 }
 
 ProcessGroup::~ProcessGroup() {
-  leave();
   for (auto &[key, mapping] : imports_)
     munmap(mapping.address, mapping.bytes);
   for (Mapping &mapping : own_)
     munmap(mapping.address, mapping.bytes);
+  leave();
 }
 
 Status ProcessGroup::start() {
   Result<PeerIdentity> host = member_->connection().peer();
   hostPid_ = host ? host->pid : 0;
-  slot().pid.store(static_cast<uint32_t>(getpid()), std::memory_order_relaxed);
   setActivity(HostActivity::OwnCode);
   try {
     watchdog_ = std::thread([this] { watch(); });
@@ -295,19 +294,22 @@ void ProcessGroup::close() {
     while (!isGone() && !isAborted() && monotonicNs() < giveUp)
       futexWait(&other.closed, 0, milliseconds(20), FutexScope::Processes);
   }
+  endWatchdog();
 }
 
-void ProcessGroup::leave() {
+void ProcessGroup::endWatchdog() {
   {
     std::lock_guard lock(endMutex_);
-    if (isEnding_)
-      return;
     isEnding_ = true;
   }
   endChanged_.notify_all();
   member_->wakeWatch();
   if (watchdog_.joinable())
     watchdog_.join();
+}
+
+void ProcessGroup::leave() {
+  endWatchdog();
   member_->goodbye();
 }
 

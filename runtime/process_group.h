@@ -77,10 +77,11 @@ public:
 
   // -- The end, in this order; the device's workers have stopped. --
 
-  /// Unmaps what peers exported, and waits until all ranks have done so, or one is gone or takes
-  /// too long, or the job was aborted.
+  /// Unmaps what peers exported, and waits until all ranks have done so, or have gone, or take too
+  /// long, or the job was aborted. Then ends the watchdog. Nothing but failure() and leave() may be
+  /// called after.
   void close();
-  /// Ends the watchdog and says goodbye. Idempotent. Nothing but failure() may be called after.
+  /// Ends the watchdog, if it runs, and says goodbye. Idempotent.
   void leave();
 
   /// How long a wait for this rank's own workers lasts after an abort.
@@ -109,6 +110,7 @@ private:
     uint64_t progress = 0;        ///< of all ranks
     std::vector<uint64_t> ofRank; ///< of each
   };
+  void endWatchdog();
   void watch();
   void pause();
   void watchHost();

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/backend.h"
 #include "runtime/host_memory.h"
 
 namespace braid {

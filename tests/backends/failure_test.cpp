@@ -228,7 +228,7 @@ TEST_P(FailureTest, DestructionEndsPendingWork) {
 TEST_P(FailureTest, RefusesATimeoutOfNothing) {
   ClusterOptions options;
   options.timeout = milliseconds(0);
-  auto cluster = allBackends().find(GetParam().backend)->create(options);
+  auto cluster = create(GetParam(), options);
   ASSERT_FALSE(cluster);
   EXPECT_EQ(cluster.status().code(), StatusCode::BadInput);
 }
