@@ -20,6 +20,7 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,7 +44,7 @@ struct Frame {
   FrameKind kind = FrameKind::Hello;
   bool hasDescriptor = false;
   uint32_t sequence = 0;
-  std::string body;
+  std::string body = {};
   bool operator==(const Frame &) const = default;
 };
 
@@ -53,7 +54,8 @@ inline constexpr size_t kMaxBody = size_t(256) << 20;
 
 std::string encode(const Frame &frame);
 
-/// Takes bytes as they come, and gives out the frames in them. Once it has failed, it stays failed.
+/// Takes bytes as they come, and gives out the frames in them. Once it has failed, it stays failed;
+/// the frames before what it failed on are given out all the same, however the bytes were split.
 class FrameDecoder {
 public:
   explicit FrameDecoder(size_t maxBody) : maxBody_(maxBody) {}
@@ -65,13 +67,17 @@ public:
   /// The oldest complete frame, or nothing.
   std::optional<Frame> next();
   /// Bytes of an incomplete frame have been read: the end of the stream would cut it off.
-  bool isInside() const;
+  bool isInside() const { return bodyBytes_.has_value() || consumed_ < pending_.size(); }
 
 private:
-  Status readHeader();
+  bool takeHeader();
+  bool takeBody();
   size_t maxBody_;
-  std::string pending_; ///< bytes not yet given out
-  size_t consumed_ = 0; ///< of pending_
+  std::string pending_;               ///< bytes as they came, from a while ago
+  size_t consumed_ = 0;               ///< of pending_, which have become a header or a body
+  Frame current_;                     ///< the frame whose header has been read
+  std::optional<uint32_t> bodyBytes_; ///< of current_; nothing: its header has not been read
+  std::deque<Frame> ready_;
   Status failure_;
 };
 

@@ -3,7 +3,8 @@
 // The base directory, <base>/braid-<uid>, belongs to the user with mode 0700; it is refused if it
 // is a link, somebody else's, or open to others. In it, each job has a directory with a random name
 // (128 bits), and in that a socket. Under a foreign launcher the ranks share only the job's key, so
-// rank 0 also publishes a name made from the key that says which random name to use.
+// the name then begins with a digest of the key. The directory gets its name, by renaming, when
+// somebody listens in it.
 //
 // Nothing stays: the directory goes as soon as all ranks have met. What a killed job leaves is
 // recognised by a lock that died with its owner, and swept by the next one.
@@ -22,7 +23,7 @@ std::string meetingBase();
 class MeetingPlace {
 public:
   /// Sweeps what dead jobs left, then makes a directory and listens in it. If `job` is not empty,
-  /// publishes the place under that key.
+  /// publishes the place under that key. Unsupported if the base is not as it has to be.
   static Result<MeetingPlace> open(const std::string &base, const std::string &job);
   MeetingPlace(MeetingPlace &&) noexcept;
   MeetingPlace &operator=(MeetingPlace &&) = delete;
@@ -35,12 +36,12 @@ public:
 
 private:
   MeetingPlace() = default;
-  std::string directory_, path_, pointer_;
+  std::string parent_, directory_, path_;
   FileDescriptor listener_, lock_;
 };
 
-/// The path of the socket that was published under `job`; waits for it until the deadline, then
-/// TimedOut.
+/// The path of the socket that a living owner published under `job`; waits for it until the
+/// deadline, then TimedOut.
 Result<std::string> findMeetingPlace(const std::string &base, const std::string &job,
                                      Deadline deadline);
 

@@ -19,11 +19,13 @@ namespace braid {
 /// What a Hello says, in its body: see encode(). The version is that of the layout of the job
 /// memory and of all messages.
 struct MemberHello {
-  std::string job;
+  std::string job; ///< of at most kMaxJobBytes
   int64_t rank = 0, ranks = 1;
   std::string encode() const;
+  /// BadInput for another version, and for what encode() does not make of a rank of `ranks`.
   static Result<MemberHello> decode(llvm::StringRef body);
 };
+inline constexpr size_t kMaxJobBytes = 2048;
 inline constexpr uint32_t kProtocolVersion = 1;
 
 class Member {
@@ -32,7 +34,7 @@ public:
   /// host's reason if it refuses; TimedOut at the deadline.
   static Result<std::unique_ptr<Member>> join(const std::string &path, const MemberHello &hello,
                                               Deadline deadline);
-  /// Says goodbye, if it was not said.
+  /// Says goodbye, if it was not said. No thread may be in watch() any more.
   ~Member();
   Member(const Member &) = delete;
 
@@ -41,11 +43,14 @@ public:
   JobMemory &memory() { return memory_; }
 
   /// Every rank's part, in rank order; each rank calls it equally often. Blocks until all have
-  /// come, the job is aborted (its cause), or the host is gone (PeerFailed).
+  /// come, the job is aborted (its cause), or the host is gone (PeerFailed). BadInput for more than
+  /// kMaxBody bytes.
   Result<std::vector<std::string>> allGather(const std::string &mine);
   /// Leaves a duplicate of `descriptor` with the host, under a name that is this rank's own.
+  /// Blocks only if the host does not read.
   Status offer(const std::string &name, int descriptor);
-  /// What `rank` offered under `name`, of which it told this rank before. Blocks for the answer.
+  /// What `rank` offered under `name`, of which it told this rank before. Blocks for the answer,
+  /// which is BadInput if there is nothing under that name.
   Result<FileDescriptor> want(int64_t rank, const std::string &name);
   /// Tells the host that the end of the connection is no failure. Nothing else may be called after.
   void goodbye();
@@ -62,19 +67,25 @@ public:
 
 private:
   Member(Connection connection, MemberHello hello, JobMemory memory);
+  Status send(const Frame &frame, int descriptor = -1);
+  Status failure();
   Result<Received> waitFor(FrameKind kind, uint32_t sequence);
+  void deliver(std::vector<Received> frames, const Status &status);
 
   Connection connection_;
   MemberHello hello_;
   JobMemory memory_;
   FileDescriptor wake_; ///< an eventfd
-  uint32_t sequence_ = 0;
+
+  // Of the host thread.
+  uint32_t gathers_ = 0, wants_ = 0;
+  bool isCutOff_ = false; ///< part of a message was sent, and the rest never will be
   bool saidGoodbye_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint32_t, Received> answers_; ///< by sequence
-  bool isHostGone_ = false;
+  Status hostFailure_;                   ///< why nothing more comes from the host
 };
 
 } // namespace braid

@@ -1,0 +1,117 @@
+//===- tests/bootstrap/bootstrap_test.h - places to meet, and ranks that are threads ----------===//
+#pragma once
+
+#include "runtime/bootstrap/member.h"
+#include "runtime/bootstrap/rendezvous.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+namespace braid {
+
+using namespace std::chrono_literals;
+
+/// Far more than anything here takes on a loaded machine.
+inline Deadline soon() { return deadlineIn(30s); }
+
+/// A directory that is removed with everything in it.
+class TemporaryBase {
+public:
+  TemporaryBase() {
+    char name[] = "/tmp/braid-test-XXXXXX";
+    path_ = mkdtemp(name);
+  }
+  ~TemporaryBase() { std::filesystem::remove_all(path_); }
+  const std::string &path() const { return path_; }
+  /// What is in it, at any depth.
+  std::vector<std::string> entries() const {
+    std::vector<std::string> found;
+    for (const auto &entry : std::filesystem::recursive_directory_iterator(path_))
+      found.push_back(entry.path().string());
+    return found;
+  }
+
+private:
+  std::string path_;
+};
+
+/// Open in this process.
+inline size_t countDescriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto &entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
+  return count;
+}
+
+/// Asks until it holds, or for long.
+template <class Condition> bool eventually(Condition condition) {
+  for (Deadline end = soon(); std::chrono::steady_clock::now() < end;) {
+    if (condition())
+      return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return condition();
+}
+
+/// The host of a job, and its memory.
+struct Host {
+  explicit Host(RendezvousOptions options, const std::string &job = "") {
+    Result<JobMemory> made = JobMemory::create(options.ranks);
+    EXPECT_TRUE(made.isOk()) << made.status().message();
+    memory = std::make_unique<JobMemory>(std::move(*made));
+    Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
+    EXPECT_TRUE(place.isOk()) << place.status().message();
+    auto started = Rendezvous::start(std::move(*place), *memory, std::move(options));
+    EXPECT_TRUE(started.isOk()) << started.status().message();
+    rendezvous = std::move(*started);
+  }
+  const std::string &path() const { return rendezvous->path(); }
+
+  TemporaryBase base;
+  std::unique_ptr<JobMemory> memory;
+  std::unique_ptr<Rendezvous> rendezvous;
+};
+
+/// A member, and the thread that watches for it.
+class WatchedMember {
+public:
+  explicit WatchedMember(std::unique_ptr<Member> member) : member_(std::move(member)) {
+    watchdog_ = std::thread([this] {
+      while (!isStopped_ && member_->watch(20ms)) {
+      }
+    });
+  }
+  ~WatchedMember() {
+    isStopped_ = true;
+    member_->wakeWatch();
+    watchdog_.join();
+  }
+  Member *operator->() { return member_.get(); }
+
+private:
+  std::unique_ptr<Member> member_;
+  std::atomic<bool> isStopped_{false};
+  std::thread watchdog_;
+};
+
+/// Joins, or ends the test's case with what went wrong.
+inline std::unique_ptr<WatchedMember> joinAs(const std::string &path, int64_t rank, int64_t ranks,
+                                             const std::string &job = "job") {
+  auto member = Member::join(path, {.job = job, .rank = rank, .ranks = ranks}, soon());
+  EXPECT_TRUE(member.isOk()) << member.status().message();
+  return member ? std::make_unique<WatchedMember>(std::move(*member)) : nullptr;
+}
+
+/// Runs `body` for each rank, each on a thread of its own.
+template <class Body> void onAllRanks(int64_t ranks, Body body) {
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([=] { body(rank); });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+} // namespace braid

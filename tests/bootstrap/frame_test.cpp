@@ -1,0 +1,1 @@
+//===- tests/bootstrap/frame_test.cpp

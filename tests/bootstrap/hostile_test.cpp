@@ -1,0 +1,1 @@
+//===- tests/bootstrap/hostile_test.cpp

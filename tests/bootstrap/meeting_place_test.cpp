@@ -1,0 +1,1 @@
+//===- tests/bootstrap/meeting_place_test.cpp

@@ -1,0 +1,1 @@
+//===- tests/bootstrap/socket_test.cpp
