@@ -1,0 +1,147 @@
+//===- tests/runtime/fake_job.h - a job memory that says what a test wants ------------------===//
+#pragma once
+
+#include "api/source.h"
+#include "runtime/bootstrap/job_memory.h"
+#include "runtime/specialize.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace braid::test {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+constexpr const char *kRing = R"(program @ring mesh [0 .. {0}) (%A: f32[1, 4]) -> (%C: f32[{0}, 4]) {{
+  %all = allocate symmetric f32[{0}, 4]
+  %h = share_mem_handles get %all
+  %main = get_current_stream
+  %mine = select %all[rank]
+  %own = select %A[0]
+  set %mine, %own
+  for %i in 1 .. {1} {{
+    set_current_stream stream(%i mod 2)
+    synchronize %main
+    %block = select %all[(rank + %i) mod {0}]
+    %s = p2p send %mine to (rank - %i) mod {0} via %h
+    %r = p2p recv %block from (rank + %i) mod {0} via %h
+    wait %r
+    %out = select %C[(rank + %i) mod {0}]
+    set %out, %block
+    wait %s
+  }}
+  set_current_stream %main
+  synchronize stream(0)
+  synchronize stream(1)
+}}
+)";
+
+/// Each rank fetches the blocks of the next one or two, each on a stream of its own.
+inline std::vector<Plan> ringPlans(int64_t ranks) {
+  const std::string text = fmt::format(kRing, ranks, std::min<int64_t>(ranks, 3));
+  std::unique_ptr<Source> source = parseSource("ring.braid", text);
+  EXPECT_TRUE(verify(source->module, source->diags)) << source->diags.str();
+  std::vector<Plan> plans;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    Result<Plan> plan = specialize(*source->module.programs.front(), rank, source->diags);
+    EXPECT_TRUE(plan.isOk()) << source->diags.str();
+    plans.push_back(*plan);
+  }
+  return plans;
+}
+
+/// All ranks have joined, are alive and wait for their devices, whose queues are empty.
+class FakeJob {
+public:
+  static constexpr uint64_t kMs = 1000000;
+
+  explicit FakeJob(int64_t ranks, bool hasPlans = true)
+      : memory(std::move(*JobMemory::create(ranks))),
+        plans(hasPlans ? ringPlans(ranks) : std::vector<Plan>()), startNs_(monotonicNs()) {
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      RankSlot &slot = memory.slot(rank);
+      slot.state.store(uint32_t(RankState::Joined), kRelaxed);
+      slot.queues.store(3, kRelaxed);
+      slot.heartbeatNs.store(monotonicNs() + 3600000 * kMs, kRelaxed); // alive however slow we are
+      host(rank, HostActivity::InSynchronize, 500);
+    }
+  }
+
+  void host(int64_t rank, HostActivity activity, uint64_t agoMs) {
+    memory.slot(rank).activity.store(uint32_t(activity), kRelaxed);
+    memory.slot(rank).activitySinceNs.store(ago(agoMs), kRelaxed);
+  }
+
+  /// The command of that kind whose node has `text`, in the trip with that index if it is not 0.
+  uint32_t find(int64_t rank, CommandKind kind, const std::string &text, int64_t trip = 0) const {
+    const Plan &plan = plans[rank];
+    for (uint32_t i = 0; i < plan.commands.size(); ++i) {
+      const Origin &origin = plan.origins[plan.commands[i].origin];
+      if (plan.commands[i].kind == kind &&
+          plan.sites[origin.site].text.find(text) != std::string::npos &&
+          (trip == 0 || (origin.tripCount > 0 && plan.trips[origin.firstTrip] == trip)))
+        return i;
+    }
+    ADD_FAILURE() << "no " << name(kind).str() << " of " << text;
+    return 0;
+  }
+
+  /// The whole of a run has been issued.
+  void issue(int64_t rank, uint32_t run) {
+    memory.slot(rank).runs.store(run, kRelaxed);
+    memory.slot(rank).issued.store(run * plans[rank].commands.size(), kRelaxed);
+  }
+
+  /// One more entry of the flight ring.
+  void note(int64_t rank, uint32_t run, uint32_t command, uint32_t queue, uint64_t beginNs,
+            uint64_t endNs, uint32_t word = 0) {
+    RankSlot &slot = memory.slot(rank);
+    const uint64_t sequence = std::max<uint64_t>(slot.flightNext.load(kRelaxed), 1);
+    slot.flightNext.store(sequence + 1, kRelaxed);
+    FlightEntry &entry = slot.flight[sequence % kFlightEntries];
+    entry.command.store(uint64_t(run) << 32 | command, kRelaxed);
+    entry.beginNs.store(beginNs, kRelaxed);
+    entry.endNs.store(endNs, kRelaxed);
+    entry.queue.store(queue, kRelaxed);
+    entry.wordValue.store(word, kRelaxed);
+    entry.sequence.store(sequence, kRelaxed);
+  }
+
+  void complete(int64_t rank, uint32_t run, uint32_t command, uint64_t agoMs = 400) {
+    const uint32_t stream = plans[rank].commands[command].stream;
+    QueueSlot &queue = memory.slot(rank).queue[stream];
+    queue.lastDone.store(uint64_t(run) << 32 | command, kRelaxed);
+    queue.completed.fetch_add(1, kRelaxed);
+    queue.sinceNs.store(ago(agoMs), kRelaxed);
+    note(rank, run, command, stream, ago(agoMs + 1), ago(agoMs), run);
+  }
+
+  /// The commands before `end` in issue order, 2 ms each.
+  void completeUpTo(int64_t rank, uint32_t run, uint32_t end) {
+    for (uint32_t i = 0; i < end; ++i)
+      complete(rank, run, i, 1000 - 2 * i);
+  }
+
+  void enter(int64_t rank, uint32_t run, uint32_t command, bool isWaiting, uint64_t agoMs = 400) {
+    const uint32_t stream = plans[rank].commands[command].stream;
+    QueueSlot &queue = memory.slot(rank).queue[stream];
+    queue.current.store(uint64_t(run) << 32 | command, kRelaxed);
+    queue.sinceNs.store(ago(agoMs), kRelaxed);
+    queue.isWaiting.store(isWaiting, kRelaxed);
+    queue.wordValue.store(run - 1, kRelaxed);
+    queue.wantedValue.store(run, kRelaxed);
+    note(rank, run, command, stream, ago(agoMs), 0, run - 1);
+  }
+
+  uint64_t ago(uint64_t ms) const { return startNs_ - ms * kMs; }
+
+  JobMemory memory;
+  std::vector<Plan> plans;
+
+private:
+  uint64_t startNs_;
+};
+
+} // namespace braid::test

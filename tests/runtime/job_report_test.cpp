@@ -1,0 +1,319 @@
+//===- tests/runtime/job_report_test.cpp - who is to blame for a job that stands still ------===//
+
+#include "runtime/job_report.h"
+
+#include "tests/runtime/fake_job.h"
+
+#include <gmock/gmock.h>
+
+namespace braid {
+namespace {
+
+using test::FakeJob;
+using test::kRelaxed;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
+using testing::StartsWith;
+using namespace std::chrono_literals;
+
+std::string firstLine(const JobCause &cause) {
+  return cause.status.message().substr(0, cause.status.message().find('\n'));
+}
+
+std::vector<std::string> linesOf(const JobCause &cause) {
+  std::vector<std::string> lines(1);
+  for (char c : cause.status.message())
+    if (c == '\n')
+      lines.emplace_back();
+    else
+      lines.back() += c;
+  return lines;
+}
+
+JobCause stall(const FakeJob &job) { return stallCause(job.memory, job.plans, 300ms); }
+
+/// All ranks have done run 1, and are in the await of the first transfer of run 2.
+FakeJob waitingForEachOther(int64_t ranks) {
+  FakeJob job(ranks);
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    job.issue(rank, 2);
+    job.completeUpTo(rank, 1, static_cast<uint32_t>(job.plans[rank].commands.size()));
+    job.enter(rank, 2, job.find(rank, CommandKind::Await, "p2p recv", 1), /*isWaiting=*/true);
+  }
+  return job;
+}
+
+TEST(DescribeRank, NamesTheCommandItIsInAndTheLastOne) {
+  FakeJob job(4);
+  job.issue(2, 1);
+  const uint32_t copy = job.find(2, CommandKind::Copy, "set %out", 2);
+  job.completeUpTo(2, 1, copy);
+  job.enter(2, 1, copy, /*isWaiting=*/false);
+  EXPECT_THAT(describeRank(job.memory, job.plans, 2),
+              MatchesRegex("rank 2 is in \"set %out, %block\" \\(trip 2\\) at ring.braid:16:5, run "
+                           "1, for [0-9.]+ s; last completed: \"%r = p2p recv .*\" \\(trip 2\\) at "
+                           "ring.braid:13:5, run 1"));
+}
+
+TEST(DescribeRank, NamesThePeerAndTheWordOfAWait) {
+  const FakeJob job = waitingForEachOther(4);
+  EXPECT_THAT(describeRank(job.memory, job.plans, 3),
+              AllOf(StartsWith("rank 3 waits for rank 0 in \"%r = p2p recv %block from (rank + %i) "
+                               "mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 (the word is 1, "
+                               "wanted 2), for "),
+                    HasSubstr("; last completed: ")));
+}
+
+TEST(DescribeRank, PrefersWorkToWaits) {
+  FakeJob job = waitingForEachOther(4);
+  job.enter(1, 2, job.find(1, CommandKind::Copy, "set %mine"), /*isWaiting=*/false);
+  EXPECT_THAT(describeRank(job.memory, job.plans, 1),
+              StartsWith("rank 1 is in \"set %mine, %own\""));
+}
+
+TEST(DescribeRank, SaysWhatTheHostThreadDoes) {
+  FakeJob job(3, /*hasPlans=*/false);
+  const std::pair<HostActivity, const char *> texts[] = {
+      {HostActivity::OwnCode, "rank 1 is in its own code, for "},
+      {HostActivity::Preparing, "rank 1 is preparing, for "},
+      {HostActivity::InAllGather, "rank 1 waits for all ranks to say their part, for "},
+      {HostActivity::InSynchronize, "rank 1 waits for its device, for "},
+      {HostActivity::Committing, "rank 1 waits for all ranks to be done, for "},
+  };
+  for (const auto &[activity, text] : texts) {
+    job.host(1, activity, 500);
+    EXPECT_THAT(describeRank(job.memory, {}, 1),
+                AllOf(StartsWith(text), HasSubstr("; nothing completed yet")));
+  }
+  job.memory.slot(1).state.store(uint32_t(RankState::Absent), kRelaxed);
+  EXPECT_EQ(describeRank(job.memory, {}, 1), "rank 1 has not joined");
+  job.memory.slot(1).state.store(uint32_t(RankState::Left), kRelaxed);
+  EXPECT_THAT(describeRank(job.memory, {}, 1), StartsWith("rank 1 has left"));
+}
+
+TEST(DescribeRank, NumbersCommandsWithoutAPlan) {
+  FakeJob job = waitingForEachOther(3);
+  const uint32_t command = job.find(0, CommandKind::Await, "p2p recv", 1);
+  EXPECT_THAT(describeRank(job.memory, {}, 0),
+              StartsWith(fmt::format("rank 0 waits in command {}, run 2, for ", command)));
+}
+
+TEST(DescribeRank, SurvivesMemoryThatSaysNonsense) {
+  FakeJob job(2);
+  RankSlot &slot = job.memory.slot(0);
+  slot.state.store(77, kRelaxed);
+  slot.activity.store(77, kRelaxed);
+  slot.queues.store(~0u, kRelaxed);
+  slot.flightNext.store(3, kRelaxed);
+  slot.state.store(uint32_t(RankState::Joined), kRelaxed);
+  for (QueueSlot &queue : slot.queue) {
+    queue.current.store(uint64_t(9) << 32 | 123456789, kRelaxed);
+    queue.lastDone.store(uint64_t(9) << 32 | 987654321, kRelaxed);
+    queue.isWaiting.store(5, kRelaxed);
+  }
+  EXPECT_THAT(describeRank(job.memory, job.plans, 0),
+              StartsWith("rank 0 waits in command 123456789, run 9"));
+  EXPECT_EQ(stall(job).status.code(), StatusCode::TimedOut);
+}
+
+TEST(StallCause, BlamesARankWithoutHeartbeatFirst) {
+  FakeJob job = waitingForEachOther(4);
+  job.enter(1, 2, job.find(1, CommandKind::Copy, "set %mine"), /*isWaiting=*/false, 600);
+  job.host(3, HostActivity::OwnCode, 600);
+  job.memory.slot(2).heartbeatNs.store(job.ago(400), kRelaxed);
+  const JobCause cause = stall(job);
+  EXPECT_EQ(cause.rank, 2);
+  EXPECT_EQ(cause.status.code(), StatusCode::TimedOut);
+  EXPECT_THAT(firstLine(cause),
+              MatchesRegex("no progress for 300 ms: rank 2 shows no sign of life for [0-9.]+ s "
+                           "\\(stopped\\?\\): rank 2 waits for rank 3 in \"%r = p2p recv .*\" "
+                           "\\(trip 1\\) at ring.braid:13:5, run 2 .*; last completed: .*, run 1"));
+}
+
+TEST(StallCause, BlamesTheLongestSilence) {
+  FakeJob job = waitingForEachOther(4);
+  job.memory.slot(1).heartbeatNs.store(job.ago(400), kRelaxed);
+  job.memory.slot(2).heartbeatNs.store(job.ago(500), kRelaxed);
+  EXPECT_EQ(stall(job).rank, 2);
+}
+
+TEST(StallCause, CountsFromTheLastActivityBeforeTheFirstHeartbeat) {
+  FakeJob job = waitingForEachOther(3);
+  job.memory.slot(1).heartbeatNs.store(0, kRelaxed);
+  EXPECT_EQ(stall(job).rank, 1);
+}
+
+TEST(StallCause, GivesAWatchdogFourPeriods) {
+  FakeJob job = waitingForEachOther(3);
+  // Half of the timeout has gone by, but not yet four times the 5 ms that a watchdog needs at least.
+  job.memory.slot(1).heartbeatNs.store(monotonicNs(), kRelaxed);
+  EXPECT_THAT(firstLine(stallCause(job.memory, job.plans, 60000ms)),
+              Not(HasSubstr("sign of life")));
+  job.memory.slot(1).heartbeatNs.store(job.ago(29000), kRelaxed);
+  EXPECT_THAT(firstLine(stallCause(job.memory, job.plans, 60000ms)),
+              Not(HasSubstr("sign of life")));
+  job.memory.slot(1).heartbeatNs.store(job.ago(31000), kRelaxed);
+  EXPECT_THAT(firstLine(stallCause(job.memory, job.plans, 60000ms)), HasSubstr("sign of life"));
+}
+
+TEST(StallCause, ForgivesTheSilenceOfARankThatLeft) {
+  FakeJob job = waitingForEachOther(3);
+  job.memory.slot(1).heartbeatNs.store(job.ago(4000), kRelaxed);
+  job.memory.slot(1).state.store(uint32_t(RankState::Left), kRelaxed);
+  const JobCause cause = stall(job);
+  EXPECT_THAT(firstLine(cause), Not(HasSubstr("sign of life")));
+  EXPECT_EQ(cause.rank, 1);
+  EXPECT_THAT(firstLine(cause), StartsWith("no progress for 300 ms: rank 1 has left"));
+}
+
+TEST(StallCause, BlamesACommandThatWaitsForNobody) {
+  FakeJob job = waitingForEachOther(4);
+  job.host(3, HostActivity::OwnCode, 600);
+  job.enter(0, 2, job.find(0, CommandKind::Copy, "set %mine"), /*isWaiting=*/false, 300);
+  job.enter(1, 2, job.find(1, CommandKind::Copy, "set %out", 2), /*isWaiting=*/false, 500);
+  const JobCause cause = stall(job);
+  EXPECT_EQ(cause.rank, 1);
+  EXPECT_THAT(
+      firstLine(cause),
+      MatchesRegex("no progress for 300 ms: rank 1 has been in \"set %out, %block\" \\(trip "
+                   "2\\) at ring.braid:16:5, run 2, for [0-9.]+ s; last completed: .*"));
+}
+
+TEST(StallCause, BlamesAWorkerThatHasNotLookedAtItsWord) {
+  FakeJob job = waitingForEachOther(4);
+  job.enter(1, 2, job.find(1, CommandKind::Await, "p2p recv", 2), /*isWaiting=*/false, 500);
+  EXPECT_THAT(firstLine(stall(job)),
+              StartsWith("no progress for 300 ms: rank 1 has been in \"%r = p2p recv"));
+}
+
+TEST(StallCause, BlamesOwnCodeThatHasNotIssuedWhatOthersWaitFor) {
+  FakeJob job = waitingForEachOther(4);
+  RankSlot &slot = job.memory.slot(2);
+  job.issue(2, 1);
+  for (QueueSlot &queue : slot.queue)
+    queue.current.store(~uint64_t(0), kRelaxed);
+  job.host(2, HostActivity::OwnCode, 700);
+  const JobCause cause = stall(job);
+  EXPECT_EQ(cause.rank, 2);
+  EXPECT_THAT(firstLine(cause),
+              MatchesRegex("no progress for 300 ms: rank 2 is in its own code, for [0-9.]+ s; last "
+                           "completed: .*, run 1; rank [01] waits for rank 2 in \"%r = p2p recv "
+                           ".*\" \\(trip 1\\) at ring.braid:13:5, run 2.*"));
+}
+
+TEST(StallCause, DoesNotBlameOwnCodeThatNobodyWaitsFor) {
+  FakeJob job = waitingForEachOther(4);
+  job.host(2, HostActivity::OwnCode, 700); // has issued everything, and its queue waits
+  EXPECT_THAT(firstLine(stall(job)), HasSubstr("wait for each other"));
+}
+
+TEST(StallCause, BlamesWhoeverIsMissingFromAGathering) {
+  for (HostActivity gathering : {HostActivity::InAllGather, HostActivity::Committing}) {
+    FakeJob job(4, /*hasPlans=*/false);
+    for (int64_t rank = 0; rank < 4; ++rank)
+      job.host(rank, gathering, 400);
+    job.host(2, HostActivity::OwnCode, 400);
+    const JobCause cause = stall(job);
+    EXPECT_EQ(cause.rank, 2);
+    EXPECT_THAT(firstLine(cause),
+                AllOf(StartsWith("no progress for 300 ms: rank 2 is in its own code"),
+                      HasSubstr("rank 0 waits for all ranks to ")));
+  }
+}
+
+TEST(StallCause, BlamesTheHostIfAllHaveCome) {
+  FakeJob job(3, /*hasPlans=*/false);
+  for (int64_t rank = 0; rank < 3; ++rank)
+    job.host(rank, HostActivity::InAllGather, 400);
+  const JobCause cause = stall(job);
+  EXPECT_EQ(cause.rank, -1);
+  EXPECT_THAT(firstLine(cause), HasSubstr("all ranks have come"));
+}
+
+TEST(StallCause, NamesARankThatHasNotJoined) {
+  FakeJob job(3, /*hasPlans=*/false);
+  for (int64_t rank = 0; rank < 2; ++rank)
+    job.host(rank, HostActivity::InAllGather, 400);
+  job.memory.slot(2).state.store(uint32_t(RankState::Absent), kRelaxed);
+  const JobCause cause = stall(job);
+  EXPECT_EQ(cause.rank, 2);
+  EXPECT_THAT(firstLine(cause), StartsWith("no progress for 300 ms: rank 2 has not joined"));
+}
+
+TEST(StallCause, TellsALostSignalFromOneToCome) {
+  FakeJob job = waitingForEachOther(4);
+  // Rank 2 has signalled rank 1 in run 2, and waits elsewhere.
+  const uint32_t signal = job.find(2, CommandKind::Signal, "p2p send", 1);
+  job.complete(2, 2, signal);
+  const JobCause cause = stall(job);
+  EXPECT_EQ(cause.rank, 2);
+  EXPECT_THAT(
+      firstLine(cause),
+      AllOf(StartsWith("no progress for 300 ms: rank 1 waits for rank 2 in \"%r = p2p recv "),
+            HasSubstr("(trip 1) at ring.braid:13:5, run 2 (the word is 1, wanted 2)"),
+            HasSubstr("but rank 2 has gone past the signal: it was lost"),
+            HasSubstr("; last completed: ")));
+}
+
+TEST(StallCause, ReportsACycleWithAllItsWaits) {
+  const FakeJob job = waitingForEachOther(3);
+  const JobCause cause = stall(job);
+  EXPECT_EQ(cause.rank, -1);
+  EXPECT_THAT(firstLine(cause),
+              AllOf(HasSubstr("no progress for 300 ms: the ranks wait for each "
+                              "other: rank 0 waits for rank 1 in \"%r = p2p recv"),
+                    HasSubstr("; rank 1 waits for rank 2 in "),
+                    HasSubstr("; rank 2 waits for rank 0 in ")));
+  ASSERT_EQ(linesOf(cause).size(), 4u);
+  for (int64_t rank = 0; rank < 3; ++rank)
+    EXPECT_THAT(
+        linesOf(cause)[1 + rank],
+        AllOf(StartsWith(fmt::format("  rank {} waits for rank {} in ", rank, (rank + 1) % 3)),
+              HasSubstr("; last completed: ")));
+}
+
+TEST(StallCause, FollowsEventsToAnotherStream) {
+  FakeJob job = waitingForEachOther(3);
+  // Rank 1's main stream waits for stream(1), which waits for rank 2, which is in its own code.
+  job.enter(1, 2, job.find(1, CommandKind::WaitEvent, "synchronize stream(1)"), true);
+  for (QueueSlot &queue : job.memory.slot(2).queue)
+    queue.current.store(~uint64_t(0), kRelaxed);
+  job.issue(2, 1);
+  job.host(2, HostActivity::OwnCode, 700);
+  EXPECT_EQ(stall(job).rank, 2);
+}
+
+TEST(StallCause, NamesSomebodyWithoutPlans) {
+  FakeJob job = waitingForEachOther(4);
+  for (QueueSlot &queue : job.memory.slot(2).queue)
+    queue.current.store(~uint64_t(0), kRelaxed);
+  job.host(2, HostActivity::OwnCode, 700);
+  const JobCause cause = stallCause(job.memory, {}, 300ms);
+  EXPECT_EQ(cause.rank, 2);
+  EXPECT_THAT(firstLine(cause), StartsWith("no progress for 300 ms: rank 2 is in its own code"));
+}
+
+TEST(StallCause, ShowsSixteenRanksAndThoseThatMatter) {
+  FakeJob job = waitingForEachOther(100);
+  job.memory.slot(77).heartbeatNs.store(job.ago(4000), kRelaxed);
+  const JobCause cause = stall(job);
+  const std::vector<std::string> lines = linesOf(cause);
+  ASSERT_EQ(lines.size(), 18u);
+  EXPECT_THAT(lines[16], StartsWith("  rank 77 "));
+  EXPECT_EQ(lines[17], "  and 84 more ranks");
+}
+
+TEST(StallCause, WorksForOneRankAndForMany) {
+  for (int64_t ranks : {1, 2, 512}) {
+    FakeJob job(ranks);
+    job.host(ranks - 1, HostActivity::OwnCode, 500);
+    EXPECT_THAT(firstLine(stall(job)), StartsWith("no progress for 300 ms: "));
+  }
+  const FakeJob job = waitingForEachOther(512);
+  EXPECT_THAT(firstLine(stall(job)), HasSubstr("; and so on, 512 waits in all"));
+}
+
+} // namespace
+} // namespace braid
