@@ -2,6 +2,7 @@
 
 #include "api/run.h"
 
+#include "api/arguments.h"
 #include "api/plans.h"
 #include "api/rank_summary.h"
 #include "runtime/bootstrap/member.h"
@@ -10,6 +11,9 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
+#ifdef BRAID_HAS_CUDA
+#include "backends/cuda/cuda_backend.h"
+#endif
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -29,46 +33,6 @@ double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// The inputs and outputs of one run on one rank, in host memory.
-class Arguments {
-public:
-  explicit Arguments(const Plan &plan) {
-    for (uint32_t buffer : plan.inputs)
-      inputs_.push_back(allocate(plan.buffers[buffer].bytes));
-    for (uint32_t buffer : plan.outputs)
-      outputs_.push_back(allocate(plan.buffers[buffer].bytes));
-  }
-
-  RunArguments addresses() const {
-    RunArguments arguments;
-    for (const Memory &input : inputs_)
-      arguments.inputs.push_back(input.get());
-    for (const Memory &output : outputs_)
-      arguments.outputs.push_back(output.get());
-    return arguments;
-  }
-  void *input(size_t index) { return inputs_[index].get(); }
-  void *output(size_t index) { return outputs_[index].get(); }
-  /// There was memory for all of them.
-  bool isComplete() const {
-    return llvm::all_of(inputs_, [](const Memory &memory) { return memory != nullptr; }) &&
-           llvm::all_of(outputs_, [](const Memory &memory) { return memory != nullptr; });
-  }
-
-private:
-  struct Free {
-    void operator()(void *memory) const { std::free(memory); }
-  };
-  using Memory = std::unique_ptr<void, Free>;
-
-  static Memory allocate(int64_t bytes) {
-    size_t rounded = (static_cast<size_t>(bytes) + 255) / 256 * 256;
-    return Memory(std::aligned_alloc(256, std::max<size_t>(rounded, 256)));
-  }
-
-  std::vector<Memory> inputs_, outputs_;
-};
-
 /// Bytes of the caller's tensors of one run on one rank.
 int64_t argumentBytes(const Plan &plan) {
   int64_t bytes = 0;
@@ -80,6 +44,8 @@ int64_t argumentBytes(const Plan &plan) {
 
 /// As many as asked for, or as fit a gigabyte over all ranks.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
+  if (options.graph) // recorded with the addresses of one run
+    return 1;
   if (options.runsInFlight > 0)
     return std::min(options.runsInFlight, options.iterations);
   constexpr int64_t kBudget = int64_t(1) << 30;
@@ -146,6 +112,7 @@ public:
 private:
   Status runRank(int64_t rank);
   Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, double &seconds);
+  Status download(int64_t rank, std::vector<Arguments> &slots, int64_t count);
   void fill(int64_t rank, Arguments &slot, int64_t iteration) const;
   Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
   Status finishRank(int64_t rank, double seconds);
@@ -160,10 +127,16 @@ private:
 Status Runner::runRank(int64_t rank) {
   std::vector<Arguments> slots;
   for (int64_t i = 0; i < report_.runsInFlight; ++i) {
-    slots.emplace_back(mesh_.plan(rank));
-    if (!slots.back().isComplete())
-      return Status(StatusCode::Unsupported,
-                    fmt::format("no memory for the tensors of rank {}", rank));
+    Result<Arguments> slot = Arguments::allocate(mesh_.plan(rank), mesh_.device(rank));
+    if (!slot)
+      return slot.status();
+    slots.push_back(std::move(*slot));
+  }
+  if (options_.graph) {
+    RunArguments arguments = slots.front().addresses();
+    if (Status status = mesh_.prepared(rank).capture(arguments.inputs, arguments.outputs);
+        !status.isOk())
+      return status;
   }
   double seconds = 0;
   for (int64_t first = 0; first < options_.iterations; first += report_.runsInFlight) {
@@ -181,16 +154,22 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
   int64_t count = std::min<int64_t>(report_.runsInFlight, options_.iterations - first);
   for (int64_t i = 0; i < count; ++i) {
     fill(rank, slots[static_cast<size_t>(i)], first + i);
+    slots[static_cast<size_t>(i)].upload();
     mesh_.transport(rank).tick();
   }
   Clock::time_point start = Clock::now();
   for (int64_t i = 0; i < count; ++i) {
     RunArguments arguments = slots[static_cast<size_t>(i)].addresses();
-    mesh_.prepared(rank).run(arguments.inputs, arguments.outputs);
+    if (options_.graph)
+      mesh_.prepared(rank).replay();
+    else
+      mesh_.prepared(rank).run(arguments.inputs, arguments.outputs);
   }
   if (Status status = mesh_.device(rank).synchronize(); !status.isOk())
     return status;
   seconds += secondsSince(start);
+  if (Status status = download(rank, slots, count); !status.isOk())
+    return status;
 
   for (int64_t i = 0; options_.verify && i < count; ++i) {
     if (Status status = compare(rank, slots[static_cast<size_t>(i)], first + i); !status.isOk())
@@ -198,6 +177,14 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
     mesh_.transport(rank).tick();
   }
   return Status::ok();
+}
+
+Status Runner::download(int64_t rank, std::vector<Arguments> &slots, int64_t count) {
+  if (!options_.verify || mesh_.device(rank).sharesHostMemory())
+    return Status::ok();
+  for (int64_t i = 0; i < count; ++i)
+    slots[static_cast<size_t>(i)].download();
+  return mesh_.device(rank).synchronize();
 }
 
 void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
@@ -296,6 +283,7 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"--seed", std::to_string(options.seed)},
           {"--queues", std::to_string(options.queues)},
           {"--timeout-ms", std::to_string(options.timeout.count())},
+          {"--graph", options.graph ? "yes" : "no"},
           {"--trace", options.trace ? "yes" : "no"},
           {"runs in flight", std::to_string(options.runsInFlight)},
           {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
@@ -363,6 +351,9 @@ Result<RunReport> run(const Compiled &compiled, const Backend &backend, const Ru
 BackendRegistry builtinBackends() {
   BackendRegistry registry;
   registerCpuBackend(registry);
+#ifdef BRAID_HAS_CUDA
+  registerCudaBackend(registry);
+#endif
   registerNullBackend(registry);
   return registry;
 }

@@ -19,6 +19,8 @@ struct RunOptions {
   std::chrono::milliseconds timeout{60000};
   std::optional<uint64_t> scheduleSeed = {}; ///< see ClusterOptions
   uint32_t queues = 0;                       ///< see ClusterOptions
+  /// Record one run as a graph and replay it. Unsupported where the backend has no graphs.
+  bool graph = false;
   /// Keep what ran when, for RunReport::trace.
   bool trace = false;
   /// Runs issued before the host waits for them; 0: chosen from the size of inputs and outputs, at

@@ -64,6 +64,9 @@ class Device {
 public:
   virtual ~Device() = default;
 
+  /// False if what it reads and writes, but for copies, must come from its own allocate().
+  virtual bool sharesHostMemory() const { return true; }
+
   // -- While preparing. May block, allocate and load. --
 
   /// `bytes` of memory, zeroed, aligned to 256 bytes, owned by the device until it is destroyed.

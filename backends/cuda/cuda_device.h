@@ -36,6 +36,7 @@ public:
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
 
+  bool sharesHostMemory() const override { return false; }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override;
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;

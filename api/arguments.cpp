@@ -1,0 +1,67 @@
+//===- api/arguments.cpp - the caller's tensors of one run on one rank ------------------------===//
+
+#include "api/arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace braid {
+
+Result<Arguments> Arguments::allocate(const Plan &plan, Device &device) {
+  Arguments arguments(device);
+  Status status = Status::ok();
+  for (uint32_t buffer : plan.inputs)
+    if (status.isOk())
+      status = arguments.add(plan.buffers[buffer].bytes, arguments.inputs_);
+  for (uint32_t buffer : plan.outputs)
+    if (status.isOk())
+      status = arguments.add(plan.buffers[buffer].bytes, arguments.outputs_);
+  if (!status.isOk())
+    return status.annotated(fmt::format("the tensors of rank {}", plan.rank));
+  return arguments;
+}
+
+Status Arguments::add(int64_t bytes, std::vector<Tensor> &tensors) {
+  size_t rounded = (static_cast<size_t>(bytes) + 255) / 256 * 256;
+  Tensor tensor{{}, nullptr, bytes};
+  tensor.host.reset(std::aligned_alloc(256, std::max<size_t>(rounded, 256)));
+  if (!tensor.host)
+    return Status(StatusCode::Unsupported, fmt::format("no memory for {} bytes", bytes));
+  tensor.device = tensor.host.get();
+  if (!device_->sharesHostMemory()) {
+    Result<void *> memory = device_->allocate(ArenaKind::Private, bytes);
+    if (!memory)
+      return memory.status();
+    tensor.device = *memory;
+  }
+  tensors.push_back(std::move(tensor));
+  return Status::ok();
+}
+
+RunArguments Arguments::addresses() const {
+  RunArguments arguments;
+  for (const Tensor &input : inputs_)
+    arguments.inputs.push_back(input.device);
+  for (const Tensor &output : outputs_)
+    arguments.outputs.push_back(output.device);
+  return arguments;
+}
+
+void Arguments::upload() {
+  if (device_->sharesHostMemory())
+    return;
+  for (const std::vector<Tensor> *tensors : {&inputs_, &outputs_})
+    for (const Tensor &tensor : *tensors)
+      device_->copy(0, {}, tensor.device, tensor.host.get(), tensor.bytes);
+}
+
+void Arguments::download() {
+  if (device_->sharesHostMemory())
+    return;
+  for (const Tensor &output : outputs_)
+    device_->copy(0, {}, output.host.get(), output.device, output.bytes);
+}
+
+} // namespace braid
