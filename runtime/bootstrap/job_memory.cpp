@@ -11,6 +11,7 @@
 #include <ctime>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -187,6 +188,23 @@ uint64_t JobMemory::progress() const {
   for (int64_t rank = 0; rank < ranks(); ++rank)
     sum += slot(rank).progress();
   return sum;
+}
+
+bool JobMemory::spinUntilAllCome(int64_t rank) {
+  const uint32_t mine = slot(rank).barrier.fetch_add(1, std::memory_order_acq_rel) + 1;
+  slot(rank).arrivals.fetch_add(1, std::memory_order_relaxed);
+  for (int64_t other = 0; other < ranks(); ++other)
+    for (uint32_t spins = 0;
+         static_cast<int32_t>(slot(other).barrier.load(std::memory_order_acquire) - mine) < 0;
+         ++spins) {
+      constexpr uint32_t kSpinsBeforeYield = 10000;
+      if (spins < kSpinsBeforeYield)
+        continue;
+      if (isAborted())
+        return false;
+      sched_yield();
+    }
+  return !isAborted();
 }
 
 // -- The outcome. --

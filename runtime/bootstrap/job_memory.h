@@ -83,7 +83,8 @@ struct RankSlot {
   std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
                                      ///< commands of queues beyond those shown
   std::atomic<uint32_t> runs;        ///< issued: the epoch of the last one
-  std::atomic<uint64_t> flightNext;  ///< sequence number of the next entry, from 1
+  alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
+  alignas(64) std::atomic<uint64_t> flightNext;  ///< sequence number of the next entry, from 1
   std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
@@ -136,6 +137,11 @@ public:
   /// was aborted first.
   bool commit(uint32_t step);
   uint32_t committed() const;
+
+  /// For timing only: returns when all ranks have called it equally often, within about a
+  /// microsecond of each other where each has a core of its own. Spins. False if the job has been
+  /// aborted.
+  bool spinUntilAllCome(int64_t rank);
 
 private:
   struct Layout; // job_memory.cpp
