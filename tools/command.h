@@ -33,6 +33,9 @@ struct SourceFlags {
   Status toOptions(CompileOptions &options) const;
 };
 
+/// A failure as it is printed: the source's located messages if there are any, else "braid: error:
+/// ...". Ends with a line break.
+std::string messageOf(const Status &status, const Source *source = nullptr);
 /// Prints a failure: the source's located messages if there are any, else "braid: error: ...".
 /// Returns the exit code.
 int report(const Status &status, const Source *source = nullptr);
