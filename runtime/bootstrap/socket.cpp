@@ -176,7 +176,8 @@ Result<size_t> Connection::readOnce() {
   std::vector<FileDescriptor> came;
   takeDescriptors(message, came);
   if (came.size() > 1 || (message.msg_flags & MSG_CTRUNC))
-    return Status(StatusCode::BadInput, "expected one descriptor with a message, got more");
+    return Status(StatusCode::BadInput,
+                  "expected one descriptor with a message, got more, or had no room for it");
   if (!came.empty())
     descriptors_.push_back(std::move(came.front()));
   if (Status status = decoder_.feed({buffer, static_cast<size_t>(got)}); !status.isOk())
