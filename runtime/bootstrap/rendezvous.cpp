@@ -515,7 +515,7 @@ void Rendezvous::Server::loseRank(int64_t number, const Status &why, bool wasIns
     text += options_.explainDeath(number);
   else
     text += "closed its connection";
-  if (wasInside)
+  if (wasInside && why.code() == StatusCode::PeerFailed)
     text += " in the middle of a message";
   if (std::string doing = options_.describe ? options_.describe(number) : ""; !doing.empty())
     text += "\n  " + doing;
