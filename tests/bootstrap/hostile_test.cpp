@@ -22,11 +22,12 @@ std::string helloFrame(const MemberHello &hello, bool hasDescriptor = false) {
 /// One who connects and means no good. Stays open until it is destroyed.
 class Stranger {
 public:
-  Stranger(int kind, const std::string &path) : socket_(connectRaw(path)) {
-    if (socket_.isValid())
+  Stranger(int kind, const std::string &path)
+      : socket_(connectRaw(path)), wasConnected_(socket_.isValid()) {
+    if (wasConnected_)
       attack(kind % kKinds);
   }
-  bool isConnected() const { return socket_.isValid(); }
+  bool wasConnected() const { return wasConnected_; }
   /// The slow ones send another byte.
   void trickle() {
     if (sent_ < slowly_.size() && sendRaw(socket_.get(), llvm::StringRef(slowly_).substr(sent_, 1)))
@@ -78,6 +79,7 @@ private:
   }
 
   FileDescriptor socket_;
+  bool wasConnected_;
   std::string slowly_;
   size_t sent_ = 0;
 };
@@ -87,7 +89,7 @@ class Crowd {
 public:
   void add(const std::string &path) {
     strangers_.emplace_back(came_, path);
-    connected_ += strangers_.back().isConnected();
+    connected_ += strangers_.back().wasConnected();
     ++came_;
     for (Stranger &stranger : strangers_)
       stranger.trickle();
