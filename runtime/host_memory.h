@@ -1,58 +1,70 @@
 //===- runtime/host_memory.h - what devices that live in host memory allocate -----------------===//
 #pragma once
 
-#include "runtime/in_process_group.h"
+#include "runtime/device.h"
+#include "runtime/rank_group.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 namespace braid {
 
-/// One rank's allocations, freed with it.
+inline constexpr int64_t kHostAlignment = 256;
+
+inline Status outOfMemory(int64_t rank, int64_t bytes) {
+  return Status(StatusCode::Unsupported, "rank " + std::to_string(rank) + " cannot allocate " +
+                                             std::to_string(bytes) + " bytes");
+}
+
+inline Status noSymmetricMemory(int64_t rank) {
+  return Status(StatusCode::BadInput,
+                "expected a symmetric allocation of rank " + std::to_string(rank) + " to export");
+}
+
+/// `bytes` as allocated, a positive multiple of the alignment; 0 for what no process can have.
+inline size_t roundedBytes(int64_t bytes) {
+  constexpr int64_t kLimit = int64_t(1) << 47; // of a process's addresses
+  if (bytes < 0 || bytes > kLimit)
+    return 0;
+  return (std::max<int64_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+}
+
+/// As Device::allocate; the caller calls std::free.
+inline Result<void *> allocateZeroed(int64_t rank, int64_t bytes) {
+  const size_t size = roundedBytes(bytes);
+  void *memory = size == 0 ? nullptr : std::aligned_alloc(kHostAlignment, size);
+  if (!memory)
+    return outOfMemory(rank, bytes);
+  std::memset(memory, 0, size);
+  return memory;
+}
+
+/// One rank's allocations: the private ones are freed with it, the symmetric ones with the group.
 class HostMemory {
 public:
-  explicit HostMemory(int64_t rank) : rank_(rank) {}
+  HostMemory(RankGroup &group, int64_t rank) : group_(group), rank_(rank) {}
 
   /// As Device::allocate.
   Result<void *> allocate(ArenaKind kind, int64_t bytes) {
-    constexpr int64_t kAlignment = 256;
-    constexpr int64_t kLimit = int64_t(1) << 47; // of a process's addresses
-    std::unique_ptr<void, Free> memory;
-    size_t size = 0;
-    if (bytes >= 0 && bytes <= kLimit) {
-      size = (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-      memory.reset(std::aligned_alloc(kAlignment, size));
-    }
-    if (!memory)
-      return Status(StatusCode::Unsupported, "rank " + std::to_string(rank_) + " cannot allocate " +
-                                                 std::to_string(bytes) + " bytes");
-    std::memset(memory.get(), 0, size);
-    allocations_.push_back({kind, std::move(memory)});
-    return allocations_.back().memory.get();
+    if (kind == ArenaKind::Symmetric)
+      return group_.allocateSymmetric(rank_, bytes);
+    Result<void *> memory = allocateZeroed(rank_, bytes);
+    if (memory)
+      allocations_.emplace_back(*memory);
+    return memory;
   }
-
-  /// As Device::exportMemory, through `group`.
-  Result<std::string> exportTo(InProcessGroup &group, void *base) const {
-    for (const Allocation &allocation : allocations_)
-      if (allocation.memory.get() == base && allocation.kind == ArenaKind::Symmetric)
-        return group.exportAddress(rank_, base);
-    return Status(StatusCode::BadInput, "expected a symmetric allocation of rank " +
-                                            std::to_string(rank_) + " to export");
-  }
+  /// As Device::exportMemory.
+  Result<std::string> exportMemory(void *base) const { return group_.exportMemory(rank_, base); }
 
 private:
   struct Free {
     void operator()(void *memory) const { std::free(memory); }
   };
-  struct Allocation {
-    ArenaKind kind;
-    std::unique_ptr<void, Free> memory;
-  };
-
+  RankGroup &group_;
   int64_t rank_;
-  std::vector<Allocation> allocations_;
+  std::vector<std::unique_ptr<void, Free>> allocations_;
 };
 
 } // namespace braid

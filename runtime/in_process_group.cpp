@@ -2,6 +2,8 @@
 
 #include "runtime/in_process_group.h"
 
+#include "runtime/host_memory.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,29 +11,26 @@
 
 namespace braid {
 
-Status checkInProcess(const ClusterOptions &options) {
+Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseconds timeout) {
   // Every rank takes a host thread and a worker for each stream.
   constexpr int64_t kMaxRanks = 512;
-  if (options.ranks < 1 || options.ranks > kMaxRanks)
+  if (ranks < 1 || ranks > kMaxRanks)
     return Status(StatusCode::BadInput,
-                  fmt::format("expected 1 to {} ranks as threads of a process, got {}", kMaxRanks,
-                              options.ranks));
-  if (options.timeout.count() < 1)
-    return Status(
-        StatusCode::BadInput,
-        fmt::format("expected a timeout of at least 1 ms, got {} ms", options.timeout.count()));
+                  fmt::format("expected 1 to {} ranks as {}, got {}", kMaxRanks, kind, ranks));
+  if (timeout.count() < 1)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected a timeout of at least 1 ms, got {} ms", timeout.count()));
   return Status::ok();
 }
 
-InProcessGroup::InProcessGroup(int64_t ranks, std::chrono::milliseconds timeout)
-    : timeout_(timeout), texts_(ranks), hosts_(ranks) {
-  for (std::atomic<HostState> &host : hosts_)
-    host.store(HostState::Running, std::memory_order_relaxed);
+Status checkInProcess(const ClusterOptions &options) {
+  return checkGroup("threads of a process", options.ranks, options.timeout);
 }
 
-std::chrono::milliseconds InProcessGroup::slice() const {
-  using std::chrono::milliseconds;
-  return std::clamp(timeout_ / 8, milliseconds(1), milliseconds(20));
+InProcessGroup::InProcessGroup(int64_t ranks, std::chrono::milliseconds timeout)
+    : RankGroup(ranks, timeout, outcome_), texts_(ranks), steps_(ranks), hosts_(ranks) {
+  for (std::atomic<HostActivity> &host : hosts_)
+    host.store(HostActivity::OwnCode, std::memory_order_relaxed);
 }
 
 void InProcessGroup::abort(const Status &cause) {
@@ -41,11 +40,10 @@ void InProcessGroup::abort(const Status &cause) {
       return;
     failure_ = cause;
     // Before any wait is released: whoever is released sees it.
-    aborted_.store(true, std::memory_order_seq_cst);
+    outcome_.store(kAbortedMark, std::memory_order_seq_cst);
   }
   changed_.notify_all();
-  if (wake_)
-    wake_();
+  wakeOthers();
 }
 
 Status InProcessGroup::failure() const {
@@ -74,7 +72,7 @@ Result<std::vector<std::string>> InProcessGroup::allGather(int64_t rank, std::st
   if (isAborted())
     return failure();
   texts_[rank] = std::move(mine);
-  setHost(rank, HostState::InAllGather);
+  setHost(rank, HostActivity::InAllGather);
   arrivals_.fetch_add(1, std::memory_order_relaxed);
   uint64_t round = round_;
   if (++arrived_ == size())
@@ -83,9 +81,9 @@ Result<std::vector<std::string>> InProcessGroup::allGather(int64_t rank, std::st
     runIfAllBlocked();
   auto isGathered = [&] { return round_ != round; };
   auto headline = [&] {
-    auto isMissing = [](HostState state) { return state != HostState::InAllGather; };
+    auto isMissing = [](HostActivity state) { return state != HostActivity::InAllGather; };
     return fmt::format("expected all {} ranks in allGather within {} ms, got no call from {}",
-                       size(), timeout_.count(), name(isMissing));
+                       size(), timeout().count(), name(isMissing));
   };
   waitFor(lock, isGathered, headline);
   if (isAborted())
@@ -101,11 +99,11 @@ void InProcessGroup::finishGather() {
   arrived_ = 0;
   ++round_;
   for (int64_t rank = 0; rank < size(); ++rank)
-    setHost(rank, HostState::Running);
+    setHost(rank, HostActivity::OwnCode);
   changed_.notify_all();
 }
 
-std::string InProcessGroup::name(llvm::function_ref<bool(HostState)> isMissing) const {
+std::string InProcessGroup::name(llvm::function_ref<bool(HostActivity)> isMissing) const {
   std::vector<int64_t> ranks;
   for (int64_t rank = 0; rank < size(); ++rank)
     if (isMissing(host(rank)))
@@ -125,11 +123,39 @@ void InProcessGroup::waitFor(Lock &lock, llvm::function_ref<bool()> done,
   }
 }
 
-std::string InProcessGroup::exportAddress(int64_t rank, void *base) {
+/// One lock decides between a commit and an abort, so no rank finds the step committed while
+/// another one finds it aborted: who comes to the lock first, having seen all ranks arrive, commits
+/// for all; if an abort comes before, the step is lost for all.
+Status InProcessGroup::commit(int64_t rank) {
+  const uint32_t step = ++steps_[rank];
+  const bool haveAllCome = allGather(rank, "").isOk();
+  std::lock_guard lock(failureMutex_);
+  if (haveAllCome && failure_.isOk())
+    committed_ = std::max(committed_, step);
+  return committed_ >= step ? Status::ok() : failure_;
+}
+
+// -- Memory. --
+
+Result<void *> InProcessGroup::allocateSymmetric(int64_t rank, int64_t bytes) {
+  Result<void *> memory = allocateZeroed(rank, bytes);
+  if (!memory)
+    return memory.status();
   Lock lock(mutex_);
-  std::string handle = fmt::format("in-process:{}:{}", rank, exports_.size());
-  exports_[handle] = {rank, base};
-  return handle;
+  allocations_.push_back({rank, std::unique_ptr<void, Free>(*memory)});
+  return *memory;
+}
+
+Result<std::string> InProcessGroup::exportMemory(int64_t rank, void *base) {
+  Lock lock(mutex_);
+  for (const Allocation &allocation : allocations_) {
+    if (allocation.rank != rank || allocation.memory.get() != base)
+      continue;
+    std::string handle = fmt::format("in-process:{}:{}", rank, exports_.size());
+    exports_[handle] = {rank, base};
+    return handle;
+  }
+  return noSymmetricMemory(rank);
 }
 
 Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) const {
@@ -141,11 +167,25 @@ Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) con
   return found->second.base;
 }
 
-// -- Running commands on the hosts' threads. --
+// -- Waiting for a device. --
+
+Status InProcessGroup::waitForDevice(int64_t rank, Drain drain) {
+  if (allBlocked_)
+    return blockUntilReleased(rank);
+  setHost(rank, HostActivity::InSynchronize);
+  StallClock clock(*this);
+  while (!drain.isDone()) {
+    drain.sleep(slice());
+    if (!isAborted() && clock.isExpired())
+      abortStalled(fmt::format("no progress for {} ms", timeout().count()));
+  }
+  setHost(rank, HostActivity::OwnCode);
+  return failure();
+}
 
 bool InProcessGroup::allHostsBlocked() const {
   for (int64_t rank = 0; rank < size(); ++rank)
-    if (host(rank) == HostState::Running)
+    if (host(rank) == HostActivity::OwnCode)
       return false;
   return true;
 }
@@ -157,8 +197,8 @@ void InProcessGroup::runIfAllBlocked() {
     return;
   std::vector<bool> released = allBlocked_();
   for (int64_t rank = 0; rank < size(); ++rank)
-    if (released[rank] && host(rank) == HostState::InSynchronize)
-      setHost(rank, HostState::Running);
+    if (released[rank] && host(rank) == HostActivity::InSynchronize)
+      setHost(rank, HostActivity::OwnCode);
   changed_.notify_all();
 }
 
@@ -166,14 +206,14 @@ Status InProcessGroup::blockUntilReleased(int64_t rank) {
   Lock lock(mutex_);
   if (isAborted())
     return failure();
-  setHost(rank, HostState::InSynchronize);
+  setHost(rank, HostActivity::InSynchronize);
   arrivals_.fetch_add(1, std::memory_order_relaxed);
   runIfAllBlocked();
-  auto isReleased = [&] { return host(rank) == HostState::Running; };
+  auto isReleased = [&] { return host(rank) == HostActivity::OwnCode; };
   auto headline = [&] {
-    auto isMissing = [](HostState state) { return state == HostState::Running; };
+    auto isMissing = [](HostActivity state) { return state == HostActivity::OwnCode; };
     return fmt::format("expected all {} ranks in synchronize within {} ms, got no call from {}",
-                       size(), timeout_.count(), name(isMissing));
+                       size(), timeout().count(), name(isMissing));
   };
   waitFor(lock, isReleased, headline);
   return failure();

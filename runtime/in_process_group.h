@@ -13,12 +13,10 @@
 #pragma once
 
 #include "runtime/backend.h"
+#include "runtime/rank_group.h"
 
-#include "llvm/ADT/STLFunctionalExtras.h"
-
-#include <atomic>
 #include <condition_variable>
-#include <functional>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -31,44 +29,34 @@ struct GroupProgress {
   bool busy = false; ///< something runs, or is about to, that needs no one else to end
 };
 
-/// Where a rank's host thread is.
-enum class HostState : uint8_t {
-  Running,       ///< it may issue commands
-  InAllGather,   ///< until all have come
-  InSynchronize, ///< until its device is done
-};
-
 /// Refuses options that no group of threads can have.
 Status checkInProcess(const ClusterOptions &options);
 
 /// Thread-safe. Outlives what the ranks do with it.
-class InProcessGroup {
+class InProcessGroup final : public RankGroup {
 public:
   InProcessGroup(int64_t ranks, std::chrono::milliseconds timeout);
 
-  int64_t size() const { return static_cast<int64_t>(texts_.size()); }
-  std::chrono::milliseconds timeout() const { return timeout_; }
-  /// How long a wait may sleep before it looks at its bounds again.
-  std::chrono::milliseconds slice() const;
+  bool spansProcesses() const override { return false; }
 
-  // -- Failure. --
+  void abort(const Status &cause) override;
+  Status failure() const override;
 
-  bool isAborted() const { return aborted_.load(std::memory_order_relaxed); }
-  /// Makes `cause` the group's failure, unless it has one, and releases everything that waits.
-  void abort(const Status &cause);
-  /// Ok, or the cause of the abort.
-  Status failure() const;
-  /// `wake` is called after an abort, to release what sleeps outside of this class. Set it before
-  /// the ranks start.
-  void setWake(std::function<void()> wake) { wake_ = std::move(wake); }
+  Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) override;
+  Result<std::string> exportMemory(int64_t rank, void *base) override;
+
+  /// TimedOut if no rank makes progress for the timeout.
+  Status waitForDevice(int64_t rank, Drain drain) override;
 
   // -- Meeting. --
 
   /// As Transport::allGather.
   Result<std::vector<std::string>> allGather(int64_t rank, std::string mine);
 
-  /// A handle for memory at `base`, which belongs to `rank`.
-  std::string exportAddress(int64_t rank, void *base);
+  /// As Transport::commit: the step counts for all ranks from the moment at which the first of
+  /// them knows that all have come, if none has failed by then.
+  Status commit(int64_t rank);
+
   /// The address that `peer` exported as `handle`.
   Result<void *> open(int64_t peer, const std::string &handle) const;
 
@@ -84,23 +72,27 @@ public:
   /// Aborts because the group has stood still: TimedOut, with the headline and what is known.
   void abortStalled(std::string headline);
 
-  HostState host(int64_t rank) const { return hosts_[rank].load(std::memory_order_relaxed); }
-  void setHost(int64_t rank, HostState state) {
-    hosts_[rank].store(state, std::memory_order_relaxed);
-  }
+  /// As Transport::tick.
+  void tick() { arrivals_.fetch_add(1, std::memory_order_relaxed); }
+
+  /// OwnCode, InAllGather or InSynchronize.
+  HostActivity host(int64_t rank) const { return hosts_[rank].load(std::memory_order_relaxed); }
 
   // -- For backends that run commands on the hosts' own threads. --
 
   /// Called, on one of them, when the host threads of all ranks are in allGather() or
-  /// blockUntilReleased(). Returns for each rank whether it may leave the latter: at least one, or
-  /// the group has been aborted.
+  /// waitForDevice(). Returns for each rank whether it may leave the latter: at least one, or the
+  /// group has been aborted.
   using AllBlocked = std::function<std::vector<bool>()>;
   void setAllBlocked(AllBlocked handler) { allBlocked_ = std::move(handler); }
-  /// Blocks `rank`'s host thread until the handler lets it go, or the group fails.
-  Status blockUntilReleased(int64_t rank);
 
 private:
   using Lock = std::unique_lock<std::mutex>;
+  void setHost(int64_t rank, HostActivity activity) {
+    hosts_[rank].store(activity, std::memory_order_relaxed);
+  }
+  /// Blocks `rank`'s host thread until the handler lets it go, or the group fails.
+  Status blockUntilReleased(int64_t rank);
   bool allHostsBlocked() const;
   void runIfAllBlocked();
   void finishGather();
@@ -108,17 +100,16 @@ private:
   void waitFor(Lock &lock, llvm::function_ref<bool()> done,
                llvm::function_ref<std::string()> headline);
   /// "rank 1" or "ranks 1, 3": those of which `isMissing` is true.
-  std::string name(llvm::function_ref<bool(HostState)> isMissing) const;
+  std::string name(llvm::function_ref<bool(HostActivity)> isMissing) const;
 
-  const std::chrono::milliseconds timeout_;
-  std::function<void()> wake_;
   std::function<GroupProgress()> probe_;
   std::function<std::string(std::string)> reporter_;
   AllBlocked allBlocked_;
 
   mutable std::mutex failureMutex_; ///< taken last
   Status failure_;
-  std::atomic<bool> aborted_{false};
+  uint32_t committed_ = 0;           ///< steps; under failureMutex_
+  std::atomic<uint64_t> outcome_{0}; ///< kAbortedMark, or 0
 
   mutable std::mutex mutex_; ///< guards what follows
   std::condition_variable changed_;
@@ -126,13 +117,22 @@ private:
   std::vector<std::string> results_; ///< of the last complete round
   int64_t arrived_ = 0;
   uint64_t round_ = 0;
+  struct Free {
+    void operator()(void *memory) const { std::free(memory); }
+  };
+  struct Allocation {
+    int64_t rank;
+    std::unique_ptr<void, Free> memory;
+  };
+  std::vector<Allocation> allocations_;
   struct Export {
     int64_t rank;
     void *base;
   };
   std::map<std::string, Export> exports_;
+  std::vector<uint32_t> steps_; ///< of each rank: commits begun; its own thread's
 
-  std::vector<std::atomic<HostState>> hosts_; ///< written under mutex_ by what is in this class
+  std::vector<std::atomic<HostActivity>> hosts_; ///< written under mutex_ by what is in this class
   std::atomic<uint64_t> arrivals_{0};
 };
 
@@ -161,7 +161,8 @@ public:
   Result<void *> open(int64_t peer, const std::string &handle) override {
     return group_.open(peer, handle);
   }
-  Status commit() override { return group_.allGather(rank_, "").status(); }
+  Status commit() override { return group_.commit(rank_); }
+  void tick() override { group_.tick(); }
   void abort(const Status &cause) override { group_.abort(cause); }
 
 private:

@@ -9,8 +9,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "backends/cpu/futex.h"
 #include "runtime/device.h"
+#include "runtime/futex.h"
 
 #include <array>
 #include <atomic>
@@ -37,6 +37,7 @@ struct QueuedCommand {
   struct Word {
     void *address;
     uint32_t value;
+    FutexScope scope; ///< of those who may wait for it
   };
   union Args {
     Bytes bytes;

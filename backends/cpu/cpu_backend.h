@@ -1,20 +1,28 @@
-//===- backends/cpu/cpu_backend.h - ranks as threads of one process ---------------------------===//
+//===- backends/cpu/cpu_backend.h - ranks as threads of one process, or as processes ----------===//
 #pragma once
 
+#include "backends/cpu/command_observer.h"
 #include "backends/cpu/picker.h"
 #include "runtime/backend.h"
 
 namespace braid {
 
-/// Adds "cpu". Every rank is driven by a host thread of the caller's. Each hardware queue of a rank
+/// Adds "cpu". In a process that has all ranks, every rank is driven by a host thread of the
+/// caller's; a process that joins has one rank, driven by one thread. Each hardware queue of a rank
 /// is a thread that runs the commands of its streams in order; or, if a schedule seed is given, all
 /// commands of all ranks run one at a time, in an order drawn from the seed, once every rank's host
 /// thread is blocked in synchronize() or allGather(). synchronize() is then collective: every rank
 /// calls it equally often, and a deadlock is reported at once.
 ///
 /// Issuing allocates host memory once in some hundreds of commands. Destroying the cluster drops
-/// what has not been synchronized.
-void registerCpuBackend(BackendRegistry &registry);
+/// what has not been synchronized, and aborts a job in which somebody may wait for that.
+///
+/// A rank that has joined may be left, after an abort, with a command that never ends. It then keeps
+/// all that the command might use until the process ends, and so must end without running
+/// destructors of what the caller gave to it.
+///
+/// `observe`, if given, makes an observer for each rank.
+void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe = {});
 
 /// The same backend as with a schedule seed, with an order that `picker` chooses instead;
 /// options.scheduleSeed is not looked at. For exploring interleavings.

@@ -3,42 +3,52 @@
 #include "backends/cpu/cpu_cluster.h"
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/cpu_rank.h"
 
 #include <fmt/format.h>
 
 namespace braid {
 
-void registerCpuBackend(BackendRegistry &registry) {
+void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe) {
+  auto create = [observe](const ClusterOptions &options) {
+    Picker picker;
+    if (options.scheduleSeed)
+      picker = seededPicker(*options.scheduleSeed);
+    return CpuCluster::create(options, std::move(picker), observe);
+  };
+  auto join = [observe](const ClusterOptions &options, std::unique_ptr<Member> member) {
+    return CpuRank::join(options, std::move(member), observe);
+  };
   registry.add({.name = "cpu",
-                .description = "ranks as threads of this process, products by OpenBLAS",
-                .create = [](const ClusterOptions &options) {
-                  Picker picker;
-                  if (options.scheduleSeed)
-                    picker = seededPicker(*options.scheduleSeed);
-                  return CpuCluster::create(options, std::move(picker));
-                }});
+                .description = "ranks as threads or processes, products by OpenBLAS",
+                .create = create,
+                .join = join});
 }
 
 Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options, Picker picker) {
   return CpuCluster::create(options, std::move(picker));
 }
 
-Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &options, Picker picker) {
+Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &options, Picker picker,
+                                                    const ObserverFactory &observe) {
   if (Status status = checkInProcess(options); !status.isOk())
     return status;
   initializeProducts();
-  std::unique_ptr<CpuCluster> cluster(new CpuCluster(options, std::move(picker)));
+  std::unique_ptr<CpuCluster> cluster(new CpuCluster(options, std::move(picker), observe));
   if (Status status = cluster->start(); !status.isOk())
     return status;
   return std::unique_ptr<Cluster>(std::move(cluster));
 }
 
-CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker)
+CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe)
     : group_(options.ranks, options.timeout), isScheduled_(picker != nullptr) {
   for (int64_t rank = 0; rank < options.ranks; ++rank) {
+    observers_.push_back(observe ? observe(rank) : nullptr);
     devices_.push_back(std::make_unique<CpuDevice>(
-        group_,
-        CpuDevice::Options{.rank = rank, .queues = options.queues, .hasWorkers = !isScheduled_}));
+        group_, CpuDevice::Options{.rank = rank,
+                                   .queues = options.queues,
+                                   .hasWorkers = !isScheduled_,
+                                   .observer = observers_.back().get()}));
     transports_.emplace_back(group_, rank);
   }
   group_.setProbe([this] { return progress(); });
@@ -92,9 +102,9 @@ std::string CpuCluster::stallReport(std::string headline) const {
 std::vector<std::string> CpuCluster::absences() const {
   std::vector<std::string> notes;
   for (int64_t rank = 0; rank < group_.size(); ++rank) {
-    if (group_.host(rank) == HostState::InAllGather)
+    if (group_.host(rank) == HostActivity::InAllGather)
       notes.push_back(fmt::format("rank {} waits for all ranks in allGather", rank));
-    if (group_.host(rank) == HostState::Running)
+    if (group_.host(rank) == HostActivity::OwnCode)
       notes.push_back(fmt::format("rank {} has not called synchronize or allGather", rank));
   }
   return notes;
@@ -117,7 +127,7 @@ std::vector<bool> CpuCluster::runScheduled() {
   std::vector<bool> released = scheduler_->drained();
   bool canGoOn = false;
   for (int64_t rank = 0; rank < group_.size(); ++rank)
-    canGoOn |= released[rank] && group_.host(rank) == HostState::InSynchronize;
+    canGoOn |= released[rank] && group_.host(rank) == HostActivity::InSynchronize;
   if (!canGoOn && !group_.isAborted()) {
     StallReport report{"deadlock: nothing can go on", scheduler_->blocked(), absences()};
     group_.abort(Status(StatusCode::TimedOut, str(report)));

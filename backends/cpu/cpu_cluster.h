@@ -2,13 +2,15 @@
 #pragma once
 
 #include "backends/cpu/scheduler.h"
+#include "runtime/in_process_group.h"
 
 namespace braid {
 
 class CpuCluster final : public Cluster {
 public:
   /// Without a picker the queues have workers.
-  static Result<std::unique_ptr<Cluster>> create(const ClusterOptions &options, Picker picker);
+  static Result<std::unique_ptr<Cluster>> create(const ClusterOptions &options, Picker picker,
+                                                 const ObserverFactory &observe = {});
   ~CpuCluster() override;
 
   int64_t ranks() const override { return group_.size(); }
@@ -16,7 +18,7 @@ public:
   Transport &transport(int64_t rank) override { return transports_[rank]; }
 
 private:
-  CpuCluster(const ClusterOptions &options, Picker picker);
+  CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe);
   Status start();
   void startScheduler(Picker picker);
   std::vector<bool> runScheduled();
@@ -27,6 +29,7 @@ private:
   std::vector<std::string> absences() const;
 
   InProcessGroup group_;
+  std::vector<std::unique_ptr<CommandObserver>> observers_;
   const bool isScheduled_;
   std::vector<std::unique_ptr<CpuDevice>> devices_;
   std::vector<InProcessTransport> transports_;

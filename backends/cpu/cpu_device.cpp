@@ -10,8 +10,8 @@
 
 namespace braid {
 
-CpuDevice::CpuDevice(InProcessGroup &group, Options options)
-    : group_(group), options_(options), memory_(options_.rank) {
+CpuDevice::CpuDevice(RankGroup &group, Options options)
+    : group_(group), options_(options), memory_(group, options_.rank) {
   lists_.push_back(std::make_unique<QueueList>());
   published_.store(lists_.back().get(), std::memory_order_release);
 }
@@ -19,6 +19,17 @@ CpuDevice::CpuDevice(InProcessGroup &group, Options options)
 void CpuDevice::stop() {
   for (std::unique_ptr<HardwareQueue> &queue : queues_)
     queue->stop();
+}
+
+bool CpuDevice::stopWithin(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  bool haveEnded = true;
+  for (std::unique_ptr<HardwareQueue> &queue : queues_) {
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    haveEnded &= queue->stopWithin(left);
+  }
+  return haveEnded;
 }
 
 // -- While preparing. --
@@ -32,7 +43,11 @@ Status CpuDevice::reserveStreams(uint32_t count) {
 }
 
 Status CpuDevice::addQueue() {
-  auto queue = std::make_unique<HardwareQueue>(group_, scratchHint_);
+  const uint32_t number = static_cast<uint32_t>(queues_.size());
+  auto queue = std::make_unique<HardwareQueue>(
+      group_, HardwareQueue::Options{options_.rank, number, options_.observer}, scratchHint_);
+  if (options_.observer)
+    options_.observer->opened(number);
   if (options_.hasWorkers)
     if (Status status = queue->start(); !status.isOk())
       return status;
@@ -48,7 +63,7 @@ Status CpuDevice::addQueue() {
 Result<uint32_t> CpuDevice::createEvents(uint32_t count) {
   uint32_t first = static_cast<uint32_t>(events_.size());
   for (uint32_t i = 0; i < count; ++i)
-    events_.push_back({{}, {&neverRecorded_, 0}});
+    events_.push_back({{}, {&neverRecorded_, 0, FutexScope::Process}});
   return first;
 }
 
@@ -80,11 +95,11 @@ void CpuDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const void
 }
 
 void CpuDevice::signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) {
-  issue(stream, tag, Kind::Store, {.word = {word, epoch}});
+  issue(stream, tag, Kind::Store, {.word = {word, epoch, scope()}});
 }
 
 void CpuDevice::await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) {
-  issue(stream, tag, Kind::Wait, {.word = {const_cast<void *>(word), epoch}});
+  issue(stream, tag, Kind::Wait, {.word = {const_cast<void *>(word), epoch, scope()}});
 }
 
 CpuDevice::EventOnQueue &CpuDevice::find(Event &event, uint32_t queue) {
@@ -100,7 +115,7 @@ CpuDevice::EventOnQueue &CpuDevice::find(Event &event, uint32_t queue) {
 void CpuDevice::record(uint32_t stream, Tag tag, uint32_t number) {
   Event &event = events_[number];
   EventOnQueue &here = find(event, queueOf(stream));
-  event.last = {here.word, ++here.records};
+  event.last = {here.word, ++here.records, FutexScope::Process};
   issue(stream, tag, Kind::Store, {.word = event.last});
 }
 
@@ -111,20 +126,23 @@ void CpuDevice::waitEvent(uint32_t stream, Tag tag, uint32_t number) {
 // -- From the host. --
 
 Status CpuDevice::synchronize() {
-  if (!options_.hasWorkers)
-    return group_.blockUntilReleased(options_.rank);
-  group_.setHost(options_.rank, HostState::InSynchronize);
-  StallClock clock(group_);
-  // After an abort, too: the workers then drop what is left, and must have let go of the caller's
-  // buffers before it may free them.
+  auto isDone = [this] { return isDrained(); };
+  auto sleep = [this](std::chrono::milliseconds slice) { sleepUntilDrained(slice); };
+  return group_.waitForDevice(options_.rank, {isDone, sleep});
+}
+
+bool CpuDevice::isDrained() const {
+  for (const std::unique_ptr<HardwareQueue> &queue : queues_)
+    if (!queue->isDrained())
+      return false;
+  return true;
+}
+
+/// Sleeps on one of the queues that are not; the others are looked at when it is.
+void CpuDevice::sleepUntilDrained(std::chrono::milliseconds slice) {
   for (std::unique_ptr<HardwareQueue> &queue : queues_)
-    while (!queue->isDrained()) {
-      queue->waitDrained(group_.slice());
-      if (!group_.isAborted() && clock.isExpired())
-        group_.abortStalled(fmt::format("no progress for {} ms", group_.timeout().count()));
-    }
-  group_.setHost(options_.rank, HostState::Running);
-  return group_.failure();
+    if (!queue->isDrained())
+      return queue->waitDrained(slice);
 }
 
 std::vector<PendingWait> CpuDevice::pending() {

@@ -15,17 +15,18 @@ class CpuDevice final : public Device {
 public:
   struct Options {
     int64_t rank;
-    uint32_t queues; ///< as ClusterOptions::queues
-    bool hasWorkers; ///< false: a scheduler runs the queues
+    uint32_t queues;                     ///< as ClusterOptions::queues
+    bool hasWorkers;                     ///< false: a scheduler runs the queues
+    CommandObserver *observer = nullptr; ///< outlives the device
   };
-  CpuDevice(InProcessGroup &group, Options options);
+  CpuDevice(RankGroup &group, Options options);
 
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
     return memory_.allocate(kind, bytes);
   }
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
-  Result<std::string> exportMemory(void *base) override { return memory_.exportTo(group_, base); }
+  Result<std::string> exportMemory(void *base) override { return memory_.exportMemory(base); }
   Status warm(const PlanMatmul &shape) override;
 
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
@@ -46,8 +47,13 @@ public:
 
   /// All queues; grows while the rank prepares, and a list stays valid.
   const QueueList &queues() const { return *published_.load(std::memory_order_acquire); }
-  /// Ends the workers; the group has been aborted.
+  /// Ends the workers; the group has been aborted, or isDrained().
   void stop();
+  /// As stop(), but false if some worker does not end for so long: then it goes on with this
+  /// device, which must never be destroyed.
+  bool stopWithin(std::chrono::milliseconds patience);
+  /// Everything issued is done, or dropped after an abort. For the rank's host thread.
+  bool isDrained() const;
 
 private:
   using Kind = QueuedCommand::Kind;
@@ -56,6 +62,10 @@ private:
     return options_.queues == 0 ? stream : stream % options_.queues;
   }
   void issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args);
+  /// Of signal words.
+  FutexScope scope() const {
+    return group_.spansProcesses() ? FutexScope::Processes : FutexScope::Process;
+  }
 
   /// A counter that the records of one event on one queue advance. One for each queue, because
   /// records on two queues may be reached in any order.
@@ -73,7 +83,9 @@ private:
   };
   EventOnQueue &find(Event &event, uint32_t queue);
 
-  InProcessGroup &group_;
+  void sleepUntilDrained(std::chrono::milliseconds slice);
+
+  RankGroup &group_;
   const Options options_;
   bool isTracing_ = false;
   std::atomic<size_t> scratchHint_{0};

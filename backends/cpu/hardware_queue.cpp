@@ -17,11 +17,7 @@ namespace {
 constexpr std::chrono::milliseconds kIdleSlice(100);
 constexpr std::chrono::milliseconds kWaitSlice(50);
 
-int64_t nowNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t(now.tv_sec) * 1000000000 + now.tv_nsec;
-}
+int64_t nowNs() { return static_cast<int64_t>(monotonicNs()); }
 
 } // namespace
 
@@ -43,13 +39,27 @@ Status HardwareQueue::start() {
 }
 
 void HardwareQueue::stop() {
+  constexpr std::chrono::hours kNoLimit(24 * 365 * 100);
+  stopWithin(kNoLimit);
+}
+
+bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
   if (!worker_.joinable())
-    return;
+    return true;
   QueuedCommand command{};
   command.kind = QueuedCommand::Kind::Stop;
   while (!commands_.push(command)) // no memory just now
     std::this_thread::yield();
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (hasEnded_.load(std::memory_order_relaxed) == 0) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      worker_.detach();
+      return false;
+    }
+    futexWait(&hasEnded_, 0, kWaitSlice);
+  }
   worker_.join();
+  return true;
 }
 
 // -- For the rank's host thread. --
@@ -57,6 +67,8 @@ void HardwareQueue::stop() {
 void HardwareQueue::issue(const QueuedCommand &command) {
   if (group_.isAborted())
     return;
+  if (options_.observer)
+    options_.observer->issued(options_.number, command);
   if (!commands_.push(command))
     group_.abort(Status(StatusCode::Unsupported, "out of memory for issued commands"));
 }
@@ -102,7 +114,7 @@ std::optional<PendingWait> HardwareQueue::blockedIn(std::memory_order order) con
 
 void HardwareQueue::wake() const {
   if (const void *word = blocked_.word.load(std::memory_order_relaxed))
-    futexWake(word);
+    futexWake(word, blocked_.scope.load(std::memory_order_relaxed));
 }
 
 // -- Running. --
@@ -117,7 +129,7 @@ void HardwareQueue::work() {
       continue;
     }
     if (command->kind == QueuedCommand::Kind::Stop)
-      return;
+      break;
     int64_t begin = command->isTraced ? nowNs() : 0;
     if (!group_.isAborted())
       runGuarded(*command);
@@ -125,6 +137,8 @@ void HardwareQueue::work() {
       keepSpan(*command, begin, nowNs());
     finishFront();
   }
+  hasEnded_.store(1, std::memory_order_relaxed);
+  futexWake(&hasEnded_);
 }
 
 void HardwareQueue::step(int64_t &clock) {
@@ -153,51 +167,88 @@ void HardwareQueue::keepSpan(const QueuedCommand &command, int64_t begin, int64_
 
 void HardwareQueue::runGuarded(const QueuedCommand &command) {
   try {
-    run(command);
+    if (options_.observer)
+      runObserved(command);
+    else
+      run(command);
   } catch (const std::bad_alloc &) {
     group_.abort(Status(StatusCode::Unsupported, "out of memory for the operands of a product"));
+  } catch (const std::exception &error) {
+    group_.abort(failed(command, error.what()));
+  } catch (...) {
+    group_.abort(failed(command, "an unknown exception"));
   }
 }
 
-void HardwareQueue::run(const QueuedCommand &command) {
+Status HardwareQueue::failed(const QueuedCommand &command, const char *what) const {
+  const Tag &tag = command.tag;
+  std::string where = "a command of no plan";
+  if (tag.plan && tag.command < tag.plan->commands.size())
+    where = describeOrigin(*tag.plan, tag.plan->commands[tag.command].origin);
+  return Status(StatusCode::PeerFailed, fmt::format("rank {} failed in {}, run {}: {}",
+                                                    options_.rank, where, tag.run, what));
+}
+
+void HardwareQueue::runObserved(const QueuedCommand &command) {
+  lastWord_ = 0;
+  const bool isWanted = options_.observer->begin(options_.number, command);
+  // The observer may have taken its time, and an aborted run signals nobody.
+  if (group_.isAborted() || (isWanted && !run(command)))
+    return;
+  options_.observer->end(options_.number, command, lastWord_);
+}
+
+/// False for a wait that an abort ended.
+bool HardwareQueue::run(const QueuedCommand &command) {
   const QueuedCommand::Args &args = command.args;
   switch (command.kind) {
   case QueuedCommand::Kind::Copy:
     if (args.bytes.count != 0)
       std::memmove(args.bytes.dst, args.bytes.src, args.bytes.count);
-    return;
+    return true;
   case QueuedCommand::Kind::Matmul:
     scratch_.reserve(scratchHint_.load(std::memory_order_relaxed));
-    return multiply(args.matmul, scratch_);
+    multiply(args.matmul, scratch_);
+    return true;
   case QueuedCommand::Kind::Add:
-    return addElements(args.bytes.dtype, args.bytes.dst, args.bytes.src,
-                       args.bytes.count / sizeOf(args.bytes.dtype));
+    addElements(args.bytes.dtype, args.bytes.dst, args.bytes.src,
+                args.bytes.count / sizeOf(args.bytes.dtype));
+    return true;
   case QueuedCommand::Kind::Store:
-    return storeWord(args.word.address, args.word.value);
+    lastWord_ = args.word.value;
+    storeWord(args.word.address, args.word.value, args.word.scope);
+    return true;
   case QueuedCommand::Kind::Wait:
     return await(command);
   case QueuedCommand::Kind::Stop:
-    return;
+    break;
   }
+  return true;
 }
 
-void HardwareQueue::await(const QueuedCommand &command) {
+bool HardwareQueue::await(const QueuedCommand &command) {
   const QueuedCommand::Word &word = command.args.word;
   std::atomic_ref<uint32_t> counter = wordAt(word.address);
   uint32_t seen = counter.load(std::memory_order_acquire);
+  lastWord_ = seen;
   if (hasReached(seen, word.value))
-    return;
+    return true;
   blocked_.plan.store(command.tag.plan, std::memory_order_relaxed);
   blocked_.command.store(command.tag.command, std::memory_order_relaxed);
   blocked_.run.store(command.tag.run, std::memory_order_relaxed);
   blocked_.stream.store(command.stream, std::memory_order_relaxed);
+  blocked_.scope.store(word.scope, std::memory_order_relaxed);
   blocked_.word.store(word.address, std::memory_order_release);
   // An abort wakes all sleepers, but may just miss one that is about to sleep.
   while (!hasReached(seen, word.value) && !group_.isAborted()) {
-    futexWait(word.address, seen, kWaitSlice);
+    if (options_.observer)
+      options_.observer->waiting(options_.number, command, seen);
+    futexWait(word.address, seen, kWaitSlice, word.scope);
     seen = counter.load(std::memory_order_acquire);
   }
   blocked_.word.store(nullptr, std::memory_order_relaxed);
+  lastWord_ = seen;
+  return hasReached(seen, word.value);
 }
 
 } // namespace braid

@@ -11,9 +11,10 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "backends/cpu/command_observer.h"
 #include "backends/cpu/command_queue.h"
 #include "backends/cpu/product.h"
-#include "runtime/in_process_group.h"
+#include "runtime/rank_group.h"
 
 #include <optional>
 #include <thread>
@@ -22,9 +23,14 @@ namespace braid {
 
 class HardwareQueue {
 public:
-  /// `scratchHint`: bytes that the products announced so far need. Both outlive the queue.
-  HardwareQueue(InProcessGroup &group, const std::atomic<size_t> &scratchHint)
-      : group_(group), scratchHint_(scratchHint) {}
+  struct Options {
+    int64_t rank;
+    uint32_t number;
+    CommandObserver *observer; ///< may be null
+  };
+  /// `scratchHint`: bytes that the products announced so far need. All outlive the queue.
+  HardwareQueue(RankGroup &group, Options options, const std::atomic<size_t> &scratchHint)
+      : group_(group), options_(options), scratchHint_(scratchHint) {}
   ~HardwareQueue() { stop(); }
 
   /// Starts the worker.
@@ -32,6 +38,9 @@ public:
   /// Ends the worker after its current command; the group has been aborted. Without a worker:
   /// nothing.
   void stop();
+  /// As stop(), but gives up on a command that does not end for so long: false, and the worker goes
+  /// on with this object, which therefore must never be destroyed.
+  bool stopWithin(std::chrono::milliseconds patience);
 
   // -- For the rank's host thread. --
 
@@ -66,12 +75,15 @@ public:
 private:
   void work();
   void runGuarded(const QueuedCommand &command);
-  void run(const QueuedCommand &command);
-  void await(const QueuedCommand &command);
+  void runObserved(const QueuedCommand &command);
+  bool run(const QueuedCommand &command);
+  bool await(const QueuedCommand &command);
+  Status failed(const QueuedCommand &command, const char *what) const;
   void finishFront();
   void keepSpan(const QueuedCommand &command, int64_t begin, int64_t end);
 
-  InProcessGroup &group_;
+  RankGroup &group_;
+  const Options options_;
   const std::atomic<size_t> &scratchHint_;
   CommandQueue commands_;
   std::thread worker_;
@@ -80,13 +92,16 @@ private:
   Scratch scratch_;
   std::vector<Span> spans_;
   uint32_t done_ = 0;
+  uint32_t lastWord_ = 0; ///< that the current command saw or wrote
 
   alignas(64) std::atomic<uint32_t> completed_{0};
   std::atomic<bool> isHostWaiting_{false};
+  std::atomic<uint32_t> hasEnded_{0}; ///< the worker; a futex
 
   /// What the worker is blocked in; meaningful while `word` is not null.
   struct Blocked {
     std::atomic<const void *> word{nullptr};
+    std::atomic<FutexScope> scope{FutexScope::Process};
     std::atomic<const Plan *> plan{nullptr};
     std::atomic<uint32_t> command{0}, run{0}, stream{0};
   };

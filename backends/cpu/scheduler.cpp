@@ -16,7 +16,7 @@ void Scheduler::findCandidates() {
   }
 }
 
-void Scheduler::drain(const InProcessGroup &group) {
+void Scheduler::drain(const RankGroup &group) {
   while (!group.isAborted()) {
     findCandidates();
     if (candidates_.empty())

@@ -18,7 +18,7 @@ public:
       : devices_(std::move(devices)), picker_(std::move(picker)) {}
 
   /// Runs commands until none can go on or the group is aborted.
-  void drain(const InProcessGroup &group);
+  void drain(const RankGroup &group);
   /// For each rank: nothing of what it issued is left.
   std::vector<bool> drained() const;
   /// The heads that are left.

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "backends/cpu/futex.h"
+#include "runtime/futex.h"
 
 #include <atomic>
 
@@ -22,9 +22,9 @@ inline bool hasReached(uint32_t word, uint32_t value) {
   return static_cast<int32_t>(word - value) >= 0;
 }
 
-inline void storeWord(void *address, uint32_t value) {
+inline void storeWord(void *address, uint32_t value, FutexScope scope) {
   wordAt(address).store(value, std::memory_order_release);
-  futexWake(address);
+  futexWake(address, scope);
 }
 
 } // namespace braid

@@ -2,6 +2,8 @@
 
 #include "backends/null/null_backend.h"
 
+#include "runtime/in_process_group.h"
+
 #include <algorithm>
 
 namespace braid {

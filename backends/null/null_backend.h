@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/backend.h"
 #include "runtime/host_memory.h"
 
 namespace braid {
@@ -34,7 +35,7 @@ struct NullCounts {
 /// issued, and does nothing.
 class NullDevice final : public Device {
 public:
-  NullDevice(InProcessGroup &group, int64_t rank) : group_(group), memory_(rank) {}
+  NullDevice(RankGroup &group, int64_t rank) : group_(group), memory_(group, rank) {}
 
   const NullCounts &counts() const { return counts_; }
   uint32_t streams() const { return streams_; }
@@ -44,7 +45,7 @@ public:
   }
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
-  Result<std::string> exportMemory(void *base) override { return memory_.exportTo(group_, base); }
+  Result<std::string> exportMemory(void *base) override { return memory_.exportMemory(base); }
   Status warm(const PlanMatmul &) override { return Status::ok(); }
 
   void copy(uint32_t, Tag, void *, const void *, int64_t bytes) override {
@@ -65,7 +66,7 @@ public:
   std::vector<Span> takeTrace() override { return {}; }
 
 private:
-  InProcessGroup &group_;
+  RankGroup &group_;
   HostMemory memory_;
   NullCounts counts_;
   uint32_t streams_ = 1;

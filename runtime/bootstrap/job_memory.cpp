@@ -25,10 +25,8 @@ constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 
 // The outcome: committed steps in the low half, the mark above them, then the number of the cause.
-constexpr uint64_t kAborted = uint64_t(1) << 32;
 constexpr int kCauseShift = 40;
 constexpr uint32_t committedIn(uint64_t outcome) { return static_cast<uint32_t>(outcome); }
-constexpr bool isAbortedIn(uint64_t outcome) { return (outcome & kAborted) != 0; }
 constexpr uint32_t causeIn(uint64_t outcome) {
   return static_cast<uint32_t>(outcome >> kCauseShift);
 }
@@ -119,11 +117,13 @@ Result<JobMemory> JobMemory::create(int64_t ranks) {
   JobMemory memory(std::move(descriptor), address, bytes);
   memory.layout_->magic = kMagic;
   memory.layout_->ranks = ranks;
-  for (int64_t rank = 0; rank < ranks; ++rank)
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    memory.slot(rank).flightNext.store(1, std::memory_order_relaxed);
     for (QueueSlot &queue : memory.slot(rank).queue) {
       queue.current.store(~uint64_t(0), std::memory_order_relaxed);
       queue.lastDone.store(~uint64_t(0), std::memory_order_relaxed);
     }
+  }
   return memory;
 }
 
@@ -191,8 +191,10 @@ uint64_t JobMemory::progress() const {
 
 // -- The outcome. --
 
+const std::atomic<uint64_t> &JobMemory::outcome() const { return layout_->outcome; }
+
 bool JobMemory::isAborted() const {
-  return isAbortedIn(layout_->outcome.load(std::memory_order_relaxed));
+  return isAbortedOutcome(layout_->outcome.load(std::memory_order_relaxed));
 }
 
 /// The text is complete before the outcome changes, in one step, to a word that names it. So there
@@ -201,7 +203,7 @@ bool JobMemory::isAborted() const {
 bool JobMemory::abort(const JobCause &cause) {
   assert(!cause.status.isOk() && "an abort needs a failure");
   uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
-  if (isAbortedIn(seen))
+  if (isAbortedOutcome(seen))
     return false;
   const uint32_t number =
       std::min(layout_->causesTaken.fetch_add(1, std::memory_order_relaxed), kCauseSlots);
@@ -214,8 +216,8 @@ bool JobMemory::abort(const JobCause &cause) {
     std::memcpy(mine.text, text.data(), mine.length);
   }
   // Steps may be committed meanwhile; they stay committed.
-  while (!isAbortedIn(seen)) {
-    const uint64_t wanted = committedIn(seen) | kAborted | uint64_t(number) << kCauseShift;
+  while (!isAbortedOutcome(seen)) {
+    const uint64_t wanted = committedIn(seen) | kAbortedMark | uint64_t(number) << kCauseShift;
     if (layout_->outcome.compare_exchange_weak(seen, wanted, std::memory_order_seq_cst))
       return true;
   }
@@ -224,7 +226,7 @@ bool JobMemory::abort(const JobCause &cause) {
 
 std::optional<JobCause> JobMemory::cause() const {
   const uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
-  if (!isAbortedIn(seen))
+  if (!isAbortedOutcome(seen))
     return std::nullopt;
   const uint32_t number = causeIn(seen);
   if (number >= kCauseSlots)
@@ -239,7 +241,7 @@ std::optional<JobCause> JobMemory::cause() const {
 
 bool JobMemory::commit(uint32_t step) {
   uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
-  while (committedIn(seen) < step && !isAbortedIn(seen))
+  while (committedIn(seen) < step && !isAbortedOutcome(seen))
     if (layout_->outcome.compare_exchange_weak(seen, step, std::memory_order_seq_cst,
                                                std::memory_order_acquire))
       return true;

@@ -80,15 +80,21 @@ struct RankSlot {
   std::atomic<uint64_t> activitySinceNs;
   std::atomic<uint64_t> heartbeatNs; ///< of the watchdog
   std::atomic<uint64_t> issued;      ///< commands, of all queues
-  std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks
+  std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
+                                     ///< commands of queues beyond those shown
   std::atomic<uint32_t> runs;        ///< issued: the epoch of the last one
   std::atomic<uint64_t> flightNext;  ///< sequence number of the next entry, from 1
+  std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
 
   /// Grows with everything that this rank gets done.
   uint64_t progress() const;
 };
+
+/// The mark in an outcome.
+inline constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
+constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
 
 /// Why a job was aborted.
 struct JobCause {
@@ -115,6 +121,8 @@ public:
 
   // -- The outcome. --
 
+  /// For isAbortedOutcome().
+  const std::atomic<uint64_t> &outcome() const;
   bool isAborted() const;
   /// True if this is the first failure; everybody sees it, and its cause, from then on. Steps that
   /// were committed before stay committed. False: cause() says what came first. Texts are cut at

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
+#include "tests/backends/joined_cluster.h"
 
 #include <thread>
 
@@ -21,13 +22,14 @@ BackendRegistry &allBackends() {
   return registry;
 }
 
-namespace {
-
-Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions options = {}) {
+Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions options) {
   options.queues = variant.queues;
   options.scheduleSeed = variant.seed;
-  return allBackends().find(variant.backend)->create(options);
+  const Backend &backend = *allBackends().find(variant.backend);
+  return variant.isJoined ? joinAll(backend, options) : backend.create(options);
 }
+
+namespace {
 
 /// A backend that is available may still refuse the option that makes a variant.
 void addIfAccepted(std::vector<Variant> &variants, Variant variant) {
@@ -40,9 +42,11 @@ void addIfAccepted(std::vector<Variant> &variants, Variant variant) {
 std::vector<Variant> allVariants() {
   std::vector<Variant> variants;
   for (const Backend &backend : allBackends().all()) {
-    variants.push_back({backend.name, backend.name, 0, std::nullopt});
-    addIfAccepted(variants, {backend.name + "_one_queue", backend.name, 1, std::nullopt});
+    variants.push_back({backend.name, backend.name});
+    addIfAccepted(variants, {backend.name + "_one_queue", backend.name, 1});
     addIfAccepted(variants, {backend.name + "_seeded", backend.name, 0, 7});
+    addIfAccepted(variants, {backend.name + "_processes", backend.name, 0, {}, true});
+    addIfAccepted(variants, {backend.name + "_processes_one_queue", backend.name, 1, {}, true});
   }
   return variants;
 }
@@ -101,8 +105,10 @@ void BackendTest::start(int64_t ranks, uint32_t streams, std::chrono::millisecon
   options.timeout = timeout;
   Result<std::unique_ptr<Cluster>> cluster = create(GetParam(), options);
   ASSERT_TRUE(cluster) << cluster.status().message();
-  for (int64_t rank = 0; rank < ranks; ++rank) {
+  for (int64_t rank = 0; rank < ranks; ++rank)
     plans_.push_back(makePlan(rank, ranks));
+  (*cluster)->setPlans(plans_);
+  for (int64_t rank = 0; rank < ranks; ++rank) {
     ASSERT_TRUE((*cluster)->device(rank).reserveStreams(streams).isOk());
     Result<uint32_t> first = (*cluster)->device(rank).createEvents(streams);
     ASSERT_TRUE(first);

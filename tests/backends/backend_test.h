@@ -18,17 +18,20 @@ namespace braid::test {
 
 /// A backend, and how its cluster is made.
 struct Variant {
-  std::string label; ///< "cpu", "cpu_one_queue", "cpu_seeded", "null"
+  std::string label; ///< "cpu", "cpu_one_queue", "cpu_seeded", "cpu_processes", "null"
   std::string backend;
   uint32_t queues = 0;
-  std::optional<uint64_t> seed;
+  std::optional<uint64_t> seed = {};
+  bool isJoined = false; ///< each rank joins a job, as a process would
 };
 std::ostream &operator<<(std::ostream &os, const Variant &variant);
 
 BackendRegistry &allBackends();
-/// Of every registered backend: as it is, and with one queue and with a schedule seed where it
-/// accepts these. A backend that is not available here is listed, too, and its tests are skipped.
+/// Of every registered backend: as it is, and with one queue, with a schedule seed, and as ranks
+/// that join a job where it accepts these. A backend that is not available here is listed, too, and its tests are skipped.
 std::vector<Variant> allVariants();
+/// A cluster with all ranks.
+Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions options = {});
 std::string labelOf(const ::testing::TestParamInfo<Variant> &info);
 
 /// A rank's Plan with one command of each kind, for tags. Command i is of kind CommandKind(i) on
@@ -82,10 +85,11 @@ protected:
 
   bool computes() const { return allBackends().find(GetParam().backend)->computes; }
   bool hasOneQueue() const { return GetParam().queues == 1; }
+  bool isJoined() const { return GetParam().isJoined; }
 
 private:
+  std::vector<Plan> plans_; ///< outlive the cluster
   std::unique_ptr<Cluster> cluster_;
-  std::vector<Plan> plans_;
 };
 
 /// Leaves a test that looks at results.

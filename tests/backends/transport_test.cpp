@@ -54,7 +54,7 @@ TEST_P(TransportTest, RefusesNoRanks) {
   for (int64_t count : {0, -3}) {
     ClusterOptions options;
     options.ranks = count;
-    auto cluster = allBackends().find(GetParam().backend)->create(options);
+    auto cluster = create(GetParam(), options);
     ASSERT_FALSE(cluster);
     EXPECT_EQ(cluster.status().code(), StatusCode::BadInput);
   }

@@ -1,0 +1,72 @@
+//===- backends/cpu/cpu_rank.cpp - one rank, whose peers are other processes ------------------===//
+
+#include "backends/cpu/cpu_rank.h"
+
+#include <fmt/format.h>
+
+namespace braid {
+
+Result<std::unique_ptr<Cluster>> CpuRank::join(const ClusterOptions &options,
+                                               std::unique_ptr<Member> member,
+                                               const ObserverFactory &observe) {
+  if (Status status = checkGroup("processes", options.ranks, options.timeout); !status.isOk())
+    return status;
+  if (options.ranks != member->ranks())
+    return Status(StatusCode::BadInput, fmt::format("expected the job's {} ranks, got {}",
+                                                    member->ranks(), options.ranks));
+  if (options.scheduleSeed)
+    return Status(StatusCode::Unsupported, "expected all ranks in one process to draw the order of "
+                                           "their commands, got ranks that are processes");
+  initializeProducts();
+  auto parts = std::make_unique<Parts>(options, std::move(member), observe);
+  // Stream 0 is there without being asked for.
+  if (Status status = parts->device.reserveStreams(1); !status.isOk())
+    return status;
+  if (Status status = parts->group.start(); !status.isOk())
+    return status;
+  return std::unique_ptr<Cluster>(new CpuRank(std::move(parts)));
+}
+
+CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Member> member,
+                      const ObserverFactory &observe)
+    : group(std::move(member), options.timeout),
+      observer(observe ? observe(group.rank()) : nullptr), recorder(group.slot(), observer.get()),
+      device(group, CpuDevice::Options{.rank = group.rank(),
+                                       .queues = options.queues,
+                                       .hasWorkers = true,
+                                       .observer = &recorder}) {
+  group.setWake([this] { wakeWorkers(); });
+}
+
+void CpuRank::Parts::wakeWorkers() {
+  for (HardwareQueue *queue : device.queues())
+    queue->wake();
+}
+
+Device &CpuRank::device([[maybe_unused]] int64_t rank) {
+  assert(rank == firstHosted() && "the other ranks live elsewhere");
+  return parts_->device;
+}
+
+Transport &CpuRank::transport([[maybe_unused]] int64_t rank) {
+  assert(rank == firstHosted() && "the other ranks live elsewhere");
+  return transport_;
+}
+
+/// Workers first: they reach into the memory of peers. Then that memory is let go of, by all ranks,
+/// before any of them frees its own.
+CpuRank::~CpuRank() {
+  ProcessGroup &group = parts_->group;
+  if (!parts_->device.isDrained())
+    group.abort(Status(StatusCode::PeerFailed,
+                       fmt::format("rank {} left before its work was done", group.rank())));
+  if (!parts_->device.stopWithin(ProcessGroup::kGrace)) {
+    group.leave();
+    // A worker is in a command that does not end, and may yet touch any of this.
+    [[maybe_unused]] Parts *kept = parts_.release();
+    return;
+  }
+  group.close();
+}
+
+} // namespace braid

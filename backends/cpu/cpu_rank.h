@@ -1,0 +1,44 @@
+//===- backends/cpu/cpu_rank.h - one rank, whose peers are other processes --------------------===//
+#pragma once
+
+#include "backends/cpu/cpu_device.h"
+#include "backends/cpu/job_recorder.h"
+#include "runtime/process_group.h"
+
+namespace braid {
+
+class CpuRank final : public Cluster {
+public:
+  static Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options,
+                                               std::unique_ptr<Member> member,
+                                               const ObserverFactory &observe);
+  /// Ends the rank's part in the job. Drops what has not been synchronized, and aborts the job if
+  /// there was any. Takes a few seconds at most.
+  ~CpuRank() override;
+
+  int64_t ranks() const override { return parts_->group.size(); }
+  int64_t firstHosted() const override { return parts_->group.rank(); }
+  int64_t hosted() const override { return 1; }
+  void setPlans(llvm::ArrayRef<Plan> plans) override { parts_->group.setPlans(plans); }
+  Device &device(int64_t rank) override;
+  Transport &transport(int64_t rank) override;
+
+private:
+  /// All that a worker may touch.
+  struct Parts {
+    Parts(const ClusterOptions &options, std::unique_ptr<Member> member,
+          const ObserverFactory &observe);
+    void wakeWorkers();
+    ProcessGroup group;
+    std::unique_ptr<CommandObserver> observer; ///< may be null
+    JobRecorder recorder;
+    CpuDevice device;
+  };
+  explicit CpuRank(std::unique_ptr<Parts> parts)
+      : parts_(std::move(parts)), transport_(parts_->group) {}
+
+  std::unique_ptr<Parts> parts_;
+  ProcessTransport transport_;
+};
+
+} // namespace braid

@@ -1,0 +1,94 @@
+//===- backends/cpu/job_recorder.cpp - writes down in the job memory what a rank runs ---------===//
+
+#include "backends/cpu/job_recorder.h"
+
+#include "backends/cpu/command_queue.h"
+
+#include <cassert>
+
+namespace braid {
+
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr uint64_t kNothing = ~uint64_t(0);
+
+uint64_t numberOf(const QueuedCommand &command) {
+  return uint64_t(command.tag.run) << 32 | command.tag.command;
+}
+
+} // namespace
+
+JobRecorder::JobRecorder(RankSlot &slot, CommandObserver *next)
+    : slot_(slot), next_(next), workers_(new Worker[kMaxStreams]) {}
+
+void JobRecorder::opened(uint32_t queue) {
+  assert(queue < kMaxStreams);
+  if (queue < kQueueSlots)
+    slot_.queue[queue].sinceNs.store(monotonicNs(), kRelaxed);
+  slot_.queues.store(std::min(queue + 1, kQueueSlots), kRelaxed);
+  if (next_)
+    next_->opened(queue);
+}
+
+void JobRecorder::issued(uint32_t queue, const QueuedCommand &command) {
+  slot_.issued.store(++issued_, kRelaxed);
+  slot_.runs.store(command.tag.run, kRelaxed);
+  if (next_)
+    next_->issued(queue, command);
+}
+
+bool JobRecorder::begin(uint32_t queue, const QueuedCommand &command) {
+  const uint64_t now = monotonicNs(), number = numberOf(command);
+  if (queue < kQueueSlots) {
+    slot_.queue[queue].sinceNs.store(now, kRelaxed);
+    slot_.queue[queue].current.store(number, kRelaxed);
+  }
+  const uint64_t sequence = slot_.flightNext.fetch_add(1, kRelaxed);
+  workers_[queue].sequence = sequence;
+  FlightEntry &entry = slot_.flight[sequence % kFlightEntries];
+  entry.sequence.store(0, kRelaxed); // nobody reads half of one and half of the other
+  entry.command.store(number, kRelaxed);
+  entry.beginNs.store(now, kRelaxed);
+  entry.endNs.store(0, kRelaxed);
+  entry.queue.store(queue, kRelaxed);
+  entry.wordValue.store(0, kRelaxed);
+  entry.sequence.store(sequence, std::memory_order_release);
+  return next_ ? next_->begin(queue, command) : true;
+}
+
+void JobRecorder::waiting(uint32_t queue, const QueuedCommand &command, uint32_t seen) {
+  if (queue < kQueueSlots) {
+    QueueSlot &slot = slot_.queue[queue];
+    slot.wordValue.store(seen, kRelaxed);
+    slot.wantedValue.store(command.args.word.value, kRelaxed);
+    slot.isWaiting.store(1, kRelaxed);
+  }
+  if (next_)
+    next_->waiting(queue, command, seen);
+}
+
+void JobRecorder::end(uint32_t queue, const QueuedCommand &command, uint32_t word) {
+  if (next_)
+    next_->end(queue, command, word);
+  const uint64_t now = monotonicNs();
+  Worker &worker = workers_[queue];
+  FlightEntry &entry = slot_.flight[worker.sequence % kFlightEntries];
+  // While this command ran, the other queues may have gone once around the ring.
+  if (entry.sequence.load(kRelaxed) == worker.sequence) {
+    entry.wordValue.store(word, kRelaxed);
+    entry.endNs.store(now, kRelaxed);
+  }
+  if (queue >= kQueueSlots) {
+    slot_.arrivals.fetch_add(1, kRelaxed); // progress, of a queue that has no slot
+    return;
+  }
+  QueueSlot &slot = slot_.queue[queue];
+  slot.isWaiting.store(0, kRelaxed);
+  slot.lastDone.store(numberOf(command), kRelaxed);
+  slot.current.store(kNothing, kRelaxed);
+  slot.sinceNs.store(now, kRelaxed);
+  slot.completed.store(++worker.completed, kRelaxed);
+}
+
+} // namespace braid

@@ -1,0 +1,117 @@
+//===- tests/backends/joined_cluster.cpp - ranks that join a job, all in this process ---------===//
+
+#include "tests/backends/joined_cluster.h"
+
+#include "runtime/bootstrap/member.h"
+#include "runtime/bootstrap/rendezvous.h"
+
+#include <filesystem>
+#include <thread>
+
+namespace braid::test {
+
+namespace {
+
+/// A directory that goes with it.
+class TemporaryFolder {
+public:
+  TemporaryFolder() {
+    std::string path = (std::filesystem::temp_directory_path() / "braid-test-XXXXXX").string();
+    path_ = mkdtemp(path.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const std::string &path() const { return path_; }
+
+private:
+  std::string path_;
+};
+
+class JoinedCluster final : public Cluster {
+public:
+  static Result<std::unique_ptr<Cluster>> create(const Backend &backend,
+                                                 const ClusterOptions &options) {
+    Result<JobMemory> memory = JobMemory::create(options.ranks);
+    if (!memory)
+      return memory.status();
+    std::unique_ptr<JoinedCluster> cluster(new JoinedCluster(std::move(*memory)));
+    if (Status status = cluster->open(options.ranks); !status.isOk())
+      return status;
+    if (Status status = cluster->joinAll(backend, options); !status.isOk())
+      return status;
+    return std::unique_ptr<Cluster>(std::move(cluster));
+  }
+  ~JoinedCluster() override {
+    // Each on a thread of its own, as they wait for each other.
+    onEveryRank([this](size_t rank) { clusters_[rank].reset(); });
+  }
+
+  int64_t ranks() const override { return static_cast<int64_t>(clusters_.size()); }
+  void setPlans(llvm::ArrayRef<Plan> plans) override {
+    for (std::unique_ptr<Cluster> &cluster : clusters_)
+      cluster->setPlans(plans);
+  }
+  Device &device(int64_t rank) override { return clusters_[rank]->device(rank); }
+  Transport &transport(int64_t rank) override { return clusters_[rank]->transport(rank); }
+
+private:
+  explicit JoinedCluster(JobMemory memory) : memory_(std::move(memory)) {}
+
+  Status open(int64_t ranks) {
+    Result<MeetingPlace> place = MeetingPlace::open(folder_.path(), "");
+    if (!place)
+      return place.status();
+    // Who would be killed is this process.
+    Result<std::unique_ptr<Rendezvous>> rendezvous = Rendezvous::start(
+        std::move(*place), memory_, {.ranks = ranks, .job = "test", .killsStragglers = false});
+    if (!rendezvous)
+      return rendezvous.status();
+    rendezvous_ = std::move(*rendezvous);
+    return Status::ok();
+  }
+
+  Status joinAll(const Backend &backend, const ClusterOptions &options) {
+    clusters_.resize(options.ranks);
+    std::vector<Status> outcomes(options.ranks);
+    onEveryRank([&](size_t rank) {
+      MemberHello hello{"test", static_cast<int64_t>(rank), options.ranks};
+      Result<std::unique_ptr<Member>> member =
+          Member::join(rendezvous_->path(), hello, deadlineIn(std::chrono::seconds(60)));
+      if (!member) {
+        outcomes[rank] = member.status();
+        return;
+      }
+      Result<std::unique_ptr<Cluster>> cluster = backend.join(options, std::move(*member));
+      outcomes[rank] = cluster.status();
+      if (cluster)
+        clusters_[rank] = std::move(*cluster);
+    });
+    for (const Status &outcome : outcomes)
+      if (!outcome.isOk())
+        return outcome;
+    return Status::ok();
+  }
+
+  void onEveryRank(const std::function<void(size_t)> &body) {
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < clusters_.size(); ++rank)
+      threads.emplace_back(body, rank);
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  TemporaryFolder folder_;
+  JobMemory memory_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::vector<std::unique_ptr<Cluster>> clusters_;
+};
+
+} // namespace
+
+Result<std::unique_ptr<Cluster>> joinAll(const Backend &backend, const ClusterOptions &options) {
+  if (!backend.join)
+    return Status(StatusCode::Unsupported,
+                  "expected a backend whose ranks can be processes, got '" + backend.name + "'");
+  return JoinedCluster::create(backend, options);
+}
+
+} // namespace braid::test
