@@ -136,9 +136,12 @@ Status Children::start(int64_t index, const ChildOptions &options) {
   if (pipe2(ends, O_CLOEXEC) != 0)
     return cannotStart(errno);
   FileDescriptor reader(ends[0]), writer(ends[1]);
-  ChildSide side{arguments.get(), environment.get(),
+  ChildSide side{arguments.get(),
+                 environment.get(),
                  {options.standardInput, options.standardOutput, options.standardError},
-                 getpid(), {}, writer.get()};
+                 getpid(),
+                 {},
+                 writer.get()};
   // No handler of ours is to run in the child.
   sigset_t all;
   sigfillset(&all);

@@ -22,7 +22,7 @@ struct ChildOptions {
   std::vector<std::string> arguments; ///< from argv[0] on
   /// Added to the environment of this process, in place of what has the same name.
   std::vector<std::pair<std::string, std::string>> environment;
-  int standardInput = -1;                       ///< a descriptor
+  int standardInput = -1;                      ///< a descriptor
   int standardOutput = -1, standardError = -1; ///< -1: as in this process
 };
 

@@ -41,7 +41,7 @@ public:
   JobRank(const JobRank &) = delete;
 
   const Place &place() const { return place_; }
-  bool isHost() const { return rendezvous_ != nullptr; }
+  bool isHost() const { return host_ != nullptr; }
   /// How long join() took.
   double joinSeconds() const { return joinSeconds_; }
   /// What all ranks of the job see; stays when the member is gone.
@@ -56,15 +56,13 @@ public:
   Status fail(const Status &cause);
 
 private:
-  JobRank(Place place, JobMemory memory) : place_(std::move(place)), memory_(std::move(memory)) {}
   struct Host;
+  JobRank(Place place, JobMemory memory);
 
-  Place place_;
+  const Place place_;
   JobMemory memory_;
   double joinSeconds_ = 0;
-  std::mutex mutex_;
-  llvm::ArrayRef<Plan> plans_;
-  std::unique_ptr<Rendezvous> rendezvous_; ///< refers to what is above
+  std::unique_ptr<Host> host_; ///< null: it is elsewhere
   std::unique_ptr<Member> member_;
 };
 

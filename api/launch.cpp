@@ -34,9 +34,8 @@ constexpr milliseconds kTeardown{10000};
 constexpr milliseconds kHostsTurn{500};
 
 Status lacking(const char *what) {
-  return Status(StatusCode::Unsupported,
-                fmt::format("expected {} for the ranks of a job, got '{}'", what,
-                            std::strerror(errno)));
+  return Status(StatusCode::Unsupported, fmt::format("expected {} for the ranks of a job, got '{}'",
+                                                     what, std::strerror(errno)));
 }
 
 Result<std::string> randomName() {
@@ -202,8 +201,8 @@ std::string Launcher::explainDeath(int64_t rank) {
 void Launcher::interrupt(int signal) {
   int none = 0;
   interruptedBy_.compare_exchange_strong(none, signal);
-  memory_.abort({Status(StatusCode::PeerFailed, fmt::format("interrupted by signal {} ({})", signal,
-                                                            strsignal(signal))),
+  memory_.abort({Status(StatusCode::PeerFailed,
+                        fmt::format("interrupted by signal {} ({})", signal, strsignal(signal))),
                  -1});
 }
 
@@ -284,8 +283,9 @@ LaunchReport Launcher::report() const {
   report.signal = interruptedBy_.load();
   if (memory_.committed() == 0) {
     std::optional<JobCause> cause = memory_.cause();
-    report.status = cause ? cause->status
-                          : Status(StatusCode::PeerFailed, "all ranks ended before the run was over");
+    report.status = cause
+                        ? cause->status
+                        : Status(StatusCode::PeerFailed, "all ranks ended before the run was over");
   }
   int expected = static_cast<int>(report.status.code());
   for (int64_t rank = 0; report.signal == 0 && rank < options_.ranks; ++rank) {

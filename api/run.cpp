@@ -257,25 +257,6 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   return Status::ok();
 }
 
-Status checkOptions(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
-  if (options.iterations < 1)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected at least 1 iteration, got {}", options.iterations));
-  if (!options.verify)
-    return Status::ok();
-  if (!compiled.fusion)
-    return Status(StatusCode::BadInput,
-                  fmt::format("{}: @{} implements no fusion, so nothing says what its result "
-                              "should be: it can be run, but not verified",
-                              compiled.source->diags.place(compiled.program->location()),
-                              compiled.program->name()));
-  if (!backend.computes)
-    return Status(
-        StatusCode::BadInput,
-        fmt::format("backend '{}' computes nothing that could be verified", backend.name));
-  return Status::ok();
-}
-
 /// Everything that the ranks have to have in common besides the program.
 std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &options) {
   return {{"--iterations", std::to_string(options.iterations)},
@@ -321,9 +302,28 @@ Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> pla
 
 } // namespace
 
+Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
+  if (options.iterations < 1)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected at least 1 iteration, got {}", options.iterations));
+  if (!options.verify)
+    return Status::ok();
+  if (!compiled.fusion)
+    return Status(StatusCode::BadInput,
+                  fmt::format("{}: @{} implements no fusion, so nothing says what its result "
+                              "should be: it can be run, but not verified",
+                              compiled.source->diags.place(compiled.program->location()),
+                              compiled.program->name()));
+  if (!backend.computes)
+    return Status(
+        StatusCode::BadInput,
+        fmt::format("backend '{}' computes nothing that could be verified", backend.name));
+  return Status::ok();
+}
+
 Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
                       const RunOptions &options, std::unique_ptr<Member> member) {
-  if (Status status = checkOptions(compiled, backend, options); !status.isOk())
+  if (Status status = checkRun(compiled, backend, options); !status.isOk())
     return status;
   ClusterOptions cluster{.ranks = compiled.program->ranks(),
                          .timeout = options.timeout,
@@ -340,7 +340,7 @@ Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, cons
 }
 
 Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
-  if (Status status = checkOptions(compiled, backend, options); !status.isOk())
+  if (Status status = checkRun(compiled, backend, options); !status.isOk())
     return status;
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)

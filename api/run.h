@@ -63,6 +63,9 @@ Result<RunReport> run(const Compiled &compiled, const Backend &backend, const Ru
 Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
                       const RunOptions &options, std::unique_ptr<Member> member = nullptr);
 
+/// What run() refuses before it begins: options that make no sense for this program and backend.
+Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options);
+
 /// The backends of this build.
 BackendRegistry builtinBackends();
 

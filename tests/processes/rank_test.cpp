@@ -1,0 +1,459 @@
+//===- tests/processes/rank_test.cpp - ranks in processes of their own ------------------------===//
+//
+// Each test forks its ranks while this process has one thread, hosts their meeting, and compares
+// what they say about the outcome.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/run.h"
+#include "backends/cpu/command_queue.h"
+#include "backends/cpu/cpu_backend.h"
+#include "runtime/bootstrap/member.h"
+#include "runtime/bootstrap/rendezvous.h"
+#include "runtime/reference.h"
+#include "runtime/specialize.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr int64_t kRanks = 4;
+constexpr uint32_t kFaultyRun = 3;
+
+// -- What the ranks run. --
+
+struct Pipeline {
+  std::unique_ptr<Source> source;
+  const Fusion *fusion;
+  std::vector<Plan> plans;
+
+  /// The command of `rank` in which the first transfer from another rank waits, or another of the
+  /// kind.
+  uint32_t find(int64_t rank, CommandKind kind) const {
+    const std::vector<Command> &commands = plans[static_cast<size_t>(rank)].commands;
+    for (uint32_t i = 0; i < commands.size(); ++i)
+      if (commands[i].kind == kind)
+        return i;
+    ADD_FAILURE() << "no such command";
+    return 0;
+  }
+};
+
+Pipeline makePipeline() {
+  Pipeline made;
+  made.source = parseSource("ag.braid", R"(
+fusion @ag(D = 4) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 8, 16]
+  %B = input f32[16, 8]
+  %C = matmul %A, %B : f32[Stream{D}, 8, 8]
+  output %C
+})");
+  Result<Compiled> compiled = compile(*made.source, {.ranks = kRanks});
+  EXPECT_TRUE(compiled) << made.source->diags.str();
+  made.fusion = compiled->fusion;
+  for (int64_t rank = 0; rank < kRanks; ++rank) {
+    Result<Plan> plan = specialize(*compiled->program, rank, made.source->diags);
+    EXPECT_TRUE(plan) << made.source->diags.str();
+    made.plans.push_back(std::move(*plan));
+  }
+  return made;
+}
+
+/// `runs` runs with fresh inputs, each compared element by element, then one commit.
+Status runPipeline(const Pipeline &pipeline, Cluster &cluster, int64_t rank, uint32_t runs) {
+  cluster.setPlans(pipeline.plans);
+  Device &device = cluster.device(rank);
+  Result<std::unique_ptr<Prepared>> prepared =
+      prepare(pipeline.plans[static_cast<size_t>(rank)], device, cluster.transport(rank));
+  if (!prepared)
+    return prepared.status();
+  Reference reference(*pipeline.fusion, 7);
+  std::vector<std::vector<char>> inputs, outputs;
+  for (size_t i = 0; i < reference.inputCount(); ++i)
+    inputs.emplace_back(reference.inputBytes(i));
+  for (size_t i = 0; i < reference.outputCount(); ++i)
+    outputs.emplace_back(reference.outputBytes(i));
+  for (uint32_t run = 0; run < runs; ++run) {
+    std::vector<const void *> from;
+    std::vector<void *> to;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      reference.fillInput(i, rank, run, inputs[i].data());
+      from.push_back(inputs[i].data());
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      reference.poisonOutput(i, outputs[i].data());
+      to.push_back(outputs[i].data());
+    }
+    (*prepared)->run(from, to);
+    if (Status status = device.synchronize(); !status.isOk())
+      return status;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (Status status = reference.compare(i, rank, run, outputs[i].data()); !status.isOk())
+        return status;
+  }
+  return cluster.transport(rank).commit();
+}
+
+// -- What goes wrong. --
+
+/// Does something when `rank` is about to run a command of the third run.
+struct Fault {
+  int64_t rank = -1;
+  uint32_t command = 0;
+  std::function<bool()> act; ///< as CommandObserver::begin
+};
+
+class FaultyObserver final : public CommandObserver {
+public:
+  explicit FaultyObserver(const Fault &fault) : fault_(fault) {}
+  bool begin(uint32_t, const QueuedCommand &command) override {
+    bool isHere = command.tag.command == fault_.command && command.tag.run == kFaultyRun;
+    return isHere ? fault_.act() : true;
+  }
+
+private:
+  const Fault fault_;
+};
+
+// -- Processes. --
+
+struct Verdict {
+  int waitStatus = -1;
+  int code = -1; ///< StatusCode, or -1: it said nothing
+  std::string message;
+};
+
+struct Job {
+  milliseconds timeout{20000};
+  Fault fault = {};
+  /// What each rank does.
+  std::function<Status(Cluster &, int64_t rank)> body;
+  /// What the host does while they run.
+  std::function<void(std::unique_ptr<Rendezvous> &, JobMemory &)> host = {};
+  bool killsStragglers = true;
+
+  std::vector<Verdict> verdicts = {};
+  uint32_t committed = 0;
+  RendezvousCounts counts = {};
+  milliseconds elapsed{0};
+
+  void run();
+
+private:
+  struct Child {
+    pid_t pid;
+    int path, verdict; ///< our ends of its pipes
+  };
+  Child fork();
+  int runChild(int64_t rank, int path, int verdict) const;
+};
+
+/// Runs in the child.
+int Job::runChild(int64_t rank, int path, int verdict) const {
+  std::string socket;
+  for (char byte; read(path, &byte, 1) == 1 && byte != '\n';)
+    socket += byte;
+  BackendRegistry registry;
+  registerCpuBackend(registry, [this](int64_t number) -> std::unique_ptr<CommandObserver> {
+    return number == fault.rank ? std::make_unique<FaultyObserver>(fault) : nullptr;
+  });
+  Result<std::unique_ptr<Member>> member = Member::join(
+      socket, {.job = "j", .rank = rank, .ranks = kRanks}, deadlineIn(milliseconds(30000)));
+  Status status = member.status();
+  if (member) {
+    ClusterOptions options;
+    options.ranks = kRanks;
+    options.timeout = timeout;
+    Result<std::unique_ptr<Cluster>> cluster =
+        registry.find("cpu")->join(options, std::move(*member));
+    status = cluster ? body(**cluster, rank) : cluster.status();
+  }
+  std::string text = std::to_string(static_cast<int>(status.code())) + " " + status.message();
+  [[maybe_unused]] ssize_t written = write(verdict, text.data(), text.size());
+  return static_cast<int>(status.code());
+}
+
+Job::Child Job::fork() {
+  int path[2], verdict[2];
+  EXPECT_EQ(pipe2(path, O_CLOEXEC), 0);
+  EXPECT_EQ(pipe2(verdict, O_CLOEXEC), 0);
+  const int64_t rank = static_cast<int64_t>(verdicts.size());
+  pid_t pid = ::fork();
+  if (pid == 0) {
+    ::close(path[1]);
+    ::close(verdict[0]);
+    _exit(runChild(rank, path[0], verdict[1]));
+  }
+  ::close(path[0]);
+  ::close(verdict[1]);
+  verdicts.emplace_back();
+  return {pid, path[1], verdict[0]};
+}
+
+std::string readAll(int descriptor) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t count; (count = read(descriptor, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(count));
+  return text;
+}
+
+void Job::run() {
+  std::vector<Child> children;
+  for (int64_t rank = 0; rank < kRanks; ++rank)
+    children.push_back(fork());
+  const auto begin = std::chrono::steady_clock::now();
+  std::string folder = (std::filesystem::temp_directory_path() / "braid-test-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  Result<JobMemory> memory = JobMemory::create(kRanks);
+  ASSERT_TRUE(memory);
+  Result<MeetingPlace> place = MeetingPlace::open(folder, "");
+  ASSERT_TRUE(place) << place.status().message();
+  Result<std::unique_ptr<Rendezvous>> rendezvous =
+      Rendezvous::start(std::move(*place), *memory,
+                        {.ranks = kRanks, .job = "j", .killsStragglers = killsStragglers});
+  ASSERT_TRUE(rendezvous) << rendezvous.status().message();
+  const std::string line = (*rendezvous)->path() + "\n";
+  for (const Child &child : children)
+    ASSERT_EQ(write(child.path, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  if (host)
+    host(*rendezvous, *memory);
+  for (size_t rank = 0; rank < children.size(); ++rank) {
+    std::string text = readAll(children[rank].verdict);
+    std::istringstream(text) >> verdicts[rank].code;
+    verdicts[rank].message = text.substr(std::min(text.size(), text.find(' ') + 1));
+    EXPECT_EQ(waitpid(children[rank].pid, &verdicts[rank].waitStatus, 0), children[rank].pid);
+    ::close(children[rank].path);
+    ::close(children[rank].verdict);
+  }
+  elapsed = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
+  committed = memory->committed();
+  if (*rendezvous)
+    counts = (*rendezvous)->counts();
+  rendezvous->reset();
+  std::filesystem::remove_all(folder);
+}
+
+/// Everybody but `dead` says the same, which is returned.
+Verdict theSame(const Job &job, int64_t dead = -1) {
+  Verdict first;
+  for (int64_t rank = 0; rank < kRanks; ++rank) {
+    const Verdict &verdict = job.verdicts[static_cast<size_t>(rank)];
+    if (rank == dead)
+      continue;
+    if (first.code == -1)
+      first = verdict;
+    EXPECT_EQ(verdict.code, first.code) << "rank " << rank << ": " << verdict.message;
+    EXPECT_EQ(verdict.message, first.message) << "rank " << rank;
+    EXPECT_TRUE(WIFEXITED(verdict.waitStatus)) << "rank " << rank;
+  }
+  return first;
+}
+
+class RankTest : public ::testing::Test {
+protected:
+  Pipeline pipeline_ = makePipeline();
+
+  Job makeJob(uint32_t runs = 10) {
+    Job job;
+    job.body = [this, runs](Cluster &cluster, int64_t rank) {
+      return runPipeline(pipeline_, cluster, rank, runs);
+    };
+    return job;
+  }
+  /// A job in which `act` happens on rank 1, before its first command of `kind` of the third run.
+  Job makeFaulty(CommandKind kind, std::function<bool()> act) {
+    Job job = makeJob();
+    job.fault = {1, pipeline_.find(1, kind), std::move(act)};
+    return job;
+  }
+};
+
+bool sleepLong() {
+  std::this_thread::sleep_for(std::chrono::minutes(10));
+  return true;
+}
+
+// -- Tests. --
+
+TEST_F(RankTest, RunsExactly) {
+  Job job = makeJob(50);
+  job.run();
+  Verdict verdict = theSame(job);
+  EXPECT_EQ(verdict.code, 0) << verdict.message;
+  EXPECT_EQ(job.committed, 1u);
+  EXPECT_EQ(job.counts.joined, 4u);
+  EXPECT_EQ(job.counts.killed, 0u);
+}
+
+TEST_F(RankTest, KilledRankIsMissedAtOnce) {
+  Job job = makeFaulty(CommandKind::Matmul, [] {
+    raise(SIGKILL);
+    return true;
+  });
+  job.timeout = milliseconds(120000);
+  job.run();
+  Verdict verdict = theSame(job, 1);
+  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
+  EXPECT_THAT(verdict.message, HasSubstr("rank 1"));
+  EXPECT_EQ(job.committed, 0u);
+  EXPECT_LT(job.elapsed, milliseconds(30000));
+}
+
+TEST_F(RankTest, EarlyExitIsAFailure) {
+  Job job = makeFaulty(CommandKind::Signal, []() -> bool { _exit(0); });
+  job.timeout = milliseconds(120000);
+  job.run();
+  Verdict verdict = theSame(job, 1);
+  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
+  EXPECT_THAT(verdict.message, HasSubstr("rank 1"));
+  EXPECT_LT(job.elapsed, milliseconds(30000));
+}
+
+TEST_F(RankTest, ExceptionInACommandIsTheCause) {
+  Job job =
+      makeFaulty(CommandKind::Matmul, []() -> bool { throw std::runtime_error("no more paper"); });
+  job.timeout = milliseconds(120000);
+  job.run();
+  Verdict verdict = theSame(job);
+  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
+  EXPECT_THAT(verdict.message,
+              AllOf(StartsWith("rank 1 failed in \"matmul"), HasSubstr("run 3: no more paper")));
+  EXPECT_LT(job.elapsed, milliseconds(30000));
+}
+
+TEST_F(RankTest, StoppedRankIsBlamedAndKilled) {
+  Job job = makeFaulty(CommandKind::Matmul, [] {
+    raise(SIGSTOP);
+    return true;
+  });
+  job.timeout = milliseconds(500);
+  job.run();
+  Verdict verdict = theSame(job, 1);
+  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::TimedOut));
+  EXPECT_THAT(verdict.message, StartsWith("no progress for 500 ms: rank 1 "));
+  EXPECT_TRUE(WIFSIGNALED(job.verdicts[1].waitStatus));
+  EXPECT_EQ(job.counts.killed, 1u);
+  EXPECT_LT(job.elapsed, milliseconds(30000));
+}
+
+/// Without anybody to kill it: the rank itself has to come to an end, and to say so.
+TEST_F(RankTest, EndlessCommandHoldsNobodyUp) {
+  Job job = makeFaulty(CommandKind::Matmul, sleepLong);
+  job.timeout = milliseconds(500);
+  job.killsStragglers = false;
+  job.run();
+  Verdict verdict = theSame(job, 1);
+  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::TimedOut));
+  EXPECT_THAT(verdict.message,
+              AllOf(StartsWith("no progress for 500 ms: rank 1 has been in \"matmul"),
+                    HasSubstr("run 3"), Not(HasSubstr("does not end"))));
+  EXPECT_THAT(job.verdicts[1].message, AllOf(StartsWith(verdict.message),
+                                             HasSubstr("rank 1 has a command that does not end")));
+  EXPECT_EQ(job.verdicts[1].code, verdict.code);
+  EXPECT_TRUE(WIFEXITED(job.verdicts[1].waitStatus));
+  EXPECT_LT(job.elapsed, milliseconds(30000));
+}
+
+TEST_F(RankTest, DroppedSignalTimesOut) {
+  Job job = makeFaulty(CommandKind::Signal, [] { return false; });
+  job.timeout = milliseconds(500);
+  job.run();
+  Verdict verdict = theSame(job);
+  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::TimedOut));
+  EXPECT_THAT(verdict.message, HasSubstr("waits for rank 1 in"));
+  EXPECT_LT(job.elapsed, milliseconds(30000));
+}
+
+TEST_F(RankTest, DelayBelowTheLimitIsNoFailure) {
+  Job job = makeFaulty(CommandKind::Matmul, [] {
+    std::this_thread::sleep_for(milliseconds(300));
+    return true;
+  });
+  job.timeout = milliseconds(20000);
+  job.run();
+  Verdict verdict = theSame(job);
+  EXPECT_EQ(verdict.code, 0) << verdict.message;
+  EXPECT_EQ(job.committed, 1u);
+}
+
+TEST_F(RankTest, RankThatDoesNotCommitFailsAll) {
+  Job job = makeJob();
+  job.body = [this](Cluster &cluster, int64_t rank) {
+    if (rank == 2)
+      _exit(0);
+    return cluster.transport(rank).commit();
+  };
+  job.run();
+  Verdict verdict = theSame(job, 2);
+  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
+  EXPECT_EQ(job.committed, 0u);
+}
+
+TEST_F(RankTest, CommittedStepsStayWhenARankDiesLater) {
+  Job job = makeJob();
+  job.body = [](Cluster &cluster, int64_t rank) {
+    for (int step = 0; step < 3; ++step)
+      if (Status status = cluster.transport(rank).commit(); !status.isOk())
+        return status;
+    if (rank == 2)
+      _exit(9);
+    return Status::ok();
+  };
+  job.run();
+  EXPECT_EQ(theSame(job, 2).code, 0);
+  EXPECT_EQ(job.committed, 3u);
+}
+
+TEST_F(RankTest, LostHostEndsTheRun) {
+  Job job = makeJob(1000000);
+  job.host = [](std::unique_ptr<Rendezvous> &rendezvous, JobMemory &memory) {
+    while (memory.slot(0).runs.load() < 5)
+      std::this_thread::sleep_for(milliseconds(1));
+    rendezvous.reset();
+  };
+  job.run();
+  Verdict verdict = theSame(job);
+  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
+  EXPECT_EQ(verdict.message, "the launcher is gone");
+  EXPECT_LT(job.elapsed, milliseconds(60000));
+}
+
+TEST_F(RankTest, WorkLeftBehindIsAFailure) {
+  Job job = makeJob();
+  job.body = [](Cluster &cluster, int64_t rank) {
+    Result<void *> word = cluster.device(rank).allocate(ArenaKind::Symmetric, kWordStride);
+    cluster.device(rank).await(0, {}, *word, 1);
+    if (rank == 3)
+      return Status(StatusCode::WrongResult, "left");
+    return cluster.device(rank).synchronize();
+  };
+  job.timeout = milliseconds(120000);
+  job.run();
+  Verdict verdict = theSame(job, 3);
+  EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
+  EXPECT_EQ(verdict.message, "rank 3 left before its work was done");
+  EXPECT_LT(job.elapsed, milliseconds(30000));
+}
+
+} // namespace
+} // namespace braid
