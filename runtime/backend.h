@@ -42,6 +42,8 @@ struct Backend {
   std::string description; ///< one line
   /// False for a backend whose results mean nothing (null).
   bool computes = true;
+  /// Its devices record and replay graphs.
+  bool hasGraphs = false;
   /// All ranks, in this process.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create;
   /// One rank in this process, the others in processes of their own. Null if that is not possible.

@@ -193,9 +193,12 @@ std::vector<std::string> rankArguments(const BenchFlags &flags, const GatherShap
   return {"braid",
           "bench",
           "gather-matmul",
-          fmt::format("-m={}", shape.m),
-          fmt::format("-n={}", shape.n),
-          fmt::format("-k={}", shape.k),
+          "-m",
+          std::to_string(shape.m),
+          "-n",
+          std::to_string(shape.n),
+          "-k",
+          std::to_string(shape.k),
           "--dtype",
           flags.dtype,
           "--ranks",
@@ -263,10 +266,11 @@ Result<std::vector<Row>> measureShape(const BenchFlags &flags, const GatherShape
   std::vector<Row> rows;
   while (rows.size() < wanted->size()) {
     const size_t before = (*file)->read().size();
-    Result<LaunchReport> report =
-        launch({.ranks = flags.ranks,
-                .arguments = rankArguments(flags, shape, (*file)->path(), rows.size()),
-                .joinTimeout = std::chrono::milliseconds(flags.timeoutMs)});
+    LaunchOptions options;
+    options.ranks = flags.ranks;
+    options.arguments = rankArguments(flags, shape, (*file)->path(), rows.size());
+    options.joinTimeout = std::chrono::milliseconds(flags.timeoutMs);
+    Result<LaunchReport> report = launch(options);
     if (!report)
       return report.status();
     if (report->signal != 0)

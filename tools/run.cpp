@@ -62,17 +62,17 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                  "where processes leave what they did last, if they fail (default: a new folder), "
                  "or none")
       ->type_name("DIR");
-  app.add_flag("--graph", flags.graph, "replay as a CUDA graph (not in this version)");
+  app.add_flag("--graph", flags.graph, "record one run as a CUDA graph and replay it");
   app.footer(kFooter);
 }
 
 /// Refuses what this build cannot honour; nothing falls back silently.
 Status findBackend(const RunFlags &flags, const BackendRegistry &registry,
                    const Backend *&backend) {
-  if (flags.graph)
-    return Status(StatusCode::Unsupported, "--graph: needs the cuda backend, which is not part of "
-                                           "this version");
   backend = registry.find(flags.backend);
+  if (backend && flags.graph && !backend->hasGraphs)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("--graph: needs the cuda backend, got {}", flags.backend));
   if (backend)
     return Status::ok();
   if (flags.backend == "cuda" || flags.backend == "nccl")
@@ -130,6 +130,7 @@ RunOptions toOptions(const RunFlags &flags, Progress &progress) {
   options.timeout = std::chrono::milliseconds(flags.timeoutMs);
   options.scheduleSeed = flags.scheduleSeed;
   options.queues = flags.queues;
+  options.graph = flags.graph;
   options.trace = !flags.trace.empty();
   options.progress = [&progress](int64_t done) { progress(done); };
   if (!flags.trace.empty())

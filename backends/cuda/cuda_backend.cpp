@@ -150,6 +150,7 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
 void registerCudaBackend(BackendRegistry &registry) {
   registry.add({.name = "cuda",
                 .description = "ranks as processes, one GPU each, connected by CUDA IPC",
+                .hasGraphs = true,
                 .create =
                     [](const ClusterOptions &) {
                       return Result<std::unique_ptr<Cluster>>(
