@@ -381,6 +381,8 @@ Result<Json> parseJson(llvm::StringRef text, llvm::StringRef name) {
 
 } // namespace
 
+std::string flightRecordName(int64_t rank) { return fmt::format("rank{}.json", rank); }
+
 const FlightCommand *FlightRecord::find(uint32_t command) const {
   auto found = std::lower_bound(
       commands.begin(), commands.end(), command,

@@ -186,8 +186,6 @@ FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64
   return record;
 }
 
-std::string flightRecordName(int64_t rank) { return fmt::format("rank{}.json", rank); }
-
 Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
                           llvm::ArrayRef<Plan> plans, llvm::ArrayRef<int64_t> ranks,
                           const std::string &job) {

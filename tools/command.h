@@ -19,6 +19,7 @@ Command addCheck(CLI::App &app);
 Command addCompile(CLI::App &app);
 Command addExplain(CLI::App &app);
 Command addRun(CLI::App &app);
+Command addEnv(CLI::App &app);
 
 /// The flags that say what to compile, common to the commands that take a FILE.
 struct SourceFlags {
