@@ -17,6 +17,7 @@ struct Command {
 
 Command addCheck(CLI::App &app);
 Command addCompile(CLI::App &app);
+Command addExplain(CLI::App &app);
 Command addRun(CLI::App &app);
 Command addEnv(CLI::App &app);
 
