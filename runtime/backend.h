@@ -33,6 +33,10 @@ public:
   /// The Plans of all ranks, so that messages can name what other ranks do. They outlive the
   /// cluster's last call.
   virtual void setPlans(llvm::ArrayRef<Plan>) {}
+  /// A command is still running though synchronize() has returned, after an abort; it may not end
+  /// before the process does. The caller must not free what it gave to the device, and is to end
+  /// the process without running destructors: std::_Exit().
+  virtual bool isStuck() const { return false; }
   virtual Device &device(int64_t rank) = 0;
   virtual Transport &transport(int64_t rank) = 0;
 };

@@ -64,6 +64,8 @@ public:
   /// Standing still is the watchdog's business. After an abort, a command that never ends is waited
   /// for only for a grace period; the Status says so then.
   Status waitForDevice(int64_t rank, Drain drain) override;
+  /// waitForDevice() has given up.
+  bool isStuck() const { return isStuck_; }
 
   // -- As Transport. --
 

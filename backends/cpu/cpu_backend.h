@@ -17,9 +17,8 @@ namespace braid {
 /// Issuing allocates host memory once in some hundreds of commands. Destroying the cluster drops
 /// what has not been synchronized, and aborts a job in which somebody may wait for that.
 ///
-/// A rank that has joined may be left, after an abort, with a command that never ends. It then keeps
-/// all that the command might use until the process ends, and so must end without running
-/// destructors of what the caller gave to it.
+/// A rank that has joined may be left, after an abort, with a command that never ends. Its cluster
+/// then isStuck(), and keeps all that the command might use even when it is destroyed.
 ///
 /// `observe`, if given, makes an observer for each rank.
 void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe = {});

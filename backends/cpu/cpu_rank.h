@@ -20,6 +20,7 @@ public:
   int64_t firstHosted() const override { return parts_->group.rank(); }
   int64_t hosted() const override { return 1; }
   void setPlans(llvm::ArrayRef<Plan> plans) override { parts_->group.setPlans(plans); }
+  bool isStuck() const override { return parts_->group.isStuck(); }
   Device &device(int64_t rank) override;
   Transport &transport(int64_t rank) override;
 

@@ -55,7 +55,10 @@ protected:
   Tag tag(CommandKind kind, int64_t rank = 0, uint32_t run = 1) const {
     return tagOf(plans_[rank], kind, run);
   }
-  void destroyCluster() { cluster_.reset(); }
+  void destroyCluster() {
+    cluster_.reset();
+    plans_.clear();
+  }
 
   /// Calls `body` for every rank, each on a thread of its own.
   void onEveryRank(const std::function<void(int64_t)> &body);

@@ -1,10 +1,15 @@
 //===- tests/backends/cpu_test.cpp - what only the cpu backend promises -----------------------===//
 
 #include "backends/cpu/command_queue.h"
+#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/job_recorder.h"
 #include "backends/cpu/scheduler.h"
 #include "tests/backends/backend_test.h"
 
+#include <array>
+#include <atomic>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 namespace braid::test {
@@ -27,6 +32,111 @@ TEST(CpuTest, ProductLongerThanTheTimeoutIsProgress) {
   std::vector<Span> spans = device.takeTrace();
   ASSERT_EQ(spans.size(), 1u);
   EXPECT_GT(spans[0].endNs - spans[0].beginNs, 5000000) << "the test needs a longer product";
+}
+
+/// Throws in the first sum, and counts what it sees.
+class PickyObserver final : public CommandObserver {
+public:
+  explicit PickyObserver(std::array<std::atomic<int>, 3> &calls) : calls_(calls) {}
+  void issued(uint32_t, const QueuedCommand &) override { ++calls_[0]; }
+  bool begin(uint32_t, const QueuedCommand &command) override {
+    ++calls_[1];
+    if (command.kind == QueuedCommand::Kind::Add)
+      throw std::runtime_error("no sums today");
+    return command.kind != QueuedCommand::Kind::Store; // passes signals over
+  }
+  void end(uint32_t, const QueuedCommand &, uint32_t) override { ++calls_[2]; }
+
+private:
+  std::array<std::atomic<int>, 3> &calls_;
+};
+
+TEST(CpuTest, ObserverMayPassOverAndThrow) {
+  std::array<std::atomic<int>, 3> calls{};
+  BackendRegistry registry;
+  registerCpuBackend(registry, [&](int64_t) { return std::make_unique<PickyObserver>(calls); });
+  Plan plan = makePlan(0, 1);
+  Result<std::unique_ptr<Cluster>> cluster = registry.find("cpu")->create({});
+  ASSERT_TRUE(cluster);
+  Device &device = (*cluster)->device(0);
+  uint32_t word = 0;
+  float value = 1;
+  device.signal(0, tagOf(plan, CommandKind::Signal), &word, 5);
+  EXPECT_EQ(device.synchronize().message(), "");
+  EXPECT_EQ(word, 0u);
+  device.add(0, tagOf(plan, CommandKind::Add, 3), DType::F32, &value, &value, sizeof value);
+  device.signal(0, tagOf(plan, CommandKind::Signal), &word, 6);
+  Status status = device.synchronize();
+  EXPECT_EQ(status.code(), StatusCode::PeerFailed);
+  EXPECT_EQ(status.message(),
+            "rank 0 failed in \"node 2\" at test.braid:12:5, run 3: no sums today");
+  EXPECT_EQ(value, 1);
+  EXPECT_EQ(calls[1], 2) << "what is dropped is not seen";
+  EXPECT_EQ(calls[2], 1) << "what throws does not end";
+}
+
+TEST(CpuTest, RecorderWritesDownWhatRuns) {
+  Result<JobMemory> memory = JobMemory::create(1);
+  ASSERT_TRUE(memory);
+  RankSlot &slot = memory->slot(0);
+  JobRecorder recorder(slot, nullptr);
+  recorder.opened(0);
+  recorder.opened(1);
+  QueuedCommand wait{};
+  wait.kind = QueuedCommand::Kind::Wait;
+  wait.tag.command = 8;
+  wait.tag.run = 2;
+  wait.args.word.value = 7;
+  recorder.issued(1, wait);
+  EXPECT_EQ(slot.queues.load(), 2u);
+  EXPECT_EQ(slot.issued.load(), 1u);
+  EXPECT_EQ(slot.runs.load(), 2u);
+  EXPECT_TRUE(recorder.begin(1, wait));
+  recorder.waiting(1, wait, 6);
+  const QueueSlot &queue = slot.queue[1];
+  const FlightEntry &entry = slot.flight[1];
+  const uint64_t number = uint64_t(2) << 32 | 8;
+  EXPECT_EQ(queue.current.load(), number);
+  EXPECT_EQ(queue.isWaiting.load(), 1u);
+  EXPECT_EQ(queue.wordValue.load(), 6u);
+  EXPECT_EQ(queue.wantedValue.load(), 7u);
+  EXPECT_EQ(entry.sequence.load(), 1u);
+  EXPECT_EQ(entry.command.load(), number);
+  EXPECT_EQ(entry.queue.load(), 1u);
+  EXPECT_EQ(entry.endNs.load(), 0u);
+  recorder.end(1, wait, 7);
+  EXPECT_EQ(queue.current.load(), ~uint64_t(0));
+  EXPECT_EQ(queue.lastDone.load(), number);
+  EXPECT_EQ(queue.completed.load(), 1u);
+  EXPECT_EQ(queue.isWaiting.load(), 0u);
+  EXPECT_EQ(entry.wordValue.load(), 7u);
+  EXPECT_GE(entry.endNs.load(), entry.beginNs.load());
+  EXPECT_GT(entry.beginNs.load(), 0u);
+}
+
+TEST(CpuTest, RecorderGoesRoundAndCountsHiddenQueues) {
+  Result<JobMemory> memory = JobMemory::create(1);
+  ASSERT_TRUE(memory);
+  RankSlot &slot = memory->slot(0);
+  JobRecorder recorder(slot, nullptr);
+  for (uint32_t queue = 0; queue < kQueueSlots + 2; ++queue)
+    recorder.opened(queue);
+  EXPECT_EQ(slot.queues.load(), kQueueSlots);
+  QueuedCommand longOne{}, other{};
+  longOne.tag.command = 1;
+  recorder.begin(0, longOne);
+  for (uint32_t i = 0; i < kFlightEntries; ++i) {
+    const uint64_t before = slot.progress();
+    recorder.begin(kQueueSlots + 1, other);
+    recorder.end(kQueueSlots + 1, other, 0);
+    EXPECT_GT(slot.progress(), before);
+  }
+  recorder.end(0, longOne, 9);
+  // Its entry belongs to somebody else by now.
+  const FlightEntry &entry = slot.flight[1];
+  EXPECT_EQ(entry.sequence.load(), kFlightEntries + 1u);
+  EXPECT_EQ(entry.wordValue.load(), 0u);
+  EXPECT_EQ(slot.queue[0].completed.load(), 1u);
 }
 
 TEST(CpuTest, CommandsCrossChunksInOrder) {

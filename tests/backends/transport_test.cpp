@@ -2,6 +2,9 @@
 
 #include "tests/backends/backend_test.h"
 
+#include <atomic>
+#include <thread>
+
 namespace braid::test {
 namespace {
 
@@ -48,6 +51,49 @@ TEST_P(TransportTest, CarriesAnyBytes) {
     EXPECT_EQ((*texts)[0], bytes);
     EXPECT_EQ((*texts)[1], "");
   });
+}
+
+TEST_P(TransportTest, CommitsTogether) {
+  start(4);
+  onEveryRank([&](int64_t rank) {
+    for (int step = 0; step < 10; ++step) {
+      transport(rank).tick();
+      EXPECT_EQ(message(transport(rank).commit()), "");
+    }
+  });
+}
+
+TEST_P(TransportTest, CommitFailsForAllIfOneFailsFirst) {
+  start(4);
+  std::vector<Status> outcomes(4);
+  onEveryRank([&](int64_t rank) {
+    EXPECT_EQ(message(transport(rank).commit()), "");
+    if (rank == 2)
+      transport(rank).abort(Status(StatusCode::WrongResult, "rank 2 is wrong"));
+    outcomes[rank] = transport(rank).commit();
+  });
+  for (const Status &outcome : outcomes) {
+    EXPECT_EQ(outcome.code(), StatusCode::WrongResult);
+    EXPECT_EQ(outcome.message(), "rank 2 is wrong");
+  }
+}
+
+/// An abort races with the commits of all ranks.
+TEST_P(TransportTest, CommitIsForAllOrForNone) {
+  for (int round = 0; round < 20; ++round) {
+    start(3);
+    std::vector<Status> outcomes(3);
+    std::thread other([&] {
+      for (std::atomic<int> delay{0}; delay.fetch_add(1) < round * 3000;)
+        ;
+      transport(round % 3).abort(Status(StatusCode::PeerFailed, "too late?"));
+    });
+    onEveryRank([&](int64_t rank) { outcomes[rank] = transport(rank).commit(); });
+    other.join();
+    for (const Status &outcome : outcomes)
+      EXPECT_EQ(outcome.code(), outcomes[0].code()) << "round " << round;
+    destroyCluster();
+  }
 }
 
 TEST_P(TransportTest, RefusesNoRanks) {

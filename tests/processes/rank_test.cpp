@@ -120,6 +120,7 @@ struct Fault {
   int64_t rank = -1;
   uint32_t command = 0;
   std::function<bool()> act; ///< as CommandObserver::begin
+  bool isEndless = false;
 };
 
 class FaultyObserver final : public CommandObserver {
@@ -179,6 +180,7 @@ int Job::runChild(int64_t rank, int path, int verdict) const {
   Result<std::unique_ptr<Member>> member = Member::join(
       socket, {.job = "j", .rank = rank, .ranks = kRanks}, deadlineIn(milliseconds(30000)));
   Status status = member.status();
+  bool isStuck = false;
   if (member) {
     ClusterOptions options;
     options.ranks = kRanks;
@@ -186,8 +188,11 @@ int Job::runChild(int64_t rank, int path, int verdict) const {
     Result<std::unique_ptr<Cluster>> cluster =
         registry.find("cpu")->join(options, std::move(*member));
     status = cluster ? body(**cluster, rank) : cluster.status();
+    isStuck = cluster && (*cluster)->isStuck();
   }
-  std::string text = std::to_string(static_cast<int>(status.code())) + " " + status.message();
+  EXPECT_EQ(isStuck, fault.rank == rank && fault.isEndless);
+  std::string text = std::to_string(static_cast<int>(status.code())) + " " + status.message() +
+                     (::testing::Test::HasFailure() ? " but isStuck() is wrong" : "");
   [[maybe_unused]] ssize_t written = write(verdict, text.data(), text.size());
   return static_cast<int>(status.code());
 }
@@ -359,6 +364,7 @@ TEST_F(RankTest, StoppedRankIsBlamedAndKilled) {
 /// Without anybody to kill it: the rank itself has to come to an end, and to say so.
 TEST_F(RankTest, EndlessCommandHoldsNobodyUp) {
   Job job = makeFaulty(CommandKind::Matmul, sleepLong);
+  job.fault.isEndless = true;
   job.timeout = milliseconds(500);
   job.killsStragglers = false;
   job.run();

@@ -1,0 +1,233 @@
+//===- tests/runtime/process_group_test.cpp - what a rank that is a process can rely on -------===//
+
+#include "runtime/process_group.h"
+#include "tests/bootstrap/bootstrap_test.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include <sys/resource.h>
+
+namespace braid {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+// -- The rule. --
+
+constexpr uint64_t kMs = 1000000;
+
+/// Asks every 10 ms from `from` on; how long it takes to say "stalled", at most 5 s.
+uint64_t askUntilStalled(StallRule &rule, uint64_t from, uint64_t blockedSince) {
+  for (uint64_t now = from; now < from + 5000 * kMs; now += 10 * kMs)
+    if (rule.isStalled(now, 1, true, blockedSince))
+      return (now - from) / kMs;
+  return 5000;
+}
+
+TEST(StallRuleTest, FiresAfterTheTimeout) {
+  StallRule rule(milliseconds(1000), milliseconds(50));
+  EXPECT_EQ(askUntilStalled(rule, 5000 * kMs, 0), 1000u);
+}
+
+TEST(StallRuleTest, ProgressStartsTheTimeAnew) {
+  StallRule rule(milliseconds(1000), milliseconds(50));
+  for (uint64_t step = 0; step < 1000; ++step)
+    ASSERT_FALSE(rule.isStalled((5000 + step * 10) * kMs, step / 50, true, 0));
+}
+
+TEST(StallRuleTest, OwnCodeIsNoStall) {
+  StallRule rule(milliseconds(1000), milliseconds(50));
+  for (uint64_t step = 0; step < 1000; ++step)
+    ASSERT_FALSE(rule.isStalled((5000 + step * 10) * kMs, 1, false, 0));
+  // The others have stood still all the time, but this rank has waited for them only from now on.
+  EXPECT_EQ(askUntilStalled(rule, 15000 * kMs, 15000 * kMs), 1000u);
+}
+
+TEST(StallRuleTest, WhoWasAwayAccusesNobodyAtOnce) {
+  StallRule rule(milliseconds(1000), milliseconds(50));
+  for (uint64_t step = 0; step < 90; ++step)
+    ASSERT_FALSE(rule.isStalled((5000 + step * 10) * kMs, 1, true, 0));
+  // Stopped for ten seconds.
+  EXPECT_EQ(askUntilStalled(rule, 16000 * kMs, 0), 1000u);
+}
+
+// -- The group. --
+
+/// A job whose ranks are groups of this process.
+class ProcessGroupTest : public ::testing::Test {
+protected:
+  void start(int64_t ranks, milliseconds timeout = milliseconds(30000)) {
+    host_ = std::make_unique<Host>(
+        RendezvousOptions{.ranks = ranks, .job = "job", .killsStragglers = false});
+    groups_.resize(static_cast<size_t>(ranks));
+    onEveryRank([&](int64_t rank) {
+      auto member =
+          Member::join(host_->path(), {.job = "job", .rank = rank, .ranks = ranks}, soon());
+      ASSERT_TRUE(member) << member.status().message();
+      groups_[rank] = std::make_unique<ProcessGroup>(std::move(*member), timeout);
+      groups_[rank]->setWarn([this](const std::string &text) {
+        std::lock_guard lock(mutex_);
+        warnings_.push_back(text);
+      });
+      ASSERT_TRUE(groups_[rank]->start().isOk());
+    });
+  }
+  void TearDown() override {
+    onEveryRank([&](int64_t rank) {
+      if (groups_[rank])
+        groups_[rank]->close();
+      groups_[rank].reset();
+    });
+  }
+  void onEveryRank(const std::function<void(int64_t)> &body) {
+    onAllRanks(static_cast<int64_t>(groups_.size()), body);
+  }
+  ProcessGroup &group(int64_t rank) { return *groups_[static_cast<size_t>(rank)]; }
+  std::vector<std::string> warnings() {
+    std::lock_guard lock(mutex_);
+    return warnings_;
+  }
+
+  std::unique_ptr<Host> host_;
+  std::vector<std::unique_ptr<ProcessGroup>> groups_;
+  std::mutex mutex_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(ProcessGroupTest, MemoryIsSharedUnderTwoAddresses) {
+  start(2);
+  Result<void *> mine = group(0).allocateSymmetric(0, 1000);
+  ASSERT_TRUE(mine);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(*mine) % 256, 0u);
+  Result<std::string> handle = group(0).exportMemory(0, *mine);
+  ASSERT_TRUE(handle);
+  Result<void *> theirs = group(1).open(0, *handle);
+  ASSERT_TRUE(theirs) << theirs.status().message();
+  EXPECT_NE(*mine, *theirs);
+  static_cast<char *>(*mine)[999] = 'x';
+  EXPECT_EQ(static_cast<char *>(*theirs)[999], 'x');
+  EXPECT_EQ(*group(1).open(0, *handle), *theirs) << "mapped once";
+  EXPECT_EQ(*group(0).open(0, *handle), *mine);
+  EXPECT_EQ(*group(0).exportMemory(0, *mine), *handle) << "offered once";
+}
+
+TEST_F(ProcessGroupTest, RefusesHandlesOfNothing) {
+  start(2);
+  Result<void *> mine = group(0).allocateSymmetric(0, 1000);
+  ASSERT_TRUE(group(0).exportMemory(0, *mine));
+  for (const char *handle : {"shared:0:1:1024", "shared:0:0:512", "shared:0:0:1048576",
+                             "shared:0:0:", "shared:0:-1:1024", "shared:0:0:1024:0", "", ":::"}) {
+    Result<void *> memory = group(1).open(0, handle);
+    ASSERT_FALSE(memory) << handle;
+    EXPECT_EQ(memory.status().code(), StatusCode::BadInput) << handle;
+  }
+  EXPECT_FALSE(group(0).open(2, "shared:2:0:1024"));
+  EXPECT_FALSE(group(0).open(0, "shared:0:7:1024"));
+  EXPECT_FALSE(group(0).isAborted());
+}
+
+TEST_F(ProcessGroupTest, RefusesMoreMemoryThanThereIs) {
+  start(1);
+  for (int64_t bytes : {int64_t(1) << 46, int64_t(1) << 62, int64_t(-1)}) {
+    Result<void *> memory = group(0).allocateSymmetric(0, bytes);
+    ASSERT_FALSE(memory);
+    EXPECT_EQ(memory.status().code(), StatusCode::Unsupported);
+  }
+}
+
+TEST_F(ProcessGroupTest, CommitIsForAllOrForNone) {
+  std::set<int> outcomes;
+  for (int round = 0; round < 40; ++round) {
+    start(4);
+    std::vector<Status> statuses(5);
+    std::vector<std::thread> threads;
+    for (int64_t rank = 0; rank < 4; ++rank)
+      threads.emplace_back([&, rank] { statuses[rank] = group(rank).commit(); });
+    for (std::atomic<int> delay{0}; delay.fetch_add(1) < round * 2000;)
+      ;
+    group(round % 4).abort(Status(StatusCode::PeerFailed, "too late?"));
+    for (std::thread &thread : threads)
+      thread.join();
+    for (int64_t rank = 1; rank < 4; ++rank)
+      ASSERT_EQ(statuses[rank].code(), statuses[0].code()) << "round " << round;
+    EXPECT_EQ(host_->memory->committed(), statuses[0].isOk() ? 1u : 0u);
+    outcomes.insert(static_cast<int>(statuses[0].code()));
+    TearDown();
+    groups_.clear();
+  }
+  RecordProperty("outcomes", static_cast<int>(outcomes.size()));
+}
+
+TEST_F(ProcessGroupTest, WarnsOnceAboutASlowPeer) {
+  start(2, milliseconds(800));
+  std::vector<Plan> plans(2);
+  for (Plan &plan : plans) {
+    plan.sourceName = "slow.braid";
+    plan.sites.push_back({{12, 5}, "%r = p2p recv"});
+    plan.origins.push_back({0, 0, 0});
+    Endpoint endpoint{};
+    endpoint.peer = 1;
+    plan.endpoints.push_back(endpoint);
+    Command command{.kind = CommandKind::Await};
+    command.endpoint = 0;
+    plan.commands.push_back(command);
+  }
+  group(0).setPlans(plans);
+  QueueSlot &queue = group(0).slot().queue[0];
+  group(0).slot().queues.store(1);
+  queue.sinceNs.store(monotonicNs());
+  queue.current.store(uint64_t(3) << 32);
+  queue.isWaiting.store(1);
+  std::thread rank0([&] { (void)group(0).allGather(""); });
+  // Rank 1 goes on for twice the timeout, and nobody takes that for a stall.
+  for (int i = 0; i < 160; ++i) {
+    group(1).tick();
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_FALSE(group(0).isAborted()) << group(0).failure().message();
+  EXPECT_TRUE(group(1).allGather(""));
+  rank0.join();
+  EXPECT_THAT(warnings(), ElementsAre(MatchesRegex(
+                              "rank 0 has waited [0-9.]+ s for rank 1 in \"%r = p2p recv\" at "
+                              "slow.braid:12:5, run 3; rank 1 makes progress")));
+}
+
+TEST_F(ProcessGroupTest, LostHostIsACauseOnlyBeforeTheEnd) {
+  start(2);
+  std::vector<Status> statuses(2);
+  onEveryRank([&](int64_t rank) { statuses[rank] = group(rank).commit(); });
+  EXPECT_TRUE(statuses[0].isOk() && statuses[1].isOk());
+  host_->rendezvous.reset();
+  // Everything that was begun is committed; what is begun now fails.
+  std::this_thread::sleep_for(milliseconds(150));
+  EXPECT_FALSE(group(0).isAborted());
+  onEveryRank([&](int64_t rank) { statuses[rank] = group(rank).commit(); });
+  for (const Status &status : statuses) {
+    EXPECT_EQ(status.code(), StatusCode::PeerFailed);
+    EXPECT_EQ(status.message(), statuses[0].message());
+  }
+  EXPECT_EQ(host_->memory->committed(), 1u);
+}
+
+TEST_F(ProcessGroupTest, WatchdogCostsNextToNothing) {
+  start(1);
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  std::this_thread::sleep_for(milliseconds(1000));
+  getrusage(RUSAGE_SELF, &after);
+  auto micros = [](const rusage &usage) {
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
+           usage.ru_stime.tv_usec;
+  };
+  RecordProperty("micros", static_cast<int>(micros(after) - micros(before)));
+  // One per cent of a core, for the watchdog and the host's thread together.
+  EXPECT_LT(micros(after) - micros(before), 10000);
+}
+
+} // namespace
+} // namespace braid
