@@ -1,12 +1,12 @@
-//===- api/mesh.cpp - all ranks of a mesh in this process -------------------------------------===//
+//===- api/mesh.cpp - the ranks of a mesh that live in this process ---------------------------===//
 
 #include "api/mesh.h"
 
 #include "api/plans.h"
+#include "runtime/bootstrap/member.h"
 
 #include <fmt/format.h>
 
-#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -20,6 +20,19 @@ Result<std::unique_ptr<LocalMesh>> LocalMesh::create(const Backend &backend,
   return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(*cluster)));
 }
 
+Result<std::unique_ptr<LocalMesh>> LocalMesh::join(const Backend &backend,
+                                                   const ClusterOptions &options,
+                                                   std::unique_ptr<Member> member) {
+  if (!backend.join)
+    return Status(
+        StatusCode::Unsupported,
+        fmt::format("expected a backend whose ranks can be processes, got '{}'", backend.name));
+  Result<std::unique_ptr<Cluster>> cluster = backend.join(options, std::move(member));
+  if (!cluster)
+    return cluster.status();
+  return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(*cluster)));
+}
+
 Status LocalMesh::prepare(const Compiled &compiled) {
   if (compiled.program->ranks() != ranks())
     return Status(StatusCode::BadInput,
@@ -28,51 +41,76 @@ Status LocalMesh::prepare(const Compiled &compiled) {
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)
     return plans.status();
-  plans_ = std::move(*plans);
-  prepared_.resize(plans_.size());
+  ownPlans_ = std::move(*plans);
+  return prepare(ownPlans_);
+}
+
+Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans) {
+  if (static_cast<int64_t>(plans.size()) != ranks())
+    return Status(
+        StatusCode::BadInput,
+        fmt::format("expected the Plans of {} ranks, got those of {}", ranks(), plans.size()));
+  plans_ = plans;
+  cluster_->setPlans(plans_);
+  prepared_.resize(static_cast<size_t>(hosted()));
   return onEveryRank([&](int64_t rank) {
     auto prepared = braid::prepare(plan(rank), cluster_->device(rank), cluster_->transport(rank));
     if (!prepared)
       return prepared.status();
-    prepared_[static_cast<size_t>(rank)] = std::move(*prepared);
+    prepared_[static_cast<size_t>(rank - firstHosted())] = std::move(*prepared);
     return Status::ok();
   });
 }
 
 void LocalMesh::run(llvm::ArrayRef<RunArguments> arguments) {
   // Issuing never blocks, so one thread serves all ranks.
-  for (size_t rank = 0; rank < prepared_.size(); ++rank)
-    prepared_[rank]->run(arguments[rank].inputs, arguments[rank].outputs);
+  for (size_t i = 0; i < prepared_.size(); ++i)
+    prepared_[i]->run(arguments[i].inputs, arguments[i].outputs);
 }
 
 Status LocalMesh::synchronize() {
   return onEveryRank([&](int64_t rank) { return cluster_->device(rank).synchronize(); });
 }
 
+Status LocalMesh::commit() {
+  return onEveryRank([&](int64_t rank) { return cluster_->transport(rank).commit(); });
+}
+
 Status LocalMesh::onEveryRank(const std::function<Status(int64_t rank)> &fn) {
-  std::mutex mutex;
-  Status first;
-  auto note = [&](int64_t rank, const Status &status) {
-    if (status.isOk())
-      return;
-    cluster_->transport(rank).abort(status);
-    std::lock_guard lock(mutex);
-    if (first.isOk())
-      first = status;
+  std::vector<Status> statuses(static_cast<size_t>(hosted()));
+  auto call = [&](int64_t i) {
+    int64_t rank = firstHosted() + i;
+    Status &status = statuses[static_cast<size_t>(i)];
+    status = fn(rank);
+    if (!status.isOk())
+      cluster_->transport(rank).abort(status);
   };
   std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < ranks(); ++rank) {
+  for (int64_t i = 1; i < hosted(); ++i) {
     try {
-      threads.emplace_back([&, rank] { note(rank, fn(rank)); });
+      threads.emplace_back(call, i);
     } catch (const std::system_error &error) {
-      note(rank, Status(StatusCode::Unsupported,
-                        fmt::format("no host thread for rank {}: {}", rank, error.what())));
+      statuses[static_cast<size_t>(i)] =
+          Status(StatusCode::Unsupported,
+                 fmt::format("no host thread for rank {}: {}", firstHosted() + i, error.what()));
+      cluster_->transport(firstHosted()).abort(statuses[static_cast<size_t>(i)]);
       break;
     }
   }
+  call(0);
   for (std::thread &thread : threads)
     thread.join();
-  return first;
+  for (const Status &status : statuses)
+    if (!status.isOk())
+      return fail(status);
+  return Status::ok();
+}
+
+Status LocalMesh::fail(const Status &cause) {
+  cluster_->transport(firstHosted()).abort(cause);
+  // After a failure this returns at once, with the one that came first.
+  Status first = cluster_->device(firstHosted()).synchronize();
+  return first.isOk() ? cause : first;
 }
 
 } // namespace braid

@@ -1,9 +1,12 @@
-//===- api/mesh.h - all ranks of a mesh in this process ---------------------------------------===//
+//===- api/mesh.h - the ranks of a mesh that live in this process -----------------------------===//
 //
 //   auto mesh = LocalMesh::create(backend, {.ranks = 4});
 //   (*mesh)->prepare(*compiled);
 //   (*mesh)->run(arguments);        // any number of times, with any addresses
 //   (*mesh)->synchronize();
+//
+// These are all ranks, or, after join(), one of them: then every process of the job makes the same
+// calls, and what is collective (prepare, synchronize, commit) meets the others.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,35 +25,56 @@ struct RunArguments {
   std::vector<void *> outputs;
 };
 
-/// Drives every rank of a program. Not thread-safe.
+/// Drives ranks of a program. Not thread-safe.
 class LocalMesh {
 public:
+  /// All ranks, as threads of this process.
   static Result<std::unique_ptr<LocalMesh>> create(const Backend &backend,
                                                    const ClusterOptions &options);
+  /// The one rank that `member` is. Unsupported if the backend's ranks cannot be processes.
+  static Result<std::unique_ptr<LocalMesh>>
+  join(const Backend &backend, const ClusterOptions &options, std::unique_ptr<Member> member);
 
-  /// Makes the Plan of every rank and prepares it. Once, before anything runs. `compiled` and its
-  /// source outlive this. Located mistakes are in the source's diags.
+  /// Makes the Plan of every rank and prepares those that live here. Once, before anything runs.
+  /// `compiled` and its source outlive this. Located mistakes are in the source's diags.
   Status prepare(const Compiled &compiled);
+  /// The same with Plans of all ranks, in rank order, which outlive this.
+  Status prepare(llvm::ArrayRef<Plan> plans);
 
   int64_t ranks() const { return cluster_->ranks(); }
+  /// Those in this process: hosted() of them, from firstHosted() on.
+  int64_t firstHosted() const { return cluster_->firstHosted(); }
+  int64_t hosted() const { return cluster_->hosted(); }
+  /// Of a rank in this process.
   Device &device(int64_t rank) { return cluster_->device(rank); }
+  Transport &transport(int64_t rank) { return cluster_->transport(rank); }
+  Prepared &prepared(int64_t rank) { return *prepared_[static_cast<size_t>(rank - firstHosted())]; }
+  /// Of any rank, once prepare() has been called.
   const Plan &plan(int64_t rank) const { return plans_[static_cast<size_t>(rank)]; }
-  Prepared &prepared(int64_t rank) { return *prepared_[static_cast<size_t>(rank)]; }
 
-  /// Issues one run on every rank, `arguments[rank]`, and returns without waiting for it.
+  /// Issues one run on every rank that lives here, `arguments[rank - firstHosted()]`, and returns
+  /// without waiting for it.
   void run(llvm::ArrayRef<RunArguments> arguments);
-  /// Blocks until every rank is done. All ranks return the same first cause of a failure.
+  /// Blocks until every rank that lives here is done. All ranks return the same first cause of a
+  /// failure.
   Status synchronize();
+  /// Blocks until all ranks of the job are known to be done: what they computed counts only if this
+  /// says Ok, which it does on every rank or on none. See Transport::commit.
+  Status commit();
 
-  /// Calls `fn(rank)` on one host thread per rank and waits for all. A rank that fails makes the
-  /// others' blocked calls return; the result is the failure that came first.
+  /// Calls `fn(rank)` on one host thread per rank that lives here and waits for all. A rank that
+  /// fails makes the blocked calls of all ranks return; the result is the failure that came first.
   Status onEveryRank(const std::function<Status(int64_t rank)> &fn);
+  /// Makes `cause` the failure of all ranks, unless one failed before, and returns the one that
+  /// came first.
+  Status fail(const Status &cause);
 
 private:
   explicit LocalMesh(std::unique_ptr<Cluster> cluster) : cluster_(std::move(cluster)) {}
 
-  std::unique_ptr<Cluster> cluster_;
-  std::vector<Plan> plans_;
+  std::vector<Plan> ownPlans_; ///< if they were not given
+  llvm::ArrayRef<Plan> plans_;
+  std::unique_ptr<Cluster> cluster_; ///< refers to the Plans
   std::vector<std::unique_ptr<Prepared>> prepared_;
 };
 

@@ -2,8 +2,11 @@
 
 #include "api/run.h"
 
+#include "api/plans.h"
+#include "api/rank_summary.h"
+#include "runtime/bootstrap/member.h"
+#include "runtime/handshake.h"
 #include "runtime/reference.h"
-#include "runtime/trace.h"
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
@@ -115,7 +118,7 @@ void fillWithoutMeaning(void *data, int64_t bytes, uint64_t seed) {
   }
 }
 
-/// One call of run(): what all ranks share.
+/// One call of run(): what all ranks of this process share.
 class Runner {
 public:
   Runner(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh)
@@ -133,29 +136,24 @@ public:
     if (Status status = checkMemory(mesh_, report_.runsInFlight); !status.isOk())
       return status;
     if (options_.trace)
-      for (int64_t rank = 0; rank < mesh_.ranks(); ++rank)
-        mesh_.device(rank).startTrace();
+      for (int64_t i = 0; i < mesh_.hosted(); ++i)
+        mesh_.device(mesh_.firstHosted() + i).startTrace();
     return mesh_.onEveryRank([this](int64_t rank) { return runRank(rank); });
   }
 
-  RunReport takeReport() {
-    if (options_.trace)
-      report_.trace = traceText();
-    return std::move(report_);
-  }
+  RunReport &report() { return report_; }
 
 private:
   Status runRank(int64_t rank);
   Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, double &seconds);
   void fill(int64_t rank, Arguments &slot, int64_t iteration) const;
   Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
-  void finishRank(double seconds);
-  std::string traceText();
+  Status finishRank(int64_t rank, double seconds);
+  Status merge(const std::vector<std::string> &summaries);
 
   const RunOptions &options_;
   LocalMesh &mesh_;
   std::unique_ptr<Reference> reference_;
-  std::mutex mutex_;
   RunReport report_;
 };
 
@@ -174,17 +172,17 @@ Status Runner::runRank(int64_t rank) {
     if (rank == 0 && options_.progress)
       options_.progress(std::min(first + report_.runsInFlight, options_.iterations));
   }
-  finishRank(seconds);
-  return Status::ok();
+  return finishRank(rank, seconds);
 }
 
 /// Issues as many runs as there are slots, waits for all, and compares them.
 Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first,
                         double &seconds) {
   int64_t count = std::min<int64_t>(report_.runsInFlight, options_.iterations - first);
-  for (int64_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < count; ++i) {
     fill(rank, slots[static_cast<size_t>(i)], first + i);
-
+    mesh_.transport(rank).tick();
+  }
   Clock::time_point start = Clock::now();
   for (int64_t i = 0; i < count; ++i) {
     RunArguments arguments = slots[static_cast<size_t>(i)].addresses();
@@ -194,9 +192,11 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
     return status;
   seconds += secondsSince(start);
 
-  for (int64_t i = 0; options_.verify && i < count; ++i)
+  for (int64_t i = 0; options_.verify && i < count; ++i) {
     if (Status status = compare(rank, slots[static_cast<size_t>(i)], first + i); !status.isOk())
       return status;
+    mesh_.transport(rank).tick();
+  }
   return Status::ok();
 }
 
@@ -225,24 +225,96 @@ Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
   return Status::ok();
 }
 
-void Runner::finishRank(double seconds) {
-  std::lock_guard lock(mutex_);
-  report_.runSeconds = std::max(report_.runSeconds, seconds);
+/// Says what this rank has done, hears it of all, and makes it count.
+Status Runner::finishRank(int64_t rank, double seconds) {
+  RankSummary mine{seconds, 0, {}};
   if (options_.verify)
-    report_.elementsCompared += reference_->elementsPerRank() * options_.iterations;
+    mine.elementsCompared = reference_->elementsPerRank() * options_.iterations;
+  if (options_.trace)
+    mine.spans = mesh_.device(rank).takeTrace();
+  std::string summary = mine.encode();
+  if (summary.size() > kMaxBody / 2 / static_cast<size_t>(mesh_.ranks()))
+    return Status(StatusCode::Unsupported,
+                  fmt::format("the trace of rank {} has {} spans, too many to be merged: expected "
+                              "fewer iterations with --trace",
+                              rank, mine.spans.size()));
+  Transport &transport = mesh_.transport(rank);
+  Result<std::vector<std::string>> summaries = transport.allGather(std::move(summary));
+  if (!summaries)
+    return summaries.status();
+  if (rank == mesh_.firstHosted())
+    if (Status status = merge(*summaries); !status.isOk())
+      return status;
+  if (rank == 0 && options_.beforeCommit)
+    if (Status status = options_.beforeCommit(report_); !status.isOk())
+      return status;
+  return transport.commit();
 }
 
-std::string Runner::traceText() {
-  std::vector<RankTrace> ranks;
-  for (int64_t rank = 0; rank < mesh_.ranks(); ++rank)
-    ranks.push_back({&mesh_.plan(rank), mesh_.device(rank).takeTrace()});
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  writeTrace(ranks, os);
-  return os.str();
+Status Runner::merge(const std::vector<std::string> &summaries) {
+  std::vector<RankTrace> traces;
+  for (size_t rank = 0; rank < summaries.size(); ++rank) {
+    const Plan &plan = mesh_.plan(static_cast<int64_t>(rank));
+    Result<RankSummary> summary = RankSummary::decode(summaries[rank], plan);
+    if (!summary)
+      return summary.status();
+    report_.runSeconds = std::max(report_.runSeconds, summary->runSeconds);
+    report_.elementsCompared += summary->elementsCompared;
+    traces.push_back({&plan, std::move(summary->spans)});
+  }
+  if (!options_.trace || mesh_.firstHosted() != 0)
+    return Status::ok();
+  llvm::raw_string_ostream os(report_.trace);
+  writeTrace(traces, os);
+  os.flush();
+  return Status::ok();
 }
 
-Status checkOptions(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
+/// Everything that the ranks have to have in common besides the program.
+std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &options) {
+  return {{"--iterations", std::to_string(options.iterations)},
+          {"--verify", options.verify ? "yes" : "no"},
+          {"--seed", std::to_string(options.seed)},
+          {"--queues", std::to_string(options.queues)},
+          {"--timeout-ms", std::to_string(options.timeout.count())},
+          {"--trace", options.trace ? "yes" : "no"},
+          {"runs in flight", std::to_string(options.runsInFlight)},
+          {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
+}
+
+/// Waits until all ranks have come, and sees that they want the same.
+Status meet(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh) {
+  return mesh.onEveryRank([&](int64_t rank) {
+    Result<std::vector<std::string>> choices =
+        mesh.transport(rank).allGather(encodeChoices(choicesOf(compiled, options)));
+    return choices ? compareChoices(*choices) : choices.status();
+  });
+}
+
+Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> plans,
+             const RunOptions &options, RunReport &report) {
+  Clock::time_point start = Clock::now();
+  double meetSeconds = 0;
+  if (mesh.hosted() != mesh.ranks()) {
+    if (Status status = meet(compiled, options, mesh); !status.isOk())
+      return status;
+    meetSeconds = secondsSince(start);
+    start = Clock::now();
+  }
+  if (Status status = mesh.prepare(plans); !status.isOk())
+    return status;
+  Runner runner(compiled, options, mesh);
+  runner.report().meetSeconds = meetSeconds;
+  runner.report().prepareSeconds = secondsSince(start);
+  if (Status status = runner.run(); !status.isOk())
+    return status;
+  report = std::move(runner.report());
+  return Status::ok();
+}
+
+} // namespace
+
+Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
   if (options.iterations < 1)
     return Status(StatusCode::BadInput,
                   fmt::format("expected at least 1 iteration, got {}", options.iterations));
@@ -261,28 +333,31 @@ Status checkOptions(const Compiled &compiled, const Backend &backend, const RunO
   return Status::ok();
 }
 
-} // namespace
-
-Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
-  if (Status status = checkOptions(compiled, backend, options); !status.isOk())
+Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
+                      const RunOptions &options, std::unique_ptr<Member> member) {
+  if (Status status = checkRun(compiled, backend, options); !status.isOk())
     return status;
-  Clock::time_point start = Clock::now();
-  auto mesh = LocalMesh::create(backend, {.ranks = compiled.program->ranks(),
-                                          .timeout = options.timeout,
-                                          .scheduleSeed = options.scheduleSeed,
-                                          .queues = options.queues});
+  ClusterOptions cluster{.ranks = compiled.program->ranks(),
+                         .timeout = options.timeout,
+                         .scheduleSeed = options.scheduleSeed,
+                         .queues = options.queues};
+  auto mesh = member ? LocalMesh::join(backend, cluster, std::move(member))
+                     : LocalMesh::create(backend, cluster);
   if (!mesh)
     return mesh.status();
-  if (Status status = (*mesh)->prepare(compiled); !status.isOk())
-    return status;
-  double prepareSeconds = secondsSince(start);
-
-  Runner runner(compiled, options, **mesh);
-  if (Status status = runner.run(); !status.isOk())
-    return status;
-  RunReport report = runner.takeReport();
-  report.prepareSeconds = prepareSeconds;
+  RunReport report;
+  if (Status status = runOn(**mesh, compiled, plans, options, report); !status.isOk())
+    return (*mesh)->fail(status);
   return report;
+}
+
+Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
+  if (Status status = checkRun(compiled, backend, options); !status.isOk())
+    return status;
+  Result<std::vector<Plan>> plans = makePlans(compiled);
+  if (!plans)
+    return plans.status();
+  return run(compiled, *plans, backend, options);
 }
 
 BackendRegistry builtinBackends() {

@@ -7,6 +7,8 @@
 
 namespace braid {
 
+struct RunReport;
+
 /// What a user chooses about a run.
 struct RunOptions {
   int64_t iterations = 1;
@@ -23,13 +25,17 @@ struct RunOptions {
   /// most kMaxRunsInFlight. More than one lets successive runs overlap and changes addresses from
   /// run to run.
   int64_t runsInFlight = 0;
-  /// Called from time to time with the number of iterations done; from one thread at a time.
+  /// Called from time to time with the number of iterations done, in the process of rank 0; from
+  /// one thread at a time.
   std::function<void(int64_t done)> progress = {};
+  /// Called once in the process of rank 0, when all ranks are done and before the result counts: if
+  /// it fails, so does the run, on every rank.
+  std::function<Status(const RunReport &)> beforeCommit = {};
 };
 
 inline constexpr int64_t kMaxRunsInFlight = 4;
 
-/// What happened.
+/// What happened. The same in the processes of all ranks, but for the trace.
 struct RunReport {
   int64_t ranks = 0;
   int64_t iterations = 0;
@@ -37,15 +43,26 @@ struct RunReport {
   int64_t commandsPerRun = 0;   ///< on rank 0
   int64_t streams = 0;          ///< on rank 0, the caller's not counted
   int64_t elementsCompared = 0; ///< over all ranks, iterations and outputs; 0: nothing was compared
-  double prepareSeconds = 0;
+  double meetSeconds = 0;       ///< until all ranks had come; 0 if they are threads
+  double prepareSeconds = 0;    ///< memory, handles, and whatever else comes before the first run
   double runSeconds = 0; ///< issuing and waiting, on the slowest rank; not filling or comparing
-  std::string trace;     ///< Chrome's JSON, if asked for
+  std::string trace;     ///< Chrome's JSON, if asked for, in the process of rank 0
 };
 
 /// Runs `compiled` on every rank of `backend`, with fresh inputs in each iteration and outputs
 /// overwritten with NaNs before it. Without a fusion the inputs are drawn from the seed and
 /// nothing can be compared: `verify` is then BadInput. WrongResult names the first wrong element.
 Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options);
+
+/// The same with Plans of all ranks that were made before, and with the ranks in processes of their
+/// own if `member` is given: this process then runs the one rank that it is. The processes of all
+/// ranks make this call with the same options; a difference is BadInput and says who has which.
+/// All of them return Ok, or all the first failure of any.
+Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
+                      const RunOptions &options, std::unique_ptr<Member> member = nullptr);
+
+/// What run() refuses before it begins: options that make no sense for this program and backend.
+Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options);
 
 /// The backends of this build.
 BackendRegistry builtinBackends();

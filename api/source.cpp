@@ -14,7 +14,7 @@ std::unique_ptr<Source> parseSource(std::string name, std::string text) {
   return source;
 }
 
-Result<std::unique_ptr<Source>> readSource(const std::string &path) {
+Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name) {
   constexpr size_t kMaxBytes = size_t(64) << 20;
   auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path);
   if (!buffer)
@@ -23,7 +23,8 @@ Result<std::unique_ptr<Source>> readSource(const std::string &path) {
   if ((*buffer)->getBufferSize() > kMaxBytes)
     return Status(StatusCode::BadInput, fmt::format("'{}' has {} bytes, expected at most {}", path,
                                                     (*buffer)->getBufferSize(), kMaxBytes));
-  return parseSource(path == "-" ? "<stdin>" : path, (*buffer)->getBuffer().str());
+  const std::string &known = path == "-" ? "<stdin>" : path;
+  return parseSource(name.empty() ? known : name, (*buffer)->getBuffer().str());
 }
 
 } // namespace braid

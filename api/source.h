@@ -18,7 +18,8 @@ struct Source {
 
 /// Parses a text; `name` is what messages call it. What is wrong is in `diags` of the result.
 std::unique_ptr<Source> parseSource(std::string name, std::string text);
-/// The same for a file; "-" is standard input. BadInput if it cannot be read, or exceeds 64 MiB.
-Result<std::unique_ptr<Source>> readSource(const std::string &path);
+/// The same for a file; "-" is standard input. Messages call it `name`, if that is not empty.
+/// BadInput if it cannot be read, or exceeds 64 MiB.
+Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name = "");
 
 } // namespace braid

@@ -47,14 +47,17 @@ function(braid_fuzz_object list source)
   set(${list} ${${list}} ${object} PARENT_SCOPE)
 endfunction()
 
-# braid_fuzzers(fuzz_a.cpp ... LIBRARY braid_ir)
-# Builds each source with the sources of that library into a fuzzer, and registers a test that runs
-# it for FUZZ_SECONDS from the seeds in tests/fuzz/corpus.
+# braid_fuzzers(fuzz_a.cpp ... LIBRARY braid_ir [ONLY parser.cpp ...])
+# Builds each source with the sources of that library, or only those of them that it needs, into a
+# fuzzer, and registers a test that runs it for FUZZ_SECONDS from the seeds in tests/fuzz/corpus.
 function(braid_fuzzers)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "LIBRARY" "")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "LIBRARY" "ONLY")
   set(objects "")
   if(BRAID_FUZZ_CLANG)
-    get_target_property(sources ${arg_LIBRARY} SOURCES)
+    set(sources ${arg_ONLY})
+    if(NOT sources)
+      get_target_property(sources ${arg_LIBRARY} SOURCES)
+    endif()
     get_target_property(folder ${arg_LIBRARY} SOURCE_DIR)
     foreach(source ${sources})
       cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})

@@ -321,6 +321,7 @@ public:
   int64_t ranks() const { return ranks_; }
   Location location() const { return location_; }
   ScalarContext &scalars() { return scalars_; }
+  const ScalarContext &scalars() const { return scalars_; }
 
   /// Tensors the caller writes before a run, and reads after it. Local shapes, constant extents.
   llvm::ArrayRef<std::unique_ptr<Value>> params() const { return params_; }

@@ -24,6 +24,7 @@ public:
 private:
   Status allocate();
   Status share();
+  Status differentPrograms(const std::vector<Hello> &ranks);
   Status checkChannels() const;
   Hello hello(std::string memory) const;
   Status openPeers(const std::vector<Hello> &ranks);
@@ -112,11 +113,17 @@ Status Binder::share() {
       return decoded.status();
     ranks.push_back(std::move(*decoded));
   }
-  if (Status status = compareFingerprints(ranks); !status.isOk())
-    return status;
+  if (!haveSameProgram(ranks))
+    return differentPrograms(ranks);
   if (Status status = openPeers(ranks); !status.isOk())
     return status;
   return meetPeers(ranks);
+}
+
+/// All ranks see that their programs differ, so all of them exchange the texts, to say where.
+Status Binder::differentPrograms(const std::vector<Hello> &ranks) {
+  Result<std::vector<std::string>> texts = transport_.allGather(plan_.text);
+  return texts ? programDifference(ranks, *texts) : texts.status();
 }
 
 /// Since one exchange serves all channels, a missing step would not be noticed otherwise.

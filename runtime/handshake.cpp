@@ -2,7 +2,10 @@
 
 #include "runtime/handshake.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace braid {
@@ -75,14 +78,131 @@ Result<Hello> Hello::decode(const std::string &text) {
   return hello;
 }
 
-Status compareFingerprints(const std::vector<Hello> &ranks) {
-  for (size_t r = 1; r < ranks.size(); ++r)
-    if (ranks[r].fingerprint != ranks[0].fingerprint)
-      return Status(StatusCode::BadInput,
-                    fmt::format("ranks run different programs: rank 0 has @{} ({:016x}), rank {} "
-                                "has @{} ({:016x})",
-                                ranks[0].program, ranks[0].fingerprint, r, ranks[r].program,
-                                ranks[r].fingerprint));
+bool haveSameProgram(const std::vector<Hello> &ranks) {
+  return llvm::all_of(
+      ranks, [&](const Hello &hello) { return hello.fingerprint == ranks[0].fingerprint; });
+}
+
+namespace {
+
+/// "rank 2", "ranks 0 and 2", "ranks 0, 2-5 and 7".
+std::string rankList(const std::vector<size_t> &ranks) {
+  std::vector<std::string> runs;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
+      ++end;
+    if (end - i > 2) {
+      runs.push_back(fmt::format("{}-{}", ranks[i], ranks[end - 1]));
+    } else {
+      for (size_t k = i; k < end; ++k)
+        runs.push_back(std::to_string(ranks[k]));
+    }
+    i = end;
+  }
+  std::string last = runs.back();
+  runs.pop_back();
+  const char *noun = ranks.size() == 1 ? "rank" : "ranks";
+  if (runs.empty())
+    return fmt::format("{} {}", noun, last);
+  return fmt::format("{} {} and {}", noun, fmt::join(runs, ", "), last);
+}
+
+/// The ranks that say the same, in the order of the first of each.
+std::vector<std::pair<std::string, std::vector<size_t>>>
+groupRanks(const std::vector<std::string> &sayings) {
+  std::vector<std::pair<std::string, std::vector<size_t>>> groups;
+  for (size_t rank = 0; rank < sayings.size(); ++rank) {
+    auto known =
+        llvm::find_if(groups, [&](const auto &group) { return group.first == sayings[rank]; });
+    if (known == groups.end())
+      groups.push_back({sayings[rank], {rank}});
+    else
+      known->second.push_back(rank);
+  }
+  return groups;
+}
+
+/// The first line in which one of the others differs from rank 0, or nothing.
+std::string firstDifference(const std::vector<std::string> &texts) {
+  std::vector<llvm::StringRef> rest(texts.begin(), texts.end());
+  for (int line = 1; llvm::any_of(rest, [](llvm::StringRef text) { return !text.empty(); });
+       ++line) {
+    std::vector<std::string> heads;
+    for (llvm::StringRef &text : rest) {
+      auto [head, tail] = text.split('\n');
+      heads.push_back(text.empty() ? "(the text has ended)" : head.trim().str());
+      text = tail;
+    }
+    auto groups = groupRanks(heads);
+    if (groups.size() == 1)
+      continue;
+    std::string lines;
+    for (const auto &[head, ranks] : groups)
+      lines += fmt::format("\n  {}, line {}: {}", rankList(ranks), line, head);
+    return lines;
+  }
+  return "";
+}
+
+} // namespace
+
+Status programDifference(const std::vector<Hello> &ranks, const std::vector<std::string> &texts) {
+  std::vector<std::string> names;
+  for (const Hello &hello : ranks)
+    names.push_back(fmt::format("@{} ({:016x})", hello.program, hello.fingerprint));
+  std::string message = "expected all ranks to run one program, got several";
+  for (const auto &[name, group] : groupRanks(names))
+    message += fmt::format("\n  {}: {}", rankList(group), name);
+  return Status(StatusCode::BadInput, message + firstDifference(texts));
+}
+
+std::string encodeChoices(const std::vector<Choice> &choices) {
+  Json rows = Json::array();
+  for (const Choice &choice : choices)
+    rows.push_back({choice.name, choice.value});
+  return rows.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+namespace {
+
+/// Nothing if `text` is not what encodeChoices() makes.
+std::optional<std::vector<Choice>> decodeChoices(const std::string &text) {
+  Json rows = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!rows.is_array())
+    return std::nullopt;
+  std::vector<Choice> choices;
+  for (const Json &row : rows) {
+    if (!row.is_array() || row.size() != 2 || !row[0].is_string() || !row[1].is_string())
+      return std::nullopt;
+    choices.push_back({row[0].get<std::string>(), row[1].get<std::string>()});
+  }
+  return choices;
+}
+
+} // namespace
+
+Status compareChoices(const std::vector<std::string> &texts) {
+  std::vector<std::vector<Choice>> ranks;
+  for (const std::string &text : texts) {
+    std::optional<std::vector<Choice>> choices = decodeChoices(text);
+    if (!choices || (!ranks.empty() && choices->size() != ranks[0].size()))
+      return Status(StatusCode::BadInput, "a rank's message is not of this version's form");
+    ranks.push_back(std::move(*choices));
+  }
+  for (size_t i = 0; !ranks.empty() && i < ranks[0].size(); ++i) {
+    std::vector<std::string> values;
+    for (const std::vector<Choice> &choices : ranks)
+      values.push_back(fmt::format("{} {}", choices[i].name, choices[i].value));
+    auto groups = groupRanks(values);
+    if (groups.size() == 1)
+      continue;
+    std::string message =
+        fmt::format("expected all ranks to have the same {}, got", ranks[0][i].name);
+    for (const auto &[value, group] : groups)
+      message += fmt::format("\n  {}: {}", rankList(group), value);
+    return Status(StatusCode::BadInput, message);
+  }
   return Status::ok();
 }
 

@@ -34,8 +34,21 @@ struct Hello {
   static Result<Hello> decode(const std::string &text);
 };
 
-/// All ranks run the same program, or BadInput says which differ and how.
-Status compareFingerprints(const std::vector<Hello> &ranks);
+/// All ranks run the same program.
+bool haveSameProgram(const std::vector<Hello> &ranks);
+
+/// BadInput: which ranks run which program, and the first line in which the texts of the programs
+/// differ. `texts` has one for each rank.
+Status programDifference(const std::vector<Hello> &ranks, const std::vector<std::string> &texts);
+
+/// Something that all ranks have to choose alike, as the user writes it: {"--iterations", "5"}.
+struct Choice {
+  std::string name, value;
+};
+std::string encodeChoices(const std::vector<Choice> &choices);
+/// `texts` are all ranks' encodeChoices(), which name the same things in the same order. BadInput
+/// says for the first one that is not the same everywhere which ranks have which value.
+Status compareChoices(const std::vector<std::string> &texts);
 
 /// The endpoint on the peer that `mine` of rank `rank` meets. BadInput if there is none, or if
 /// bytes or element types differ.

@@ -143,6 +143,7 @@ struct Plan {
   std::string program;      ///< its name
   std::string sourceName;   ///< the file, for messages
   uint64_t fingerprint = 0; ///< of the program's text; equal on all ranks that may run together
+  std::string text;         ///< the program as printed, to show where ranks differ
   int64_t rank = 0;
   int64_t ranks = 1;
 

@@ -62,11 +62,12 @@ public:
       : program_(program), diags_(diags) {
     plan_.program = program.name();
     plan_.sourceName = diags.fileName();
-    plan_.fingerprint = llvm::xxHash64(braid::str(program));
+    plan_.text = braid::str(program);
+    plan_.fingerprint = llvm::xxHash64(plan_.text);
     plan_.rank = rank;
     plan_.ranks = program.ranks();
     plan_.streams.push_back("main");
-    loops_.resize(static_cast<size_t>(const_cast<Program &>(program).scalars().loopIndexCount()));
+    loops_.resize(static_cast<size_t>(program.scalars().loopIndexCount()));
   }
 
   Result<Plan> run();

@@ -17,7 +17,9 @@ struct Command {
 
 Command addCheck(CLI::App &app);
 Command addCompile(CLI::App &app);
+Command addExplain(CLI::App &app);
 Command addRun(CLI::App &app);
+Command addEnv(CLI::App &app);
 
 /// The flags that say what to compile, common to the commands that take a FILE.
 struct SourceFlags {
@@ -33,6 +35,9 @@ struct SourceFlags {
   Status toOptions(CompileOptions &options) const;
 };
 
+/// A failure as it is printed: the source's located messages if there are any, else "braid: error:
+/// ...". Ends with a line break.
+std::string messageOf(const Status &status, const Source *source = nullptr);
 /// Prints a failure: the source's located messages if there are any, else "braid: error: ...".
 /// Returns the exit code.
 int report(const Status &status, const Source *source = nullptr);

@@ -83,11 +83,14 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   return Status::ok();
 }
 
-int report(const Status &status, const Source *source) {
+std::string messageOf(const Status &status, const Source *source) {
   if (source && source->diags.hasErrors())
-    source->diags.print(llvm::errs());
-  else
-    llvm::errs() << "braid: error: " << status.message() << "\n";
+    return source->diags.str();
+  return fmt::format("braid: error: {}\n", status.message());
+}
+
+int report(const Status &status, const Source *source) {
+  llvm::errs() << messageOf(status, source);
   return static_cast<int>(status.code());
 }
 

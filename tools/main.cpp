@@ -80,7 +80,7 @@ int parseAndRun(CLI::App &app, const std::vector<Command> &commands, int argc, c
   for (const Command &command : commands)
     if (command.app->parsed())
       return command.run();
-  return usageError(app, "expected a command: compile, check or run");
+  return usageError(app, "expected a command: compile, check, run, explain or env");
 }
 
 } // namespace
@@ -89,6 +89,7 @@ int main(int argc, char **argv) {
   CLI::App app("Lowers sharded tensor expressions to host programs, and runs them.", "braid");
   app.footer(kFooter);
   app.set_version_flag("--version", kVersion);
-  std::vector<Command> commands = {addCompile(app), addCheck(app), addRun(app)};
+  std::vector<Command> commands = {addCompile(app), addCheck(app), addRun(app), addExplain(app),
+                                   addEnv(app)};
   return parseAndRun(app, commands, argc, argv);
 }

@@ -1,11 +1,14 @@
 //===- tools/run.cpp - `braid run` ------------------------------------------------------------===//
 
-#include "api/run.h"
 #include "api/check.h"
-#include "tools/command.h"
+#include "api/job_rank.h"
+#include "api/launch.h"
+#include "api/plans.h"
+#include "tools/run_command.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -15,30 +18,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct RunFlags {
-  SourceFlags source;
-  std::string backend = "cpu";
-  int64_t iterations = 1;
-  bool verify = false;
-  uint64_t seed = 1;
-  std::optional<uint64_t> scheduleSeed;
-  uint32_t queues = 0;
-  int64_t timeoutMs = 60000;
-  std::string trace;
-  bool noCheck = false;
-  bool explain = false;
-  bool processes = false;
-  bool graph = false;
-};
-
 constexpr const char *kFooter = R"(
 The program is checked across all ranks first, as braid check does; one that is not safe is not run.
 Inputs are drawn afresh for every iteration and outputs are overwritten with NaNs before it. With
 --verify every element of every output is compared, exactly, with a reference computed from the
 fusion's definition alone.
 
+Under torchrun, mpirun or srun the command is one rank, which takes its place from the environment.
+
   braid run examples/ag_matmul.braid --ranks 4 --iterations 20 --verify
-  braid run examples/ag_linear.braid --ranks 8 --schedule hop --chunks 16 --trace hop.json)";
+  braid run examples/ag_linear.braid --ranks 8 --schedule hop --chunks 16 --trace hop.json
+  braid run examples/ag_matmul.braid --ranks 4 --processes --verify
+  mpirun -n 4 braid run examples/ag_matmul.braid --verify)";
 
 void addFlags(CLI::App &app, RunFlags &flags) {
   flags.source.addTo(app);
@@ -62,7 +53,15 @@ void addFlags(CLI::App &app, RunFlags &flags) {
       ->type_name("OUT.json");
   app.add_flag("--no-check", flags.noCheck, "do not prove the program safe first");
   app.add_flag("--explain", flags.explain, "say what was chosen, and why");
-  app.add_flag("--processes", flags.processes, "one process per rank (not in this version)");
+  app.add_flag("--processes", flags.processes,
+               "start a process for each rank, and stay until all "
+               "have ended");
+  app.add_flag("--prefix-output", flags.prefixOutput,
+               "pass on what the processes write line by line, as '[rank] text'");
+  app.add_option("--flight-records", flags.flightRecords,
+                 "where processes leave what they did last, if they fail (default: a new folder), "
+                 "or none")
+      ->type_name("DIR");
   app.add_flag("--graph", flags.graph, "replay as a CUDA graph (not in this version)");
   app.footer(kFooter);
 }
@@ -70,10 +69,6 @@ void addFlags(CLI::App &app, RunFlags &flags) {
 /// Refuses what this build cannot honour; nothing falls back silently.
 Status findBackend(const RunFlags &flags, const BackendRegistry &registry,
                    const Backend *&backend) {
-  if (flags.processes)
-    return Status(StatusCode::Unsupported,
-                  "--processes: ranks as processes are not part of this version; leave it out to "
-                  "run them as threads");
   if (flags.graph)
     return Status(StatusCode::Unsupported, "--graph: needs the cuda backend, which is not part of "
                                            "this version");
@@ -127,56 +122,6 @@ Status writeFile(const std::string &path, const std::string &text) {
   return Status::ok();
 }
 
-std::string timeText(double seconds) {
-  if (seconds >= 1)
-    return fmt::format("{:.2f} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.2f} ms", seconds * 1e3)
-                         : fmt::format("{:.1f} us", seconds * 1e6);
-}
-
-void printSummary(const RunFlags &flags, const Compiled &compiled, const RunReport &report) {
-  std::string compared = "nothing (--verify compares every element with a reference)";
-  if (flags.verify)
-    compared = fmt::format("{} elements with the reference for @{}: all equal",
-                           report.elementsCompared, compiled.fusion->name());
-  llvm::outs() << fmt::format(
-      "@{} on {} ranks of backend {}, {} iterations with fresh inputs\n"
-      "  compared  {}\n"
-      "  time      {} an iteration, {} in all; prepared in {}\n"
-      "  program   {} commands a run on rank 0, on {} streams besides the caller's; {}\n",
-      compiled.program->name(), report.ranks, flags.backend, report.iterations, compared,
-      timeText(report.runSeconds / static_cast<double>(report.iterations)),
-      timeText(report.runSeconds), timeText(report.prepareSeconds), report.commandsPerRun,
-      report.streams, flags.noCheck ? "not checked" : "proved safe");
-  if (!flags.trace.empty())
-    llvm::outs() << fmt::format("  trace     {} (open it in https://ui.perfetto.dev)\n",
-                                flags.trace);
-}
-
-std::string chosenBy(bool isUsers) { return isUsers ? "as asked" : "the default"; }
-
-void printChoices(const RunFlags &flags, const Compiled &compiled, const RunReport &report) {
-  const SourceFlags &source = flags.source;
-  auto line = [](llvm::StringRef what, const std::string &value, const std::string &why) {
-    llvm::outs() << fmt::format("  {:<12}{}: {}\n", what.str(), value, why);
-  };
-  llvm::outs() << "choices\n";
-  if (compiled.isLowered) {
-    line("schedule", source.schedule.value_or("pairwise"), chosenBy(source.schedule.has_value()));
-    line("protocol", source.protocol.value_or("get"), chosenBy(source.protocol.has_value()));
-    line("streams", std::to_string(source.streams.value_or(LoweringOptions().streams)),
-         chosenBy(source.streams.has_value()));
-    line("chunks", source.chunks ? std::to_string(*source.chunks) : "one a slice",
-         chosenBy(source.chunks.has_value()));
-  } else {
-    line("program", "@" + compiled.program->name(), "read from the file, not lowered");
-  }
-  line("in flight", std::to_string(report.runsInFlight),
-       fmt::format("runs issued before the host waits; at most {}, and a gigabyte of inputs and "
-                   "outputs",
-                   kMaxRunsInFlight));
-}
-
 RunOptions toOptions(const RunFlags &flags, Progress &progress) {
   RunOptions options;
   options.iterations = flags.iterations;
@@ -187,53 +132,222 @@ RunOptions toOptions(const RunFlags &flags, Progress &progress) {
   options.queues = flags.queues;
   options.trace = !flags.trace.empty();
   options.progress = [&progress](int64_t done) { progress(done); };
+  if (!flags.trace.empty())
+    options.beforeCommit = [&flags](const RunReport &report) {
+      return writeFile(flags.trace, report.trace);
+    };
   return options;
 }
 
-/// Rejected with the counterexample, unless the program is safe on as many queues as it will have.
-Status checkFirst(const RunFlags &flags, const Compiled &compiled) {
-  Result<CheckReport> report = checkProgram(compiled, {.queues = flags.queues});
+/// A flag that starts processes comes before what any launcher says of this one.
+Result<RankSetup> findSetup(const RunFlags &flags, const Environment &environment) {
+  std::string meeting = launchersMeeting(environment);
+  if (flags.processes && meeting.empty())
+    return RankSetup{RankSetup::Launcher};
+  Result<std::optional<Place>> place = findPlace(environment);
+  if (!place)
+    return place.status();
+  if (!*place)
+    return RankSetup{RankSetup::Threads};
+  bool isOurs = (*place)->source == "BRAID_*";
+  return RankSetup{RankSetup::Rank, **place, isOurs ? meeting : ""};
+}
+
+/// What ranks cannot do that are processes, and what only they can.
+Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
+  auto unsupported = [](std::string message) {
+    return Status(StatusCode::Unsupported, std::move(message));
+  };
+  if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
+    return Status(StatusCode::BadInput, "--prefix-output: expected --processes with it");
+  if (setup.kind == RankSetup::Threads)
+    return Status::ok();
+  if (flags.scheduleSeed)
+    return unsupported("--schedule-seed: the seeded scheduler needs all ranks in one process");
+  if (!backend.join)
+    return unsupported(fmt::format(
+        "--backend {}: its ranks cannot be processes, only threads of one", backend.name));
+  if (setup.place && flags.source.ranks && *flags.source.ranks != setup.place->ranks)
+    return Status(StatusCode::BadInput,
+                  fmt::format("--ranks is {}, but {} says that there are {}", *flags.source.ranks,
+                              setup.place->source, setup.place->ranks));
+  return Status::ok();
+}
+
+/// This process's own command line, from argv[0] on.
+std::vector<std::string> commandLine() {
+  std::vector<std::string> arguments;
+  if (auto text = llvm::MemoryBuffer::getFileAsStream("/proc/self/cmdline")) {
+    llvm::SmallVector<llvm::StringRef> parts;
+    // Every argument ends with a zero.
+    (*text)->getBuffer().drop_back().split(parts, '\0');
+    for (llvm::StringRef part : parts)
+      arguments.push_back(part.str());
+  }
+  return arguments;
+}
+
+/// One `braid run`: compiles, checks, and then runs the ranks, starts them, or is one of them.
+class Run {
+public:
+  explicit Run(const RunFlags &flags) : flags_(flags), progress_(flags.iterations) {}
+
+  int operator()() {
+    Status status = begin();
+    if (status.isOk())
+      status = understand();
+    if (!status.isOk())
+      return fail(status);
+    return setup_.kind == RankSetup::Launcher ? launchRanks() : runRanks();
+  }
+
+private:
+  Status begin();
+  Status understand();
+  Status checkFirst();
+  int runRanks();
+  int launchRanks();
+  int fail(const Status &status);
+  std::string prefixed(const std::string &message) const;
+
+  const RunFlags &flags_;
+  Progress progress_;
+  RunOptions options_;
+  BackendRegistry registry_ = builtinBackends();
+  const Backend *backend_ = nullptr;
+  RankSetup setup_;
+  std::unique_ptr<Source> source_;
+  Compiled compiled_;
+  std::vector<Plan> plans_;
+  std::unique_ptr<JobRank> job_; ///< of a Rank; refers to what is above
+};
+
+/// Up to where this process knows what it is, and has joined its job if it is a rank of one: from
+/// then on whatever fails here ends all ranks.
+Status Run::begin() {
+  if (Status status = findBackend(flags_, registry_, backend_); !status.isOk())
+    return status;
+  if (flags_.timeoutMs < 1)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs));
+  options_ = toOptions(flags_, progress_);
+  Result<RankSetup> setup = findSetup(flags_, processEnvironment());
+  if (!setup)
+    return setup.status();
+  setup_ = std::move(*setup);
+  if (Status status = checkSetup(flags_, setup_, *backend_); !status.isOk())
+    return status;
+  if (setup_.kind != RankSetup::Rank)
+    return Status::ok();
+  auto job = JobRank::join(*setup_.place, {options_.timeout, setup_.meeting});
+  if (!job)
+    return job.status();
+  job_ = std::move(*job);
+  return Status::ok();
+}
+
+Status Run::understand() {
+  CompileOptions options;
+  if (Status status = flags_.source.toOptions(options); !status.isOk())
+    return status;
+  if (setup_.place)
+    options.ranks = setup_.place->ranks;
+  // Our launcher hands on the text that it has checked; the file may have changed, or be a pipe.
+  const std::string &file = flags_.source.file;
+  auto source = setup_.isLaunched() ? readSource("-", file == "-" ? "" : file) : readSource(file);
+  if (!source)
+    return source.status();
+  source_ = std::move(*source);
+  Result<Compiled> compiled = compile(*source_, options);
+  if (!compiled)
+    return compiled.status();
+  compiled_ = *compiled;
+  Result<std::vector<Plan>> plans = makePlans(compiled_);
+  if (!plans)
+    return plans.status();
+  plans_ = std::move(*plans);
+  if (job_)
+    job_->setPlans(plans_);
+  return checkFirst();
+}
+
+/// By one process of a job: the launcher, or rank 0. Rejected with the counterexample, unless the
+/// program is safe on as many queues as it will have.
+Status Run::checkFirst() {
+  bool isMine = !setup_.place || (!setup_.isLaunched() && setup_.place->rank == 0);
+  if (flags_.noCheck || !isMine)
+    return Status::ok();
+  Result<CheckReport> report = check(plans_, compiled_.fusion, {.queues = flags_.queues});
   if (!report)
     return report.status();
   if (report->isSafe())
     return Status::ok();
   return Status(StatusCode::Rejected, fmt::format("@{} is {}--no-check runs it all the same",
-                                                  compiled.program->name(), str(*report)));
+                                                  compiled_.program->name(), str(*report)));
 }
 
-int runCommand(const RunFlags &flags) {
-  BackendRegistry registry = builtinBackends();
-  const Backend *backend = nullptr;
-  if (Status status = findBackend(flags, registry, backend); !status.isOk())
-    return report(status);
-  if (flags.timeoutMs < 1)
-    return report(
-        Status(StatusCode::BadInput,
-               fmt::format("expected --timeout-ms to be at least 1, got {}", flags.timeoutMs)));
-  CompileOptions compileOptions;
-  if (Status status = flags.source.toOptions(compileOptions); !status.isOk())
-    return report(status);
-  Result<std::unique_ptr<Source>> source = readSource(flags.source.file);
-  if (!source)
-    return report(source.status());
-  Result<Compiled> compiled = compile(**source, compileOptions);
-  if (!compiled)
-    return report(compiled.status(), source->get());
-  if (!flags.noCheck)
-    if (Status status = checkFirst(flags, *compiled); !status.isOk())
-      return report(status, source->get());
-
-  Progress progress(flags.iterations);
-  Result<RunReport> outcome = run(*compiled, *backend, toOptions(flags, progress));
-  if (!outcome)
-    return report(outcome.status(), source->get());
-  if (!flags.trace.empty())
-    if (Status status = writeFile(flags.trace, outcome->trace); !status.isOk())
-      return report(status);
-  printSummary(flags, *compiled, *outcome);
-  if (flags.explain)
-    printChoices(flags, *compiled, *outcome);
+int Run::runRanks() {
+  Result<RunReport> report =
+      run(compiled_, plans_, *backend_, options_, job_ ? job_->takeMember() : nullptr);
+  if (!report)
+    return fail(report.status());
+  if (setup_.place && setup_.place->rank != 0)
+    return 0;
+  printSummary(flags_, compiled_, *report);
+  if (flags_.explain)
+    printChoices(flags_, setup_, compiled_, *report, job_ ? job_->joinSeconds() : 0);
   return 0;
+}
+
+int Run::launchRanks() {
+  if (Status status = checkRun(compiled_, *backend_, options_); !status.isOk())
+    return fail(status);
+  Result<LaunchReport> report = launch({.ranks = compiled_.program->ranks(),
+                                        .arguments = commandLine(),
+                                        .input = source_->diags.text(),
+                                        .joinTimeout = options_.timeout,
+                                        .prefixOutput = flags_.prefixOutput,
+                                        .plans = plans_});
+  if (!report)
+    return fail(report.status());
+  if (!report->status.isOk())
+    llvm::errs() << messageOf(report->status);
+  for (const std::string &ending : report->endings)
+    llvm::errs() << (report->status.isOk() ? "braid: warning: the run was complete, but " : "")
+                 << ending << "\n";
+  if (report->signal != 0)
+    return 128 + report->signal; // as a shell says it
+  return static_cast<int>(report->status.code());
+}
+
+/// The message with this process's rank in front of every line, if it shares the terminal with
+/// other ranks.
+std::string Run::prefixed(const std::string &message) const {
+  if (!setup_.place)
+    return message;
+  llvm::SmallVector<llvm::StringRef> lines;
+  llvm::StringRef(message).split(lines, '\n', -1, /*KeepEmpty=*/false);
+  std::string text;
+  for (llvm::StringRef line : lines)
+    text += fmt::format("rank {}: {}\n", setup_.place->rank, line.str());
+  return text;
+}
+
+int Run::fail(const Status &status) {
+  bool isLocated = source_ && source_->diags.hasErrors();
+  std::string message = messageOf(status, source_.get());
+  Status cause = status;
+  if (job_) {
+    // The other ranks do not see our Diagnostics.
+    std::string text = isLocated ? llvm::StringRef(message).rtrim('\n').str() : status.message();
+    cause = job_->fail(Status(status.code(), text));
+    if (setup_.isLaunched())
+      return static_cast<int>(cause.code()); // the launcher says it, once
+    if (!isLocated)
+      message = messageOf(cause);
+  }
+  llvm::errs() << prefixed(message);
+  return static_cast<int>(cause.code());
 }
 
 } // namespace
@@ -242,7 +356,7 @@ Command addRun(CLI::App &app) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App *command = app.add_subcommand("run", "Run a fusion or program on all ranks");
   addFlags(*command, *flags);
-  return {command, [flags] { return runCommand(*flags); }};
+  return {command, [flags] { return Run(*flags)(); }};
 }
 
 } // namespace braid::tools

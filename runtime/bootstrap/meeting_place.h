@@ -1,4 +1,4 @@
-//===- runtime/bootstrap/meeting_place.h - where the ranks of a job on one host find each other ===//
+//===- runtime/bootstrap/meeting_place.h - where the ranks of a job find each other -----------===//
 //
 // The base directory, <base>/braid-<uid>, belongs to the user with mode 0700; it is refused if it
 // is a link, somebody else's, or open to others. In it, each job has a directory with a random name

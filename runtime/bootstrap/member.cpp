@@ -25,9 +25,15 @@ constexpr size_t kHelloFields = 4 + 8 + 8;
 /// Who is not read from for so long does not hear the goodbye.
 constexpr auto kGoodbyeTime = 500ms;
 
-template <class T> void append(std::string &bytes, T value) {
+void append32(std::string &bytes, uint32_t value) {
   char field[sizeof value];
-  endian::write<T, llvm::support::little, llvm::support::unaligned>(field, value);
+  endian::write32le(field, value);
+  bytes.append(field, sizeof field);
+}
+
+void append64(std::string &bytes, int64_t value) {
+  char field[sizeof value];
+  endian::write64le(field, static_cast<uint64_t>(value));
   bytes.append(field, sizeof field);
 }
 
@@ -57,9 +63,9 @@ Status checkWelcome(const Received &answer) {
 
 std::string MemberHello::encode() const {
   std::string body;
-  append<uint32_t>(body, kProtocolVersion);
-  append<uint64_t>(body, static_cast<uint64_t>(rank));
-  append<uint64_t>(body, static_cast<uint64_t>(ranks));
+  append32(body, kProtocolVersion);
+  append64(body, rank);
+  append64(body, ranks);
   return body += job;
 }
 
@@ -106,7 +112,9 @@ Result<std::unique_ptr<Member>> Member::join(const std::string &path, const Memb
     Result<JobMemory> memory = JobMemory::map(std::move(answer->descriptor), hello.ranks);
     if (!memory)
       return memory.status();
-    return std::unique_ptr<Member>(new Member(std::move(*connection), hello, std::move(*memory)));
+    std::unique_ptr<Member> member(new Member(std::move(*connection), hello, std::move(*memory)));
+    member->countArrival();
+    return member;
   }
 }
 
@@ -125,27 +133,38 @@ Status Member::failure() {
   return hostFailure_;
 }
 
+/// Why no more can be sent, if `sent` or the job says so.
+Status Member::stateAfter(const Result<size_t> &sent) {
+  std::lock_guard lock(mutex_);
+  if (!sent && hostFailure_.isOk())
+    hostFailure_ = sent.status().annotated("the host of the job cannot be reached");
+  return failure();
+}
+
 Status Member::send(const Frame &frame, int descriptor) {
   std::string bytes = encode(frame);
   llvm::StringRef rest = bytes;
   while (!rest.empty()) {
     Result<size_t> sent = connection_.sendAvailable(rest, descriptor);
-    std::lock_guard lock(mutex_);
-    if (!sent && hostFailure_.isOk())
-      hostFailure_ = sent.status().annotated("the host of the job cannot be reached");
-    if (Status status = failure(); !status.isOk()) {
-      isCutOff_ = isCutOff_ || rest.size() != bytes.size() || (sent && *sent > 0);
+    size_t count = sent ? *sent : 0;
+    rest = rest.drop_front(count);
+    if (Status status = stateAfter(sent); !status.isOk()) {
+      isCutOff_ = isCutOff_ || (!rest.empty() && rest.size() < bytes.size());
       return status;
     }
-    if (*sent > 0)
+    if (count > 0) {
       descriptor = -1;
-    rest = rest.drop_front(*sent);
-    if (*sent > 0 || rest.empty())
       continue;
+    }
     pollfd entry{connection_.descriptor(), POLLOUT, 0};
     poll(&entry, 1, kSlice.count());
   }
   return Status::ok();
+}
+
+/// The rank's host thread has got something done.
+void Member::countArrival() {
+  memory_.slot(rank()).arrivals.fetch_add(1, std::memory_order_relaxed);
 }
 
 Result<Received> Member::waitFor(FrameKind kind, uint32_t sequence) {
@@ -156,6 +175,7 @@ Result<Received> Member::waitFor(FrameKind kind, uint32_t sequence) {
     if (auto found = answers_.find(sequence); found != answers_.end()) {
       Received answer = std::move(found->second);
       answers_.erase(found);
+      countArrival();
       if (answer.frame.kind == kind)
         return answer;
       return Status(StatusCode::Internal, "expected another answer from the host of the job");
@@ -171,6 +191,7 @@ Result<std::vector<std::string>> Member::allGather(const std::string &mine) {
     return Status(StatusCode::BadInput, "expected at most " + std::to_string(kMaxBody) +
                                             " bytes for the other ranks, got " +
                                             std::to_string(mine.size()));
+  countArrival();
   uint32_t sequence = ++gathers_;
   if (Status status = send({.kind = FrameKind::Gather, .sequence = sequence, .body = mine});
       !status.isOk())
@@ -193,7 +214,7 @@ Status Member::offer(const std::string &name, int descriptor) {
 Result<FileDescriptor> Member::want(int64_t rank, const std::string &name) {
   uint32_t sequence = kWantBit | ++wants_;
   std::string body;
-  append<uint64_t>(body, static_cast<uint64_t>(rank));
+  append64(body, rank);
   body += name;
   if (Status status = send({.kind = FrameKind::Want, .sequence = sequence, .body = body});
       !status.isOk())

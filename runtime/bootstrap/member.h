@@ -68,7 +68,9 @@ public:
 private:
   Member(Connection connection, MemberHello hello, JobMemory memory);
   Status send(const Frame &frame, int descriptor = -1);
+  Status stateAfter(const Result<size_t> &sent);
   Status failure();
+  void countArrival();
   Result<Received> waitFor(FrameKind kind, uint32_t sequence);
   void deliver(std::vector<Received> frames, const Status &status);
 

@@ -195,6 +195,10 @@ private:
 // -- Waiting. --
 
 void Rendezvous::Server::run() {
+  // Signals are for the process's own threads.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
   while (!isStopped_) {
     waitForEvents();
     serveEvents();
@@ -463,6 +467,9 @@ Status Rendezvous::Server::handleOffer(int64_t number, Received received) {
 }
 
 Status Rendezvous::Server::handleWant(int64_t number, const Frame &frame) {
+  if (ranks_[static_cast<size_t>(number)].outbox.size() >= kMaxAnswers)
+    return {StatusCode::BadInput,
+            "expected answers to be read, got " + std::to_string(kMaxAnswers) + " that are not"};
   if (frame.body.size() < 8)
     return {StatusCode::BadInput, "expected a rank and a name, got the end of the message"};
   uint64_t owner = llvm::support::endian::read64le(frame.body.data());
@@ -489,19 +496,26 @@ void Rendezvous::Server::answer(int64_t number, Outbox::Bytes bytes, FileDescrip
   if (!rank.connection)
     return;
   rank.outbox.add(std::move(bytes), std::move(descriptor));
-  if (Status status = rank.outbox.flush(*rank.connection); !status.isOk())
-    rank.outbox.clear(); // what it said before, perhaps goodbye, is still to be read
+  Status status = rank.outbox.flush(*rank.connection);
+  if (status.isOk())
+    return;
+  rank.outbox.clear(); // what it said before, perhaps goodbye, is still to be read
+  if (status.code() != StatusCode::PeerFailed)
+    abort(status.code(), "rank " + std::to_string(number) + " gets no answer: " + status.message(),
+          number);
 }
 
 void Rendezvous::Server::loseRank(int64_t number, const Status &why, bool wasInside) {
   std::string text = "rank " + std::to_string(number) + " ";
   if (why.code() == StatusCode::BadInput)
     text += "broke the protocol: " + why.message();
+  else if (why.code() != StatusCode::PeerFailed)
+    text += "cannot be heard: " + why.message();
   else if (options_.explainDeath)
     text += options_.explainDeath(number);
   else
     text += "closed its connection";
-  if (wasInside)
+  if (wasInside && why.code() == StatusCode::PeerFailed)
     text += " in the middle of a message";
   if (std::string doing = options_.describe ? options_.describe(number) : ""; !doing.empty())
     text += "\n  " + doing;
@@ -519,6 +533,7 @@ void Rendezvous::Server::setState(int64_t number, RankState state) {
     rank.connection.reset();
     rank.outbox.clear();
     rank.offers.clear();
+    rank.part.reset(); // an all-gather without this rank never ends
   }
   std::lock_guard lock(mutex_);
   counts_.joined += isPresent;

@@ -25,7 +25,8 @@ struct RendezvousOptions {
   /// All ranks have to come within this; then the job is aborted with TimedOut, which names those
   /// that did not.
   std::chrono::milliseconds joinTimeout{60000};
-  /// After an abort, ranks that have not left are killed after this long, if `killsStragglers`.
+  /// After an abort, ranks that have not left are killed after this long, if `killsStragglers`:
+  /// those in other processes than this one that can be seen from it.
   std::chrono::milliseconds grace{1000};
   bool killsStragglers = true;
   /// Says what became of a rank whose connection ended ("was killed by signal 9"); the default says

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <thread>
 
 #include <fcntl.h>
@@ -176,7 +177,8 @@ Result<size_t> Connection::readOnce() {
   std::vector<FileDescriptor> came;
   takeDescriptors(message, came);
   if (came.size() > 1 || (message.msg_flags & MSG_CTRUNC))
-    return Status(StatusCode::BadInput, "expected one descriptor with a message, got more");
+    return Status(StatusCode::BadInput,
+                  "expected one descriptor with a message, got more, or had no room for it");
   if (!came.empty())
     descriptors_.push_back(std::move(came.front()));
   if (Status status = decoder_.feed({buffer, static_cast<size_t>(got)}); !status.isOk())
@@ -188,7 +190,9 @@ Result<size_t> Connection::readOnce() {
 ///
 /// One read ends with the bytes that a descriptor came with, and those begin a frame. So a
 /// descriptor is there when its frame is, in the same order, and at most one is ahead of its frame.
+/// If that does not hold, no frame of this read can be trusted.
 Status Connection::takeFrames(std::vector<Received> &frames) {
+  std::vector<Received> taken;
   while (std::optional<Frame> frame = decoder_.next()) {
     Received received{std::move(*frame), {}};
     if (received.frame.hasDescriptor) {
@@ -197,10 +201,11 @@ Status Connection::takeFrames(std::vector<Received> &frames) {
       received.descriptor = std::move(descriptors_.front());
       descriptors_.pop_front();
     }
-    frames.push_back(std::move(received));
+    taken.push_back(std::move(received));
   }
   if (descriptors_.size() > (decoder_.isInside() ? 1 : 0))
     return {StatusCode::BadInput, "expected no descriptor with a message, got one"};
+  std::move(taken.begin(), taken.end(), std::back_inserter(frames));
   return Status::ok();
 }
 

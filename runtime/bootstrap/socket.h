@@ -81,7 +81,8 @@ public:
   /// the end of the stream; `wasInside` tells whether it cut a frame off. BadInput for what is no
   /// frame, for more than one descriptor, for one that was not announced or did not come, and for
   /// control data that was truncated: every descriptor received is closed then.
-  /// `frames` gets what came before the failure, too. Reads at most about a megabyte, so that one
+  /// `frames` gets what came before the failure, too, but nothing that came along with a wrong
+  /// descriptor. Reads at most about a megabyte, so that one
   /// connection does not keep its reader from the others.
   Status receiveAvailable(std::vector<Received> &frames, bool *wasInside = nullptr);
 

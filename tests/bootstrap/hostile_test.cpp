@@ -1,1 +1,184 @@
-//===- tests/bootstrap/hostile_test.cpp
+//===- tests/bootstrap/hostile_test.cpp - strangers of every kind, and a job that stays exact -===//
+
+#include "tests/bootstrap/bootstrap_test.h"
+#include "tests/bootstrap/raw_socket.h"
+
+#include <array>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+constexpr int64_t kRanks = 4;
+constexpr int kStrangers = 1000;
+constexpr int kSteps = 200;
+
+std::string helloFrame(const MemberHello &hello, bool hasDescriptor = false) {
+  return encode({.kind = FrameKind::Hello, .hasDescriptor = hasDescriptor, .body = hello.encode()});
+}
+
+/// One who connects and means no good. Stays open until it is destroyed.
+class Stranger {
+public:
+  Stranger(int kind, const std::string &path)
+      : socket_(connectRaw(path)), wasConnected_(socket_.isValid()) {
+    if (wasConnected_)
+      attack(kind % kKinds);
+  }
+  bool wasConnected() const { return wasConnected_; }
+  /// The slow ones send another byte.
+  void trickle() {
+    if (sent_ < slowly_.size() && sendRaw(socket_.get(), llvm::StringRef(slowly_).substr(sent_, 1)))
+      ++sent_;
+  }
+  static constexpr int kKinds = 14;
+
+private:
+  void attack(int kind) {
+    const std::string good = helloFrame({.job = "job", .rank = 3, .ranks = kRanks});
+    switch (kind) {
+    case 0:
+      return send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    case 1: { // another version of the frames
+      std::string bytes = good;
+      bytes[3] = '2';
+      return send(bytes);
+    }
+    case 2: // a body of 4 GB
+      return send(good.substr(0, 12) + "\xff\xff\xff\xff");
+    case 3: // half a header, then silence
+      return send(good.substr(0, 9));
+    case 4:
+      return socket_.reset();
+    case 5:
+      return send(helloFrame({.job = "another job", .rank = 3, .ranks = kRanks}));
+    case 6: // taken
+      return send(helloFrame({.job = "job", .rank = 0, .ranks = kRanks}));
+    case 7:
+      return send(good, 2);
+    case 8:
+      return send(helloFrame({.job = "job", .rank = 3, .ranks = kRanks}, true), 1);
+    case 9:
+      slowly_ = helloFrame({.job = "job", .rank = 0, .ranks = kRanks});
+      return trickle();
+    case 10: // connected, and never heard of again
+      return;
+    case 11: // a member's message without a hello
+      return send(encode({.kind = FrameKind::Goodbye}));
+    case 12: // a hello and more
+      return send(good + encode({.kind = FrameKind::Gather, .sequence = 1, .body = "wrong"}));
+    default: // gone in the middle
+      send(good.substr(0, 20));
+      return socket_.reset();
+    }
+  }
+  void send(const std::string &bytes, size_t descriptors = 0) {
+    sendRaw(socket_.get(), bytes, std::vector(descriptors, STDERR_FILENO));
+  }
+
+  FileDescriptor socket_;
+  bool wasConnected_;
+  std::string slowly_;
+  size_t sent_ = 0;
+};
+
+/// Keeps some hundred of them open at a time.
+class Crowd {
+public:
+  void add(const std::string &path) {
+    strangers_.emplace_back(came_, path);
+    connected_ += strangers_.back().wasConnected();
+    ++came_;
+    for (Stranger &stranger : strangers_)
+      stranger.trickle();
+    if (strangers_.size() > 300)
+      strangers_.pop_front();
+  }
+  int came() const { return came_; }
+  int connected() const { return connected_; }
+
+private:
+  std::deque<Stranger> strangers_;
+  int came_ = 0, connected_ = 0;
+};
+
+/// A rank that does what ranks do, and finds everything exact.
+void runRank(const std::string &path, int64_t rank) {
+  auto member = joinAs(path, rank, kRanks);
+  ASSERT_TRUE(member);
+  for (int step = 0; step < kSteps; ++step) {
+    auto textOf = [&](int64_t of) { return std::to_string(of) + " at " + std::to_string(step); };
+    FileDescriptor memory(memfd_create("test", MFD_CLOEXEC));
+    std::array<int64_t, 2> mine{rank, step}, theirs{};
+    ASSERT_EQ(pwrite(memory.get(), &mine, sizeof mine, 0), static_cast<ssize_t>(sizeof mine));
+    ASSERT_TRUE((*member)->offer("arena", memory.get()).isOk());
+    auto parts = (*member)->allGather(textOf(rank));
+    ASSERT_TRUE(parts.isOk()) << parts.status().message();
+    ASSERT_EQ(*parts, (std::vector{textOf(0), textOf(1), textOf(2), textOf(3)}));
+    int64_t peer = (rank + 1 + step % (kRanks - 1)) % kRanks;
+    auto other = (*member)->want(peer, "arena");
+    ASSERT_TRUE(other.isOk()) << other.status().message();
+    ASSERT_EQ(pread(other->get(), &theirs, sizeof theirs, 0), static_cast<ssize_t>(sizeof theirs));
+    ASSERT_EQ(theirs, (std::array<int64_t, 2>{peer, step}));
+    // Nobody offers anew what others have still to fetch.
+    ASSERT_TRUE((*member)->allGather("").isOk());
+  }
+}
+
+TEST(Hostile, AThousandStrangersDoNoHarm) {
+  size_t descriptors = countDescriptors();
+  {
+    Host host({.ranks = kRanks, .job = "job"});
+    std::vector<std::thread> ranks;
+    Crowd crowd;
+    auto letIn = [&](int64_t rank) {
+      ranks.emplace_back([&, rank] { runRank(host.path(), rank); });
+    };
+    letIn(0);
+    ASSERT_TRUE(eventually([&] { return host.rendezvous->counts().joined == 1; }));
+    // The other ranks come in the midst of them, the last one late: the door is open until then.
+    while (crowd.came() < kStrangers) {
+      crowd.add(host.path());
+      if (crowd.came() == 300 || crowd.came() == 600)
+        letIn(crowd.came() / 300);
+      if (crowd.came() == 970)
+        letIn(3);
+    }
+    for (std::thread &rank : ranks)
+      rank.join();
+    EXPECT_GE(crowd.connected(), 970);
+    EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
+    EXPECT_FALSE(host.memory->isAborted());
+    EXPECT_EQ(host.rendezvous->counts().joined, static_cast<uint64_t>(kRanks));
+    EXPECT_GE(host.rendezvous->counts().dropped, 500u);
+    EXPECT_TRUE(host.base.entries().empty());
+    std::printf("%d strangers connected, %d came too late\n", crowd.connected(),
+                crowd.came() - crowd.connected());
+  }
+  EXPECT_EQ(countDescriptors(), descriptors);
+}
+
+TEST(Hostile, SilentOnesAreDroppedInTime) {
+  Host host({.ranks = 2, .job = "job"});
+  Stranger silent(10, host.path()), half(3, host.path());
+  auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(eventually([&] { return host.rendezvous->counts().dropped == 2; }));
+  auto time = std::chrono::steady_clock::now() - begin;
+  EXPECT_GT(time, 1s);
+  EXPECT_LT(time, 10s);
+}
+
+TEST(Hostile, ACrowdOfSilentOnesKeepsNobodyOut) {
+  Host host({.ranks = 1, .job = "job"});
+  std::deque<Stranger> crowd;
+  for (int i = 0; i < 200; ++i)
+    crowd.emplace_back(10, host.path());
+  // Far fewer are waited for than have come.
+  EXPECT_TRUE(eventually([&] { return host.rendezvous->counts().dropped >= 200 - 64; }));
+  EXPECT_TRUE(joinAs(host.path(), 0, 1));
+}
+
+} // namespace
+} // namespace braid

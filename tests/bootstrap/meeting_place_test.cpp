@@ -1,1 +1,243 @@
-//===- tests/bootstrap/meeting_place_test.cpp
+//===- tests/bootstrap/meeting_place_test.cpp - directories that only their owner sees --------===//
+
+#include "tests/bootstrap/bootstrap_test.h"
+#include "tests/bootstrap/raw_socket.h"
+
+#include <csignal>
+#include <fstream>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+std::string userDirectory(const TemporaryBase &base) {
+  return base.path() + "/braid-" + std::to_string(geteuid());
+}
+
+MeetingPlace openPlace(const TemporaryBase &base, const std::string &job = "") {
+  Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
+  EXPECT_TRUE(place.isOk()) << place.status().message();
+  return std::move(*place);
+}
+
+mode_t modeOf(const std::string &path) {
+  struct stat status {};
+  EXPECT_EQ(lstat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 07777;
+}
+
+/// Another process opens a place and is killed; the path of what it leaves.
+std::string leaveStalePlace(const TemporaryBase &base, const std::string &job) {
+  int ends[2];
+  EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  FileDescriptor out(ends[0]), in(ends[1]);
+  pid_t child = fork();
+  if (child == 0) {
+    Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
+    if (!place || write(in.get(), place->path().data(), place->path().size()) < 0)
+      _exit(1);
+    pause();
+  }
+  char path[200];
+  ssize_t got = read(out.get(), path, sizeof path);
+  EXPECT_GT(got, 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  return std::string(path, got < 0 ? 0 : static_cast<size_t>(got));
+}
+
+TEST(MeetingPlace, IsPrivateAndLeavesNothing) {
+  TemporaryBase base;
+  size_t descriptors = countDescriptors();
+  {
+    MeetingPlace place = openPlace(base);
+    std::filesystem::path directory = std::filesystem::path(place.path()).parent_path();
+    EXPECT_EQ(modeOf(userDirectory(base)), 0700u);
+    EXPECT_EQ(modeOf(directory), 0700u);
+    EXPECT_EQ(modeOf(place.path()), 0600u);
+    EXPECT_EQ(fcntl(place.listener(), F_GETFD), FD_CLOEXEC);
+    EXPECT_TRUE(connectRaw(place.path()).isValid());
+    MeetingPlace moved = std::move(place);
+    place.close();
+    EXPECT_TRUE(connectRaw(moved.path()).isValid());
+    moved.close();
+    moved.close();
+    EXPECT_FALSE(connectRaw(moved.path()).isValid());
+    EXPECT_TRUE(base.entries().empty());
+    openPlace(base, "key");
+  }
+  EXPECT_TRUE(base.entries().empty());
+  EXPECT_EQ(countDescriptors(), descriptors);
+}
+
+TEST(MeetingPlace, HasAnotherNameEachTime) {
+  TemporaryBase base;
+  MeetingPlace first = openPlace(base, "key"), second = openPlace(base, "key");
+  EXPECT_NE(first.path(), second.path());
+}
+
+TEST(MeetingPlace, RefusesADirectoryThatIsNotOnlyTheUsers) {
+  TemporaryBase base;
+  std::string directory = userDirectory(base);
+  std::string expected = "expected a directory of user " + std::to_string(geteuid()) +
+                         " with mode 0700 at '" + directory + "', got ";
+  auto message = [&] {
+    Status opened = MeetingPlace::open(base.path(), "key").status();
+    EXPECT_EQ(opened.code(), StatusCode::Unsupported);
+    EXPECT_EQ(findMeetingPlace(base.path(), "key", soon()).status().message(), opened.message());
+    return opened.message();
+  };
+  std::filesystem::create_directory(base.path() + "/elsewhere");
+  std::filesystem::create_symlink(base.path() + "/elsewhere", directory);
+  EXPECT_EQ(message(), expected + "a link or a file");
+  std::filesystem::remove(directory);
+  std::ofstream(directory) << "a file";
+  EXPECT_EQ(message(), expected + "a link or a file");
+  std::filesystem::remove(directory);
+  ASSERT_EQ(mkdir(directory.c_str(), 0700), 0);
+  ASSERT_EQ(chmod(directory.c_str(), 0710), 0);
+  EXPECT_EQ(message(), expected + "one that is open to others");
+  ASSERT_EQ(chmod(directory.c_str(), 0700), 0);
+  if (geteuid() != 0)
+    return;
+  ASSERT_EQ(chown(directory.c_str(), 12345, static_cast<gid_t>(-1)), 0);
+  EXPECT_EQ(message(), expected + "one of user 12345");
+}
+
+TEST(MeetingPlace, RefusesABaseThatIsTooLongForASocket) {
+  TemporaryBase base;
+  std::string longBase = base.path() + "/" + std::string(90, 'x');
+  std::filesystem::create_directory(longBase);
+  Status status = MeetingPlace::open(longBase, "").status();
+  EXPECT_EQ(status.code(), StatusCode::Unsupported);
+  EXPECT_EQ(status.message().find("expected a path of at most 107 bytes for a socket, got "), 0u)
+      << status.message();
+  EXPECT_EQ(base.entries().size(), 1u);
+  EXPECT_EQ(MeetingPlace::open(base.path() + "/missing", "").status().code(),
+            StatusCode::Unsupported);
+}
+
+TEST(MeetingPlace, IsFoundByTheKeyOfItsJob) {
+  TemporaryBase base;
+  std::string odd = std::string("../ ä\0", 7) + std::string(300, '/');
+  MeetingPlace hidden = openPlace(base);
+  MeetingPlace one = openPlace(base, "one"), other = openPlace(base, odd);
+  EXPECT_EQ(*findMeetingPlace(base.path(), "one", soon()), one.path());
+  EXPECT_EQ(*findMeetingPlace(base.path(), odd, soon()), other.path());
+  auto none = findMeetingPlace(base.path(), "two", deadlineIn(20ms));
+  EXPECT_EQ(none.status().code(), StatusCode::TimedOut);
+  EXPECT_EQ(none.status().message(),
+            "expected rank 0 of job 'two' to listen in '" + userDirectory(base) + "', got nobody");
+  EXPECT_EQ(findMeetingPlace(base.path(), "", soon()).status().code(), StatusCode::BadInput);
+}
+
+TEST(MeetingPlace, IsWaitedFor) {
+  TemporaryBase base;
+  std::atomic<bool> isLooking{false};
+  Result<std::string> found = Status(StatusCode::Internal, "not looked for");
+  std::thread finder([&] {
+    isLooking = true;
+    found = findMeetingPlace(base.path(), "key", soon());
+  });
+  ASSERT_TRUE(eventually([&] { return isLooking.load(); }));
+  MeetingPlace place = openPlace(base, "key");
+  finder.join();
+  ASSERT_TRUE(found.isOk()) << found.status().message();
+  EXPECT_EQ(*found, place.path());
+}
+
+TEST(MeetingPlace, OfAKilledProcessIsNotFoundAndIsSwept) {
+  TemporaryBase base;
+  std::string stale = leaveStalePlace(base, "key");
+  ASSERT_TRUE(std::filesystem::exists(stale));
+  EXPECT_EQ(findMeetingPlace(base.path(), "key", deadlineIn(20ms)).status().code(),
+            StatusCode::TimedOut);
+  MeetingPlace place = openPlace(base, "key");
+  EXPECT_FALSE(std::filesystem::exists(stale));
+  EXPECT_EQ(*findMeetingPlace(base.path(), "key", soon()), place.path());
+  place.close();
+  EXPECT_TRUE(base.entries().empty());
+}
+
+TEST(MeetingPlace, SweepsNothingElse) {
+  TemporaryBase base;
+  MeetingPlace first = openPlace(base, "key");
+  std::string own = userDirectory(base) + "/notes";
+  // As if it were a job's, but with a file that none has; and one that is being made just now.
+  std::string full = userDirectory(base) + "/job-" + std::string(32, 'a');
+  std::string fresh = userDirectory(base) + "/new-" + std::string(32, 'b');
+  std::filesystem::create_directory(own);
+  std::filesystem::create_directory(fresh);
+  std::filesystem::create_directory(full);
+  std::ofstream(full + "/data") << "mine";
+  MeetingPlace second = openPlace(base);
+  EXPECT_TRUE(connectRaw(first.path()).isValid());
+  EXPECT_TRUE(std::filesystem::exists(own));
+  EXPECT_TRUE(std::filesystem::exists(fresh));
+  EXPECT_TRUE(std::filesystem::exists(full + "/data"));
+}
+
+TEST(MeetingPlace, SweepsWhatWasNeverFinished) {
+  TemporaryBase base;
+  std::filesystem::create_directory(userDirectory(base));
+  chmod(userDirectory(base).c_str(), 0700);
+  std::string old = userDirectory(base) + "/new-" + std::string(32, 'b');
+  std::filesystem::create_directory(old);
+  timespec longAgo[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, old.c_str(), longAgo, 0), 0);
+  openPlace(base);
+  EXPECT_TRUE(base.entries().empty());
+}
+
+TEST(MeetingPlace, ComesAndGoesBesideOthers) {
+  TemporaryBase base;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&, job = "job" + std::to_string(thread)] {
+      for (int i = 0; i < 100; ++i) {
+        Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
+        ASSERT_TRUE(place.isOk()) << place.status().message();
+        EXPECT_TRUE(connectRaw(place->path()).isValid());
+        EXPECT_EQ(*findMeetingPlace(base.path(), job, soon()), place->path());
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_TRUE(base.entries().empty());
+}
+
+/// Sets a variable of the environment for as long as it lives.
+class Variable {
+public:
+  Variable(const char *name, const char *value) : name_(name) {
+    if (const char *old = getenv(name))
+      old_ = old;
+    value ? setenv(name, value, 1) : unsetenv(name);
+  }
+  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
+
+private:
+  const char *name_;
+  std::optional<std::string> old_;
+};
+
+TEST(MeetingBase, IsTheFirstThatCanBe) {
+  TemporaryBase runtime;
+  {
+    Variable first("XDG_RUNTIME_DIR", runtime.path().c_str()), second("TMPDIR", "/var/tmp");
+    EXPECT_EQ(meetingBase(), runtime.path());
+  }
+  {
+    Variable first("XDG_RUNTIME_DIR", "/nowhere/at/all"), second("TMPDIR", "/var/tmp");
+    EXPECT_EQ(meetingBase(), "/var/tmp");
+  }
+  Variable first("XDG_RUNTIME_DIR", nullptr), second("TMPDIR", "relative");
+  EXPECT_EQ(meetingBase(), "/tmp");
+}
+
+} // namespace
+} // namespace braid

@@ -1,8 +1,10 @@
 //===- tests/bootstrap/rendezvous_test.cpp - ranks that meet, exchange, leave and die ---------===//
 
 #include "tests/bootstrap/bootstrap_test.h"
+#include "tests/bootstrap/raw_socket.h"
 
 #include <csignal>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -13,10 +15,61 @@ namespace {
 
 RendezvousOptions optionsFor(int64_t ranks) { return {.ranks = ranks, .job = "job"}; }
 
+FileDescriptor memoryOf(int64_t rank) {
+  FileDescriptor memory(memfd_create("test", MFD_CLOEXEC));
+  EXPECT_EQ(pwrite(memory.get(), &rank, sizeof rank, 0), static_cast<ssize_t>(sizeof rank));
+  return memory;
+}
+
+int64_t rankIn(const FileDescriptor &memory) {
+  int64_t rank = -1;
+  return pread(memory.get(), &rank, sizeof rank, 0) == sizeof rank ? rank : -1;
+}
+
+RankState stateOf(const Host &host, int64_t rank) {
+  return static_cast<RankState>(host.memory->slot(rank).state.load());
+}
+
+std::string refusalOf(const Host &host, const MemberHello &hello) {
+  auto member = Member::join(host.path(), hello, soon());
+  EXPECT_EQ(member.status().code(), StatusCode::BadInput);
+  return member.status().message();
+}
+
+/// A rank in a process of its own, which ends when this object does.
+class ChildRank {
+public:
+  template <class Body> explicit ChildRank(Body body) : pid_(fork()) {
+    if (pid_ == 0) {
+      body();
+      _exit(0);
+    }
+  }
+  ~ChildRank() { killNow(); }
+  void killNow() {
+    if (pid_ <= 0)
+      return;
+    kill(pid_, SIGKILL);
+    wait();
+  }
+  /// As of waitpid(2).
+  int wait() {
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return status;
+  }
+
+private:
+  pid_t pid_;
+};
+
+// -- Meeting. --
+
 TEST(Rendezvous, GathersInRankOrder) {
   Host host(optionsFor(4));
   onAllRanks(4, [&](int64_t rank) {
     auto member = joinAs(host.path(), rank, 4);
+    ASSERT_TRUE(member);
     for (int step = 0; step < 100; ++step) {
       auto mine = [&](int64_t of) { return std::to_string(step) + ":" + std::to_string(of); };
       auto parts = (*member)->allGather(mine(rank));
@@ -27,7 +80,355 @@ TEST(Rendezvous, GathersInRankOrder) {
   EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
   EXPECT_FALSE(host.memory->isAborted());
   for (int64_t rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(host.memory->slot(rank).state, static_cast<uint32_t>(RankState::Left));
+    EXPECT_EQ(stateOf(host, rank), RankState::Left);
+  EXPECT_EQ(host.rendezvous->counts().joined, 4u);
+  EXPECT_EQ(host.rendezvous->counts().dropped, 0u);
+}
+
+TEST(Rendezvous, GathersWhatNoSocketHoldsAtOnce) {
+  Host host(optionsFor(3));
+  auto partOf = [](int64_t rank) { return std::string(size_t(4) << 20, static_cast<char>(rank)); };
+  onAllRanks(3, [&](int64_t rank) {
+    auto member = joinAs(host.path(), rank, 3);
+    ASSERT_TRUE(member);
+    auto parts = (*member)->allGather(partOf(rank));
+    ASSERT_TRUE(parts.isOk()) << parts.status().message();
+    EXPECT_EQ(*parts, (std::vector{partOf(0), partOf(1), partOf(2)}));
+  });
+  EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
+}
+
+TEST(Rendezvous, VanishesWhenAllHaveMet) {
+  Host host(optionsFor(2));
+  auto first = joinAs(host.path(), 0, 2);
+  EXPECT_FALSE(host.base.entries().empty());
+  auto second = joinAs(host.path(), 1, 2);
+  EXPECT_TRUE(eventually([&] { return host.base.entries().empty(); }));
+  EXPECT_FALSE(connectRaw(host.path()).isValid());
+  EXPECT_EQ((*second)->memory().slot(0).pid, static_cast<uint32_t>(getpid()));
+}
+
+TEST(Rendezvous, PassesDescriptorsOn) {
+  size_t before = countDescriptors();
+  {
+    Host host(optionsFor(3));
+    onAllRanks(3, [&](int64_t rank) {
+      auto member = joinAs(host.path(), rank, 3);
+      ASSERT_TRUE(member);
+      ASSERT_TRUE((*member)->offer("arena", memoryOf(rank).get()).isOk());
+      ASSERT_TRUE((*member)->allGather("").isOk());
+      for (int64_t other = 0; other < 3; ++other) {
+        auto memory = (*member)->want(other, "arena");
+        ASSERT_TRUE(memory.isOk()) << memory.status().message();
+        EXPECT_EQ(rankIn(*memory), other);
+        EXPECT_EQ(fcntl(memory->get(), F_GETFD), FD_CLOEXEC);
+      }
+      auto nothing = (*member)->want(1, "other");
+      EXPECT_EQ(nothing.status().code(), StatusCode::BadInput);
+      EXPECT_EQ(nothing.status().message(), "expected something that rank 1 offers, got 'other'");
+      ASSERT_TRUE((*member)->allGather("").isOk());
+    });
+    EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
+    EXPECT_FALSE(host.memory->isAborted());
+  }
+  EXPECT_EQ(countDescriptors(), before);
+}
+
+TEST(Rendezvous, JoinsAndGathersQuickly) {
+  Host host(optionsFor(8));
+  auto begin = std::chrono::steady_clock::now();
+  onAllRanks(8, [&](int64_t rank) {
+    auto member = joinAs(host.path(), rank, 8);
+    ASSERT_TRUE(member && (*member)->allGather(std::string(1000, 'x')).isOk());
+  });
+  std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
+  RecordProperty("milliseconds", std::to_string(time.count()));
+  EXPECT_LT(time, 2s); // a few milliseconds on an idle machine
+}
+
+TEST(Rendezvous, OfTwoJobsSeeNothingOfEachOther) {
+  TemporaryBase base;
+  auto runJob = [&](const std::string &job) {
+    Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
+    ASSERT_TRUE(place.isOk());
+    Result<JobMemory> memory = JobMemory::create(3);
+    auto host = Rendezvous::start(std::move(*place), *memory, {.ranks = 3, .job = job});
+    onAllRanks(3, [&](int64_t rank) {
+      auto path = findMeetingPlace(base.path(), job, soon());
+      ASSERT_TRUE(path.isOk());
+      auto member = joinAs(*path, rank, 3, job);
+      ASSERT_TRUE(member);
+      for (int step = 0; step < 20; ++step)
+        EXPECT_EQ(*(*member)->allGather(job), std::vector<std::string>(3, job));
+    });
+    EXPECT_TRUE((*host)->waitForAllToLeave(soon()).isOk());
+    EXPECT_FALSE(memory->isAborted());
+    EXPECT_EQ((*host)->counts().dropped, 0u);
+  };
+  std::thread one([&] { runJob("one"); }), two([&] { runJob("two"); });
+  one.join();
+  two.join();
+  EXPECT_TRUE(base.entries().empty());
+}
+
+// -- Who does not get in. --
+
+TEST(Rendezvous, RefusesWhoDoesNotBelong) {
+  Host host(optionsFor(3));
+  auto member = joinAs(host.path(), 1, 3);
+  EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 1, .ranks = 3}),
+            "expected a rank that has not joined, got rank 1 a second time");
+  EXPECT_EQ(refusalOf(host, {.job = "jobs", .rank = 0, .ranks = 3}),
+            "expected a rank of this job, got one of another job");
+  EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 0, .ranks = 4}),
+            "expected a rank of a job of 3 ranks, got one of 4");
+  EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 3, .ranks = 3}),
+            "expected a rank below the number of ranks, got rank 3 of 3");
+  EXPECT_EQ(refusalOf(host, {.job = std::string(3000, 'x'), .rank = 0, .ranks = 3}),
+            "expected the key of a job of at most 2048 bytes, got a longer one");
+  EXPECT_FALSE(host.memory->isAborted());
+  EXPECT_EQ(host.rendezvous->counts().joined, 1u);
+  EXPECT_EQ(host.rendezvous->counts().dropped, 4u);
+}
+
+TEST(Rendezvous, RefusesAnotherVersion) {
+  Host host(optionsFor(2));
+  auto connection = Connection::connect(host.path(), soon(), kMaxBody);
+  ASSERT_TRUE(connection.isOk());
+  std::string body = MemberHello{.job = "job", .rank = 0, .ranks = 2}.encode();
+  body[0] = 9;
+  ASSERT_TRUE(connection->send({.kind = FrameKind::Hello, .body = body}, soon()).isOk());
+  auto answer = connection->receive(soon());
+  ASSERT_TRUE(answer.isOk()) << answer.status().message();
+  EXPECT_EQ(answer->frame.kind, FrameKind::Refused);
+  EXPECT_EQ(answer->frame.body, "expected version 1 of the protocol, got 9");
+}
+
+TEST(Rendezvous, SaysWhoDidNotCome) {
+  RendezvousOptions options = optionsFor(4);
+  options.joinTimeout = 200ms;
+  Host host(options);
+  auto zero = joinAs(host.path(), 0, 4), one = joinAs(host.path(), 1, 4);
+  Status status = (*one)->allGather("").status();
+  EXPECT_EQ(status.code(), StatusCode::TimedOut);
+  EXPECT_EQ(status.message(), "expected 4 ranks to join within 0.2 s, got all but ranks 2, 3");
+  EXPECT_EQ((*zero)->allGather("").status().message(), status.message());
+  // Who comes late hears the same.
+  auto late = joinAs(host.path(), 2, 4);
+  EXPECT_EQ((*late)->allGather("").status().message(), status.message());
+}
+
+TEST(Member, SaysWhyItCannotJoin) {
+  TemporaryBase base;
+  MeetingPlace deaf = std::move(*MeetingPlace::open(base.path(), ""));
+  auto status = Member::join(deaf.path(), {}, deadlineIn(20ms)).status();
+  EXPECT_EQ(status.code(), StatusCode::TimedOut);
+  EXPECT_EQ(status.message(), "joining as rank 0: expected a message in time, got none");
+  deaf.close();
+  EXPECT_EQ(Member::join(deaf.path(), {}, soon()).status().code(), StatusCode::PeerFailed);
+}
+
+// -- Death. --
+
+TEST(Rendezvous, AbortsWhenARankIsKilledInAGather) {
+  RendezvousOptions options = optionsFor(2);
+  options.explainDeath = [](int64_t) { return "was killed by signal 9"; };
+  options.describe = [](int64_t rank) { return "it is rank " + std::to_string(rank); };
+  Host host(options);
+  ChildRank child([&] {
+    auto member = Member::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+    pause();
+  });
+  auto member = joinAs(host.path(), 0, 2);
+  ASSERT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Joined; }));
+  std::thread killer([&] { child.killNow(); });
+  Status status = (*member)->allGather("").status();
+  killer.join();
+  EXPECT_EQ(status.code(), StatusCode::PeerFailed);
+  EXPECT_EQ(status.message(), "rank 1 was killed by signal 9\n  it is rank 1");
+  EXPECT_EQ(host.memory->cause()->rank, 1);
+  EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Dead; }));
+}
+
+/// What rank 0 of two hears if rank 1 sends `bytes` after its welcome, and goes.
+std::string causeAfter(const std::string &bytes, const std::vector<int> &descriptors = {}) {
+  Host host(optionsFor(2));
+  auto member = joinAs(host.path(), 0, 2);
+  {
+    auto other = Member::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+    EXPECT_TRUE(other.isOk()) << other.status().message();
+    Connection connection = std::move((*other)->connection());
+    EXPECT_TRUE(bytes.empty() || sendRaw(connection.descriptor(), bytes, descriptors));
+  }
+  EXPECT_TRUE(eventually([&] { return host.memory->isAborted(); }));
+  Status status = (*member)->allGather("").status();
+  EXPECT_EQ(status.code(), StatusCode::PeerFailed);
+  EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Dead; }));
+  EXPECT_EQ(host.memory->cause()->rank, 1);
+  return status.message();
+}
+
+TEST(Rendezvous, SaysHowARankEnded) {
+  std::string gather = encode({.kind = FrameKind::Gather, .sequence = 1, .body = "abc"});
+  EXPECT_EQ(causeAfter(""), "rank 1 closed its connection");
+  EXPECT_EQ(causeAfter(gather), "rank 1 closed its connection");
+  for (size_t length : {size_t(1), size_t(15), size_t(16), gather.size() - 1})
+    EXPECT_EQ(causeAfter(gather.substr(0, length)),
+              "rank 1 closed its connection in the middle of a message");
+}
+
+TEST(Rendezvous, EndsARankThatBreaksTheProtocol) {
+  auto frame = [](FrameKind kind, uint32_t sequence = 1, bool hasDescriptor = false) {
+    return encode({.kind = kind, .hasDescriptor = hasDescriptor, .sequence = sequence});
+  };
+  std::string broke = "rank 1 broke the protocol: ";
+  EXPECT_EQ(causeAfter("rubbish that is long enough"),
+            broke + "expected a message, got other bytes");
+  EXPECT_EQ(causeAfter(frame(FrameKind::Gather, 2)),
+            broke + "expected a part of all-gather 1, got one of 2");
+  EXPECT_EQ(causeAfter(frame(FrameKind::Gather) + frame(FrameKind::Gather)),
+            broke + "expected a part of all-gather 1, got one of 1");
+  EXPECT_EQ(causeAfter(frame(FrameKind::Hello)),
+            broke + "expected a message of a rank, got kind 1");
+  EXPECT_EQ(causeAfter(frame(FrameKind::Want)),
+            broke + "expected a rank and a name, got the end of the message");
+  EXPECT_EQ(causeAfter(frame(FrameKind::Offer)),
+            broke + "expected a descriptor with an offer, and only with one");
+  EXPECT_EQ(causeAfter(frame(FrameKind::Gather, 1, true), {0}),
+            broke + "expected a descriptor with an offer, and only with one");
+  EXPECT_EQ(causeAfter(frame(FrameKind::Offer, 1, true)),
+            broke + "expected a descriptor with a message, got none");
+  EXPECT_EQ(causeAfter(frame(FrameKind::Offer, 1, true), {0, 0}),
+            broke + "expected one descriptor with a message, got more, or had no room for it");
+}
+
+TEST(Rendezvous, EndsARankThatDoesNotReadItsAnswers) {
+  Host host(optionsFor(1));
+  auto connection = Connection::connect(host.path(), soon(), kMaxBody);
+  ASSERT_TRUE(connection.isOk());
+  MemberHello hello{.job = "job", .rank = 0, .ranks = 1};
+  Frame want{.kind = FrameKind::Want, .body = std::string(8, '\0') + std::string(200, 'x')};
+  ASSERT_TRUE(connection->send({.kind = FrameKind::Hello, .body = hello.encode()}, soon()).isOk());
+  ASSERT_TRUE(connection->receive(soon()).isOk());
+  // Until the host has had enough.
+  EXPECT_TRUE(eventually([&] { return !connection->send(want, soon()).isOk(); }));
+  ASSERT_TRUE(host.memory->isAborted());
+  EXPECT_EQ(host.memory->cause()->status.message(),
+            "rank 0 broke the protocol: expected answers to be read, got 64 that are not");
+}
+
+TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
+  for (bool leavesFirst : {true, false}) {
+    Host host(optionsFor(3));
+    auto zero = joinAs(host.path(), 0, 3), one = joinAs(host.path(), 1, 3);
+    auto two = joinAs(host.path(), 2, 3);
+    auto leave = [&] {
+      (*one)->goodbye();
+      EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Left; }));
+    };
+    Status status;
+    if (leavesFirst)
+      leave();
+    std::thread gathers([&] { status = (*zero)->allGather("").status(); });
+    if (!leavesFirst) {
+      std::this_thread::sleep_for(10ms); // most likely, the host knows of the all-gather by then
+      leave();
+    }
+    gathers.join();
+    EXPECT_EQ(status.code(), StatusCode::PeerFailed);
+    EXPECT_EQ(status.message(), "rank 1 left before the others were done");
+    EXPECT_EQ((*two)->allGather("").status().message(), status.message());
+    EXPECT_EQ(host.memory->cause()->rank, 1);
+  }
+}
+
+TEST(Rendezvous, LetsRanksLeaveOneByOne) {
+  Host host(optionsFor(3));
+  {
+    auto zero = joinAs(host.path(), 0, 3), one = joinAs(host.path(), 1, 3);
+    auto two = joinAs(host.path(), 2, 3);
+    (*two)->goodbye();
+    (*zero)->goodbye();
+    Status status = host.rendezvous->waitForAllToLeave(deadlineIn(20ms));
+    EXPECT_EQ(status.code(), StatusCode::TimedOut);
+    EXPECT_EQ(status.message(), "expected all ranks to leave in time, got all but rank 1");
+  }
+  EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
+  EXPECT_FALSE(host.memory->isAborted());
+}
+
+TEST(Rendezvous, KillsStragglers) {
+  for (bool isStopped : {false, true}) {
+    RendezvousOptions options = optionsFor(2);
+    options.grace = 50ms;
+    Host host(options);
+    ChildRank child([&] {
+      auto member = Member::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+      raise(isStopped ? SIGSTOP : 0);
+      pause();
+    });
+    auto member = joinAs(host.path(), 0, 2);
+    ASSERT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Joined; }));
+    host.memory->abort({Status(StatusCode::TimedOut, "the cause"), -1});
+    EXPECT_EQ((*member)->allGather("").status().message(), "the cause");
+    (*member)->goodbye();
+    EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
+    int status = child.wait();
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    EXPECT_EQ(host.rendezvous->counts().killed, 1u);
+    EXPECT_EQ(stateOf(host, 1), RankState::Dead);
+    EXPECT_EQ(host.memory->cause()->status.message(), "the cause");
+  }
+}
+
+TEST(Rendezvous, ServesTheOthersWhileOneRankIsStopped) {
+  // Rank 1 does not read; what is on its way to it is more than its socket holds.
+  Host host(optionsFor(2));
+  auto zero = joinAs(host.path(), 0, 2);
+  auto one = Member::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+  ASSERT_TRUE(one.isOk());
+  Frame part{.kind = FrameKind::Gather, .sequence = 1};
+  ASSERT_TRUE((*one)->connection().send(part, soon()).isOk());
+  ASSERT_TRUE((*zero)->offer("arena", memoryOf(0).get()).isOk());
+  ASSERT_TRUE((*zero)->allGather(std::string(size_t(8) << 20, 'x')).isOk());
+  EXPECT_TRUE((*zero)->want(0, "arena").isOk());
+  EXPECT_FALSE(host.memory->isAborted());
+}
+
+TEST(Member, EndsItsWaitsWhenTheJobIsAborted) {
+  Host host(optionsFor(2));
+  auto zero = joinAs(host.path(), 0, 2), one = joinAs(host.path(), 1, 2);
+  std::thread aborts([&] {
+    std::this_thread::sleep_for(10ms);
+    (*one)->memory().abort({Status(StatusCode::TimedOut, "the cause"), 1});
+  });
+  EXPECT_EQ((*zero)->allGather("").status().message(), "the cause");
+  aborts.join();
+  EXPECT_EQ((*zero)->want(0, "x").status().message(), "the cause");
+  EXPECT_EQ((*zero)->offer("x", 0).message(), "the cause");
+}
+
+TEST(Member, EndsItsWaitsWhenTheHostIsGone) {
+  Host host(optionsFor(2));
+  auto zero = joinAs(host.path(), 0, 2);
+  std::thread ends([&] {
+    std::this_thread::sleep_for(10ms);
+    host.rendezvous.reset();
+  });
+  Status status = (*zero)->allGather("").status();
+  ends.join();
+  EXPECT_EQ(status.code(), StatusCode::PeerFailed);
+  EXPECT_EQ(status.message().find("the host of the job "), 0u) << status.message();
+  EXPECT_FALSE((*zero)->watch(20ms));
+}
+
+TEST(Member, WakesItsWatchdog) {
+  Host host(optionsFor(1));
+  auto member = Member::join(host.path(), {.job = "job", .rank = 0, .ranks = 1}, soon());
+  ASSERT_TRUE(member.isOk());
+  (*member)->wakeWatch();
+  EXPECT_TRUE((*member)->watch(1h)); // or the test never ends
+  EXPECT_TRUE((*member)->watch(1ms));
 }
 
 } // namespace

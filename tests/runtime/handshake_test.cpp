@@ -67,14 +67,53 @@ TEST(Handshake, NamesBothSidesOfADifference) {
             "...\" at a.braid:3:5 on rank 1, which moves 32 bytes of f32");
 }
 
-TEST(Handshake, NamesTheRanksThatRunDifferentPrograms) {
-  std::vector<Hello> ranks = pair();
-  EXPECT_TRUE(compareFingerprints(ranks).isOk());
-  ranks[1].program = "q";
-  ranks[1].fingerprint = 255;
-  EXPECT_EQ(compareFingerprints(ranks).message(),
-            "ranks run different programs: rank 0 has @p (0000000000000007), rank 1 has @q "
-            "(00000000000000ff)");
+/// Ranks with these programs, one letter a rank; equal letters have equal fingerprints.
+std::vector<Hello> running(llvm::StringRef programs) {
+  std::vector<Hello> ranks;
+  for (char program : programs)
+    ranks.push_back({std::string(1, program), static_cast<uint64_t>(program - 'a'), "memory", {}});
+  return ranks;
+}
+
+TEST(Handshake, SeesThatRanksRunDifferentPrograms) {
+  EXPECT_TRUE(haveSameProgram(running("ppp")));
+  EXPECT_FALSE(haveSameProgram(running("ppq")));
+}
+
+TEST(Handshake, ShowsWhereProgramsDiffer) {
+  Status status = programDifference(running("pqpppq"),
+                                    {"a {\n  b\n}\n", "a {\n  c\n  d\n}\n", "a {\n  b\n}\n",
+                                     "a {\n  b\n}\n", "a {\n  b\n}\n", "a {\n  c\n  d\n}\n"});
+  EXPECT_EQ(status.code(), StatusCode::BadInput);
+  EXPECT_EQ(status.message(), "expected all ranks to run one program, got several\n"
+                              "  ranks 0 and 2-4: @p (000000000000000f)\n"
+                              "  ranks 1 and 5: @q (0000000000000010)\n"
+                              "  ranks 0 and 2-4, line 2: b\n"
+                              "  ranks 1 and 5, line 2: c");
+}
+
+TEST(Handshake, ShowsThatOneProgramIsLonger) {
+  EXPECT_EQ(programDifference(running("pq"), {"a\nb", "a"}).message(),
+            "expected all ranks to run one program, got several\n"
+            "  rank 0: @p (000000000000000f)\n"
+            "  rank 1: @q (0000000000000010)\n"
+            "  rank 0, line 2: b\n"
+            "  rank 1, line 2: (the text has ended)");
+}
+
+TEST(Handshake, ComparesChoices) {
+  std::string five = encodeChoices({{"--seed", "1"}, {"--iterations", "5"}});
+  std::string six = encodeChoices({{"--seed", "1"}, {"--iterations", "6"}});
+  EXPECT_TRUE(compareChoices({five, five}).isOk());
+  Status status = compareChoices({five, six, five});
+  EXPECT_EQ(status.code(), StatusCode::BadInput);
+  EXPECT_EQ(status.message(), "expected all ranks to have the same --iterations, got\n"
+                              "  ranks 0 and 2: --iterations 5\n"
+                              "  rank 1: --iterations 6");
+  for (const char *text : {"", "{}", "[1]", "[[\"a\"]]", "[[\"a\", 1]]", "[]"})
+    EXPECT_EQ(compareChoices({five, text}).message(),
+              "a rank's message is not of this version's form")
+        << text;
 }
 
 } // namespace

@@ -1,0 +1,165 @@
+//===- api/job_rank.cpp - being one rank of a job of processes --------------------------------===//
+
+#include "api/job_rank.h"
+
+#include "runtime/job_report.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <thread>
+
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// How long the host stays for those that come after the job has failed, so that they hear of it.
+constexpr milliseconds kForLateRanks{2000};
+/// How long it stays for those that have finished or failed; after a failure they are killed first.
+constexpr milliseconds kForLeavingRanks{10000};
+
+/// Of a process that is nobody's to wait for: 'Z' for one that has ended, 0 for none.
+char processState(uint32_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  size_t name = text.rfind(')'); // the name may hold anything
+  return name == std::string::npos || name + 2 >= text.size() ? '\0' : text[name + 2];
+}
+
+/// A process closes what it has open a moment before it is gone.
+std::string explainDeath(const JobMemory &memory, int64_t rank) {
+  uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
+  for (int i = 0; i < 20; ++i) {
+    char state = pid == 0 ? '\0' : processState(pid);
+    if (state == '\0' || state == 'Z' || state == 'X')
+      return "died before the run was over";
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return "closed its connection to the job, but still runs";
+}
+
+/// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name.
+Result<std::unique_ptr<Member>> joinPublished(const MemberHello &hello, Deadline deadline) {
+  for (;;) {
+    Result<std::string> path = findMeetingPlace(meetingBase(), hello.job, deadline);
+    if (!path)
+      return path.status();
+    auto member = Member::join(*path, hello, deadline);
+    if (member || member.status().code() != StatusCode::PeerFailed || Clock::now() >= deadline)
+      return member;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
+} // namespace
+
+std::string launchersMeeting(const Environment &environment) {
+  return environment("BRAID_MEETING").value_or("");
+}
+
+/// What only the process of rank 0 has, if no launcher of ours hosts the job.
+struct JobRank::Host {
+  Host(JobMemory made) : memory(std::move(made)) {}
+  JobMemory memory;
+  std::mutex mutex;
+  llvm::ArrayRef<Plan> plans; ///< under mutex
+  std::unique_ptr<Rendezvous> rendezvous;
+
+  static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout);
+  std::string describe(int64_t rank) {
+    std::lock_guard lock(mutex);
+    return plans.empty() ? "" : describeRank(memory, plans, rank);
+  }
+};
+
+Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
+                                                            milliseconds timeout) {
+  Result<JobMemory> memory = JobMemory::create(place.ranks);
+  if (!memory)
+    return memory.status();
+  auto host = std::make_unique<Host>(std::move(*memory));
+  Result<MeetingPlace> meeting = MeetingPlace::open(meetingBase(), place.job);
+  if (!meeting)
+    return meeting.status();
+  auto rendezvous = Rendezvous::start(
+      std::move(*meeting), host->memory,
+      {.ranks = place.ranks,
+       .job = place.job,
+       .joinTimeout = timeout,
+       .explainDeath =
+           [host = host.get()](int64_t rank) { return braid::explainDeath(host->memory, rank); },
+       .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }});
+  if (!rendezvous)
+    return rendezvous.status();
+  host->rendezvous = std::move(*rendezvous);
+  return host;
+}
+
+Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOptions &options) {
+  Clock::time_point start = Clock::now();
+  Deadline deadline = deadlineIn(options.timeout);
+  MemberHello hello{place.job, place.rank, place.ranks};
+  std::unique_ptr<Host> host;
+  if (options.meeting.empty() && place.rank == 0) {
+    Result<std::unique_ptr<Host>> started = Host::start(place, options.timeout);
+    if (!started)
+      return started.status();
+    host = std::move(*started);
+  }
+  std::string path = host ? host->rendezvous->path() : options.meeting;
+  Result<std::unique_ptr<Member>> member =
+      path.empty() ? joinPublished(hello, deadline) : Member::join(path, hello, deadline);
+  if (!member)
+    return member.status();
+  Result<JobMemory> memory =
+      JobMemory::map(FileDescriptor::duplicate((*member)->memory().descriptor()), place.ranks);
+  if (!memory)
+    return memory.status();
+  std::unique_ptr<JobRank> rank(new JobRank(place, std::move(*memory)));
+  rank->host_ = std::move(host);
+  rank->member_ = std::move(*member);
+  rank->joinSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  return rank;
+}
+
+JobRank::JobRank(Place place, JobMemory memory)
+    : place_(std::move(place)), memory_(std::move(memory)) {}
+
+JobRank::~JobRank() {
+  member_.reset();
+  if (!host_)
+    return;
+  // Whoever has not come yet would look for this host until its time is over.
+  auto isAbsent = [this](int64_t rank) {
+    return memory_.slot(rank).state.load(std::memory_order_relaxed) ==
+           static_cast<uint32_t>(RankState::Absent);
+  };
+  Deadline deadline = deadlineIn(kForLateRanks);
+  for (int64_t rank = 0; rank < place_.ranks && Clock::now() < deadline;)
+    if (isAbsent(rank))
+      std::this_thread::sleep_for(milliseconds(5));
+    else
+      ++rank;
+  // Too late is too late: the result stands or falls without them.
+  (void)host_->rendezvous->waitForAllToLeave(deadlineIn(kForLeavingRanks));
+}
+
+void JobRank::setPlans(llvm::ArrayRef<Plan> plans) {
+  if (!host_)
+    return;
+  std::lock_guard lock(host_->mutex);
+  host_->plans = plans;
+}
+
+Status JobRank::fail(const Status &cause) {
+  if (memory_.committed() == 0)
+    memory_.abort({cause, place_.rank});
+  std::optional<JobCause> first = memory_.cause();
+  return first ? first->status : cause;
+}
+
+} // namespace braid

@@ -1,0 +1,65 @@
+//===- api/launch.h - starts the ranks of a job, and stays until all have ended ---------------===//
+//
+// The launcher is the job's host and the parent of its ranks: it runs the Rendezvous, notices how
+// each rank ends, and reaps it. Ranks are further copies of this program; which rank a copy is it
+// reads from its environment:
+//
+//   BRAID_RANK, BRAID_RANKS   its place
+//   BRAID_JOB                 a random name
+//   BRAID_MEETING             the socket where the ranks meet
+//   OPENBLAS_NUM_THREADS      1
+//
+// Nothing survives: a rank dies with its launcher, whatever that dies of, and launch() returns when
+// every rank has been reaped.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/bootstrap/job_memory.h"
+#include "runtime/plan.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+struct LaunchOptions {
+  int64_t ranks = 1;
+  /// Every rank's command line, from argv[0] on. The program is this one, whatever that says.
+  std::vector<std::string> arguments;
+  /// What every rank finds on its standard input, whole.
+  std::string input;
+  /// All ranks have to have joined the job within this.
+  std::chrono::milliseconds joinTimeout{60000};
+  /// After a failure, ranks that have not ended are killed after this.
+  std::chrono::milliseconds grace{1000};
+  /// Pass on what ranks write to stdout and stderr line by line, as `[2] text`.
+  bool prefixOutput = false;
+  /// Of all ranks, so that messages can say what a rank was doing. May be empty.
+  llvm::ArrayRef<Plan> plans = {};
+  /// Called when all ranks have ended and the job has failed; not after an interrupt.
+  std::function<void(const JobMemory &memory, const std::string &job)> onFailure = {};
+};
+
+/// How a job ended.
+struct LaunchReport {
+  /// Ok if all ranks committed their run, whatever happened to them later; else the first cause.
+  Status status;
+  /// The SIGINT, SIGTERM or SIGHUP that ended the job, or 0.
+  int signal = 0;
+  /// Which ranks ended in another way than `status` says: "rank 2: killed by signal 9 (Killed)".
+  /// Empty after an interrupt.
+  std::vector<std::string> endings;
+};
+
+/// Blocks until all ranks have ended. A failure of the result itself means that no rank was started,
+/// or that all of them have been killed again. To be called by the main thread, once at a time: it
+/// handles SIGINT, SIGTERM and SIGHUP meanwhile (unless they are ignored). The first one aborts the
+/// job and is passed on, the second one kills.
+Result<LaunchReport> launch(const LaunchOptions &options);
+
+} // namespace braid

@@ -1,0 +1,354 @@
+//===- tests/bootstrap/environment_test.cpp - which rank a process is, as launchers say it ----===//
+
+#include "runtime/bootstrap/environment.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace braid {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+/// What real launchers set, as far as it is read or could be mistaken. Open MPI 4.1 and Hydra 4.0
+/// were asked for it; the others are as documented.
+const std::map<std::string, std::string> kLaunchers = {
+    {"@braid", "BRAID_RANK=1 BRAID_RANKS=4 BRAID_JOB=j7 BRAID_MEETING=/run/x"},
+    {"@torchrun", "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=0 ROLE_RANK=1 "
+                  "MASTER_ADDR=localhost MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none "
+                  "TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_MAX_RESTARTS=0"},
+    {"@openmpi", "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 "
+                 "OMPI_COMM_WORLD_LOCAL_SIZE=4 OMPI_COMM_WORLD_NODE_RANK=1 OMPI_UNIVERSE_SIZE=4 "
+                 "OMPI_MCA_ess_base_jobid=9365 PMIX_NAMESPACE=9365 PMIX_RANK=1"},
+    {"@hydra", "PMI_RANK=1 PMI_SIZE=4 PMI_FD=8 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=4"},
+    {"@intel", "PMI_RANK=1 PMI_SIZE=4 PMI_FD=9 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=4 "
+               "I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_MPIRUN=mpirun HYDI_CONTROL_FD=7"},
+    {"@cray", "PMI_RANK=1 PMI_SIZE=4 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=4 PMI_JOBID=c3"},
+    {"@pmi2", "PMI_RANK=1 PMI_SIZE=4 PMI_FD=5 PMI_JOBID=77.0"}, // srun --mpi=pmi2
+    // The allocation that salloc gives, the script that sbatch runs, and a rank of srun.
+    {"@salloc", "SLURM_JOB_ID=77 SLURM_NTASKS=8 SLURM_NNODES=1 SLURM_TASKS_PER_NODE=8"},
+    {"@batch", "@salloc SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_GTIDS=0"},
+    {"@srun", "@batch SLURM_PROCID=1 SLURM_LOCALID=1 SLURM_NTASKS=4 SLURM_STEP_ID=0 "
+              "SLURM_STEP_NUM_TASKS=4 SLURM_STEP_TASKS_PER_NODE=4 SLURM_STEP_NUM_NODES=1"},
+};
+
+/// "@hydra PMI_RANK=2 -PMI_SIZE": what Hydra sets, with one variable changed and one not set.
+void apply(const std::string &text, Variables &variables) {
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    size_t equals = word.find('=');
+    if (word[0] == '@')
+      apply(kLaunchers.at(word), variables);
+    else if (word[0] == '-')
+      variables.erase(word.substr(1));
+    else
+      variables[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+}
+
+Environment environmentOf(const Variables &variables) {
+  return [variables](const std::string &name) -> std::optional<std::string> {
+    auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+Environment environmentOf(const std::string &text) {
+  Variables variables;
+  apply(text, variables);
+  return environmentOf(variables);
+}
+
+std::optional<std::string> launcherAt12(const std::string &) { return "12@345"; }
+std::optional<std::string> noLauncher(const std::string &) { return std::nullopt; }
+
+std::string describe(const Result<std::optional<Place>> &place) {
+  if (!place)
+    return fmt::format("{}: {}", static_cast<int>(place.status().code()), place.status().message());
+  if (!*place)
+    return "no rank";
+  const Place &is = **place;
+  return fmt::format("{} of {}, {} of {} here, {}, job {}", is.rank, is.ranks, is.localRank,
+                     is.localRanks, is.source, is.job);
+}
+
+struct Row {
+  const char *environment;
+  const char *expected; ///< describe() as a whole, or of an error its beginning
+};
+
+constexpr const char *kBraid = "1 of 4, 1 of 4 here, BRAID_*, job j7";
+constexpr const char *kTorchrun =
+    "1 of 4, 1 of 4 here, torchrun, job torchrun MASTER_ADDR=localhost MASTER_PORT=29500 "
+    "TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0";
+constexpr const char *kOpenMpi = "1 of 4, 1 of 4 here, Open MPI, job Open MPI PMIX_NAMESPACE=9365";
+constexpr const char *kHydra = "1 of 4, 1 of 4 here, PMI, job PMI launcher=12@345";
+constexpr const char *kPmi2 = "1 of 4, 1 of 4 here, PMI, job PMI PMI_JOBID=77.0 launcher=12@345";
+constexpr const char *kSrun =
+    "1 of 4, 1 of 4 here, SLURM, job SLURM SLURM_STEP_ID=0 SLURM_JOB_ID=77";
+
+const Row kRows[] = {
+    // Nothing, and what launchers leave in processes that are no ranks.
+    {"", "no rank"},
+    {"MASTER_ADDR=localhost MASTER_PORT=29500", "no rank"},
+    {"BRAID_JOB=j BRAID_MEETING=/run/x", "no rank"},
+    {"PMIX_RANK=1 PMIX_NAMESPACE=9", "no rank"},
+    {"OMPI_MCA_orte_ess_jobid=1 OMPI_UNIVERSE_SIZE=4", "no rank"}, // an MPI program on its own
+    {"MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2 PMI_FD=3", "no rank"},
+    {"@salloc", "no rank"},
+    {"@batch", "no rank"},
+    {"@batch SLURM_STEP_ID=4294967291 SLURM_STEP_NUM_TASKS=1", "no rank"},
+    {"@batch SLURM_STEP_ID=4294967294", "no rank"}, // the batch script, before SLURM 20.11
+    {"@salloc SLURM_STEP_ID=4294967290 SLURM_PROCID=0", "no rank"}, // the shell of salloc
+
+    // One launcher.
+    {"@braid", kBraid},
+    {"@braid -BRAID_JOB", "1 of 4, 1 of 4 here, BRAID_*, job default"},
+    {"BRAID_RANK=0 BRAID_RANKS=1", "0 of 1, 0 of 1 here, BRAID_*, job default"},
+    {"@torchrun", kTorchrun},
+    {"@torchrun -TORCHELASTIC_RUN_ID -TORCHELASTIC_RESTART_COUNT",
+     "1 of 4, 1 of 4 here, torchrun, job torchrun MASTER_ADDR=localhost MASTER_PORT=29500"},
+    {"@openmpi", kOpenMpi},
+    {"@openmpi -PMIX_NAMESPACE",
+     "1 of 4, 1 of 4 here, Open MPI, job Open MPI OMPI_MCA_ess_base_jobid=9365"},
+    {"@openmpi -PMIX_NAMESPACE -OMPI_MCA_ess_base_jobid OMPI_MCA_orte_ess_jobid=8",
+     "1 of 4, 1 of 4 here, Open MPI, job Open MPI OMPI_MCA_orte_ess_jobid=8"},
+    {"@openmpi -PMIX_NAMESPACE -OMPI_MCA_ess_base_jobid",
+     "1 of 4, 1 of 4 here, Open MPI, job Open MPI launcher=12@345"},
+    {"@openmpi OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=3", // ranks may be placed at will
+     "0 of 4, 3 of 4 here, Open MPI, job Open MPI PMIX_NAMESPACE=9365"},
+    {"@hydra", kHydra},
+    {"@intel", kHydra},
+    {"@cray", "1 of 4, 1 of 4 here, PMI, job PMI PMI_JOBID=c3 launcher=12@345"},
+    {"@pmi2", kPmi2},
+    {"@srun", kSrun},
+    {"@srun SLURM_RESTART_COUNT=2", "1 of 4, 1 of 4 here, SLURM, job SLURM SLURM_STEP_ID=0 "
+                                    "SLURM_JOB_ID=77 SLURM_RESTART_COUNT=2"},
+    {"@srun SLURM_NTASKS=8", kSrun}, // srun --preserve-env -n 4 in an allocation of 8
+    {"@srun -SLURM_STEP_NUM_TASKS", kSrun},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=4(x1)", kSrun},
+
+    // One launcher inside another: the inner one counts.
+    {"@batch @braid", kBraid},
+    {"@openmpi @braid", kBraid},
+    {"@torchrun @braid", kBraid},
+    {"@srun @torchrun", kTorchrun},
+    {"@srun SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 @torchrun", kTorchrun},
+    {"@batch @openmpi", kOpenMpi},
+    {"@srun @openmpi", kOpenMpi}, // the daemons of mpirun are a step of SLURM
+    {"@openmpi @hydra @torchrun", kTorchrun},
+    {"@batch @hydra", kHydra},
+    {"@srun @intel", kHydra},
+    {"@srun @pmi2", kPmi2},
+    {"@srun PMIX_RANK=1 PMIX_NAMESPACE=slurm.pmix.77.0", kSrun}, // srun --mpi=pmix
+    {"@srun MASTER_ADDR=node1 MASTER_PORT=29500", kSrun},
+    // What is wrong in a source that is not chosen is no concern.
+    {"@braid RANK=x SLURM_STEP_ID=-1", kBraid},
+    {"@torchrun OMPI_COMM_WORLD_RANK=9", kTorchrun},
+
+    // Only a part of what a launcher sets.
+    {"BRAID_RANK=0", "2: BRAID_*: expected BRAID_RANKS to be set too"},
+    {"@openmpi BRAID_RANKS=4", "2: BRAID_*: expected BRAID_RANK to be set too"},
+    {"RANK=3", "2: torchrun: expected WORLD_SIZE to be set too"},
+    {"LOCAL_RANK=3", "2: torchrun: expected RANK to be set too"},
+    {"@srun WORLD_SIZE=4", "2: torchrun: expected RANK to be set too"},
+    {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1",
+     "2: torchrun: expected LOCAL_RANK to be set too"},
+    {"@torchrun -LOCAL_WORLD_SIZE", "2: torchrun: expected LOCAL_WORLD_SIZE to be set too"},
+    {"@torchrun -MASTER_PORT", "2: torchrun: expected MASTER_PORT to be set too"},
+    {"@openmpi -OMPI_COMM_WORLD_SIZE", "2: Open MPI: expected OMPI_COMM_WORLD_SIZE to be set too"},
+    {"OMPI_COMM_WORLD_LOCAL_SIZE=2", "2: Open MPI: expected OMPI_COMM_WORLD_RANK to be set too"},
+    {"@hydra -PMI_SIZE", "2: PMI: expected PMI_SIZE to be set too"},
+    {"@hydra -MPI_LOCALNRANKS", "2: PMI: expected MPI_LOCALNRANKS or PMI_LOCAL_SIZE to be set too"},
+    {"@hydra -MPI_LOCALRANKID", "2: PMI: expected MPI_LOCALRANKID or PMI_LOCAL_RANK to be set too"},
+    {"@srun -SLURM_PROCID", "2: SLURM: expected SLURM_PROCID to be set too"},
+    {"@srun -SLURM_NTASKS -SLURM_STEP_NUM_TASKS",
+     "2: SLURM: expected SLURM_STEP_NUM_TASKS or SLURM_NTASKS to be set too"},
+    {"@srun -SLURM_JOB_ID", "2: SLURM: expected SLURM_JOB_ID to be set too"},
+    {"@srun -SLURM_STEP_TASKS_PER_NODE",
+     "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be set too"},
+
+    // No numbers.
+    {"@torchrun RANK=", "2: torchrun: expected RANK to be a whole number, got ''"},
+    {"@torchrun RANK=-1", "2: torchrun: expected RANK to be a whole number, got '-1'"},
+    {"@torchrun RANK=+1", "2: torchrun: expected RANK to be a whole number, got '+1'"},
+    {"@torchrun WORLD_SIZE=4.0",
+     "2: torchrun: expected WORLD_SIZE to be a whole number, got '4.0'"},
+    {"@torchrun WORLD_SIZE=0x4",
+     "2: torchrun: expected WORLD_SIZE to be a whole number, got '0x4'"},
+    {"@torchrun LOCAL_RANK=one",
+     "2: torchrun: expected LOCAL_RANK to be a whole number, got 'one'"},
+    {"@hydra PMI_SIZE=9223372036854775808",
+     "2: PMI: expected PMI_SIZE to be a whole number of at most 63 bits, got "
+     "'9223372036854775808'"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=4(x",
+     "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be a list like 4(x2),3, got '4(x'"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=4,",
+     "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be a list like 4(x2),3, got '4,'"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=4(x0)",
+     "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be a list like 4(x2),3, got '4(x0)'"},
+    {"@braid BRAID_JOB=", "2: BRAID_*: expected BRAID_JOB to be a name, got ''"},
+    {"@openmpi PMIX_NAMESPACE=", "2: Open MPI: expected PMIX_NAMESPACE to be a name, got ''"},
+
+    // Contradictions.
+    {"@braid BRAID_RANK=4",
+     "2: BRAID_*: expected BRAID_RANK to be less than BRAID_RANKS = 4, got 4"},
+    {"@braid BRAID_RANKS=0", "2: BRAID_*: expected BRAID_RANKS to be at least 1, got 0"},
+    {"@torchrun WORLD_SIZE=0", "2: torchrun: expected WORLD_SIZE to be at least 1, got 0"},
+    {"@torchrun RANK=7", "2: torchrun: expected RANK to be less than WORLD_SIZE = 4, got 7"},
+    {"@torchrun LOCAL_RANK=4",
+     "2: torchrun: expected LOCAL_RANK to be less than LOCAL_WORLD_SIZE = 4, got 4"},
+    {"@torchrun LOCAL_WORLD_SIZE=5",
+     "2: torchrun: expected LOCAL_WORLD_SIZE to be at most WORLD_SIZE = 4, got 5"},
+    {"@torchrun LOCAL_WORLD_SIZE=0",
+     "2: torchrun: expected LOCAL_WORLD_SIZE to be at least 1, got 0"},
+    {"@cray PMI_LOCAL_RANK=4",
+     "2: PMI: expected PMI_LOCAL_RANK to be less than PMI_LOCAL_SIZE = 4, got 4"},
+    {"@srun SLURM_LOCALID=4",
+     "2: SLURM: expected SLURM_LOCALID to be less than SLURM_STEP_TASKS_PER_NODE = 4, got 4"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=3",
+     "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to sum up to 4, got '3'"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=4294967295(x4294967295),4294967295(x4294967295)",
+     "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be a list"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=4294967295(x2147483647),4294967295(x2147483647)",
+     "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be a list"},
+
+    // Several hosts.
+    {"@torchrun LOCAL_WORLD_SIZE=2", "4: torchrun: ranks on several hosts are not supported: "
+                                     "expected all on this one, got 2 of 4"},
+    {"@openmpi OMPI_COMM_WORLD_LOCAL_SIZE=3", "4: Open MPI: ranks on several hosts"},
+    {"@hydra MPI_LOCALNRANKS=2", "4: PMI: ranks on several hosts"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=2(x2)",
+     "4: SLURM: ranks on several hosts are not supported: expected all on this one, got 2 hosts"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=1(x2),2", "4: SLURM: ranks on several hosts"},
+};
+
+TEST(Environment, FindsThePlaceThatLaunchersGive) {
+  for (const Row &row : kRows) {
+    std::string place = describe(findPlace(environmentOf(row.environment), launcherAt12));
+    bool isError = row.expected[1] == ':';
+    EXPECT_TRUE(isError ? place.rfind(row.expected, 0) == 0 : place == row.expected)
+        << "in   " << row.environment << "\nwant " << row.expected << "\ngot  " << place;
+  }
+}
+
+TEST(Environment, AnErrorListsAllThatWasFoundAndTheWayOut) {
+  auto place = findPlace(environmentOf("@salloc RANK=3 PMI_RANK=0 UNRELATED=1"), noLauncher);
+  EXPECT_EQ(describe(place),
+            "2: torchrun: expected WORLD_SIZE to be set too, got no such variable; found RANK='3' "
+            "(torchrun), PMI_RANK='0' (PMI), SLURM_JOB_ID='77', SLURM_NTASKS='8' (SLURM); unset "
+            "what is not meant, or set BRAID_RANK and BRAID_RANKS, which come first");
+}
+
+TEST(Environment, AnErrorIsSafeToPrint) {
+  Variables variables = {{"RANK", "\x1b[31m\n" + std::string(100000, 'x')}, {"WORLD_SIZE", "2"}};
+  std::string text = describe(findPlace(environmentOf(variables), noLauncher));
+  EXPECT_THAT(text, testing::HasSubstr("RANK='\\x1B[31m\\nxxx"));
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_LT(text.size(), 1000u);
+}
+
+TEST(Environment, ALauncherThatCannotBeToldApartIsAnError) {
+  EXPECT_THAT(describe(findPlace(environmentOf("@hydra"), noLauncher)),
+              testing::StartsWith("2: PMI: expected a launcher that can be told from others"));
+  EXPECT_EQ(describe(findPlace(environmentOf("@pmi2"), noLauncher)),
+            "1 of 4, 1 of 4 here, PMI, job PMI PMI_JOBID=77.0");
+}
+
+TEST(Environment, JobsThatDifferInOneVariableDiffer) {
+  const char *jobs[] = {
+      "@torchrun",
+      "@torchrun MASTER_ADDR=other",
+      "@torchrun MASTER_PORT=29501",
+      "@torchrun TORCHELASTIC_RUN_ID=8",
+      "@torchrun TORCHELASTIC_RESTART_COUNT=1",
+      "@openmpi",
+      "@openmpi PMIX_NAMESPACE=9366",
+      "@hydra",
+      "@pmi2",
+      "@pmi2 PMI_JOBID=77.1",
+      "@srun",
+      "@srun SLURM_JOB_ID=78",
+      "@srun SLURM_STEP_ID=1",
+      "@srun SLURM_RESTART_COUNT=1",
+      "@braid",
+      "@braid BRAID_JOB=j8",
+  };
+  std::set<std::string> names;
+  for (const char *job : jobs) {
+    auto place = findPlace(environmentOf(job), launcherAt12);
+    ASSERT_TRUE(place && *place) << job;
+    EXPECT_TRUE(names.insert((*place)->job).second) << job << " is " << (*place)->job;
+  }
+}
+
+std::vector<std::string> counted(const std::string &text) {
+  std::vector<std::string> names;
+  for (const VariableReport &variable : reportVariables(environmentOf(text)))
+    if (variable.counts)
+      names.push_back(variable.name);
+  return names;
+}
+
+TEST(Environment, TheReportSaysWhatCounts) {
+  using testing::ElementsAre;
+  EXPECT_THAT(counted(""), ElementsAre());
+  EXPECT_THAT(counted("@batch"), ElementsAre());
+  EXPECT_THAT(counted("@braid @torchrun TMPDIR=/tmp"),
+              ElementsAre("BRAID_RANK", "BRAID_RANKS", "BRAID_JOB", "BRAID_MEETING", "TMPDIR"));
+  EXPECT_THAT(counted("@openmpi @srun"),
+              ElementsAre("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                          "PMIX_NAMESPACE"));
+  EXPECT_THAT(counted("@srun"),
+              ElementsAre("SLURM_STEP_ID", "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+                          "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"));
+  EXPECT_THAT(counted("RANK=7"), ElementsAre("RANK")); // it counts, and that is the error
+}
+
+TEST(Environment, TheReportHasEachVariableOnceWithItsValue) {
+  std::set<std::string> names;
+  for (const VariableReport &variable : reportVariables(environmentOf("@srun @torchrun"))) {
+    EXPECT_TRUE(names.insert(variable.name).second) << variable.name;
+    EXPECT_FALSE(variable.meaning.empty()) << variable.name;
+    EXPECT_EQ(variable.value, environmentOf("@srun @torchrun")(variable.name));
+  }
+}
+
+TEST(Environment, NothingIsReadThatIsNotReported) {
+  std::set<std::string> reported;
+  for (const VariableReport &variable : reportVariables(environmentOf("")))
+    reported.insert(variable.name);
+  for (const Row &row : kRows) {
+    Environment environment = environmentOf(row.environment);
+    auto watched = [&](const std::string &name) {
+      EXPECT_TRUE(reported.count(name)) << name << " in " << row.environment;
+      return environment(name);
+    };
+    (void)findPlace(watched, launcherAt12);
+  }
+}
+
+TEST(Environment, TheProcessEnvironmentTellsEmptyFromNotSet) {
+  setenv("BRAID_TEST_EMPTY", "", 1);
+  unsetenv("BRAID_TEST_UNSET");
+  EXPECT_EQ(processEnvironment()("BRAID_TEST_EMPTY"), "");
+  EXPECT_EQ(processEnvironment()("BRAID_TEST_UNSET"), std::nullopt);
+}
+
+TEST(Environment, PrintableEscapesAndShortens) {
+  EXPECT_EQ(printable("plain / text", 20), "plain / text");
+  EXPECT_EQ(printable("\x1b[31m\t\xff", 20), "\\x1B[31m\\t\\xFF");
+  EXPECT_EQ(printable("12345", 5), "12345");
+  EXPECT_EQ(printable("123456", 5), "12345...");
+  EXPECT_EQ(printable(std::string(3, '\0'), 5), "\\x00\\...");
+}
+
+} // namespace
+} // namespace braid

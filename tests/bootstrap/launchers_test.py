@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""launchers_test.py LAUNCHER BRAID: do 4 ranks of a real launcher see themselves as such?
+
+LAUNCHER is openmpi, hydra (both are skipped with status 77 if they are not installed), or pmi: this
+script in the place of a launcher that says no more than PMI_RANK and PMI_SIZE. Two jobs run at
+once; the ranks of each are to be 0 to 3 and to agree on a name that the other does not have.
+"""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RANKS = 4
+SECONDS = 60
+COMMANDS = {
+    "openmpi": (["mpirun.openmpi", "mpirun"], ["--oversubscribe"], "Open MPI"),
+    "hydra": (["mpiexec.hydra"], ["-launcher", "fork"], "PMI"),
+    "pmi": ([sys.executable], [os.path.abspath(__file__), "--start"], "PMI"),
+}
+
+
+def start_ranks(count, command):
+    """The launcher of last resort."""
+    ranks = [subprocess.Popen(command, env=dict(os.environ, PMI_RANK=str(r), PMI_SIZE=str(count)))
+             for r in range(count)]
+    return max(rank.wait() for rank in ranks)
+
+
+def find_launcher(name):
+    names, flags, source = COMMANDS[name]
+    for program in names:
+        path = shutil.which(program)
+        if not path:
+            continue
+        version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+        if name != "openmpi" or "Open MPI" in version.stdout:
+            return [path] + flags, source
+    print(f"skipped: {name} is not installed (looked for {' and '.join(names)})")
+    sys.exit(77)
+
+
+def clean_environment(braid):
+    """Without what a launcher of this test would leave in it."""
+    report = subprocess.run([braid, "env", "--json"], stdout=subprocess.PIPE, check=False)
+    read = {v["name"] for v in json.loads(report.stdout)["variables"] if v["source"] != "braid"}
+    environment = {k: v for k, v in os.environ.items() if k not in read}
+    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return environment
+
+
+def start_job(launcher, braid, folder, environment):
+    # The shell is between launcher and rank, as scripts are that pin or profile. It has to stay.
+    script = f'"{braid}" env --json > "{folder}/$$.json"; exit $?'
+    return subprocess.Popen(launcher + ["-n", str(RANKS), "sh", "-c", script], env=environment)
+
+
+def check_job(folder, source):
+    """The name of the job."""
+    places = []
+    for path in glob.glob(os.path.join(folder, "*.json")):
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+        assert report["error"] is None, report["error"]
+        places.append(report["place"])
+    assert all(places), places
+    assert sorted(p["rank"] for p in places) == list(range(RANKS)), places
+    assert sorted(p["local_rank"] for p in places) == list(range(RANKS)), places
+    assert {p["ranks"] for p in places} == {p["local_ranks"] for p in places} == {RANKS}, places
+    assert {p["source"] for p in places} == {source}, places
+    names = {p["job"] for p in places}
+    assert len(names) == 1, f"expected one name of the job, got {names}"
+    return names.pop()
+
+
+def main():
+    if sys.argv[1] == "--start":
+        sys.exit(start_ranks(int(sys.argv[3]), sys.argv[4:]))
+    launcher, source = find_launcher(sys.argv[1])
+    braid = os.path.abspath(sys.argv[2])
+    environment = clean_environment(braid)
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+        jobs = [start_job(launcher, braid, folder, environment) for folder in (first, second)]
+        try:
+            codes = [job.wait(timeout=SECONDS) for job in jobs]
+        finally:
+            for job in jobs:
+                job.kill()
+        assert codes == [0, 0], f"expected both jobs to end with 0, got {codes}"
+        names = [check_job(first, source), check_job(second, source)]
+    assert names[0] != names[1], f"expected two names, got {names[0]} twice"
+    print(f"{source}: 2 jobs of {RANKS} ranks, {names[0]} and {names[1]}")
+
+
+main()

@@ -1,0 +1,43 @@
+//===- tests/bootstrap/raw_socket.h - what Connection would never send ------------------------===//
+#pragma once
+
+#include "runtime/bootstrap/socket.h"
+
+#include <cstring>
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+namespace braid {
+
+/// Sends all of `bytes` in one go, with any number of descriptors. False if that failed.
+inline bool sendRaw(int socket, llvm::StringRef bytes, const std::vector<int> &descriptors = {}) {
+  iovec part{const_cast<char *>(bytes.data()), bytes.size()};
+  std::vector<std::max_align_t> control(16);
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (size_t size = descriptors.size() * sizeof(int)) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(size);
+    cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(size);
+    std::memcpy(CMSG_DATA(header), descriptors.data(), size);
+  }
+  return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+/// A blocking socket that is connected to `path`, or an invalid one.
+inline FileDescriptor connectRaw(const std::string &path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(socket.get(), reinterpret_cast<sockaddr *>(&address), sizeof address) != 0)
+    socket.reset();
+  return socket;
+}
+
+} // namespace braid

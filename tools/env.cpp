@@ -1,0 +1,109 @@
+//===- tools/env.cpp - `braid env` ------------------------------------------------------------===//
+
+#include "runtime/bootstrap/environment.h"
+#include "tools/command.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace braid::tools {
+namespace {
+
+using Found = Result<std::optional<Place>>;
+using Json = nlohmann::ordered_json;
+
+constexpr const char *kFooter = R"(
+A process that a launcher started is one rank of a job. Its place comes from one source, the first
+of BRAID_*, torchrun, Open MPI, PMI (MPICH, Intel MPI) and SLURM's srun that is there; one that is
+partial or contradictory is an error, with exit code 2. What is set but does not count is of a
+source that was not chosen, or says what a better variable of its source says. Ranks started by
+hand, with BRAID_RANK and BRAID_RANKS, need a BRAID_JOB if there are several such jobs at once.
+
+  braid env
+  mpirun -n 4 braid env --json
+  BRAID_RANK=0 BRAID_RANKS=2 BRAID_JOB=mine braid env)";
+
+constexpr size_t kWidestValue = 32, kLongestJob = 200;
+
+std::string describe(const std::optional<Place> &place) {
+  if (!place)
+    return "no rank of a job: no launcher says anything";
+  return fmt::format("rank {} of {}, from {}, in job '{}'", place->rank, place->ranks,
+                     place->source, printable(place->job, kLongestJob));
+}
+
+void printTable(const std::vector<VariableReport> &variables) {
+  std::vector<std::array<std::string, 5>> rows = {
+      {"variable", "value", "source", "counts", "meaning"}};
+  for (const VariableReport &variable : variables)
+    rows.push_back({variable.name, variable.value ? printable(*variable.value, kWidestValue) : "-",
+                    variable.source, variable.counts ? "yes" : "", variable.meaning});
+  std::array<size_t, 4> widths = {};
+  for (const auto &row : rows)
+    for (size_t column = 0; column < widths.size(); ++column)
+      widths[column] = std::max(widths[column], row[column].size());
+  for (const auto &row : rows)
+    llvm::outs() << fmt::format("{:<{}}  {:<{}}  {:<{}}  {:<{}}  {}\n", row[0], widths[0], row[1],
+                                widths[1], row[2], widths[2], row[3], widths[3], row[4]);
+}
+
+Json placeJson(const Found &place) {
+  if (!place || !*place)
+    return nullptr;
+  const Place &is = **place;
+  return {{"source", is.source},
+          {"rank", is.rank},
+          {"ranks", is.ranks},
+          {"local_rank", is.localRank},
+          {"local_ranks", is.localRanks},
+          {"job", is.job}};
+}
+
+void printJson(const Found &place, const std::vector<VariableReport> &variables) {
+  Json list = Json::array();
+  for (const VariableReport &variable : variables)
+    list.push_back({{"name", variable.name},
+                    {"source", variable.source},
+                    {"value", variable.value ? Json(*variable.value) : Json()},
+                    {"counts", variable.counts},
+                    {"meaning", variable.meaning}});
+  Json error;
+  if (!place)
+    error = {{"code", static_cast<int>(place.status().code())},
+             {"message", place.status().message()}};
+  Json json = {{"place", placeJson(place)}, {"error", error}, {"variables", std::move(list)}};
+  llvm::outs() << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+int envCommand(bool asJson) {
+  Environment environment = processEnvironment();
+  Found place = findPlace(environment);
+  std::vector<VariableReport> variables = reportVariables(environment);
+  int exitCode = place ? 0 : report(place.status());
+  if (asJson) {
+    printJson(place, variables);
+    return exitCode;
+  }
+  if (place)
+    llvm::outs() << describe(*place) << "\n\n";
+  printTable(variables);
+  return exitCode;
+}
+
+} // namespace
+
+Command addEnv(CLI::App &app) {
+  auto asJson = std::make_shared<bool>(false);
+  CLI::App *command =
+      app.add_subcommand("env", "Print which rank this process is, and each variable read");
+  command->add_flag("--json", *asJson, "the same as JSON");
+  command->footer(kFooter);
+  return {command, [asJson] { return envCommand(*asJson); }};
+}
+
+} // namespace braid::tools

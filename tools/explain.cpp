@@ -1,0 +1,73 @@
+//===- tools/explain.cpp - `braid explain` ----------------------------------------------------===//
+
+#include "runtime/flight_page.h"
+#include "tools/command.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+namespace braid::tools {
+namespace {
+
+struct ExplainFlags {
+  std::vector<std::string> files;
+  bool json = false;
+};
+
+constexpr uint64_t kMostBytes = 256 << 20; ///< of a file
+
+constexpr const char *kFooter = R"(
+Puts the flight records of a failed job side by side: the first cause, what each rank was in, the
+first point of the program that some ranks have completed and others have not, and what ran last
+before it. Records of some ranks may be missing.
+
+  braid explain records/rank*.json)";
+
+Result<FlightRecord> readRecord(const std::string &path) {
+  llvm::sys::fs::file_status status;
+  std::error_code error = llvm::sys::fs::status(path, status);
+  if (!error && llvm::sys::fs::is_directory(status))
+    return Status(StatusCode::BadInput,
+                  fmt::format("{}: expected a flight record, got a directory", path));
+  if (!error && status.getSize() > kMostBytes)
+    return Status(StatusCode::BadInput,
+                  fmt::format("{}: expected a flight record of at most {} bytes, got {}", path,
+                              kMostBytes, status.getSize()));
+  auto file = llvm::MemoryBuffer::getFile(path);
+  if (!file)
+    return Status(StatusCode::BadInput,
+                  fmt::format("cannot read '{}': {}", path, file.getError().message()));
+  return FlightRecord::decode((*file)->getBuffer(), path);
+}
+
+int explainCommand(const ExplainFlags &flags) {
+  std::vector<FlightRecord> records;
+  for (const std::string &path : flags.files) {
+    Result<FlightRecord> record = readRecord(path);
+    if (!record)
+      return report(record.status());
+    records.push_back(std::move(*record));
+  }
+  Result<FlightPage> page = merge(records, flags.files);
+  if (!page)
+    return report(page.status());
+  llvm::outs() << (flags.json ? toJson(*page) : str(*page));
+  return 0;
+}
+
+} // namespace
+
+Command addExplain(CLI::App &app) {
+  auto flags = std::make_shared<ExplainFlags>();
+  CLI::App *command =
+      app.add_subcommand("explain", "Say why a job failed, from its flight records");
+  command->add_option("FILE", flags->files, "flight records, one a rank")->required();
+  command->add_flag("--json", flags->json, "the page as JSON");
+  command->footer(kFooter);
+  return {command, [flags] { return explainCommand(*flags); }};
+}
+
+} // namespace braid::tools
