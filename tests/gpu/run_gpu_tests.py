@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""run_gpu_tests.py BRAID [--only WORD] [--faults N] [--json OUT]: what needs GPUs, run one by one.
+
+Uses only the built command (and, beside it, the built test programs), so that it also runs where
+nothing can be built. Each case is a command under a time limit. What needs more GPUs than there are
+is skipped, with the reason. Ends with `N passed, N failed, N skipped`.
+"""
+import argparse
+import glob
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
+
+
+def gpus():
+    """Numbers of the GPUs that can be used."""
+    if not shutil.which("nvidia-smi"):
+        return []
+    shown = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    found = [line for line in shown.stdout.splitlines() if line.startswith("GPU ")]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",") if visible else [str(i) for i in range(len(found))]
+
+
+def memory_used():
+    """MiB in use on all GPUs."""
+    shown = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+                           capture_output=True, text=True, check=False)
+    return [int(line) for line in shown.stdout.split()]
+
+
+class Suite:
+    def __init__(self, braid, only):
+        self.braid, self.only = braid, only
+        self.passed = self.failed = self.skipped = 0
+        self.results = []
+
+    def record(self, name, outcome, seconds, detail=""):
+        setattr(self, outcome, getattr(self, outcome) + 1)
+        self.results.append({"name": name, "outcome": outcome, "seconds": round(seconds, 2),
+                             "detail": detail})
+        print(f"{outcome:8}{seconds:7.1f} s  {name}" + (f": {detail}" if detail else ""), flush=True)
+
+    def wants(self, name):
+        return not self.only or self.only in name
+
+    def command(self, name, arguments, ranks=1, seconds=120, expect=0):
+        """Runs a command that has to end with exit code `expect`."""
+        if not self.wants(name):
+            return
+        if ranks > len(gpus()):
+            return self.record(name, "skipped", 0, f"needs {ranks} GPUs, {len(gpus())} are here")
+        begin = time.monotonic()
+        try:
+            run = subprocess.run(arguments, capture_output=True, text=True, timeout=seconds,
+                                 cwd=ROOT, check=False)
+            code, output = run.returncode, run.stdout + run.stderr
+        except subprocess.TimeoutExpired:
+            code, output = "none", f"no end within {seconds} s"
+        spent = time.monotonic() - begin
+        if code == SKIPPED and expect != SKIPPED:
+            return self.record(name, "skipped", spent, output.strip().splitlines()[-1])
+        if code != expect:
+            return self.record(name, "failed", spent,
+                               f"exit code {code}, expected {expect}\n{output[-3000:]}")
+        self.record(name, "passed", spent)
+
+    def run(self, name, flags, ranks, **options):
+        common = ["--backend", "cuda", "--processes", "--flight-records", "none",
+                  "--timeout-ms", "20000", "--ranks", str(ranks)]
+        self.command(name, [self.braid, "run", EXAMPLE] + common + flags, ranks, **options)
+
+
+def exactness(suite):
+    """Every schedule, get and put, eager and replayed, on 2, 3 and 4 ranks: 1,000 runs each, at
+    addresses that change from run to run where they can."""
+    for ranks in (2, 3, 4):
+        for schedule in ("none", "pairwise", "hop"):
+            for protocol in ("get", "put"):
+                for graph in ([], ["--graph"]):
+                    name = f"exact {ranks} {schedule} {protocol} {'graph' if graph else 'eager'}"
+                    suite.run(name, ["--schedule", schedule, "--protocol", protocol, "--verify",
+                                     "--iterations", "1000", "--set", f"M={ranks * 32}",
+                                     "--set", "K=64", "--set", "N=64"] + graph, ranks)
+    for flags in (["--chunks", "8", "--streams", "2"], ["--chunks", "12", "--streams", "1"]):
+        suite.run(f"exact 4 pairwise {' '.join(flags)}",
+                  ["--verify", "--iterations", "1000", "--set", "M=164", "--protocol", "put"] + flags, 4)
+    for dtype in ("f16", "f32", "f64"):
+        example = os.path.join(ROOT, "tests", "gpu", f"linear_{dtype}.braid")
+        suite.command(f"exact 2 linear {dtype}",
+                      [suite.braid, "run", example, "--backend", "cuda", "--processes", "--ranks",
+                       "2", "--verify", "--iterations", "100"], 2)
+
+
+def extremes(suite):
+    suite.run("10,000 replays", ["--graph", "--verify", "--iterations", "10000", "--set", "M=64",
+                                 "--set", "K=64", "--set", "N=64"], 2)
+    ranks = min(len(gpus()), 4) if len(gpus()) >= 2 else 2
+    suite.run("gathered buffer above 4 GiB",
+              ["--verify", "--iterations", "2", "--set", f"M={16384 * ranks}",
+               "--set", f"K={147456 // ranks}", "--set", "N=64", "--protocol", "put"], ranks)
+    suite.run("gathered buffer above 4 GiB, replayed",
+              ["--verify", "--iterations", "2", "--set", f"M={16384 * ranks}",
+               "--set", f"K={147456 // ranks}", "--set", "N=64", "--graph"], ranks)
+
+
+def refusals(suite):
+    blocking = ["env", "CUDA_LAUNCH_BLOCKING=1", suite.braid, "run", EXAMPLE, "--backend", "cuda",
+                "--processes", "--ranks", "2", "--flight-records", "none"]
+    suite.command("CUDA_LAUNCH_BLOCKING is refused", blocking, 2, expect=4)
+    many = len(gpus()) + 1
+    suite.command("more ranks than GPUs are refused",
+                  [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--processes", "--ranks",
+                   str(many), "--set", f"M={many * 32}", "--flight-records", "none"], 1, expect=4)
+
+
+def programs(suite):
+    """The test programs that lie beside the command."""
+    folder = os.path.dirname(suite.braid)
+    backends = os.path.join(folder, "backends_test")
+    if os.path.exists(backends):
+        suite.command("conformance", [backends, "--gtest_brief=1", "--gtest_filter=*cuda*"], 2,
+                      seconds=300)
+    for program in sorted(glob.glob(os.path.join(folder, "gpu_*_test"))):
+        suite.command(os.path.basename(program), [program], 2, seconds=300)
+
+
+def ranks_of(launcher):
+    """Process numbers of a launcher's ranks, by rank."""
+    found = {}
+    for entry in glob.glob("/proc/[0-9]*/environ"):
+        try:
+            with open(entry, "rb") as file:
+                variables = dict(v.split(b"=", 1) for v in file.read().split(b"\0") if b"=" in v)
+            with open(entry.replace("environ", "stat"), encoding="utf-8", errors="replace") as file:
+                parent = int(file.read().rsplit(")", 1)[1].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        if parent == launcher and b"BRAID_RANK" in variables:
+            found[int(variables[b"BRAID_RANK"])] = int(entry.split("/")[2])
+    return found
+
+
+def one_fault(suite, seed):
+    """Kills, stops or crashes a rank at a random moment. Returns what is wrong, or nothing."""
+    dice = random.Random(seed)
+    ranks = dice.choice([r for r in (2, 3, 4) if r <= len(gpus())])
+    action = dice.choice([signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV])
+    timeout = 1.5
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ["--graph"] if dice.random() < 0.5 else []
+        arguments = [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--processes", "--ranks",
+                     str(ranks), "--set", f"M={ranks * 256}", "--protocol",
+                     dice.choice(["get", "put"]), "--schedule", dice.choice(["pairwise", "hop"]),
+                     "--iterations", "100000000", "--timeout-ms", str(int(timeout * 1000)),
+                     "--flight-records", "none"] + flags
+        environment = dict(os.environ, TMPDIR=folder, XDG_RUNTIME_DIR=folder)
+        run = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, env=environment, cwd=ROOT)
+        pids = {}
+        begin = time.monotonic()
+        while len(pids) < ranks and time.monotonic() - begin < 20 and run.poll() is None:
+            time.sleep(0.05)
+            pids = ranks_of(run.pid)
+        time.sleep(dice.uniform(0.2, 2.5))
+        victim = dice.randrange(ranks)
+        what = f"{action.name} rank {victim} of {ranks} {' '.join(flags)}"
+        if victim in pids:
+            os.kill(pids[victim], action)
+        struck = time.monotonic()
+        try:
+            output, _ = run.communicate(timeout=timeout + 10)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            for pid in pids.values():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+            return what, f"no end within {timeout + 10} s", 0
+        spent = time.monotonic() - struck
+        left = [pid for pid in pids.values() if os.path.exists(f"/proc/{pid}")]
+        named = f"rank {victim}" in output
+        wrong = []
+        if run.returncode not in (5, 6):
+            wrong.append(f"exit code {run.returncode}")
+        if spent > timeout + 2 + 1:  # the grace period in which a stopped rank may still end
+            wrong.append(f"took {spent:.1f} s")
+        if left:
+            wrong.append(f"left processes {left}")
+        if not named:
+            wrong.append("the victim is not named")
+        if os.listdir(folder):
+            wrong.append(f"left {os.listdir(folder)}")
+        detail = ", ".join(wrong)
+        return what, detail + ("\n" + output[-1500:] if wrong else ""), spent
+
+
+def faults(suite, count):
+    if not suite.wants("faults"):
+        return
+    name = f"{count} faults"
+    if len(gpus()) < 2:
+        return suite.record(name, "skipped", 0, f"needs 2 GPUs, {len(gpus())} are here")
+    begin, before, longest, bad = time.monotonic(), memory_used(), 0.0, []
+    for seed in range(count):
+        what, wrong, spent = one_fault(suite, seed)
+        longest = max(longest, spent)
+        if wrong:
+            bad.append(f"{what} (seed {seed}): {wrong}")
+    time.sleep(1)
+    after = memory_used()
+    if any(a > b + 64 for a, b in zip(after, before)):
+        bad.append(f"GPU memory in use: {before} MiB before, {after} MiB after")
+    detail = f"{len(bad)} wrong; the longest took {longest:.1f} s" + "".join("\n" + b for b in bad)
+    suite.record(name, "failed" if bad else "passed", time.monotonic() - begin, detail)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("braid")
+    parser.add_argument("--only", default="", help="run cases whose name holds this")
+    parser.add_argument("--faults", type=int, default=20)
+    parser.add_argument("--json", help="write the outcomes to this file")
+    flags = parser.parse_args()
+    suite = Suite(os.path.abspath(flags.braid), flags.only)
+    print(f"{len(gpus())} GPUs", flush=True)
+    refusals(suite) if gpus() else None
+    exactness(suite)
+    extremes(suite)
+    programs(suite)
+    faults(suite, flags.faults)
+    if flags.json:
+        with open(flags.json, "w", encoding="utf-8") as file:
+            json.dump(suite.results, file, indent=1)
+    print(f"{suite.passed} passed, {suite.failed} failed, {suite.skipped} skipped")
+    sys.exit(1 if suite.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
