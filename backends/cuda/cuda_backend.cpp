@@ -96,7 +96,8 @@ CudaCluster::~CudaCluster() {
   device_.reset();
 }
 
-/// The GPU of this rank: the one of its number on this host, or the only one it sees.
+/// The GPU of this rank: the one of its number on this host, or the only one it sees. Tests may let
+/// ranks share GPUs, which no run of any use does.
 Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank) {
   int count = 0;
   cudaError_t code = cudaGetDeviceCount(&count);
@@ -132,6 +133,11 @@ Status checkOptions(const ClusterOptions &options) {
 }
 
 } // namespace
+
+int countGpus() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
 
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Member> member,

@@ -10,6 +10,9 @@ namespace braid {
 /// there is no GPU for the rank, no driver, or no cuBLASLt.
 void registerCudaBackend(BackendRegistry &registry);
 
+/// GPUs that this process can use; 0 where there is no driver.
+int countGpus();
+
 /// What a process that has CUDA streams of its own chooses.
 struct CudaRankOptions {
   /// CUDA's number of the GPU; -1: the rank's number on this host, or the only GPU there is.

@@ -62,6 +62,7 @@ Status CudaDevice::start() {
   if (!driver)
     return driver.status();
   driver_ = *driver;
+  domain_ = nvtxDomainCreateA("braid");
   BRAID_CUDA_RETURN_IF_ERROR(cudaSetDevice(options_.device));
   Result<std::unique_ptr<Products>> products = Products::create();
   if (!products)
@@ -88,6 +89,7 @@ CudaDevice::~CudaDevice() {
     memory_.abandon();
     return;
   }
+  nvtxDomainDestroy(domain_);
   for (cudaGraphExec_t graph : graphs_)
     cudaGraphExecDestroy(graph);
   for (cudaEvent_t event : events_)
@@ -122,6 +124,11 @@ Result<std::string> CudaDevice::exportMemory(void *base) {
 
 Result<void *> CudaDevice::allocate(ArenaKind kind, int64_t bytes) {
   enter();
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamIsCapturing(streams_[0], &capture));
+  if (capture != cudaStreamCaptureStatusNone)
+    return Status(StatusCode::BadInput, "the caller's stream is being captured, but the program is "
+                                        "not prepared: call prepare() before the capture begins");
   return memory_.allocate(kind, bytes);
 }
 
@@ -169,38 +176,57 @@ void CudaDevice::check(CUresult code, const char *call) {
                       fmt::format("rank {}: {} from {}", options_.rank, name, call)));
 }
 
-/// Keeps two events around a command while tracing; they are created on the way, so a traced run
-/// costs more.
-class CudaDevice::Traced {
+/// What goes around the issue of every command: a range for profilers, with the program's names and
+/// lines; and, while tracing, two events, which are created on the way, so a traced run costs more.
+class CudaDevice::Issuing {
 public:
-  Traced(CudaDevice &device, uint32_t stream, Tag tag) : device_(device) {
+  Issuing(CudaDevice &device, uint32_t stream, Tag tag) : device_(device), stream_(stream) {
+    device_.enter();
     device_.isDirty_[stream] = true;
-    if (!device_.isTracing_ || device_.isCapturing_)
-      return;
-    TracedCommand command{tag, stream, nullptr, nullptr};
-    device_.check(cudaEventCreate(&command.begin), "cudaEventCreate");
-    device_.check(cudaEventCreate(&command.end), "cudaEventCreate");
-    device_.check(cudaEventRecord(command.begin, device_.streams_[stream]), "cudaEventRecord");
-    end_ = command.end;
-    stream_ = device_.streams_[stream];
-    device_.traced_.push_back(command);
+    device_.pushRange(tag);
+    if (device_.isTracing_ && !device_.isCapturing_)
+      end_ = device_.beginSpan(stream, tag);
   }
-  ~Traced() {
+  ~Issuing() {
     if (end_)
-      device_.check(cudaEventRecord(end_, stream_), "cudaEventRecord");
+      device_.check(cudaEventRecord(end_, device_.streams_[stream_]), "cudaEventRecord");
+    nvtxDomainRangePop(device_.domain_);
   }
+  Issuing(const Issuing &) = delete;
 
 private:
   CudaDevice &device_;
+  const uint32_t stream_;
   cudaEvent_t end_ = nullptr;
-  cudaStream_t stream_ = nullptr;
 };
+
+void CudaDevice::pushRange(Tag tag) {
+  nvtxEventAttributes_t range = {};
+  range.version = NVTX_VERSION;
+  range.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  const Timetable *timetable = current_.load(std::memory_order_relaxed);
+  if (tag.plan && timetable && timetable->plan == tag.plan && tag.command != kNone) {
+    range.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+    range.message.registered = timetable->names[tag.plan->commands[tag.command].origin];
+    range.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT32;
+    range.payload.uiValue = tag.run;
+  }
+  nvtxDomainRangePushEx(domain_, &range);
+}
+
+cudaEvent_t CudaDevice::beginSpan(uint32_t stream, Tag tag) {
+  TracedCommand command{tag, stream, nullptr, nullptr};
+  check(cudaEventCreate(&command.begin), "cudaEventCreate");
+  check(cudaEventCreate(&command.end), "cudaEventCreate");
+  check(cudaEventRecord(command.begin, streams_[stream]), "cudaEventRecord");
+  traced_.push_back(command);
+  return command.end;
+}
 
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   if (group_.isAborted() || bytes == 0)
     return;
-  enter();
-  Traced traced(*this, stream, tag);
+  Issuing issuing(*this, stream, tag);
   check(cudaMemcpyAsync(dst, src, static_cast<size_t>(bytes), cudaMemcpyDefault, streams_[stream]),
         "cudaMemcpyAsync");
 }
@@ -208,8 +234,7 @@ void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int6
 void CudaDevice::matmul(uint32_t stream, Tag tag, const MatmulArgs &args) {
   if (group_.isAborted() || args.m == 0 || args.n == 0)
     return;
-  enter();
-  Traced traced(*this, stream, tag);
+  Issuing issuing(*this, stream, tag);
   if (Status status = products_->multiply(streams_[stream], stream, args); !status.isOk())
     group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
 }
@@ -218,8 +243,7 @@ void CudaDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const voi
                      int64_t bytes) {
   if (group_.isAborted())
     return;
-  enter();
-  Traced traced(*this, stream, tag);
+  Issuing issuing(*this, stream, tag);
   cuda::launchAdd(streams_[stream], elementOf(dtype), dst, src, bytes / sizeOf(dtype));
   check(cudaGetLastError(), "launchAdd");
 }
@@ -230,9 +254,8 @@ void CudaDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const voi
 void CudaDevice::signal(uint32_t stream, Tag tag, void *word, uint32_t) {
   if (group_.isAborted())
     return;
-  enter();
-  Traced traced(*this, stream, tag);
-  note(stream, tag);
+  Issuing issuing(*this, stream, tag);
+  note(tag);
   if (isCapturing_) {
     cuda::launchSignal(streams_[stream], static_cast<uint32_t *>(word), &steps_[stream].done,
                        tag.command + 1);
@@ -245,9 +268,8 @@ void CudaDevice::signal(uint32_t stream, Tag tag, void *word, uint32_t) {
 void CudaDevice::await(uint32_t stream, Tag tag, const void *word, uint32_t) {
   if (group_.isAborted())
     return;
-  enter();
-  Traced traced(*this, stream, tag);
-  note(stream, tag);
+  Issuing issuing(*this, stream, tag);
+  note(tag);
   if (isCapturing_) {
     cuda::launchAwait(streams_[stream], static_cast<uint32_t *>(const_cast<void *>(word)),
                       &steps_[stream].done, tag.command + 1);
@@ -261,8 +283,7 @@ void CudaDevice::await(uint32_t stream, Tag tag, const void *word, uint32_t) {
 void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
   if (group_.isAborted())
     return;
-  enter();
-  Traced traced(*this, stream, tag);
+  Issuing issuing(*this, stream, tag);
   isRecorded_[event] = true;
   check(cudaEventRecord(events_[event], streams_[stream]), "cudaEventRecord");
 }
@@ -271,8 +292,7 @@ void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
   // What an earlier run or capture recorded is over before this run begins: runs follow one another.
   if (group_.isAborted() || !isRecorded_[event])
     return;
-  enter();
-  Traced traced(*this, stream, tag);
+  Issuing issuing(*this, stream, tag);
   check(cudaStreamWaitEvent(streams_[stream], events_[event], 0), "cudaStreamWaitEvent");
 }
 
@@ -308,7 +328,7 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
     return;
   enter();
   isDirty_[0] = true;
-  note(0, tag);
+  note(tag);
   check(cudaGraphLaunch(graphs_[graph], streams_[0]), "cudaGraphLaunch");
 }
 
@@ -371,13 +391,15 @@ Status CudaDevice::introduce(const Plan &plan) {
     if (kind == CommandKind::Signal || kind == CommandKind::Await)
       timetable->commands[plan.commands[i].stream].push_back(i);
   }
+  for (uint32_t i = 0; i < plan.origins.size(); ++i)
+    timetable->names.push_back(nvtxDomainRegisterStringA(domain_, describeOrigin(plan, i).c_str()));
   timetables_.push_back(std::move(timetable));
+  current_.store(timetables_.back().get(), std::memory_order_release);
   return Status::ok();
 }
 
 /// Remembers what is being issued, for the watchdog.
-void CudaDevice::note(uint32_t stream, Tag tag) {
-  (void)stream;
+void CudaDevice::note(Tag tag) {
   const Timetable *current = current_.load(std::memory_order_relaxed);
   if (!current || current->plan != tag.plan)
     for (const std::unique_ptr<Timetable> &each : timetables_)

@@ -21,6 +21,8 @@
 #include "backends/cuda/products.h"
 #include "runtime/process_group.h"
 
+#include <nvtx3/nvToolsExt.h>
+
 #include <atomic>
 #include <vector>
 
@@ -91,7 +93,9 @@ private:
   void check(CUresult code, const char *call);
   bool isDone();
   void pause();
-  void note(uint32_t stream, Tag tag);
+  void note(Tag tag);
+  void pushRange(Tag tag);
+  cudaEvent_t beginSpan(uint32_t stream, Tag tag);
 
   /// What a stream's GPU side has told of its progress: in memory that both reach.
   struct Step {
@@ -102,6 +106,7 @@ private:
   struct Timetable {
     const Plan *plan;
     std::vector<std::vector<uint32_t>> commands;
+    std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
   };
   /// The first signal or await of a stream that is not over; kNone if there is none.
   static uint32_t nextStep(const Timetable &timetable, uint32_t stream, uint32_t done);
@@ -133,7 +138,8 @@ private:
     uint32_t stream;
     cudaEvent_t begin, end;
   };
-  class Traced;
+  class Issuing;
+  nvtxDomainHandle_t domain_ = nullptr; ///< of ranges for profilers
   bool isTracing_ = false;
   cudaEvent_t traceStart_ = nullptr;
   int64_t traceStartNs_ = 0;

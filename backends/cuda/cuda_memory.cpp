@@ -11,6 +11,8 @@
 #include <atomic>
 #include <cstring>
 
+#include <unistd.h>
+
 namespace braid {
 namespace {
 
@@ -83,7 +85,8 @@ Result<std::string> CudaMemory::exportMemory(void *base) {
   }
   cudaIpcMemHandle_t handle;
   BRAID_CUDA_RETURN_IF_ERROR(cudaIpcGetMemHandle(&handle, base));
-  return kIpcPrefix + llvm::toHex(llvm::StringRef(handle.reserved, sizeof(handle.reserved)));
+  return fmt::format("{}{}:{}:{}", kIpcPrefix, getpid(), reinterpret_cast<uintptr_t>(base),
+                     llvm::toHex(llvm::StringRef(handle.reserved, sizeof(handle.reserved))));
 }
 
 Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
@@ -95,8 +98,13 @@ Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
   if (!isWords && !text.consume_front(kIpcPrefix))
     return Status(StatusCode::BadInput, "expected a handle of this backend, got '" + handle + "'");
   Result<void *> base = isWords ? openWords(peer, text) : openDevice(text);
-  if (base)
-    opened_.push_back({peer, handle, *base, isWords});
+  if (!base)
+    return base;
+  bool isOwn = text.split(':').first == std::to_string(getpid());
+  opened_.push_back({peer, handle, *base,
+                     isWords ? Kind::Words
+                     : isOwn ? Kind::OwnProcess
+                             : Kind::Device});
   return base;
 }
 
@@ -113,22 +121,46 @@ Result<void *> CudaMemory::openWords(int64_t peer, llvm::StringRef text) {
   return *base;
 }
 
-Result<void *> CudaMemory::openDevice(llvm::StringRef hex) {
+/// A process cannot open its own handles; there the address itself will do. Ranks share a process in
+/// tests only.
+Result<void *> CudaMemory::openDevice(llvm::StringRef text) {
+  auto [process, rest] = text.split(':');
+  auto [address, hex] = rest.split(':');
+  pid_t pid = 0;
+  uintptr_t base = 0;
   cudaIpcMemHandle_t handle;
   std::string bytes;
-  if (!llvm::tryGetFromHex(hex, bytes) || bytes.size() != sizeof(handle.reserved))
-    return Status(StatusCode::BadInput, "expected a CUDA IPC handle, got '" + hex.str() + "'");
+  if (process.getAsInteger(10, pid) || address.getAsInteger(10, base) ||
+      !llvm::tryGetFromHex(hex, bytes) || bytes.size() != sizeof(handle.reserved))
+    return Status(StatusCode::BadInput, "expected a CUDA IPC handle, got '" + text.str() + "'");
+  if (pid == getpid())
+    return openOwn(reinterpret_cast<void *>(base));
   std::memcpy(handle.reserved, bytes.data(), sizeof(handle.reserved));
-  void *base = nullptr;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess));
+  void *opened = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaIpcOpenMemHandle(&opened, handle, cudaIpcMemLazyEnablePeerAccess));
+  return opened;
+}
+
+Result<void *> CudaMemory::openOwn(void *base) {
+  cudaPointerAttributes attributes;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, base));
+  int device = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
+  if (attributes.device == device)
+    return base;
+  cudaError_t code = cudaDeviceEnablePeerAccess(attributes.device, 0);
+  if (code == cudaErrorPeerAccessAlreadyEnabled)
+    (void)cudaGetLastError(); // taken note of
+  else if (code != cudaSuccess)
+    return cudaFailure(code, "cudaDeviceEnablePeerAccess");
   return base;
 }
 
 void CudaMemory::closePeers() {
   for (const Opened &opened : opened_)
-    if (opened.isWords)
+    if (opened.kind == Kind::Words)
       cudaHostUnregister(opened.base);
-    else
+    else if (opened.kind == Kind::Device)
       cudaIpcCloseMemHandle(opened.base);
   opened_.clear();
 }

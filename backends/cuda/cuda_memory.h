@@ -43,15 +43,17 @@ private:
     void *base;
     size_t bytes;
   };
+  enum class Kind : uint8_t { Words, Device, OwnProcess };
   struct Opened {
     int64_t peer;
     std::string handle;
     void *base;
-    bool isWords;
+    Kind kind;
   };
   Result<void *> allocateWords(size_t bytes);
   Result<void *> openWords(int64_t peer, llvm::StringRef text);
-  Result<void *> openDevice(llvm::StringRef hex);
+  Result<void *> openDevice(llvm::StringRef text);
+  Result<void *> openOwn(void *base);
 
   ProcessGroup &group_;
   std::vector<Arena> arenas_;

@@ -4,17 +4,39 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
+#ifdef BRAID_HAS_CUDA
+#include "backends/cuda/cuda_backend.h"
+#endif
+#include "runtime/bootstrap/member.h"
 #include "tests/backends/joined_cluster.h"
 
+#include <algorithm>
 #include <thread>
 
 namespace braid::test {
 
 std::ostream &operator<<(std::ostream &os, const Variant &variant) { return os << variant.label; }
 
+#ifdef BRAID_HAS_CUDA
+/// As the cuda backend, but with ranks that share GPUs where there are too few.
+static void registerCudaRanks(BackendRegistry &registry) {
+  registerCudaBackend(registry);
+  Backend backend = *registry.find("cuda");
+  backend.join = [](const ClusterOptions &options, std::unique_ptr<Member> member) {
+    int device = static_cast<int>(member->rank() % std::max(1, countGpus()));
+    return joinCuda(options, std::move(member), {.device = device});
+  };
+  registry = {};
+  registry.add(std::move(backend));
+}
+#endif
+
 BackendRegistry &allBackends() {
   static BackendRegistry registry = [] {
     BackendRegistry all;
+#ifdef BRAID_HAS_CUDA
+    registerCudaRanks(all);
+#endif
     registerNullBackend(all);
     registerCpuBackend(all);
     return all;
@@ -132,7 +154,7 @@ void *BackendTest::allocate(int64_t bytes, int64_t rank, ArenaKind kind) {
 }
 
 char *BackendTest::allocateWords(int64_t count, int64_t rank) {
-  return static_cast<char *>(allocate(count * kWordStride, rank, ArenaKind::Symmetric));
+  return static_cast<char *>(allocate(count * kWordStride, rank, ArenaKind::Words));
 }
 
 } // namespace braid::test

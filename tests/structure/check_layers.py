@@ -27,6 +27,8 @@ LAYERS = {
 }
 VENDOR_HEADER = re.compile(r"(cuda|cublas|nccl|nvml|nvToolsExt)", re.IGNORECASE)
 VENDOR_FOLDERS = ("backends/cuda/", "backends/nccl/")
+# What a user with CUDA code of their own would write.
+VENDOR_USERS = ("examples/cuda_rank/", "tests/gpu/")
 SOURCE = re.compile(r"\.(h|def|cpp|cu|cuh)$")
 TEXT = re.compile(r"\.(h|def|cpp|cu|cuh|py|sh|md|txt|cmake|in|json|braid|test)$|^[^.]+$")
 PROSE = re.compile(r"\.(md|braid|test)$|/inputs/")  # a line is a paragraph, an operation, an output
@@ -56,7 +58,7 @@ def read(root, path):
 
 def check_include(path, bracket, header):
     layer = path.split("/")[0]
-    if VENDOR_HEADER.match(header) and not path.startswith(VENDOR_FOLDERS):
+    if VENDOR_HEADER.match(header) and not path.startswith(VENDOR_FOLDERS + VENDOR_USERS):
         return f"expected CUDA and NCCL headers below {' and '.join(VENDOR_FOLDERS)} only"
     if layer not in LAYERS or bracket == "<":
         return None

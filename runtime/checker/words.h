@@ -1,0 +1,13 @@
+//===- runtime/checker/words.h - no signal comes before the last one was taken ----------------===//
+#pragma once
+
+#include "runtime/checker/history.h"
+
+namespace braid::checker {
+
+/// Every signal but a word's first happens after the await of the one before. Then it makes no
+/// difference whether a word counts runs or only says "there is a signal": neither loses one.
+/// `order` is one in which the history can run.
+std::optional<Violation> findEarlySignal(const History &history, llvm::ArrayRef<EventId> order);
+
+} // namespace braid::checker

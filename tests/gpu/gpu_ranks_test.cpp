@@ -1,0 +1,372 @@
+//===- tests/gpu/gpu_ranks_test.cpp - what needs the library and GPUs -------------------------===//
+//
+//   gpu_ranks_test            starts a job of processes for every case, and counts
+//   gpu_ranks_test CASE       is one rank of such a job
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/arguments.h"
+#include "api/job_rank.h"
+#include "api/launch.h"
+#include "api/plans.h"
+#include "backends/cuda/cuda_backend.h"
+#include "runtime/numeric.h"
+#include "runtime/reference.h"
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+namespace {
+thread_local size_t newCalls = 0;
+}
+
+// Counts what the run path allocates.
+void *operator new(size_t bytes) {
+  ++newCalls;
+  if (void *memory = std::malloc(bytes ? bytes : 1))
+    return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+namespace braid::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kM = 384, kK = 256, kN = 192; ///< m for all ranks
+constexpr int kSkipped = 77;
+
+Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
+
+/// A program, prepared on this rank.
+struct Program {
+  std::unique_ptr<Source> source;
+  Compiled compiled;
+  std::vector<Plan> plans;
+  std::unique_ptr<Reference> reference;
+  std::unique_ptr<Prepared> prepared;
+};
+
+/// This rank, and what it has prepared.
+class RankTest {
+public:
+  RankTest(const Place &place, Cluster &cluster) : place_(place), cluster_(cluster) {}
+
+  int64_t rank() const { return place_.rank; }
+  int64_t ranks() const { return place_.ranks; }
+  Device &device() { return cluster_.device(rank()); }
+  Transport &transport() { return cluster_.transport(rank()); }
+  const Plan &plan(const Program &program) const {
+    return program.plans[static_cast<size_t>(rank())];
+  }
+
+  Result<std::unique_ptr<Program>> prepareProgram(const CompileOptions &chosen, uint64_t seed) {
+    auto program = std::make_unique<Program>();
+    program->source =
+        parseSource("gpu.braid", fmt::format("fusion @f(D = {}) {{\n  mesh [0 .. D)\n"
+                                             "  %A = input bf16[DIDx{{D}}, {}, {}]\n"
+                                             "  %B = input bf16[{}, {}]\n"
+                                             "  %C = matmul %A, %B : bf16[Stream{{D}}, {}, {}]\n"
+                                             "  output %C\n}}\n",
+                                             ranks(), kM / ranks(), kK, kK, kN, kM / ranks(), kN));
+    CompileOptions options = chosen;
+    options.ranks = ranks();
+    Result<Compiled> compiled = compile(*program->source, options);
+    if (!compiled)
+      return compiled.status();
+    program->compiled = *compiled;
+    Result<std::vector<Plan>> plans = makePlans(*compiled);
+    if (!plans)
+      return plans.status();
+    program->plans = std::move(*plans);
+    cluster_.setPlans(program->plans);
+    program->reference = std::make_unique<Reference>(*compiled->fusion, seed);
+    Result<std::unique_ptr<Prepared>> prepared = prepare(plan(*program), device(), transport());
+    if (!prepared)
+      return prepared.status();
+    program->prepared = std::move(*prepared);
+    return program;
+  }
+
+  /// Fills, runs eagerly or by replaying, and compares.
+  Status runOnce(Program &program, Arguments &arguments, uint32_t iteration, bool replays) {
+    program.reference->fillInput(0, rank(), iteration, arguments.input(0));
+    program.reference->fillInput(1, rank(), iteration, arguments.input(1));
+    program.reference->poisonOutput(0, arguments.output(0));
+    arguments.upload();
+    RunArguments addresses = arguments.addresses();
+    if (replays)
+      program.prepared->replay();
+    else
+      program.prepared->run(addresses.inputs, addresses.outputs);
+    arguments.download();
+    if (Status status = device().synchronize(); !status.isOk())
+      return status;
+    return program.reference->compare(0, rank(), iteration, arguments.output(0));
+  }
+
+private:
+  const Place &place_;
+  Cluster &cluster_;
+};
+
+/// Eager runs and replays share words, in any order.
+Status mixesRunsAndReplays(RankTest &test) {
+  for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
+    CompileOptions options;
+    options.protocol = protocol;
+    auto program = test.prepareProgram(options, 3);
+    if (!program)
+      return program.status();
+    Result<Arguments> arguments = Arguments::allocate(test.plan(**program), test.device());
+    if (!arguments)
+      return arguments.status();
+    RunArguments addresses = arguments->addresses();
+    if (Status status = (*program)->prepared->capture(addresses.inputs, addresses.outputs);
+        !status.isOk())
+      return status;
+    std::mt19937 dice(static_cast<uint32_t>(test.rank())); // each rank chooses for itself
+    for (uint32_t run = 0; run < 500; ++run)
+      if (Status status = test.runOnce(**program, *arguments, run, dice() % 2 == 0); !status.isOk())
+        return status;
+  }
+  return Status::ok();
+}
+
+Status alternatesTwoPrograms(RankTest &test) {
+  CompileOptions first, second;
+  second.schedule = Schedule::Hop;
+  second.protocol = Protocol::Put;
+  auto a = test.prepareProgram(first, 5);
+  if (!a)
+    return a.status();
+  auto b = test.prepareProgram(second, 6);
+  if (!b)
+    return b.status();
+  Result<Arguments> arguments = Arguments::allocate(test.plan(**a), test.device());
+  if (!arguments)
+    return arguments.status();
+  for (uint32_t run = 0; run < 1000; ++run)
+    if (Status status = test.runOnce(run % 2 ? **a : **b, *arguments, run, false); !status.isOk())
+      return status;
+  return Status::ok();
+}
+
+/// Uniform values in [-1, 1], drawn the same on every rank.
+std::vector<BF16> uniform(size_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<float> distribution(-1, 1);
+  std::vector<BF16> values(count);
+  for (BF16 &value : values)
+    value = narrow<BF16>(distribution(random));
+  return values;
+}
+
+/// The norm of the error, and of |A| |B|, in f64.
+std::pair<double, double> errorNorm(const std::vector<BF16> &a, const std::vector<BF16> &b,
+                                    const BF16 *c) {
+  double error = 0, scale = 0;
+  for (int64_t i = 0; i < kM; ++i)
+    for (int64_t j = 0; j < kN; ++j) {
+      double sum = 0, magnitude = 0;
+      for (int64_t k = 0; k < kK; ++k) {
+        double product = double(widen(a[static_cast<size_t>(i * kK + k)])) *
+                         double(widen(b[static_cast<size_t>(k * kN + j)]));
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      double difference = double(widen(c[i * kN + j])) - sum;
+      error += difference * difference;
+      scale += magnitude * magnitude;
+    }
+  return {std::sqrt(error), std::sqrt(scale)};
+}
+
+Status multipliesFloats(RankTest &test) {
+  for (Schedule schedule : {Schedule::None, Schedule::Pairwise, Schedule::Hop}) {
+    CompileOptions options;
+    options.schedule = schedule;
+    auto program = test.prepareProgram(options, 1);
+    if (!program)
+      return program.status();
+    Result<Arguments> arguments = Arguments::allocate(test.plan(**program), test.device());
+    if (!arguments)
+      return arguments.status();
+    std::vector<BF16> a = uniform(kM * kK, 11), b = uniform(kK * kN, 12);
+    size_t block = static_cast<size_t>(kM / test.ranks() * kK);
+    std::memcpy(arguments->input(0), a.data() + static_cast<size_t>(test.rank()) * block,
+                block * sizeof(BF16));
+    std::memcpy(arguments->input(1), b.data(), b.size() * sizeof(BF16));
+    arguments->upload();
+    RunArguments addresses = arguments->addresses();
+    (*program)->prepared->run(addresses.inputs, addresses.outputs);
+    arguments->download();
+    if (Status status = test.device().synchronize(); !status.isOk())
+      return status;
+    auto [error, scale] = errorNorm(a, b, static_cast<const BF16 *>(arguments->output(0)));
+    if (!(error <= 1e-2 * scale))
+      return wrong(fmt::format("{}: error {} of {}", name(schedule).str(), error, scale));
+    if (test.rank() == 0)
+      std::printf("  %s: error %.2e of the norm of |A| |B|\n", name(schedule).data(),
+                  error / scale);
+  }
+  return Status::ok();
+}
+
+/// Nothing is allocated by a run, and issuing costs little.
+Status runsWithoutAllocating(RankTest &test) {
+  auto program = test.prepareProgram({}, 9);
+  if (!program)
+    return program.status();
+  Result<Arguments> arguments = Arguments::allocate(test.plan(**program), test.device());
+  if (!arguments)
+    return arguments.status();
+  RunArguments addresses = arguments->addresses();
+  Prepared &prepared = *(*program)->prepared;
+  if (Status status = prepared.capture(addresses.inputs, addresses.outputs); !status.isOk())
+    return status;
+  size_t freeBefore = 0, freeAfter = 0, total = 0, calls = 0;
+  std::vector<double> eager, replayed;
+  constexpr int kWarmUp = 20, kRuns = 220;
+  for (int run = 0; run < kRuns; ++run) {
+    for (std::vector<double> *times : {&eager, &replayed}) {
+      if (run == kWarmUp)
+        cudaMemGetInfo(&freeBefore, &total);
+      size_t before = newCalls;
+      Clock::time_point start = Clock::now();
+      if (times == &eager)
+        prepared.run(addresses.inputs, addresses.outputs);
+      else
+        prepared.replay();
+      double time = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+      calls += newCalls - before;
+      if (Status status = test.device().synchronize(); !status.isOk())
+        return status;
+      if (run >= kWarmUp)
+        times->push_back(time);
+    }
+  }
+  cudaMemGetInfo(&freeAfter, &total);
+  if (calls != 0 || freeBefore != freeAfter)
+    return wrong(fmt::format("{} allocations on the host, {} bytes on the GPU", calls,
+                             freeBefore - freeAfter));
+  for (std::vector<double> *times : {&eager, &replayed})
+    std::nth_element(times->begin(), times->begin() + 100, times->end());
+  double each = eager[100] / static_cast<double>(test.plan(**program).commands.size());
+  if (test.rank() == 0)
+    std::printf("  %zu commands: %.2f us each to issue; a replay: %.2f us\n",
+                test.plan(**program).commands.size(), each, replayed[100]);
+  if (each > 3)
+    return wrong(fmt::format("{:.2f} us a command, expected at most 3", each));
+  return Status::ok();
+}
+
+struct Case {
+  const char *name;
+  Status (*run)(RankTest &);
+};
+constexpr Case kCases[] = {
+    {"mixes runs and replays", mixesRunsAndReplays},
+    {"alternates two programs", alternatesTwoPrograms},
+    {"multiplies floats", multipliesFloats},
+    {"runs without allocating", runsWithoutAllocating},
+};
+
+/// Preparing while the caller's stream is captured: refused, and says what to call when.
+Status refusesToPrepareInCapture(const Place &place, JobRank &job) {
+  cudaSetDevice(static_cast<int>(place.localRank));
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  auto cluster = joinCuda({.ranks = place.ranks}, job.takeMember(),
+                          {.device = static_cast<int>(place.localRank), .stream = stream});
+  if (!cluster)
+    return cluster.status();
+  RankTest test(place, **cluster);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+  auto program = test.prepareProgram({}, 1);
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(stream, &graph);
+  if (program)
+    return wrong("prepared while the stream was being captured");
+  if (program.status().message().find("call prepare() before") == std::string::npos)
+    return wrong("expected what is missing, got '" + program.status().message() + "'");
+  return program.status();
+}
+
+int rankMain(const Place &place, const std::string &name) {
+  Result<std::unique_ptr<JobRank>> job =
+      JobRank::join(place, {.meeting = launchersMeeting(processEnvironment())});
+  if (!job)
+    return static_cast<int>(job.status().code());
+  Status status = Status::ok();
+  if (name == "refuses to prepare in a capture") {
+    status = refusesToPrepareInCapture(place, **job);
+  } else {
+    Result<std::unique_ptr<Cluster>> cluster =
+        joinCuda({.ranks = place.ranks}, (*job)->takeMember(), {});
+    if (!cluster)
+      return static_cast<int>((*job)->fail(cluster.status()).code());
+    RankTest test(place, **cluster);
+    for (const Case &each : kCases)
+      if (name == each.name)
+        status = each.run(test);
+    if (status.isOk())
+      status = test.transport().commit();
+    if (!status.isOk())
+      test.transport().abort(status);
+  }
+  if (!status.isOk())
+    status = (*job)->fail(status);
+  return static_cast<int>(status.code());
+}
+
+/// 1 if the job does not end with `expected`.
+int runCase(const char *program, const std::string &name, int64_t ranks, StatusCode expected) {
+  std::printf("%s, %d ranks\n", name.c_str(), static_cast<int>(ranks));
+  std::fflush(stdout);
+  LaunchOptions options;
+  options.ranks = ranks;
+  options.arguments = {program, name};
+  Result<LaunchReport> report = launch(options);
+  Status status = report ? report->status : report.status();
+  if (status.code() == expected)
+    return 0;
+  std::printf("  FAILED: %s\n", status.message().c_str());
+  return 1;
+}
+
+} // namespace
+} // namespace braid::test
+
+int main(int argc, char **argv) {
+  using namespace braid;
+  using namespace braid::test;
+  Result<std::optional<Place>> place = findPlace(processEnvironment());
+  if (argc == 2 && place && *place)
+    return rankMain(**place, argv[1]);
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) {
+    std::printf("skipped: needs 2 GPUs\n");
+    return kSkipped;
+  }
+  int failures = 0, cases = 0;
+  for (int64_t ranks : {2, 4}) {
+    if (ranks > count)
+      continue;
+    for (const Case &each : kCases) {
+      failures += runCase(argv[0], each.name, ranks, StatusCode::Ok);
+      ++cases;
+    }
+  }
+  failures += runCase(argv[0], "refuses to prepare in a capture", 2, StatusCode::BadInput);
+  std::printf("%d of %d cases passed\n", cases + 1 - failures, cases + 1);
+  return failures == 0 ? 0 : 1;
+}
