@@ -22,8 +22,13 @@
  *   - the end of a copy, the signal after it and the beginning of the next command; the end of a
  *     product and the end of the await after it: whoever touches the block in between could as well
  *     have done so during the copy or product, where it is caught.
- *   - issuing: a command that is issued late is a stream that is slow. Issuing that stops in the
- *     middle, because of an abort, is a stream that may stop before any command.
+ *
+ * What is simplified always:
+ *   - issuing: a command that is issued late is a stream that is slow, so all runs of a step are
+ *     issued at once. An abort stops issuing between two runs, not within one.
+ *   - releasing: a host stores into all its words in one step, when one of them is 0. The others let
+ *     their streams pass anyway, and a stream that sees its word later is a stream that is slow.
+ *   - after an abort data is not followed any more; words, copies and freed memory are.
  */
 #include "words.pml"
 
@@ -59,18 +64,18 @@ byte word[RANKS * 4];
 /* Ghosts: of which run a block is, and whose; 0 while it is being written. The owner of a received
  * block is the rank it was copied from. */
 #define BLOCK(owner, r) ((r) * RANKS + (owner))
-byte staged[RANKS];          /* the own block, which peers may read */
-byte block[RANKS * SIDES];   /* received */
+byte staged[RANKS];        /* the own block, which peers may read */
+byte block[RANKS * SIDES]; /* received */
 #define AT(p, s) ((p) * SIDES + (s))
 
 /* Events, as the number of the run that recorded them last. */
-byte atRun[RANKS];          /* main came to this run: a graph may start */
+byte atRun[RANKS];            /* main came to this run: a graph may start */
 byte begun[RANKS];            /* main staged its block: side streams may start */
 byte ended[RANKS * SIDES];    /* a side stream is through */
 byte finished[RANKS];         /* main is through: what synchronize() waits for */
 
 /* The host. */
-byte issued[RANKS];          /* runs */
+byte issued[RANKS]; /* runs */
 #define MODE(p, r) ((p) * (RUNS + 1) + (r))
 bool replayed[RANKS * (RUNS + 1)];
 byte arrived[RANKS]; /* at the commit of this step */
@@ -410,8 +415,11 @@ proctype failure() {
      MARK
   fi
 #else
-  /* Whichever: ranks differ by a rotation only. */
-  dead[0] = 1;
+#if RANKS == 2
+  if :: dead[0] = 1 :: dead[1] = 1 fi;
+#else
+  dead[0] = 1; /* whichever: ranks differ by a rotation only, unless runs are out of step */
+#endif
 #ifndef BUG_DEATH_UNNOTICED
   MARK
 #endif
