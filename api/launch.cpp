@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSlice{20};
 /// Between a run that counts and the end of the ranks that computed it.
 constexpr milliseconds kTeardown{10000};
-/// The host notices the end of a rank itself, and can say more about it; this is for when it cannot.
+/// The host notices the end of a rank itself, and can say more about it; after this it cannot.
 constexpr milliseconds kHostsTurn{500};
 
 Status lacking(const char *what) {

@@ -20,8 +20,8 @@ MARK = "BRAID_LAUNCH_TEST_MARK"
 SECONDS = 30  # for what takes less than one on an idle machine
 FOREIGN = re.compile(r"^(BRAID_|OMPI_|PMI|SLURM_|MPI_|TORCHELASTIC_|(RANK|WORLD_SIZE|LOCAL_RANK|"
                      r"LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|XDG_RUNTIME_DIR)$)")
-ENDLESS = ["examples/ag_matmul.braid", "--set", "D=4", "--set", "M=64", "--set", "K=64", "--set", "N=64",
-           "--iterations", "1000000000", "--no-check"]
+ENDLESS = ["examples/ag_matmul.braid", "--set", "D=4", "--set", "M=64", "--set", "K=64",
+           "--set", "N=64", "--iterations", "1000000000", "--no-check"]
 
 
 class Skipped(Exception):
