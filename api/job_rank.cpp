@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 /// How long the host stays for those that come after the job has failed, so that they hear of it.
 constexpr milliseconds kForLateRanks{2000};
 /// How long it stays for those that have finished or failed; after a failure they are killed first.
-constexpr milliseconds kForLeavingRanks{10000};
+constexpr milliseconds kForLeavingRanks{3000};
 
 /// Of a process that is nobody's to wait for: 'Z' for one that has ended, 0 for none.
 char processState(uint32_t pid) {
