@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 /// How long the host stays for those that come after the job has failed, so that they hear of it.
 constexpr milliseconds kForLateRanks{2000};
 /// How long it stays for those that have finished or failed; after a failure they are killed first.
-constexpr milliseconds kForLeavingRanks{10000};
+constexpr milliseconds kForLeavingRanks{3000};
 
 /// Of a process that is nobody's to wait for: 'Z' for one that has ended, 0 for none.
 char processState(uint32_t pid) {
@@ -120,6 +120,7 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOpt
   if (!memory)
     return memory.status();
   std::unique_ptr<JobRank> rank(new JobRank(place, std::move(*memory)));
+  rank->joinDeadline_ = deadline;
   rank->host_ = std::move(host);
   rank->member_ = std::move(*member);
   rank->joinSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
@@ -133,14 +134,14 @@ JobRank::~JobRank() { waitForOthers(); }
 
 void JobRank::waitForOthers() {
   member_.reset();
-  if (!host_)
+  if (!host_ || std::exchange(hasWaited_, true))
     return;
   // Whoever has not come yet would look for this host until its time is over.
   auto isAbsent = [this](int64_t rank) {
     return memory_.slot(rank).state.load(std::memory_order_relaxed) ==
            static_cast<uint32_t>(RankState::Absent);
   };
-  Deadline deadline = deadlineIn(kForLateRanks);
+  Deadline deadline = std::min(deadlineIn(kForLateRanks), joinDeadline_);
   for (int64_t rank = 0; rank < place_.ranks && Clock::now() < deadline;)
     if (isAbsent(rank))
       std::this_thread::sleep_for(milliseconds(5));

@@ -417,8 +417,8 @@ int Run::fail(const Status &status) {
   return static_cast<int>(cause.code());
 }
 
-/// Without a launcher of ours: each rank leaves its own record, and the host those of the ranks that
-/// can no longer do so.
+/// Without a launcher of ours: each rank leaves its own record, and the host those of the ranks
+/// that can no longer do so.
 std::string Run::leaveOwnRecords() {
   std::vector<int64_t> ranks = {setup_.place->rank};
   if (job_->isHost()) {
