@@ -62,6 +62,8 @@ public:
   /// says Ok, which it does on every rank or on none. See Transport::commit.
   Status commit();
 
+  /// See Cluster::isStuck.
+  bool isStuck() const { return cluster_->isStuck(); }
   /// Calls `fn(rank)` on one host thread per rank that lives here and waits for all. A rank that
   /// fails makes the blocked calls of all ranks return; the result is the failure that came first.
   Status onEveryRank(const std::function<Status(int64_t rank)> &fn);

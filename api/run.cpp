@@ -140,8 +140,11 @@ Status Runner::runRank(int64_t rank) {
   }
   double seconds = 0;
   for (int64_t first = 0; first < options_.iterations; first += report_.runsInFlight) {
-    if (Status status = runBatch(rank, slots, first, seconds); !status.isOk())
+    if (Status status = runBatch(rank, slots, first, seconds); !status.isOk()) {
+      if (mesh_.isStuck()) // a command that does not end may still use them
+        (void)new std::vector<Arguments>(std::move(slots));
       return status;
+    }
     if (rank == 0 && options_.progress)
       options_.progress(std::min(first + report_.runsInFlight, options_.iterations));
   }

@@ -277,7 +277,7 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
 
 /// Not by messages: the host may have gone, and who stays away must hold nobody up for long. Memory
 /// of this kind outlives its owner as long as somebody has it mapped; other kinds do not.
-void ProcessGroup::close() {
+bool ProcessGroup::close(AfterAbort afterAbort) {
   for (auto &[key, mapping] : imports_)
     munmap(mapping.address, mapping.bytes);
   imports_.clear();
@@ -285,6 +285,8 @@ void ProcessGroup::close() {
   slot().closed.store(1, std::memory_order_release);
   futexWake(&slot().closed, FutexScope::Processes);
   const uint64_t giveUp = monotonicNs() + ns(std::min(timeout(), milliseconds(2000)));
+  const bool waitsOn = afterAbort == AfterAbort::Waits;
+  bool areAllGone = true;
   for (int64_t peer = 0; peer < size(); ++peer) {
     RankSlot &other = memory().slot(peer);
     auto isGone = [&] {
@@ -293,10 +295,12 @@ void ProcessGroup::close() {
              state == static_cast<uint32_t>(RankState::Left) ||
              state == static_cast<uint32_t>(RankState::Dead);
     };
-    while (!isGone() && !isAborted() && monotonicNs() < giveUp)
+    while (!isGone() && (waitsOn || !isAborted()) && monotonicNs() < giveUp)
       futexWait(&other.closed, 0, milliseconds(20), FutexScope::Processes);
+    areAllGone &= isGone();
   }
   endWatchdog();
+  return areAllGone;
 }
 
 void ProcessGroup::endWatchdog() {

@@ -79,21 +79,26 @@ Status CudaCluster::start(const CudaDevice::Options &options) {
   return group_.start();
 }
 
-/// Importers close before exporters free. Streams that do not come to an end keep their memory: the
-/// process is about to end, and freeing would wait for them.
+/// Importers close before exporters free, also after an abort: the released streams of a neighbour
+/// may still copy from here. Memory that somebody may still use is left to the end of the process,
+/// and so are streams that do not come to theirs: freeing would wait for them.
 CudaCluster::~CudaCluster() {
   if (device_) {
-    if (!device_->drain(ProcessGroup::kGrace)) {
+    bool isDone = device_->drain(ProcessGroup::kGrace);
+    if (!isDone) {
       group_.abort(Status(StatusCode::PeerFailed,
                           fmt::format("rank {} left with work that does not end", group_.rank())));
-      if (!device_->drain(ProcessGroup::kGrace))
-        device_->abandon();
+      isDone = device_->drain(ProcessGroup::kGrace);
     }
+    if (!isDone)
+      device_->abandon();
     device_->closePeers();
   }
-  group_.close();
-  group_.leave(); // ends the watchdog, which looks at the device
+  // Ends the watchdog, which looks at the device.
+  if (!group_.close(ProcessGroup::AfterAbort::Waits) && device_)
+    device_->abandon();
   device_.reset();
+  group_.leave();
 }
 
 /// The GPU of this rank: the one of its number on this host, or the only one it sees. Tests may let
