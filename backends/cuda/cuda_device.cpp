@@ -73,6 +73,7 @@ Status CudaDevice::start() {
   if (!steps)
     return steps.status();
   steps_ = static_cast<Step *>(*steps);
+  issued_ = std::make_unique<Issued[]>(kStreamLimit);
   streams_.push_back(options_.callerStream);
   if (!options_.callerStream) {
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&streams_[0], cudaStreamNonBlocking));
@@ -255,13 +256,12 @@ void CudaDevice::signal(uint32_t stream, Tag tag, void *word, uint32_t) {
   if (group_.isAborted())
     return;
   Issuing issuing(*this, stream, tag);
-  note(tag);
+  const uint32_t step = number(stream, tag);
   if (isCapturing_) {
-    cuda::launchSignal(streams_[stream], static_cast<uint32_t *>(word), &steps_[stream].done,
-                       tag.command + 1);
+    cuda::launchSignal(streams_[stream], static_cast<uint32_t *>(word), &steps_[stream].done, step);
     return check(cudaGetLastError(), "launchSignal");
   }
-  CUstreamBatchMemOpParams ops[] = {write(word, 1), write(&steps_[stream].done, tag.command + 1)};
+  CUstreamBatchMemOpParams ops[] = {write(word, 1), write(&steps_[stream].done, step)};
   check(driver_->streamBatchMemOp(streams_[stream], 2, ops, 0), "cuStreamBatchMemOp");
 }
 
@@ -269,14 +269,14 @@ void CudaDevice::await(uint32_t stream, Tag tag, const void *word, uint32_t) {
   if (group_.isAborted())
     return;
   Issuing issuing(*this, stream, tag);
-  note(tag);
+  const uint32_t step = number(stream, tag);
   if (isCapturing_) {
     cuda::launchAwait(streams_[stream], static_cast<uint32_t *>(const_cast<void *>(word)),
-                      &steps_[stream].done, tag.command + 1);
+                      &steps_[stream].done, step);
     return check(cudaGetLastError(), "launchAwait");
   }
   CUstreamBatchMemOpParams ops[] = {waitUntilSet(word), write(word, 0),
-                                    write(&steps_[stream].done, tag.command + 1)};
+                                    write(&steps_[stream].done, step)};
   check(driver_->streamBatchMemOp(streams_[stream], 3, ops, 0), "cuStreamBatchMemOp");
 }
 
@@ -329,6 +329,8 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
   enter();
   isDirty_[0] = true;
   note(tag);
+  for (size_t stream = 0; stream < streams_.size(); ++stream)
+    issued_[stream].isReplay.store(true, std::memory_order_relaxed);
   check(cudaGraphLaunch(graphs_[graph], streams_[0]), "cudaGraphLaunch");
 }
 
@@ -409,17 +411,47 @@ void CudaDevice::note(Tag tag) {
   isBusy_.store(true, std::memory_order_relaxed);
 }
 
-uint32_t CudaDevice::nextStep(const Timetable &timetable, uint32_t stream, uint32_t done) {
-  if (stream >= timetable.commands.size())
-    return kNone;
-  const std::vector<uint32_t> &commands = timetable.commands[stream];
+/// What the GPU will write when this signal or await is over.
+uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
+  if (isCapturing_)
+    return kReplayed | (tag.command + 1);
+  note(tag);
+  Issued &issued = issued_[stream];
+  issued.isReplay.store(false, std::memory_order_relaxed);
+  const uint32_t next = (issued.count.load(std::memory_order_relaxed) + 1) & ~kReplayed;
+  issued.commands[next % Issued::kKept].store(uint64_t(tag.run) << 32 | tag.command,
+                                              std::memory_order_relaxed);
+  issued.count.store(next, std::memory_order_release);
+  return next;
+}
+
+uint64_t CudaDevice::nextStep(const Timetable &timetable, uint32_t stream, uint32_t done) const {
+  const Issued &issued = issued_[stream];
+  if (!issued.isReplay.load(std::memory_order_relaxed)) {
+    const uint32_t count = issued.count.load(std::memory_order_acquire);
+    // After a replay nothing tells how many of the eager ones before it are over: all.
+    const uint32_t next = done & kReplayed ? count : done + 1;
+    bool isKept = count - next < Issued::kKept;
+    return next == 0 || next > count || !isKept
+               ? kNothing
+               : issued.commands[next % Issued::kKept].load(std::memory_order_relaxed);
+  }
+  if (stream >= timetable.commands.size() || timetable.commands[stream].empty())
+    return kNothing;
   // The last step of a run is followed by the first one of the next.
-  auto next = std::upper_bound(commands.begin(), commands.end(), done == 0 ? 0 : done - 1);
+  const std::vector<uint32_t> &commands = timetable.commands[stream];
+  const uint32_t after = done & kReplayed ? (done & ~kReplayed) : 0; // command + 1
+  auto next = std::lower_bound(commands.begin(), commands.end(), after);
+  return uint64_t(run_.load(std::memory_order_relaxed)) << 32 |
+         (next == commands.end() ? commands.front() : *next);
+}
+
+uint64_t CudaDevice::lastStep(uint32_t stream, uint32_t done) const {
   if (done == 0)
-    next = commands.begin();
-  if (next == commands.end())
-    return commands.empty() ? kNone : commands.front();
-  return *next;
+    return kNothing;
+  if (done & kReplayed)
+    return uint64_t(run_.load(std::memory_order_relaxed)) << 32 | ((done & ~kReplayed) - 1);
+  return issued_[stream].commands[done % Issued::kKept].load(std::memory_order_relaxed);
 }
 
 void CudaDevice::publish() {
@@ -427,25 +459,31 @@ void CudaDevice::publish() {
   if (!timetable)
     return;
   RankSlot &slot = group_.slot();
-  const uint64_t run = uint64_t(run_.load(std::memory_order_relaxed)) << 32;
   const bool isBusy = isBusy_.load(std::memory_order_relaxed);
   uint32_t count = std::min<uint32_t>(kQueueSlots, timetable->commands.size());
   slot.queues.store(count, std::memory_order_relaxed);
+  slot.runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   for (uint32_t stream = 0; stream < count; ++stream) {
     QueueSlot &queue = slot.queue[stream];
     uint32_t done = std::atomic_ref<uint32_t>(steps_[stream].done).load(std::memory_order_relaxed);
     if (done != seen_[stream]) {
       seen_[stream] = done;
       queue.completed.fetch_add(1, std::memory_order_relaxed);
-      queue.lastDone.store(run | (done - 1), std::memory_order_relaxed);
+      queue.lastDone.store(lastStep(stream, done), std::memory_order_relaxed);
       queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
     }
-    uint32_t next = isBusy ? nextStep(*timetable, stream, done) : kNone;
-    bool isAwait = next != kNone && timetable->plan->commands[next].kind == CommandKind::Await;
-    queue.current.store(next == kNone ? ~uint64_t(0) : run | next, std::memory_order_relaxed);
+    const uint64_t next = isBusy ? nextStep(*timetable, stream, done) : kNothing;
+    const bool isAwait = next != kNothing && isAwaitOf(*timetable, next);
+    queue.current.store(next, std::memory_order_relaxed);
     queue.isWaiting.store(isAwait, std::memory_order_relaxed);
     queue.wantedValue.store(isAwait, std::memory_order_relaxed);
   }
+}
+
+bool CudaDevice::isAwaitOf(const Timetable &timetable, uint64_t step) {
+  const uint32_t command = static_cast<uint32_t>(step);
+  return command < timetable.plan->commands.size() &&
+         timetable.plan->commands[command].kind == CommandKind::Await;
 }
 
 std::vector<PendingWait> CudaDevice::pending() {
@@ -453,12 +491,13 @@ std::vector<PendingWait> CudaDevice::pending() {
   const Timetable *timetable = current_.load(std::memory_order_acquire);
   if (!timetable || isDone())
     return waits;
-  for (uint32_t stream = 0; stream < timetable->commands.size(); ++stream) {
+  for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
     uint32_t done = std::atomic_ref<uint32_t>(steps_[stream].done).load(std::memory_order_relaxed);
-    uint32_t next = nextStep(*timetable, stream, done);
-    if (isDirty_[stream] && next != kNone &&
-        timetable->plan->commands[next].kind == CommandKind::Await)
-      waits.push_back({{timetable->plan, next, run_.load(std::memory_order_relaxed)}, stream});
+    uint64_t next = nextStep(*timetable, stream, done);
+    if (isDirty_[stream] && next != kNothing && isAwaitOf(*timetable, next))
+      waits.push_back(
+          {{timetable->plan, static_cast<uint32_t>(next), static_cast<uint32_t>(next >> 32)},
+           stream});
   }
   return waits;
 }

@@ -94,13 +94,25 @@ private:
   bool isDone();
   void pause();
   void note(Tag tag);
+  uint32_t number(uint32_t stream, Tag tag);
   void pushRange(Tag tag);
   cudaEvent_t beginSpan(uint32_t stream, Tag tag);
 
-  /// What a stream's GPU side has told of its progress: in memory that both reach.
+  /// How far a stream is, in memory that the GPU writes and the host reads: the number of the last
+  /// signal or await that is over. Eager ones are numbered as they are issued, 1, 2, ...; those of a
+  /// graph by their command, with the top bit set, because replays write what was recorded.
   struct Step {
-    uint32_t done; ///< command + 1 of the last signal or await that is over
+    uint32_t done;
     uint32_t padding[15];
+  };
+  static constexpr uint32_t kReplayed = 0x80000000;
+  /// The signals and awaits that were issued to a stream last. Written by the host thread, read by
+  /// the watchdog.
+  struct Issued {
+    static constexpr uint32_t kKept = 256;
+    std::atomic<uint32_t> count{0};
+    std::atomic<uint64_t> commands[kKept] = {}; ///< run << 32 | command, by number
+    std::atomic<bool> isReplay{false};          ///< the last thing issued was a graph
   };
   /// The signals and awaits of a Plan, stream by stream, in issue order.
   struct Timetable {
@@ -108,8 +120,13 @@ private:
     std::vector<std::vector<uint32_t>> commands;
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
   };
-  /// The first signal or await of a stream that is not over; kNone if there is none.
-  static uint32_t nextStep(const Timetable &timetable, uint32_t stream, uint32_t done);
+  /// run << 32 | command of a signal or await.
+  static constexpr uint64_t kNothing = ~uint64_t(0);
+  /// The first one of a stream that is not over, or kNothing.
+  uint64_t nextStep(const Timetable &timetable, uint32_t stream, uint32_t done) const;
+  /// The one that `done` stands for, or kNothing.
+  uint64_t lastStep(uint32_t stream, uint32_t done) const;
+  static bool isAwaitOf(const Timetable &timetable, uint64_t step);
 
   ProcessGroup &group_;
   const Options options_;
@@ -126,7 +143,8 @@ private:
   uint32_t idlePolls_ = 0;    ///< of this synchronize()
   std::vector<bool> isDirty_; ///< streams with work issued since they were last seen empty
 
-  Step *steps_ = nullptr; ///< one for each of kMaxStreams
+  Step *steps_ = nullptr;            ///< one for each of kMaxStreams
+  std::unique_ptr<Issued[]> issued_; ///< likewise
   std::vector<std::unique_ptr<Timetable>> timetables_;
   std::atomic<const Timetable *> current_{nullptr}; ///< of the Plan that was issued last
   std::atomic<uint32_t> run_{0};                    ///< of that Plan, issued last

@@ -40,15 +40,32 @@ template <class T> __global__ void addKernel(T *dst, const T *src, int64_t count
     dst[i] = sum(dst[i], src[i]);
 }
 
-template <class T> void add(cudaStream_t stream, void *dst, const void *src, int64_t count) {
-  constexpr int kThreads = 256;
+template <class T> __global__ void broadcastKernel(T *c, const T *bias, int64_t count, int64_t n) {
+  int64_t stride = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride)
+    c[i] = bias[i % n];
+}
+
+constexpr int kThreads = 256;
+
+/// Enough blocks for `count` elements, or for the whole GPU.
+unsigned blocksFor(int64_t count) {
   constexpr int64_t kMaxBlocks = 4096;
   int64_t blocks = (count + kThreads - 1) / kThreads;
-  if (blocks == 0)
-    return;
-  addKernel<T>
-      <<<static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks), kThreads, 0, stream>>>(
-          static_cast<T *>(dst), static_cast<const T *>(src), count);
+  return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
+}
+
+template <class T>
+void broadcast(cudaStream_t stream, void *c, const void *bias, int64_t m, int64_t n) {
+  if (m * n != 0)
+    broadcastKernel<T><<<blocksFor(m * n), kThreads, 0, stream>>>(
+        static_cast<T *>(c), static_cast<const T *>(bias), m * n, n);
+}
+
+template <class T> void add(cudaStream_t stream, void *dst, const void *src, int64_t count) {
+  if (count != 0)
+    addKernel<T><<<blocksFor(count), kThreads, 0, stream>>>(static_cast<T *>(dst),
+                                                            static_cast<const T *>(src), count);
 }
 
 } // namespace
@@ -74,6 +91,20 @@ void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src,
   }
 }
 
+void launchBroadcast(cudaStream_t stream, Element element, void *c, const void *bias, int64_t m,
+                     int64_t n) {
+  switch (element) {
+  case Element::BF16:
+    return broadcast<__nv_bfloat16>(stream, c, bias, m, n);
+  case Element::F16:
+    return broadcast<__half>(stream, c, bias, m, n);
+  case Element::F32:
+    return broadcast<float>(stream, c, bias, m, n);
+  case Element::F64:
+    return broadcast<double>(stream, c, bias, m, n);
+  }
+}
+
 cudaError_t loadKernels() {
   cudaFuncAttributes attributes;
   const void *kernels[] = {
@@ -83,6 +114,10 @@ cudaError_t loadKernels() {
       reinterpret_cast<const void *>(addKernel<__half>),
       reinterpret_cast<const void *>(addKernel<float>),
       reinterpret_cast<const void *>(addKernel<double>),
+      reinterpret_cast<const void *>(broadcastKernel<__nv_bfloat16>),
+      reinterpret_cast<const void *>(broadcastKernel<__half>),
+      reinterpret_cast<const void *>(broadcastKernel<float>),
+      reinterpret_cast<const void *>(broadcastKernel<double>),
   };
   for (const void *kernel : kernels)
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)

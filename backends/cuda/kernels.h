@@ -23,6 +23,10 @@ void launchAwait(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t v
 /// dst[i] += src[i], each sum rounded once.
 void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count);
 
+/// Every row of c[m, n] becomes `bias`.
+void launchBroadcast(cudaStream_t stream, Element element, void *c, const void *bias, int64_t m,
+                     int64_t n);
+
 /// Loads all of the above, so that no launch has to.
 cudaError_t loadKernels();
 
