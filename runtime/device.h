@@ -67,6 +67,11 @@ public:
   /// False if what it reads and writes, but for copies, must come from its own allocate().
   virtual bool sharesHostMemory() const { return true; }
 
+  /// True if a word counts: it holds the epoch of its last signal. False if it only holds a mark,
+  /// which the await takes away: then every signal has to be awaited before the next one. Programs
+  /// that the checker accepts do so.
+  virtual bool countsRuns() const { return true; }
+
   // -- While preparing. May block, allocate and load. --
 
   /// `bytes` of memory, zeroed, aligned to 256 bytes, owned by the device until it is destroyed.

@@ -128,6 +128,8 @@ Status checkEnvironment() {
 }
 
 Status checkOptions(const ClusterOptions &options) {
+  if (Status status = checkGroup("processes", options.ranks, options.timeout); !status.isOk())
+    return status;
   if (options.scheduleSeed)
     return Status(StatusCode::Unsupported,
                   "the seeded scheduler needs all ranks in one process, on the cpu backend");

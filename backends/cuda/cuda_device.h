@@ -39,6 +39,7 @@ public:
   ~CudaDevice() override;
 
   bool sharesHostMemory() const override { return false; }
+  bool countsRuns() const override { return false; }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override;
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;

@@ -51,6 +51,10 @@ CudaMemory::~CudaMemory() {
 }
 
 Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
+  constexpr int64_t kLimit = int64_t(1) << 47; // of a process's addresses
+  if (bytes < 0 || bytes > kLimit)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("rank {} cannot allocate {} bytes", group_.rank(), bytes));
   if (kind == ArenaKind::Words)
     return allocateWords(roundUp(bytes, kPage));
   size_t size = roundUp(bytes, kind == ArenaKind::Symmetric ? kArenaGranularity : 256);
@@ -85,7 +89,8 @@ Result<std::string> CudaMemory::exportMemory(void *base) {
   }
   cudaIpcMemHandle_t handle;
   BRAID_CUDA_RETURN_IF_ERROR(cudaIpcGetMemHandle(&handle, base));
-  return fmt::format("{}{}:{}:{}", kIpcPrefix, getpid(), reinterpret_cast<uintptr_t>(base),
+  return fmt::format("{}{}:{}:{}:{}", kIpcPrefix, group_.rank(), getpid(),
+                     reinterpret_cast<uintptr_t>(base),
                      llvm::toHex(llvm::StringRef(handle.reserved, sizeof(handle.reserved))));
 }
 
@@ -97,7 +102,7 @@ Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
   bool isWords = text.consume_front(kWordsPrefix);
   if (!isWords && !text.consume_front(kIpcPrefix))
     return Status(StatusCode::BadInput, "expected a handle of this backend, got '" + handle + "'");
-  Result<void *> base = isWords ? openWords(peer, text) : openDevice(text);
+  Result<void *> base = isWords ? openWords(peer, text) : openDevice(peer, text);
   if (!base)
     return base;
   bool isOwn = text.split(':').first == std::to_string(getpid());
@@ -114,8 +119,8 @@ Result<void *> CudaMemory::openWords(int64_t peer, llvm::StringRef text) {
   if (size.getAsInteger(10, bytes))
     return Status(StatusCode::BadInput, "expected a number of bytes, got '" + size.str() + "'");
   Result<void *> base = group_.open(peer, handle.str());
-  if (!base)
-    return base.status();
+  if (!base || peer == group_.rank()) // our own are registered
+    return base;
   if (Status status = registerWithGpu(*base, bytes); !status.isOk())
     return status;
   return *base;
@@ -123,16 +128,20 @@ Result<void *> CudaMemory::openWords(int64_t peer, llvm::StringRef text) {
 
 /// A process cannot open its own handles; there the address itself will do. Ranks share a process in
 /// tests only.
-Result<void *> CudaMemory::openDevice(llvm::StringRef text) {
-  auto [process, rest] = text.split(':');
-  auto [address, hex] = rest.split(':');
+Result<void *> CudaMemory::openDevice(int64_t peer, llvm::StringRef text) {
+  auto [rank, rest] = text.split(':');
+  auto [process, place] = rest.split(':');
+  auto [address, hex] = place.split(':');
+  int64_t exporter = -1;
   pid_t pid = 0;
   uintptr_t base = 0;
   cudaIpcMemHandle_t handle;
   std::string bytes;
-  if (process.getAsInteger(10, pid) || address.getAsInteger(10, base) ||
-      !llvm::tryGetFromHex(hex, bytes) || bytes.size() != sizeof(handle.reserved))
-    return Status(StatusCode::BadInput, "expected a CUDA IPC handle, got '" + text.str() + "'");
+  if (rank.getAsInteger(10, exporter) || exporter != peer || process.getAsInteger(10, pid) ||
+      address.getAsInteger(10, base) || !llvm::tryGetFromHex(hex, bytes) ||
+      bytes.size() != sizeof(handle.reserved))
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected a CUDA IPC handle of rank {}, got '{}'", peer, text.str()));
   if (pid == getpid())
     return openOwn(reinterpret_cast<void *>(base));
   std::memcpy(handle.reserved, bytes.data(), sizeof(handle.reserved));

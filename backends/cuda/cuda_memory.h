@@ -52,7 +52,7 @@ private:
   };
   Result<void *> allocateWords(size_t bytes);
   Result<void *> openWords(int64_t peer, llvm::StringRef text);
-  Result<void *> openDevice(llvm::StringRef text);
+  Result<void *> openDevice(int64_t peer, llvm::StringRef text);
   Result<void *> openOwn(void *base);
 
   ProcessGroup &group_;

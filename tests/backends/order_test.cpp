@@ -123,6 +123,8 @@ TEST_P(OrderTest, ManyStreamsForkAndJoin) {
 TEST_P(OrderTest, AwaitPassesOnEarlierAndLaterEpochs) {
   BRAID_NEEDS_RESULTS();
   start(1);
+  if (!device().countsRuns())
+    GTEST_SKIP() << "for good: words of this backend hold a mark, no epoch";
   char *word = allocateWords(1);
   float *one = upload<float>({1}), *a = upload<float>({0});
   await(1, word, 0); // words start at 0
@@ -163,7 +165,8 @@ private:
     void *taken = allocate(sizeof(float), rank);
     float initial = float(rank) * 1000;
     copyFloat(0, mine, &initial, rank);
-    signal(0, words + kReady * kWordStride, base, rank);
+    if (device(rank).countsRuns()) // nobody awaits this one
+      signal(0, words + kReady * kWordStride, base, rank);
     signal(0, words + kTaken * kWordStride, base, rank);
     EXPECT_TRUE(device(rank).synchronize().isOk());
     EXPECT_TRUE(transport(rank).allGather(""));

@@ -23,6 +23,7 @@ TEST_P(TraceTest, HasASpanForEveryCommand) {
   start(1);
   char *word = allocateWords(1);
   float *a = upload<float>({1}), *b = upload<float>({2}), *c = upload<float>({0});
+  EXPECT_TRUE(device().warm({DType::F32, 1, 1, 1, false, {}, {}, {}, {}}).isOk());
   EXPECT_TRUE(device().takeTrace().empty()) << "nothing was asked for yet";
   device().startTrace();
   device().copy(1, tag(CommandKind::Copy), c, a, sizeof(float));
