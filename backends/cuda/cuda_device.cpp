@@ -135,9 +135,13 @@ Result<void *> CudaDevice::allocate(ArenaKind kind, int64_t bytes) {
 
 Status CudaDevice::reserveStreams(uint32_t count) {
   enter();
+  // Before whatever else the process has on its GPU: peers wait for what these streams do.
+  int least = 0, greatest = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   while (streams_.size() < count) {
     cudaStream_t stream = nullptr;
-    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    BRAID_CUDA_RETURN_IF_ERROR(
+        cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
     streams_.push_back(stream);
     isDirty_.push_back(false);
   }
