@@ -14,6 +14,10 @@ namespace braid {
 
 Result<std::unique_ptr<LocalMesh>> LocalMesh::create(const Backend &backend,
                                                      const ClusterOptions &options) {
+  if (!backend.create)
+    return Status(
+        StatusCode::Unsupported,
+        fmt::format("the ranks of backend '{}' are processes, not threads of one", backend.name));
   Result<std::unique_ptr<Cluster>> cluster = backend.create(options);
   if (!cluster)
     return cluster.status();

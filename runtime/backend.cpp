@@ -11,4 +11,11 @@ const Backend *BackendRegistry::find(llvm::StringRef name) const {
   return nullptr;
 }
 
+std::vector<std::string> BackendRegistry::names() const {
+  std::vector<std::string> names;
+  for (const Backend &backend : backends_)
+    names.push_back(backend.name);
+  return names;
+}
+
 } // namespace braid

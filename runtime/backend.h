@@ -48,8 +48,8 @@ struct Backend {
   bool computes = true;
   /// Its devices record and replay graphs.
   bool hasGraphs = false;
-  /// All ranks, in this process.
-  std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create;
+  /// All ranks, in this process. Null if that is not possible.
+  std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};
   /// One rank in this process, the others in processes of their own. Null if that is not possible.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &, std::unique_ptr<Member>)>
       join = {};
@@ -61,6 +61,7 @@ public:
   void add(Backend backend) { backends_.push_back(std::move(backend)); }
   const Backend *find(llvm::StringRef name) const;
   llvm::ArrayRef<Backend> all() const { return backends_; }
+  std::vector<std::string> names() const;
 
 private:
   std::vector<Backend> backends_;

@@ -79,9 +79,9 @@ Status findBackend(const RunFlags &flags, const BackendRegistry &registry,
   if (backend)
     return Status::ok();
   if (flags.backend == "cuda" || flags.backend == "nccl")
-    return Status(
-        StatusCode::Unsupported,
-        fmt::format("--backend {}: not part of this build; it has cpu and null", flags.backend));
+    return Status(StatusCode::Unsupported,
+                  fmt::format("--backend {}: not part of this build; it has {}", flags.backend,
+                              llvm::join(registry.names(), ", ")));
   return badChoice("--backend", flags.backend, {"cpu", "cuda", "nccl", "null"});
 }
 
@@ -145,7 +145,8 @@ RunOptions toOptions(const RunFlags &flags, Progress &progress) {
 
 /// A flag that starts processes comes before what another launcher says of this one; in a rank that
 /// our own launcher started it says what the launcher was asked.
-Result<RankSetup> findSetup(const RunFlags &flags, const Environment &environment) {
+Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend,
+                            const Environment &environment) {
   std::string meeting = launchersMeeting(environment);
   if (flags.processes && meeting.empty())
     return RankSetup{RankSetup::Launcher};
@@ -157,7 +158,9 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Environment &environmen
     return RankSetup{RankSetup::Rank, **place, meeting};
   if (flags.processes)
     return RankSetup{RankSetup::Launcher};
-  return *place ? RankSetup{RankSetup::Rank, **place} : RankSetup{RankSetup::Threads};
+  if (*place)
+    return RankSetup{RankSetup::Rank, **place};
+  return RankSetup{backend.create ? RankSetup::Threads : RankSetup::Launcher};
 }
 
 /// What ranks cannot do that are processes, and what only they can.
@@ -288,7 +291,7 @@ Status Run::begin() {
     return Status(StatusCode::BadInput,
                   fmt::format("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs));
   options_ = toOptions(flags_, progress_);
-  Result<RankSetup> setup = findSetup(flags_, processEnvironment());
+  Result<RankSetup> setup = findSetup(flags_, *backend_, processEnvironment());
   if (!setup)
     return setup.status();
   setup_ = std::move(*setup);

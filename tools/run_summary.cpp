@@ -33,14 +33,16 @@ void printLowering(const SourceFlags &source) {
 }
 
 /// Where the ranks are, and who said so.
-void printRanks(const RankSetup &setup, const RunReport &report, double joinSeconds) {
+void printRanks(const RunFlags &flags, const RankSetup &setup, const RunReport &report,
+                double joinSeconds) {
   if (setup.kind == RankSetup::Threads) {
     printLine("ranks", fmt::format("{} threads of this process", report.ranks),
               "no launcher has started it, and without --processes");
     return;
   }
   if (setup.isLaunched())
-    printLine("ranks", fmt::format("{} processes of this command", report.ranks), "--processes");
+    printLine("ranks", fmt::format("{} processes of this command", report.ranks),
+              flags.processes ? "--processes" : "--backend " + flags.backend);
   else
     printLine("ranks", fmt::format("rank {} of {}", setup.place->rank, report.ranks),
               "from " + setup.place->source);
@@ -81,7 +83,7 @@ void printChoices(const RunFlags &flags, const RankSetup &setup, const Compiled 
             fmt::format("runs issued before the host waits; at most {}, and a gigabyte of inputs "
                         "and outputs",
                         kMaxRunsInFlight));
-  printRanks(setup, report, joinSeconds);
+  printRanks(flags, setup, report, joinSeconds);
 }
 
 } // namespace braid::tools

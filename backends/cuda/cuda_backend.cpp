@@ -164,16 +164,9 @@ void registerCudaBackend(BackendRegistry &registry) {
   registry.add({.name = "cuda",
                 .description = "ranks as processes, one GPU each, connected by CUDA IPC",
                 .hasGraphs = true,
-                .create =
-                    [](const ClusterOptions &) {
-                      return Result<std::unique_ptr<Cluster>>(
-                          Status(StatusCode::Unsupported,
-                                 "--backend cuda: one process drives one GPU; add --processes"));
-                    },
-                .join =
-                    [](const ClusterOptions &options, std::unique_ptr<Member> member) {
-                      return joinCuda(options, std::move(member), {});
-                    }});
+                .join = [](const ClusterOptions &options, std::unique_ptr<Member> member) {
+                  return joinCuda(options, std::move(member), {});
+                }});
 }
 
 } // namespace braid

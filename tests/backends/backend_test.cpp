@@ -48,6 +48,8 @@ Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions o
   options.queues = variant.queues;
   options.scheduleSeed = variant.seed;
   const Backend &backend = *allBackends().find(variant.backend);
+  if (!variant.isJoined && !backend.create)
+    return Status(StatusCode::Unsupported, "for good: its ranks are processes");
   return variant.isJoined ? joinAll(backend, options) : backend.create(options);
 }
 

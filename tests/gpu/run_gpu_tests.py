@@ -77,7 +77,7 @@ class Suite:
         self.record(name, "passed", spent)
 
     def run(self, name, flags, ranks, **options):
-        common = ["--backend", "cuda", "--processes", "--flight-records", "none",
+        common = ["--backend", "cuda", "--flight-records", "none",
                   "--timeout-ms", "20000", "--ranks", str(ranks)]
         self.command(name, [self.braid, "run", EXAMPLE] + common + flags, ranks, **options)
 
@@ -99,7 +99,7 @@ def exactness(suite):
     for dtype in ("f16", "f32", "f64"):
         example = os.path.join(ROOT, "tests", "gpu", f"linear_{dtype}.braid")
         suite.command(f"exact 2 linear {dtype}",
-                      [suite.braid, "run", example, "--backend", "cuda", "--processes", "--ranks",
+                      [suite.braid, "run", example, "--backend", "cuda", "--ranks",
                        "2", "--verify", "--iterations", "100"], 2)
 
 
@@ -121,7 +121,7 @@ def refusals(suite):
     suite.command("CUDA_LAUNCH_BLOCKING is refused", blocking, 2, expect=4)
     many = len(gpus()) + 1
     suite.command("more ranks than GPUs are refused",
-                  [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--processes", "--ranks",
+                  [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks",
                    str(many), "--set", f"M={many * 32}", "--flight-records", "none"], 2, expect=4)
 
 
@@ -160,7 +160,7 @@ def one_fault(suite, seed, devices):
     timeout = 1.5
     with tempfile.TemporaryDirectory() as folder:
         flags = ["--graph"] if dice.random() < 0.5 else []
-        arguments = [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--processes", "--ranks",
+        arguments = [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks",
                      str(ranks), "--set", f"M={ranks * 256}", "--protocol",
                      dice.choice(["get", "put"]), "--schedule", dice.choice(["pairwise", "hop"]),
                      "--iterations", "100000000", "--timeout-ms", str(int(timeout * 1000)),
