@@ -239,8 +239,32 @@ Status Products::warm(const PlanMatmul &shape) {
     if (!chosen)
       return chosen.status();
     prepared_.emplace(key, std::move(*chosen));
+    if (Status status = runOnce(shape, isAligned); !status.isOk())
+      return status;
   }
   return Status::ok();
+}
+
+Status Products::runOnce(const PlanMatmul &shape, bool isAligned) {
+  if (Status status = reserveWorkspaces(1); !status.isOk())
+    return status;
+  const int64_t element = sizeOf(shape.dtype);
+  // Each operand at an address of its own, away from alignment if that is what is tried.
+  auto bytesOf = [&](int64_t elements) { return (elements * element + 511) / 256 * 256; };
+  const int64_t a = bytesOf(shape.m * shape.k), b = bytesOf(shape.k * shape.n),
+                c = bytesOf(shape.m * shape.n), bias = bytesOf(shape.n);
+  char *scratch = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&scratch, static_cast<size_t>(a + b + c + bias)));
+  char *begin = scratch + (isAligned ? 0 : element);
+  MatmulArgs args{shape.dtype, shape.transposeB, shape.m, shape.n,      shape.k,
+                  begin,       begin + a,        nullptr, begin + a + b};
+  args.bias = shape.bias.bytes != 0 ? begin + a + b + c : nullptr;
+  Status status = multiply(nullptr, 0, args);
+  cudaError_t code = cudaDeviceSynchronize();
+  cudaFree(scratch);
+  if (status.isOk() && code != cudaSuccess)
+    status = cudaFailure(code, "cudaDeviceSynchronize");
+  return status;
 }
 
 Status Products::multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args) {

@@ -26,7 +26,9 @@ public:
 
   /// A workspace for each of streams 0 .. count-1: two products at the same time must not share one.
   Status reserveWorkspaces(uint32_t count);
-  /// Chooses how to multiply operands of such shape, for addresses aligned to 16 bytes and for any.
+  /// Chooses how to multiply operands of such shape, for addresses aligned to 16 bytes and for any,
+  /// and does it once, so that its kernels are loaded: loading one later could wait for a stream
+  /// that waits for a peer. Blocks.
   Status warm(const PlanMatmul &shape);
   /// Launches. The shape has been warmed; Internal if not.
   Status multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args);
@@ -37,6 +39,7 @@ private:
   /// Type, shape, transposition, bias, and whether all addresses are aligned to 16 bytes.
   using Key = std::tuple<int, int64_t, int64_t, int64_t, bool, bool, bool>;
   Result<std::unique_ptr<Prepared>> choose(const Key &key);
+  Status runOnce(const PlanMatmul &shape, bool isAligned);
 
   const CublasLt &library_;
   void *handle_ = nullptr; ///< cublasLtHandle_t
