@@ -64,6 +64,8 @@ class Device {
 public:
   virtual ~Device() = default;
 
+  /// What it is, for people: the machine's part and its driver. Empty: the host.
+  virtual std::string description() const { return ""; }
   /// False if what it reads and writes, but for copies, must come from its own allocate().
   virtual bool sharesHostMemory() const { return true; }
 

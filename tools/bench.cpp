@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <ctime>
 #include <fstream>
 
 namespace braid::tools {
@@ -34,10 +35,11 @@ struct BenchFlags {
   std::vector<std::string> impl = {"matmul", "gather",   "gather;protocol=put",
                                    "none",   "pairwise", "pairwise;protocol=put",
                                    "hop"};
-  std::string graph = "both";
+  std::string graph; ///< empty: what the backend can do
   int64_t iterations = 20, warmUp = 5;
   int64_t timeoutMs = 60000;
   std::string csv, json;
+  std::vector<std::string> labels;
   // Of the ranks that the command starts itself.
   std::string rows;
   int64_t firstRow = 0;
@@ -157,6 +159,9 @@ Status timeRows(const BenchFlags &flags, const Backend &backend, JobRank &rank) 
   if (!cluster)
     return cluster.status();
   const int64_t number = rank.place().rank;
+  if (number == 0)
+    std::ofstream(flags.rows, std::ios::app)
+        << Json((*cluster)->device(number).description()).dump() << std::endl;
   GatherTimer timer(**cluster, [&] { return rank.memory().spinUntilAllCome(number); });
   for (size_t i = static_cast<size_t>(flags.firstRow); i < rows->size(); ++i) {
     const GatherRow &row = (*rows)[i];
@@ -237,6 +242,15 @@ public:
   RowsFile(const RowsFile &) = delete;
   const std::string &path() const { return path_; }
 
+  /// What the ranks run on, in their words.
+  std::string device() const {
+    std::ifstream file(path_);
+    std::string line;
+    std::getline(file, line);
+    Json text = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    return text.is_string() ? text.get<std::string>() : "";
+  }
+
   /// What has been timed so far.
   std::vector<std::vector<double>> read() const {
     std::vector<std::vector<double>> rows;
@@ -256,7 +270,8 @@ private:
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
 
-Result<std::vector<Row>> measureShape(const BenchFlags &flags, const GatherShape &shape) {
+Result<std::vector<Row>> measureShape(const BenchFlags &flags, const GatherShape &shape,
+                                      std::string &device) {
   Result<std::vector<GatherRow>> wanted = rowsOf(flags, shape);
   if (!wanted)
     return wanted.status();
@@ -275,6 +290,7 @@ Result<std::vector<Row>> measureShape(const BenchFlags &flags, const GatherShape
       return report.status();
     if (report->signal != 0)
       return Status(StatusCode::PeerFailed, "interrupted");
+    device = (*file)->device();
     std::vector<std::vector<double>> timed = (*file)->read();
     for (size_t i = before; i < timed.size(); ++i) {
       const GatherRow &row = (*wanted)[rows.size()];
@@ -354,7 +370,15 @@ std::string csvText(const BenchFlags &flags, const std::vector<Row> &rows) {
   return text;
 }
 
-Status writeResults(const BenchFlags &flags, const std::vector<Row> &rows) {
+std::string today() {
+  std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  return text;
+}
+
+Status writeResults(const BenchFlags &flags, const std::vector<Row> &rows,
+                    const std::string &device) {
   if (!flags.csv.empty())
     if (Status status = writeText(flags.csv, csvText(flags, rows)); !status.isOk())
       return status;
@@ -363,20 +387,34 @@ Status writeResults(const BenchFlags &flags, const std::vector<Row> &rows) {
   Json list = Json::array();
   for (const Row &row : rows)
     list.push_back(toJson(row));
-  Json json = {{"operation", "gather-matmul"},   {"dtype", flags.dtype},
-               {"ranks", flags.ranks},           {"backend", flags.backend},
-               {"iterations", flags.iterations}, {"warm_up", flags.warmUp},
+  Json json = {{"operation", "gather-matmul"},
+               {"dtype", flags.dtype},
+               {"ranks", flags.ranks},
+               {"backend", flags.backend},
+               {"iterations", flags.iterations},
+               {"warm_up", flags.warmUp},
+               {"date", today()},
+               {"device", device},
+               {"version", BRAID_VERSION},
                {"rows", std::move(list)}};
+  for (const std::string &label : flags.labels)
+    json[label.substr(0, label.find('='))] =
+        label.find('=') == std::string::npos ? "" : label.substr(label.find('=') + 1);
   return writeText(flags.json, json.dump(1) + "\n");
 }
 
-int benchCommand(const BenchFlags &flags) {
+int benchCommand(BenchFlags flags) {
   BackendRegistry registry = builtinBackends();
   const Backend *backend = registry.find(flags.backend);
   if (!backend)
     return report(badChoice("--backend", flags.backend, {"cpu", "cuda"}));
+  if (flags.graph.empty())
+    flags.graph = backend->hasGraphs ? "both" : "no";
   if (Status status = checkFlags(flags); !status.isOk())
     return report(status);
+  if (flags.graph != "no" && !backend->hasGraphs)
+    return report(Status(StatusCode::Unsupported,
+                         fmt::format("--graph: backend '{}' has no graphs", backend->name)));
   if (!flags.rows.empty()) {
     Result<std::optional<Place>> place = findPlace(processEnvironment());
     if (!place || !*place)
@@ -385,8 +423,9 @@ int benchCommand(const BenchFlags &flags) {
   }
   std::vector<Row> all;
   bool hasFailed = false;
+  std::string device;
   for (const GatherShape &shape : shapesOf(flags)) {
-    Result<std::vector<Row>> rows = measureShape(flags, shape);
+    Result<std::vector<Row>> rows = measureShape(flags, shape, device);
     if (!rows)
       return report(rows.status());
     printTable(*rows);
@@ -394,7 +433,8 @@ int benchCommand(const BenchFlags &flags) {
       hasFailed |= !row.failure.empty();
       all.push_back(std::move(row));
     }
-    if (Status status = writeResults(flags, all); !status.isOk()) // after each: nothing is lost
+    if (Status status = writeResults(flags, all, device);
+        !status.isOk()) // after each: nothing is lost
       return report(status);
   }
   return hasFailed ? static_cast<int>(StatusCode::PeerFailed) : 0;
@@ -416,7 +456,8 @@ void addFlags(CLI::App &app, BenchFlags &flags) {
   app.add_option("--impl", flags.impl, "which rows (default: all)")
       ->delimiter(',')
       ->type_name("LIST");
-  app.add_option("--graph", flags.graph, "replayed as a graph: no, yes or both (default)")
+  app.add_option("--graph", flags.graph,
+                 "replayed as a graph: no, yes or both (default: both, if the backend can)")
       ->type_name("WHICH");
   app.add_option("--iterations", flags.iterations, "timed runs of a row (default 20)")
       ->type_name("I");
@@ -427,6 +468,8 @@ void addFlags(CLI::App &app, BenchFlags &flags) {
   app.add_option("--csv", flags.csv, "write the rows as CSV")->type_name("OUT.csv");
   app.add_option("--json", flags.json, "write the rows with all samples as JSON")
       ->type_name("OUT.json");
+  app.add_option("--label", flags.labels, "also in the JSON, such as commit=1a2b3c")
+      ->type_name("NAME=VALUE");
   app.add_option("--rows", flags.rows)->group("");
   app.add_option("--first-row", flags.firstRow)->group("");
   app.footer(kFooter);

@@ -38,6 +38,7 @@ public:
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
 
+  std::string description() const override;
   bool sharesHostMemory() const override { return false; }
   bool countsRuns() const override { return false; }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override;

@@ -30,6 +30,8 @@ constexpr DefinitionOnly kDefinitionOnly[] = {
      "reads bytes that nothing wrote, but no output depends on them"},
     {CheckRule::Transfers, "share word",
      "two transfers share a word, but the right signal comes first in every order"},
+    {CheckRule::Transfers, "signalled again",
+     "signals a word again before it was awaited, which words that count runs do not mind"},
 };
 
 /// What the backend calls an accused event; nothing for the end of a buffer's life, which issues
