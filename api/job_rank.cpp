@@ -129,7 +129,9 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOpt
 JobRank::JobRank(Place place, JobMemory memory)
     : place_(std::move(place)), memory_(std::move(memory)) {}
 
-JobRank::~JobRank() {
+JobRank::~JobRank() { waitForOthers(); }
+
+void JobRank::waitForOthers() {
   member_.reset();
   if (!host_)
     return;

@@ -35,8 +35,7 @@ public:
   /// Blocks until this rank is known to the host; the other ranks may be yet to come. TimedOut if
   /// there is no host in time.
   static Result<std::unique_ptr<JobRank>> join(const Place &place, const JoinOptions &options);
-  /// If this process is the host, waits until the other ranks have left, or are killed because they
-  /// do not leave after a failure.
+  /// Leaves the job, then waitForOthers().
   ~JobRank();
   JobRank(const JobRank &) = delete;
 
@@ -54,6 +53,10 @@ public:
   /// Makes `cause` that of all ranks, unless one failed before or the run has been committed, and
   /// returns the one that came first.
   Status fail(const Status &cause);
+  /// If this process is the host, waits until the other ranks have left, died or been killed, but
+  /// not for long: after a failure they are killed soon. What this rank's member was taken for has
+  /// to have ended.
+  void waitForOthers();
 
 private:
   struct Host;

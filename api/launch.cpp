@@ -293,8 +293,8 @@ LaunchReport Launcher::report() const {
     if (ending && (ending->isSignal || ending->number != expected))
       report.endings.push_back(fmt::format("rank {}: {}", rank, str(*ending)));
   }
-  if (!report.status.isOk() && report.signal == 0 && options_.onFailure)
-    options_.onFailure(memory_, job_);
+  if (options_.onEnd)
+    options_.onEnd(report, memory_, job_);
   return report;
 }
 

@@ -27,6 +27,8 @@
 
 namespace braid {
 
+struct LaunchReport;
+
 struct LaunchOptions {
   int64_t ranks = 1;
   /// Every rank's command line, from argv[0] on. The program is this one, whatever that says.
@@ -41,8 +43,9 @@ struct LaunchOptions {
   bool prefixOutput = false;
   /// Of all ranks, so that messages can say what a rank was doing. May be empty.
   llvm::ArrayRef<Plan> plans = {};
-  /// Called when all ranks have ended and the job has failed; not after an interrupt.
-  std::function<void(const JobMemory &memory, const std::string &job)> onFailure = {};
+  /// Called when all ranks have ended, while what they left in the job memory is still there.
+  std::function<void(const LaunchReport &report, const JobMemory &memory, const std::string &job)>
+      onEnd = {};
 };
 
 /// How a job ended.

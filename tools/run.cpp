@@ -4,14 +4,17 @@
 #include "api/job_rank.h"
 #include "api/launch.h"
 #include "api/plans.h"
+#include "runtime/flight_record.h"
 #include "tools/run_command.h"
 
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace braid::tools {
 namespace {
@@ -187,6 +190,48 @@ std::vector<std::string> commandLine() {
   return arguments;
 }
 
+/// What a rank was doing is of interest if the run itself failed, not what it was asked to do.
+bool hasFailedRunning(const Status &status) {
+  switch (status.code()) {
+  case StatusCode::WrongResult:
+  case StatusCode::PeerFailed:
+  case StatusCode::TimedOut:
+  case StatusCode::Internal:
+    return true;
+  case StatusCode::Ok:
+  case StatusCode::BadInput:
+  case StatusCode::Rejected:
+  case StatusCode::Unsupported:
+    return false;
+  }
+  llvm_unreachable("covered above");
+}
+
+/// Where all ranks of a job leave their flight records; empty: nowhere.
+std::string recordsFolder(const RunFlags &flags, const std::string &job) {
+  if (flags.flightRecords == "none")
+    return "";
+  if (!flags.flightRecords.empty())
+    return flags.flightRecords;
+  std::string name;
+  for (char c : llvm::StringRef(job).take_front(80))
+    name += llvm::isAlnum(c) || c == '.' || c == '_' ? c : '-';
+  const char *base = std::getenv("TMPDIR");
+  return fmt::format("{}/braid-flight-{}-{}", base && *base ? base : "/tmp", geteuid(), name);
+}
+
+/// Leaves the flight records of `ranks`, if there is a place for them, and returns what to say.
+std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
+                         llvm::ArrayRef<int64_t> ranks, const std::string &job) {
+  std::string folder = recordsFolder(flags, job);
+  if (folder.empty())
+    return "";
+  if (Status status = writeFlightRecords(folder, memory, plans, ranks, job); !status.isOk())
+    return fmt::format("braid: warning: no flight records: {}\n", status.message());
+  return fmt::format("braid: flight records of {} ranks in {}; see braid explain {}/*.json\n",
+                     memory.ranks(), folder, folder);
+}
+
 /// One `braid run`: compiles, checks, and then runs the ranks, starts them, or is one of them.
 class Run {
 public:
@@ -208,6 +253,7 @@ private:
   int runRanks();
   int launchRanks();
   int fail(const Status &status);
+  std::string leaveOwnRecords();
   std::string prefixed(const std::string &message) const;
 
   const RunFlags &flags_;
@@ -302,12 +348,19 @@ int Run::runRanks() {
 int Run::launchRanks() {
   if (Status status = checkRun(compiled_, *backend_, options_); !status.isOk())
     return fail(status);
+  std::string records;
+  auto onEnd = [&](const LaunchReport &end, const JobMemory &memory, const std::string &job) {
+    if (hasFailedRunning(end.status) && end.signal == 0)
+      records = leaveRecords(flags_, memory, plans_,
+                             llvm::to_vector(llvm::seq<int64_t>(0, memory.ranks())), job);
+  };
   Result<LaunchReport> report = launch({.ranks = compiled_.program->ranks(),
                                         .arguments = commandLine(),
                                         .input = source_->diags.text(),
                                         .joinTimeout = options_.timeout,
                                         .prefixOutput = flags_.prefixOutput,
-                                        .plans = plans_});
+                                        .plans = plans_,
+                                        .onEnd = onEnd});
   if (!report)
     return fail(report.status());
   if (!report->status.isOk())
@@ -315,6 +368,7 @@ int Run::launchRanks() {
   for (const std::string &ending : report->endings)
     llvm::errs() << (report->status.isOk() ? "braid: warning: the run was complete, but " : "")
                  << ending << "\n";
+  llvm::errs() << records;
   if (report->signal != 0)
     return 128 + report->signal; // as a shell says it
   return static_cast<int>(report->status.code());
@@ -347,7 +401,23 @@ int Run::fail(const Status &status) {
       message = messageOf(cause);
   }
   llvm::errs() << prefixed(message);
+  if (job_ && hasFailedRunning(cause))
+    llvm::errs() << prefixed(leaveOwnRecords());
   return static_cast<int>(cause.code());
+}
+
+/// Without a launcher of ours: each rank leaves its own record, and the host those of the ranks that
+/// can no longer do so.
+std::string Run::leaveOwnRecords() {
+  std::vector<int64_t> ranks = {setup_.place->rank};
+  if (job_->isHost()) {
+    job_->waitForOthers();
+    for (int64_t rank = 0; rank < setup_.place->ranks; ++rank)
+      if (job_->memory().slot(rank).state.load() == static_cast<uint32_t>(RankState::Dead))
+        ranks.push_back(rank);
+  }
+  std::string said = leaveRecords(flags_, job_->memory(), plans_, ranks, setup_.place->job);
+  return job_->isHost() ? said : "";
 }
 
 } // namespace
