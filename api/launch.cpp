@@ -28,8 +28,6 @@ using std::chrono::milliseconds;
 
 /// How often the job's outcome is looked at; the end of a rank is noticed at once.
 constexpr milliseconds kSlice{20};
-/// Between a run that counts and the end of the ranks that computed it.
-constexpr milliseconds kTeardown{10000};
 /// The host notices the end of a rank itself, and can say more about it; this is for when it cannot.
 constexpr milliseconds kHostsTurn{500};
 
@@ -267,7 +265,7 @@ void Launcher::killWhatIsLeft() {
   if (!decidedAt_)
     decidedAt_ = Clock::now();
   bool hasFailed = memory_.committed() == 0;
-  milliseconds patience = hasFailed ? options_.grace + milliseconds(250) : kTeardown;
+  milliseconds patience = hasFailed ? options_.grace + milliseconds(250) : options_.teardown;
   if (Clock::now() - *decidedAt_ < patience)
     return;
   for (int64_t rank = 0; rank < options_.ranks; ++rank) {

@@ -1,0 +1,315 @@
+//===- tests/processes/fault_matrix_test.cpp - every kind of fault at every site --------------===//
+//
+// Rank 1 of three runs a pipeline and fails at one site: at a command of its Plan, before or in the
+// middle of a message, at a step of its host thread. Either the others end in time with the right
+// first cause, or the fault came after the rank's work was done and their result is exact.
+//
+//   fault_matrix_test [--share I/N]    only every N-th job, from the I-th on
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "tests/processes/fault_job.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+namespace braid::test {
+namespace {
+
+constexpr int64_t kFaulty = 1;
+constexpr uint32_t kFaultyRun = 2;
+/// A loaded machine may take this much longer than the bound that holds on an idle one.
+constexpr int64_t kBoundMs = 2000, kForLoadMs = 10000;
+constexpr size_t kAtOnce = 8;
+/// The letters of kinds that JobOutcome counts messages by.
+constexpr char kGather = '0' + static_cast<int>(FrameKind::Gather);
+
+size_t shareFirst = 0, shareOf = 1;
+
+/// What has to come of a fault.
+enum class Expected { Exact, PeerFailed, TimedOut, AnyFailure, Either };
+const char *name(Expected expected) {
+  constexpr const char *names[] = {"an exact result", "a failed peer", "a timeout", "a failure",
+                                   "either"};
+  return names[static_cast<size_t>(expected)];
+}
+
+/// The messages of rank 1, from a run without faults.
+struct Messages {
+  std::string sent, received;
+  size_t commit() const { return sent.rfind(kGather); }
+};
+
+/// Its part has arrived, or nobody needs it.
+bool isWorkDone(const Fault &fault, const Messages &messages) {
+  switch (fault.site) {
+  case Site::Committed:
+  case Site::Teardown:
+  case Site::Left:
+    return true;
+  case Site::Send:
+  case Site::SendHalf:
+    return fault.index > messages.commit();
+  case Site::Receive:
+    return fault.index + 1 == messages.received.size();
+  default:
+    return false;
+  }
+}
+
+Expected expectedOf(const Fault &fault, const Messages &messages) {
+  const bool isHello = fault.site == Site::SendHalf && fault.index == 0;
+  switch (fault.action) {
+  case Action::DelayBelow:
+  case Action::Short:
+    return Expected::Exact;
+  case Action::Cut:
+    if (isHello || isWorkDone(fault, messages)) // who was cut off says hello again
+      return Expected::Exact;
+    return Expected::AnyFailure;
+  case Action::Kill:
+  case Action::Exit:
+    // The others may hear of the death before they hear that all have come.
+    if (fault.site == Site::Receive && isWorkDone(fault, messages))
+      return Expected::Either;
+    return isWorkDone(fault, messages) ? Expected::Exact : Expected::PeerFailed;
+  case Action::Throw:
+    if (isWorkDone(fault, messages))
+      return Expected::Exact;
+    return fault.site == Site::Run ? Expected::PeerFailed : Expected::AnyFailure;
+  case Action::Stop:
+  case Action::DelayAbove:
+  case Action::Drop:
+    return isWorkDone(fault, messages) ? Expected::Exact : Expected::TimedOut;
+  case Action::Nothing:
+    break;
+  }
+  return Expected::Exact;
+}
+
+bool isAsExpected(Expected expected, int code) {
+  const int peerFailed = static_cast<int>(StatusCode::PeerFailed);
+  const int timedOut = static_cast<int>(StatusCode::TimedOut);
+  switch (expected) {
+  case Expected::Exact:
+    return code == 0;
+  case Expected::PeerFailed:
+    return code == peerFailed;
+  case Expected::TimedOut:
+    return code == timedOut;
+  case Expected::AnyFailure:
+    return code == peerFailed || code == timedOut;
+  case Expected::Either:
+    return code == 0 || code == peerFailed;
+  }
+  return false;
+}
+
+// -- The matrix. --
+
+std::vector<Fault> everySite(const FaultyProgram &program, const Messages &messages) {
+  std::vector<Fault> sites;
+  auto add = [&](Site site, size_t index = 0, uint32_t run = 0) {
+    sites.push_back({.rank = kFaulty,
+                     .site = site,
+                     .index = static_cast<uint32_t>(index),
+                     .run = run});
+  };
+  for (Site site : {Site::Join, Site::Joined, Site::Commit, Site::Committed, Site::Teardown,
+                    Site::Left})
+    add(site);
+  const size_t commands = program.plans[kFaulty].commands.size();
+  for (size_t command : {size_t(0), commands / 2, commands - 1})
+    add(Site::Issue, command, kFaultyRun);
+  add(Site::Issue, commands - 1, 3); // then it synchronizes
+  for (size_t command = 0; command < commands; ++command)
+    add(Site::Run, command, kFaultyRun);
+  for (size_t message = 0; message < messages.sent.size(); ++message) {
+    add(Site::Send, message);
+    add(Site::SendHalf, message);
+  }
+  for (size_t message = 0; message < messages.received.size(); ++message)
+    add(Site::Receive, message);
+  return sites;
+}
+
+bool isSignal(const FaultyProgram &program, const Fault &fault) {
+  return program.plans[kFaulty].commands[fault.index].kind == CommandKind::Signal;
+}
+
+std::vector<JobSpec> everyJob(const JobSpec &plain, const FaultyProgram &program,
+                              const Messages &messages) {
+  std::vector<JobSpec> jobs;
+  for (Fault fault : everySite(program, messages))
+    for (int action = 1; action < kActions; ++action) {
+      fault.action = static_cast<Action>(action);
+      if (!isPossible(fault.action, fault.site) ||
+          (fault.action == Action::Drop && !isSignal(program, fault)))
+        continue;
+      fault.belowMs = plain.timeoutMs / 5;
+      fault.aboveMs = plain.timeoutMs + 400;
+      jobs.push_back(plain);
+      jobs.back().faults = {fault};
+    }
+  return jobs;
+}
+
+// -- Judging. --
+
+/// What is wrong with how the job ended, given its fault; empty: nothing.
+std::vector<std::string> mistakes(const JobSpec &spec, const JobOutcome &outcome,
+                                  const Messages &messages) {
+  const Fault &fault = spec.faults[0];
+  const Expected expected = expectedOf(fault, messages);
+  std::vector<std::string> found = contradictions(spec, outcome);
+  if (!outcome.hasStruck())
+    found.push_back("the fault did not happen");
+  if (!isAsExpected(expected, outcome.code))
+    found.push_back(fmt::format("expected {}, got {}", name(expected), outcome.code));
+  if (outcome.slowestSurvivorMs() > spec.timeoutMs + kBoundMs + kForLoadMs)
+    found.push_back(fmt::format("{} ms until all had ended", outcome.slowestSurvivorMs()));
+  if (outcome.code == 0)
+    return found;
+  if (outcome.causeRank != kFaulty || outcome.message.find("rank 1") == std::string::npos)
+    found.push_back(fmt::format("rank {} is blamed", outcome.causeRank));
+  if (fault.site == Site::Run && outcome.message.find("ag.braid:") == std::string::npos)
+    found.push_back("no place in the program is named");
+  return found;
+}
+
+/// What came of all jobs of one action.
+struct Tally {
+  int sites = 0, exact = 0, peerFailed = 0, timedOut = 0, wrong = 0;
+  void count(int code, bool isWrong) {
+    ++sites;
+    exact += code == 0;
+    peerFailed += code == static_cast<int>(StatusCode::PeerFailed);
+    timedOut += code == static_cast<int>(StatusCode::TimedOut);
+    wrong += isWrong;
+  }
+  void print(const char *title) const {
+    std::printf("%-12s %6d %6d %12d %10d %6d\n", title, sites, exact, peerFailed, timedOut, wrong);
+  }
+};
+
+class Matrix {
+public:
+  explicit Matrix(Messages messages) : messages_(std::move(messages)) {}
+
+  void run(const std::vector<JobSpec> &specs) {
+    runJobs(specs, kAtOnce, Deadline::max(),
+            [this](const JobSpec &spec, const JobOutcome &outcome) { judge(spec, outcome); });
+    runAgain();
+  }
+  void print() const {
+    std::printf("%-12s %6s %6s %12s %10s %6s\n", "fault", "sites", "exact", "peer failed",
+                "timed out", "wrong");
+    Tally all;
+    for (const auto &[action, tally] : tallies_) {
+      tally.print(name(action));
+      all.sites += tally.sites;
+      all.exact += tally.exact;
+      all.peerFailed += tally.peerFailed;
+      all.timedOut += tally.timedOut;
+      all.wrong += tally.wrong;
+    }
+    all.print("all");
+    std::printf("slowest survivor: %d ms after the fault (%s); run again: %zu\n",
+                static_cast<int>(slowestMs_), slowest_.c_str(), again_);
+  }
+
+private:
+  void judge(const JobSpec &spec, const JobOutcome &outcome) {
+    const std::vector<std::string> wrong = mistakes(spec, outcome, messages_);
+    // A machine that has no time for any rank of a job for so long makes a timeout of anything.
+    const bool isLate = outcome.code == static_cast<int>(StatusCode::TimedOut);
+    if (!wrong.empty() && isLate && spec.timeoutMs == JobSpec().timeoutMs) {
+      late_.push_back(spec);
+      return;
+    }
+    tallies_[spec.faults[0].action].count(outcome.code, !wrong.empty());
+    if (outcome.slowestSurvivorMs() > slowestMs_) {
+      slowestMs_ = outcome.slowestSurvivorMs();
+      slowest_ = str(spec.faults[0]);
+    }
+    for (const std::string &mistake : wrong)
+      ADD_FAILURE() << str(spec) << "\n" << mistake << "\n" << outcome.str();
+  }
+
+  /// With more time.
+  void runAgain() {
+    std::vector<JobSpec> specs;
+    specs.swap(late_);
+    again_ = specs.size();
+    for (JobSpec &spec : specs) {
+      spec.timeoutMs *= 5;
+      spec.joinTimeoutMs *= 5;
+      spec.faults[0].aboveMs = spec.timeoutMs + 400;
+    }
+    runJobs(specs, 2, Deadline::max(),
+            [this](const JobSpec &spec, const JobOutcome &outcome) { judge(spec, outcome); });
+  }
+
+  const Messages messages_;
+  std::map<Action, Tally> tallies_;
+  std::vector<JobSpec> late_;
+  size_t again_ = 0;
+  int64_t slowestMs_ = 0;
+  std::string slowest_;
+};
+
+std::set<std::string> sharedMemory() {
+  std::set<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator("/dev/shm"))
+    names.insert(entry.path().string());
+  return names;
+}
+
+Messages messagesOf(const JobSpec &plain) {
+  JobSpec patient = plain;
+  patient.timeoutMs = patient.joinTimeoutMs = 30000;
+  const JobOutcome outcome = runJob(patient);
+  EXPECT_EQ(outcome.code, 0) << outcome.str();
+  EXPECT_THAT(contradictions(patient, outcome), ::testing::IsEmpty()) << outcome.str();
+  return {llvm::StringRef(outcome.ranks[kFaulty].sent).rtrim('.').str(),
+          llvm::StringRef(outcome.ranks[kFaulty].received).rtrim('.').str()};
+}
+
+TEST(FaultMatrix, SurvivorsEndInTimeWithTheRightCause) {
+  const std::set<std::string> before = sharedMemory();
+  const JobSpec plain;
+  const FaultyProgram program = makeProgram(plain);
+  const Messages messages = messagesOf(plain);
+  std::printf("%zu commands, %zu messages sent, %zu received\n",
+              program.plans[kFaulty].commands.size(), messages.sent.size(),
+              messages.received.size());
+  std::vector<JobSpec> jobs, all = everyJob(plain, program, messages);
+  for (size_t i = shareFirst; i < all.size(); i += shareOf)
+    jobs.push_back(all[i]);
+  const auto begin = std::chrono::steady_clock::now();
+  Matrix matrix(messages);
+  matrix.run(jobs);
+  matrix.print();
+  std::printf("%zu of %zu jobs in %.0f s\n", jobs.size(), all.size(),
+              std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  EXPECT_EQ(sharedMemory(), before);
+}
+
+} // namespace
+} // namespace braid::test
+
+int main(int argc, char **argv) {
+  if (std::optional<int> status = braid::test::playRole())
+    return *status;
+  ::testing::InitGoogleMock(&argc, argv);
+  for (int i = 1; i + 1 < argc; ++i)
+    if (std::string(argv[i]) == "--share")
+      std::sscanf(argv[i + 1], "%zu/%zu", &braid::test::shareFirst, &braid::test::shareOf);
+  return RUN_ALL_TESTS();
+}
