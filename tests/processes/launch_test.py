@@ -1,0 +1,393 @@
+#!/usr/bin/env python3
+"""launch_test.py BRAID [PATTERN]: how jobs of processes begin and end, seen from outside.
+
+Runs every test whose name contains PATTERN: a job of `braid run`, and what happens to it. After
+each of them nothing may be left: no process, and no file in the folder where ranks meet. Exit
+status 77 means that all tests were skipped; the reasons are printed.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BRAID = os.path.abspath(sys.argv[1])
+MARK = "BRAID_LAUNCH_TEST_MARK"
+SECONDS = 30  # for what takes less than one on an idle machine
+FOREIGN = re.compile(r"^(BRAID_|OMPI_|PMI|SLURM_|MPI_|TORCHELASTIC_|(RANK|WORLD_SIZE|LOCAL_RANK|"
+                     r"LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|XDG_RUNTIME_DIR)$)")
+ENDLESS = ["examples/ag_matmul.braid", "--set", "D=4", "--set", "M=64", "--set", "K=64", "--set", "N=64",
+           "--iterations", "1000000000", "--no-check"]
+
+
+class Skipped(Exception):
+    pass
+
+
+class Job:
+    """Where a test runs its commands, so that what they leave can be found."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="bl", dir="/tmp")
+        self.mark = os.path.basename(self.folder)
+        self.environment = {k: v for k, v in os.environ.items() if not FOREIGN.match(k)}
+        self.environment.update({"TMPDIR": self.folder, MARK: self.mark})
+        self.started = []
+
+    def start(self, *arguments, command=(BRAID, "run"), variables=None, **options):
+        process = subprocess.Popen(
+            list(command) + [str(a) for a in arguments],
+            env=dict(self.environment, **(variables or {})), text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        self.started.append(process)
+        return process
+
+    def run(self, *arguments, **options):
+        return finish(self.start(*arguments, **options))
+
+    def processes(self):
+        """Those of this test, besides the one that runs it: by process id, their environment."""
+        found = {}
+        for name in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    entries = file.read().decode(errors="replace").split("\0")
+                with open(f"/proc/{name}/stat", encoding="utf-8") as file:
+                    state = file.read().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            environment = dict(e.split("=", 1) for e in entries if "=" in e)
+            if environment.get(MARK) == self.mark and state not in "ZX":
+                found[int(name)] = environment
+        return found
+
+    def ranks(self, count):
+        """The process of each rank, once all of them run and the place where they met is gone."""
+        def find():
+            ranks = {int(e["BRAID_RANK"]): pid for pid, e in self.processes().items()
+                     if "BRAID_RANK" in e}
+            return ranks if len(ranks) == count and not os.listdir(self.folder) else None
+        return wait_for(find, f"{count} ranks that have met")
+
+    def end(self):
+        """Nothing may be left. What was left nevertheless goes now."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+        try:
+            wait_for(lambda: not self.processes(), "all processes to end", 10)
+        finally:
+            for pid in self.processes():
+                os.kill(pid, signal.SIGKILL)
+            for process in self.started:
+                process.communicate()
+        left = [os.path.join(folder, name) for folder, folders, names in os.walk(self.folder)
+                for name in folders + names]
+        shutil.rmtree(self.folder)
+        check(not left, f"expected no files to be left, got {left}")
+
+
+class Result:
+    def __init__(self, process, out, err):
+        self.code, self.out, self.err = process.returncode, out, err
+
+    def expect(self, code, *patterns, stream="err"):
+        text = self.out if stream == "out" else self.err
+        said = f"exit status {self.code}\n--- stdout\n{self.out}--- stderr\n{self.err}"
+        check(self.code == code, f"expected exit status {code}, got {said}")
+        for pattern in patterns:
+            check(re.search(pattern, text, re.MULTILINE), f"expected /{pattern}/, got {said}")
+        return self
+
+    def expect_exact(self):
+        return self.expect(0, r"compared +[1-9]\d* elements with the reference for .*: all equal",
+                           stream="out")
+
+
+def finish(process):
+    out, err = process.communicate(timeout=SECONDS)
+    return Result(process, out, err)
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def wait_for(condition, what, seconds=SECONDS):
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        check(time.monotonic() < end, f"expected {what}, in vain for {seconds} s")
+        time.sleep(0.01)
+    return value
+
+
+def by_hand(rank, ranks=2, job="by hand"):
+    return {"BRAID_RANK": str(rank), "BRAID_RANKS": str(ranks), "BRAID_JOB": job}
+
+
+# -- Under our own launcher. --
+
+def test_two_jobs_at_once(job):
+    jobs = [job.start("examples/ag_matmul.braid", "--ranks", 2, "--processes", "--verify",
+                      "--iterations", 5, "--seed", seed) for seed in (1, 2)]
+    for process in jobs:
+        finish(process).expect_exact()
+
+
+def test_killed_rank_is_the_cause(job):
+    launcher = job.start("--processes", "--flight-records", "none", *ENDLESS)
+    os.kill(job.ranks(4)[2], signal.SIGKILL)
+    result = finish(launcher)
+    result.expect(5, r"^braid: error: rank 2 was killed by signal 9 \(Killed\)",
+                  r"^rank 2: killed by signal 9 \(Killed\)$")
+    check(result.err.count("braid: error") == 1, f"expected one cause, got {result.err}")
+
+
+def test_stopped_rank_is_blamed_and_killed(job):
+    launcher = job.start("--processes", "--timeout-ms", 3000, "--flight-records", "none", *ENDLESS)
+    os.kill(job.ranks(4)[1], signal.SIGSTOP)
+    finish(launcher).expect(6, r"^braid: error: .*rank 1 ", r"^rank 1: killed by signal 9")
+
+
+def test_flight_records_of_all_ranks(job):
+    folder = os.path.join(job.folder, "records")
+    launcher = job.start("--processes", "--flight-records", folder, *ENDLESS)
+    os.kill(job.ranks(4)[3], signal.SIGKILL)
+    finish(launcher).expect(5, f"^braid: flight records of 4 ranks in {folder}; see braid explain")
+    files = sorted(os.path.join(folder, name) for name in os.listdir(folder))
+    check(len(files) == 4, f"expected 4 records, got {files}")
+    job.run(*files, command=(BRAID, "explain")).expect(0, "rank 3 was killed", stream="out")
+    shutil.rmtree(folder)
+
+
+def test_flight_records_have_a_folder_of_their_own(job):
+    launcher = job.start("--processes", *ENDLESS)
+    os.kill(job.ranks(4)[0], signal.SIGKILL)
+    result = finish(launcher).expect(5, r"^braid: flight records of 4 ranks in \S+;")
+    folder = re.search(r"ranks in (\S+);", result.err).group(1)
+    check(os.path.dirname(folder) == job.folder, f"expected it below TMPDIR, got {folder}")
+    check(os.stat(folder).st_mode & 0o777 == 0o700, "expected it to be nobody else's")
+    shutil.rmtree(folder)
+
+
+def interrupted(job, number, send):
+    # A group of its own, as a shell would make it.
+    launcher = job.start("--processes", *ENDLESS, start_new_session=True)
+    job.ranks(4)
+    send(launcher.pid, number)
+    result = finish(launcher)
+    result.expect(128 + number, rf"^braid: error: interrupted by signal {number} ")
+    check(result.err.count("\n") == 1, f"expected one line, got {result.err}")
+
+
+def test_interrupt(job):
+    interrupted(job, signal.SIGINT, os.kill)
+
+
+def test_interrupt_of_all(job):
+    """As Ctrl-C in a terminal does it: ranks get the signal, too."""
+    interrupted(job, signal.SIGINT, os.killpg)
+
+
+def test_termination(job):
+    interrupted(job, signal.SIGTERM, os.kill)
+
+
+def test_termination_of_all(job):
+    interrupted(job, signal.SIGTERM, os.killpg)
+
+
+def test_second_signal_kills_at_once(job):
+    launcher = job.start("--processes", *ENDLESS)
+    for pid in job.ranks(4).values():
+        os.kill(pid, signal.SIGSTOP)  # so that none ends by itself
+    launcher.send_signal(signal.SIGTERM)
+    time.sleep(0.1)
+    launcher.send_signal(signal.SIGTERM)
+    finish(launcher).expect(143, r"interrupted by signal 15")
+
+
+def test_ranks_end_with_their_launcher(job):
+    launcher = job.start("--processes", *ENDLESS)
+    job.ranks(4)
+    launcher.kill()
+    launcher.wait()
+
+
+def test_launcher_killed_at_any_moment(job):
+    """What it leaves before its ranks have met is swept by the next job."""
+    for milliseconds in (0, 5, 10, 20, 40, 80):
+        launcher = job.start("--processes", *ENDLESS)
+        time.sleep(milliseconds / 1000)
+        launcher.kill()
+        launcher.wait()
+        wait_for(lambda: not job.processes(), "the ranks to end with their launcher")
+    job.run("examples/by_hand.braid", "--processes", "--verify").expect_exact()
+    # A directory without its name yet is left alone for a minute: somebody may be making it.
+    below = os.path.join(job.folder, f"braid-{os.geteuid()}")
+    for name in os.listdir(below) if os.path.isdir(below) else []:
+        check(name.startswith("new-"), f"expected the next job to sweep, got {name}")
+        shutil.rmtree(os.path.join(below, name))
+    if os.path.isdir(below):
+        os.rmdir(below)
+
+
+def test_ignored_ends_of_children(job):
+    """Some parents ignore SIGCHLD, and that is inherited."""
+    job.run("examples/by_hand.braid", "--processes", "--verify",
+            preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)).expect_exact()
+
+
+def test_variables_of_other_launchers_do_not_matter(job):
+    job.run("examples/by_hand.braid", "--processes", "--verify",
+            variables={"RANK": "0", "WORLD_SIZE": "7", "SLURM_PROCID": "1"}).expect_exact()
+
+
+def test_prefixes_keep_streams_apart(job):
+    launcher = job.start("--processes", "--prefix-output", "--flight-records", "none", *ENDLESS)
+    os.kill(job.ranks(4)[1], signal.SIGKILL)
+    result = finish(launcher).expect(5, r"^braid: error: rank 1 was killed")
+    check(result.out == "", f"expected nothing on stdout, got {result.out}")
+
+
+# -- Ranks that somebody else starts. --
+
+def test_ranks_by_hand(job):
+    for order in ((0, 1), (1, 0)):
+        ranks = {}
+        for rank in order:
+            ranks[rank] = job.start("examples/ag_matmul.braid", "--verify", "--explain",
+                                    variables=by_hand(rank))
+            time.sleep(0.05)
+        finish(ranks[0]).expect_exact().expect(0, r"^  ranks +rank 0 of 2: from BRAID_\*$",
+                                               stream="out")
+        other = finish(ranks[1]).expect(0)
+        check(other.out + other.err == "", f"expected rank 1 to print nothing, got {other.out}")
+
+
+def test_rank_0_checks_for_all(job):
+    ranks = [job.start("tests/tools/deadlock.braid", variables=by_hand(rank)) for rank in (0, 1)]
+    for rank, process in enumerate(ranks):
+        finish(process).expect(3, rf"^rank {rank}: braid: error: @deadlock is unsafe \(deadlock\)")
+
+
+def test_wrong_result_of_one_is_that_of_all(job):
+    ranks = [job.start("tests/tools/wrong.braid", "--verify", "--no-check", "--flight-records",
+                       "none", variables=by_hand(rank)) for rank in (0, 1)]
+    causes = [finish(process).expect(1).err.partition(": braid: ")[2] for process in ranks]
+    check(causes[0] == causes[1] and causes[0], f"expected one cause, got {causes}")
+
+
+def test_different_programs(job):
+    ranks = [job.start("examples/ag_matmul.braid", "--set", "M=96", "--schedule", schedule,
+                       variables=by_hand(rank, 3))
+             for rank, schedule in enumerate(("none", "hop", "none"))]
+    for process in ranks:
+        finish(process).expect(2, r"expected all ranks to run one program, got several$",
+                               r"ranks 0 and 2: @ag_matmul_none \(", r"rank 1: @ag_matmul_hop \(",
+                               r"rank 1, line \d+: ")
+
+
+def test_different_options(job):
+    ranks = [job.start("examples/ag_matmul.braid", "--iterations", 2 + rank,
+                       variables=by_hand(rank)) for rank in (0, 1)]
+    for process in ranks:
+        finish(process).expect(2, r"expected all ranks to have the same --iterations, got$",
+                               r"rank 0: --iterations 2$", r"rank 1: --iterations 3$")
+
+
+def test_mistake_of_one_rank_ends_all(job):
+    ranks = [job.start(file, variables=by_hand(rank))
+             for rank, file in enumerate(("examples/ag_matmul.braid", "no-such-file"))]
+    for rank, process in enumerate(ranks):
+        finish(process).expect(2, rf"^rank {rank}: braid: error: cannot read 'no-such-file'")
+
+
+def test_number_of_ranks_is_the_launchers(job):
+    job.run("examples/ag_matmul.braid", "--ranks", 4, variables=by_hand(0)).expect(
+        2, r"^rank 0: braid: error: --ranks is 4, but BRAID_\* says that there are 2$")
+
+
+def test_missing_rank(job):
+    job.run("examples/ag_matmul.braid", "--timeout-ms", 500, variables=by_hand(0)).expect(
+        6, r"^rank 0: braid: error: .*rank 1")
+
+
+def test_missing_host(job):
+    job.run("examples/ag_matmul.braid", "--timeout-ms", 500, variables=by_hand(1)).expect(
+        6, r"^rank 1: braid: error: expected rank 0 of job 'by hand' to listen")
+
+
+def test_killed_ranks_by_hand(job):
+    for victim in (0, 1, 2):
+        ranks = [job.start(*ENDLESS, "--flight-records", os.path.join(job.folder, "records"),
+                           variables=by_hand(rank, 4)) for rank in range(4)]
+        job.ranks(4)
+        ranks[victim].kill()
+        ranks[victim].wait()
+        for rank in {0, 1, 2, 3} - {victim}:
+            finish(ranks[rank]).expect(5, rf"^rank {rank}: braid: error: .*rank {victim}")
+        # Rank 0 leaves the record of a dead rank, if it is not that itself.
+        left = set(os.listdir(os.path.join(job.folder, "records")))
+        expected = {f"rank{r}.json" for r in range(4) if r != 0 or victim != 0}
+        check(left == expected, f"expected {expected}, got {left}")
+        shutil.rmtree(os.path.join(job.folder, "records"))
+
+
+def test_torchrun(job):
+    """Its variables; the program itself would need PyTorch."""
+    ranks = [job.start("examples/ag_matmul.braid", "--verify",
+                       variables={"RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": str(rank),
+                                  "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "localhost",
+                                  "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": job.mark})
+             for rank in range(4)]
+    for process in ranks[1:]:
+        finish(process).expect(0)
+    finish(ranks[0]).expect_exact()
+
+
+def test_mpirun(job):
+    mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+    if not mpirun:
+        raise Skipped("mpirun is not installed")
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = (mpirun, "--oversubscribe", "-n", "4", BRAID, "run")
+    job.run("examples/ag_matmul.braid", "--verify", "--iterations", 3, command=command,
+            variables=as_root).expect_exact()
+    job.run("tests/tools/wrong.braid", "--no-check", "--verify", "--flight-records", "none",
+            command=(mpirun, "--oversubscribe", "-n", "2", BRAID, "run"),
+            variables=as_root).expect(1, r"^rank [01]: braid: error: rank [01], iteration 0: ")
+
+
+def main():
+    pattern = sys.argv[2] if len(sys.argv) > 2 else ""
+    skipped = failed = passed = 0
+    for name, test in list(globals().items()):
+        if not name.startswith("test_") or pattern not in name:
+            continue
+        job, start = Job(), time.monotonic()
+        try:
+            try:
+                test(job)
+            finally:
+                job.end()
+        except Skipped as reason:
+            skipped += 1
+            print(f"skipped {name}: {reason}")
+        except Exception as error:  # so that the other tests run
+            failed += 1
+            print(f"FAILED {name}: {error}")
+        else:
+            passed += 1
+            print(f"passed {name} ({time.monotonic() - start:.2f} s)")
+        sys.stdout.flush()
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(1 if failed or not passed + skipped else 0 if passed else 77)
+
+
+if __name__ == "__main__":
+    main()
