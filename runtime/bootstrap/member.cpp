@@ -193,9 +193,12 @@ Result<std::vector<std::string>> Member::allGather(const std::string &mine) {
                                             std::to_string(mine.size()));
   countArrival();
   uint32_t sequence = ++gathers_;
-  if (Status status = send({.kind = FrameKind::Gather, .sequence = sequence, .body = mine});
-      !status.isOk())
-    return status;
+  std::atomic<uint32_t> &isSpeaking = memory_.slot(rank()).isSpeaking;
+  isSpeaking.store(1, std::memory_order_relaxed);
+  Status sent = send({.kind = FrameKind::Gather, .sequence = sequence, .body = mine});
+  isSpeaking.store(0, std::memory_order_relaxed);
+  if (!sent.isOk())
+    return sent;
   Result<Received> answer = waitFor(FrameKind::Gathered, sequence);
   if (!answer)
     return answer.status();

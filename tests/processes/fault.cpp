@@ -26,12 +26,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char *kActionNames[] = {"nothing",     "kill",        "stop", "throw",      "exit 0",
-                                        "delay below", "delay above", "drop", "short read", "cut"};
-constexpr const char *kSiteNames[] = {
-    "before joining", "having joined",  "before committing",
-    "committed",      "in teardown",    "having left",     "issuing command",
-    "in command",     "before message", "in message",      "reading message"};
+constexpr const char *kActionNames[] = {"nothing",    "kill",        "stop",        "throw",
+                                        "exit 0",     "delay below", "delay above", "drop",
+                                        "short read", "cut"};
+constexpr const char *kSiteNames[] = {"before joining",  "having joined",  "before committing",
+                                      "committed",       "in teardown",    "having left",
+                                      "issuing command", "in command",     "before message",
+                                      "in message",      "reading message"};
 
 /// What is armed in this process. Written before there is a second thread.
 struct Armed {
@@ -342,9 +343,9 @@ Backend faultyBackend() {
   BackendRegistry registry;
   registerCpuBackend(registry, [](int64_t) { return std::make_unique<FaultyObserver>(); });
   Backend backend = *registry.find("cpu");
-  backend.join = [join = backend.join](
-                     const ClusterOptions &options,
-                     std::unique_ptr<Member> member) -> Result<std::unique_ptr<Cluster>> {
+  backend.join =
+      [join = backend.join](const ClusterOptions &options,
+                            std::unique_ptr<Member> member) -> Result<std::unique_ptr<Cluster>> {
     Result<std::unique_ptr<Cluster>> inner = join(options, std::move(member));
     if (!inner)
       return inner.status();

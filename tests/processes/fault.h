@@ -36,9 +36,9 @@ inline constexpr int kActions = 10;
 const char *name(Action action);
 
 enum class Site : uint8_t {
-  Join,     ///< before joining
-  Joined,   ///< before anything is prepared
-  Commit,   ///< before the last step
+  Join,   ///< before joining
+  Joined, ///< before anything is prepared
+  Commit, ///< before the last step
   Committed,
   Teardown, ///< the workers are still there
   Left,     ///< everything has been destroyed

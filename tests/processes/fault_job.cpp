@@ -93,7 +93,8 @@ public:
       status = live();
       pass(Site::Left);
     } catch (const std::exception &error) {
-      status = Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", place_.rank, error.what()));
+      status =
+          Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", place_.rank, error.what()));
       if (job_)
         status = job_->fail(status);
     }
@@ -198,12 +199,12 @@ int playForeignLauncher(const fs::path &folder, const JobSpec &spec) {
   Children children(spec.ranks);
   const std::string job = fmt::format("test-{}", getpid());
   for (int64_t rank = 0; rank < spec.ranks; ++rank)
-    if (Status status = children.start(
-            rank, {.arguments = {"rank"},
-                   .environment = {{"BRAID_RANK", std::to_string(rank)},
-                                   {"BRAID_RANKS", std::to_string(spec.ranks)},
-                                   {"BRAID_JOB", job},
-                                   {"OPENBLAS_NUM_THREADS", "1"}}});
+    if (Status status =
+            children.start(rank, {.arguments = {"rank"},
+                                  .environment = {{"BRAID_RANK", std::to_string(rank)},
+                                                  {"BRAID_RANKS", std::to_string(spec.ranks)},
+                                                  {"BRAID_JOB", job},
+                                                  {"OPENBLAS_NUM_THREADS", "1"}}});
         !status.isOk())
       return 70;
   const Deadline end = deadlineIn(milliseconds(2 * spec.timeoutMs + 8000));
@@ -384,9 +385,8 @@ JobOutcome runJob(const JobSpec &spec) {
   const auto begin = std::chrono::steady_clock::now();
   if (!waitForEnd(startLauncher(folder), kJobLimit))
     outcome.leftovers.push_back("the launcher did not end");
-  outcome.elapsedMs = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() -
-                                                               begin)
-                          .count();
+  outcome.elapsedMs =
+      std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin).count();
   readVerdicts(folder, outcome);
   readReport(folder, outcome);
   findLeftovers(folder, outcome);
@@ -427,8 +427,8 @@ int64_t JobOutcome::slowestSurvivorMs() const {
 }
 
 std::string JobOutcome::str() const {
-  std::string text = fmt::format("launcher: {}, rank {}, {} committed: {}\n", code, causeRank,
-                                 committed, message);
+  std::string text =
+      fmt::format("launcher: {}, rank {}, {} committed: {}\n", code, causeRank, committed, message);
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const Verdict &verdict = ranks[rank];
     text += fmt::format("rank {}: {} {} {} {} [{}] {}\n", rank,
@@ -462,6 +462,9 @@ std::vector<std::string> contradictions(const JobSpec &spec, const JobOutcome &o
         found.push_back(fmt::format("rank {} says nothing", rank));
       continue;
     }
+    // Who has not been welcomed is no rank of the job, and knows nothing of it.
+    if (verdict.received == "." && verdict.code != 0 && (spec.isForeign || mayBeSilent(spec, rank)))
+      continue;
     if (!first)
       first = rank;
     const Verdict &other = outcome.ranks[*first];

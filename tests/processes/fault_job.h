@@ -39,8 +39,8 @@ struct Verdict {
   int code = -1; ///< StatusCode
   std::string message = {};
   int64_t elementsCompared = 0;
-  uint64_t endNs = 0;          ///< CLOCK_MONOTONIC: everything has been destroyed
-  std::string ending = {};     ///< of the process, as its launcher saw it
+  uint64_t endNs = 0;         ///< CLOCK_MONOTONIC: everything has been destroyed
+  std::string ending = {};    ///< of the process, as its launcher saw it
   std::string sent, received; ///< kinds of messages
 };
 
@@ -50,8 +50,8 @@ struct JobOutcome {
   std::string message = {};
   int64_t causeRank = -1;
   uint32_t committed = 0;
-  uint64_t struckNs = 0; ///< when the first fault did, or 0
-  int64_t elapsedMs = 0; ///< of the whole job
+  uint64_t struckNs = 0;                   ///< when the first fault did, or 0
+  int64_t elapsedMs = 0;                   ///< of the whole job
   std::vector<std::string> leftovers = {}; ///< everything that should not have been left, in words
   std::string output = {};                 ///< stdout and stderr of all its processes
 

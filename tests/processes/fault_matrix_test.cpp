@@ -11,6 +11,7 @@
 #include "tests/processes/fault_job.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -116,13 +117,11 @@ bool isAsExpected(Expected expected, int code) {
 std::vector<Fault> everySite(const FaultyProgram &program, const Messages &messages) {
   std::vector<Fault> sites;
   auto add = [&](Site site, size_t index = 0, uint32_t run = 0) {
-    sites.push_back({.rank = kFaulty,
-                     .site = site,
-                     .index = static_cast<uint32_t>(index),
-                     .run = run});
+    sites.push_back(
+        {.rank = kFaulty, .site = site, .index = static_cast<uint32_t>(index), .run = run});
   };
-  for (Site site : {Site::Join, Site::Joined, Site::Commit, Site::Committed, Site::Teardown,
-                    Site::Left})
+  for (Site site :
+       {Site::Join, Site::Joined, Site::Commit, Site::Committed, Site::Teardown, Site::Left})
     add(site);
   const size_t commands = program.plans[kFaulty].commands.size();
   for (size_t command : {size_t(0), commands / 2, commands - 1})
@@ -238,8 +237,9 @@ private:
       slowestMs_ = outcome.slowestSurvivorMs();
       slowest_ = str(spec.faults[0]);
     }
-    for (const std::string &mistake : wrong)
-      ADD_FAILURE() << str(spec) << "\n" << mistake << "\n" << outcome.str();
+    if (!wrong.empty())
+      ADD_FAILURE() << fmt::format("{}\n- {}\n{}", str(spec), fmt::join(wrong, "\n- "),
+                                   outcome.str());
   }
 
   /// With more time.
