@@ -137,7 +137,8 @@ Status Member::failure() {
 Status Member::stateAfter(const Result<size_t> &sent) {
   std::lock_guard lock(mutex_);
   if (!sent && hostFailure_.isOk())
-    hostFailure_ = sent.status().annotated("the host of the job cannot be reached");
+    hostFailure_ = sent.status().annotated("rank " + std::to_string(rank()) +
+                                           " cannot reach the host of the job");
   return failure();
 }
 
@@ -265,7 +266,9 @@ void Member::deliver(std::vector<Received> frames, const Status &status) {
     answers_.insert_or_assign(sequence, std::move(received));
   }
   if (!status.isOk() && hostFailure_.isOk())
-    hostFailure_ = {StatusCode::PeerFailed, "the host of the job is gone: " + status.message()};
+    hostFailure_ = {StatusCode::PeerFailed,
+                    "rank " + std::to_string(rank()) +
+                        " has lost the host of the job: " + status.message()};
   changed_.notify_all();
 }
 

@@ -95,6 +95,8 @@ public:
     } catch (const std::exception &error) {
       status =
           Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", place_.rank, error.what()));
+      if (job_ && job_->memory().committed() > 0)
+        return 5; // the run counts, and this is no verdict on it
       if (job_)
         status = job_->fail(status);
     }
@@ -319,7 +321,10 @@ void readReport(const fs::path &folder, JobOutcome &outcome) {
   outcome.message.assign(std::istreambuf_iterator<char>(file), {});
 }
 
-void findLeftovers(const fs::path &folder, JobOutcome &outcome) {
+void findLeftovers(const fs::path &folder, const JobSpec &spec, JobOutcome &outcome) {
+  // What a rank leaves that hosts the meeting and is killed, the next job sweeps.
+  if (spec.isForeign)
+    (void)MeetingPlace::open(folder / "m", "");
   for (size_t rank = 0; rank < outcome.ranks.size(); ++rank)
     if (isAlive(readFile(folder / fmt::format("pid{}", rank)), folder))
       outcome.leftovers.push_back(fmt::format("the process of rank {}", rank));
@@ -389,7 +394,7 @@ JobOutcome runJob(const JobSpec &spec) {
       std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin).count();
   readVerdicts(folder, outcome);
   readReport(folder, outcome);
-  findLeftovers(folder, outcome);
+  findLeftovers(folder, spec, outcome);
   outcome.output = readFile(folder / "output");
   fs::remove_all(folder);
   return outcome;
