@@ -231,6 +231,15 @@ std::optional<Ending> Children::waitFor(int64_t index, std::chrono::milliseconds
   return child.ending;
 }
 
+bool Children::isStopped(int64_t index) const {
+  std::lock_guard lock(mutex_);
+  const Child &child = children_[static_cast<size_t>(index)];
+  siginfo_t info = {};
+  return child.isAlive() &&
+         waitid(P_PID, static_cast<id_t>(child.pid), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
+}
+
 void Children::kill(int64_t index, int signal) {
   std::lock_guard lock(mutex_);
   const Child &child = children_[static_cast<size_t>(index)];

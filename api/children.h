@@ -51,6 +51,9 @@ public:
   /// Blocks until this one has ended, but not for longer than `patience`, and reaps it.
   std::optional<Ending> waitFor(int64_t index, std::chrono::milliseconds patience);
 
+  /// By SIGSTOP or the like: it does nothing at all.
+  bool isStopped(int64_t index) const;
+
   /// Does nothing to those that have ended.
   void kill(int64_t index, int signal);
   void killAll(int signal);

@@ -19,8 +19,11 @@ using std::chrono::milliseconds;
 
 /// How long the host stays for those that come after the job has failed, so that they hear of it.
 constexpr milliseconds kForLateRanks{2000};
-/// How long it stays for those that have finished or failed; after a failure they are killed first.
-constexpr milliseconds kForLeavingRanks{10000};
+/// How long it stays for those that have failed; they are killed first.
+constexpr milliseconds kForFailedRanks{10000};
+/// How long it stays after a run that counts. Whoever is not done with leaving by then can do so
+/// without a host.
+constexpr milliseconds kForFinishedRanks{1000};
 
 /// Of a process that is nobody's to wait for: 'Z' for one that has ended, 0 for none.
 char processState(uint32_t pid) {
@@ -147,7 +150,9 @@ void JobRank::waitForOthers() {
     else
       ++rank;
   // Too late is too late: the result stands or falls without them.
-  (void)host_->rendezvous->waitForAllToLeave(deadlineIn(kForLeavingRanks));
+  bool hasFailed = memory_.committed() == 0;
+  (void)host_->rendezvous->waitForAllToLeave(
+      deadlineIn(hasFailed ? kForFailedRanks : kForFinishedRanks));
 }
 
 void JobRank::setPlans(llvm::ArrayRef<Plan> plans) {

@@ -270,7 +270,8 @@ void Launcher::killWhatIsLeft() {
     return;
   for (int64_t rank = 0; rank < options_.ranks; ++rank) {
     // What rank 0 prints may go to a reader who takes time.
-    bool prints = !hasFailed && rank == 0 && stateOf(rank) == RankState::Left;
+    bool prints =
+        !hasFailed && rank == 0 && stateOf(rank) == RankState::Left && !children_.isStopped(rank);
     if (!prints)
       children_.kill(rank, SIGKILL);
   }
