@@ -123,6 +123,7 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOpt
   if (!memory)
     return memory.status();
   std::unique_ptr<JobRank> rank(new JobRank(place, std::move(*memory)));
+  rank->joinDeadline_ = deadline;
   rank->host_ = std::move(host);
   rank->member_ = std::move(*member);
   rank->joinSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
@@ -136,14 +137,14 @@ JobRank::~JobRank() { waitForOthers(); }
 
 void JobRank::waitForOthers() {
   member_.reset();
-  if (!host_)
+  if (!host_ || std::exchange(hasWaited_, true))
     return;
   // Whoever has not come yet would look for this host until its time is over.
   auto isAbsent = [this](int64_t rank) {
     return memory_.slot(rank).state.load(std::memory_order_relaxed) ==
            static_cast<uint32_t>(RankState::Absent);
   };
-  Deadline deadline = deadlineIn(kForLateRanks);
+  Deadline deadline = std::min(deadlineIn(kForLateRanks), joinDeadline_);
   for (int64_t rank = 0; rank < place_.ranks && Clock::now() < deadline;)
     if (isAbsent(rank))
       std::this_thread::sleep_for(milliseconds(5));

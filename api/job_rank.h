@@ -64,7 +64,9 @@ private:
 
   const Place place_;
   JobMemory memory_;
+  Deadline joinDeadline_;
   double joinSeconds_ = 0;
+  bool hasWaited_ = false;
   std::unique_ptr<Host> host_; ///< null: it is elsewhere
   std::unique_ptr<Member> member_;
 };

@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 
 /// How often the job's outcome is looked at; the end of a rank is noticed at once.
 constexpr milliseconds kSlice{20};
-/// The host notices the end of a rank itself, and can say more about it; this is for when it cannot.
+/// The host notices the end of a rank itself, and can say more about it; after this it cannot.
 constexpr milliseconds kHostsTurn{500};
 
 Status lacking(const char *what) {

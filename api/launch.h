@@ -61,10 +61,10 @@ struct LaunchReport {
   std::vector<std::string> endings;
 };
 
-/// Blocks until all ranks have ended. A failure of the result itself means that no rank was started,
-/// or that all of them have been killed again. To be called by the main thread, once at a time: it
-/// handles SIGINT, SIGTERM and SIGHUP meanwhile (unless they are ignored). The first one aborts the
-/// job and is passed on, the second one kills.
+/// Blocks until all ranks have ended. A failure of the result itself means that no rank was
+/// started, or that all of them have been killed again. To be called by the main thread, once at a
+/// time: it handles SIGINT, SIGTERM and SIGHUP meanwhile (unless they are ignored). The first one
+/// aborts the job and is passed on, the second one kills.
 Result<LaunchReport> launch(const LaunchOptions &options);
 
 } // namespace braid

@@ -125,9 +125,9 @@ public:
   /// The address at which this rank's device reaches the memory that `peer` exported. Valid until
   /// the transport is destroyed.
   virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
-  /// Ends a step of the job, for all ranks or for none: Ok on every rank, whatever happens later, if
-  /// every rank came here before any failed; otherwise the first cause, on every rank. Collective;
-  /// blocks. What a run computed counts only when this has said Ok.
+  /// Ends a step of the job, for all ranks or for none: Ok on every rank, whatever happens later,
+  /// if every rank came here before any failed; otherwise the first cause, on every rank.
+  /// Collective; blocks. What a run computed counts only when this has said Ok.
   virtual Status commit() = 0;
   /// Says that this rank's host thread makes progress in its own code, so that it is not taken for
   /// stuck. Cheap.

@@ -334,8 +334,8 @@ bool isInvisible(uint32_t code) {
          (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe0fff);
 }
 
-/// With every byte escaped that is no UTF-8, and every character that is not seen as itself; cut off
-/// after `most` bytes.
+/// With every byte escaped that is no UTF-8, and every character that is not seen as itself; cut
+/// off after `most` bytes.
 std::string printable(llvm::StringRef text, size_t most = 300) {
   std::string result;
   const auto *at = reinterpret_cast<const llvm::UTF8 *>(text.begin());
@@ -533,8 +533,8 @@ private:
   void writeTimeline() {
     if (page_.timeline.empty())
       return;
-    line("\nthe last {} commands that began {}, in ms after the first of them",
-         page_.timeline.size(), page_.difference ? "until then" : "");
+    line("\nthe last {} commands that began{}, in ms after the first of them",
+         page_.timeline.size(), page_.difference ? " until then" : "");
     for (const FlightMoment &moment : page_.timeline)
       line("{:>12.3f}  rank {:<3}  {:<10}  {:>13}  {}", moment.atMs, moment.rank,
            printable(moment.stream, 40),

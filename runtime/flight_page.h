@@ -1,9 +1,9 @@
 //===- runtime/flight_page.h - the records of a job's ranks on one page -----------------------===//
 //
 // Puts records side by side: what each rank was in, and the first point of the program, in the
-// order in which it is issued, that some ranks have completed and others have not. A point is a node
-// in a run, with the values of the loop indices around it; ranks meet there whatever their numbers
-// of commands are.
+// order in which it is issued, that some ranks have completed and others have not. A point is a
+// node in a run, with the values of the loop indices around it; ranks meet there whatever their
+// numbers of commands are.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -43,7 +43,8 @@ struct FlightCause {
 };
 
 /// What decode() has accepted is consistent: ranks and nodes that are named exist, commands are in
-/// the order of their indices and the ring in that of its sequence numbers. Texts may hold anything.
+/// the order of their indices and the ring in that of its sequence numbers. Texts may hold
+/// anything.
 struct FlightRecord {
   std::string job;
   int64_t rank = 0, ranks = 1;

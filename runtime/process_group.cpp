@@ -36,7 +36,7 @@ bool fitsThisMachine(size_t bytes) {
   return pages <= 0 || pageBytes <= 0 || bytes / static_cast<size_t>(pageBytes) < size_t(pages);
 }
 
-void warnOnStderr(const std::string &text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); }
+void warnOnStderr(const std::string &text) { std::fprintf(stderr, "braid: warning: %s\n", text.c_str()); }
 
 } // namespace
 
@@ -137,20 +137,20 @@ Result<std::vector<std::string>> ProcessGroup::allGather(const std::string &mine
 
 /// Who may die when, and what then:
 ///
-///   a rank, before it arrives          the host sees its connection end and aborts. Nobody has all
-///                                      parts, so nobody commits: all fail.
-///   a rank, after it arrived, others   as above: an abort comes before the last part.
-///   not yet
-///   a rank, after all arrived          its work is done. Host and ranks race: if the abort is first
-///                                      nobody's commit succeeds, if a commit is first the step
-///                                      counts for all. The word decides, and each looks at it last.
-///   the host, before all have arrived  each rank sees the end of its connection and aborts.
-///   the host, while it answers         some ranks have all parts and commit, others see the end and
-///                                      abort. Again the word decides: those who were told to go on
-///                                      fail if the abort was first, and those who saw the end
-///                                      succeed if the commit was first, because they look at it
-///                                      after their abort was refused, or came too late to matter.
-///   all ranks and the host             nobody is left to be told anything.
+///   a rank, before it arrives     the host sees its connection end and aborts. Nobody gets all
+///                                 parts, so nobody commits: all fail.
+///   a rank, after it arrived,     as above: the abort comes before the last part.
+///   but not all others have
+///   a rank, after all arrived     its work is done. Host and ranks race: if the abort is first, no
+///                                 commit succeeds; if a commit is first, the step counts for all.
+///                                 The word decides, and each rank looks at it last.
+///   the host, before all arrived  each rank sees the end of its connection and aborts.
+///   the host, while it answers    some ranks have all parts and commit, others see the end and
+///                                 abort. The word decides again: who was told to go on fails if
+///                                 the abort was first, and who saw the end succeeds if the commit
+///                                 was first.
+///   an abort by anybody else      as the death of a rank at that moment.
+///   all ranks and the host        nobody is left to be told anything.
 ///
 /// A rank that is killed between its commit and telling its user is no contradiction: the step
 /// counts, and the others know.

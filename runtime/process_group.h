@@ -83,8 +83,9 @@ public:
   /// Ends the watchdog, if it runs, and says goodbye. Idempotent.
   void leave();
 
-  /// How long a wait for this rank's own workers lasts after an abort.
-  static constexpr std::chrono::milliseconds kGrace{1000};
+  /// How long a wait for this rank's own workers lasts after an abort. Shorter than what the host
+  /// grants before it kills, so that the rank can say what has become of it.
+  static constexpr std::chrono::milliseconds kGrace{700};
 
 private:
   /// Sets the activity of the host thread as long as it lives.

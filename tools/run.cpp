@@ -62,8 +62,8 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   app.add_flag("--prefix-output", flags.prefixOutput,
                "pass on what the processes write line by line, as '[rank] text'");
   app.add_option("--flight-records", flags.flightRecords,
-                 "where processes leave what they did last, if they fail (default: a new folder), "
-                 "or none")
+                 "where failing processes leave what they did last, or none (default: a new "
+                 "folder)")
       ->type_name("DIR");
   app.add_flag("--graph", flags.graph, "replay as a CUDA graph (not in this version)");
   app.footer(kFooter);
@@ -142,7 +142,8 @@ RunOptions toOptions(const RunFlags &flags, Progress &progress) {
   return options;
 }
 
-/// A flag that starts processes comes before what any launcher says of this one.
+/// A flag that starts processes comes before what another launcher says of this one; in a rank that
+/// our own launcher started it says what the launcher was asked.
 Result<RankSetup> findSetup(const RunFlags &flags, const Environment &environment) {
   std::string meeting = launchersMeeting(environment);
   if (flags.processes && meeting.empty())
@@ -150,10 +151,12 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Environment &environmen
   Result<std::optional<Place>> place = findPlace(environment);
   if (!place)
     return place.status();
-  if (!*place)
-    return RankSetup{RankSetup::Threads};
-  bool isOurs = (*place)->source == "BRAID_*";
-  return RankSetup{RankSetup::Rank, **place, isOurs ? meeting : ""};
+  bool isOurs = *place && (*place)->source == "BRAID_*" && !meeting.empty();
+  if (isOurs)
+    return RankSetup{RankSetup::Rank, **place, meeting};
+  if (flags.processes)
+    return RankSetup{RankSetup::Launcher};
+  return *place ? RankSetup{RankSetup::Rank, **place} : RankSetup{RankSetup::Threads};
 }
 
 /// What ranks cannot do that are processes, and what only they can.
@@ -220,11 +223,18 @@ std::string recordsFolder(const RunFlags &flags, const std::string &job) {
   return fmt::format("{}/braid-flight-{}-{}", base && *base ? base : "/tmp", geteuid(), name);
 }
 
+bool haveAllJoined(const JobMemory &memory) {
+  return llvm::all_of(llvm::seq<int64_t>(0, memory.ranks()), [&](int64_t rank) {
+    return memory.slot(rank).state.load(std::memory_order_relaxed) !=
+           static_cast<uint32_t>(RankState::Absent);
+  });
+}
+
 /// Leaves the flight records of `ranks`, if there is a place for them, and returns what to say.
 std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                          llvm::ArrayRef<int64_t> ranks, const std::string &job) {
   std::string folder = recordsFolder(flags, job);
-  if (folder.empty())
+  if (folder.empty() || !haveAllJoined(memory))
     return "";
   if (Status status = writeFlightRecords(folder, memory, plans, ranks, job); !status.isOk())
     return fmt::format("braid: warning: no flight records: {}\n", status.message());
@@ -406,8 +416,8 @@ int Run::fail(const Status &status) {
   return static_cast<int>(cause.code());
 }
 
-/// Without a launcher of ours: each rank leaves its own record, and the host those of the ranks that
-/// can no longer do so.
+/// Without a launcher of ours: each rank leaves its own record, and the host those of the ranks
+/// that can no longer do so.
 std::string Run::leaveOwnRecords() {
   std::vector<int64_t> ranks = {setup_.place->rank};
   if (job_->isHost()) {

@@ -60,7 +60,8 @@ CpuRank::~CpuRank() {
   if (!parts_->device.isDrained())
     group.abort(Status(StatusCode::PeerFailed,
                        fmt::format("rank {} left before its work was done", group.rank())));
-  if (!parts_->device.stopWithin(ProcessGroup::kGrace)) {
+  auto patience = isStuck() ? std::chrono::milliseconds(0) : ProcessGroup::kGrace;
+  if (!parts_->device.stopWithin(patience)) {
     group.leave();
     // A worker is in a command that does not end, and may yet touch any of this.
     [[maybe_unused]] Parts *kept = parts_.release();

@@ -162,8 +162,8 @@ TEST(JobMemoryTest, LongTextsAreCut) {
   EXPECT_EQ(cause->rank, -1);
 }
 
-/// A process is killed at any moment of its abort(): either the job is open afterwards, and somebody
-/// else can abort it, or the cause is complete.
+/// A process is killed at any moment of its abort(): either the job is open afterwards, and
+/// somebody else can abort it, or the cause is complete.
 TEST(JobMemoryTest, DeadWriterLeavesAllOrNothing) {
   const std::string text(16000, 'c');
   int aborted = 0;

@@ -6,7 +6,7 @@
 //
 //   fault_random_test [--seed S] [--jobs N] [--seconds T]
 //
-// Runs N jobs (default 1000), or as many of them as begin within T seconds.
+// Runs N jobs (default 1000), or as many of them as begin within T seconds (default 45).
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -17,7 +17,6 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <map>
 
 namespace braid::test {
@@ -29,7 +28,7 @@ constexpr size_t kAtOnce = 8;
 
 uint64_t seed = 1;
 size_t jobCount = 1000;
-int64_t seconds = std::numeric_limits<int32_t>::max();
+int64_t seconds = 45;
 
 Fault randomFault(Dice &dice, const JobSpec &spec, const FaultyProgram &program) {
   Fault fault;

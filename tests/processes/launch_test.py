@@ -7,6 +7,7 @@ status 77 means that all tests were skipped; the reasons are printed.
 """
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -19,8 +20,8 @@ MARK = "BRAID_LAUNCH_TEST_MARK"
 SECONDS = 30  # for what takes less than one on an idle machine
 FOREIGN = re.compile(r"^(BRAID_|OMPI_|PMI|SLURM_|MPI_|TORCHELASTIC_|(RANK|WORLD_SIZE|LOCAL_RANK|"
                      r"LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|XDG_RUNTIME_DIR)$)")
-ENDLESS = ["examples/ag_matmul.braid", "--set", "D=4", "--set", "M=64", "--set", "K=64", "--set", "N=64",
-           "--iterations", "1000000000", "--no-check"]
+ENDLESS = ["examples/ag_matmul.braid", "--set", "D=4", "--set", "M=64", "--set", "K=64",
+           "--set", "N=64", "--iterations", "1000000000", "--no-check"]
 
 
 class Skipped(Exception):
@@ -250,6 +251,59 @@ def test_ignored_ends_of_children(job):
 def test_variables_of_other_launchers_do_not_matter(job):
     job.run("examples/by_hand.braid", "--processes", "--verify",
             variables={"RANK": "0", "WORLD_SIZE": "7", "SLURM_PROCID": "1"}).expect_exact()
+
+
+def test_rank_killed_when_the_run_is_complete(job):
+    """Rank 0 is left, because nobody reads what it prints; the result stands all the same."""
+    for kills in (True, False):
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            while True:
+                os.write(writer, b"x" * 4096)
+        except BlockingIOError:
+            os.set_blocking(writer, True)
+        with subprocess.Popen([BRAID, "run", "examples/by_hand.braid", "--processes"],
+                              env=job.environment, stdin=subprocess.DEVNULL, stdout=writer,
+                              stderr=subprocess.PIPE, text=True) as launcher:
+            os.close(writer)
+            seen = {}
+
+            def only_rank_0():
+                ranks = {int(e["BRAID_RANK"]): pid for pid, e in job.processes().items()
+                         if "BRAID_RANK" in e}
+                seen.update(ranks)
+                return len(seen) == 8 and list(ranks) == [0]
+            wait_for(only_rank_0, "all ranks but rank 0 to end")
+            if kills:
+                os.kill(seen[0], signal.SIGKILL)
+            os.set_blocking(reader, True)
+            with open(reader, encoding="utf-8") as file:
+                out = file.read().lstrip("x")
+            err = launcher.communicate(timeout=SECONDS)[1]
+        if kills:
+            Result(launcher, out, err).expect(
+                0, r"^braid: warning: the run was complete, but rank 0: killed by signal 9")
+        else:
+            Result(launcher, out, err).expect(0, r"^@by_hand on 8 ranks", stream="out")
+            check(err == "", f"expected no warning, got {err}")
+
+
+def test_no_room_for_processes(job):
+    """What was started before there was no room any more has to go again."""
+    braid = os.path.join(job.folder, "braid")
+    shutil.copy(BRAID, braid)
+    os.chmod(job.folder, 0o777)
+
+    def limit():
+        if os.geteuid() == 0:  # whose processes nobody counts
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        resource.setrlimit(resource.RLIMIT_NPROC, (5, 5))
+    result = finish(job.start("examples/matmul_local.braid", "--ranks", 32, "--processes",
+                              command=(braid, "run"), preexec_fn=limit))
+    os.unlink(braid)
+    result.expect(4, r"^braid: error: starting rank \d+: expected a further process, got ")
 
 
 def test_prefixes_keep_streams_apart(job):

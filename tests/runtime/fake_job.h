@@ -14,7 +14,8 @@ namespace braid::test {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-constexpr const char *kRing = R"(program @ring mesh [0 .. {0}) (%A: f32[1, 4]) -> (%C: f32[{0}, 4]) {{
+constexpr const char *kRing = R"(
+program @ring mesh [0 .. {0}) (%A: f32[1, 4]) -> (%C: f32[{0}, 4]) {{
   %all = allocate symmetric f32[{0}, 4]
   %h = share_mem_handles get %all
   %main = get_current_stream
@@ -40,7 +41,7 @@ constexpr const char *kRing = R"(program @ring mesh [0 .. {0}) (%A: f32[1, 4]) -
 
 /// Each rank fetches the blocks of the next one or two, each on a stream of its own.
 inline std::vector<Plan> ringPlans(int64_t ranks) {
-  const std::string text = fmt::format(kRing, ranks, std::min<int64_t>(ranks, 3));
+  const std::string text = fmt::format(kRing + 1, ranks, std::min<int64_t>(ranks, 3));
   std::unique_ptr<Source> source = parseSource("ring.braid", text);
   EXPECT_TRUE(verify(source->module, source->diags)) << source->diags.str();
   std::vector<Plan> plans;

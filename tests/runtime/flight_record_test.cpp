@@ -356,6 +356,22 @@ TEST(FlightPage, ComparesRanksWhoseCommandsHaveOtherNumbers) {
   EXPECT_EQ(page->difference->standings[2].state, PointState::Completed);
 }
 
+TEST(FlightPage, FindsTheFirstOfManyDifferencesInTheOrderOfIssue) {
+  FakeJob job = brokenJob();
+  for (int64_t rank : {0, 2})
+    job.completeUpTo(rank, 2, static_cast<uint32_t>(job.plans[rank].commands.size()));
+  job.completeUpTo(3, 2, job.find(3, CommandKind::Await, "p2p recv", 2));
+  const std::vector<FlightRecord> all = recordsOf(job, {0, 1, 2, 3});
+  Result<FlightPage> page = merge(all, {"a", "b", "c", "d"});
+  ASSERT_TRUE(page.isOk() && page->difference);
+  EXPECT_EQ(page->difference->node, "\"set %mine, %own\" at ring.braid:7:3");
+  const std::vector<FlightRecord> some = recordsOf(job, {0, 2, 3});
+  page = merge(some, {"a", "c", "d"});
+  ASSERT_TRUE(page.isOk() && page->difference);
+  EXPECT_THAT(page->difference->node, StartsWith("\"%r = p2p recv"));
+  EXPECT_THAT(page->difference->node, HasSubstr("(trip 2) at ring.braid:13:5"));
+}
+
 TEST(FlightPage, PrintsEverythingOnOnePage) {
   const std::string text = explain(recordsOf(brokenJob(), {0, 1, 3}));
   EXPECT_THAT(text, StartsWith("job job-7, 4 ranks, 1 step committed\n"

@@ -1,0 +1,61 @@
+//===- tests/api/rank_summary_test.cpp - what ranks say when their runs are done --------------===//
+
+#include "api/rank_summary.h"
+
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+/// A Plan with two commands on two streams.
+Plan smallPlan() {
+  Plan plan;
+  plan.commands.resize(2);
+  plan.streams = {"main", "stream(0)"};
+  return plan;
+}
+
+RankSummary summary() {
+  RankSummary summary{0.25, 12, {}};
+  summary.spans.push_back({{nullptr, 1, 3}, 1, 100, 250});
+  summary.spans.push_back({{nullptr, 0, 4}, 0, -5, 1});
+  return summary;
+}
+
+TEST(RankSummary, DecodesWhatItEncodes) {
+  Plan plan = smallPlan();
+  Result<RankSummary> decoded = RankSummary::decode(summary().encode(), plan);
+  ASSERT_TRUE(decoded.isOk()) << decoded.status().message();
+  EXPECT_EQ(decoded->runSeconds, 0.25);
+  EXPECT_EQ(decoded->elementsCompared, 12);
+  ASSERT_EQ(decoded->spans.size(), 2u);
+  EXPECT_EQ(decoded->spans[0].tag.plan, &plan);
+  EXPECT_EQ(decoded->spans[0].tag.command, 1u);
+  EXPECT_EQ(decoded->spans[0].tag.run, 3u);
+  EXPECT_EQ(decoded->spans[0].stream, 1u);
+  EXPECT_EQ(decoded->spans[0].endNs, 250);
+  EXPECT_EQ(decoded->spans[1].beginNs, -5);
+}
+
+TEST(RankSummary, RefusesWhatIsCutOffOrTooLong) {
+  Plan plan = smallPlan();
+  std::string bytes = summary().encode();
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_EQ(RankSummary::decode(bytes.substr(0, size), plan).status().code(),
+              StatusCode::BadInput)
+        << size;
+  EXPECT_FALSE(RankSummary::decode(bytes + bytes, plan).isOk());
+}
+
+TEST(RankSummary, RefusesSpansOfAnotherPlan) {
+  Plan plan = smallPlan();
+  RankSummary other = summary();
+  other.spans[0].tag.command = 2;
+  EXPECT_FALSE(RankSummary::decode(other.encode(), plan).isOk());
+  other = summary();
+  other.spans[0].stream = 2;
+  EXPECT_FALSE(RankSummary::decode(other.encode(), plan).isOk());
+}
+
+} // namespace
+} // namespace braid
