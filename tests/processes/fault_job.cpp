@@ -53,7 +53,8 @@ std::string encode(const JobSpec &spec) {
   std::ostringstream os;
   os << spec.ranks << ' ' << static_cast<int>(spec.schedule) << ' '
      << static_cast<int>(spec.protocol) << ' ' << spec.iterations << ' ' << spec.timeoutMs << ' '
-     << spec.joinTimeoutMs << ' ' << spec.isForeign << ' ' << spec.faults.size() << '\n';
+     << spec.joinTimeoutMs << ' ' << spec.isForeign << ' ' << spec.startsTogether << ' '
+     << spec.faults.size() << '\n';
   for (const Fault &fault : spec.faults)
     os << fault;
   return os.str();
@@ -65,7 +66,7 @@ JobSpec decodeSpec(const std::string &text) {
   int schedule = 0, protocol = 0;
   size_t faults = 0;
   is >> spec.ranks >> schedule >> protocol >> spec.iterations >> spec.timeoutMs >>
-      spec.joinTimeoutMs >> spec.isForeign >> faults;
+      spec.joinTimeoutMs >> spec.isForeign >> spec.startsTogether >> faults;
   spec.schedule = static_cast<Schedule>(schedule);
   spec.protocol = static_cast<Protocol>(protocol);
   spec.faults.resize(faults);
@@ -79,6 +80,45 @@ fs::path verdictPath(const fs::path &folder, int64_t rank) {
 }
 
 // -- A rank. --
+
+/// How much of a core this process uses when it has nothing to do: looks at its clock ten times a
+/// second, and finds the two seconds in which that went on least.
+class IdleWatch {
+public:
+  IdleWatch() : thread_([this] { watch(); }) {}
+  ~IdleWatch() { end(); }
+  /// In percent, or -1 if it was not two seconds.
+  double end() {
+    isEnding_ = true;
+    if (thread_.joinable())
+      thread_.join();
+    return percent_;
+  }
+
+private:
+  static constexpr size_t kLooks = 20;
+  static double used() {
+    timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  }
+  void watch() {
+    std::vector<std::pair<uint64_t, double>> looks;
+    while (!isEnding_) {
+      std::this_thread::sleep_for(milliseconds(100));
+      looks.emplace_back(monotonicNs(), used());
+      if (looks.size() <= kLooks)
+        continue;
+      const auto &[thenNs, then] = looks[looks.size() - 1 - kLooks];
+      const double seconds = static_cast<double>(looks.back().first - thenNs) * 1e-9;
+      const double percent = (looks.back().second - then) / seconds * 100;
+      percent_ = percent_ < 0 ? percent : std::min(percent_, percent);
+    }
+  }
+  std::atomic<bool> isEnding_{false};
+  double percent_ = -1;
+  std::thread thread_;
+};
 
 class RankRole {
 public:
@@ -105,14 +145,19 @@ public:
     } catch (...) {
     }
     writeFile(verdictPath(folder_, place_.rank),
-              fmt::format("{} {} {} {}. {}.\n{}", static_cast<int>(status.code()), monotonicNs(),
-                          elementsCompared_, sentKinds(), receivedKinds(), status.message()));
+              fmt::format("{} {} {} {}. {}. {} {}\n{}", static_cast<int>(status.code()),
+                          monotonicNs(), elementsCompared_, sentKinds(), receivedKinds(),
+                          meetSeconds_, idlePercent_, status.message()));
     return static_cast<int>(status.code());
   }
 
 private:
   /// As `braid run` does it.
   Status live() {
+    if (spec_.startsTogether) {
+      program_ = makeProgram(spec_);
+      waitForAll();
+    }
     pass(Site::Join);
     Result<std::unique_ptr<JobRank>> job =
         JobRank::join(place_, {.timeout = milliseconds(spec_.joinTimeoutMs),
@@ -121,8 +166,12 @@ private:
       return job.status();
     job_ = std::move(*job);
     pass(Site::Joined);
-    program_ = makeProgram(spec_);
+    if (!spec_.startsTogether)
+      program_ = makeProgram(spec_);
     job_->setPlans(program_.plans);
+    std::optional<IdleWatch> idle;
+    if (spec_.startsTogether)
+      idle.emplace();
     RunOptions options;
     options.iterations = spec_.iterations;
     options.verify = true;
@@ -132,7 +181,16 @@ private:
     if (!report)
       return job_->fail(report.status());
     elementsCompared_ = report->elementsCompared;
+    meetSeconds_ = job_->joinSeconds() + report->meetSeconds + report->prepareSeconds;
+    idlePercent_ = idle ? idle->end() : -1;
     return Status::ok();
+  }
+
+  void waitForAll() const {
+    writeFile(folder_ / fmt::format("ready{}", place_.rank), "");
+    for (int64_t rank = 0; rank < spec_.ranks; ++rank)
+      while (!fs::exists(folder_ / fmt::format("ready{}", rank)))
+        std::this_thread::sleep_for(milliseconds(1));
   }
 
   void noteStrike() {
@@ -145,6 +203,7 @@ private:
   FaultyProgram program_;
   std::unique_ptr<JobRank> job_;
   int64_t elementsCompared_ = 0;
+  double meetSeconds_ = 0, idlePercent_ = -1;
 };
 
 // -- A launcher. --
@@ -299,7 +358,7 @@ void readVerdicts(const fs::path &folder, JobOutcome &outcome) {
     verdict.isThere = fs::exists(path);
     std::ifstream file(path);
     file >> verdict.code >> verdict.endNs >> verdict.elementsCompared >> verdict.sent >>
-        verdict.received;
+        verdict.received >> verdict.meetSeconds >> verdict.idlePercent;
     file.ignore();
     verdict.message.assign(std::istreambuf_iterator<char>(file), {});
     uint64_t struck = 0;

@@ -29,6 +29,8 @@ struct JobSpec {
   int64_t timeoutMs = 800, joinTimeoutMs = 5000;
   /// Ranks have no launcher of ours: rank 0 hosts the meeting.
   bool isForeign = false;
+  /// Ranks join when the processes of all of them have started, and measure from then on.
+  bool startsTogether = false;
   std::vector<Fault> faults = {};
 };
 std::string str(const JobSpec &spec);
@@ -42,6 +44,8 @@ struct Verdict {
   uint64_t endNs = 0;         ///< CLOCK_MONOTONIC: everything has been destroyed
   std::string ending = {};    ///< of the process, as its launcher saw it
   std::string sent, received; ///< kinds of messages
+  double meetSeconds = 0;     ///< joining, until all have come, and what prepare does
+  double idlePercent = -1;    ///< of one core, by all threads in the idlest two seconds; -1: none
 };
 
 struct JobOutcome {
