@@ -2,11 +2,11 @@
 
 #include "api/job_rank.h"
 
+#include "api/children.h"
 #include "runtime/job_report.h"
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <thread>
 
 #include <unistd.h>
@@ -25,24 +25,12 @@ constexpr milliseconds kForFailedRanks{10000};
 /// without a host.
 constexpr milliseconds kForFinishedRanks{1000};
 
-/// Of a process that is nobody's to wait for: 'Z' for one that has ended, 0 for none.
-char processState(uint32_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  size_t name = text.rfind(')'); // the name may hold anything
-  return name == std::string::npos || name + 2 >= text.size() ? '\0' : text[name + 2];
-}
-
-/// A process closes what it has open a moment before it is gone.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {
   uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
-  for (int i = 0; i < 20; ++i) {
-    char state = pid == 0 ? '\0' : processState(pid);
-    if (state == '\0' || state == 'Z' || state == 'X')
-      return "died before the run was over";
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  return "closed its connection to the job, but still runs";
+  bool isVisible = pid != 0; // else it is in a pid namespace of its own
+  return !isVisible || isEnding(static_cast<pid_t>(pid))
+             ? "died before the run was over"
+             : "closed its connection to the job, but still runs";
 }
 
 /// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name.

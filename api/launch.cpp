@@ -186,7 +186,9 @@ Status Launcher::startRank(int64_t rank, const std::string &meeting, const FileD
 
 /// Called by the host when a connection has ended without a goodbye.
 std::string Launcher::explainDeath(int64_t rank) {
-  std::optional<Ending> ending = children_.waitFor(rank, milliseconds(1000));
+  std::optional<Ending> ending;
+  if (children_.isEnding(rank))
+    ending = children_.waitFor(rank, milliseconds(1000));
   if (!ending)
     return "closed its connection to the job, but still runs";
   // What was sent to all of us (Ctrl-C in a terminal) is no failure of this rank.

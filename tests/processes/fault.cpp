@@ -34,6 +34,9 @@ constexpr const char *kSiteNames[] = {"before joining",  "having joined",  "befo
                                       "issuing command", "in command",     "before message",
                                       "in message",      "reading message"};
 
+/// A message that is sent in pieces is sent in as many as this, or a few more.
+constexpr size_t kPieces = 64;
+
 /// What is armed in this process. Written before there is a second thread.
 struct Armed {
   std::vector<Fault> faults;
@@ -203,6 +206,7 @@ private:
       return systemSend(socket_, message, flags);
     if (fault->action == Action::Short) {
       dribbling_ = bytes;
+      piece_ = 1 + bytes / kPieces;
       return dribble(message, flags);
     }
     ssize_t sent = sendPart(socket_, message, bytes / 2, flags);
@@ -214,7 +218,7 @@ private:
   }
 
   ssize_t dribble(const msghdr *message, int flags) {
-    ssize_t sent = sendPart(socket_, message, 1, flags);
+    ssize_t sent = sendPart(socket_, message, std::min(piece_, dribbling_), flags);
     if (sent > 0)
       dribbling_ -= static_cast<size_t>(sent);
     std::this_thread::yield();
@@ -223,7 +227,8 @@ private:
 
   int socket_ = -1;
   std::string kinds_;
-  size_t dribbling_ = 0; ///< bytes of a message that go one at a time
+  size_t dribbling_ = 0; ///< bytes of a message that go in pieces
+  size_t piece_ = 1;
 };
 Outgoing outgoing;
 

@@ -29,8 +29,8 @@ enum class Action : uint8_t {
   DelayBelow, ///< the timeout
   DelayAbove,
   Drop,  ///< Run: the command is passed over
-  Short, ///< Send, Receive: the other side, or this one, gets the message byte by byte
-  Cut,   ///< Send: half the message, then the end of the connection
+  Short, ///< SendHalf, Receive: the other side, or this one, gets the message in small pieces
+  Cut,   ///< SendHalf: half the message, then the end of the connection
 };
 inline constexpr int kActions = 10;
 const char *name(Action action);

@@ -136,7 +136,7 @@ def test_strangers_while_a_rank_is_late(job):
 def test_strangers_during_a_run(job):
     """Once the ranks have met there is nothing that anybody could connect to."""
     with Scanner(job.folder) as scanner:
-        launcher = job.start("--processes", *EXACT, "--iterations", 20000, "--timeout-ms", 30000)
+        launcher = job.start("--processes", *EXACT, "--iterations", 5000, "--timeout-ms", 30000)
         job.ranks(4)
         check(scanner.known, "expected the strangers to have seen the socket")
         before = scanner.connected

@@ -193,14 +193,18 @@ private:
         std::this_thread::sleep_for(milliseconds(1));
   }
 
+  /// The first one; the next waits until that is written down.
   void noteStrike() {
-    std::ofstream(folder_ / fmt::format("struck{}", place_.rank)) << monotonicNs();
+    std::call_once(hasStruck_, [this] {
+      writeFile(folder_ / fmt::format("struck{}", place_.rank), std::to_string(monotonicNs()));
+    });
   }
 
   const fs::path folder_;
   const JobSpec spec_;
   const braid::Place place_;
   FaultyProgram program_;
+  std::once_flag hasStruck_;
   std::unique_ptr<JobRank> job_;
   int64_t elementsCompared_ = 0;
   double meetSeconds_ = 0, idlePercent_ = -1;
