@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 /// How long the host stays for those that come after the job has failed, so that they hear of it.
 constexpr milliseconds kForLateRanks{2000};
 /// How long it stays for those that have failed; they are killed first.
-constexpr milliseconds kForFailedRanks{10000};
+constexpr milliseconds kForFailedRanks{3000};
 /// How long it stays after a run that counts. Whoever is not done with leaving by then can do so
 /// without a host.
 constexpr milliseconds kForFinishedRanks{1000};

@@ -28,6 +28,8 @@ using std::chrono::milliseconds;
 
 /// How often the job's outcome is looked at; the end of a rank is noticed at once.
 constexpr milliseconds kSlice{20};
+/// Between a run that counts and the end of rank 0, since what it prints would be lost with it.
+constexpr milliseconds kTeardownOfRank0{10000};
 /// The host notices the end of a rank itself, and can say more about it; after this it cannot.
 constexpr milliseconds kHostsTurn{500};
 
@@ -109,6 +111,7 @@ private:
   void onEnded();
   void abortFor(int64_t rank, const Ending &ending);
   void killWhatIsLeft();
+  std::optional<milliseconds> patienceWith(int64_t rank) const;
   LaunchReport report() const;
 
   bool isDecided() const { return memory_.isAborted() || memory_.committed() > 0; }
@@ -266,17 +269,22 @@ void Launcher::killWhatIsLeft() {
     return;
   if (!decidedAt_)
     decidedAt_ = Clock::now();
-  bool hasFailed = memory_.committed() == 0;
-  milliseconds patience = hasFailed ? options_.grace + milliseconds(250) : options_.teardown;
-  if (Clock::now() - *decidedAt_ < patience)
-    return;
-  for (int64_t rank = 0; rank < options_.ranks; ++rank) {
-    // What rank 0 prints may go to a reader who takes time.
-    bool prints =
-        !hasFailed && rank == 0 && stateOf(rank) == RankState::Left && !children_.isStopped(rank);
-    if (!prints)
+  for (int64_t rank = 0; rank < options_.ranks; ++rank)
+    if (std::optional<milliseconds> patience = patienceWith(rank);
+        patience && Clock::now() - *decidedAt_ >= *patience)
       children_.kill(rank, SIGKILL);
-  }
+}
+
+/// How long a rank may go on when the job is decided; nothing: as long as it likes.
+std::optional<milliseconds> Launcher::patienceWith(int64_t rank) const {
+  if (memory_.committed() == 0)
+    return options_.grace + milliseconds(250);
+  if (rank != 0 || children_.isStopped(rank))
+    return options_.teardown;
+  // It has only to print, perhaps to a reader who takes time.
+  if (stateOf(rank) == RankState::Left)
+    return std::nullopt;
+  return kTeardownOfRank0;
 }
 
 LaunchReport Launcher::report() const {

@@ -36,7 +36,9 @@ bool fitsThisMachine(size_t bytes) {
   return pages <= 0 || pageBytes <= 0 || bytes / static_cast<size_t>(pageBytes) < size_t(pages);
 }
 
-void warnOnStderr(const std::string &text) { std::fprintf(stderr, "braid: warning: %s\n", text.c_str()); }
+void warnOnStderr(const std::string &text) {
+  std::fprintf(stderr, "braid: warning: %s\n", text.c_str());
+}
 
 } // namespace
 

@@ -38,7 +38,7 @@ CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Member> mem
   group.setWake([this] { wakeWorkers(); });
 }
 
-void CpuRank::Parts::wakeWorkers() {
+void CpuRank::Parts::wakeWorkers() const {
   for (HardwareQueue *queue : device.queues())
     queue->wake();
 }

@@ -29,7 +29,7 @@ private:
   struct Parts {
     Parts(const ClusterOptions &options, std::unique_ptr<Member> member,
           const ObserverFactory &observe);
-    void wakeWorkers();
+    void wakeWorkers() const;
     ProcessGroup group;
     std::unique_ptr<CommandObserver> observer; ///< may be null
     JobRecorder recorder;

@@ -28,7 +28,8 @@ std::ostream &operator<<(std::ostream &os, const Variant &variant);
 
 BackendRegistry &allBackends();
 /// Of every registered backend: as it is, and with one queue, with a schedule seed, and as ranks
-/// that join a job where it accepts these. A backend that is not available here is listed, too, and its tests are skipped.
+/// that join a job where it accepts these. A backend that is not available here is listed, too, and
+/// its tests are skipped.
 std::vector<Variant> allVariants();
 /// A cluster with all ranks.
 Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions options = {});

@@ -405,7 +405,7 @@ TEST_F(RankTest, DelayBelowTheLimitIsNoFailure) {
 
 TEST_F(RankTest, RankThatDoesNotCommitFailsAll) {
   Job job = makeJob();
-  job.body = [this](Cluster &cluster, int64_t rank) {
+  job.body = [](Cluster &cluster, int64_t rank) {
     if (rank == 2)
       _exit(0);
     return cluster.transport(rank).commit();
