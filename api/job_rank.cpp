@@ -25,6 +25,7 @@ constexpr milliseconds kForFailedRanks{3000};
 /// without a host.
 constexpr milliseconds kForFinishedRanks{1000};
 
+/// Whoever dies begins to end before anything is closed.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {
   uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
   bool isVisible = pid != 0; // else it is in a pid namespace of its own

@@ -190,7 +190,7 @@ Status Launcher::startRank(int64_t rank, const std::string &meeting, const FileD
 /// Called by the host when a connection has ended without a goodbye.
 std::string Launcher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
-  if (children_.isEnding(rank))
+  if (children_.isEnding(rank)) // or there is nothing to wait for
     ending = children_.waitFor(rank, milliseconds(1000));
   if (!ending)
     return "closed its connection to the job, but still runs";

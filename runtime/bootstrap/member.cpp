@@ -266,9 +266,7 @@ void Member::deliver(std::vector<Received> frames, const Status &status) {
     answers_.insert_or_assign(sequence, std::move(received));
   }
   if (!status.isOk() && hostFailure_.isOk())
-    hostFailure_ = {StatusCode::PeerFailed,
-                    "rank " + std::to_string(rank()) +
-                        " has lost the host of the job: " + status.message()};
+    hostFailure_ = {StatusCode::PeerFailed, "the host of the job is gone: " + status.message()};
   changed_.notify_all();
 }
 

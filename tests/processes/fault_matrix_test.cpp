@@ -340,6 +340,7 @@ TEST(FaultMatrix, SurvivorsEndInTimeWithTheRightCause) {
 int main(int argc, char **argv) {
   if (std::optional<int> status = braid::test::playRole())
     return *status;
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   ::testing::InitGoogleMock(&argc, argv);
   braid::test::runsAll = argc > 1 && std::string(argv[1]) == "--all";
   return RUN_ALL_TESTS();

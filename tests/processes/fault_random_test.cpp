@@ -99,7 +99,7 @@ public:
 
   void print() const {
     std::printf(
-        "%d jobs: %d exact, %d peer failed, %d timed out, %d of which nobody could tell; "
+        "%d jobs: %d exact, %d peer failed, %d timed out, %d with nobody left to say so; "
         "%d verdicts compared, %d jobs wrong; slowest survivor: %d ms after the fault (%s)\n",
         counts_.jobs, counts_.exact, counts_.peerFailed, counts_.timedOut, counts_.silent,
         counts_.verdicts, counts_.wrong, static_cast<int>(slowestMs_), slowest_.c_str());
