@@ -35,7 +35,7 @@ constexpr const char *kSiteNames[] = {"before joining",  "having joined",  "befo
                                       "in message",      "reading message"};
 
 /// A message that is sent in pieces is sent in as many as this, or a few more.
-constexpr size_t kPieces = 64;
+constexpr size_t kPieces = 8;
 
 /// What is armed in this process. Written before there is a second thread.
 struct Armed {
