@@ -248,7 +248,7 @@ int playLauncher(const fs::path &folder, const JobSpec &spec) {
   options.ranks = spec.ranks;
   options.arguments = {"rank"};
   options.joinTimeout = milliseconds(spec.joinTimeoutMs);
-  options.teardown = milliseconds(spec.timeoutMs + 1500);
+  options.teardown = milliseconds(std::min<int64_t>(spec.timeoutMs + 1500, 5000));
   options.plans = program.plans;
   options.onEnd = onEnd;
   Result<LaunchReport> report = launch(options);
