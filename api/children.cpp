@@ -3,6 +3,7 @@
 #include "api/children.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -26,6 +28,19 @@ std::string str(const Ending &ending) {
   if (ending.isSignal)
     return fmt::format("killed by signal {} ({})", ending.number, strsignal(ending.number));
   return fmt::format("ended with exit status {}", ending.number);
+}
+
+bool isEnding(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const size_t name = text.rfind(')'); // it may hold anything
+  if (name == std::string::npos)
+    return true;
+  llvm::SmallVector<llvm::StringRef> fields; // the state, five numbers, the flags
+  llvm::StringRef(text).substr(name + 1).split(fields, ' ', -1, /*KeepEmpty=*/false);
+  constexpr unsigned kExiting = 4; // PF_EXITING
+  unsigned flags = kExiting;
+  return fields.size() < 7 || fields[6].getAsInteger(10, flags) || (flags & kExiting) != 0;
 }
 
 namespace {
@@ -229,6 +244,21 @@ std::optional<Ending> Children::waitFor(int64_t index, std::chrono::milliseconds
   Child &child = children_[static_cast<size_t>(index)];
   reap(child, /*mayBlock=*/false);
   return child.ending;
+}
+
+bool Children::isEnding(int64_t index) const {
+  std::lock_guard lock(mutex_);
+  const Child &child = children_[static_cast<size_t>(index)];
+  return !child.isAlive() || braid::isEnding(child.pid);
+}
+
+bool Children::isStopped(int64_t index) const {
+  std::lock_guard lock(mutex_);
+  const Child &child = children_[static_cast<size_t>(index)];
+  siginfo_t info = {};
+  return child.isAlive() &&
+         waitid(P_PID, static_cast<id_t>(child.pid), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
 }
 
 void Children::kill(int64_t index, int signal) {

@@ -17,6 +17,9 @@ struct Ending {
 /// "killed by signal 9 (Killed)", "ended with exit status 3".
 std::string str(const Ending &ending);
 
+/// Whether the process has ended, or has begun to: before it closes anything.
+bool isEnding(pid_t pid);
+
 /// How a copy of this program is started.
 struct ChildOptions {
   std::vector<std::string> arguments; ///< from argv[0] on
@@ -50,6 +53,11 @@ public:
   void reapAll();
   /// Blocks until this one has ended, but not for longer than `patience`, and reaps it.
   std::optional<Ending> waitFor(int64_t index, std::chrono::milliseconds patience);
+
+  /// As isEnding().
+  bool isEnding(int64_t index) const;
+  /// By SIGSTOP or the like: it does nothing at all.
+  bool isStopped(int64_t index) const;
 
   /// Does nothing to those that have ended.
   void kill(int64_t index, int signal);

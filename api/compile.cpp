@@ -65,6 +65,8 @@ const char *loweringFlag(const CompileOptions &options) {
     return "--streams";
   if (options.chunks)
     return "--chunks";
+  if (options.taper)
+    return "--taper";
   if (options.passes)
     return "--passes";
   return options.afterPass ? "--print-after" : nullptr;
@@ -125,6 +127,7 @@ LoweringOptions loweringOptions(const CompileOptions &options) {
   lowering.protocol = options.protocol.value_or(lowering.protocol);
   lowering.streams = options.streams.value_or(lowering.streams);
   lowering.chunks = options.chunks.value_or(lowering.chunks);
+  lowering.taper = options.taper.value_or(lowering.taper);
   return lowering;
 }
 

@@ -22,6 +22,7 @@ struct CompileOptions {
   std::optional<Protocol> protocol = {};
   std::optional<int64_t> streams = {};
   std::optional<int64_t> chunks = {};
+  std::optional<int64_t> taper = {};
   /// A pass list, `a,b{opt=1}`, instead of the whole pipeline.
   std::optional<std::string> passes = {};
   /// Called with a pass's name and the program after it; may be empty.

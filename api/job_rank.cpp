@@ -2,11 +2,11 @@
 
 #include "api/job_rank.h"
 
+#include "api/children.h"
 #include "runtime/job_report.h"
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <thread>
 
 #include <unistd.h>
@@ -19,27 +19,19 @@ using std::chrono::milliseconds;
 
 /// How long the host stays for those that come after the job has failed, so that they hear of it.
 constexpr milliseconds kForLateRanks{2000};
-/// How long it stays for those that have finished or failed; after a failure they are killed first.
-constexpr milliseconds kForLeavingRanks{3000};
+/// How long it stays for those that have failed; they are killed first.
+constexpr milliseconds kForFailedRanks{3000};
+/// How long it stays after a run that counts. Whoever is not done with leaving by then can do so
+/// without a host.
+constexpr milliseconds kForFinishedRanks{1000};
 
-/// Of a process that is nobody's to wait for: 'Z' for one that has ended, 0 for none.
-char processState(uint32_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  size_t name = text.rfind(')'); // the name may hold anything
-  return name == std::string::npos || name + 2 >= text.size() ? '\0' : text[name + 2];
-}
-
-/// A process closes what it has open a moment before it is gone.
+/// Whoever dies begins to end before anything is closed.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {
   uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
-  for (int i = 0; i < 20; ++i) {
-    char state = pid == 0 ? '\0' : processState(pid);
-    if (state == '\0' || state == 'Z' || state == 'X')
-      return "died before the run was over";
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  return "closed its connection to the job, but still runs";
+  bool isVisible = pid != 0; // else it is in a pid namespace of its own
+  return !isVisible || isEnding(static_cast<pid_t>(pid))
+             ? "died before the run was over"
+             : "closed its connection to the job, but still runs";
 }
 
 /// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name.
@@ -148,7 +140,9 @@ void JobRank::waitForOthers() {
     else
       ++rank;
   // Too late is too late: the result stands or falls without them.
-  (void)host_->rendezvous->waitForAllToLeave(deadlineIn(kForLeavingRanks));
+  bool hasFailed = memory_.committed() == 0;
+  (void)host_->rendezvous->waitForAllToLeave(
+      deadlineIn(hasFailed ? kForFailedRanks : kForFinishedRanks));
 }
 
 void JobRank::setPlans(llvm::ArrayRef<Plan> plans) {

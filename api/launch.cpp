@@ -28,9 +28,8 @@ using std::chrono::milliseconds;
 
 /// How often the job's outcome is looked at; the end of a rank is noticed at once.
 constexpr milliseconds kSlice{20};
-/// Between a run that counts and the end of the ranks that computed it. Rank 0 gets more time,
-/// since what it prints would be lost with it.
-constexpr milliseconds kTeardown{3000}, kTeardownOfRank0{10000};
+/// Between a run that counts and the end of rank 0, since what it prints would be lost with it.
+constexpr milliseconds kTeardownOfRank0{10000};
 /// The host notices the end of a rank itself, and can say more about it; after this it cannot.
 constexpr milliseconds kHostsTurn{500};
 
@@ -190,7 +189,9 @@ Status Launcher::startRank(int64_t rank, const std::string &meeting, const FileD
 
 /// Called by the host when a connection has ended without a goodbye.
 std::string Launcher::explainDeath(int64_t rank) {
-  std::optional<Ending> ending = children_.waitFor(rank, milliseconds(1000));
+  std::optional<Ending> ending;
+  if (children_.isEnding(rank)) // or there is nothing to wait for
+    ending = children_.waitFor(rank, milliseconds(1000));
   if (!ending)
     return "closed its connection to the job, but still runs";
   // What was sent to all of us (Ctrl-C in a terminal) is no failure of this rank.
@@ -278,8 +279,8 @@ void Launcher::killWhatIsLeft() {
 std::optional<milliseconds> Launcher::patienceWith(int64_t rank) const {
   if (memory_.committed() == 0)
     return options_.grace + milliseconds(250);
-  if (rank != 0)
-    return kTeardown;
+  if (rank != 0 || children_.isStopped(rank))
+    return options_.teardown;
   // It has only to print, perhaps to a reader who takes time.
   if (stateOf(rank) == RankState::Left)
     return std::nullopt;

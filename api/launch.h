@@ -39,6 +39,9 @@ struct LaunchOptions {
   std::chrono::milliseconds joinTimeout{60000};
   /// After a failure, ranks that have not ended are killed after this.
   std::chrono::milliseconds grace{1000};
+  /// After a run that counts, ranks that have not ended are killed after this, but for one that
+  /// may be printing.
+  std::chrono::milliseconds teardown{3000};
   /// Pass on what ranks write to stdout and stderr line by line, as `[2] text`.
   bool prefixOutput = false;
   /// Of all ranks, so that messages can say what a rank was doing. May be empty.

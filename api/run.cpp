@@ -222,6 +222,8 @@ Status Runner::finishRank(int64_t rank, double seconds) {
     mine.elementsCompared = reference_->elementsPerRank() * options_.iterations;
   if (options_.trace)
     mine.spans = mesh_.device(rank).takeTrace();
+  // What brought inputs to the device and outputs back belongs to no program.
+  llvm::erase_if(mine.spans, [](const Span &span) { return !span.tag.plan; });
   std::string summary = mine.encode();
   if (summary.size() > kMaxBody / 2 / static_cast<size_t>(mesh_.ranks()))
     return Status(StatusCode::Unsupported,

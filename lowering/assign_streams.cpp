@@ -31,7 +31,7 @@ public:
     isRing_ =
         stage.isGather() && state_.options.schedule == Schedule::Hop && state_.options.streams > 1;
     int64_t dealt = state_.options.streams - (isRing_ ? 1 : 0);
-    int64_t pieces = (stage.steps - firstStep(stage)) * stage.chunks;
+    int64_t pieces = (stage.steps - firstStep(stage) + stage.taper - 1) * stage.chunks;
     stage.streams = std::min(dealt, pieces) + (isRing_ ? 1 : 0);
     builder_.setLocation(stage.location());
     if (stage.ownFirst)

@@ -14,6 +14,9 @@ Status checkOptions(const LoweringOptions &options) {
   if (options.chunks < 0)
     return {StatusCode::BadInput,
             "expected 0 or more chunks, got " + std::to_string(options.chunks)};
+  if (options.taper < 1)
+    return {StatusCode::BadInput,
+            "expected a taper of 1 or more, got " + std::to_string(options.taper)};
   return Status::ok();
 }
 

@@ -24,6 +24,9 @@ struct LoweringOptions {
   /// Chunks in all, a multiple of the Stream axis's extent (each slice is then cut into
   /// chunks / extent row ranges, uneven where they do not divide). 0: one chunk a slice.
   int64_t chunks = 0;
+  /// Into how many times as many chunks the last step of a pipeline is cut as the others, where
+  /// steps move something and are multiplied one by one. At least 1; 1: no more than the others.
+  int64_t taper = 1;
 };
 
 } // namespace braid

@@ -32,13 +32,18 @@ bool setChunks(LoweringOptions &options, llvm::StringRef value) {
   return !value.getAsInteger(10, options.chunks) && options.chunks >= 0;
 }
 
+bool setTaper(LoweringOptions &options, llvm::StringRef value) {
+  return !value.getAsInteger(10, options.taper) && options.taper >= 1;
+}
+
 bool setStreams(LoweringOptions &options, llvm::StringRef value) {
   return !value.getAsInteger(10, options.streams) && options.streams >= 1;
 }
 
 constexpr PassOption kSchedule[] = {{"schedule", "'pairwise', 'hop' or 'none'", setSchedule}};
 constexpr PassOption kProtocol[] = {{"protocol", "'get' or 'put'", setProtocol}};
-constexpr PassOption kChunks[] = {{"chunks", "an integer, 0 or more", setChunks}};
+constexpr PassOption kChunks[] = {{"chunks", "an integer, 0 or more", setChunks},
+                                  {"taper", "an integer, 1 or more", setTaper}};
 constexpr PassOption kStreams[] = {{"streams", "an integer, 1 or more", setStreams}};
 
 //===- The passes -----------------------------------------------------------------------------===//
@@ -117,9 +122,11 @@ bool applyOption(const Pass &pass, const PassSpec::Option &given, LoweringOption
   if (pass.options.empty())
     return diags.error(given.location)
            << "pass '" << pass.name << "' takes no option, got '" << given.name << "'";
-  return diags.error(given.location)
-         << "pass '" << pass.name << "' takes the option '" << pass.options.front().name
-         << "', got '" << given.name << "'";
+  std::string names;
+  for (const PassOption &known : pass.options)
+    names += (names.empty() ? "'" : " or '") + known.name.str() + "'";
+  return diags.error(given.location) << "pass '" << pass.name << "' takes the option " << names
+                                     << ", got '" << given.name << "'";
 }
 
 /// Checks that `pass` can come next. The passes keep notes for one another, which hold as long as

@@ -58,6 +58,7 @@ struct Stage {
 
   // From split-chunks on.
   int64_t chunks = 1;         ///< row ranges a step
+  int64_t taper = 1;          ///< the last step has this many times as many
   ForOp *chunkLoop = nullptr; ///< null if there is only one
 
   // From assign-streams on.

@@ -46,6 +46,8 @@ const char *phrase(const RankSnapshot &rank) {
   case RankState::Joined:
     break;
   }
+  if (rank.isSpeaking)
+    return "is sending its part to the others";
   switch (rank.activity) {
   case HostActivity::OwnCode:
     return "is in its own code";
@@ -183,7 +185,7 @@ struct Waiter {
 /// Why a chain of waits ends, the most telling one first.
 enum class EndKind {
   Gone,       ///< at a rank that takes no part (any more)
-  OwnCode,    ///< at a host thread that waits for nobody
+  OwnCode,    ///< at a host thread that waits for nobody, or has not said its part
   Working,    ///< at a queue that waits for nobody
   Lost,       ///< at a signal that its rank has gone past
   Idle,       ///< at a queue that has nothing to do, or does not do it
@@ -324,7 +326,7 @@ private:
     const RankSnapshot &snapshot = job_.at(rank);
     if (snapshot.state != RankState::Joined)
       return Step::endAt(EndKind::Gone, rank);
-    if (isInOwnCode(snapshot))
+    if (isInOwnCode(snapshot) || snapshot.isSpeaking)
       return Step::endAt(EndKind::OwnCode, rank);
     if (snapshot.activity != HostActivity::InSynchronize)
       return toWhoIsMissing(rank);
@@ -339,12 +341,13 @@ private:
     std::optional<int64_t> missing;
     auto key = [&](int64_t other) {
       const RankSnapshot &snapshot = job_.at(other);
-      return snapshot.state != RankState::Joined ? 0 : isInOwnCode(snapshot) ? 1 : 2;
+      const bool isFree = isInOwnCode(snapshot) || snapshot.isSpeaking;
+      return snapshot.state != RankState::Joined ? 0 : isFree ? 1 : 2;
     };
     for (int64_t other = 0; other < job_.ranks(); ++other) {
       const RankSnapshot &snapshot = job_.at(other);
-      const bool isHere =
-          snapshot.state == RankState::Joined && snapshot.activity == job_.at(rank).activity;
+      const bool isHere = snapshot.state == RankState::Joined && !snapshot.isSpeaking &&
+                          snapshot.activity == job_.at(rank).activity;
       if (!isHere && (!missing || key(other) < key(*missing)))
         missing = other;
     }

@@ -67,6 +67,7 @@ RankSnapshot snapshotOf(const RankSlot &slot) {
   rank.heartbeatNs = slot.heartbeatNs.load(kRelaxed);
   rank.issued = slot.issued.load(kRelaxed);
   rank.runs = slot.runs.load(kRelaxed);
+  rank.isSpeaking = slot.isSpeaking.load(kRelaxed) != 0;
   const uint32_t queues = std::min(slot.queues.load(kRelaxed), kQueueSlots);
   for (uint32_t i = 0; i < queues; ++i)
     rank.queues.push_back(snapshotOf(slot.queue[i]));

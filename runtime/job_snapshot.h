@@ -48,8 +48,9 @@ struct RankSnapshot {
   RankState state = RankState::Absent;
   HostActivity activity = HostActivity::OwnCode;
   uint64_t activitySinceNs = 0, heartbeatNs = 0;
-  uint64_t issued = 0; ///< commands
-  uint32_t runs = 0;   ///< the epoch of the last one issued
+  uint64_t issued = 0;     ///< commands
+  uint32_t runs = 0;       ///< the epoch of the last one issued
+  bool isSpeaking = false; ///< in an all-gather: its part is still being sent
   std::vector<QueueSnapshot> queues;
 };
 

@@ -29,7 +29,7 @@ struct SourceFlags {
   std::optional<int64_t> ranks;
   std::vector<std::string> set;
   std::optional<std::string> schedule, protocol, passes;
-  std::optional<int64_t> chunks, streams;
+  std::optional<int64_t> chunks, taper, streams;
 
   void addTo(CLI::App &app);
   /// Reads the values into `options`; BadInput names the flag, what was expected and what came.

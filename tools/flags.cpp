@@ -28,6 +28,10 @@ void SourceFlags::addTo(CLI::App &app) {
                    "chunks in all, a multiple of the Stream axis (default: its extent)")
       ->type_name("S");
   lowering
+      ->add_option("--taper", taper,
+                   "the last step has T times the chunks of the others (default 1)")
+      ->type_name("T");
+  lowering
       ->add_option("--protocol", protocol,
                    "get (default): the receiver copies; put: the sender does")
       ->type_name("get|put");
@@ -66,6 +70,7 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   options.ranks = ranks;
   options.passes = passes;
   options.chunks = chunks;
+  options.taper = taper;
   options.streams = streams;
   for (const std::string &text : set)
     if (Status status = readParameter(text, options); !status.isOk())

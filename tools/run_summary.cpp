@@ -30,6 +30,8 @@ void printLowering(const SourceFlags &source) {
             chosenBy(source.streams.has_value()));
   printLine("chunks", source.chunks ? std::to_string(*source.chunks) : "one a slice",
             chosenBy(source.chunks.has_value()));
+  printLine("taper", std::to_string(source.taper.value_or(LoweringOptions().taper)),
+            chosenBy(source.taper.has_value()));
 }
 
 /// Where the ranks are, and who said so.

@@ -137,7 +137,8 @@ Status Member::failure() {
 Status Member::stateAfter(const Result<size_t> &sent) {
   std::lock_guard lock(mutex_);
   if (!sent && hostFailure_.isOk())
-    hostFailure_ = sent.status().annotated("the host of the job cannot be reached");
+    hostFailure_ = sent.status().annotated("rank " + std::to_string(rank()) +
+                                           " cannot reach the host of the job");
   return failure();
 }
 
@@ -193,9 +194,12 @@ Result<std::vector<std::string>> Member::allGather(const std::string &mine) {
                                             std::to_string(mine.size()));
   countArrival();
   uint32_t sequence = ++gathers_;
-  if (Status status = send({.kind = FrameKind::Gather, .sequence = sequence, .body = mine});
-      !status.isOk())
-    return status;
+  std::atomic<uint32_t> &isSpeaking = memory_.slot(rank()).isSpeaking;
+  isSpeaking.store(1, std::memory_order_relaxed);
+  Status sent = send({.kind = FrameKind::Gather, .sequence = sequence, .body = mine});
+  isSpeaking.store(0, std::memory_order_relaxed);
+  if (!sent.isOk())
+    return sent;
   Result<Received> answer = waitFor(FrameKind::Gathered, sequence);
   if (!answer)
     return answer.status();

@@ -104,6 +104,7 @@ TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
   EXPECT_EQ(failure(kProgram, {.protocol = Protocol::Put}), message("--protocol"));
   EXPECT_EQ(failure(kProgram, {.streams = 2}), message("--streams"));
   EXPECT_EQ(failure(kProgram, {.chunks = 2}), message("--chunks"));
+  EXPECT_EQ(failure(kProgram, {.taper = 2}), message("--taper"));
   EXPECT_EQ(failure(kProgram, {.passes = "simplify"}), message("--passes"));
 }
 

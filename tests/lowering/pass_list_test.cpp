@@ -39,13 +39,14 @@ TEST(PassList, DescribesEveryPass) {
 
 TEST(PassList, OptionsGoBeforeThoseGiven) {
   Diagnostics diags("--passes", "find-moves,form-pipelines{schedule=hop},insert-transfers"
-                                "{protocol=put},peel-own-step,split-chunks{chunks=16},"
+                                "{protocol=put},peel-own-step,split-chunks{chunks=16 taper=2},"
                                 "assign-streams{streams=2}");
   auto list = resolvePasses(parsePassList(diags), {.streams = 3}, diags);
   ASSERT_TRUE(list) << diags.str();
   EXPECT_EQ(list->options.schedule, Schedule::Hop);
   EXPECT_EQ(list->options.protocol, Protocol::Put);
   EXPECT_EQ(list->options.chunks, 16);
+  EXPECT_EQ(list->options.taper, 2);
   EXPECT_EQ(list->options.streams, 2);
 }
 
@@ -81,6 +82,12 @@ TEST(PassList, RefusesUnknownOptionsAndValues) {
             "59: expected an integer, 1 or more for 'streams' of 'assign-streams', got 'two'\n");
   EXPECT_EQ(messagesAbout(prefix + ",peel-own-step,split-chunks{chunks=-8}"),
             "71: expected an integer, 0 or more for 'chunks' of 'split-chunks', got '-8'\n");
+  for (std::string value : {"0", "-2", "two"})
+    EXPECT_EQ(messagesAbout(prefix + ",peel-own-step,split-chunks{taper=" + value + "}"),
+              "71: expected an integer, 1 or more for 'taper' of 'split-chunks', got '" + value +
+                  "'\n");
+  EXPECT_EQ(messagesAbout(prefix + ",peel-own-step,split-chunks{tapir=2}"),
+            "71: pass 'split-chunks' takes the option 'chunks' or 'taper', got 'tapir'\n");
 }
 
 TEST(PassList, RefusesPassesBeforeWhatTheyNeed) {

@@ -212,6 +212,49 @@ TEST(SplitChunks, ChangesNothingForOneChunkAStep) {
   EXPECT_THAT(lowerText(kGather, {.chunks = 4}).changes, Not(testing::Contains("split-chunks")));
 }
 
+TEST(SplitChunks, TapersTheLastStep) {
+  EXPECT_THAT(lowerText(kGather, {.taper = 3}).after("split-chunks"),
+              HasSubstr(R"(  matmul %C_own, %mine, %B
+  for %i in 1 .. 4 {
+    %block = select %A_all[(rank + %i) mod 4]
+    %out = select %C[(rank + %i) mod 4]
+    for %c in 0 .. 1 + %i/3 * 2 {
+      %mine_rows = slice %mine[%c * 6 / (1 + %i/3 * 2) .. (%c + 1) * 6 / (1 + %i/3 * 2)]
+      %s = p2p send %mine_rows to (rank - %i) mod 4 via %h
+      %block_rows = slice %block[%c * 6 / (1 + %i/3 * 2) .. (%c + 1) * 6 / (1 + %i/3 * 2)]
+      %r = p2p recv %block_rows from (rank + %i) mod 4 via %h
+      wait %r
+      wait %s
+      %out_rows = slice %out[%c * 6 / (1 + %i/3 * 2) .. (%c + 1) * 6 / (1 + %i/3 * 2)]
+      matmul %out_rows, %block_rows, %B
+    }
+  }
+)"));
+}
+
+TEST(SplitChunks, TapersStepsThatAreCutThemselves) {
+  EXPECT_THAT(lowerText(kGather, {.chunks = 8, .taper = 3}).after("split-chunks"),
+              HasSubstr("    for %c in 0 .. 2 + %i/3 * 4 {\n"));
+}
+
+TEST(SplitChunks, TapersTheOnlyStepOfTwoRanks) {
+  std::string text = kGather;
+  text.replace(text.find("D = 4"), 5, "D = 2");
+  std::string body = lowerText(text, {.chunks = 4, .taper = 3}).after("split-chunks");
+  EXPECT_THAT(body, HasSubstr("    for %c in 0 .. 6 {\n"));
+  EXPECT_THAT(body, HasSubstr("%block_rows = slice %block[%c .. %c + 1]\n"));
+}
+
+// Nothing arrives last that a product would wait for alone.
+TEST(SplitChunks, TapersNeitherLocalStagesNorNone) {
+  LoweringOptions none{.schedule = Schedule::None, .chunks = 8};
+  LoweringOptions tapered = none;
+  tapered.taper = 100;
+  EXPECT_EQ(lowerText(kGather, tapered).text, lowerText(kGather, none).text);
+  EXPECT_EQ(lowerText(kLocal, {.taper = 100}).text, lowerText(kLocal).text);
+  EXPECT_THAT(lowerText(kLocal, {.taper = 100}).changes, Not(testing::Contains("split-chunks")));
+}
+
 //===- assign-streams -------------------------------------------------------------------------===//
 
 TEST(AssignStreams, ForksAndJoinsEveryStep) {
@@ -241,6 +284,13 @@ TEST(AssignStreams, DealsOutChunks) {
               HasSubstr("    for %c in 0 .. 2 {\n"
                         "      set_current_stream stream((%i * 2 + %c) mod 4)\n"
                         "      synchronize %main\n"));
+}
+
+TEST(AssignStreams, DealsOutTheChunksOfATaper) {
+  EXPECT_THAT(lowerText(kGather, {.chunks = 8, .taper = 3}).after("assign-streams"),
+              HasSubstr("      set_current_stream stream((%i * 2 + %c) mod 4)\n"));
+  EXPECT_THAT(lowerText(kGather, {.schedule = Schedule::Hop, .taper = 3}).after("assign-streams"),
+              HasSubstr("      set_current_stream stream(1 + (%i + %c) mod 3)\n"));
 }
 
 TEST(AssignStreams, KeepsTheRingOnAStreamOfItsOwn) {
@@ -347,6 +397,9 @@ TEST(HoistSyncs, CountsOnlyStreamsInUse) {
   EXPECT_EQ(streamsOf(kGather, {.schedule = Schedule::Hop, .streams = 9}), "5");
   EXPECT_EQ(streamsOf(kGather, {.schedule = Schedule::Hop, .streams = 3}), "3");
   EXPECT_EQ(streamsOf(kLocal, {.streams = 9}), "2");
+  EXPECT_EQ(streamsOf(kGather, {.streams = 9, .taper = 3}), "6");
+  EXPECT_EQ(streamsOf(kGather, {.streams = 12, .chunks = 8, .taper = 3}), "12");
+  EXPECT_EQ(streamsOf(kGather, {.streams = 13, .chunks = 8, .taper = 3}), "12");
 }
 
 TEST(HoistSyncs, KeepsWhatOrdersProductsBehindTheRing) {

@@ -113,7 +113,8 @@ std::string gather(int64_t ranks, int64_t rows, int64_t k, llvm::StringRef op) {
 /// and the text can be read back.
 void checkLowered(const std::string &text, const LoweringOptions &options) {
   SCOPED_TRACE(text + name(options.schedule).str() + " " + name(options.protocol).str() +
-               " K=" + std::to_string(options.streams) + " S=" + std::to_string(options.chunks));
+               " K=" + std::to_string(options.streams) + " S=" + std::to_string(options.chunks) +
+               " T=" + std::to_string(options.taper));
   Lowered lowered = lowerText(text, options);
   ASSERT_TRUE(lowered.status.isOk()) << lowered.status.message() << lowered.messages;
   for (size_t i = 1; i < lowered.snapshots.size(); ++i) {
@@ -138,6 +139,17 @@ TEST(Pipeline, LowersEveryCombination) {
             for (int64_t chunks : {int64_t(0), ranks, ranks * rows})
               checkLowered(gather(ranks, rows, rows == 5 ? 1 : 4, rows == 2 ? "linear" : "matmul"),
                            {schedule, protocol, streams, chunks});
+}
+
+TEST(Pipeline, LowersEveryTaper) {
+  for (int64_t ranks : {1, 2, 3, 5, 8})
+    for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None})
+      for (Protocol protocol : {Protocol::Get, Protocol::Put})
+        for (int64_t streams : {1, 2, 4})
+          for (int64_t chunks : {int64_t(0), 2 * ranks})
+            for (int64_t taper : {2, 4})
+              checkLowered(gather(ranks, 13, 4, "matmul"),
+                           {schedule, protocol, streams, chunks, taper});
 }
 
 TEST(Pipeline, TakesBlocksOfAnyRank) {
@@ -179,6 +191,9 @@ TEST(Pipeline, RefusesOptionsThatMeanNothing) {
   lowered = lowerText(gather(2, 2, 2, "matmul"), {.chunks = -1});
   EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
   EXPECT_EQ(lowered.status.message(), "expected 0 or more chunks, got -1");
+  lowered = lowerText(gather(2, 2, 2, "matmul"), {.taper = 0});
+  EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
+  EXPECT_EQ(lowered.status.message(), "expected a taper of 1 or more, got 0");
 }
 
 // A verifier that finds fault with what a pass made: here, because the fusion is not in the module.

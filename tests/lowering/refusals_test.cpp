@@ -225,11 +225,16 @@ std::string rows(int64_t count) {
                     .str());
 }
 
-void expectRefused(const std::string &text, int64_t chunks, const std::string &message) {
-  Lowered lowered = lowerText(text, {.chunks = chunks});
+void expectRefused(const std::string &text, const LoweringOptions &options,
+                   const std::string &message) {
+  Lowered lowered = lowerText(text, options);
   EXPECT_EQ(lowered.messages, message);
   EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
   EXPECT_EQ(lowered.status.message(), "cannot lower @f with these options");
+}
+
+void expectRefused(const std::string &text, int64_t chunks, const std::string &message) {
+  expectRefused(text, LoweringOptions{.chunks = chunks}, message);
 }
 
 TEST(Chunks, AreAMultipleOfTheSteps) {
@@ -265,6 +270,38 @@ TEST(Chunks, NeedSteps) {
                        "  %C = matmul %A, %B : f32[3, 6]\n  output %C\n"),
                 4,
                 "1:1: cannot cut @f into 4 chunks: no result has a Stream axis; only 0 would be "
+                "accepted\n");
+}
+
+//===- Taper ----------------------------------------------------------------------------------===//
+
+TEST(Taper, LeavesARowForEachChunk) {
+  expectRefused(rows(6), {.taper = 7},
+                "5:3: cannot taper %A by 7: a step's block has only 6 rows; 1 up to 6 would be "
+                "accepted\n");
+  expectRefused(rows(7), {.chunks = 8, .taper = 4},
+                "5:3: cannot taper %A by 4: a step's block has only 7 rows, in 2 chunks already; 1 "
+                "up to 3 would be accepted\n");
+  expectRefused(rows(1), {.taper = INT64_MAX},
+                "5:3: cannot taper %A by 9223372036854775807: a step's block has only 1 row; only "
+                "1 would be accepted\n");
+  EXPECT_TRUE(lowerText(rows(6), {.taper = 6}).status.isOk());
+  EXPECT_TRUE(lowerText(rows(7), {.chunks = 8, .taper = 3}).status.isOk());
+}
+
+TEST(Taper, NeedsRows) {
+  expectRefused(fusion("  %A = input f32[DIDx{D}, 5]\n  %B = input f32[5, 6]\n"
+                       "  %C = matmul %A, %B : f32[Stream{D}, 6]\n  output %C\n"),
+                {.taper = 2},
+                "5:3: cannot taper %A by 2: a step's block has no rows to cut; only 1 would be "
+                "accepted\n");
+}
+
+TEST(Taper, NeedsSteps) {
+  expectRefused(fusion("  %A = input f32[3, 5]\n  %B = input f32[5, 6]\n"
+                       "  %C = matmul %A, %B : f32[3, 6]\n  output %C\n"),
+                {.taper = 2},
+                "1:1: cannot taper @f by 2: no result has a Stream axis; only 1 would be "
                 "accepted\n");
 }
 

@@ -34,6 +34,36 @@ TEST(Generated, EveryPairOfOptions) {
   }
 }
 
+/// 13 rows a step, so that no number of chunks divides them.
+TEST(Generated, EveryTaper) {
+  std::ifstream file("examples/ag_matmul.braid");
+  std::stringstream text;
+  text << file.rdbuf();
+  int count = 0;
+  for (int64_t ranks : {2, 3, 4, 5, 6, 7, 8})
+    for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop})
+      for (Protocol protocol : {Protocol::Get, Protocol::Put})
+        for (int64_t streams : {1, 2, 3, 4})
+          for (int64_t perStep : {1, 2, 3})
+            for (int64_t taper : {1, 2, 4}) {
+              CompileOptions options{.ranks = ranks,
+                                     .parameters = {{"M", 13 * ranks}, {"K", 2}, {"N", 3}},
+                                     .schedule = schedule,
+                                     .protocol = protocol,
+                                     .streams = streams,
+                                     .chunks = ranks * perStep,
+                                     .taper = taper};
+              Status status = checkText(text.str(), options);
+              ASSERT_TRUE(status.isOk())
+                  << "--ranks " << ranks << " --schedule " << name(schedule).str() << " --protocol "
+                  << name(protocol).str() << " --streams " << streams << " --chunks "
+                  << *options.chunks << " --taper " << taper << "\n"
+                  << status.message();
+              ++count;
+            }
+  std::printf("%d programs\n", count);
+}
+
 /// An example made small: four rows a step, so that they can be cut in four.
 struct Example {
   std::string name;

@@ -222,6 +222,20 @@ TEST(StallCause, BlamesWhoeverIsMissingFromAGathering) {
   }
 }
 
+/// It has begun to say its part; what was sent of it may be half a message.
+TEST(StallCause, BlamesWhoeverHasNotSaidItsPart) {
+  for (HostActivity gathering : {HostActivity::InAllGather, HostActivity::Committing}) {
+    FakeJob job(4, /*hasPlans=*/false);
+    for (int64_t rank = 0; rank < 4; ++rank)
+      job.host(rank, gathering, 400);
+    job.memory.slot(2).isSpeaking.store(1, kRelaxed);
+    const JobCause cause = stall(job);
+    EXPECT_EQ(cause.rank, 2);
+    EXPECT_THAT(firstLine(cause),
+                StartsWith("no progress for 300 ms: rank 2 is sending its part to the others"));
+  }
+}
+
 TEST(StallCause, BlamesTheHostIfAllHaveCome) {
   FakeJob job(3, /*hasPlans=*/false);
   for (int64_t rank = 0; rank < 3; ++rank)

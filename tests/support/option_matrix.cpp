@@ -19,6 +19,8 @@ const std::vector<int64_t> kRanks = {1, 2, 3, 4, 5, 7, 8};
 const std::vector<int64_t> kStreams = {1, 2, 3, 4, 5};
 /// Chunks per shard; where a shard has fewer rows, one per row.
 const std::vector<int64_t> kChunks = {1, 2, 3, 5};
+/// Where the last step has too few rows, one chunk per row or nearly.
+const std::vector<int64_t> kTapers = {1, 2, 4};
 const std::vector<Protocol> kProtocols = {Protocol::Get, Protocol::Put};
 const std::vector<Schedule> kSchedules = {Schedule::Pairwise, Schedule::Hop, Schedule::None};
 const std::vector<std::string> kOperations = {"matmul", "linear", "linear+bias", "columns"};
@@ -48,7 +50,10 @@ CompileOptions optionsOf(const Combination &c) {
   options.schedule = kSchedules[c[ScheduleChoice]];
   options.protocol = kProtocols[c[ProtocolChoice]];
   options.streams = kStreams[c[Streams]];
-  options.chunks = kRanks[c[Ranks]] * std::min(kChunks[c[Chunking]], kSizes[c[Sizes]].rows);
+  int64_t rows = kSizes[c[Sizes]].rows;
+  int64_t perStep = std::min(kChunks[c[Chunking]], rows);
+  options.chunks = kRanks[c[Ranks]] * perStep;
+  options.taper = std::min(kTapers[c[Taper]], rows / perStep);
   return options;
 }
 
@@ -104,7 +109,7 @@ Combination growAround(const Pair &seed, const std::set<Pair> &uncovered) {
 } // namespace
 
 Combination extents() {
-  return {kRanks.size(),     kStreams.size(),    kChunks.size(), kProtocols.size(),
+  return {kRanks.size(),     kStreams.size(),    kChunks.size(), kTapers.size(), kProtocols.size(),
           kSchedules.size(), kOperations.size(), kTypes.size(),  kSizes.size()};
 }
 
@@ -112,7 +117,8 @@ std::vector<Combination> allCombinations() {
   std::vector<Combination> all;
   Combination c{};
   do
-    all.push_back(c);
+    if (kTapers[c[Taper]] == 1)
+      all.push_back(c);
   while (advance(c));
   return all;
 }
@@ -136,9 +142,9 @@ std::vector<Combination> pairwiseCombinations() {
 
 std::string str(const Combination &c) {
   CompileOptions options = optionsOf(c);
-  return fmt::format("--schedule {} --protocol {} --streams {} --chunks {}\n{}",
+  return fmt::format("--schedule {} --protocol {} --streams {} --chunks {} --taper {}\n{}",
                      name(*options.schedule).str(), name(*options.protocol).str(), *options.streams,
-                     *options.chunks, textOf(c));
+                     *options.chunks, *options.taper, textOf(c));
 }
 
 Status checkCombination(const Combination &combination) {

@@ -14,14 +14,24 @@
 namespace braid::test {
 
 /// Dimensions, in the order of a combination's indices.
-enum Dimension { Ranks, Streams, Chunking, ProtocolChoice, ScheduleChoice, Operation, Type, Sizes };
-inline constexpr size_t kDimensions = 8;
+enum Dimension {
+  Ranks,
+  Streams,
+  Chunking,
+  Taper,
+  ProtocolChoice,
+  ScheduleChoice,
+  Operation,
+  Type,
+  Sizes
+};
+inline constexpr size_t kDimensions = 9;
 
 using Combination = std::array<size_t, kDimensions>;
 
 /// How many values each dimension has.
 Combination extents();
-/// All of them, in lexicographic order.
+/// All of them without a taper, in lexicographic order: tapered, they would be three times as many.
 std::vector<Combination> allCombinations();
 /// A selection in which every pair of values of any two dimensions occurs. Deterministic.
 std::vector<Combination> pairwiseCombinations();

@@ -1,0 +1,557 @@
+//===- tests/processes/fault_job.cpp - jobs of real processes, in which something goes wrong --===//
+
+#include "tests/processes/fault_job.h"
+
+#include "api/children.h"
+#include "api/job_rank.h"
+#include "api/launch.h"
+#include "api/plans.h"
+#include "api/run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace braid::test {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr const char *kFolderVariable = "BRAID_TEST_JOB";
+/// Of a whole job. Nothing takes nearly as long.
+constexpr milliseconds kJobLimit{60000};
+
+// -- What the processes leave for each other in the job's folder. --
+
+void writeFile(const fs::path &path, const std::string &text) {
+  const fs::path unfinished = path.string() + ".part";
+  std::ofstream(unfinished) << text;
+  fs::rename(unfinished, path);
+}
+
+std::string readFile(const fs::path &path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::string encode(const JobSpec &spec) {
+  std::ostringstream os;
+  os << spec.ranks << ' ' << static_cast<int>(spec.schedule) << ' '
+     << static_cast<int>(spec.protocol) << ' ' << spec.iterations << ' ' << spec.timeoutMs << ' '
+     << spec.joinTimeoutMs << ' ' << spec.isForeign << ' ' << spec.startsTogether << ' '
+     << spec.faults.size() << '\n';
+  for (const Fault &fault : spec.faults)
+    os << fault;
+  return os.str();
+}
+
+JobSpec decodeSpec(const std::string &text) {
+  std::istringstream is(text);
+  JobSpec spec;
+  int schedule = 0, protocol = 0;
+  size_t faults = 0;
+  is >> spec.ranks >> schedule >> protocol >> spec.iterations >> spec.timeoutMs >>
+      spec.joinTimeoutMs >> spec.isForeign >> spec.startsTogether >> faults;
+  spec.schedule = static_cast<Schedule>(schedule);
+  spec.protocol = static_cast<Protocol>(protocol);
+  spec.faults.resize(faults);
+  for (Fault &fault : spec.faults)
+    is >> fault;
+  return spec;
+}
+
+fs::path verdictPath(const fs::path &folder, int64_t rank) {
+  return folder / fmt::format("verdict{}", rank);
+}
+
+// -- A rank. --
+
+/// How much of a core this process uses when it has nothing to do: looks at its clock ten times a
+/// second, and finds the two seconds in which that went on least.
+class IdleWatch {
+public:
+  IdleWatch() : thread_([this] { watch(); }) {}
+  ~IdleWatch() { end(); }
+  /// In percent, or -1 if it was not two seconds.
+  double end() {
+    isEnding_ = true;
+    if (thread_.joinable())
+      thread_.join();
+    return percent_;
+  }
+
+private:
+  static constexpr size_t kLooks = 20;
+  static double used() {
+    timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  }
+  void watch() {
+    std::vector<std::pair<uint64_t, double>> looks;
+    while (!isEnding_) {
+      std::this_thread::sleep_for(milliseconds(100));
+      looks.emplace_back(monotonicNs(), used());
+      if (looks.size() <= kLooks)
+        continue;
+      const auto &[thenNs, then] = looks[looks.size() - 1 - kLooks];
+      const double seconds = static_cast<double>(looks.back().first - thenNs) * 1e-9;
+      const double percent = (looks.back().second - then) / seconds * 100;
+      percent_ = percent_ < 0 ? percent : std::min(percent_, percent);
+    }
+  }
+  std::atomic<bool> isEnding_{false};
+  double percent_ = -1;
+  std::thread thread_;
+};
+
+class RankRole {
+public:
+  RankRole(fs::path folder, JobSpec spec, braid::Place place)
+      : folder_(std::move(folder)), spec_(std::move(spec)), place_(std::move(place)) {}
+
+  int play() {
+    writeFile(folder_ / fmt::format("pid{}", place_.rank), std::to_string(getpid()));
+    arm(spec_.faults, place_.rank, [this] { noteStrike(); });
+    Status status;
+    try {
+      status = live();
+      pass(Site::Left);
+    } catch (const std::exception &error) {
+      status =
+          Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", place_.rank, error.what()));
+      if (job_ && job_->memory().committed() > 0)
+        return 5; // the run counts, and this is no verdict on it
+      if (job_)
+        status = job_->fail(status);
+    }
+    try {
+      job_.reset();
+    } catch (...) {
+    }
+    writeFile(verdictPath(folder_, place_.rank),
+              fmt::format("{} {} {} {}. {}. {} {}\n{}", static_cast<int>(status.code()),
+                          monotonicNs(), elementsCompared_, sentKinds(), receivedKinds(),
+                          meetSeconds_, idlePercent_, status.message()));
+    return static_cast<int>(status.code());
+  }
+
+private:
+  /// As `braid run` does it.
+  Status live() {
+    if (spec_.startsTogether) {
+      program_ = makeProgram(spec_);
+      waitForAll();
+    }
+    pass(Site::Join);
+    Result<std::unique_ptr<JobRank>> job =
+        JobRank::join(place_, {.timeout = milliseconds(spec_.joinTimeoutMs),
+                               .meeting = launchersMeeting(processEnvironment())});
+    if (!job)
+      return job.status();
+    job_ = std::move(*job);
+    pass(Site::Joined);
+    if (!spec_.startsTogether)
+      program_ = makeProgram(spec_);
+    job_->setPlans(program_.plans);
+    std::optional<IdleWatch> idle;
+    if (spec_.startsTogether)
+      idle.emplace();
+    RunOptions options;
+    options.iterations = spec_.iterations;
+    options.verify = true;
+    options.timeout = milliseconds(spec_.timeoutMs);
+    Result<RunReport> report =
+        run(program_.compiled, program_.plans, faultyBackend(), options, job_->takeMember());
+    if (!report)
+      return job_->fail(report.status());
+    elementsCompared_ = report->elementsCompared;
+    meetSeconds_ = job_->joinSeconds() + report->meetSeconds + report->prepareSeconds;
+    idlePercent_ = idle ? idle->end() : -1;
+    return Status::ok();
+  }
+
+  void waitForAll() const {
+    writeFile(folder_ / fmt::format("ready{}", place_.rank), "");
+    for (int64_t rank = 0; rank < spec_.ranks; ++rank)
+      while (!fs::exists(folder_ / fmt::format("ready{}", rank)))
+        std::this_thread::sleep_for(milliseconds(1));
+  }
+
+  /// The first one; the next waits until that is written down.
+  void noteStrike() {
+    std::call_once(hasStruck_, [this] {
+      writeFile(folder_ / fmt::format("struck{}", place_.rank), std::to_string(monotonicNs()));
+    });
+  }
+
+  const fs::path folder_;
+  const JobSpec spec_;
+  const braid::Place place_;
+  FaultyProgram program_;
+  std::once_flag hasStruck_;
+  std::unique_ptr<JobRank> job_;
+  int64_t elementsCompared_ = 0;
+  double meetSeconds_ = 0, idlePercent_ = -1;
+};
+
+// -- A launcher. --
+
+std::vector<std::string> openFiles() {
+  std::vector<std::string> files;
+  for (const auto &entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone; // the directory's own
+    files.push_back(fs::read_symlink(entry, gone).string());
+  }
+  return files;
+}
+
+/// What this process still has of a job that is over.
+std::string remains(const std::vector<std::string> &before) {
+  std::string text;
+  if (std::vector<std::string> after = openFiles(); after.size() != before.size())
+    text += fmt::format("open files of the launcher: {}\n", fmt::join(after, ", "));
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("memfd:braid") != std::string::npos)
+      text += fmt::format("shared memory of the launcher: {}\n", line);
+  return text;
+}
+
+int playLauncher(const fs::path &folder, const JobSpec &spec) {
+  const std::vector<std::string> before = openFiles();
+  FaultyProgram program = makeProgram(spec);
+  std::string text;
+  auto onEnd = [&](const LaunchReport &report, const JobMemory &memory, const std::string &) {
+    std::optional<JobCause> cause = memory.cause();
+    text = fmt::format("{} {} {}\n{}", static_cast<int>(report.status.code()),
+                       report.status.isOk() || !cause ? -1 : cause->rank, memory.committed(),
+                       report.status.message());
+    writeFile(folder / "endings", fmt::format("{}\n", fmt::join(report.endings, "\n")));
+  };
+  LaunchOptions options;
+  options.ranks = spec.ranks;
+  options.arguments = {"rank"};
+  options.joinTimeout = milliseconds(spec.joinTimeoutMs);
+  options.teardown = milliseconds(std::min<int64_t>(spec.timeoutMs + 1500, 5000));
+  options.plans = program.plans;
+  options.onEnd = onEnd;
+  Result<LaunchReport> report = launch(options);
+  writeFile(folder / "remains", remains(before));
+  if (!report)
+    text = fmt::format("70 -1 0\n{}", report.status().message());
+  writeFile(folder / "report", text);
+  return report ? static_cast<int>(report->status.code()) : 70;
+}
+
+/// Somebody else's launcher: starts the ranks, and when all but stopped ones have ended, kills.
+int playForeignLauncher(const fs::path &folder, const JobSpec &spec) {
+  Children children(spec.ranks);
+  const std::string job = fmt::format("test-{}", getpid());
+  for (int64_t rank = 0; rank < spec.ranks; ++rank)
+    if (Status status =
+            children.start(rank, {.arguments = {"rank"},
+                                  .environment = {{"BRAID_RANK", std::to_string(rank)},
+                                                  {"BRAID_RANKS", std::to_string(spec.ranks)},
+                                                  {"BRAID_JOB", job},
+                                                  {"OPENBLAS_NUM_THREADS", "1"}}});
+        !status.isOk())
+      return 70;
+  const Deadline end = deadlineIn(milliseconds(2 * spec.timeoutMs + 8000));
+  auto isAlive = [&](int64_t rank) { return !children.ending(rank); };
+  auto isStopped = [&](int64_t rank) {
+    const std::string pid = readFile(folder / fmt::format("pid{}", rank));
+    const std::string stat = readFile(fs::path("/proc") / pid / "stat");
+    return stat.find(") T ") != std::string::npos;
+  };
+  auto isAnyoneBusy = [&] {
+    for (int64_t rank = 0; rank < spec.ranks; ++rank)
+      if (isAlive(rank) && !isStopped(rank))
+        return true;
+    return false;
+  };
+  while (isAnyoneBusy() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(milliseconds(10));
+    children.reapEnded();
+  }
+  children.killAll(SIGKILL);
+  children.reapAll();
+  std::string endings;
+  for (int64_t rank = 0; rank < spec.ranks; ++rank)
+    endings += fmt::format("rank {}: {}\n", rank, braid::str(*children.ending(rank)));
+  writeFile(folder / "endings", endings);
+  return 0;
+}
+
+// -- The test's side. --
+
+fs::path makeFolder() {
+  std::string name = "/tmp/braid-fault-XXXXXX";
+  if (!mkdtemp(name.data()))
+    throw std::runtime_error("no temporary folder");
+  fs::create_directory(name + "/m"); // where the ranks meet
+  fs::permissions(name + "/m", fs::perms::owner_all);
+  return name;
+}
+
+/// Starts this program as the launcher of the job in `folder`. Its process, as a descriptor too.
+pid_t startLauncher(const fs::path &folder) {
+  std::vector<std::string> texts;
+  for (char **entry = environ; *entry; ++entry)
+    if (!std::string_view(*entry).starts_with("BRAID_"))
+      texts.push_back(*entry);
+  for (const char *name : {"TMPDIR", "XDG_RUNTIME_DIR"})
+    texts.push_back(fmt::format("{}={}", name, (folder / "m").string()));
+  texts.push_back(fmt::format("{}={}", kFolderVariable, folder.string()));
+  std::vector<char *> environment;
+  for (std::string &text : texts)
+    environment.push_back(text.data());
+  environment.push_back(nullptr);
+  const std::string output = folder / "output";
+  char argument[] = "launcher";
+  char *const arguments[] = {argument, nullptr};
+  const pid_t pid = fork();
+  if (pid != 0)
+    return pid;
+  int file = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  dup2(file, 1);
+  dup2(file, 2);
+  if (file > 2)
+    ::close(file);
+  execve("/proc/self/exe", arguments, environment.data());
+  _exit(127);
+}
+
+/// False if it had to be killed.
+bool waitForEnd(pid_t pid, milliseconds limit) {
+  FileDescriptor handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  pollfd entry{handle.get(), POLLIN, 0};
+  const bool hasEnded = poll(&entry, 1, static_cast<int>(limit.count())) > 0;
+  if (!hasEnded)
+    ::kill(pid, SIGKILL);
+  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return hasEnded;
+}
+
+/// Of the rank's own process, not of another one that has got its number.
+bool isAlive(const std::string &pid, const fs::path &folder) {
+  const std::string environment = readFile(fs::path("/proc") / pid / "environ");
+  return !pid.empty() && environment.find(folder.string()) != std::string::npos;
+}
+
+void readVerdicts(const fs::path &folder, JobOutcome &outcome) {
+  for (size_t rank = 0; rank < outcome.ranks.size(); ++rank) {
+    Verdict &verdict = outcome.ranks[rank];
+    const fs::path path = verdictPath(folder, static_cast<int64_t>(rank));
+    verdict.isThere = fs::exists(path);
+    std::ifstream file(path);
+    file >> verdict.code >> verdict.endNs >> verdict.elementsCompared >> verdict.sent >>
+        verdict.received >> verdict.meetSeconds >> verdict.idlePercent;
+    file.ignore();
+    verdict.message.assign(std::istreambuf_iterator<char>(file), {});
+    uint64_t struck = 0;
+    std::ifstream(folder / fmt::format("struck{}", rank)) >> struck;
+    if (struck != 0 && (outcome.struckNs == 0 || struck < outcome.struckNs))
+      outcome.struckNs = struck;
+  }
+  std::ifstream endings(folder / "endings");
+  for (std::string line; std::getline(endings, line);)
+    for (size_t rank = 0; rank < outcome.ranks.size(); ++rank)
+      if (std::string prefix = fmt::format("rank {}: ", rank); line.starts_with(prefix))
+        outcome.ranks[rank].ending = line.substr(prefix.size());
+}
+
+void readReport(const fs::path &folder, JobOutcome &outcome) {
+  std::ifstream file(folder / "report");
+  file >> outcome.code >> outcome.causeRank >> outcome.committed;
+  file.ignore();
+  outcome.message.assign(std::istreambuf_iterator<char>(file), {});
+}
+
+void findLeftovers(const fs::path &folder, const JobSpec &spec, JobOutcome &outcome) {
+  // What a rank leaves that hosts the meeting and is killed, the next job sweeps.
+  if (spec.isForeign)
+    (void)MeetingPlace::open(folder / "m", "");
+  for (size_t rank = 0; rank < outcome.ranks.size(); ++rank)
+    if (isAlive(readFile(folder / fmt::format("pid{}", rank)), folder))
+      outcome.leftovers.push_back(fmt::format("the process of rank {}", rank));
+  for (const auto &entry : fs::recursive_directory_iterator(folder / "m"))
+    outcome.leftovers.push_back(entry.path().string());
+  if (std::string text = readFile(folder / "remains"); !text.empty())
+    outcome.leftovers.push_back(text);
+}
+
+} // namespace
+
+std::string str(const JobSpec &spec) {
+  std::string text = fmt::format("{} ranks, {}, {}{}", spec.ranks, name(spec.schedule).str(),
+                                 spec.protocol == Protocol::Get ? "get" : "put",
+                                 spec.isForeign ? ", rank 0 hosts" : "");
+  for (const Fault &fault : spec.faults)
+    text += "; " + str(fault);
+  return text;
+}
+
+FaultyProgram makeProgram(const JobSpec &spec) {
+  FaultyProgram made;
+  made.source = parseSource("ag.braid", R"(
+fusion @ag(D = 4) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 8, 16]
+  %B = input f32[16, 8]
+  %C = matmul %A, %B : f32[Stream{D}, 8, 8]
+  output %C
+})");
+  CompileOptions options;
+  options.ranks = spec.ranks;
+  options.schedule = spec.schedule;
+  options.protocol = spec.protocol;
+  Result<Compiled> compiled = compile(*made.source, options);
+  if (!compiled)
+    throw std::runtime_error(made.source->diags.str());
+  made.compiled = *compiled;
+  Result<std::vector<Plan>> plans = makePlans(made.compiled);
+  if (!plans)
+    throw std::runtime_error(made.source->diags.str());
+  made.plans = std::move(*plans);
+  return made;
+}
+
+std::optional<int> playRole() {
+  const char *variable = getenv(kFolderVariable);
+  if (!variable)
+    return std::nullopt;
+  const fs::path folder = variable;
+  const JobSpec spec = decodeSpec(readFile(folder / "spec"));
+  Result<std::optional<braid::Place>> place = findPlace(processEnvironment());
+  if (place && *place)
+    return RankRole(folder, spec, **place).play();
+  return spec.isForeign ? playForeignLauncher(folder, spec) : playLauncher(folder, spec);
+}
+
+JobOutcome runJob(const JobSpec &spec) {
+  const fs::path folder = makeFolder();
+  writeFile(folder / "spec", encode(spec));
+  JobOutcome outcome;
+  outcome.ranks.resize(static_cast<size_t>(spec.ranks));
+  const auto begin = std::chrono::steady_clock::now();
+  if (!waitForEnd(startLauncher(folder), kJobLimit))
+    outcome.leftovers.push_back("the launcher did not end");
+  outcome.elapsedMs =
+      std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin).count();
+  readVerdicts(folder, outcome);
+  readReport(folder, outcome);
+  findLeftovers(folder, spec, outcome);
+  outcome.output = readFile(folder / "output");
+  fs::remove_all(folder);
+  return outcome;
+}
+
+size_t runJobs(const std::vector<JobSpec> &specs, size_t atOnce, Deadline until,
+               const std::function<void(const JobSpec &, const JobOutcome &)> &onEnd) {
+  std::atomic<size_t> next{0}, done{0};
+  std::mutex mutex;
+  auto work = [&] {
+    while (std::chrono::steady_clock::now() < until) {
+      const size_t index = next.fetch_add(1);
+      if (index >= specs.size())
+        return;
+      JobOutcome outcome = runJob(specs[index]);
+      std::lock_guard lock(mutex);
+      onEnd(specs[index], outcome);
+      done.fetch_add(1);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < atOnce; ++i)
+    threads.emplace_back(work);
+  for (std::thread &thread : threads)
+    thread.join();
+  return done.load();
+}
+
+int64_t JobOutcome::slowestSurvivorMs() const {
+  int64_t slowest = 0;
+  for (const Verdict &verdict : ranks)
+    if (verdict.isThere && hasStruck() && verdict.endNs > struckNs)
+      slowest = std::max(slowest, static_cast<int64_t>((verdict.endNs - struckNs) / 1000000));
+  return slowest;
+}
+
+std::string JobOutcome::str() const {
+  std::string text =
+      fmt::format("launcher: {}, rank {}, {} committed: {}\n", code, causeRank, committed, message);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Verdict &verdict = ranks[rank];
+    text += fmt::format("rank {}: {} {} {} {} [{}] {}\n", rank,
+                        verdict.isThere ? std::to_string(verdict.code) : "says nothing",
+                        verdict.message, verdict.sent, verdict.received, verdict.ending,
+                        verdict.elementsCompared);
+  }
+  return text + fmt::format("after {} ms, struck: {}\n{}", elapsedMs, hasStruck(), output);
+}
+
+namespace {
+
+/// A rank of which a fault may make that it says nothing.
+bool mayBeSilent(const JobSpec &spec, size_t rank) {
+  for (const Fault &fault : spec.faults)
+    if (fault.rank == static_cast<int64_t>(rank))
+      return true;
+  return false;
+}
+
+} // namespace
+
+std::vector<std::string> contradictions(const JobSpec &spec, const JobOutcome &outcome) {
+  std::vector<std::string> found = outcome.leftovers;
+  std::optional<size_t> first;
+  const int64_t elements = spec.ranks * spec.ranks * 8 * 8 * spec.iterations;
+  for (size_t rank = 0; rank < outcome.ranks.size(); ++rank) {
+    const Verdict &verdict = outcome.ranks[rank];
+    if (!verdict.isThere) {
+      if (!mayBeSilent(spec, rank))
+        found.push_back(fmt::format("rank {} says nothing", rank));
+      continue;
+    }
+    // Who has not been welcomed is no rank of the job, and knows nothing of it.
+    if (verdict.received == "." && verdict.code != 0 && (spec.isForeign || mayBeSilent(spec, rank)))
+      continue;
+    if (!first)
+      first = rank;
+    const Verdict &other = outcome.ranks[*first];
+    if (verdict.code != other.code || verdict.message != other.message)
+      found.push_back(fmt::format("ranks {} and {} do not say the same", *first, rank));
+    if (verdict.code != 0 && verdict.code != 5 && verdict.code != 6)
+      found.push_back(fmt::format("rank {} ended with {}", rank, verdict.code));
+    if (verdict.code == 0 && verdict.elementsCompared != elements)
+      found.push_back(fmt::format("rank {} compared {} elements instead of {}", rank,
+                                  verdict.elementsCompared, elements));
+  }
+  if (spec.isForeign || !first)
+    return found;
+  const Verdict &verdict = outcome.ranks[*first];
+  if (verdict.code != outcome.code || verdict.message != outcome.message)
+    found.push_back("the launcher does not say what the ranks say");
+  if ((outcome.code == 0) != (outcome.committed > 0))
+    found.push_back(fmt::format("{} steps are committed", outcome.committed));
+  return found;
+}
+
+} // namespace braid::test
