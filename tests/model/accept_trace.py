@@ -8,6 +8,22 @@ else began on the same rank stays before it. With --skew, that holds between ran
 that differ by at most so much. The trace is accepted if the model comes to its end. One execution
 decides: no step of one stream can take away what another one needs, so all executions end alike.
 
+What is assumed of a trace, whether of CPUs or GPUs:
+  - A span holds all that its command did; when within it, is not said, so overlapping spans and
+    equal times order nothing. On a GPU a span lies between two events on the stream, around the
+    command: it begins when the stream has come to it, ends when the stream is through with it, and
+    is several microseconds longer than what lies between.
+  - The spans of one rank have one clock (an H200 counts in steps of 32 ns), and rounding keeps
+    their order. The clocks of two ranks have nothing in common, unless --skew says so.
+  - Commands of one stream follow one another, those of a run that was issued early, too. Runs of
+    different streams and ranks may overlap.
+  - Records and waits for events count by their times alone, so that one may be missing: a GPU does
+    not get a wait for an event that this run has not recorded.
+  - Runs are numbered from 1, and those in the trace follow one another. Run 0 is whatever a device
+    did outside of runs, such as moving arguments to a GPU and back: no command of the program,
+    whatever name it bears.
+  - All commands of a run are there. Replayed graphs leave no spans, so there is nothing to judge.
+
 Exits with 0 (accepted), 1 (rejected: prints the first event that does not fit), 2 (not a trace that
 can be judged), or 77 without spin.
 """
@@ -28,6 +44,7 @@ STEPS = ["the offer", "the await before the copy", "the copy", "the signal after
          "the await at the wait"]
 NODE = re.compile(r"(%[\w.]+) = p2p (send|recv)\b")
 WAIT = re.compile(r"wait (%[\w.]+)$")
+OUTSIDE = 0  # the number of no run
 
 
 class Unfit(Exception):
@@ -61,7 +78,7 @@ class Trace:
             events = json.load(file, parse_float=Fraction)["traceEvents"]
         self.streams = collections.defaultdict(list)
         for each in events:
-            if each["ph"] == "X":
+            if each["ph"] == "X" and each["args"]["run"] != OUTSIDE:
                 self.streams[each["pid"], each["tid"]].append(Event(each))
         for stream in self.streams.values():
             stream.sort(key=lambda event: event.begin)  # stable: ties stay as written
@@ -222,7 +239,7 @@ def misfit(trace, keys, counts):
 def judge(arguments):
     trace = Trace(arguments.trace)
     if not any(trace.streams.values()):
-        raise ValueError("expected events of commands, got none")
+        raise ValueError("expected commands of runs, got none")
     if len(trace.streams) > 250:
         raise ValueError(f"expected at most 250 streams of all ranks, got {len(trace.streams)}")
     model = Model(trace, Fraction(arguments.slack),
