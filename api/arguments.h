@@ -5,8 +5,8 @@
 
 namespace braid {
 
-/// Inputs and outputs in host memory, where they are filled and compared, and where the device wants
-/// them: in the same place, or in memory of its own.
+/// Inputs and outputs in host memory, where they are filled and compared, and where the device
+/// wants them: in the same place, or in memory of its own.
 class Arguments {
 public:
   /// Unsupported if there is no memory. `plan` and `device` outlive the result.

@@ -111,8 +111,7 @@ Status Binder::share() {
   Result<std::string> words = device_.exportMemory(words_);
   if (!words)
     return words.status();
-  Result<std::vector<std::string>> messages =
-      transport_.allGather(hello(*memory, *words).encode());
+  Result<std::vector<std::string>> messages = transport_.allGather(hello(*memory, *words).encode());
   if (!messages)
     return messages.status();
   std::vector<Hello> ranks;
@@ -154,10 +153,9 @@ Hello Binder::hello(std::string memory, std::string words) const {
   for (const Endpoint &e : plan_.endpoints) {
     const PlanBuffer &buffer = plan_.buffers[e.range.buffer];
     bool isExported = buffer.kind == BufferKind::Symmetric;
-    message.endpoints.push_back({e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes,
-                                 e.word * kWordStride,
-                                 isExported ? buffer.offset + e.range.offset : -1,
-                                 describeOrigin(plan_, e.origin)});
+    message.endpoints.push_back(
+        {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.word * kWordStride,
+         isExported ? buffer.offset + e.range.offset : -1, describeOrigin(plan_, e.origin)});
   }
   return message;
 }

@@ -18,8 +18,8 @@ public:
   /// for each parameter and result of the program in order; they may differ from run to run and
   /// must stay valid until the run is done.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
-  /// Records one run at these addresses as a graph, in place of the one before; nothing runs. Blocks.
-  /// Unsupported where the backend has no graphs.
+  /// Records one run at these addresses as a graph, in place of the one before; nothing runs.
+  /// Blocks. Unsupported where the backend has no graphs.
   Status capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   /// Issues the recorded run, to the addresses of its capture: one launch. May be mixed with run().
   void replay();

@@ -57,12 +57,8 @@ std::string Hello::encode() const {
   for (const PublishedEndpoint &endpoint : endpoints)
     rows.push_back(encodeEndpoint(endpoint));
   // Source text may hold any bytes; a name that is not UTF-8 must not stop a run.
-  return Json{{"version", kVersion},
-              {"program", program},
-              {"fingerprint", fingerprint},
-              {"memory", memory},
-              {"words", words},
-              {"endpoints", std::move(rows)}}
+  return Json{{"version", kVersion}, {"program", program}, {"fingerprint", fingerprint},
+              {"memory", memory},    {"words", words},     {"endpoints", std::move(rows)}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -303,7 +303,8 @@ void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
 }
 
 void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
-  // What an earlier run or capture recorded is over before this run begins: runs follow one another.
+  // What an earlier run or capture recorded is over before this run begins: runs follow one
+  // another.
   if (group_.isAborted() || !isRecorded_[event])
     return;
   Issuing issuing(*this, stream, tag);

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_device.h - one GPU ---------------------------------------------------===//
+//===- backends/cuda/cuda_device.h - one GPU --------------------------------------------------===//
 //
 // One process drives one GPU: several in one process share queues inside the driver, where a wait
 // for a peer can hold up the peer (docs/cuda-transfers.md).
@@ -101,8 +101,8 @@ private:
   cudaEvent_t beginSpan(uint32_t stream, Tag tag);
 
   /// How far a stream is, in memory that the GPU writes and the host reads: the number of the last
-  /// signal or await that is over. Eager ones are numbered as they are issued, 1, 2, ...; those of a
-  /// graph by their command, with the top bit set, because replays write what was recorded.
+  /// signal or await that is over. Eager ones are numbered as they are issued, 1, 2, ...; those of
+  /// a graph by their command, with the top bit set, because replays write what was recorded.
   struct Step {
     uint32_t done;
     uint32_t padding[15];

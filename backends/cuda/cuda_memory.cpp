@@ -126,8 +126,8 @@ Result<void *> CudaMemory::openWords(int64_t peer, llvm::StringRef text) {
   return *base;
 }
 
-/// A process cannot open its own handles; there the address itself will do. Ranks share a process in
-/// tests only.
+/// A process cannot open its own handles; there the address itself will do. Ranks share a process
+/// in tests only.
 Result<void *> CudaMemory::openDevice(int64_t peer, llvm::StringRef text) {
   auto [rank, rest] = text.split(':');
   auto [process, place] = rest.split(':');

@@ -24,7 +24,8 @@ public:
   static Result<std::unique_ptr<Products>> create();
   ~Products();
 
-  /// A workspace for each of streams 0 .. count-1: two products at the same time must not share one.
+  /// A workspace for each of streams 0 .. count-1: two products at the same time must not share
+  /// one.
   Status reserveWorkspaces(uint32_t count);
   /// Chooses how to multiply operands of such shape, for addresses aligned to 16 bytes and for any,
   /// and does it once, so that its kernels are loaded: loading one later could wait for a stream

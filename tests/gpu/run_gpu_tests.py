@@ -35,8 +35,8 @@ def gpus():
 
 def memory_used():
     """MiB in use on all GPUs."""
-    shown = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
-                           capture_output=True, text=True, check=False)
+    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    shown = subprocess.run(query, capture_output=True, text=True, check=False)
     return [int(line) for line in shown.stdout.split()]
 
 
@@ -50,7 +50,8 @@ class Suite:
         setattr(self, outcome, getattr(self, outcome) + 1)
         self.results.append({"name": name, "outcome": outcome, "seconds": round(seconds, 2),
                              "detail": detail})
-        print(f"{outcome:8}{seconds:7.1f} s  {name}" + (f": {detail}" if detail else ""), flush=True)
+        detail = f": {detail}" if detail else ""
+        print(f"{outcome:8}{seconds:7.1f} s  {name}{detail}", flush=True)
 
     def wants(self, name):
         return not self.only or self.only in name
@@ -95,7 +96,8 @@ def exactness(suite):
                                      "--set", "K=64", "--set", "N=64"] + graph, ranks)
     for flags in (["--chunks", "8", "--streams", "2"], ["--chunks", "12", "--streams", "1"]):
         suite.run(f"exact 4 pairwise {' '.join(flags)}",
-                  ["--verify", "--iterations", "1000", "--set", "M=164", "--protocol", "put"] + flags, 4)
+                  ["--verify", "--iterations", "1000", "--set", "M=164", "--protocol", "put"]
+                  + flags, 4)
     for dtype in ("f16", "f32", "f64"):
         example = os.path.join(ROOT, "tests", "gpu", f"linear_{dtype}.braid")
         suite.command(f"exact 2 linear {dtype}",

@@ -26,14 +26,14 @@ TEST(Handshake, DecodesWhatItEncodes) {
 }
 
 TEST(Handshake, RefusesOtherTexts) {
-  for (const char *text :
-       {"", "{}", "[]", "null", "{\"version\":2}", "{\"version\":2,\"program\":\"p\"}",
-        "{\"version\":2,\"program\":\"p\",\"fingerprint\":1,\"memory\":\"m\",\"words\":\"w\",\"endpoints\":[1]}",
-        "{\"version\":2,\"program\":\"p\",\"fingerprint\":-1,\"memory\":\"m\",\"words\":\"w\",\"endpoints\":[]}",
-        "{\"version\":2,\"program\":\"p\",\"fingerprint\":1,\"memory\":\"m\",\"words\":\"w\",\"endpoints\":"
-        "[[2,1,0,0,0,4,0,0,\"x\"]]}",
-        "{\"version\":2,\"program\":\"p\",\"fingerprint\":1,\"memory\":\"m\",\"words\":\"w\",\"endpoints\":"
-        "[[0,1,0,0,9,4,0,0,\"x\"]]}"}) {
+  const std::string before = "{\"version\":2,\"program\":\"p\",\"memory\":\"m\",\"words\":\"w\",";
+  ASSERT_TRUE(Hello::decode(before + "\"fingerprint\":1,\"endpoints\":[]}"));
+  for (const std::string &text : std::initializer_list<std::string>{
+           "", "{}", "[]", "null", "{\"version\":2}", "{\"version\":2,\"program\":\"p\"}",
+           before + "\"fingerprint\":1,\"endpoints\":[1]}",
+           before + "\"fingerprint\":-1,\"endpoints\":[]}",
+           before + "\"fingerprint\":1,\"endpoints\":[[2,1,0,0,0,4,0,0,\"x\"]]}",
+           before + "\"fingerprint\":1,\"endpoints\":[[0,1,0,0,9,4,0,0,\"x\"]]}"}) {
     Result<Hello> decoded = Hello::decode(text);
     ASSERT_FALSE(decoded.isOk()) << text;
     EXPECT_EQ(decoded.status().message(), "a rank's message is not of this version's form");
