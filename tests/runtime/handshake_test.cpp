@@ -71,7 +71,8 @@ TEST(Handshake, NamesBothSidesOfADifference) {
 std::vector<Hello> running(llvm::StringRef programs) {
   std::vector<Hello> ranks;
   for (char program : programs)
-    ranks.push_back({std::string(1, program), static_cast<uint64_t>(program - 'a'), "memory", {}});
+    ranks.push_back(
+        {std::string(1, program), static_cast<uint64_t>(program - 'a'), "memory", "words", {}});
   return ranks;
 }
 
