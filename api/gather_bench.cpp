@@ -85,10 +85,12 @@ Status setOption(GatherRow &row, int64_t ranks, llvm::StringRef key, llvm::Strin
     options.chunks = number * ranks;
   else if (key == "streams" && isNumber)
     options.streams = number;
-  else if (key == "protocol" || key == "chunks" || key == "streams")
+  else if (key == "taper" && isNumber)
+    options.taper = number;
+  else if (key == "protocol" || key == "chunks" || key == "streams" || key == "taper")
     return badRow(row.name, key == "protocol" ? "get or put" : "a number from 1 on", value.str());
   else
-    return badRow(row.name, "protocol, chunks or streams", key.str());
+    return badRow(row.name, "protocol, chunks, taper or streams", key.str());
   return Status::ok();
 }
 
