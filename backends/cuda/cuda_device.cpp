@@ -489,7 +489,8 @@ void CudaDevice::publish() {
     }
     const uint64_t next = isBusy ? nextStep(*timetable, stream, done) : kNothing;
     const bool isAwait = next != kNothing && isAwaitOf(*timetable, next);
-    queue.current.store(next, std::memory_order_relaxed);
+    if (queue.current.exchange(next, std::memory_order_relaxed) != next)
+      queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
     queue.isWaiting.store(isAwait, std::memory_order_relaxed);
     queue.wantedValue.store(isAwait, std::memory_order_relaxed);
   }

@@ -40,6 +40,20 @@ cudaDataType_t dataType(DType dtype) {
   return CUDA_R_32F;
 }
 
+cuda::Element elementOf(DType dtype) {
+  switch (dtype) {
+  case DType::BF16:
+    return cuda::Element::BF16;
+  case DType::F16:
+    return cuda::Element::F16;
+  case DType::F32:
+    return cuda::Element::F32;
+  case DType::F64:
+    return cuda::Element::F64;
+  }
+  return cuda::Element::F32;
+}
+
 /// Where a row of c is not a multiple of 16 bytes, the library adds the bias of a 16-bit product in
 /// a step of its own, to sums that it has rounded already (seen with 13.1 on H200).
 bool roundsBeforeBias(DType dtype, int64_t n) {
@@ -120,7 +134,7 @@ struct Products::Prepared {
   }
   Prepared(const Prepared &) = delete;
 
-  Status describe(DType dtype, int64_t m, int64_t n, int64_t k, bool transposeB, bool hasBias);
+  Status describe(const Key &key);
   Status pick(cublasLtHandle_t handle, uint32_t alignment);
 
   const CublasLt &library;
@@ -128,11 +142,13 @@ struct Products::Prepared {
   cublasLtMatrixLayout_t left = nullptr, right = nullptr, result = nullptr;
   cublasLtMatmulAlgo_t algorithm = {};
   bool isDouble = false;
+  cuda::Element element = cuda::Element::F32;
   bool broadcastsBias = false; ///< c becomes the bias first, and the product is added to it
 };
 
-Status Products::Prepared::describe(DType dtype, int64_t m, int64_t n, int64_t k, bool transposeB,
-                                    bool hasBias) {
+Status Products::Prepared::describe(const Key &key) {
+  const auto [typeNumber, m, n, k, transposeB, hasBias, isAligned] = key;
+  const DType dtype = static_cast<DType>(typeNumber);
   isDouble = dtype == DType::F64;
   const cudaDataType_t type = dataType(dtype);
   // Plain f32: TF32 rounds the operands, which nobody asked for.
@@ -142,7 +158,9 @@ Status Products::Prepared::describe(DType dtype, int64_t m, int64_t n, int64_t k
   const cublasOperation_t transposed = transposeB ? CUBLAS_OP_T : CUBLAS_OP_N;
   BRAID_CUBLAS_RETURN_IF_ERROR(
       library.descSet(operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)));
-  broadcastsBias = hasBias && roundsBeforeBias(dtype, n);
+  // Nor does the library take a bias at an address that is not aligned.
+  broadcastsBias = hasBias && (!isAligned || roundsBeforeBias(dtype, n));
+  element = elementOf(dtype);
   if (hasBias && !broadcastsBias) {
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     BRAID_CUBLAS_RETURN_IF_ERROR(
@@ -218,7 +236,7 @@ Status Products::reserveWorkspaces(uint32_t count) {
 Result<std::unique_ptr<Products::Prepared>> Products::choose(const Key &key) {
   auto [dtype, m, n, k, transposeB, hasBias, isAligned] = key;
   auto prepared = std::make_unique<Prepared>(library_);
-  Status status = prepared->describe(static_cast<DType>(dtype), m, n, k, transposeB, hasBias);
+  Status status = prepared->describe(key);
   if (status.isOk())
     status = prepared->pick(static_cast<cublasLtHandle_t>(handle_),
                             isAligned ? kAligned
@@ -277,16 +295,14 @@ Status Products::multiply(cudaStream_t stream, uint32_t workspace, const MatmulA
                   fmt::format("a product of {} x {} x {} was not warmed", args.m, args.n, args.k));
   Prepared &product = *found->second;
   if (product.broadcastsBias)
-    cuda::launchBroadcast(stream,
-                          args.dtype == DType::BF16 ? cuda::Element::BF16 : cuda::Element::F16,
-                          args.c, args.bias, args.m, args.n);
+    cuda::launchBroadcast(stream, product.element, args.c, args.bias, args.m, args.n);
   else if (args.bias)
     BRAID_CUBLAS_RETURN_IF_ERROR(library_.descSet(
         product.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &args.bias, sizeof(args.bias)));
   const float one = 1, kept = product.broadcastsBias ? 1 : 0;
-  const double doubleOne = 1, doubleZero = 0;
+  const double doubleOne = 1, doubleKept = kept;
   const void *alpha = product.isDouble ? static_cast<const void *>(&doubleOne) : &one;
-  const void *beta = product.isDouble ? static_cast<const void *>(&doubleZero) : &kept;
+  const void *beta = product.isDouble ? static_cast<const void *>(&doubleKept) : &kept;
   BRAID_CUBLAS_RETURN_IF_ERROR(library_.matmul(
       static_cast<cublasLtHandle_t>(handle_), product.operation, alpha, args.b, product.left,
       args.a, product.right, beta, args.c, product.result, args.c, product.result,
