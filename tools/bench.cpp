@@ -55,8 +55,9 @@ Every combination of -m, -n and -k is a shape. A row is one way to do it, or one
   pairwise, hop   overlapped, see braid run --schedule
 
 each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;streams=K. Times are
-microseconds: wall clock from a barrier on, the maximum over ranks, median of the iterations and their 10th and 90th
-of a hundred. E is the larger of the two limits over the time: 1 means that nothing is lost.
+microseconds: wall clock from a barrier on, the maximum over ranks, median of the iterations and
+their 10th and 90th of a hundred. E is the larger of the two limits over the time: 1 means that
+nothing is lost.
 
   braid bench gather-matmul -m 8192 -n 8192 -k 8192 --ranks 4 --backend cuda
   braid bench gather-matmul -m 4096 -n 4096 -k 4096 --impl 'matmul,gather,pairwise;chunks=4')";
