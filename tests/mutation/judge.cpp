@@ -236,8 +236,7 @@ bool Judge::isStuck(const Mutant &mutant, const Violation &violation, uint32_t q
   HoldBack order({}, 1);
   Status status = runTrial(original_, mutant.plans, order,
                            {.queues = queues, .compares = false, .alwaysSameAddresses = true});
-  if (status.code() != StatusCode::TimedOut ||
-      !llvm::StringRef(status.message()).startswith("deadlock"))
+  if (status.code() != StatusCode::TimedOut || status.message().rfind("deadlock", 0) != 0)
     return false;
   for (const CheckedEvent &event : violation.events)
     for (const Step &step : order.steps())
