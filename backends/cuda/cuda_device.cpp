@@ -2,7 +2,7 @@
 
 #include "backends/cuda/cuda_device.h"
 
-#include "backends/cuda/kernels.h"
+#include "backends/cuda/elements.h"
 
 #include <fmt/format.h>
 
@@ -29,20 +29,6 @@ CUstreamBatchMemOpParams write(const void *word, uint32_t value) {
   op.writeValue.address = reinterpret_cast<CUdeviceptr>(word);
   op.writeValue.value = value;
   return op;
-}
-
-cuda::Element elementOf(DType dtype) {
-  switch (dtype) {
-  case DType::BF16:
-    return cuda::Element::BF16;
-  case DType::F16:
-    return cuda::Element::F16;
-  case DType::F32:
-    return cuda::Element::F32;
-  case DType::F64:
-    return cuda::Element::F64;
-  }
-  return cuda::Element::F32;
 }
 
 } // namespace

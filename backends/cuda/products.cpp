@@ -2,7 +2,7 @@
 
 #include "backends/cuda/products.h"
 
-#include "backends/cuda/kernels.h"
+#include "backends/cuda/elements.h"
 
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -38,20 +38,6 @@ cudaDataType_t dataType(DType dtype) {
     return CUDA_R_64F;
   }
   return CUDA_R_32F;
-}
-
-cuda::Element elementOf(DType dtype) {
-  switch (dtype) {
-  case DType::BF16:
-    return cuda::Element::BF16;
-  case DType::F16:
-    return cuda::Element::F16;
-  case DType::F32:
-    return cuda::Element::F32;
-  case DType::F64:
-    return cuda::Element::F64;
-  }
-  return cuda::Element::F32;
 }
 
 /// Where a row of c is not a multiple of 16 bytes, the library adds the bias of a 16-bit product in

@@ -96,6 +96,10 @@ public:
     return program;
   }
 
+  Result<Arguments> makeArguments(const Program &program) {
+    return Arguments::allocate(plan(program), device());
+  }
+
   /// Fills, runs eagerly or by replaying, and compares.
   Status runOnce(Program &program, Arguments &arguments, uint32_t iteration, bool replays) {
     program.reference->fillInput(0, rank(), iteration, arguments.input(0));
@@ -126,7 +130,7 @@ Status mixesRunsAndReplays(RankTest &test) {
     auto program = test.prepareProgram(options, 3);
     if (!program)
       return program.status();
-    Result<Arguments> arguments = Arguments::allocate(test.plan(**program), test.device());
+    Result<Arguments> arguments = test.makeArguments(**program);
     if (!arguments)
       return arguments.status();
     RunArguments addresses = arguments->addresses();
@@ -151,7 +155,7 @@ Status alternatesTwoPrograms(RankTest &test) {
   auto b = test.prepareProgram(second, 6);
   if (!b)
     return b.status();
-  Result<Arguments> arguments = Arguments::allocate(test.plan(**a), test.device());
+  Result<Arguments> arguments = test.makeArguments(**a);
   if (!arguments)
     return arguments.status();
   for (uint32_t run = 0; run < 1000; ++run)
@@ -197,7 +201,7 @@ Status multipliesFloats(RankTest &test) {
     auto program = test.prepareProgram(options, 1);
     if (!program)
       return program.status();
-    Result<Arguments> arguments = Arguments::allocate(test.plan(**program), test.device());
+    Result<Arguments> arguments = test.makeArguments(**program);
     if (!arguments)
       return arguments.status();
     std::vector<BF16> a = uniform(kM * kK, 11), b = uniform(kK * kN, 12);
@@ -226,7 +230,7 @@ Status runsWithoutAllocating(RankTest &test) {
   auto program = test.prepareProgram({}, 9);
   if (!program)
     return program.status();
-  Result<Arguments> arguments = Arguments::allocate(test.plan(**program), test.device());
+  Result<Arguments> arguments = test.makeArguments(**program);
   if (!arguments)
     return arguments.status();
   RunArguments addresses = arguments->addresses();
