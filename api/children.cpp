@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -31,8 +32,11 @@ std::string str(const Ending &ending) {
 }
 
 bool isEnding(pid_t pid) {
+  // Reading fails if the process vanishes meanwhile; this way of reading does not throw then.
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::ostringstream read;
+  read << file.rdbuf();
+  const std::string text = read.str();
   const size_t name = text.rfind(')'); // it may hold anything
   if (name == std::string::npos)
     return true;

@@ -89,8 +89,6 @@ ProcessGroup::~ProcessGroup() {
 }
 
 Status ProcessGroup::start() {
-  Result<PeerIdentity> host = member_->connection().peer();
-  hostPid_ = host ? host->pid : 0;
   setActivity(HostActivity::OwnCode);
   try {
     watchdog_ = std::thread([this] { watch(); });
@@ -362,10 +360,7 @@ void ProcessGroup::watchHost() {
                           static_cast<uint32_t>(HostActivity::OwnCode);
   if (steps != 0 && memory().committed() >= steps && isIdle)
     return;
-  const bool wasRank0 = hostPid_ != 0 && memory().slot(0).pid.load(std::memory_order_relaxed) ==
-                                             static_cast<uint32_t>(hostPid_);
-  const char *who = wasRank0 ? "rank 0, which hosted the meeting, is gone" : "the launcher is gone";
-  memory().abort({Status(StatusCode::PeerFailed, who), wasRank0 ? 0 : -1});
+  memory().abort(member_->hostIsGone());
 }
 
 void ProcessGroup::watchStall() {

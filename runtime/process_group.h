@@ -128,7 +128,6 @@ private:
   const std::chrono::milliseconds period_; ///< of the watchdog
   Warn warn_;
   std::function<void()> probe_;
-  pid_t hostPid_ = 0;
 
   // Of the host thread; the watchdog looks at some of it.
   std::atomic<uint32_t> steps_{0}; ///< commits begun

@@ -122,6 +122,14 @@ Member::Member(Connection connection, MemberHello hello, JobMemory memory)
     : connection_(std::move(connection)), hello_(std::move(hello)), memory_(std::move(memory)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
+JobCause Member::hostIsGone() const {
+  Result<PeerIdentity> host = connection_.peer(); // as it was when they connected
+  uint32_t rank0 = memory_.slot(0).pid.load(std::memory_order_relaxed);
+  bool isRank0 = host && host->pid != 0 && static_cast<uint32_t>(host->pid) == rank0;
+  const char *who = isRank0 ? "rank 0, which hosted the meeting, is gone" : "the launcher is gone";
+  return {Status(StatusCode::PeerFailed, who), isRank0 ? 0 : -1};
+}
+
 Member::~Member() { goodbye(); }
 
 // -- The host thread. --
@@ -266,7 +274,7 @@ void Member::deliver(std::vector<Received> frames, const Status &status) {
     answers_.insert_or_assign(sequence, std::move(received));
   }
   if (!status.isOk() && hostFailure_.isOk())
-    hostFailure_ = {StatusCode::PeerFailed, "the host of the job is gone: " + status.message()};
+    hostFailure_ = hostIsGone().status;
   changed_.notify_all();
 }
 

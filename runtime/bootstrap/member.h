@@ -59,6 +59,8 @@ public:
   /// Also looks at the job's mark then, so that an abort ends the blocking calls. False once the
   /// host is gone.
   bool watch(std::chrono::milliseconds patience);
+  /// What it means that watch() has returned false: who hosted the job.
+  JobCause hostIsGone() const;
   /// Makes a blocked watch() return. Any thread.
   void wakeWatch();
 

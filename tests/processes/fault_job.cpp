@@ -45,8 +45,10 @@ void writeFile(const fs::path &path, const std::string &text) {
 }
 
 std::string readFile(const fs::path &path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::ifstream file(path); // may vanish, if it is about a process; this way does not throw then
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 std::string encode(const JobSpec &spec) {

@@ -73,7 +73,16 @@ class Job:
             return ranks if len(ranks) == count and not os.listdir(self.folder) else None
         return wait_for(find, f"{count} ranks that have met")
 
-    def end(self):
+    def prepared_ranks(self, count):
+        """The same for ranks that nobody launched: the place may not be there yet, and whoever is
+        killed before it has joined is only missed when the time for joining is over."""
+        def find():
+            ranks = {int(e["BRAID_RANK"]): pid for pid, e in self.processes().items()
+                     if "BRAID_RANK" in e}
+            return ranks if len(ranks) == count and all(map(has_arena, ranks.values())) else None
+        return wait_for(find, f"{count} ranks that are prepared")
+
+    def end(self, isJudged=True):
         """Nothing may be left. What was left nevertheless goes now."""
         for process in self.started:
             if process.poll() is None:
@@ -88,7 +97,16 @@ class Job:
         left = [os.path.join(folder, name) for folder, folders, names in os.walk(self.folder)
                 for name in folders + names]
         shutil.rmtree(self.folder)
-        check(not left, f"expected no files to be left, got {left}")
+        check(not left or not isJudged, f"expected no files to be left, got {left}")
+
+
+def has_arena(pid):
+    """A process has memory that its peers can reach."""
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+            return "braid-arena" in file.read()
+    except OSError:
+        return False
 
 
 class Result:
@@ -385,7 +403,7 @@ def test_killed_ranks_by_hand(job):
     for victim in (0, 1, 2):
         ranks = [job.start(*ENDLESS, "--flight-records", os.path.join(job.folder, "records"),
                            variables=by_hand(rank, 4)) for rank in range(4)]
-        job.ranks(4)
+        job.prepared_ranks(4)
         ranks[victim].kill()
         ranks[victim].wait()
         for rank in {0, 1, 2, 3} - {victim}:
@@ -432,8 +450,10 @@ def main(tests):
         try:
             try:
                 test(job)
-            finally:
-                job.end()
+            except Exception:
+                job.end(isJudged=False)  # what went wrong first is what counts
+                raise
+            job.end()
         except Skipped as reason:
             skipped += 1
             print(f"skipped {name}: {reason}")
