@@ -562,10 +562,10 @@ void Rendezvous::Server::killStragglers() {
   for (Rank &rank : ranks_) {
     if (!rank.connection || !rank.process.isValid())
       continue;
+    std::lock_guard lock(mutex_); // whoever sees that it is dead sees that it was counted
     bool isKilled = syscall(SYS_pidfd_send_signal, rank.process.get(), SIGKILL, nullptr, 0) == 0;
-    rank.process.reset(); // once
-    std::lock_guard lock(mutex_);
     counts_.killed += isKilled;
+    rank.process.reset(); // once
   }
 }
 
