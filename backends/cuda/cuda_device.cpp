@@ -55,7 +55,7 @@ Status CudaDevice::start() {
     return products.status();
   products_ = std::move(*products);
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadKernels());
-  Result<void *> steps = memory_.allocate(ArenaKind::Words, kStreamLimit * sizeof(Step));
+  Result<void *> steps = memory_.allocateReports(kStreamLimit * sizeof(Step));
   if (!steps)
     return steps.status();
   steps_ = static_cast<Step *>(*steps);

@@ -60,7 +60,7 @@ Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
   size_t size = roundUp(bytes, kind == ArenaKind::Symmetric ? kArenaGranularity : 256);
   void *base = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, size));
-  arenas_.push_back({kind, base, size});
+  arenas_.push_back({kind, base, size, false});
   // What peers map must not show what another program left there.
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(base, 0, size));
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
@@ -73,8 +73,15 @@ Result<void *> CudaMemory::allocateWords(size_t bytes) {
     return base.status();
   if (Status status = registerWithGpu(*base, bytes); !status.isOk())
     return status;
-  arenas_.push_back({ArenaKind::Words, *base, bytes});
+  arenas_.push_back({ArenaKind::Words, *base, bytes, false});
   return *base;
+}
+
+Result<void *> CudaMemory::allocateReports(int64_t bytes) {
+  Result<void *> base = allocateWords(roundUp(bytes, kPage));
+  if (base)
+    arenas_.back().holdsReports = true;
+  return base;
 }
 
 Result<std::string> CudaMemory::exportMemory(void *base) {
@@ -181,7 +188,7 @@ void CudaMemory::abandon() {
 
 void CudaMemory::fillWords(uint32_t value) {
   for (const Arena &arena : arenas_) {
-    if (arena.kind != ArenaKind::Words)
+    if (arena.kind != ArenaKind::Words || arena.holdsReports)
       continue;
     for (size_t at = 0; at < arena.bytes; at += kWordStride) {
       auto *word = reinterpret_cast<uint32_t *>(static_cast<char *>(arena.base) + at);

@@ -25,6 +25,8 @@ public:
 
   /// As Device::allocate.
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
+  /// Host memory that the GPU writes and the host reads, and that fillWords() leaves alone.
+  Result<void *> allocateReports(int64_t bytes);
   /// As Device::exportMemory.
   Result<std::string> exportMemory(void *base);
   /// As Transport::open. The same handle of the same peer gives the same address.
@@ -42,6 +44,7 @@ private:
     ArenaKind kind;
     void *base;
     size_t bytes;
+    bool holdsReports = false; ///< Words: no word of a transfer
   };
   enum class Kind : uint8_t { Words, Device, OwnProcess };
   struct Opened {

@@ -15,7 +15,6 @@ namespace braid {
 /// Filled once, by loadDriver().
 struct Driver {
   CUresult (*streamBatchMemOp)(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned) = nullptr;
-  CUresult (*streamWriteValue32)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
   CUresult (*getErrorName)(CUresult, const char **) = nullptr;
 };
 
