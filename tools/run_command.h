@@ -23,6 +23,7 @@ struct RunFlags {
   bool prefixOutput = false;
   std::string flightRecords;
   bool graph = false;
+  std::string copies = "default", signals = "default";
 };
 
 /// Who runs the ranks, and so what this process is.
