@@ -1,6 +1,7 @@
 //===- tests/fuzz/fuzz_measurement_file.cpp - any text, in the place of measurements ---------===//
 
 #include "runtime/measurement_file.h"
+#include "runtime/product_choice.h"
 
 #include <cstdlib>
 
@@ -18,6 +19,9 @@ void check(const std::string &text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string text(reinterpret_cast<const char *>(data), size);
   check(text);
+  if (braid::Result<braid::ProductChoice> choice = braid::ProductChoice::decode(text))
+    if (choice->encode() != text || !(choice->microseconds > 0))
+      std::abort();
   // No mutation finds a checksum.
   check(text + braid::MeasurementFile::endOf(text));
   // Whatever is written can be read.
