@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-/// Of the measurements' meaning: to be raised when tuning changes so that old ones should not count.
+/// To be raised when tuning changes so much that what was measured before should not count.
 constexpr int kTunerVersion = 1;
 
 ProductShape shapeOf(const PlanMatmul &shape, bool isAligned) {
