@@ -118,8 +118,27 @@ public:
   /// A handle that a peer's Transport::open turns into an address. `base` came from
   /// allocate(Symmetric or Words).
   virtual Result<std::string> exportMemory(void *base) = 0;
-  /// Loads and tunes whatever a product of this shape needs, so that issuing it does not.
+  /// Names what a choice of tune() holds for: devices with the same key may take over each other's.
+  /// Empty, which it is on all ranks or on none: it has nothing to choose.
+  virtual std::string tuningKey() const { return ""; }
+  /// Finds out how to multiply operands of this shape best, by measuring, or from an earlier
+  /// measurement. Takes about `atMost`, if it measures. Returns a line of text for adopt().
+  virtual Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
+    (void)shape;
+    (void)atMost;
+    return std::string();
+  }
+  /// Lets products of this shape be multiplied as `choice` says, which a device with the same key
+  /// has returned from tune(). Before warm().
+  virtual Status adopt(const PlanMatmul &shape, const std::string &choice) {
+    (void)shape;
+    (void)choice;
+    return Status::ok();
+  }
+  /// Loads whatever a product of this shape needs, so that issuing it does not.
   virtual Status warm(const PlanMatmul &shape) = 0;
+  /// What tune() has chosen, from where, and how long it took, for people. Empty: nothing.
+  virtual std::string choices() const { return ""; }
 
   /// Tells of a Plan before its first run; what it issues may then be named. `plan` outlives the
   /// device.

@@ -3,6 +3,7 @@
 #include "runtime/executor.h"
 
 #include "runtime/handshake.h"
+#include "runtime/tune_products.h"
 
 #include <fmt/format.h>
 
@@ -57,15 +58,16 @@ private:
 
 Status Binder::bind() {
   device_.use(means_);
-  for (const PrepareStep &step : plan_.preparation) {
-    Status status = Status::ok();
+  for (const PrepareStep &step : plan_.preparation)
     if (step.kind == PrepareKind::AllocateArenas)
-      status = allocate();
-    else if (step.kind == PrepareKind::Warm)
-      status = device_.warm(plan_.matmuls[step.matmul]);
-    if (!status.isOk())
-      return status;
-  }
+      if (Status status = allocate(); !status.isOk())
+        return status;
+  if (Status status = tuneProducts(plan_, device_, transport_); !status.isOk())
+    return status;
+  for (const PrepareStep &step : plan_.preparation)
+    if (step.kind == PrepareKind::Warm)
+      if (Status status = device_.warm(plan_.matmuls[step.matmul]); !status.isOk())
+        return status;
   // All channels of a rank lie in one arena, so one exchange serves every Share step; it happens
   // also without any, because agreeing on the program comes first.
   if (Status status = share(); !status.isOk())
