@@ -299,6 +299,8 @@ Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> pla
   Runner runner(compiled, options, mesh);
   runner.report().meetSeconds = meetSeconds;
   runner.report().prepareSeconds = secondsSince(start);
+  if (mesh.firstHosted() == 0)
+    runner.report().choices = mesh.device(0).choices();
   if (Status status = runner.run(); !status.isOk())
     return status;
   report = std::move(runner.report());

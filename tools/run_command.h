@@ -40,7 +40,8 @@ struct RankSetup {
 
 /// What ran, how long it took and what it was compared with, on stdout.
 void printSummary(const RunFlags &flags, const Compiled &compiled, const RunReport &report);
-/// What was chosen, by whom, and why, on stdout. `joinSeconds` is what a Rank needed to join.
+/// What was chosen, by whom, and why, on stdout; what the device chose, on stderr. `joinSeconds` is
+/// what a Rank needed to join.
 void printChoices(const RunFlags &flags, const RankSetup &setup, const Compiled &compiled,
                   const RunReport &report, double joinSeconds);
 

@@ -3,6 +3,7 @@
 #include "backends/cuda/cuda_backend.h"
 
 #include "backends/cuda/cuda_device.h"
+#include "runtime/bootstrap/environment.h"
 
 #include <fmt/format.h>
 
@@ -127,6 +128,18 @@ Status checkEnvironment() {
   return Status::ok();
 }
 
+/// What BRAID_TUNE says.
+Result<bool> isTuned() {
+  const char *value = std::getenv("BRAID_TUNE");
+  const std::string text = value ? value : "";
+  if (text.empty() || text == "on")
+    return true;
+  if (text == "off")
+    return false;
+  return Status(StatusCode::BadInput,
+                fmt::format("expected BRAID_TUNE to be on or off, got '{}'", printable(text, 40)));
+}
+
 Status checkOptions(const ClusterOptions &options) {
   if (Status status = checkGroup("processes", options.ranks, options.timeout); !status.isOk())
     return status;
@@ -154,9 +167,13 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
   Result<int> device = chooseDevice(rank, member->rank());
   if (!device)
     return device.status();
+  Result<bool> tuned = isTuned();
+  if (!tuned)
+    return tuned.status();
   CudaDevice::Options chosen{.rank = member->rank(),
                              .device = *device,
-                             .callerStream = static_cast<cudaStream_t>(rank.stream)};
+                             .callerStream = static_cast<cudaStream_t>(rank.stream),
+                             .isTuned = *tuned};
   return CudaCluster::join(options, std::move(member), chosen);
 }
 

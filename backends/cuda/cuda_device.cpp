@@ -50,7 +50,7 @@ Status CudaDevice::start() {
   driver_ = *driver;
   domain_ = nvtxDomainCreateA("braid");
   BRAID_CUDA_RETURN_IF_ERROR(cudaSetDevice(options_.device));
-  Result<std::unique_ptr<Products>> products = Products::create();
+  Result<std::unique_ptr<Products>> products = Products::create(options_.isTuned);
   if (!products)
     return products.status();
   products_ = std::move(*products);
@@ -154,6 +154,16 @@ Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
     isRecorded_.push_back(false);
   }
   return first;
+}
+
+Result<std::string> CudaDevice::tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
+  enter();
+  return products_->tune(shape, atMost);
+}
+
+Status CudaDevice::adopt(const PlanMatmul &shape, const std::string &choice) {
+  enter();
+  return products_->adopt(shape, choice);
 }
 
 Status CudaDevice::warm(const PlanMatmul &shape) {

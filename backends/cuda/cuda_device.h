@@ -34,6 +34,7 @@ public:
     int64_t rank = 0;
     int device = 0;                      ///< CUDA's number
     cudaStream_t callerStream = nullptr; ///< stream 0; null: one of our own
+    bool isTuned = true;                 ///< measures which algorithms multiply best
   };
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
@@ -45,7 +46,11 @@ public:
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
   Result<std::string> exportMemory(void *base) override;
+  std::string tuningKey() const override { return products_->tuningKey(); }
+  Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) override;
+  Status adopt(const PlanMatmul &shape, const std::string &choice) override;
   Status warm(const PlanMatmul &shape) override;
+  std::string choices() const override { return products_->choices(); }
 
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;

@@ -46,6 +46,34 @@ template <class T> __global__ void broadcastKernel(T *c, const T *bias, int64_t 
     c[i] = bias[i % n];
 }
 
+/// A number's bits, mixed: the finaliser of MurmurHash3.
+__device__ uint32_t mixed(uint32_t bits) {
+  bits = (bits ^ (bits >> 16)) * 0x85ebca6b;
+  bits = (bits ^ (bits >> 13)) * 0xc2b2ae35;
+  return bits ^ (bits >> 16);
+}
+
+template <class T> __global__ void randomKernel(T *dst, int64_t count, uint32_t seed) {
+  constexpr float kPerUnit = 1 / 2147483648.0f;
+  int64_t stride = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const uint32_t bits = mixed(static_cast<uint32_t>(i) ^ mixed(seed + 1));
+    dst[i] = static_cast<T>(static_cast<float>(static_cast<int32_t>(bits)) * kPerUnit);
+  }
+}
+
+__device__ uint64_t nanoseconds() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+__global__ void delayKernel(uint64_t duration) {
+  const uint64_t begin = nanoseconds();
+  while (nanoseconds() - begin < duration)
+    ;
+}
+
 constexpr int kThreads = 256;
 
 /// Enough blocks for `count` elements, or for the whole GPU.
@@ -66,6 +94,11 @@ template <class T> void add(cudaStream_t stream, void *dst, const void *src, int
   if (count != 0)
     addKernel<T><<<blocksFor(count), kThreads, 0, stream>>>(static_cast<T *>(dst),
                                                             static_cast<const T *>(src), count);
+}
+
+template <class T> void random(cudaStream_t stream, void *dst, int64_t count, uint32_t seed) {
+  if (count != 0)
+    randomKernel<T><<<blocksFor(count), kThreads, 0, stream>>>(static_cast<T *>(dst), count, seed);
 }
 
 } // namespace
@@ -105,6 +138,23 @@ void launchBroadcast(cudaStream_t stream, Element element, void *c, const void *
   }
 }
 
+void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed) {
+  switch (element) {
+  case Element::BF16:
+    return random<__nv_bfloat16>(stream, dst, count, seed);
+  case Element::F16:
+    return random<__half>(stream, dst, count, seed);
+  case Element::F32:
+    return random<float>(stream, dst, count, seed);
+  case Element::F64:
+    return random<double>(stream, dst, count, seed);
+  }
+}
+
+void launchDelay(cudaStream_t stream, uint32_t microseconds) {
+  delayKernel<<<1, 1, 0, stream>>>(uint64_t(microseconds) * 1000);
+}
+
 cudaError_t loadKernels() {
   cudaFuncAttributes attributes;
   const void *kernels[] = {
@@ -118,6 +168,11 @@ cudaError_t loadKernels() {
       reinterpret_cast<const void *>(broadcastKernel<__half>),
       reinterpret_cast<const void *>(broadcastKernel<float>),
       reinterpret_cast<const void *>(broadcastKernel<double>),
+      reinterpret_cast<const void *>(randomKernel<__nv_bfloat16>),
+      reinterpret_cast<const void *>(randomKernel<__half>),
+      reinterpret_cast<const void *>(randomKernel<float>),
+      reinterpret_cast<const void *>(randomKernel<double>),
+      reinterpret_cast<const void *>(delayKernel),
   };
   for (const void *kernel : kernels)
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)

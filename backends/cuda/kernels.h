@@ -27,6 +27,11 @@ void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src,
 void launchBroadcast(cudaStream_t stream, Element element, void *c, const void *bias, int64_t m,
                      int64_t n);
 
+/// Each of `count` elements becomes a value in [-1, 1) drawn from `seed` and its number.
+void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed);
+/// Keeps the stream busy for so long.
+void launchDelay(cudaStream_t stream, uint32_t microseconds);
+
 /// Loads all of the above, so that no launch has to.
 cudaError_t loadKernels();
 

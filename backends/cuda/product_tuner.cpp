@@ -1,0 +1,150 @@
+//===- backends/cuda/product_tuner.cpp - finds the fastest algorithm of a product -------------===//
+
+#include "backends/cuda/product_tuner.h"
+
+#include "backends/cuda/cuda_status.h"
+#include "backends/cuda/elements.h"
+#include "runtime/find_fastest.h"
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kCandidates = 32;                  ///< that the library is asked for
+constexpr double kBatch = 400;                   ///< microseconds that are measured at once, about
+constexpr double kMostInBatch = 50;              ///< products
+constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
+constexpr int64_t kMostCopies = 16;              ///< of the operands
+constexpr int kIssueMicroseconds = 8;            ///< of the host, for one product, generously
+
+/// Measures a product with one algorithm or another.
+class ProductTimer {
+public:
+  ProductTimer(LtProduct &product, void *workspace) : product_(product), workspace_(workspace) {}
+  ~ProductTimer();
+
+  Status prepare(const PlanMatmul &shape);
+  /// Brings the clocks up, and finds out how many products to measure at once.
+  Status warmUp(const LtProduct::Algorithm &algorithm);
+  /// Microseconds of one product. Unsupported: it cannot be done this way.
+  Result<double> measure(const LtProduct::Algorithm &algorithm) {
+    return measure(algorithm, batch_);
+  }
+  /// Does it once, which loads what is needed.
+  Status load(const LtProduct::Algorithm &algorithm) { return measure(algorithm, 1).status(); }
+
+private:
+  Status fillOperands(const PlanMatmul &shape);
+  Result<double> measure(const LtProduct::Algorithm &algorithm, int count);
+
+  LtProduct &product_;
+  void *const workspace_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t before_ = nullptr, after_ = nullptr;
+  char *memory_ = nullptr;
+  std::vector<MatmulArgs> operands_; ///< copies, to be used in turn
+  size_t next_ = 0;                  ///< of operands_
+  int batch_ = 1;                    ///< products that are measured at once
+};
+
+ProductTimer::~ProductTimer() {
+  if (stream_) {
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+  }
+  for (cudaEvent_t event : {before_, after_})
+    if (event)
+      cudaEventDestroy(event);
+  cudaFree(memory_);
+}
+
+Status ProductTimer::prepare(const PlanMatmul &shape) {
+  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreate(&before_));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreate(&after_));
+  return fillOperands(shape);
+}
+
+/// So many copies that an operand has left the cache when its turn comes again: in a run, much else
+/// goes through it between two uses. Random values: zeros take less power and multiply faster.
+Status ProductTimer::fillOperands(const PlanMatmul &shape) {
+  int device = 0, cache = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device));
+  const int64_t element = sizeOf(shape.dtype);
+  auto bytesOf = [&](int64_t elements) { return (elements * element + 255) / 256 * 256; };
+  const int64_t a = bytesOf(shape.m * shape.k), b = bytesOf(shape.k * shape.n),
+                c = bytesOf(shape.m * shape.n), all = a + b + c;
+  const int64_t copies = std::min(cache / all + 1, kMostCopies);
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory_, static_cast<size_t>(copies * all)));
+  for (int64_t i = 0; i < copies; ++i) {
+    char *begin = memory_ + i * all;
+    operands_.push_back({shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, begin, begin + a,
+                         nullptr, begin + a + b});
+    cuda::launchRandom(stream_, elementOf(shape.dtype), begin, (a + b) / element,
+                       static_cast<uint32_t>(i));
+  }
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGetLastError());
+  return Status::ok();
+}
+
+Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int count) {
+  product_.use(algorithm);
+  // All are issued before the first one begins, so that it is not the host that is measured.
+  cuda::launchDelay(stream_, static_cast<uint32_t>(count * kIssueMicroseconds));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(before_, stream_));
+  for (int i = 0; i < count; ++i) {
+    const MatmulArgs &args = operands_[next_++ % operands_.size()];
+    if (Status status = product_.launch(stream_, workspace_, args); !status.isOk())
+      return status;
+  }
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(after_, stream_));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(after_));
+  float milliseconds = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventElapsedTime(&milliseconds, before_, after_));
+  return double(milliseconds) * 1000 / count;
+}
+
+Status ProductTimer::warmUp(const LtProduct::Algorithm &algorithm) {
+  const Clock::time_point end = Clock::now() + kWarmUp;
+  do {
+    Result<double> time = measure(algorithm, 1);
+    if (!time)
+      return time.status();
+    batch_ = static_cast<int>(std::clamp(kBatch / *time, 1.0, kMostInBatch));
+  } while (Clock::now() < end);
+  return Status::ok();
+}
+
+} // namespace
+
+Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape, void *workspace,
+                                 std::chrono::milliseconds atMost) {
+  const Clock::time_point end = Clock::now() + atMost;
+  Result<std::vector<LtProduct::Algorithm>> algorithms = product.candidates(kCandidates);
+  if (!algorithms)
+    return algorithms.status();
+  ProductTimer timer(product, workspace);
+  if (Status status = timer.prepare(shape); !status.isOk())
+    return status;
+  if (Status status = timer.warmUp(algorithms->front()); !status.isOk())
+    return status;
+  std::vector<bool> isLoaded(algorithms->size(), false);
+  auto measure = [&](size_t number) -> Result<double> {
+    const LtProduct::Algorithm &algorithm = (*algorithms)[number];
+    if (!isLoaded[number])
+      if (Status status = timer.load(algorithm); !status.isOk())
+        return status;
+    isLoaded[number] = true;
+    return timer.measure(algorithm);
+  };
+  Result<Fastest> fastest = findFastest(algorithms->size(), measure, end - Clock::now());
+  if (!fastest)
+    return fastest.status();
+  return TunedProduct{(*algorithms)[fastest->number], fastest->time};
+}
+
+} // namespace braid
