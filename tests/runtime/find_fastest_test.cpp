@@ -30,7 +30,7 @@ struct Bench {
     ++measured[number];
     if (times[number] < 0)
       return Status(StatusCode::Unsupported, "not here");
-    const double off = noise * (2.0 * double(dice()) / double(dice.max()) - 1);
+    const double off = noise * (2.0 * double(dice()) / double(std::minstd_rand::max()) - 1);
     const double time = times[number] * (1 + off);
     clock += std::chrono::duration_cast<steady_clock::duration>(
         std::chrono::duration<double, std::milli>(time));
