@@ -103,10 +103,10 @@ Status Bench::run() {
 
 void Bench::sayWhatIsLeft(const Progress &progress) const {
   const GatherShape &next = progress.shapes()[progress.shapesDone()];
-  llvm::errs() << fmt::format(
-      "braid: --time-limit: {} of {} shapes are done, {} x {} x {} is next{}\n",
-      progress.shapesDone(), progress.shapes().size(), next.m, next.n, next.k,
-      flags_.json.empty() ? "" : "; go on with --resume");
+  const char *advice = flags_.json.empty() ? "" : "; go on with --resume";
+  llvm::errs() << fmt::format("braid: --time-limit: {} of {} shapes are done, ",
+                              progress.shapesDone(), progress.shapes().size())
+               << fmt::format("{} x {} x {} is next{}\n", next.m, next.n, next.k, advice);
 }
 
 /// A device gives no memory back, nor the descriptors of what is shared, so a job that holds much of

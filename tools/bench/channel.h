@@ -42,15 +42,4 @@ private:
   std::string received_; ///< no line yet, or more than one
 };
 
-/// Whether a message is the answer to request `id`.
-bool answers(const nlohmann::json &message, uint64_t id);
-
-/// What a worker says about one row.
-struct Answer {
-  std::vector<double> samples; ///< microseconds, one or more, unless there is a failure
-  std::string failure;
-  /// BadInput if it says neither.
-  static Result<Answer> from(const nlohmann::json &message);
-};
-
 } // namespace braid::tools

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "api/launch.h"
+#include "tools/bench/channel.h"
 #include "tools/bench/flags.h"
 #include "tools/bench/worker.h"
 

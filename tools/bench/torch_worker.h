@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "tools/bench/channel.h"
 #include "tools/bench/flags.h"
 #include "tools/bench/worker.h"
 

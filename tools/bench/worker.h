@@ -1,7 +1,7 @@
 //===- tools/bench/worker.h - who times rows on request ---------------------------------------===//
 #pragma once
 
-#include "tools/bench/channel.h"
+#include "tools/bench/answer.h"
 
 namespace braid::tools {
 
