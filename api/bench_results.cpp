@@ -21,6 +21,8 @@ void takeFaster(double &fastest, double time) {
   fastest = fastest == 0 ? time : std::min(fastest, time);
 }
 
+std::string label(const BenchRow &row) { return row.name + (row.isGraphed ? ", graph" : ""); }
+
 void takeFaster(const BenchRow *&fastest, const BenchRow &row) {
   if (!fastest || row.time() < fastest->time())
     fastest = &row;
@@ -104,8 +106,10 @@ ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
   for (const BenchRow *row : rows) {
     if (!row->isTimed())
       continue;
-    if (row->doesAllWork())
+    if (row->doesAllWork()) {
       takeFaster(summary.best, *row);
+      takeFaster(isTorchRow(row->name) ? summary.rival : summary.ours, *row);
+    }
     if (llvm::StringRef(row->name).split(';').first == "auto")
       takeFaster(summary.automatic, *row);
     switch (rowKind(row->name)) {
@@ -152,7 +156,6 @@ bool ShapeSummary::isAutoClose() const {
 std::string ShapeSummary::verdict() const {
   if (!best)
     return "";
-  auto label = [](const BenchRow &row) { return row.name + (row.isGraphed ? ", graph" : ""); };
   std::string line = fmt::format("best: {} {:.1f} us", label(*best), best->time());
   if (!automatic)
     return line;
@@ -163,6 +166,17 @@ std::string ShapeSummary::verdict() const {
   if (!isAutoClose() && !isTorchRow(best->name))
     line += fmt::format("; again with --impl 'auto,{}'", best->name);
   return line;
+}
+
+std::string ShapeSummary::rivalVerdict() const {
+  if (!ours || !rival || ours->time() <= 0)
+    return "";
+  const std::vector<double> mine = ours->medians(), theirs = rival->medians();
+  const bool isBehind =
+      *std::min_element(mine.begin(), mine.end()) > *std::max_element(theirs.begin(), theirs.end());
+  return fmt::format("rival: {} {:.1f} us, {:.2f} times as long as {} {:.1f} us{}", label(*rival),
+                     rival->time(), rival->time() / ours->time(), label(*ours), ours->time(),
+                     isBehind ? ", which is slower beyond the spread" : "");
 }
 
 std::vector<const BenchRow *> rowsOfShape(llvm::ArrayRef<BenchRow> rows, const GatherShape &shape) {

@@ -64,6 +64,8 @@ struct ShapeSummary {
   double sequential = 0;               ///< the fastest of one after the other
   const BenchRow *best = nullptr;      ///< the fastest that does all the work
   const BenchRow *automatic = nullptr; ///< the faster of the rows `auto`
+  const BenchRow *ours = nullptr;      ///< the fastest of ours that does all the work
+  const BenchRow *rival = nullptr;     ///< the fastest of a rival's that does all the work
 
   /// `rows` outlive the summary.
   static ShapeSummary of(llvm::ArrayRef<const BenchRow *> rows);
@@ -79,6 +81,9 @@ struct ShapeSummary {
   bool isAutoClose() const;
   /// One line: the best row, and how far `auto` is from it. Empty if no row does all the work.
   std::string verdict() const;
+  /// One line: the fastest of ours beside the rival's. Empty if one of them is missing. Ours is
+  /// slower beyond the spread if its fastest round is slower than the rival's slowest.
+  std::string rivalVerdict() const;
 };
 
 /// The rows of one shape out of many, in order.

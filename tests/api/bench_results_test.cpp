@@ -87,6 +87,16 @@ TEST(BenchResults, JudgeAutoByTheBestOfAll) {
               HasSubstr("not within 3 % or 3 us; again with --impl 'auto,hop;streams=2'"));
 }
 
+TEST(BenchResults, CompareWithTheRivalByTheSpreadOfRounds) {
+  BenchRow ours{kShape, "hop", false, {{100}, {104}, {110}}};
+  BenchRow near{kShape, "torch/fused", true, {{90}, {95}, {101}}};
+  EXPECT_EQ(Shape({{ours, near}}).summary().rivalVerdict(),
+            "rival: torch/fused, graph 95.0 us, 0.91 times as long as hop 104.0 us");
+  BenchRow far{kShape, "torch/fused", false, {{90}, {95}, {99}}};
+  EXPECT_THAT(Shape({{ours, far}}).summary().rivalVerdict(), HasSubstr("slower beyond the spread"));
+  EXPECT_EQ(Shape{{ours}}.summary().rivalVerdict(), "");
+}
+
 TEST(BenchResults, ReadWhatTheyWrote) {
   BenchRow timed{kShape, "hop;streams=2", true, {{1.5, 2.5}, {3}}, "", "2026-11-20T00:00:00Z"};
   Result<BenchRow> again = benchRowFrom(toJson(timed));

@@ -109,8 +109,8 @@ void Bench::sayWhatIsLeft(const Progress &progress) const {
                << fmt::format("{} x {} x {} is next{}\n", next.m, next.n, next.k, advice);
 }
 
-/// A device gives no memory back, nor the descriptors of what is shared, so a job that holds much of
-/// either makes room for another one.
+/// A device gives no memory back, nor the descriptors of what is shared, so a job that holds much
+/// of either makes room for another one.
 Status Bench::replaceFullJob() {
   if (job_.allocatedBytes() > flags_.jobMib << 20 || job_.preparedRows() > mostRowsOfJob_)
     job_.end();

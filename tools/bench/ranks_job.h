@@ -35,7 +35,7 @@ public:
 
   // -- Of the bench's thread. --
 
-  bool isRunning() const override { return channel_.isOpen(); }
+  bool isRunning() const override { return channel_.isOpen() && !isOver(); }
   Status start() override;
   Result<Answer> ask(nlohmann::json request) override;
   void end() override;

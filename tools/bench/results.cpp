@@ -148,7 +148,9 @@ Status BenchResults::resume() {
     return rows.status().annotated("--resume: " + flags_.json);
   rows_ = std::move(*rows);
   isResumed_ = true;
-  Json file = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  // What is written again must not be nested deeper than a stack is.
+  auto isFlat = [](int depth, Json::parse_event_t, Json &) { return depth < 16; };
+  Json file = Json::parse(*text, isFlat, /*allow_exceptions=*/false);
   if (auto batches = file.find("batches"); batches != file.end() && batches->is_array())
     batches_ = *batches;
   if (auto device = file.find("device"); device != file.end() && device->is_string())
@@ -216,10 +218,12 @@ Json BenchResults::jsonOf(const BenchBatch &batch) const {
           {"best_us", summary.best ? Json(summary.best->time()) : Json()},
           {"auto_us", summary.automatic ? Json(summary.automatic->time()) : Json()},
           {"auto_is_close", summary.automatic ? Json(summary.isAutoClose()) : Json()},
-          {"verdict", summary.verdict()}};
+          {"verdict", summary.verdict()},
+          {"rival_verdict", summary.rivalVerdict()}};
 }
 
-Json BenchResults::json() const {
+/// A row a line: samples are many.
+std::string BenchResults::json() const {
   Json json = question();
   json.update({{"iterations", flags_.iterations},
                {"warm_up", flags_.warmUp},
@@ -230,13 +234,17 @@ Json BenchResults::json() const {
                {"host", hostName()},
                {"version", BRAID_VERSION},
                {"batches", batches_}});
-  Json &list = json["rows"] = Json::array();
-  for (const BenchRow &row : rows_)
-    list.push_back(toJson(row));
   for (const std::string &label : flags_.labels)
     json[label.substr(0, label.find('='))] =
         label.find('=') == std::string::npos ? "" : label.substr(label.find('=') + 1);
-  return json;
+  json.erase("rows");
+  const auto replace = Json::error_handler_t::replace;
+  std::string text = json.dump(1, ' ', false, replace);
+  text.erase(text.rfind('\n'));
+  text += ",\n \"rows\": [";
+  for (const BenchRow &row : rows_)
+    text += (&row == rows_.data() ? "\n  " : ",\n  ") + toJson(row).dump(-1, ' ', false, replace);
+  return text + "\n ]\n}\n";
 }
 
 std::string BenchResults::csvLine(const BenchRow &row, const ShapeSummary &summary) const {
@@ -265,7 +273,7 @@ Status BenchResults::write() const {
       return status;
   if (flags_.json.empty())
     return Status::ok();
-  return writeText(flags_.json, json().dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  return writeText(flags_.json, json());
 }
 
 } // namespace braid::tools

@@ -39,8 +39,9 @@ void BenchResults::printTable(const GatherShape &shape) const {
                               "TFLOP/s", "E", "speed-up", "hidden");
   for (const BenchRow *row : rows)
     llvm::outs() << lineOf(*row, summary) << "\n";
-  if (std::string verdict = summary.verdict(); !verdict.empty())
-    llvm::outs() << "  " << verdict << "\n";
+  for (const std::string &line : {summary.verdict(), summary.rivalVerdict()})
+    if (!line.empty())
+      llvm::outs() << "  " << line << "\n";
   llvm::outs().flush();
 }
 
