@@ -164,6 +164,9 @@ Result<CompileOptions> GatherTimer::optionsOf(const GatherRow &row) { return row
 Status GatherTimer::lower(const GatherRow &row) {
   if (rows_.count(row.name))
     return Status::ok();
+  if (!cluster_.device(cluster_.firstHosted()).offers(row.means))
+    return Status(StatusCode::Unsupported,
+                  row.name + ": this backend has no such way to copy or to signal");
   Result<CompileOptions> options = optionsOf(row);
   if (!options)
     return options.status();
@@ -191,7 +194,8 @@ Status GatherTimer::prepareRow(const GatherRow &row, Lowered &lowered) {
   const Plan &plan = lowered.plans[static_cast<size_t>(rank)];
   Device &device = cluster_.device(rank);
   if (!lowered.prepared) {
-    Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device, cluster_.transport(rank));
+    Result<std::unique_ptr<Prepared>> prepared =
+        prepare(plan, device, cluster_.transport(rank), row.means);
     if (!prepared)
       return prepared.status();
     Result<std::vector<void *>> inputs = tensors_->inputsOf(plan);

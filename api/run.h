@@ -21,6 +21,8 @@ struct RunOptions {
   uint32_t queues = 0;                       ///< see ClusterOptions
   /// Record one run as a graph and replay it. Unsupported where the backend has no graphs.
   bool graph = false;
+  /// How transfers are made. Unsupported where the backend has no choice.
+  TransferMeans means = {};
   /// Keep what ran when, for RunReport::trace.
   bool trace = false;
   /// Runs issued before the host waits for them; 0: chosen from the size of inputs and outputs, at
@@ -37,7 +39,7 @@ struct RunOptions {
 
 inline constexpr int64_t kMaxRunsInFlight = 4;
 
-/// What happened. The same in the processes of all ranks, but for the trace.
+/// What happened. The same in the processes of all ranks, but for the trace and the choices.
 struct RunReport {
   int64_t ranks = 0;
   int64_t iterations = 0;
@@ -48,6 +50,7 @@ struct RunReport {
   double meetSeconds = 0;       ///< until all ranks had come; 0 if they are threads
   double prepareSeconds = 0;    ///< memory, handles, and whatever else comes before the first run
   double runSeconds = 0; ///< issuing and waiting, on the slowest rank; not filling or comparing
+  std::string choices;   ///< Device::choices() of rank 0, in its process
   std::string trace;     ///< Chrome's JSON, if asked for, in the process of rank 0
 };
 

@@ -30,6 +30,12 @@ llvm::StringRef name(CommandKind kind) {
   llvm_unreachable("covered above");
 }
 
+std::string productKey(const PlanMatmul &product) {
+  return fmt::format("product {} {}x{}x{}{}{}", name(product.dtype).str(), product.m, product.n,
+                     product.k, product.transposeB ? " bT" : "",
+                     product.bias.bytes != 0 ? " bias" : "");
+}
+
 std::string place(const Plan &plan, uint32_t origin) {
   const Site &site = plan.sites[plan.origins[origin].site];
   if (!site.location.isKnown())

@@ -115,6 +115,8 @@ struct PlanMatmul {
   Range a, b, c;
   Range bias; ///< bytes == 0: none
 };
+/// Names its type, shape and layout, m x n x k: "product bf16 128x1024x512 bT bias".
+std::string productKey(const PlanMatmul &product);
 
 /// What has to happen before the first run, in this order on every rank.
 enum class PrepareKind : uint8_t {

@@ -21,7 +21,7 @@ void SourceFlags::addTo(CLI::App &app) {
       ->type_name("NAME=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  lowering->add_option("--schedule", schedule, "pairwise (default), hop or none")
+  lowering->add_option("--schedule", schedule, "pairwise (default), hop, burst, fused or none")
       ->type_name("NAME");
   lowering
       ->add_option("--chunks", chunks,
@@ -37,6 +37,10 @@ void SourceFlags::addTo(CLI::App &app) {
       ->type_name("get|put");
   lowering->add_option("--streams", streams, "streams that steps are dealt out to (default 4)")
       ->type_name("K");
+  lowering
+      ->add_option("--transfers", transfers,
+                   "pairwise's on the streams of products (each, default) or on their own (shared)")
+      ->type_name("each|shared");
   lowering
       ->add_option("--passes", passes,
                    "run these passes instead of all; see braid compile --list-passes")
@@ -78,7 +82,12 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   if (schedule) {
     options.schedule = scheduleFromName(*schedule);
     if (!options.schedule)
-      return badChoice("--schedule", *schedule, {"pairwise", "hop", "none"});
+      return badChoice("--schedule", *schedule, {"pairwise", "hop", "burst", "fused", "none"});
+  }
+  if (transfers) {
+    options.transfers = transfersFromName(*transfers);
+    if (!options.transfers)
+      return badChoice("--transfers", *transfers, {"each", "shared"});
   }
   if (protocol) {
     if (*protocol != "get" && *protocol != "put")

@@ -23,6 +23,7 @@ struct RunFlags {
   bool prefixOutput = false;
   std::string flightRecords;
   bool graph = false;
+  std::string copies = "default", signals = "default";
 };
 
 /// Who runs the ranks, and so what this process is.
@@ -40,7 +41,8 @@ struct RankSetup {
 
 /// What ran, how long it took and what it was compared with, on stdout.
 void printSummary(const RunFlags &flags, const Compiled &compiled, const RunReport &report);
-/// What was chosen, by whom, and why, on stdout. `joinSeconds` is what a Rank needed to join.
+/// What was chosen, by whom, and why, on stdout; what the device chose, on stderr. `joinSeconds` is
+/// what a Rank needed to join.
 void printChoices(const RunFlags &flags, const RankSetup &setup, const Compiled &compiled,
                   const RunReport &report, double joinSeconds);
 

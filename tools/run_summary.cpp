@@ -86,6 +86,9 @@ void printChoices(const RunFlags &flags, const RankSetup &setup, const Compiled 
                         "and outputs",
                         kMaxRunsInFlight));
   printRanks(flags, setup, report, joinSeconds);
+  // Of the machine, not of the program.
+  if (!report.choices.empty())
+    llvm::errs() << "braid: " << report.choices << "\n";
 }
 
 } // namespace braid::tools

@@ -2,29 +2,11 @@
 
 #include "backends/cuda/kernels.h"
 
-#include <cuda/atomic>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 namespace braid::cuda {
 namespace {
-
-using Word = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
-
-__global__ void signalKernel(uint32_t *word, uint32_t *step, uint32_t value) {
-  Word(*word).store(1, ::cuda::memory_order_release);
-  Word(*step).store(value, ::cuda::memory_order_relaxed);
-}
-
-__global__ void awaitKernel(uint32_t *word, uint32_t *step, uint32_t value) {
-  Word counter(*word);
-  uint32_t seen;
-  while ((seen = counter.load(::cuda::memory_order_acquire)) == 0)
-    ;
-  if (seen == 1)
-    counter.store(0, ::cuda::memory_order_relaxed);
-  Word(*step).store(value, ::cuda::memory_order_relaxed);
-}
 
 template <class T> __device__ T sum(T a, T b) { return a + b; }
 template <> __device__ __nv_bfloat16 sum(__nv_bfloat16 a, __nv_bfloat16 b) {
@@ -44,6 +26,34 @@ template <class T> __global__ void broadcastKernel(T *c, const T *bias, int64_t 
   int64_t stride = int64_t(gridDim.x) * blockDim.x;
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride)
     c[i] = bias[i % n];
+}
+
+/// A number's bits, mixed: the finaliser of MurmurHash3.
+__device__ uint32_t mixed(uint32_t bits) {
+  bits = (bits ^ (bits >> 16)) * 0x85ebca6b;
+  bits = (bits ^ (bits >> 13)) * 0xc2b2ae35;
+  return bits ^ (bits >> 16);
+}
+
+template <class T> __global__ void randomKernel(T *dst, int64_t count, uint32_t seed) {
+  constexpr float kPerUnit = 1 / 2147483648.0f;
+  int64_t stride = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const uint32_t bits = mixed(static_cast<uint32_t>(i) ^ mixed(seed + 1));
+    dst[i] = static_cast<T>(static_cast<float>(static_cast<int32_t>(bits)) * kPerUnit);
+  }
+}
+
+__device__ uint64_t nanoseconds() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+__global__ void delayKernel(uint64_t duration) {
+  const uint64_t begin = nanoseconds();
+  while (nanoseconds() - begin < duration)
+    ;
 }
 
 constexpr int kThreads = 256;
@@ -68,15 +78,12 @@ template <class T> void add(cudaStream_t stream, void *dst, const void *src, int
                                                             static_cast<const T *>(src), count);
 }
 
+template <class T> void random(cudaStream_t stream, void *dst, int64_t count, uint32_t seed) {
+  if (count != 0)
+    randomKernel<T><<<blocksFor(count), kThreads, 0, stream>>>(static_cast<T *>(dst), count, seed);
+}
+
 } // namespace
-
-void launchSignal(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t value) {
-  signalKernel<<<1, 1, 0, stream>>>(word, step, value);
-}
-
-void launchAwait(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t value) {
-  awaitKernel<<<1, 1, 0, stream>>>(word, step, value);
-}
 
 void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count) {
   switch (element) {
@@ -105,11 +112,26 @@ void launchBroadcast(cudaStream_t stream, Element element, void *c, const void *
   }
 }
 
+void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed) {
+  switch (element) {
+  case Element::BF16:
+    return random<__nv_bfloat16>(stream, dst, count, seed);
+  case Element::F16:
+    return random<__half>(stream, dst, count, seed);
+  case Element::F32:
+    return random<float>(stream, dst, count, seed);
+  case Element::F64:
+    return random<double>(stream, dst, count, seed);
+  }
+}
+
+void launchDelay(cudaStream_t stream, uint32_t microseconds) {
+  delayKernel<<<1, 1, 0, stream>>>(uint64_t(microseconds) * 1000);
+}
+
 cudaError_t loadKernels() {
   cudaFuncAttributes attributes;
   const void *kernels[] = {
-      reinterpret_cast<const void *>(signalKernel),
-      reinterpret_cast<const void *>(awaitKernel),
       reinterpret_cast<const void *>(addKernel<__nv_bfloat16>),
       reinterpret_cast<const void *>(addKernel<__half>),
       reinterpret_cast<const void *>(addKernel<float>),
@@ -118,6 +140,11 @@ cudaError_t loadKernels() {
       reinterpret_cast<const void *>(broadcastKernel<__half>),
       reinterpret_cast<const void *>(broadcastKernel<float>),
       reinterpret_cast<const void *>(broadcastKernel<double>),
+      reinterpret_cast<const void *>(randomKernel<__nv_bfloat16>),
+      reinterpret_cast<const void *>(randomKernel<__half>),
+      reinterpret_cast<const void *>(randomKernel<float>),
+      reinterpret_cast<const void *>(randomKernel<double>),
+      reinterpret_cast<const void *>(delayKernel),
   };
   for (const void *kernel : kernels)
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)

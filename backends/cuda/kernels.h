@@ -14,18 +14,17 @@ namespace braid::cuda {
 /// What kernels add elements of.
 enum class Element { BF16, F16, F32, F64 };
 
-/// After everything before it on the stream: makes it visible to all, then stores 1 into `word`.
-void launchSignal(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t value);
-/// Holds the stream up until `word` is not 0. A 1 is taken away (the word is 0 again); anything
-/// larger stays, so that a released word lets every later await pass, too.
-/// Both then store `value` into `step`, which the host reads.
-void launchAwait(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t value);
 /// dst[i] += src[i], each sum rounded once.
 void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count);
 
 /// Every row of c[m, n] becomes `bias`.
 void launchBroadcast(cudaStream_t stream, Element element, void *c, const void *bias, int64_t m,
                      int64_t n);
+
+/// Each of `count` elements becomes a value in [-1, 1) drawn from `seed` and its number.
+void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed);
+/// Keeps the stream busy for so long.
+void launchDelay(cudaStream_t stream, uint32_t microseconds);
 
 /// Loads all of the above, so that no launch has to.
 cudaError_t loadKernels();

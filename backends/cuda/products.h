@@ -1,33 +1,40 @@
 //===- backends/cuda/products.h - matrix products by cuBLASLt ---------------------------------===//
 //
-// The library is opened at run time: a binary that was built with it starts without it, too, and
-// says what is missing. A product's algorithm is chosen by warm(); multiply() only launches it.
+// A product's algorithm is chosen by tune() and adopt(), or is else the library's first guess;
+// multiply() only launches it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "backends/cuda/cuda_status.h"
-#include "runtime/device.h"
+#include "backends/cuda/lt_product.h"
+#include "runtime/measurement_cache.h"
 
 #include <map>
-#include <memory>
-#include <tuple>
-#include <vector>
 
 namespace braid {
-
-class CublasLt; // products.cpp
 
 /// The products of one device. Not thread-safe.
 class Products {
 public:
-  static Result<std::unique_ptr<Products>> create();
+  /// For the calling thread's current device. `isTuned`: measures; false leaves every product that
+  /// nothing is adopted for to the library's first guess.
+  static Result<std::unique_ptr<Products>> create(bool isTuned);
   ~Products();
 
   /// A workspace for each of streams 0 .. count-1: two products at the same time must not share
   /// one.
   Status reserveWorkspaces(uint32_t count);
-  /// Chooses how to multiply operands of such shape, for addresses aligned to 16 bytes and for any,
+
+  /// As Device::tuningKey.
+  const std::string &tuningKey() const { return machine_; }
+  /// As Device::tune. An empty text stands for the library's first guess.
+  Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost);
+  /// As Device::adopt.
+  Status adopt(const PlanMatmul &shape, const std::string &choice);
+  /// As Device::choices.
+  std::string choices() const;
+
+  /// Decides how to multiply operands of such shape, for addresses aligned to 16 bytes and for any,
   /// and does it once, so that its kernels are loaded: loading one later could wait for a stream
   /// that waits for a peer. Blocks.
   Status warm(const PlanMatmul &shape);
@@ -35,17 +42,24 @@ public:
   Status multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args);
 
 private:
-  explicit Products(const CublasLt &library);
-  struct Prepared;
-  /// Type, shape, transposition, bias, and whether all addresses are aligned to 16 bytes.
-  using Key = std::tuple<int, int64_t, int64_t, int64_t, bool, bool, bool>;
-  Result<std::unique_ptr<Prepared>> choose(const Key &key);
+  Products(const CublasLt &library, bool isTuned) : library_(library), isTuned_(isTuned) {}
+  Status start();
+  Result<std::unique_ptr<LtProduct>> describe(const ProductShape &shape) const;
+  Result<std::unique_ptr<LtProduct>> choose(const ProductShape &shape) const;
   Status runOnce(const PlanMatmul &shape, bool isAligned);
+  MeasurementCache &cache();
 
   const CublasLt &library_;
-  void *handle_ = nullptr; ///< cublasLtHandle_t
-  std::map<Key, std::unique_ptr<Prepared>> prepared_;
+  const bool isTuned_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::string machine_; ///< the device, its driver, and the library, with versions
+  std::map<ProductShape, std::unique_ptr<LtProduct>> prepared_;
+  std::map<ProductShape, LtProduct::Algorithm> adopted_;
   std::vector<void *> workspaces_;
+
+  std::unique_ptr<MeasurementCache> cache_; ///< of a device that has tuned something
+  size_t tuned_ = 0, known_ = 0;            ///< calls of tune() that measured, and that did not
+  std::chrono::duration<double> tuning_{0}; ///< spent on measuring
 };
 
 } // namespace braid

@@ -8,9 +8,11 @@ is skipped, with the reason. Ends with `N passed, N failed, N skipped`.
 import argparse
 import concurrent.futures
 import glob
+import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -84,18 +86,23 @@ class Suite:
 
 
 def exactness(suite):
-    """Every schedule, get and put, eager and replayed, on 2, 3 and 4 ranks: 1,000 runs each, at
-    addresses that change from run to run where they can."""
-    for ranks in (2, 3, 4):
-        for schedule in ("none", "pairwise", "hop"):
-            for protocol in ("get", "put"):
-                for graph in ([], ["--graph"]):
-                    name = f"exact {ranks} {schedule} {protocol} {'graph' if graph else 'eager'}"
-                    suite.run(name, ["--schedule", schedule, "--protocol", protocol, "--verify",
-                                     "--iterations", "1000", "--set", f"M={ranks * 32}",
-                                     "--set", "K=64", "--set", "N=64"] + graph, ranks)
-    for flags in (["--chunks", "8", "--streams", "2"], ["--chunks", "12", "--streams", "1"]):
-        suite.run(f"exact 4 pairwise {' '.join(flags)}",
+    """Schedules, get and put, eager and replayed, as a user would run them: 1,000 runs each, at
+    addresses that change from run to run where they can. gpu_ranks_test has every combination on
+    2, 3 and 4 ranks."""
+    ways = itertools.product(("none", "pairwise", "hop", "burst", "fused"), ("get", "put"),
+                             ([], ["--graph"]))
+    for number, (schedule, protocol, graph) in enumerate(ways):
+        ranks = 2 + number % 3
+        means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--transfers", "shared"])
+        chosen = means[number // 2 % 4] + graph
+        suite.run(f"exact {ranks} {schedule} {protocol} {' '.join(chosen)}",
+                  ["--schedule", schedule, "--protocol", protocol, "--verify", "--iterations",
+                   "1000", "--set", f"M={ranks * 32}", "--set", "K=64", "--set", "N=64"] + chosen,
+                  ranks)
+    for flags in (["--chunks", "8", "--streams", "2"], ["--chunks", "12", "--streams", "1"],
+                  ["--chunks", "8", "--transfers", "shared", "--copies", "kernel"],
+                  ["--chunks", "8", "--schedule", "burst", "--copies", "kernel", "--graph"]):
+        suite.run(f"exact 4 {' '.join(flags)}",
                   ["--verify", "--iterations", "1000", "--set", "M=164", "--protocol", "put"]
                   + flags, 4)
     for dtype in ("f16", "f32", "f64"):
@@ -138,6 +145,136 @@ def programs(suite):
         suite.command(os.path.basename(program), [program], 2, seconds=300)
 
 
+class TuningRun:
+    """A run of the example with a folder of measurements, and what it says of its products."""
+
+    def __init__(self, suite, folder, flags, devices=None, tune="on"):
+        environment = dict(os.environ, BRAID_CACHE_DIR=folder, BRAID_TUNE=tune,
+                           CUDA_VISIBLE_DEVICES=",".join(devices or gpus()[:2]))
+        self.process = subprocess.Popen(
+            [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks", "2", "--explain",
+             "--flight-records", "none", "--timeout-ms", "20000"] + flags, env=environment,
+            cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def end(self):
+        out, self.lines = self.process.communicate(timeout=120)
+        said = re.search(r"; prepared in ([0-9.]+) (s|ms|us)$", out, re.MULTILINE)
+        unit = {"s": 1, "ms": 1e-3, "us": 1e-6}
+        self.seconds = float(said[1]) * unit[said[2]] if said else float("inf")
+        counts = re.search(r"^braid: products: (\d+) tuned in ([0-9.]+) s, (\d+) known \((.*)\)$",
+                           self.lines, re.MULTILINE)
+        self.tuned, self.known = (int(counts[1]), int(counts[3])) if counts else (None, None)
+        self.path = counts[4] if counts else ""
+        self.warnings = [line for line in self.lines.splitlines() if "warning" in line]
+        return self
+
+    def __str__(self):
+        return (f"exit code {self.process.returncode}, prepared in {self.seconds:.3f} s, "
+                f"{self.tuned} tuned, {self.known} known\n{self.lines[-2000:]}")
+
+
+SHAPES = {"1024": ["--set", "M=1024"],
+          "8192": ["--set", "M=8192", "--set", "K=8192", "--set", "N=8192"],
+          "32768x8192x16384, tapered": ["--set", "M=32768", "--set", "K=16384", "--set", "N=8192",
+                                        "--chunks", "8", "--taper", "3"]}
+
+
+def tuning_case(suite, name, check):
+    """`check(folder)` returns what is wrong, or nothing, and what to say."""
+    name = f"tuning: {name}"
+    if not suite.wants(name):
+        return
+    if len(gpus()) < 2:
+        return suite.record(name, "skipped", 0, f"needs 2 GPUs, {len(gpus())} are here")
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            wrong, said = check(folder)
+        except subprocess.TimeoutExpired as error:
+            wrong, said = "no end", str(error)
+    suite.record(name, "failed" if wrong else "passed", time.monotonic() - begin,
+                 f"{wrong}: {said}" if wrong else str(said))
+
+
+def tuning(suite):
+    """Products are measured once a machine, in time, and whatever lies in the cache."""
+    def run(folder, flags=(), **options):
+        return TuningRun(suite, folder, list(flags), **options).end()
+
+    def is_fine(job, tuned):
+        """`tuned`: whether something was measured."""
+        return job.process.returncode == 0 and job.tuned is not None and (
+            job.tuned > 0 if tuned else job.tuned == 0 and job.known > 0)
+
+    def times(flags):
+        def check(folder):
+            off = run(folder, flags, tune="off")
+            if off.process.returncode != 0 or os.listdir(folder):
+                return "BRAID_TUNE=off measured something, or failed", off
+            first, second = run(folder, flags), run(folder, flags)
+            said = (f"off {off.seconds:.3f} s, untuned {first.seconds:.3f} s for {first.tuned} "
+                    f"shapes, known {second.seconds:.3f} s")
+            if not is_fine(first, True) or not is_fine(second, False):
+                return "expected products tuned, then known", f"{said}\n{first}\n{second}"
+            if first.seconds > 2:
+                return "expected at most 2 s", said
+            if second.seconds > off.seconds + 0.05:
+                return "expected at most 50 ms more than with BRAID_TUNE=off", said
+            return "", said
+        return check
+
+    def damage(spoil):
+        def check(folder):
+            path = run(folder).path
+            with open(path, "rb+") as file:
+                spoil(file)
+            again, after = run(folder), run(folder)
+            if not is_fine(again, True) or len(again.warnings) != 1:
+                return "expected one warning, and products tuned again", again
+            if not is_fine(after, False) or after.warnings:
+                return "expected known products", after
+            return "", again.warnings[0]
+        return check
+
+    def at_once(folder):
+        devices = [gpus()[:2], gpus()[2:4] if len(gpus()) >= 4 else gpus()[:2]]
+        flags = [["--set", f"M={1024 * (i + 1)}"] for i in range(2)]
+        jobs = [TuningRun(suite, folder, flags[i], devices[i]) for i in range(2)]
+        for job in jobs:
+            if not is_fine(job.end(), True) or job.warnings:
+                return "expected products tuned", job
+        for i in range(2):
+            job = run(folder, flags[i])
+            if not is_fine(job, False) or job.warnings:
+                return "expected what both jobs have saved", job
+        return "", ""
+
+    def nowhere(folder):
+        job = run(os.path.join("/proc", "nothing", folder.strip("/")))
+        wrong = not is_fine(job, True) or len(job.warnings) != 1
+        return ("expected one warning, and products tuned" if wrong else ""), job
+
+    def exact(folder):
+        flags = ["--verify", "--iterations", "20", "--set", "M=2048", "--set", "K=2048"]
+        job = run(folder, flags)
+        return ("" if is_fine(job, True) else "expected exact results"), job
+
+    def refused(folder):
+        job = run(folder, tune="maybe")
+        is_refused = job.process.returncode == 2 and "BRAID_TUNE to be on or off" in job.lines
+        return ("" if is_refused else "expected exit code 2 and why"), job
+
+    for shape, flags in SHAPES.items():
+        tuning_case(suite, f"time to prepare {shape}", times(flags))
+    tuning_case(suite, "a damaged file", damage(lambda file: file.seek(60) and file.write(b"!?")))
+    tuning_case(suite, "half a file", damage(lambda file: file.truncate(100)))
+    tuning_case(suite, "a file of something else", damage(lambda file: file.write(b"ELF")))
+    tuning_case(suite, "two jobs at once", at_once)
+    tuning_case(suite, "no folder", nowhere)
+    tuning_case(suite, "results", exact)
+    tuning_case(suite, "BRAID_TUNE=maybe", refused)
+
+
 def ranks_of(launcher):
     """Process numbers of a launcher's ranks, by rank."""
     found = {}
@@ -164,7 +301,9 @@ def one_fault(suite, seed, devices):
         flags = ["--graph"] if dice.random() < 0.5 else []
         arguments = [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks",
                      str(ranks), "--set", f"M={ranks * 256}", "--protocol",
-                     dice.choice(["get", "put"]), "--schedule", dice.choice(["pairwise", "hop"]),
+                     dice.choice(["get", "put"]), "--schedule",
+                     dice.choice(["pairwise", "hop", "burst", "fused"]), "--copies",
+                     dice.choice(["engine", "kernel"]),
                      "--iterations", "100000000", "--timeout-ms", str(int(timeout * 1000)),
                      "--flight-records", "none"] + flags
         environment = dict(os.environ, TMPDIR=folder, XDG_RUNTIME_DIR=folder,
@@ -250,6 +389,7 @@ def main():
     refusals(suite)
     exactness(suite)
     extremes(suite)
+    tuning(suite)
     programs(suite)
     faults(suite, flags.faults)
     if flags.json:

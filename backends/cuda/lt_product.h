@@ -1,0 +1,67 @@
+//===- backends/cuda/lt_product.h - one matrix product, described to cuBLASLt -----------------===//
+//
+// cuBLASLt's matrices are column-major, ours row-major, so it is asked for the transposed product:
+// c^T = b^T · a^T.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "backends/cuda/cublas_lt.h"
+#include "backends/cuda/kernels.h"
+#include "runtime/device.h"
+
+#include <memory>
+#include <vector>
+
+namespace braid {
+
+/// What is known of a product before its addresses are.
+struct ProductShape {
+  DType dtype;
+  int64_t m, n, k;
+  bool transposeB, hasBias;
+  bool isAligned; ///< all addresses are multiples of kProductAlignment
+
+  auto operator<=>(const ProductShape &) const = default;
+};
+
+inline constexpr uint32_t kProductAlignment = 16; ///< bytes: what the fast kernels ask for
+inline constexpr size_t kWorkspaceBytes = size_t(32) << 20; ///< what cuBLAS itself takes on Hopper
+
+/// A product that only needs addresses. Not thread-safe.
+class LtProduct {
+public:
+  using Algorithm = cublasLtMatmulAlgo_t;
+
+  /// `library` and `handle` outlive it.
+  static Result<std::unique_ptr<LtProduct>> create(const CublasLt &library, cublasLtHandle_t handle,
+                                                   const ProductShape &shape);
+  ~LtProduct();
+  LtProduct(const LtProduct &) = delete;
+
+  /// At least one algorithm and at most `atMost`, the library's best guess first. None of them
+  /// rounds sums before they are complete. Unsupported if there is none.
+  Result<std::vector<Algorithm>> candidates(int atMost) const;
+  /// An algorithm from elsewhere: Ok if it is one that candidates() could give. Unsupported if not.
+  Status check(const Algorithm &algorithm) const;
+
+  void use(const Algorithm &algorithm) { algorithm_ = algorithm; }
+  const Algorithm &used() const { return algorithm_; }
+  /// Launches it with the algorithm in use. `workspace` has kWorkspaceBytes of its own.
+  Status launch(cudaStream_t stream, void *workspace, const MatmulArgs &args);
+
+private:
+  LtProduct(const CublasLt &library, cublasLtHandle_t handle, const ProductShape &shape)
+      : library_(library), handle_(handle), shape_(shape) {}
+  Status describe();
+
+  const CublasLt &library_;
+  const cublasLtHandle_t handle_;
+  const ProductShape shape_;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, result_ = nullptr;
+  Algorithm algorithm_ = {};
+  bool broadcastsBias_ = false; ///< c becomes the bias first, and the product is added to it
+};
+
+} // namespace braid

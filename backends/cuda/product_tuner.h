@@ -1,0 +1,29 @@
+//===- backends/cuda/product_tuner.h - finds the fastest algorithm of a product ---------------===//
+//
+// The library's heuristic guesses well, but its first guess is often 5 to 15 % slower than another
+// on its list. So all of the list are tried, and the best few compared.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "backends/cuda/lt_product.h"
+
+namespace braid {
+
+struct TunedProduct {
+  LtProduct::Algorithm algorithm;
+  double
+      microseconds; ///< of one product, many in a row; operands come from memory if there is room
+};
+
+/// Measures what `product`, whose shape is that of `shape` at aligned addresses and without a bias,
+/// takes with the algorithms that the library has for it. The library's first guess is kept unless
+/// another is faster by more than the noise. Takes about `atMost`, and more if that is too little
+/// to compare two. Allocates and frees device memory for the operands; blocks until the device is
+/// idle.
+///
+/// Every algorithm that is tried is loaded here, so no peer may depend on this device meanwhile.
+Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape, void *workspace,
+                                 std::chrono::milliseconds atMost);
+
+} // namespace braid

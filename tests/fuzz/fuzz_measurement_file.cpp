@@ -1,0 +1,34 @@
+//===- tests/fuzz/fuzz_measurement_file.cpp - any text, in the place of measurements ---------===//
+
+#include "runtime/measurement_file.h"
+#include "runtime/product_choice.h"
+
+#include <cstdlib>
+
+namespace {
+
+/// What is accepted is what would have been written.
+void check(const std::string &text) {
+  braid::Result<braid::MeasurementFile> file = braid::MeasurementFile::decode(text);
+  if (file ? file->encode() != text : file.status().message().empty())
+    std::abort();
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const std::string text(reinterpret_cast<const char *>(data), size);
+  check(text);
+  if (braid::Result<braid::ProductChoice> choice = braid::ProductChoice::decode(text))
+    if (choice->encode() != text || !(choice->microseconds > 0))
+      std::abort();
+  // No mutation finds a checksum.
+  check(text + braid::MeasurementFile::endOf(text));
+  // Whatever is written can be read.
+  const size_t half = size / 2;
+  braid::MeasurementFile file{text, {{text.substr(0, half), text.substr(half)}, {"", text}}};
+  braid::Result<braid::MeasurementFile> again = braid::MeasurementFile::decode(file.encode());
+  if (!again || again->machine != text || again->entries != file.entries)
+    std::abort();
+  return 0;
+}

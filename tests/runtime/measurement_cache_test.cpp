@@ -1,0 +1,368 @@
+//===- tests/runtime/measurement_cache_test.cpp - kept, shared, damaged, replaced -----------===//
+
+#include "runtime/measurement_cache.h"
+
+#include "runtime/measurement_file.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::string kMachine = "NVIDIA H200, driver 13.0, cuBLASLt 13.1.0";
+
+class MeasurementCacheTest : public testing::Test {
+protected:
+  void SetUp() override {
+    llvm::SmallString<128> path;
+    ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("braid-cache", path));
+    root = path.str().str();
+    folder = root + "/below/braid";
+  }
+  void TearDown() override {
+    std::filesystem::permissions(root, std::filesystem::perms::owner_all);
+    llvm::sys::fs::remove_directories(root);
+  }
+
+  MeasurementCache open(const std::string &machine = kMachine) {
+    return MeasurementCache(folder, machine,
+                            [this](const std::string &line) { lines.push_back(line); });
+  }
+  /// A file with one entry, "k" -> "v".
+  std::string saved() {
+    MeasurementCache cache = open();
+    cache.set("k", "v");
+    cache.save();
+    return cache.path();
+  }
+  static void put(const std::string &path, const std::string &text) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  static std::string contents(const std::string &path) {
+    auto file = llvm::MemoryBuffer::getFile(path);
+    return file ? (*file)->getBuffer().str() : "unreadable";
+  }
+
+  std::string root, folder;
+  std::vector<std::string> lines; ///< warnings
+};
+
+TEST_F(MeasurementCacheTest, WhatWasSavedIsFoundByTheNextOne) {
+  {
+    MeasurementCache cache = open();
+    EXPECT_EQ(cache.find("a"), std::nullopt);
+    cache.set("a", "1");
+    cache.set("b\t\\", "two\nlines\\n");
+    cache.set("a", "3");
+    EXPECT_EQ(cache.find("a"), "3");
+    EXPECT_FALSE(std::filesystem::exists(cache.path()));
+    cache.save();
+  }
+  MeasurementCache cache = open();
+  EXPECT_EQ(cache.find("a"), "3");
+  EXPECT_EQ(cache.find("b\t\\"), "two\nlines\\n");
+  EXPECT_EQ(cache.find("c"), std::nullopt);
+  EXPECT_THAT(contents(cache.path()), testing::StartsWith("braid measurements 1: " + kMachine));
+  EXPECT_THAT(lines, IsEmpty());
+}
+
+TEST_F(MeasurementCacheTest, MachinesHaveFilesOfTheirOwn) {
+  saved();
+  MeasurementCache other = open("NVIDIA H100");
+  EXPECT_EQ(other.find("k"), std::nullopt);
+  other.set("k", "w");
+  other.save();
+  EXPECT_EQ(open().find("k"), "v");
+  EXPECT_THAT(lines, IsEmpty());
+}
+
+TEST_F(MeasurementCacheTest, SavingAddsToWhatOthersHaveSaved) {
+  MeasurementCache first = open(), second = open();
+  first.set("first", "1");
+  first.set("both", "1");
+  second.set("second", "2");
+  second.set("both", "2");
+  first.save();
+  second.save();
+  EXPECT_EQ(second.find("first"), "1");
+  MeasurementCache third = open();
+  EXPECT_EQ(third.find("first"), "1");
+  EXPECT_EQ(third.find("second"), "2");
+  EXPECT_EQ(third.find("both"), "2") << "the later one counts";
+  EXPECT_THAT(lines, IsEmpty());
+}
+
+TEST_F(MeasurementCacheTest, NothingNewWritesNothing) {
+  std::filesystem::remove(saved());
+  MeasurementCache cache = open();
+  cache.save();
+  EXPECT_FALSE(std::filesystem::exists(cache.path()));
+}
+
+// -- Files of no use: one line, and a new file. --
+
+struct BadFile {
+  const char *name;
+  std::string text;
+  const char *why;
+};
+
+std::vector<BadFile> badFiles() {
+  const std::string good = MeasurementFile{kMachine, {{"k", "v"}}}.encode();
+  auto sealed = [](const std::string &text) { return text + MeasurementFile::endOf(text); };
+  const std::string head = "braid measurements 1: " + kMachine + "\n";
+  std::string flipped = good, other = good;
+  flipped[good.find("k\t") + 2] ^= 1;
+  other.replace(good.find(" 1: "), 4, " 2: ");
+  return {{"empty", "", "holds no measurements"},
+          {"text", "hello\n", "holds no measurements"},
+          {"zeros", std::string(4096, '\0'), "holds no measurements"},
+          {"cut in the title", good.substr(0, 10), "holds no measurements"},
+          {"cut in the first line", good.substr(0, 25), "is cut short"},
+          {"cut between lines", good.substr(0, good.rfind("end ")), "is cut short"},
+          {"cut in the last line", good.substr(0, good.size() - 3), "is cut short"},
+          {"a line end is missing", good.substr(0, good.size() - 1), "is cut short"},
+          {"a bit is flipped", flipped, "is damaged"},
+          {"something follows", good + "k\tw\n", "is cut short"},
+          {"twice", good + good, "is damaged"},
+          {"another version", other, "another version of Braid wrote it"},
+          {"another machine", MeasurementFile{"NVIDIA H100", {}}.encode(),
+           "is of another machine, NVIDIA H100"},
+          {"a machine that cannot be printed", MeasurementFile{"\033[31m", {}}.encode(),
+           "is of another machine, \\x1B[31m"},
+          {"no value", sealed(head + "k\n"), "is malformed"},
+          {"out of order", sealed(head + "k\tv\na\tb\n"), "is malformed"},
+          {"twice the same", sealed(head + "k\tv\nk\tv\n"), "is malformed"},
+          {"unknown escape", sealed(head + "k\t\\x\n"), "is malformed"},
+          {"half an escape", sealed(head + "k\tv\\\n"), "is malformed"},
+          {"no machine", sealed("braid measurements 1\n"), "is malformed"}};
+}
+
+TEST_F(MeasurementCacheTest, FilesOfNoUseAreIgnoredWithOneLineAndReplaced) {
+  const std::string path = saved();
+  for (const BadFile &bad : badFiles()) {
+    SCOPED_TRACE(bad.name);
+    put(path, bad.text);
+    lines.clear();
+    MeasurementCache cache = open();
+    EXPECT_EQ(cache.find("k"), std::nullopt);
+    cache.set("new", "1");
+    cache.save();
+    EXPECT_THAT(lines, ElementsAre(AllOf(HasSubstr(path), HasSubstr(bad.why))));
+    lines.clear();
+    EXPECT_EQ(open().find("new"), "1");
+    EXPECT_THAT(lines, IsEmpty());
+  }
+}
+
+TEST_F(MeasurementCacheTest, EveryPrefixAndEveryFlippedBitIsNoticed) {
+  const std::string good = MeasurementFile{kMachine, {{"k", "v"}, {"l", "w"}}}.encode();
+  EXPECT_TRUE(MeasurementFile::decode(good));
+  for (size_t i = 0; i < good.size(); ++i) {
+    EXPECT_FALSE(MeasurementFile::decode(good.substr(0, i))) << i;
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string flipped = good;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      EXPECT_FALSE(MeasurementFile::decode(flipped)) << i << " " << bit;
+    }
+  }
+}
+
+TEST_F(MeasurementCacheTest, WhatIsNoFileIsIgnored) {
+  const std::string path = saved();
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); // nobody will ever write to it
+  MeasurementCache cache = open();
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("it is no file")));
+  cache.set("new", "1");
+  cache.save();
+  EXPECT_EQ(open().find("new"), "1");
+
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  lines.clear();
+  MeasurementCache again = open();
+  again.set("new", "1");
+  again.save();
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("it is no file"), HasSubstr("are not kept")));
+  EXPECT_EQ(again.find("new"), "1");
+}
+
+TEST_F(MeasurementCacheTest, WhatAKilledWriterLeftIsOverwritten) {
+  const std::string path = saved();
+  put(path + ".part", std::string(100000, 'x'));
+  saved();
+  EXPECT_EQ(open().find("k"), "v");
+  EXPECT_THAT(lines, IsEmpty());
+}
+
+// -- Places that cannot be written. --
+
+TEST_F(MeasurementCacheTest, AFolderThatCannotBeMadeIsOneLine) {
+  put(root + "/below", "a file");
+  MeasurementCache cache = open();
+  EXPECT_THAT(lines, IsEmpty());
+  for (const char *key : {"a", "b"}) {
+    cache.set(key, "1");
+    cache.save();
+  }
+  EXPECT_EQ(cache.find("a"), "1");
+  EXPECT_THAT(lines, ElementsAre(AllOf(HasSubstr("are not kept"), HasSubstr(folder))));
+}
+
+TEST_F(MeasurementCacheTest, AReadOnlyFolderIsOneLine) {
+  if (geteuid() == 0)
+    GTEST_SKIP() << "root writes everywhere";
+  std::filesystem::permissions(root, std::filesystem::perms::owner_read |
+                                         std::filesystem::perms::owner_exec);
+  MeasurementCache cache = open();
+  cache.set("a", "1");
+  cache.save();
+  EXPECT_EQ(cache.find("a"), "1");
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("are not kept")));
+}
+
+TEST_F(MeasurementCacheTest, AFullDiskKeepsTheOldFile) {
+  const std::string path = saved();
+  ASSERT_EQ(symlink("/dev/full", (path + ".part").c_str()), 0);
+  MeasurementCache cache = open();
+  cache.set("new", "1");
+  cache.save(); // does not follow the link
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("are not kept")));
+  EXPECT_EQ(open().find("k"), "v");
+}
+
+TEST_F(MeasurementCacheTest, AJobThatHoldsTheLockIsWaitedForNotForEver) {
+  const std::string path = saved();
+  FILE *lock = std::fopen((path + ".lock").c_str(), "r+");
+  ASSERT_EQ(flock(fileno(lock), LOCK_EX), 0);
+  MeasurementCache cache = open();
+  cache.set("new", "1");
+  cache.save();
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("another job has held")));
+  std::fclose(lock);
+  cache.save(); // what was not saved still is
+  EXPECT_EQ(open().find("new"), "1");
+}
+
+TEST_F(MeasurementCacheTest, WithoutAFolderMeasurementsAreInMemory) {
+  MeasurementCache cache("", kMachine, [this](const std::string &line) { lines.push_back(line); });
+  cache.set("a", "1");
+  cache.save();
+  EXPECT_EQ(cache.find("a"), "1");
+  EXPECT_EQ(cache.path(), "");
+  EXPECT_THAT(lines, IsEmpty());
+}
+
+// -- Several at once. --
+
+constexpr int kWriters = 4, kEntries = 40;
+
+/// Measures and saves, one entry after another.
+void writeEntries(const std::string &folder, int writer, MeasurementCache::Warn warn) {
+  for (int entry = 0; entry < kEntries; ++entry) {
+    MeasurementCache cache(folder, kMachine, warn);
+    cache.set("writer " + std::to_string(writer) + " entry " + std::to_string(entry), "value");
+    cache.save();
+  }
+}
+
+size_t countEntries(MeasurementCache cache) {
+  size_t count = 0;
+  for (int writer = 0; writer < kWriters; ++writer)
+    for (int entry = 0; entry < kEntries; ++entry)
+      count += cache.find("writer " + std::to_string(writer) + " entry " + std::to_string(entry))
+                   .has_value();
+  return count;
+}
+
+TEST_F(MeasurementCacheTest, ThreadsLoseNothing) {
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (int writer = 0; writer < kWriters; ++writer)
+    threads.emplace_back([&, writer] {
+      writeEntries(folder, writer, [&](const std::string &line) {
+        std::lock_guard<std::mutex> guard(mutex);
+        lines.push_back(line);
+      });
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(countEntries(open()), size_t(kWriters * kEntries));
+  EXPECT_THAT(lines, IsEmpty());
+}
+
+TEST_F(MeasurementCacheTest, ProcessesLoseNothing) {
+  std::vector<pid_t> children;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    pid_t child = fork();
+    if (child == 0) {
+      bool hasWarned = false;
+      writeEntries(folder, writer, [&](const std::string &) { hasWarned = true; });
+      _exit(hasWarned ? 1 : 0);
+    }
+    children.push_back(child);
+  }
+  for (pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(countEntries(open()), size_t(kWriters * kEntries));
+  EXPECT_THAT(lines, IsEmpty());
+}
+
+TEST_F(MeasurementCacheTest, WritersThatAreKilledLeaveAFileThatIsWhole) {
+  for (int round = 0; round < 20; ++round) {
+    pid_t child = fork();
+    if (child == 0)
+      for (int entry = 0;; ++entry)
+        writeEntries(folder, entry, nullptr);
+    usleep(static_cast<useconds_t>(1000 + 700 * round));
+    kill(child, SIGKILL);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    saved();
+    EXPECT_EQ(open().find("k"), "v");
+  }
+  EXPECT_THAT(lines, IsEmpty());
+}
+
+// -- Where. --
+
+TEST(MeasurementFolder, ComesFromTheEnvironment) {
+  auto folder = [](std::map<std::string, std::string> variables) {
+    return measurementFolder([variables](const std::string &name) {
+      auto found = variables.find(name);
+      return found == variables.end() ? std::nullopt : std::optional(found->second);
+    });
+  };
+  EXPECT_EQ(folder({{"HOME", "/users/a"}}), "/users/a/.cache/braid");
+  EXPECT_EQ(folder({{"HOME", "/users/a"}, {"XDG_CACHE_HOME", "/x"}}), "/x/braid");
+  EXPECT_EQ(folder({{"HOME", "/users/a"}, {"XDG_CACHE_HOME", "x"}}), "/users/a/.cache/braid");
+  EXPECT_EQ(folder({{"XDG_CACHE_HOME", "/x"}, {"BRAID_CACHE_DIR", "here"}}), "here");
+  EXPECT_EQ(folder({{"HOME", "/users/a"}, {"BRAID_CACHE_DIR", ""}}), "/users/a/.cache/braid");
+  EXPECT_EQ(folder({{"HOME", "/users/a"}, {"BRAID_CACHE_DIR", "none"}}), "");
+  EXPECT_EQ(folder({{"HOME", ""}}), "");
+  EXPECT_EQ(folder({}), "");
+}
+
+} // namespace
+} // namespace braid

@@ -1,0 +1,191 @@
+//===- tests/runtime/tune_products_test.cpp - who measures, and who takes over --------------===//
+
+#include "runtime/tune_products.h"
+
+#include "api/run.h"
+#include "runtime/executor.h"
+#include "runtime/specialize.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <thread>
+
+namespace braid {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::Ge;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Le;
+using testing::Pair;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+/// Multiplies nothing; says what it was asked to tune.
+class FakeDevice final : public Device {
+public:
+  explicit FakeDevice(std::string key, std::string name = "")
+      : key_(std::move(key)), name_(std::move(name)) {}
+
+  std::string tuningKey() const override { return key_; }
+  Result<std::string> tune(const PlanMatmul &shape, milliseconds atMost) override {
+    if (!failure.isOk())
+      return failure;
+    tuned.push_back(productKey(shape));
+    times.push_back(atMost.count());
+    return name_ + ": " + productKey(shape);
+  }
+  Status adopt(const PlanMatmul &shape, const std::string &choice) override {
+    adopted[productKey(shape)] = choice;
+    return Status::ok();
+  }
+  Status warm(const PlanMatmul &shape) override {
+    EXPECT_TRUE(key_.empty() || adopted.count(productKey(shape))) << productKey(shape);
+    ++warmed;
+    return Status::ok();
+  }
+
+  Result<void *> allocate(ArenaKind, int64_t) override { return static_cast<void *>(&memory_); }
+  Status reserveStreams(uint32_t) override { return Status::ok(); }
+  Result<uint32_t> createEvents(uint32_t) override { return 0u; }
+  Result<std::string> exportMemory(void *) override { return std::string("memory"); }
+  void copy(uint32_t, Tag, void *, const void *, int64_t) override {}
+  void matmul(uint32_t, Tag, const MatmulArgs &) override {}
+  void add(uint32_t, Tag, DType, void *, const void *, int64_t) override {}
+  void signal(uint32_t, Tag, void *, uint32_t) override {}
+  void await(uint32_t, Tag, const void *, uint32_t) override {}
+  void record(uint32_t, Tag, uint32_t) override {}
+  void waitEvent(uint32_t, Tag, uint32_t) override {}
+  Status synchronize() override { return Status::ok(); }
+  std::vector<PendingWait> pending() override { return {}; }
+  void startTrace() override {}
+  std::vector<Span> takeTrace() override { return {}; }
+
+  Status failure;
+  std::vector<std::string> tuned;
+  std::vector<int64_t> times; ///< ms, of each
+  std::map<std::string, std::string> adopted;
+  int warmed = 0;
+
+private:
+  const std::string key_, name_;
+  char memory_ = 0;
+};
+
+const char *const kBlock = "product f32 4x16x8", *const kPart = "product f32 2x16x8";
+
+/// Every rank multiplies kBlock; those that `condition` is true for also kPart.
+std::string program(const std::string &condition) {
+  return "program @p mesh [0 .. 3) (%A: f32[4, 8], %B: f32[8, 16]) -> (%C: f32[4, 16]) {\n"
+         "  matmul %C, %A, %B\n"
+         "  if " +
+         condition +
+         " {\n"
+         "    %a = slice %A[0 .. 2]\n"
+         "    %c = slice %C[0 .. 2]\n"
+         "    matmul %c, %a, %B\n"
+         "  }\n"
+         "}\n";
+}
+
+/// What prepare() says on each of three ranks, which have these devices.
+std::vector<Status> prepareOn(const std::string &text, std::vector<FakeDevice> &devices) {
+  auto source = parseSource("t.braid", text);
+  std::vector<Plan> plans;
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    Result<Plan> plan = specialize(*source->module.programs.front(), rank, source->diags);
+    EXPECT_TRUE(plan.isOk()) << source->diags.str();
+    plans.push_back(std::move(*plan));
+  }
+  BackendRegistry registry = builtinBackends();
+  auto cluster = registry.find("null")->create({.ranks = 3});
+  std::vector<Status> statuses(3);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      Transport &transport = (*cluster)->transport(static_cast<int64_t>(rank));
+      statuses[rank] = prepare(plans[rank], devices[rank], transport).status();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return statuses;
+}
+
+MATCHER(IsOk, "") { return arg.isOk(); }
+
+TEST(TuneProducts, RankZeroMeasuresForAll) {
+  std::vector<FakeDevice> devices = {FakeDevice("gpu", "0"), FakeDevice("gpu", "1"),
+                                     FakeDevice("gpu", "2")};
+  EXPECT_THAT(prepareOn(program("rank == 0"), devices), Each(IsOk()));
+  EXPECT_THAT(devices[0].tuned, ElementsAre(kBlock, kPart));
+  for (size_t rank : {1u, 2u}) {
+    EXPECT_THAT(devices[rank].tuned, IsEmpty());
+    EXPECT_THAT(devices[rank].adopted, ElementsAre(Pair(kBlock, std::string("0: ") + kBlock)));
+    EXPECT_EQ(devices[rank].warmed, 1);
+  }
+  EXPECT_EQ(devices[0].warmed, 2);
+}
+
+TEST(TuneProducts, WhatRankZeroDoesNotMultiplyIsMeasuredWhereItIs) {
+  std::vector<FakeDevice> devices = {FakeDevice("gpu", "0"), FakeDevice("gpu", "1"),
+                                     FakeDevice("gpu", "2")};
+  EXPECT_THAT(prepareOn(program("rank == 1"), devices), Each(IsOk()));
+  EXPECT_THAT(devices[0].tuned, ElementsAre(kBlock));
+  EXPECT_THAT(devices[1].tuned, ElementsAre(kPart));
+  EXPECT_THAT(devices[1].adopted, UnorderedElementsAre(Pair(kBlock, std::string("0: ") + kBlock),
+                                                       Pair(kPart, std::string("1: ") + kPart)));
+  EXPECT_THAT(devices[2].tuned, IsEmpty());
+}
+
+TEST(TuneProducts, AnotherDeviceMeasuresForItself) {
+  std::vector<FakeDevice> devices = {FakeDevice("gpu", "0"), FakeDevice("other", "1"),
+                                     FakeDevice("gpu", "2")};
+  EXPECT_THAT(prepareOn(program("rank == 2"), devices), Each(IsOk()));
+  EXPECT_THAT(devices[1].tuned, ElementsAre(kBlock));
+  EXPECT_THAT(devices[1].adopted, ElementsAre(Pair(kBlock, std::string("1: ") + kBlock)));
+  EXPECT_THAT(devices[2].tuned, ElementsAre(kPart));
+}
+
+TEST(TuneProducts, DevicesWithNothingToTuneAreNotAsked) {
+  std::vector<FakeDevice> devices = {FakeDevice(""), FakeDevice(""), FakeDevice("")};
+  EXPECT_THAT(prepareOn(program("rank == 1"), devices), Each(IsOk()));
+  for (const FakeDevice &device : devices) {
+    EXPECT_THAT(device.tuned, IsEmpty());
+    EXPECT_THAT(device.adopted, IsEmpty());
+  }
+  EXPECT_EQ(devices[1].warmed, 2);
+}
+
+TEST(TuneProducts, ARankThatFailsEndsAll) {
+  for (size_t failing : {0u, 1u}) {
+    std::vector<FakeDevice> devices = {FakeDevice("gpu"), FakeDevice("gpu"), FakeDevice("gpu")};
+    devices[failing].failure = Status(StatusCode::Unsupported, "no memory left");
+    for (const Status &status : prepareOn(program("rank == 1"), devices)) {
+      EXPECT_EQ(status.code(), StatusCode::Unsupported);
+      EXPECT_THAT(status.message(), HasSubstr("no memory left"));
+    }
+  }
+}
+
+TEST(TuneProducts, ShapesShareTheTime) {
+  std::string text = "program @p mesh [0 .. 3) (%A: f32[8, 8], %B: f32[8, 16]) -> "
+                     "(%C: f32[8, 16]) {\n";
+  for (int rows = 1; rows <= 4; ++rows) {
+    const std::string n = std::to_string(rows);
+    text += "  %a" + n + " = slice %A[0 .. " + n + "]\n  %c" + n + " = slice %C[0 .. " + n +
+            "]\n  matmul %c" + n + ", %a" + n + ", %B\n";
+  }
+  std::vector<FakeDevice> devices = {FakeDevice("gpu"), FakeDevice("gpu"), FakeDevice("gpu")};
+  EXPECT_THAT(prepareOn(text + "}\n", devices), Each(IsOk()));
+  EXPECT_THAT(devices[0].times, SizeIs(4));
+  EXPECT_THAT(devices[0].times.front(), AllOf(Ge(200), Le(300)));
+  EXPECT_THAT(devices[0].times.back(), AllOf(Ge(500), Le(600))) << "the others took none";
+}
+
+} // namespace
+} // namespace braid
