@@ -16,10 +16,11 @@ Every combination of -m, -n and -k is a shape. A row is one way to do it, or one
   matmul       the product alone, of A as if it had been gathered
   gather       the gather alone
   none         gather, then one product
-  pairwise, hop   overlapped, see braid run --schedule
+  pairwise, hop, burst, fused   see braid run --schedule
 
-each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;streams=K. With --against torch
-there are also, as far as PyTorch can do them here:
+each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;streams=K
+;transfers=each|shared ;copies=engine|kernel ;signals=memory|kernel. With --against torch there are
+also, as far as PyTorch can do them here:
 
   torch/matmul       torch.matmul
   torch/gather       all_gather_into_tensor (NCCL)
