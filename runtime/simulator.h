@@ -7,8 +7,8 @@
 //   await        ends awaitUs after its word is set, or after its own begin
 //   record       ends at once
 //   wait_event   ends eventUs after the record, or at once if that is over
-//   copy, add    waits fixedUs; then its bytes flow. Copies that leave one rank, or reach one, share
-//                its link evenly
+//   copy, add    waits fixedUs; then its bytes flow. Copies that leave one rank, or reach one,
+//                share its link evenly
 //   matmul       takes the share of the machine that is left by products which began before it,
 //                its own share at most
 //

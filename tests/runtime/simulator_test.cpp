@@ -126,7 +126,7 @@ program @gather mesh [0 .. 3) (%A: f32[100]) -> () {
   }
 }
 )";
-  // Two copies leave each rank, so each has 7.5 bytes/us of the link instead of the 10 of one alone.
+  // Two copies leave each rank: each has 7.5 bytes/us of the link instead of the 10 of one alone.
   EXPECT_NEAR(timeOf(text, easyModel()), 1000 + 3 + 70 + 7 + 400 / 7.5 + 70 + 3, 1e-3);
 }
 
