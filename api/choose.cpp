@@ -22,6 +22,10 @@ using Clock = std::chrono::steady_clock;
 
 // -- The candidates. --
 
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 /// Fewer rows make products that leave most of a GPU idle.
 constexpr int64_t kLeastRows = 64;
 
@@ -70,6 +74,16 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptio
   return all;
 }
 
+/// What rank 0 does, in numbers: equal for candidates between which nothing decides.
+std::string signatureOf(const Plan &plan) {
+  std::string text;
+  for (const Command &c : plan.commands)
+    text += fmt::format("{} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(c.kind), c.stream,
+                        c.endpoint, c.word, c.event, c.dst.buffer, c.dst.offset, c.dst.bytes,
+                        c.src.offset, c.matmul == kNone ? 0 : plan.matmuls[c.matmul].m);
+  return text;
+}
+
 /// A candidate with all ranks' Plans.
 struct Lowered {
   Candidate candidate;
@@ -95,6 +109,8 @@ private:
   Status predict();
   Status timeBest();
   Result<Choice> decide();
+  std::string reason() const;
+  std::string sourceText() const;
   CalibrationOptions calibration();
   std::string key() const {
     return fmt::format("cost model of {} ranks, {}", timer_.ranks(), options_.cacheKey);
@@ -105,11 +121,12 @@ private:
   PlanTimer &timer_;
   std::unique_ptr<MeasurementCache> cache_; ///< of rank 0
   CostModel model_;
-  std::string source_;
+  std::string source_; ///< the file that the model is from
   std::string fusion_;
   int64_t blockRows_ = 0;
   std::vector<Lowered> lowered_;
-  std::set<std::string> seen_; ///< programs with the way that they are issued
+  double calibrationSeconds_ = 0, productSeconds_ = 0; ///< spent on measuring
+  std::set<std::string> seen_; ///< signatures with the way that they are issued
   Status refusal_;             ///< why the first candidate that cannot be lowered cannot
 };
 
@@ -173,15 +190,14 @@ Status Chooser::findModel() {
   Result<CostModel> known = CostModel::decode(*text);
   if (known && llvm::all_of(options_.ways, [&](Issuing way) { return known->find(way, ""); })) {
     model_ = std::move(*known);
-    source_ = cache_ && !cache_->path().empty() ? "from " + cache_->path() : "as kept";
+    source_ = cache_ ? cache_->path() : "";
     return Status::ok();
   }
   Result<CostModel> measured = calibrate(timer_, calibration());
   if (!measured)
     return measured.status();
   model_ = std::move(*measured);
-  source_ = fmt::format("measured in {:.2f} s",
-                        std::chrono::duration<double>(Clock::now() - start).count());
+  calibrationSeconds_ = secondsSince(start);
   return keepModel();
 }
 
@@ -203,7 +219,7 @@ Status Chooser::keepModel() {
 
 // -- Looking at candidates. --
 
-/// Lowers those that are not the same program as one before.
+/// Lowers those that do not come to the same as one before.
 void Chooser::look(const std::vector<Candidate> &candidates) {
   for (const Candidate &candidate : candidates) {
     CompileOptions options = candidate.applyTo(options_.given);
@@ -213,7 +229,7 @@ void Chooser::look(const std::vector<Candidate> &candidates) {
       refusal_ = refusal_.isOk() ? plans.status() : refusal_;
       continue;
     }
-    if (seen_.insert(plans->front().text + name(candidate.issuing).str()).second)
+    if (seen_.insert(signatureOf(plans->front()) + name(candidate.issuing).str()).second)
       lowered_.push_back({candidate, std::move(*plans)});
   }
 }
@@ -228,12 +244,10 @@ Status Chooser::predict() {
   Result<bool> hasMeasured = measureProducts(model_, shapes, timer_, calibration());
   if (!hasMeasured)
     return hasMeasured.status();
-  if (*hasMeasured) {
-    source_ += fmt::format(", products in {:.2f} s",
-                           std::chrono::duration<double>(Clock::now() - start).count());
+  productSeconds_ += *hasMeasured ? secondsSince(start) : 0;
+  if (*hasMeasured)
     if (Status status = keepModel(); !status.isOk())
       return status;
-  }
   for (Lowered &each : lowered_) {
     Result<Simulation> simulation = simulate(each.plans, model_, {each.candidate.issuing});
     if (!simulation)
@@ -282,18 +296,35 @@ Result<Choice> Chooser::decide() {
   if (chosen == lowered_.end())
     return Status(StatusCode::Internal, "rank 0 chose what is no candidate here: " + *best);
   std::rotate(lowered_.begin(), chosen, chosen + 1);
-  Choice choice{{}, fusion_, timer_.ranks(), "", source_};
-  const int64_t timed =
-      llvm::count_if(lowered_, [](const Lowered &each) { return each.measuredUs.has_value(); });
+  Choice choice{{}, fusion_, timer_.ranks(), reason(), sourceText()};
   for (const Lowered &each : lowered_)
     choice.candidates.push_back({each.candidate, each.predictedUs, each.measuredUs});
-  if (lowered_.size() == 1)
-    choice.reason = "the only one that the flags leave";
-  else if (timed > 1)
-    choice.reason = fmt::format("the fastest of the {} that were timed", timed);
-  else
-    choice.reason = "predicted to be the fastest";
   return choice;
+}
+
+std::string Chooser::reason() const {
+  const int64_t timed =
+      llvm::count_if(lowered_, [](const Lowered &each) { return each.measuredUs.has_value(); });
+  if (lowered_.size() == 1)
+    return "the only one that the flags leave";
+  std::string text = timed > 1 ? fmt::format("the fastest of the {} that were timed", timed)
+                               : "predicted to be the fastest";
+  auto sequential = llvm::find_if(
+      lowered_, [](const Lowered &each) { return each.candidate.schedule == Schedule::None; });
+  if (sequential == lowered_.begin())
+    return text + "; nothing hides more than it costs here";
+  if (sequential != lowered_.end())
+    text += fmt::format("; gathering first {} {:.1f} us",
+                        sequential->measuredUs ? "takes" : "would take",
+                        sequential->measuredUs.value_or(sequential->predictedUs));
+  return text;
+}
+
+std::string Chooser::sourceText() const {
+  std::string text = calibrationSeconds_ > 0
+                         ? fmt::format("measured in {:.2f} s", calibrationSeconds_)
+                         : "from " + (source_.empty() ? "memory" : source_);
+  return productSeconds_ > 0 ? text + fmt::format(", products in {:.2f} s", productSeconds_) : text;
 }
 
 Result<Choice> Chooser::choose() {

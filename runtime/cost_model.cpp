@@ -195,8 +195,9 @@ Result<CostModel> Reader::read(llvm::StringRef bytes) {
   for (const Json &each : list(json, "operations"))
     model.operations.push_back(
         operation(each, fmt::format("operations[{}]", model.operations.size())));
-  for (const Json &each : list(json, "products"))
-    model.products.push_back(product(each, fmt::format("products[{}]", model.products.size())));
+  const Json &products = list(json, "products");
+  for (const Json &each : products)
+    model.add(product(each, fmt::format("products[{}]", &each - &products.front())));
   if (!status_.isOk())
     return status_;
   return model;
@@ -220,18 +221,35 @@ ProductCost withRows(ProductCost product, int64_t m, double us, double share) {
   return product;
 }
 
-/// `below` and `above` have the same columns, one fewer and one more rows than `m`; either may be
-/// null, not both.
-ProductCost betweenRows(const ProductCost *below, const ProductCost *above, int64_t m) {
-  if (!below)
-    return withRows(*above, m, above->us, above->share);
-  const double rows = static_cast<double>(m);
-  const double low = static_cast<double>(below->m);
-  if (!above)
-    return withRows(*below, m, low > 0 ? below->us * rows / low : below->us, below->share);
-  const double part = (rows - low) / (static_cast<double>(above->m) - low);
-  return withRows(*below, m, below->us + part * (above->us - below->us),
-                  below->share + part * (above->share - below->share));
+ProductCost onLine(const ProductCost &a, const ProductCost &b, int64_t m) {
+  const double low = static_cast<double>(a.m), high = static_cast<double>(b.m);
+  const double part = (static_cast<double>(m) - low) / (high - low);
+  return withRows(a, m, a.us + part * (b.us - a.us), a.share + part * (b.share - a.share));
+}
+
+/// With fewer rows than `smallest`; `next` is the second smallest, or null.
+ProductCost belowSmallest(const ProductCost &smallest, const ProductCost *next, int64_t m) {
+  const double part = static_cast<double>(m) / static_cast<double>(smallest.m);
+  const double proportional = smallest.us * part;
+  const double us = next ? std::max(onLine(smallest, *next, m).us, proportional) : proportional;
+  const double busy = proportional * smallest.share;
+  return withRows(smallest, m, std::min(us, smallest.us), us > 0 ? busy / us : 1);
+}
+
+ProductCost aboveLargest(const ProductCost &largest, int64_t m) {
+  const double part = static_cast<double>(m) / static_cast<double>(largest.m);
+  return withRows(largest, m, largest.us * part, largest.share);
+}
+
+/// `column` is not empty: products that differ in their rows only, by rows, each with at least one.
+ProductCost withRowsOf(llvm::ArrayRef<const ProductCost *> column, int64_t m) {
+  if (m < column.front()->m)
+    return belowSmallest(*column.front(), column.size() > 1 ? column[1] : nullptr, m);
+  if (m > column.back()->m)
+    return aboveLargest(*column.back(), m);
+  auto above = std::find_if(column.begin(), column.end(),
+                            [&](const ProductCost *each) { return each->m >= m; });
+  return (*above)->m == m ? **above : onLine(**(above - 1), **above, m);
 }
 
 } // namespace
@@ -280,33 +298,32 @@ void CostModel::add(const ProductCost &product) {
 }
 
 Result<ProductCost> CostModel::productCost(const PlanMatmul &shape) const {
-  const ProductCost *below = nullptr, *above = nullptr, *nearest = nullptr;
+  std::vector<const ProductCost *> column;
+  for (const ProductCost &product : products)
+    if (isSameColumn(product, shape) && product.m > 0)
+      column.push_back(&product);
+  std::stable_sort(column.begin(), column.end(),
+                   [](const ProductCost *a, const ProductCost *b) { return a->m < b->m; });
+  return column.empty() ? nearest(shape) : withRowsOf(column, shape.m);
+}
+
+Result<ProductCost> CostModel::nearest(const PlanMatmul &shape) const {
   const double flops = flopsOf(shape.m, shape.n, shape.k);
   auto distance = [&](const ProductCost &product) {
     return std::abs(std::log((flopsOf(product.m, product.n, product.k) + 1) / (flops + 1)));
   };
-  for (const ProductCost &product : products) {
-    if (product.dtype == shape.dtype && (!nearest || distance(product) < distance(*nearest)))
-      nearest = &product;
-    if (!isSameColumn(product, shape))
-      continue;
-    if (product.m == shape.m)
-      return product;
-    if (product.m < shape.m && (!below || product.m > below->m))
-      below = &product;
-    if (product.m > shape.m && (!above || product.m < above->m))
-      above = &product;
-  }
-  if (below || above)
-    return betweenRows(below, above, shape.m);
-  if (!nearest)
+  const ProductCost *found = nullptr;
+  for (const ProductCost &product : products)
+    if (product.dtype == shape.dtype && (!found || distance(product) < distance(*found)))
+      found = &product;
+  if (!found)
     return Status(StatusCode::Unsupported,
                   fmt::format("the cost model knows no product of {}", name(shape.dtype).str()));
-  const double known = flopsOf(nearest->m, nearest->n, nearest->k);
-  ProductCost guess = *nearest;
+  const double known = flopsOf(found->m, found->n, found->k);
+  ProductCost guess = *found;
   guess.transposeB = shape.transposeB;
   guess.m = shape.m, guess.n = shape.n, guess.k = shape.k;
-  guess.us = known > 0 ? nearest->us * flops / known : nearest->us;
+  guess.us = known > 0 ? found->us * flops / known : found->us;
   return guess;
 }
 

@@ -79,16 +79,20 @@ struct CostModel {
   void add(const ProductCost &product);
 
   /// What a product costs, measured or not. Of the entries with the same type, columns and depth:
-  /// between two row counts time and share are on the line through both; with fewer rows than the
-  /// smallest entry it takes as long as that one, since its tiles are as large; with more rows than
-  /// the largest, as many times as long. Without such an entry, the flop rate of the entry of this
-  /// type whose size is nearest. Unsupported if nothing of this type was measured.
+  /// between two row counts time and share are on the line through both. With fewer rows than the
+  /// smallest entry the time is on the line through the two smallest, and what it keeps busy of the
+  /// machine in all, time x share, is in proportion to the rows. With more rows than the largest,
+  /// so is the time. Without such an entry, the flop rate of the entry of this type whose size is
+  /// nearest. Unsupported if nothing of this type was measured.
   Result<ProductCost> productCost(const PlanMatmul &shape) const;
 
   /// JSON; decode() gives the same back.
   std::string encode() const;
   /// BadInput says what is not as encode() writes it. `text` may be anything.
   static Result<CostModel> decode(llvm::StringRef text);
+
+private:
+  Result<ProductCost> nearest(const PlanMatmul &shape) const;
 };
 
 } // namespace braid

@@ -76,8 +76,12 @@ TEST(CostModel, KnowsProductsBetweenMeasuredRows) {
   EXPECT_EQ(us(100, 8, 8), 10);
   EXPECT_EQ(us(150, 8, 8), 15);
   EXPECT_EQ(model.productCost(shape(150, 8, 8))->share, 0.75);
-  EXPECT_EQ(us(1, 8, 8), 10) << "as long as the smallest";
+  EXPECT_EQ(us(50, 8, 8), 5);
   EXPECT_EQ(us(400, 8, 8), 40);
+  model.add({.m = 200, .n = 8, .k = 8, .us = 12, .share = 1});
+  EXPECT_EQ(us(50, 8, 8), 9) << "on the line";
+  EXPECT_EQ(model.productCost(shape(50, 8, 8))->share, 5 * 0.5 / 9) << "half of the work";
+  model.add({.m = 200, .n = 8, .k = 8, .us = 20, .share = 1});
   EXPECT_EQ(us(200, 16, 8), 40) << "the flop rate of the nearest";
   EXPECT_EQ(model.productCost(shape(1, 1, 1, DType::F64)).status().code(), StatusCode::Unsupported);
 }
