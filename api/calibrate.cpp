@@ -67,12 +67,16 @@ std::string transferHead(int64_t ranks, Protocol protocol, int64_t bytes) {
                      ranks, bytes / 2, name(protocol).str());
 }
 
-/// Every rank's block to its neighbour, `turns` times, each after the one before.
+/// Every rank's block to its neighbour, `turns` times, each after the one before: on two streams in
+/// turn, as the transfers of a schedule are on streams of their own.
 std::string transferChain(int64_t ranks, Protocol protocol, int64_t bytes, int turns) {
-  std::string text = transferHead(ranks, protocol, bytes);
-  for (int i = 0; i < turns; ++i)
+  std::string text = transferHead(ranks, protocol, bytes) + "  %main = get_current_stream\n";
+  for (int i = 0; i < turns; ++i) {
+    text += i % 2 == 0 ? "  set_current_stream stream(1)\n  synchronize %main\n"
+                       : "  set_current_stream %main\n  synchronize stream(1)\n";
     text += transfer(ranks, protocol, i) + fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
-  return text + "}\n";
+  }
+  return text + "  set_current_stream %main\n  synchronize stream(1)\n}\n";
 }
 
 /// The same, all posted before any is waited for.
@@ -220,12 +224,14 @@ void Calibration::deduceIssue(OperationCosts &costs, size_t way) const {
   costs.issueEventUs =
       std::max(events / (4 * kChain), 0.0); // a record and a wait in each half turn
   if (timer_.ranks() > 1)
-    costs.issueSignalUs = issue("turns", way) / (4 * kChain);
+    costs.issueSignalUs =
+        std::max((issue("turns", way) - 2 * kChain * costs.issueEventUs) / (4 * kChain), 0.0);
 }
 
-/// A turn has two hops: "you may read", "I have read".
+/// A turn follows on an event, and has two hops: "you may read", "I have read".
 void Calibration::deduceSignals(OperationCosts &costs, size_t way) const {
-  const double hop = positive((us("turns", way) - costs.runUs) / (2 * kChain));
+  const double turn = (us("turns", way) - costs.runUs) / kChain - costs.eventUs;
+  const double hop = positive(turn / 2);
   const double held =
       positive((us("flood", way) - costs.runUs) / (4 * kChain)); // a signal, an await
   costs.signalUs = costs.awaitUs = std::min(held / 2, hop / 2);
@@ -236,8 +242,9 @@ void Calibration::deduceSignals(OperationCosts &costs, size_t way) const {
 CopyCost Calibration::deduceCopy(const OperationCosts &costs, const std::string &name,
                                  size_t way) const {
   const double hops = 2 * (costs.signalUs + costs.flightUs + costs.awaitUs);
-  const double small = positive((us(name + " small", way) - costs.runUs) / kChain - hops);
-  const double large = positive((us(name + " large", way) - costs.runUs) / 2 - hops);
+  const double turn = hops + costs.eventUs; // besides the copy
+  const double small = positive((us(name + " small", way) - costs.runUs) / kChain - turn);
+  const double large = positive((us(name + " large", way) - costs.runUs) / 2 - turn);
   const double bytes = static_cast<double>(options_.largeBytes - options_.smallBytes);
   CopyCost cost;
   cost.bytesPerUs = bytes / positive(large - small);
@@ -283,14 +290,14 @@ Result<CostModel> Calibration::run() {
 // -- Products. --
 
 /// Of products that differ in their rows only: the most rows, then each at most half of those
-/// before, and the fewest. What lies between is on a line.
+/// before, and the fewest unless they are about as many. What lies between is on a line.
 std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   llvm::sort(shapes, [](const PlanMatmul &a, const PlanMatmul &b) { return a.m > b.m; });
   std::vector<PlanMatmul> kept;
   for (const PlanMatmul &shape : shapes)
     if (kept.empty() || shape.m <= kept.back().m / 2)
       kept.push_back(shape);
-  if (kept.back().m != shapes.back().m)
+  if (4 * shapes.back().m < 3 * kept.back().m)
     kept.push_back(shapes.back());
   return kept;
 }

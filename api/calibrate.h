@@ -1,12 +1,12 @@
 //===- api/calibrate.h - measures what a cost model holds -------------------------------------===//
 //
-// Each number comes from a tiny program of its own, run by the ordinary executor on the ranks of the
-// job: a chain of one kind of operation, long enough to tell its cost from that of a run.
+// Each number comes from a tiny program of its own, run by the ordinary executor on the ranks of
+// the job: a chain of one kind of operation, long enough to tell its cost from that of a run.
 //
 //   run, local copy   1 and 9 small copies on one stream; a large one
 //   event             two streams that wait for each other in turn
-//   signal, one way   every rank signals its neighbour and waits for its own, in turn: transfers
-//                     whose copies were taken out of the Plan
+//   signal, one way   every rank signals its neighbour and waits for its own, in turn, on two
+//                     streams: transfers whose copies were taken out of the Plan
 //   signal + await    many at once, so that nothing flies while the streams wait
 //   copy              the same turns with a copy in each, small and large; pull and push
 //   shared link       one large copy from, or to, every peer at once

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <thread>
 
 namespace braid {
 namespace {
@@ -107,6 +108,7 @@ private:
   Status keepModel();
   void look(const std::vector<Candidate> &candidates);
   Status predict();
+  size_t countToTime() const;
   Status timeBest();
   Result<Choice> decide();
   std::string reason() const;
@@ -259,21 +261,31 @@ Status Chooser::predict() {
   return Status::ok();
 }
 
+/// Those that may be as fast as the best, if predictions are as wrong as they are known to be.
+size_t Chooser::countToTime() const {
+  constexpr double kOff = 0.15;
+  constexpr size_t kLeast = 3, kMost = 8;
+  if (lowered_.size() < 2 || options_.timed == 0)
+    return 0;
+  if (options_.timed)
+    return std::min(static_cast<size_t>(std::max<int64_t>(*options_.timed, 0)), lowered_.size());
+  const double limit = lowered_.front().predictedUs * (1 + kOff);
+  auto isNear = [&](const Lowered &each) { return each.predictedUs <= limit; };
+  const size_t near = static_cast<size_t>(llvm::count_if(lowered_, isNear));
+  return std::min(std::clamp(near, kLeast, kMost), lowered_.size());
+}
+
 /// The best predicted, the last of them from another schedule if all others have the same one: what
 /// the model gets wrong, it gets wrong for a schedule.
 Status Chooser::timeBest() {
-  const size_t count =
-      std::min(static_cast<size_t>(std::max<int64_t>(options_.timed, 0)), lowered_.size());
-  if (lowered_.size() == 1 || count == 0)
-    return Status::ok();
+  const int64_t count = static_cast<int64_t>(countToTime());
   auto isOther = [&](const Lowered &each) {
     return each.candidate.schedule != lowered_.front().candidate.schedule;
   };
   auto other = llvm::find_if(lowered_, isOther);
-  if (count > 1 && other != lowered_.end() && other - lowered_.begin() >= int64_t(count))
-    std::rotate(lowered_.begin() + int64_t(count) - 1, other, other + 1);
-  for (size_t i = 0; i < count; ++i) {
-    Lowered &each = lowered_[i];
+  if (count > 1 && other != lowered_.end() && other - lowered_.begin() >= count)
+    std::rotate(lowered_.begin() + count - 1, other, other + 1);
+  for (Lowered &each : llvm::MutableArrayRef<Lowered>(lowered_).take_front(size_t(count))) {
     Result<std::vector<RunTime>> times = timer_.time(each.plans, {each.candidate.issuing},
                                                      {.least = 3, .most = 15, .budgetUs = 50000});
     if (!times)
@@ -281,7 +293,7 @@ Status Chooser::timeBest() {
     each.measuredUs = times->front().us;
   }
   std::stable_sort(
-      lowered_.begin(), lowered_.begin() + int64_t(count),
+      lowered_.begin(), lowered_.begin() + count,
       [](const Lowered &a, const Lowered &b) { return *a.measuredUs < *b.measuredUs; });
   return Status::ok();
 }
@@ -410,12 +422,18 @@ Result<Candidate> Candidate::fromText(llvm::StringRef text) {
   return candidate;
 }
 
+std::optional<double> JudgedCandidate::error() const {
+  if (!measuredUs || *measuredUs <= 0)
+    return std::nullopt;
+  return (predictedUs - *measuredUs) / *measuredUs;
+}
+
 double Choice::meanError() const {
   double sum = 0;
   int64_t count = 0;
   for (const JudgedCandidate &each : candidates)
-    if (each.measuredUs && *each.measuredUs > 0) {
-      sum += std::abs(each.predictedUs - *each.measuredUs) / *each.measuredUs;
+    if (std::optional<double> error = each.error()) {
+      sum += std::abs(*error);
       ++count;
     }
   return count == 0 ? 0 : sum / static_cast<double>(count);
@@ -423,18 +441,32 @@ double Choice::meanError() const {
 
 std::string explain(const Choice &choice) {
   std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds\n"
-                                 "   predicted    measured  candidate\n",
+                                 "   predicted    measured   error  candidate\n",
                                  choice.candidates.size(), choice.fusion, choice.ranks);
-  for (const JudgedCandidate &each : choice.candidates)
-    text += fmt::format("{:>12.1f}{:>12}  {}{}\n", each.predictedUs,
-                        each.measuredUs ? fmt::format("{:.1f}", *each.measuredUs) : "-",
-                        each.candidate.str(), &each == &choice.candidates.front() ? "  <-" : "");
+  for (const JudgedCandidate &each : choice.candidates) {
+    const std::optional<double> error = each.error();
+    text += fmt::format("{:>12.1f}{:>12}{:>8}  {}{}\n", each.predictedUs,
+                        error ? fmt::format("{:.1f}", *each.measuredUs) : "-",
+                        error ? fmt::format("{:+.0f} %", 100 * *error) : "", each.candidate.str(),
+                        &each == &choice.candidates.front() ? "  <-" : "");
+  }
   text += fmt::format("  chosen: {}: {}\n  model: {}\n", choice.best().str(), choice.reason,
                       choice.source);
   if (choice.meanError() > 0)
     text += fmt::format("  predictions were off by {:.0f} % on average where measured\n",
                         100 * choice.meanError());
   return text;
+}
+
+ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses) {
+  ChooseOptions options;
+  if (backend.hasGraphs)
+    options.ways.push_back(Issuing::Graph);
+  options.cacheFolder = measurementFolder(processEnvironment());
+  options.cacheKey =
+      fmt::format("braid {}, backend {}, ranks as {}, {} cores", BRAID_VERSION, backend.name,
+                  ranksAreProcesses ? "processes" : "threads", std::thread::hardware_concurrency());
+  return options;
 }
 
 Result<Choice> choose(const std::string &name, const std::string &text,

@@ -33,6 +33,9 @@ struct JudgedCandidate {
   Candidate candidate;
   double predictedUs = 0;
   std::optional<double> measuredUs = {};
+
+  /// Of the prediction, as a part of what was measured; nothing if nothing was.
+  std::optional<double> error() const;
 };
 
 struct Choice {
@@ -45,7 +48,7 @@ struct Choice {
   std::string source; ///< where the model of the machine is from
 
   const Candidate &best() const { return candidates.front().candidate; }
-  /// Mean of |predicted - measured| / measured over those that were timed.
+  /// Mean of |error()| over those that were timed; 0 if none was.
   double meanError() const;
 };
 
@@ -57,11 +60,16 @@ struct ChooseOptions {
   CompileOptions given;
   /// Ways to issue that are allowed, at least one; the backend has all of them.
   std::vector<Issuing> ways{Issuing::Eager};
-  int64_t timed = 3; ///< how many of the best predicted are timed; 0: the prediction alone decides
+  /// How many of the best predicted are timed; 0: the prediction alone decides. Empty: those that
+  /// are predicted to be as fast as the best, within what predictions are off by; from 3 to 8.
+  std::optional<int64_t> timed = {};
   /// Where the model is kept between jobs, and whatever it depends on besides the device.
   std::string cacheFolder, cacheKey;
   std::function<void(const std::string &line)> warn; ///< about the cache; may be null
 };
+
+/// The options of a job on `backend`, with where it keeps its model: the same for all that it does.
+ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses);
 
 /// Decides for all ranks: collective, blocks, the same choice everywhere. `text` holds the fusion,
 /// `name` is its file. BadInput if it holds a program already; what cannot be lowered at all fails

@@ -3,7 +3,6 @@
 #include "tools/choose_schedule.h"
 
 #include "api/launch.h"
-#include "runtime/measurement_cache.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -16,7 +15,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 namespace braid::tools {
 namespace {
@@ -71,20 +69,13 @@ ScheduleChooser::ScheduleChooser(const RunFlags &flags, const RankSetup &setup,
       ranks_(ranks) {}
 
 ChooseOptions ScheduleChooser::options() const {
-  ChooseOptions options;
+  ChooseOptions options = chooseOptions(backend_, setup_.kind != RankSetup::Threads);
   options.given = given_;
-  options.ways.clear();
-  // A trace of a graph has no commands.
-  if (!flags_.graph)
-    options.ways.push_back(Issuing::Eager);
-  if (flags_.graph || (backend_.hasGraphs && flags_.trace.empty()))
-    options.ways.push_back(Issuing::Graph);
+  if (flags_.graph)
+    options.ways = {Issuing::Graph};
+  else if (!flags_.trace.empty()) // that of a graph has no commands
+    options.ways = {Issuing::Eager};
   options.timed = flags_.timeBest;
-  options.cacheFolder = measurementFolder(processEnvironment());
-  options.cacheKey =
-      fmt::format("braid {}, backend {}, ranks as {}, {} cores", BRAID_VERSION, backend_.name,
-                  setup_.kind == RankSetup::Threads ? "threads" : "processes",
-                  std::thread::hardware_concurrency());
   options.warn = [](const std::string &line) {
     llvm::errs() << "braid: warning: " << line << "\n";
   };

@@ -66,7 +66,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
       ->type_name("DIR");
   app.add_flag("--graph", flags.graph, "record one run as a CUDA graph and replay it");
   app.add_option("--time-best", flags.timeBest,
-                 "how many of the best predicted --schedule auto times (default 3)")
+                 "how many of the best predicted --schedule auto times (default: 3 to 8)")
       ->type_name("K");
   app.add_option("--choose-into", flags.chooseInto)->group("");
   app.add_option("--chosen", flags.chosen)->group("");

@@ -24,7 +24,7 @@ struct RunFlags {
   bool prefixOutput = false;
   std::string flightRecords;
   bool graph = false;
-  int64_t timeBest = 3;
+  std::optional<int64_t> timeBest;
   std::string chooseInto, chosen; ///< see choose_schedule.h
 };
 

@@ -60,12 +60,14 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   // The chosen one was timed, and nobody who was timed was faster.
   const std::vector<JudgedCandidate> &all = choices[0]->candidates;
   ASSERT_TRUE(all[0].measuredUs);
-  EXPECT_EQ(std::count_if(all.begin(), all.end(),
-                          [](const JudgedCandidate &each) { return each.measuredUs.has_value(); }),
-            3);
+  const auto timed = std::count_if(all.begin(), all.end(), [](const JudgedCandidate &each) {
+    return each.measuredUs.has_value();
+  });
+  EXPECT_GE(timed, 3);
+  EXPECT_LE(timed, 8);
   for (const JudgedCandidate &each : all)
     EXPECT_GE(each.measuredUs.value_or(1e9), *all[0].measuredUs);
-  bool hasOther = std::any_of(all.begin(), all.begin() + 3, [&](const JudgedCandidate &each) {
+  bool hasOther = std::any_of(all.begin(), all.begin() + timed, [&](const JudgedCandidate &each) {
     return each.candidate.schedule != all[0].candidate.schedule;
   });
   EXPECT_TRUE(hasOther) << "one schedule was timed only\n" << explain(*choices[0]);

@@ -1,8 +1,8 @@
 //===- tests/api/prediction_test.cpp - predictions beside what was measured on GPUs -----------===//
 //
-// docs/results/h200 holds the times of many rows, and a cost model of that machine whose numbers are
-// those of docs/measurements.md and of the rows that time a part alone. Prints the table that is in
-// docs/performance.md.
+// docs/results/h200 holds the times of many rows, and a cost model of that machine whose numbers
+// are those of docs/measurements.md and of the rows that time a part alone. Prints the table that
+// docs/performance.md sums up.
 //
 //===----------------------------------------------------------------------------------------===//
 
