@@ -195,6 +195,8 @@ Status Chooser::findModel() {
     source_ = cache_ ? cache_->path() : "";
     return Status::ok();
   }
+  if (!text->empty() && !known && timer_.rank() == 0 && options_.warn)
+    options_.warn("the kept cost model is measured again: " + known.status().message());
   Result<CostModel> measured = calibrate(timer_, calibration());
   if (!measured)
     return measured.status();
