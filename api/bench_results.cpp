@@ -81,7 +81,7 @@ RowKind rowKind(llvm::StringRef name) {
       .Default(RowKind::Overlapped);
 }
 
-bool isTorchRow(llvm::StringRef name) { return name.startswith(kTorch); }
+bool isTorchRow(llvm::StringRef name) { return std::string_view(name).starts_with(kTorch); }
 
 double BenchRow::time() const { return spreadOf(medians()).median; }
 
