@@ -104,7 +104,7 @@ Result<Json> BenchServer::answerTo(const Json &request) {
       timer_.time(*row, {request.at("warm_up"), request.at("iterations"), request.at("limit_us")});
   if (!samples)
     return samples.status();
-  return Json{{"samples_us", *samples}};
+  return Json{{"samples_us", *samples}, {"choice", timer_.choiceOf(*row)}};
 }
 
 Result<Channel> openChannel(const BenchRankFlags &flags) {
