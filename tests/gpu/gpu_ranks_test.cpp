@@ -142,7 +142,6 @@ std::vector<Way> allWays() {
       for (Transfers transfers : {Transfers::Each, Transfers::Shared})
         for (TransferMeans means : {TransferMeans{}, TransferMeans{CopyBy::Kernel, {}},
                                     TransferMeans{CopyBy::Engine, SignalBy::Kernel},
-                                    TransferMeans{CopyBy::Kernel, SignalBy::Memory},
                                     TransferMeans{CopyBy::Engine, SignalBy::Memory}}) {
           if (transfers == Transfers::Shared && schedule != Schedule::Pairwise)
             continue;
