@@ -30,6 +30,17 @@ std::string productAlone(const GatherShape &s, DType dtype, int64_t ranks) {
                      ranks, name(dtype).str(), s.m, s.k, s.n);
 }
 
+/// What is left if the gather cost nothing, in the pieces in which a pipeline multiplies.
+std::string productInPieces(const GatherShape &s, DType dtype, int64_t ranks) {
+  return fmt::format("fusion @pieces(D = {0}, S = {0}) {{\n"
+                     "  mesh [0 .. D)\n"
+                     "  %A = input {1}[S, {2}, {3}]\n"
+                     "  %B = input {1}[{3}, {4}]\n"
+                     "  %C = matmul %A, %B : {1}[Stream{{S}}, {2}, {4}]\n"
+                     "  output %C\n}}\n",
+                     ranks, name(dtype).str(), s.m / ranks, s.k, s.n);
+}
+
 /// What is left if the product cost nothing, by one group on one stream.
 std::string gatherTogether(const GatherShape &s, DType dtype, int64_t ranks, Protocol protocol) {
   const bool pulls = protocol == Protocol::Get;
@@ -152,6 +163,11 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
   llvm::StringRef what = parts.front();
   if (what == "matmul") {
     row.text = productAlone(shape, dtype, ranks);
+  } else if (what == "pieces") {
+    row.text = productInPieces(shape, dtype, ranks);
+    row.options.protocol = {};
+    row.options.transfers = {};
+    return row;
   } else if (what == "gather") {
     const Protocol protocol = row.options.protocol.value_or(Protocol::Get);
     row.text = row.options.transfers == Transfers::Shared

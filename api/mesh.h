@@ -45,6 +45,7 @@ public:
   /// Those in this process: hosted() of them, from firstHosted() on.
   int64_t firstHosted() const { return cluster_->firstHosted(); }
   int64_t hosted() const { return cluster_->hosted(); }
+  Cluster &cluster() { return *cluster_; }
   /// Of a rank in this process.
   Device &device(int64_t rank) { return cluster_->device(rank); }
   Transport &transport(int64_t rank) { return cluster_->transport(rank); }

@@ -28,10 +28,17 @@ function(braid_find_fuzz_clang)
   set(BRAID_FUZZ_CLANG ${clang} CACHE INTERNAL "A clang++ that has libFuzzer")
 endfunction()
 
-# Compiles `source` for fuzzing, and appends the object file to the list named `list`.
+# Compiles `source` for fuzzing, once for all fuzzers, and appends the object file to the list named
+# `list`.
 function(braid_fuzz_object list source)
   cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE relative)
   set(object ${CMAKE_BINARY_DIR}/fuzz/${relative}.o)
+  set(${list} ${${list}} ${object} PARENT_SCOPE)
+  get_property(objects GLOBAL PROPERTY braid_fuzz_objects)
+  if(object IN_LIST objects)
+    return()
+  endif()
+  set_property(GLOBAL APPEND PROPERTY braid_fuzz_objects ${object})
   cmake_path(GET object PARENT_PATH folder)
   file(MAKE_DIRECTORY ${folder})
   get_target_property(llvm_includes braid::llvm INTERFACE_INCLUDE_DIRECTORIES)
@@ -44,7 +51,6 @@ function(braid_fuzz_object list source)
     DEPENDS ${source}
     DEPFILE ${object}.d
     COMMENT "Compiling ${relative} for fuzzing")
-  set(${list} ${${list}} ${object} PARENT_SCOPE)
 endfunction()
 
 # braid_fuzzers(fuzz_a.cpp ... LIBRARY braid_ir [ONLY parser.cpp ...])
@@ -60,7 +66,7 @@ function(braid_fuzzers)
     endif()
     get_target_property(folder ${arg_LIBRARY} SOURCE_DIR)
     foreach(source ${sources})
-      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
+      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} NORMALIZE)
       braid_fuzz_object(objects ${source})
     endforeach()
   endif()

@@ -97,6 +97,8 @@ int checkCommand(const CheckFlags &flags) {
     return report(badChoice("--emit", flags.emit, {"text", "dot"}));
   if (flags.options.runs < 1)
     return report(Status(StatusCode::BadInput, "expected --runs to be at least 1, got 0"));
+  if (Status status = flags.source.refuseAuto("braid check"); !status.isOk())
+    return report(status);
   CompileOptions options;
   if (Status status = flags.source.toOptions(options); !status.isOk())
     return report(status);

@@ -31,9 +31,15 @@ struct SourceFlags {
   std::optional<std::string> schedule, protocol, transfers, passes;
   std::optional<int64_t> chunks, taper, streams;
 
-  void addTo(CLI::App &app);
+  /// `takesAuto`: says that --schedule may be auto.
+  void addTo(CLI::App &app, bool takesAuto = false);
+  /// The schedule is to be chosen by measuring.
+  bool isAuto() const { return schedule == "auto"; }
   /// Reads the values into `options`; BadInput names the flag, what was expected and what came.
+  /// A schedule that is to be chosen is left open.
   Status toOptions(CompileOptions &options) const;
+  /// BadInput if the schedule is to be chosen: `command` cannot measure.
+  Status refuseAuto(llvm::StringRef command) const;
 };
 
 /// A failure as it is printed: the source's located messages if there are any, else "braid: error:

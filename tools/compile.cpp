@@ -102,6 +102,8 @@ int compileCommand(const CompileFlags &flags) {
     return report(badChoice("--emit", flags.emit, kEmitChoices));
   if (Status status = checkPassNames(flags.printAfter); !status.isOk())
     return report(status);
+  if (Status status = flags.source.refuseAuto("braid compile"); !status.isOk())
+    return report(status);
   if (Status status = flags.source.toOptions(options); !status.isOk())
     return report(status);
   if (!flags.printAfter.empty())

@@ -9,7 +9,7 @@
 
 namespace braid::tools {
 
-void SourceFlags::addTo(CLI::App &app) {
+void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
   app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
       ->required();
   app.add_option("--entry", entry, "which fusion or program, where FILE holds several")
@@ -21,7 +21,11 @@ void SourceFlags::addTo(CLI::App &app) {
       ->type_name("NAME=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  lowering->add_option("--schedule", schedule, "pairwise (default), hop, burst, fused or none")
+  lowering
+      ->add_option("--schedule", schedule,
+                   takesAuto
+                       ? "pairwise (default), hop, burst, fused, none, or auto: measure and choose"
+                       : "pairwise (default), hop, burst, fused or none")
       ->type_name("NAME");
   lowering
       ->add_option("--chunks", chunks,
@@ -79,10 +83,10 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   for (const std::string &text : set)
     if (Status status = readParameter(text, options); !status.isOk())
       return status;
-  if (schedule) {
+  if (schedule && !isAuto()) {
     options.schedule = scheduleFromName(*schedule);
     if (!options.schedule)
-      return badChoice("--schedule", *schedule, {"pairwise", "hop", "burst", "fused", "none"});
+      return badChoice("--schedule", *schedule, {"pairwise", "hop", "burst", "fused", "none", "auto"});
   }
   if (transfers) {
     options.transfers = transfersFromName(*transfers);
@@ -95,6 +99,15 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
     options.protocol = *protocol == "get" ? Protocol::Get : Protocol::Put;
   }
   return Status::ok();
+}
+
+Status SourceFlags::refuseAuto(llvm::StringRef command) const {
+  if (!isAuto())
+    return Status::ok();
+  return Status(StatusCode::BadInput,
+                fmt::format("--schedule auto: {} has no ranks to measure on; braid run --schedule "
+                            "auto --explain says what to choose",
+                            command.str()));
 }
 
 std::string messageOf(const Status &status, const Source *source) {

@@ -5,12 +5,11 @@
 #include "api/launch.h"
 #include "api/plans.h"
 #include "runtime/flight_record.h"
-#include "tools/run_command.h"
+#include "tools/choose_schedule.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -35,7 +34,7 @@ Under torchrun, mpirun or srun the command is one rank, which takes its place fr
   mpirun -n 4 braid run examples/ag_matmul.braid --verify)";
 
 void addFlags(CLI::App &app, RunFlags &flags) {
-  flags.source.addTo(app);
+  flags.source.addTo(app, /*takesAuto=*/true);
   app.add_option("--backend", flags.backend,
                  "cpu (default), cuda, nccl, or null (computes nothing)")
       ->type_name("NAME");
@@ -71,6 +70,11 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   app.add_option("--signals", flags.signals,
                  "on GPUs: by memory operations, or by kernel (default in graphs)")
       ->type_name("memory|kernel");
+  app.add_option("--time-best", flags.timeBest,
+                 "how many of the best predicted --schedule auto times (default: 3 to 8)")
+      ->type_name("K");
+  app.add_option("--choose-into", flags.chooseInto)->group("");
+  app.add_option("--chosen", flags.chosen)->group("");
   app.footer(kFooter);
 }
 
@@ -206,19 +210,6 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
   return Status::ok();
 }
 
-/// This process's own command line, from argv[0] on.
-std::vector<std::string> commandLine() {
-  std::vector<std::string> arguments;
-  if (auto text = llvm::MemoryBuffer::getFileAsStream("/proc/self/cmdline")) {
-    llvm::SmallVector<llvm::StringRef> parts;
-    // Every argument ends with a zero.
-    (*text)->getBuffer().drop_back().split(parts, '\0');
-    for (llvm::StringRef part : parts)
-      arguments.push_back(part.str());
-  }
-  return arguments;
-}
-
 /// What a rank was doing is of interest if the run itself failed, not what it was asked to do.
 bool hasFailedRunning(const Status &status) {
   switch (status.code()) {
@@ -276,6 +267,12 @@ public:
   int operator()() {
     Status status = begin();
     if (status.isOk())
+      status = read();
+    if (status.isOk() && flags_.source.isAuto())
+      status = chooseSchedule();
+    if (status.isOk() && isAnswer())
+      return 0;
+    if (status.isOk())
       status = understand();
     if (!status.isOk())
       return fail(status);
@@ -284,13 +281,18 @@ public:
 
 private:
   Status begin();
+  Status read();
+  Status chooseSchedule();
   Status understand();
   Status checkFirst();
   int runRanks();
+  std::vector<std::string> rankArguments() const;
   int launchRanks();
   int fail(const Status &status);
   std::string leaveOwnRecords();
   std::string prefixed(const std::string &message) const;
+  /// This process was only started to choose.
+  bool isAnswer() const { return !flags_.chooseInto.empty(); }
 
   const RunFlags &flags_;
   Progress progress_;
@@ -299,6 +301,9 @@ private:
   const Backend *backend_ = nullptr;
   RankSetup setup_;
   std::unique_ptr<Source> source_;
+  CompileOptions compileOptions_;
+  std::optional<Candidate> chosen_; ///< by --schedule auto
+  int interruptedBy_ = 0;           ///< a signal, while choosing
   Compiled compiled_;
   std::vector<Plan> plans_;
   std::unique_ptr<JobRank> job_; ///< of a Rank; refers to what is above
@@ -328,19 +333,50 @@ Status Run::begin() {
   return Status::ok();
 }
 
-Status Run::understand() {
-  CompileOptions options;
-  if (Status status = flags_.source.toOptions(options); !status.isOk())
+/// The text, and what the flags say about lowering it.
+Status Run::read() {
+  if (Status status = flags_.source.toOptions(compileOptions_); !status.isOk())
     return status;
   if (setup_.place)
-    options.ranks = setup_.place->ranks;
+    compileOptions_.ranks = setup_.place->ranks;
   // Our launcher hands on the text that it has checked; the file may have changed, or be a pipe.
   const std::string &file = flags_.source.file;
   auto source = setup_.isLaunched() ? readSource("-", file == "-" ? "" : file) : readSource(file);
   if (!source)
     return source.status();
   source_ = std::move(*source);
-  Result<Compiled> compiled = compile(*source_, options);
+  return Status::ok();
+}
+
+/// Finds the schedule, or helps the launcher to.
+Status Run::chooseSchedule() {
+  if (compileOptions_.passes)
+    return Status(StatusCode::BadInput, "expected --schedule auto or --passes, got both");
+  // Any schedule shows how many ranks there are, and what is wrong with the text.
+  CompileOptions probe = compileOptions_;
+  probe.schedule = Schedule::Pairwise;
+  auto copy = parseSource(source_->diags.fileName(), source_->diags.text());
+  Result<Compiled> compiled = compile(*copy, probe);
+  if (!compiled) {
+    source_ = std::move(copy);
+    return compiled.status();
+  }
+  ScheduleChooser chooser(flags_, setup_, *backend_, *source_, compileOptions_,
+                          compiled->program->ranks());
+  if (isAnswer())
+    return chooser.answer(*job_);
+  Result<Candidate> chosen = chooser.choose();
+  interruptedBy_ = chooser.signal();
+  if (!chosen)
+    return chosen.status();
+  chosen_ = *chosen;
+  compileOptions_ = chosen->applyTo(compileOptions_);
+  options_.graph = chosen->issuing == Issuing::Graph;
+  return Status::ok();
+}
+
+Status Run::understand() {
+  Result<Compiled> compiled = compile(*source_, compileOptions_);
   if (!compiled)
     return compiled.status();
   compiled_ = *compiled;
@@ -377,8 +413,13 @@ int Run::runRanks() {
     return 0;
   printSummary(flags_, compiled_, *report);
   if (flags_.explain)
-    printChoices(flags_, setup_, compiled_, *report, job_ ? job_->joinSeconds() : 0);
+    printChoices(flags_, setup_, compiled_, chosen_, *report, job_ ? job_->joinSeconds() : 0);
   return 0;
+}
+
+/// Our own, with what was chosen.
+std::vector<std::string> Run::rankArguments() const {
+  return chosen_ ? commandLine({"--chosen", chosen_->str()}) : commandLine();
 }
 
 int Run::launchRanks() {
@@ -391,7 +432,7 @@ int Run::launchRanks() {
                              llvm::to_vector(llvm::seq<int64_t>(0, memory.ranks())), job);
   };
   Result<LaunchReport> report = launch({.ranks = compiled_.program->ranks(),
-                                        .arguments = commandLine(),
+                                        .arguments = rankArguments(),
                                         .input = source_->diags.text(),
                                         .joinTimeout = options_.timeout,
                                         .prefixOutput = flags_.prefixOutput,
@@ -424,6 +465,8 @@ std::string Run::prefixed(const std::string &message) const {
 }
 
 int Run::fail(const Status &status) {
+  if (interruptedBy_ != 0)
+    return 128 + interruptedBy_; // as a shell says it
   bool isLocated = source_ && source_->diags.hasErrors();
   std::string message = messageOf(status, source_.get());
   Status cause = status;

@@ -1,6 +1,7 @@
 //===- tools/run_command.h - what `braid run` was asked for, and what it prints ---------------===//
 #pragma once
 
+#include "api/choose.h"
 #include "api/run.h"
 #include "runtime/bootstrap/environment.h"
 #include "tools/command.h"
@@ -24,6 +25,8 @@ struct RunFlags {
   std::string flightRecords;
   bool graph = false;
   std::string copies = "default", signals = "default";
+  std::optional<int64_t> timeBest;
+  std::string chooseInto, chosen; ///< see choose_schedule.h
 };
 
 /// Who runs the ranks, and so what this process is.
@@ -41,9 +44,10 @@ struct RankSetup {
 
 /// What ran, how long it took and what it was compared with, on stdout.
 void printSummary(const RunFlags &flags, const Compiled &compiled, const RunReport &report);
-/// What was chosen, by whom, and why, on stdout; what the device chose, on stderr. `joinSeconds` is
-/// what a Rank needed to join.
+/// What was chosen, by whom, and why, on stdout; what the device chose, on stderr. `chosen` is what
+/// --schedule auto came to; `joinSeconds` is what a Rank needed to join.
 void printChoices(const RunFlags &flags, const RankSetup &setup, const Compiled &compiled,
-                  const RunReport &report, double joinSeconds);
+                  const std::optional<Candidate> &chosen, const RunReport &report,
+                  double joinSeconds);
 
 } // namespace braid::tools

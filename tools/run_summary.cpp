@@ -22,6 +22,17 @@ void printLine(llvm::StringRef what, const std::string &value, const std::string
   llvm::outs() << fmt::format("  {:<12}{}: {}\n", what.str(), value, why);
 }
 
+/// What --schedule auto came to.
+void printChosen(const Candidate &chosen) {
+  const std::string why = "chosen by measuring";
+  printLine("schedule", name(chosen.schedule).str(), why);
+  printLine("protocol", name(chosen.protocol).str(), why);
+  printLine("streams", std::to_string(chosen.streams), why);
+  printLine("chunks", chosen.chunks > 0 ? std::to_string(chosen.chunks) : "one a slice", why);
+  printLine("taper", std::to_string(chosen.taper), why);
+  printLine("issued", chosen.issuing == Issuing::Graph ? "as a graph" : "one by one", why);
+}
+
 void printLowering(const SourceFlags &source) {
   printLine("schedule", source.schedule.value_or("pairwise"),
             chosenBy(source.schedule.has_value()));
@@ -75,9 +86,12 @@ void printSummary(const RunFlags &flags, const Compiled &compiled, const RunRepo
 }
 
 void printChoices(const RunFlags &flags, const RankSetup &setup, const Compiled &compiled,
-                  const RunReport &report, double joinSeconds) {
+                  const std::optional<Candidate> &chosen, const RunReport &report,
+                  double joinSeconds) {
   llvm::outs() << "choices\n";
-  if (compiled.isLowered)
+  if (chosen)
+    printChosen(*chosen);
+  else if (compiled.isLowered)
     printLowering(flags.source);
   else
     printLine("program", "@" + compiled.program->name(), "read from the file, not lowered");

@@ -1,0 +1,493 @@
+//===- api/choose.cpp - how to run a fusion fastest -------------------------------------------===//
+
+#include "api/choose.h"
+
+#include "api/plans.h"
+#include "runtime/measurement_cache.h"
+#include "runtime/simulator.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <thread>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// -- The candidates. --
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Fewer rows make products that leave most of a GPU idle.
+constexpr int64_t kLeastRows = 64;
+
+template <class T> std::vector<T> only(const std::optional<T> &given, std::vector<T> all) {
+  return given ? std::vector<T>{*given} : all;
+}
+
+/// Chunks of a block that are worth a look.
+std::vector<int64_t> chunkCounts(int64_t ranks, int64_t blockRows) {
+  std::vector<int64_t> counts = {0};
+  for (int64_t each : {2, 4, 8})
+    if (blockRows / each >= kLeastRows)
+      counts.push_back(each * ranks);
+  return counts;
+}
+
+/// The first look: everything but the number of streams.
+std::vector<Candidate> broadCandidates(const ChooseOptions &options, int64_t ranks,
+                                       int64_t blockRows) {
+  const CompileOptions &given = options.given;
+  const int64_t streams = given.streams.value_or(std::min<int64_t>(3, std::max<int64_t>(ranks, 1)));
+  std::vector<Candidate> all;
+  for (Issuing issuing : options.ways)
+    for (Schedule schedule :
+         only(given.schedule, {Schedule::None, Schedule::Pairwise, Schedule::Hop}))
+      for (Protocol protocol : only(given.protocol, {Protocol::Get, Protocol::Put}))
+        for (int64_t chunks :
+             only(given.chunks, schedule == Schedule::None ? std::vector<int64_t>{0}
+                                                           : chunkCounts(ranks, blockRows)))
+          all.push_back({schedule, protocol, chunks, streams, given.taper.value_or(1), issuing});
+  return all;
+}
+
+/// The second look, around one that did well: other streams, and smaller chunks at the end.
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given) {
+  std::vector<Candidate> all;
+  if (candidate.schedule == Schedule::None && given.streams)
+    return all;
+  for (int64_t streams : only(given.streams, {1, 2, 3, 4, 8}))
+    for (int64_t taper : only(given.taper, {1, 2})) {
+      Candidate variant = candidate;
+      variant.streams = streams;
+      variant.taper = candidate.schedule == Schedule::None ? candidate.taper : taper;
+      all.push_back(variant);
+    }
+  return all;
+}
+
+/// What rank 0 does, in numbers: equal for candidates between which nothing decides.
+std::string signatureOf(const Plan &plan) {
+  std::string text;
+  for (const Command &c : plan.commands)
+    text += fmt::format("{} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(c.kind), c.stream,
+                        c.endpoint, c.word, c.event, c.dst.buffer, c.dst.offset, c.dst.bytes,
+                        c.src.offset, c.matmul == kNone ? 0 : plan.matmuls[c.matmul].m);
+  return text;
+}
+
+/// A candidate with all ranks' Plans.
+struct Lowered {
+  Candidate candidate;
+  std::vector<Plan> plans;
+  double predictedUs = 0;
+  std::optional<double> measuredUs = {};
+};
+
+class Chooser {
+public:
+  Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
+          PlanTimer &timer)
+      : name_(name), text_(text), options_(options), timer_(timer) {}
+
+  Result<Choice> choose();
+
+private:
+  Result<std::vector<Plan>> plansOf(const CompileOptions &options);
+  Status findFusion();
+  Status findModel();
+  Status keepModel();
+  void look(const std::vector<Candidate> &candidates);
+  Status predict();
+  size_t countToTime() const;
+  Status timeBest();
+  Result<Choice> decide();
+  std::string reason() const;
+  std::string sourceText() const;
+  CalibrationOptions calibration();
+  std::string key() const {
+    return fmt::format("cost model of {} ranks, {}", timer_.ranks(), options_.cacheKey);
+  }
+
+  const std::string &name_, &text_;
+  const ChooseOptions &options_;
+  PlanTimer &timer_;
+  std::unique_ptr<MeasurementCache> cache_; ///< of rank 0
+  CostModel model_;
+  std::string source_; ///< the file that the model is from
+  std::string fusion_;
+  int64_t blockRows_ = 0;
+  std::vector<Lowered> lowered_;
+  double calibrationSeconds_ = 0, productSeconds_ = 0; ///< spent on measuring
+  std::set<std::string> seen_; ///< signatures with the way that they are issued
+  Status refusal_;             ///< why the first candidate that cannot be lowered cannot
+};
+
+Result<std::vector<Plan>> Chooser::plansOf(const CompileOptions &options) {
+  std::unique_ptr<Source> source = parseSource(name_, text_);
+  Result<Compiled> compiled = compile(*source, options);
+  if (compiled && !compiled->isLowered)
+    return Status(StatusCode::BadInput,
+                  fmt::format("--schedule steers lowering, but @{} in '{}' is a program already",
+                              compiled->program->name(), name_));
+  Result<std::vector<Plan>> plans = compiled ? makePlans(*compiled) : compiled.status();
+  if (!plans && source->diags.hasErrors())
+    return Status(plans.status().code(), source->diags.str());
+  if (plans && fusion_.empty())
+    fusion_ = compiled->fusion->name();
+  return plans;
+}
+
+/// What any schedule of it looks like: how many rows a block has.
+Status Chooser::findFusion() {
+  CompileOptions options = options_.given;
+  options.ranks = timer_.ranks();
+  options.schedule = options.schedule.value_or(Schedule::Pairwise);
+  Result<std::vector<Plan>> plans = plansOf(options);
+  if (!plans)
+    return plans.status();
+  int64_t rows = 0;
+  for (const Command &command : plans->front().commands)
+    if (command.kind == CommandKind::Matmul)
+      rows += plans->front().matmuls[command.matmul].m;
+  blockRows_ = rows / timer_.ranks();
+  return Status::ok();
+}
+
+// -- The model. --
+
+/// Where the host's own cores do the work, all is slow, and its memory is that of all ranks.
+CalibrationOptions Chooser::calibration() {
+  CalibrationOptions calibration;
+  calibration.ways = options_.ways;
+  if (!timer_.device().sharesHostMemory())
+    return calibration;
+  calibration.largeBytes = int64_t(1) << 20;
+  calibration.effort = {.warmUp = 1, .least = 1, .most = 7, .budgetUs = 5000};
+  return calibration;
+}
+
+/// Rank 0's from the cache, if it has one that holds all that is needed.
+Status Chooser::findModel() {
+  const Clock::time_point start = Clock::now();
+  std::string kept;
+  if (timer_.rank() == 0) {
+    const std::string machine =
+        fmt::format("{}, {}", options_.cacheKey, timer_.device().description());
+    cache_ = std::make_unique<MeasurementCache>(options_.cacheFolder, machine, options_.warn);
+    kept = cache_->find(key()).value_or("");
+  }
+  Result<std::string> text = timer_.fromRankZero(std::move(kept));
+  if (!text)
+    return text.status();
+  Result<CostModel> known = CostModel::decode(*text);
+  if (known && llvm::all_of(options_.ways, [&](Issuing way) { return known->find(way, ""); })) {
+    model_ = std::move(*known);
+    source_ = cache_ ? cache_->path() : "";
+    return Status::ok();
+  }
+  if (!text->empty() && !known && timer_.rank() == 0 && options_.warn)
+    options_.warn("the kept cost model is measured again: " + known.status().message());
+  Result<CostModel> measured = calibrate(timer_, calibration());
+  if (!measured)
+    return measured.status();
+  model_ = std::move(*measured);
+  calibrationSeconds_ = secondsSince(start);
+  return keepModel();
+}
+
+Status Chooser::keepModel() {
+  // The measurements of other ranks differ; what rank 0 made of the maxima is what counts.
+  Result<std::string> text = timer_.fromRankZero(model_.encode());
+  if (!text)
+    return text.status();
+  Result<CostModel> model = CostModel::decode(*text);
+  if (!model)
+    return model.status();
+  model_ = std::move(*model);
+  if (cache_) {
+    cache_->set(key(), *text);
+    cache_->save();
+  }
+  return Status::ok();
+}
+
+// -- Looking at candidates. --
+
+/// Lowers those that do not come to the same as one before.
+void Chooser::look(const std::vector<Candidate> &candidates) {
+  for (const Candidate &candidate : candidates) {
+    CompileOptions options = candidate.applyTo(options_.given);
+    options.ranks = timer_.ranks();
+    Result<std::vector<Plan>> plans = plansOf(options);
+    if (!plans) {
+      refusal_ = refusal_.isOk() ? plans.status() : refusal_;
+      continue;
+    }
+    if (seen_.insert(signatureOf(plans->front()) + name(candidate.issuing).str()).second)
+      lowered_.push_back({candidate, std::move(*plans)});
+  }
+}
+
+/// Measures what products there are, and sorts by the predicted time.
+Status Chooser::predict() {
+  const Clock::time_point start = Clock::now();
+  std::vector<PlanMatmul> shapes;
+  for (const Lowered &each : lowered_)
+    shapes.insert(shapes.end(), each.plans.front().matmuls.begin(),
+                  each.plans.front().matmuls.end());
+  Result<bool> hasMeasured = measureProducts(model_, shapes, timer_, calibration());
+  if (!hasMeasured)
+    return hasMeasured.status();
+  productSeconds_ += *hasMeasured ? secondsSince(start) : 0;
+  if (*hasMeasured)
+    if (Status status = keepModel(); !status.isOk())
+      return status;
+  for (Lowered &each : lowered_) {
+    Result<Simulation> simulation = simulate(each.plans, model_, {each.candidate.issuing});
+    if (!simulation)
+      return simulation.status().annotated(each.candidate.str());
+    each.predictedUs = simulation->us;
+  }
+  llvm::stable_sort(
+      lowered_, [](const Lowered &a, const Lowered &b) { return a.predictedUs < b.predictedUs; });
+  return Status::ok();
+}
+
+/// Those that may be as fast as the best, if predictions are as wrong as they are known to be.
+size_t Chooser::countToTime() const {
+  constexpr double kOff = 0.15;
+  constexpr size_t kLeast = 3, kMost = 8;
+  if (lowered_.size() < 2 || options_.timed == 0)
+    return 0;
+  if (options_.timed)
+    return std::min(static_cast<size_t>(std::max<int64_t>(*options_.timed, 0)), lowered_.size());
+  const double limit = lowered_.front().predictedUs * (1 + kOff);
+  auto isNear = [&](const Lowered &each) { return each.predictedUs <= limit; };
+  const size_t near = static_cast<size_t>(llvm::count_if(lowered_, isNear));
+  return std::min(std::clamp(near, kLeast, kMost), lowered_.size());
+}
+
+/// The best predicted, the last of them from another schedule if all others have the same one: what
+/// the model gets wrong, it gets wrong for a schedule.
+Status Chooser::timeBest() {
+  const int64_t count = static_cast<int64_t>(countToTime());
+  auto isOther = [&](const Lowered &each) {
+    return each.candidate.schedule != lowered_.front().candidate.schedule;
+  };
+  auto other = llvm::find_if(lowered_, isOther);
+  if (count > 1 && other != lowered_.end() && other - lowered_.begin() >= count)
+    std::rotate(lowered_.begin() + count - 1, other, other + 1);
+  for (Lowered &each : llvm::MutableArrayRef<Lowered>(lowered_).take_front(size_t(count))) {
+    Result<std::vector<RunTime>> times = timer_.time(each.plans, {each.candidate.issuing},
+                                                     {.least = 3, .most = 15, .budgetUs = 50000});
+    if (!times)
+      return times.status().annotated(each.candidate.str());
+    each.measuredUs = times->front().us;
+  }
+  std::stable_sort(
+      lowered_.begin(), lowered_.begin() + count,
+      [](const Lowered &a, const Lowered &b) { return *a.measuredUs < *b.measuredUs; });
+  return Status::ok();
+}
+
+/// Rank 0's best becomes everyone's.
+Result<Choice> Chooser::decide() {
+  Result<std::string> best = timer_.fromRankZero(lowered_.front().candidate.str());
+  if (!best)
+    return best.status();
+  auto chosen =
+      llvm::find_if(lowered_, [&](const Lowered &each) { return each.candidate.str() == *best; });
+  if (chosen == lowered_.end())
+    return Status(StatusCode::Internal, "rank 0 chose what is no candidate here: " + *best);
+  std::rotate(lowered_.begin(), chosen, chosen + 1);
+  Choice choice{{}, fusion_, timer_.ranks(), reason(), sourceText()};
+  for (const Lowered &each : lowered_)
+    choice.candidates.push_back({each.candidate, each.predictedUs, each.measuredUs});
+  return choice;
+}
+
+std::string Chooser::reason() const {
+  const int64_t timed =
+      llvm::count_if(lowered_, [](const Lowered &each) { return each.measuredUs.has_value(); });
+  if (lowered_.size() == 1)
+    return "the only one that the flags leave";
+  std::string text = timed > 1 ? fmt::format("the fastest of the {} that were timed", timed)
+                               : "predicted to be the fastest";
+  auto sequential = llvm::find_if(
+      lowered_, [](const Lowered &each) { return each.candidate.schedule == Schedule::None; });
+  if (sequential == lowered_.begin())
+    return text + "; nothing hides more than it costs here";
+  if (sequential != lowered_.end())
+    text += fmt::format("; gathering first {} {:.1f} us",
+                        sequential->measuredUs ? "takes" : "would take",
+                        sequential->measuredUs.value_or(sequential->predictedUs));
+  return text;
+}
+
+std::string Chooser::sourceText() const {
+  std::string text = calibrationSeconds_ > 0
+                         ? fmt::format("measured in {:.2f} s", calibrationSeconds_)
+                         : "from " + (source_.empty() ? "memory" : source_);
+  return productSeconds_ > 0 ? text + fmt::format(", products in {:.2f} s", productSeconds_) : text;
+}
+
+Result<Choice> Chooser::choose() {
+  if (Status status = findFusion(); !status.isOk())
+    return status;
+  if (Status status = findModel(); !status.isOk())
+    return status;
+  look(broadCandidates(options_, timer_.ranks(), blockRows_));
+  if (lowered_.empty())
+    return refusal_;
+  if (Status status = predict(); !status.isOk())
+    return status;
+  constexpr size_t kRefined = 6;
+  std::vector<Candidate> variants;
+  for (size_t i = 0; i < std::min(kRefined, lowered_.size()); ++i)
+    llvm::append_range(variants, variantsOf(lowered_[i].candidate, options_.given));
+  look(variants);
+  if (Status status = predict(); !status.isOk())
+    return status;
+  if (Status status = timeBest(); !status.isOk())
+    return status;
+  return decide();
+}
+
+// -- Text. --
+
+Status badPart(llvm::StringRef part) {
+  return Status(StatusCode::BadInput,
+                fmt::format("expected SCHEDULE;protocol=P;chunks=S;streams=K;taper=T;issuing=I, "
+                            "got '{}' in it",
+                            part.str()));
+}
+
+bool setPart(Candidate &candidate, llvm::StringRef key, llvm::StringRef value) {
+  int64_t number = 0;
+  const bool isNumber = !value.getAsInteger(10, number) && number >= 0;
+  if (key == "protocol" && (value == "get" || value == "put"))
+    candidate.protocol = value == "get" ? Protocol::Get : Protocol::Put;
+  else if (key == "issuing" && (value == "eager" || value == "graph"))
+    candidate.issuing = value == "graph" ? Issuing::Graph : Issuing::Eager;
+  else if (key == "chunks" && isNumber)
+    candidate.chunks = number;
+  else if (key == "streams" && isNumber)
+    candidate.streams = number;
+  else if (key == "taper" && isNumber)
+    candidate.taper = number;
+  else
+    return false;
+  return true;
+}
+
+} // namespace
+
+CompileOptions Candidate::applyTo(CompileOptions options) const {
+  options.schedule = schedule;
+  options.protocol = protocol;
+  options.streams = streams;
+  options.taper = taper;
+  if (chunks > 0)
+    options.chunks = chunks;
+  return options;
+}
+
+std::string Candidate::str() const {
+  return fmt::format("{};protocol={};chunks={};streams={};taper={};issuing={}",
+                     name(schedule).str(), name(protocol).str(), chunks, streams, taper,
+                     name(issuing).str());
+}
+
+Result<Candidate> Candidate::fromText(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef, 8> parts;
+  text.split(parts, ';');
+  std::optional<Schedule> schedule = scheduleFromName(parts.front());
+  if (!schedule)
+    return badPart(parts.front());
+  Candidate candidate;
+  candidate.schedule = *schedule;
+  for (llvm::StringRef part : llvm::drop_begin(parts)) {
+    auto [key, value] = part.split('=');
+    if (!setPart(candidate, key, value))
+      return badPart(part);
+  }
+  return candidate;
+}
+
+std::optional<double> JudgedCandidate::error() const {
+  if (!measuredUs || *measuredUs <= 0)
+    return std::nullopt;
+  return (predictedUs - *measuredUs) / *measuredUs;
+}
+
+double Choice::meanError() const {
+  double sum = 0;
+  int64_t count = 0;
+  for (const JudgedCandidate &each : candidates)
+    if (std::optional<double> error = each.error()) {
+      sum += std::abs(*error);
+      ++count;
+    }
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+std::string explain(const Choice &choice) {
+  std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds\n"
+                                 "   predicted    measured   error  candidate\n",
+                                 choice.candidates.size(), choice.fusion, choice.ranks);
+  for (const JudgedCandidate &each : choice.candidates) {
+    const std::optional<double> error = each.error();
+    text += fmt::format("{:>12.1f}{:>12}{:>8}  {}{}\n", each.predictedUs,
+                        error ? fmt::format("{:.1f}", *each.measuredUs) : "-",
+                        error ? fmt::format("{:+.0f} %", 100 * *error) : "", each.candidate.str(),
+                        &each == &choice.candidates.front() ? "  <-" : "");
+  }
+  text += fmt::format("  chosen: {}: {}\n  model: {}\n", choice.best().str(), choice.reason,
+                      choice.source);
+  if (choice.meanError() > 0)
+    text += fmt::format("  predictions were off by {:.0f} % on average where measured\n",
+                        100 * choice.meanError());
+  return text;
+}
+
+ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses) {
+  ChooseOptions options;
+  if (backend.hasGraphs)
+    options.ways.push_back(Issuing::Graph);
+  options.cacheFolder = measurementFolder(processEnvironment());
+  options.cacheKey =
+      fmt::format("braid {}, backend {}, ranks as {}, {} cores", BRAID_VERSION, backend.name,
+                  ranksAreProcesses ? "processes" : "threads", std::thread::hardware_concurrency());
+  return options;
+}
+
+Result<Choice> choose(const std::string &name, const std::string &text,
+                      const ChooseOptions &options, PlanTimer &timer) {
+  return Chooser(name, text, options, timer).choose();
+}
+
+Result<GatherRow> chooseRow(GatherRow row, ChooseOptions options, PlanTimer &timer,
+                            Choice *choice) {
+  options.given = row.options;
+  options.given.schedule = std::nullopt;
+  Result<Choice> found = choose(row.name, row.text, options, timer);
+  if (!found)
+    return found.status();
+  row.options = found->best().applyTo(row.options);
+  row.isGraphed = found->best().issuing == Issuing::Graph;
+  if (choice)
+    *choice = std::move(*found);
+  return row;
+}
+
+} // namespace braid

@@ -1,0 +1,86 @@
+//===- api/plan_timer.h - times Plans on the ranks of a job -----------------------------------===//
+//
+// What is timed is one run, from the moment when all ranks have met until the rank's own work is
+// done, by the host's clock; the maximum over ranks. Inputs are random numbers in [-1, 1]: what a
+// product's time depends on, beyond its shape, is power, and that depends on the values.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/backend.h"
+#include "runtime/cost_model.h"
+#include "runtime/executor.h"
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+namespace braid {
+
+/// The Plans that were timed on a cluster. Made before it and destroyed after it: its devices name
+/// their commands until the end. One for each rank.
+using TimedPlans = std::deque<std::vector<Plan>>;
+
+/// Medians over some runs, in microseconds.
+struct RunTime {
+  double us = 0;
+  double issueUs = 0; ///< of it, until the host had issued everything
+};
+
+/// How often a Plan is run to be timed. All ranks do the same.
+struct TimingEffort {
+  int64_t warmUp = 2;
+  int64_t least = 3, most = 11; ///< timed runs; as many of them as fit the budget
+  double budgetUs = 20000;
+};
+
+/// One rank of those that time together. Every call is collective: each rank makes the same ones,
+/// and gets the same answer. Device memory that they need stays allocated until the cluster goes,
+/// but calls share what they can.
+class PlanTimer {
+public:
+  /// `barrier` returns when all ranks have come to it, as close together as can be, or false if the
+  /// job has failed. Without one they meet by Transport::allGather, which is less close.
+  PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans,
+            std::function<bool()> barrier = nullptr);
+
+  int64_t rank() const { return rank_; }
+  int64_t ranks() const { return cluster_.ranks(); }
+  Device &device() { return cluster_.device(rank_); }
+  Transport &transport() { return cluster_.transport(rank_); }
+
+  /// One time for each of `ways`, in order. Blocks. `plans` are those of all ranks.
+  Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
+                                    const TimingEffort &effort = {});
+  /// Rank 0's text, on every rank.
+  Result<std::string> fromRankZero(std::string mine);
+
+private:
+  struct Arguments {
+    std::vector<const void *> inputs;
+    std::vector<void *> outputs;
+  };
+  /// Memory for arguments, used by one Plan after the other.
+  struct Loan {
+    void *memory = nullptr;
+    int64_t bytes = 0;
+    DType filledWith = DType::F32;
+  };
+  Result<Arguments> makeArguments(const Plan &plan);
+  Result<Loan *> borrow(std::deque<Loan> &loans, size_t slot, int64_t bytes);
+  Result<void *> borrowFilled(size_t slot, int64_t bytes, DType dtype);
+  Status fill(const Loan &loan);
+  Status meet();
+  Result<RunTime> once(Prepared &prepared, Arguments &arguments, Issuing issuing);
+  Result<RunTime> repeat(Prepared &prepared, Arguments &arguments, Issuing issuing,
+                         const TimingEffort &effort);
+  Result<std::vector<double>> maxima(const std::vector<double> &mine);
+
+  Cluster &cluster_;
+  const int64_t rank_;
+  TimedPlans &plans_;
+  std::function<bool()> barrier_;
+  std::deque<Loan> inputs_, outputs_;
+};
+
+} // namespace braid

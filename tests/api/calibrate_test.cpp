@@ -1,0 +1,119 @@
+//===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads ----------===//
+
+#include "api/calibrate.h"
+#include "api/mesh.h"
+#include "api/plans.h"
+#include "api/run.h"
+
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+constexpr int64_t kSmall = 1 << 12, kLarge = 1 << 18;
+
+CalibrationOptions quick() {
+  CalibrationOptions options;
+  options.smallBytes = kSmall;
+  options.largeBytes = kLarge;
+  options.effort = {.warmUp = 1, .least = 3, .most = 5, .budgetUs = 2000};
+  return options;
+}
+
+/// Calls `fn` with a timer on each of `ranks` ranks.
+Status onRanks(int64_t ranks, const std::function<Status(PlanTimer &)> &fn) {
+  std::vector<TimedPlans> plans(static_cast<size_t>(ranks));
+  BackendRegistry registry = builtinBackends();
+  auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = ranks});
+  return (*mesh)->onEveryRank([&](int64_t rank) {
+    PlanTimer timer((*mesh)->cluster(), rank, plans[static_cast<size_t>(rank)]);
+    return fn(timer);
+  });
+}
+
+TEST(Calibrate, FindsEveryCost) {
+  std::vector<std::string> texts(3);
+  Status status = onRanks(3, [&](PlanTimer &timer) {
+    Result<CostModel> model = calibrate(timer, quick());
+    if (!model)
+      return model.status();
+    texts[static_cast<size_t>(timer.rank())] = model->encode();
+    return Status::ok();
+  });
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_EQ(texts[0], texts[1]);
+  EXPECT_EQ(texts[0], texts[2]);
+  Result<CostModel> model = CostModel::decode(texts[0]);
+  ASSERT_TRUE(model.isOk()) << model.status().message();
+  EXPECT_EQ(model->ranks, 3);
+  const OperationCosts *costs = model->find(Issuing::Eager, "");
+  ASSERT_TRUE(costs);
+  EXPECT_GT(costs->signalUs + costs->flightUs + costs->awaitUs, 0);
+  EXPECT_GT(costs->issueCopyUs, 0);
+  for (const CopyCost &copy : {costs->local, costs->pull, costs->push}) {
+    EXPECT_GT(copy.bytesPerUs, 1) << "a megabyte a second";
+    EXPECT_GT(copy.sharedBytesPerUs, 1);
+  }
+}
+
+TEST(Calibrate, ManagesWithoutPeers) {
+  Status status = onRanks(1, [](PlanTimer &timer) { return calibrate(timer, quick()).status(); });
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+PlanMatmul shape(int64_t m, bool transposeB = false) {
+  return {DType::F32, m, 24, 16, transposeB, {}, {}, {}, {}};
+}
+
+TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
+  Status status = onRanks(2, [](PlanTimer &timer) {
+    Result<CostModel> model = calibrate(timer, quick());
+    if (!model)
+      return model.status();
+    const std::vector<PlanMatmul> shapes = {shape(100), shape(99), shape(64),       shape(50),
+                                            shape(33),  shape(0),  shape(25),       shape(7),
+                                            shape(7),   shape(6),  shape(100, true)};
+    Result<bool> any = measureProducts(*model, shapes, timer, quick());
+    EXPECT_TRUE(any.isOk() && *any);
+    std::vector<int64_t> rows;
+    for (const ProductCost &product : model->products) {
+      EXPECT_GT(product.us, 0);
+      EXPECT_GE(product.share, 0.5);
+      EXPECT_LE(product.share, 1);
+      rows.push_back(product.transposeB ? -product.m : product.m);
+    }
+    EXPECT_EQ(rows, (std::vector<int64_t>{100, 50, 25, 7, -100}));
+    any = measureProducts(*model, shapes, timer, quick());
+    EXPECT_TRUE(any.isOk() && !*any) << "all is known";
+    return Status::ok();
+  });
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+/// What a timer is for: a long Plan takes longer than a short one, and inputs are random numbers.
+TEST(PlanTimer, TellsLongFromShort) {
+  auto text = [](int copies) {
+    std::string program = "program @p mesh [0 .. 1) (%A: f32[1000000]) -> (%C: f32[1000000]) {\n";
+    for (int i = 0; i < copies; ++i)
+      program += "  set %C, %A\n";
+    return program + "}\n";
+  };
+  Status status = onRanks(1, [&](PlanTimer &timer) {
+    std::vector<double> times;
+    for (int copies : {1, 20}) {
+      auto source = parseSource("t", text(copies));
+      Result<Compiled> compiled = compile(*source, {});
+      Result<std::vector<RunTime>> time = timer.time(*makePlans(*compiled), {Issuing::Eager});
+      if (!time)
+        return time.status();
+      times.push_back(time->front().us);
+      EXPECT_LE(time->front().issueUs, time->front().us);
+    }
+    EXPECT_LT(times[0], times[1]);
+    return Status::ok();
+  });
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+} // namespace
+} // namespace braid

@@ -1,0 +1,118 @@
+//===- tests/api/choose_test.cpp - choosing, on ranks that are threads ------------------------===//
+
+#include "api/choose.h"
+#include "api/run.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char *kFusion = R"(
+fusion @small(D = 3) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 128, 16]
+  %B = input f32[16, 8]
+  %C = matmul %A, %B : f32[Stream{D}, 128, 8]
+  output %C
+}
+)";
+
+/// What each of the ranks has chosen.
+std::vector<Result<Choice>> chooseOnRanks(int64_t ranks, const std::string &text,
+                                          const ChooseOptions &options) {
+  std::vector<TimedPlans> plans(static_cast<size_t>(ranks));
+  BackendRegistry registry = builtinBackends();
+  auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = ranks});
+  EXPECT_TRUE(mesh.isOk());
+  std::vector<Result<Choice>> choices(static_cast<size_t>(ranks),
+                                      Status(StatusCode::Internal, "not asked"));
+  Status status = (*mesh)->onEveryRank([&](int64_t rank) {
+    const size_t index = static_cast<size_t>(rank);
+    PlanTimer timer((*mesh)->cluster(), rank, plans[index]);
+    choices[index] = choose("t.braid", text, options, timer);
+    return choices[index] ? Status::ok() : choices[index].status();
+  });
+  EXPECT_EQ(status.isOk(), choices[0].isOk()) << status.message();
+  return choices;
+}
+
+TEST(Candidate, ReadsWhatItWrote) {
+  Candidate candidate{Schedule::Hop, Protocol::Put, 12, 5, 2, Issuing::Graph};
+  EXPECT_EQ(candidate.str(), "hop;protocol=put;chunks=12;streams=5;taper=2;issuing=graph");
+  EXPECT_EQ(Candidate::fromText(candidate.str())->str(), candidate.str());
+  for (const char *bad : {"", "hops", "hop;chunks=-1", "hop;chunks", "hop;issuing=lazy", "hop;x=1"})
+    EXPECT_EQ(Candidate::fromText(bad).status().code(), StatusCode::BadInput) << bad;
+}
+
+TEST(Choose, MakesOneChoiceForAllRanks) {
+  std::vector<Result<Choice>> choices = chooseOnRanks(3, kFusion, {});
+  for (const Result<Choice> &choice : choices) {
+    ASSERT_TRUE(choice.isOk()) << choice.status().message();
+    EXPECT_EQ(choice->best().str(), choices[0]->best().str());
+    EXPECT_EQ(choice->ranks, 3);
+    EXPECT_EQ(choice->fusion, "small");
+  }
+  // The chosen one was timed, and nobody who was timed was faster.
+  const std::vector<JudgedCandidate> &all = choices[0]->candidates;
+  ASSERT_TRUE(all[0].measuredUs);
+  const auto timed = std::count_if(all.begin(), all.end(), [](const JudgedCandidate &each) {
+    return each.measuredUs.has_value();
+  });
+  EXPECT_GE(timed, 3);
+  EXPECT_LE(timed, 8);
+  for (const JudgedCandidate &each : all)
+    EXPECT_GE(each.measuredUs.value_or(1e9), *all[0].measuredUs);
+  bool hasOther = std::any_of(all.begin(), all.begin() + timed, [&](const JudgedCandidate &each) {
+    return each.candidate.schedule != all[0].candidate.schedule;
+  });
+  EXPECT_TRUE(hasOther) << "one schedule was timed only\n" << explain(*choices[0]);
+}
+
+TEST(Choose, KeepsWhatIsGiven) {
+  ChooseOptions options;
+  options.given = {.schedule = Schedule::Hop, .protocol = Protocol::Put, .chunks = 6};
+  options.timed = 0;
+  Result<Choice> choice = std::move(chooseOnRanks(3, kFusion, options)[0]);
+  ASSERT_TRUE(choice.isOk()) << choice.status().message();
+  EXPECT_GT(choice->candidates.size(), 1u);
+  for (const JudgedCandidate &each : choice->candidates) {
+    EXPECT_THAT(each.candidate.str(), testing::StartsWith("hop;protocol=put;chunks=6;"));
+    EXPECT_FALSE(each.measuredUs);
+  }
+  EXPECT_THAT(choice->reason, HasSubstr("predicted to be the fastest"));
+}
+
+TEST(Choose, SaysWhatItCannotLower) {
+  ChooseOptions options;
+  options.given.chunks = 7; // no multiple of 3
+  Result<Choice> choice = std::move(chooseOnRanks(3, kFusion, options)[0]);
+  EXPECT_EQ(choice.status().code(), StatusCode::BadInput);
+  EXPECT_THAT(choice.status().message(), HasSubstr("7"));
+}
+
+TEST(Choose, WorksForOneRank) {
+  Result<Choice> choice = std::move(chooseOnRanks(1, kFusion, {})[0]);
+  ASSERT_TRUE(choice.isOk()) << choice.status().message();
+}
+
+TEST(Choose, MakesARowOfABench) {
+  std::vector<TimedPlans> plans(1);
+  BackendRegistry registry = builtinBackends();
+  auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
+  PlanTimer timer((*mesh)->cluster(), 0, plans[0]);
+  Result<GatherRow> row = makeGatherRow("pairwise;streams=2", {8, 8, 8}, DType::F32, 1, false);
+  Choice choice;
+  Result<GatherRow> chosen = chooseRow(*row, {}, timer, &choice);
+  ASSERT_TRUE(chosen.isOk()) << chosen.status().message();
+  EXPECT_EQ(chosen->options.schedule, choice.best().schedule);
+  EXPECT_EQ(chosen->options.streams, 2);
+  EXPECT_FALSE(chosen->isGraphed);
+}
+
+} // namespace
+} // namespace braid

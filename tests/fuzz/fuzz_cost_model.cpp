@@ -1,0 +1,23 @@
+//===- tests/fuzz/fuzz_cost_model.cpp - any text, in the place of a cost model ----------------===//
+
+#include "runtime/cost_model.h"
+
+#include <cstdlib>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const llvm::StringRef text(reinterpret_cast<const char *>(data), size);
+  braid::Result<braid::CostModel> model = braid::CostModel::decode(text);
+  if (!model)
+    return 0;
+  // What was read is written as it was, and read again.
+  const std::string encoded = model->encode();
+  braid::Result<braid::CostModel> again = braid::CostModel::decode(encoded);
+  if (!again || again->encode() != encoded)
+    std::abort();
+  // Whatever the table holds, a product costs a finite time.
+  for (int64_t m : {0, 1, 1000, 1 << 30})
+    if (auto cost = model->productCost({braid::DType::BF16, m, 8, 8, false, {}, {}, {}, {}}))
+      if (!(cost->us >= 0 && cost->us < 1e40 && cost->share > 0 && cost->share <= 1))
+        std::abort();
+  return 0;
+}

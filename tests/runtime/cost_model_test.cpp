@@ -1,0 +1,97 @@
+//===- tests/runtime/cost_model_test.cpp - the model as text, and its law of products ---------===//
+
+#include "runtime/cost_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+PlanMatmul shape(int64_t m, int64_t n, int64_t k, DType dtype = DType::BF16) {
+  return {dtype, m, n, k, false, {}, {}, {}, {}};
+}
+
+CostModel someModel() {
+  CostModel model;
+  model.machine = "a machine";
+  model.ranks = 4;
+  OperationCosts costs;
+  costs.means = "kernel";
+  costs.issuing = Issuing::Graph;
+  costs.runUs = 12.5;
+  costs.flightUs = 1.0 / 3;
+  costs.pull = {11, 397000, 366000};
+  model.operations = {{}, costs};
+  model.add({.m = 100, .n = 8, .k = 8, .us = 10, .share = 0.5});
+  model.add({.m = 200, .n = 8, .k = 8, .us = 20, .share = 1});
+  return model;
+}
+
+TEST(CostModel, ReadsWhatItWrote) {
+  std::string text = someModel().encode();
+  Result<CostModel> model = CostModel::decode(text);
+  ASSERT_TRUE(model.isOk()) << model.status().message();
+  EXPECT_EQ(model->encode(), text);
+  const OperationCosts *costs = model->find(Issuing::Graph, "kernel");
+  ASSERT_TRUE(costs);
+  EXPECT_EQ(costs->flightUs, 1.0 / 3);
+  EXPECT_EQ(costs->pull.bytesPerUs, 397000);
+  EXPECT_FALSE(model->find(Issuing::Eager, "kernel"));
+}
+
+TEST(CostModel, SaysWhatItDoesNotUnderstand) {
+  auto refusal = [](std::string text, const std::string &from, const std::string &to) {
+    size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    Status status = CostModel::decode(text.replace(at, from.size(), to)).status();
+    EXPECT_EQ(status.code(), StatusCode::BadInput);
+    return status.message();
+  };
+  const std::string text = someModel().encode();
+  EXPECT_EQ(CostModel::decode("").status().message(), "cost model: expected JSON");
+  EXPECT_EQ(CostModel::decode("[]").status().message(),
+            "cost model: it: expected an object, got []");
+  EXPECT_EQ(refusal(text, "model 1", "model 9"),
+            "cost model: format: expected \"braid cost model 1\", got \"braid cost model 9\"");
+  EXPECT_THAT(refusal(text, "12.5", "-1"),
+              HasSubstr("operations[1].run_us: expected a number from 0 to"));
+  EXPECT_THAT(refusal(text, "12.5", "1e99"), HasSubstr("got 1e+99"));
+  EXPECT_THAT(refusal(text, "397000.0", "0"), HasSubstr("operations[1].pull.bytes_per_us"));
+  EXPECT_EQ(refusal(text, "\"graph\"", "\"slow\""),
+            "cost model: operations[1].issuing: expected eager or graph, got \"slow\"");
+  EXPECT_EQ(refusal(text, "\"bf16\"", "\"i8\""),
+            "cost model: products[0].dtype: expected bf16, f16, f32 or f64, got \"i8\"");
+  EXPECT_THAT(refusal(text, "\"m\": 100", "\"m\": -1"),
+              HasSubstr("products[0].m: expected an integer from 0 to"));
+  EXPECT_THAT(refusal(text, "\"share\": 0.5", "\"share\": 1.5"),
+              HasSubstr("products[0].share: expected at most 1, got 1.5"));
+}
+
+TEST(CostModel, KnowsProductsBetweenMeasuredRows) {
+  CostModel model = someModel();
+  auto us = [&](int64_t m, int64_t n, int64_t k) { return model.productCost(shape(m, n, k))->us; };
+  EXPECT_EQ(us(100, 8, 8), 10);
+  EXPECT_EQ(us(150, 8, 8), 15);
+  EXPECT_EQ(model.productCost(shape(150, 8, 8))->share, 0.75);
+  EXPECT_EQ(us(50, 8, 8), 5);
+  EXPECT_EQ(us(400, 8, 8), 40);
+  model.add({.m = 200, .n = 8, .k = 8, .us = 12, .share = 1});
+  EXPECT_EQ(us(50, 8, 8), 9) << "on the line";
+  EXPECT_EQ(model.productCost(shape(50, 8, 8))->share, 5 * 0.5 / 9) << "half of the work";
+  model.add({.m = 200, .n = 8, .k = 8, .us = 20, .share = 1});
+  EXPECT_EQ(us(200, 16, 8), 40) << "the flop rate of the nearest";
+  EXPECT_EQ(model.productCost(shape(1, 1, 1, DType::F64)).status().code(), StatusCode::Unsupported);
+}
+
+TEST(CostModel, ReplacesWhatIsMeasuredAgain) {
+  CostModel model = someModel();
+  model.add({.m = 100, .n = 8, .k = 8, .us = 11, .share = 0.5});
+  EXPECT_EQ(model.products.size(), 2u);
+  EXPECT_EQ(model.find(shape(100, 8, 8))->us, 11);
+}
+
+} // namespace
+} // namespace braid

@@ -1,0 +1,215 @@
+//===- tests/runtime/simulator_test.cpp - predictions with known answers ----------------------===//
+
+#include "api/plans.h"
+#include "runtime/simulator.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<Plan> plansOf(const std::string &text, const CompileOptions &options = {}) {
+  std::unique_ptr<Source> source = parseSource("t.braid", text);
+  Result<Compiled> compiled = compile(*source, options);
+  EXPECT_TRUE(compiled.isOk()) << compiled.status().message() << source->diags.str();
+  Result<std::vector<Plan>> plans = makePlans(*compiled);
+  EXPECT_TRUE(plans.isOk()) << source->diags.str();
+  return std::move(*plans);
+}
+
+/// Numbers that are easily told apart in a sum.
+CostModel easyModel() {
+  CostModel model;
+  OperationCosts eager;
+  eager.runUs = 1000;
+  eager.eventUs = 3;
+  eager.signalUs = 10;
+  eager.flightUs = 20;
+  eager.awaitUs = 40;
+  eager.local = {5, 100, 100};
+  eager.pull = {7, 10, 15};
+  eager.push = {2, 10, 15};
+  OperationCosts graph = eager;
+  graph.issuing = Issuing::Graph;
+  model.operations = {eager, graph};
+  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100, .share = 0.75});
+  return model;
+}
+
+double timeOf(const std::string &text, const CostModel &model, Issuing issuing = Issuing::Graph) {
+  Result<Simulation> simulation = simulate(plansOf(text), model, {issuing});
+  EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
+  return simulation ? simulation->us : 0;
+}
+
+constexpr const char *kProducts = R"(
+program @products mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4], %D: f32[4, 4]) {{
+  %main = get_current_stream
+  matmul %C, %A, %B
+  {}
+  matmul %D, %A, %B
+  {}
+}}
+)";
+
+TEST(Simulator, AddsWhatFollowsOnOneStream) {
+  EXPECT_DOUBLE_EQ(timeOf(fmt::format(kProducts, "", ""), easyModel()), 1000 + 2 * 100);
+}
+
+TEST(Simulator, LetsProductsShareTheMachine) {
+  // The second has a quarter of the machine for 100 us, and then three quarters of it for the 50
+  // that are left of its 75.
+  std::string text = fmt::format(kProducts, "set_current_stream stream(1)",
+                                 "set_current_stream %main\n  synchronize stream(1)");
+  EXPECT_NEAR(timeOf(text, easyModel()), 1000 + 100 + 50 / 0.75 + 3, 1e-3);
+}
+
+TEST(Simulator, BeginsNothingBeforeItWasIssued) {
+  CostModel model = easyModel();
+  model.operations[0].issueMatmulUs = 300;
+  std::string text = fmt::format(kProducts, "", "");
+  EXPECT_DOUBLE_EQ(timeOf(text, model, Issuing::Eager), 1000 + 2 * 300 + 100);
+  EXPECT_DOUBLE_EQ(timeOf(text, model, Issuing::Graph), 1000 + 2 * 100);
+}
+
+constexpr const char *kShift = R"(
+program @shift mesh [0 .. 2) (%A: f32[100]) -> () {{
+  %all = allocate symmetric f32[2, 100]
+  %h = share_mem_handles {0} %all
+  %mine = select %all[0]
+  %theirs = select %all[1]
+  {1}
+  {2}
+  wait %r
+  wait %s
+}}
+)";
+
+TEST(Simulator, FollowsATransfer) {
+  const char *send = "%s = p2p send %mine to (rank - 1) mod 2 via %h";
+  const char *receive = "%r = p2p recv %theirs from (rank + 1) mod 2 via %h";
+  // Signal, flight, await, copy of 400 bytes, and the same signal back.
+  EXPECT_NEAR(timeOf(fmt::format(kShift, "get", send, receive), easyModel()),
+              1000 + 70 + 7 + 400.0 / 10 + 70, 1e-3);
+  EXPECT_NEAR(timeOf(fmt::format(kShift, "put", receive, send), easyModel()),
+              1000 + 70 + 2 + 400.0 / 10 + 70, 1e-3);
+}
+
+TEST(Simulator, SharesALinkBetweenCopies) {
+  std::string text = R"(
+program @gather mesh [0 .. 3) (%A: f32[100]) -> () {
+  %all = allocate symmetric f32[3, 100]
+  %h = share_mem_handles get %all
+  %mine = select %all[rank]
+  %main = get_current_stream
+  for %j in 1 .. 3 {
+    set_current_stream stream(%j)
+    synchronize %main
+  }
+  for %i in 1 .. 3 {
+    set_current_stream stream(%i)
+    %block = select %all[(rank + %i) mod 3]
+    %s = p2p send %mine to (rank - %i) mod 3 via %h
+    %r = p2p recv %block from (rank + %i) mod 3 via %h
+    wait %r
+    wait %s
+  }
+  set_current_stream %main
+  for %j in 1 .. 3 {
+    synchronize stream(%j)
+  }
+}
+)";
+  // Two copies leave each rank: each has 7.5 bytes/us of the link instead of the 10 of one alone.
+  EXPECT_NEAR(timeOf(text, easyModel()), 1000 + 3 + 70 + 7 + 400 / 7.5 + 70 + 3, 1e-3);
+}
+
+TEST(Simulator, ReportsADeadlock) {
+  std::string text =
+      fmt::format(kShift, "get", "%r = p2p recv %theirs from (rank + 1) mod 2 via %h",
+                  "%s = p2p send %mine to (rank - 1) mod 2 via %h");
+  Result<Simulation> simulation = simulate(plansOf(text), easyModel(), {Issuing::Eager});
+  EXPECT_EQ(simulation.status().code(), StatusCode::TimedOut);
+  EXPECT_THAT(simulation.status().message(), HasSubstr("rank 1 waits in \"%r = p2p recv"));
+}
+
+TEST(Simulator, SaysWhatTheModelLacks) {
+  CostModel model = easyModel();
+  std::vector<Plan> plans = plansOf(fmt::format(kProducts, "", ""));
+  EXPECT_THAT(simulate(plans, model, {Issuing::Eager, "kernel"}).status().message(),
+              HasSubstr("knows no operations issued as eager by kernel"));
+  model.products.clear();
+  EXPECT_EQ(simulate(plans, model, {}).status().message(),
+            "the cost model knows no product of f32");
+}
+
+constexpr const char *kFusion = R"(
+fusion @f(D = 4) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 96, 16]
+  %B = input f32[16, 32]
+  %C = matmul %A, %B : f32[Stream{D}, 96, 32]
+  output %C
+}
+)";
+
+std::vector<CompileOptions> manyOptions() {
+  std::vector<CompileOptions> all;
+  for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None})
+    for (Protocol protocol : {Protocol::Get, Protocol::Put})
+      for (int64_t ranks : {1, 2, 3, 8})
+        for (int64_t chunks : {1, 5})
+          for (int64_t streams : {1, 2, 4})
+            all.push_back({.ranks = ranks,
+                           .schedule = schedule,
+                           .protocol = protocol,
+                           .streams = streams,
+                           .chunks = chunks * ranks});
+  return all;
+}
+
+/// Every command of a lowered program begins and ends, in stream order, and once more the same.
+TEST(Simulator, EndsWithEverythingDone) {
+  for (const CompileOptions &options : manyOptions()) {
+    std::vector<Plan> plans = plansOf(kFusion, options);
+    Result<Simulation> once = simulate(plans, easyModel(), {Issuing::Eager});
+    ASSERT_TRUE(once.isOk()) << once.status().message();
+    EXPECT_EQ(simulate(plans, easyModel(), {Issuing::Eager})->us, once->us);
+    for (const Plan &plan : plans) {
+      std::vector<double> ends(plan.streams.size(), 0);
+      for (size_t i = 0; i < plan.commands.size(); ++i) {
+        const SimulatedSpan &span = once->spans[static_cast<size_t>(plan.rank)][i];
+        double &end = ends[plan.commands[i].stream];
+        EXPECT_LE(end, span.beginUs + 1e-3);
+        EXPECT_LE(span.beginUs, span.endUs);
+        EXPECT_LE(span.endUs, once->us);
+        end = span.endUs;
+      }
+    }
+  }
+}
+
+/// Choosing looks at hundreds of candidates. The bound is loose: other work shares the machine.
+TEST(Simulator, TakesAboutAMillisecondForEightRanks) {
+  std::vector<Plan> plans =
+      plansOf(kFusion, {.ranks = 8, .schedule = Schedule::Pairwise, .chunks = 32});
+  const CostModel model = easyModel();
+  auto start = std::chrono::steady_clock::now();
+  constexpr int kTimes = 20;
+  for (int i = 0; i < kTimes; ++i)
+    ASSERT_TRUE(simulate(plans, model, {Issuing::Eager}).isOk());
+  double us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() /
+      kTimes;
+  RecordProperty("microseconds", std::to_string(us));
+  EXPECT_LT(us, 5000);
+}
+
+} // namespace
+} // namespace braid

@@ -1,0 +1,180 @@
+//===- tools/choose_schedule.cpp - what `braid run --schedule auto` comes to ------------------===//
+
+#include "tools/choose_schedule.h"
+
+#include "api/launch.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace braid::tools {
+namespace {
+
+/// A file for rank 0 to write to, gone with this object.
+class AnswerFile {
+public:
+  static Result<std::unique_ptr<AnswerFile>> create() {
+    const char *folder = std::getenv("TMPDIR");
+    std::string path = std::string(folder && *folder ? folder : "/tmp") + "/braid-choice-XXXXXX";
+    const int descriptor = mkstemp(path.data());
+    if (descriptor < 0)
+      return Status(StatusCode::Unsupported, "cannot make a file like " + path);
+    close(descriptor);
+    return std::unique_ptr<AnswerFile>(new AnswerFile(path));
+  }
+  ~AnswerFile() { unlink(path_.c_str()); }
+  AnswerFile(const AnswerFile &) = delete;
+  const std::string &path() const { return path_; }
+  std::string read() const {
+    std::ostringstream text;
+    text << std::ifstream(path_).rdbuf();
+    return text.str();
+  }
+
+private:
+  explicit AnswerFile(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
+} // namespace
+
+std::vector<std::string> commandLine(const std::vector<std::string> &extra) {
+  std::vector<std::string> arguments;
+  if (auto text = llvm::MemoryBuffer::getFileAsStream("/proc/self/cmdline")) {
+    llvm::SmallVector<llvm::StringRef> parts;
+    // Every argument ends with a zero.
+    (*text)->getBuffer().drop_back().split(parts, '\0');
+    for (llvm::StringRef part : parts)
+      arguments.push_back(part.str());
+  }
+  auto subcommand = llvm::find(arguments, "run");
+  if (subcommand != arguments.end())
+    arguments.insert(subcommand + 1, extra.begin(), extra.end());
+  return arguments;
+}
+
+ScheduleChooser::ScheduleChooser(const RunFlags &flags, const RankSetup &setup,
+                                 const Backend &backend, const Source &source, CompileOptions given,
+                                 int64_t ranks)
+    : flags_(flags), setup_(setup), backend_(backend), source_(source), given_(std::move(given)),
+      ranks_(ranks) {}
+
+ChooseOptions ScheduleChooser::options() const {
+  ChooseOptions options = chooseOptions(backend_, setup_.kind != RankSetup::Threads);
+  options.given = given_;
+  if (flags_.graph)
+    options.ways = {Issuing::Graph};
+  else if (!flags_.trace.empty()) // that of a graph has no commands
+    options.ways = {Issuing::Eager};
+  options.timed = flags_.timeBest;
+  options.warn = [](const std::string &line) {
+    llvm::errs() << "braid: warning: " << line << "\n";
+  };
+  return options;
+}
+
+ClusterOptions ScheduleChooser::clusterOptions() const {
+  return {.ranks = ranks_, .timeout = std::chrono::milliseconds(flags_.timeoutMs)};
+}
+
+Result<Candidate> ScheduleChooser::chooseOn(LocalMesh &mesh, std::vector<TimedPlans> &plans,
+                                            const std::function<bool()> &barrier) {
+  std::optional<Choice> choice;
+  Status status = mesh.onEveryRank([&](int64_t rank) {
+    const int64_t hosted = rank - mesh.firstHosted();
+    PlanTimer timer(mesh.cluster(), rank, plans[static_cast<size_t>(hosted)], barrier);
+    Result<Choice> mine =
+        braid::choose(source_.diags.fileName(), source_.diags.text(), options(), timer);
+    if (!mine)
+      return mine.status();
+    if (hosted == 0)
+      choice = std::move(*mine);
+    return mesh.transport(rank).commit();
+  });
+  if (!status.isOk())
+    return status;
+  if (flags_.explain && mesh.firstHosted() == 0)
+    llvm::errs() << explain(*choice);
+  return choice->best();
+}
+
+Result<Candidate> ScheduleChooser::chooseByThreads() {
+  std::vector<TimedPlans> plans(static_cast<size_t>(ranks_)); // longer than the mesh
+  Result<std::unique_ptr<LocalMesh>> mesh = LocalMesh::create(backend_, clusterOptions());
+  if (!mesh)
+    return mesh.status();
+  return chooseOn(**mesh, plans, nullptr);
+}
+
+Result<Candidate> ScheduleChooser::chooseAsRank(JobRank &job) {
+  std::vector<TimedPlans> plans(1);
+  Result<std::unique_ptr<LocalMesh>> mesh =
+      LocalMesh::join(backend_, clusterOptions(), job.takeMember());
+  if (!mesh)
+    return mesh.status();
+  const int64_t rank = job.place().rank;
+  return chooseOn(**mesh, plans, [&job, rank] { return job.memory().spinUntilAllCome(rank); });
+}
+
+Result<Candidate> ScheduleChooser::chooseByLaunching() {
+  Result<std::unique_ptr<AnswerFile>> file = AnswerFile::create();
+  if (!file)
+    return file.status();
+  Result<LaunchReport> report =
+      launch({.ranks = ranks_,
+              .arguments = commandLine({"--choose-into", (*file)->path()}),
+              .input = source_.diags.text(),
+              .joinTimeout = std::chrono::milliseconds(flags_.timeoutMs),
+              .prefixOutput = flags_.prefixOutput});
+  if (!report)
+    return report.status();
+  signal_ = report->signal;
+  if (!report->status.isOk())
+    return report->status;
+  return Candidate::fromText((*file)->read());
+}
+
+Result<Candidate> ScheduleChooser::choose() {
+  if (!flags_.chosen.empty())
+    return Candidate::fromText(flags_.chosen);
+  switch (setup_.kind) {
+  case RankSetup::Threads:
+    return chooseByThreads();
+  case RankSetup::Launcher:
+    return chooseByLaunching();
+  case RankSetup::Rank:
+    break;
+  }
+  Place place = *setup_.place;
+  place.job += "-choose";
+  Result<std::unique_ptr<JobRank>> job =
+      JobRank::join(place, {std::chrono::milliseconds(flags_.timeoutMs), ""});
+  if (!job)
+    return job.status();
+  Result<Candidate> chosen = chooseAsRank(**job);
+  return chosen ? chosen : (*job)->fail(chosen.status());
+}
+
+Status ScheduleChooser::answer(JobRank &job) {
+  Result<Candidate> chosen = chooseAsRank(job);
+  if (!chosen)
+    return chosen.status();
+  if (job.place().rank != 0)
+    return Status::ok();
+  std::ofstream file(flags_.chooseInto, std::ios::trunc);
+  file << chosen->str();
+  file.close();
+  return file ? Status::ok()
+              : Status(StatusCode::BadInput, "cannot write '" + flags_.chooseInto + "'");
+}
+
+} // namespace braid::tools
