@@ -76,6 +76,7 @@ Spread spreadOf(std::vector<double> samples) {
 RowKind rowKind(llvm::StringRef name) {
   return llvm::StringSwitch<RowKind>(name.split(';').first)
       .Cases("matmul", "torch/matmul", RowKind::Product)
+      .Case("pieces", RowKind::Pieces)
       .Cases("gather", "torch/gather", "torch/gather_copy", RowKind::Gather)
       .Cases("none", "torch/sequential", RowKind::Sequential)
       .Default(RowKind::Overlapped);
@@ -124,6 +125,7 @@ ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
     case RowKind::Sequential:
       takeFaster(summary.sequential, row->time());
       break;
+    case RowKind::Pieces:
     case RowKind::Overlapped:
       break;
     }
