@@ -142,6 +142,8 @@ Result<Answer> TorchWorker::ask(Json request) {
   if (!message)
     return giveUp(message.status());
   Result<Answer> answer = Answer::from(*message);
+  if (answer && message->contains("over"))
+    return giveUp(Status(StatusCode::PeerFailed, answer->failure));
   return answer ? std::move(answer) : Result<Answer>(giveUp(answer.status()));
 }
 
