@@ -68,7 +68,8 @@ Spread spreadOf(std::vector<double> samples) {
     return {};
   std::sort(samples.begin(), samples.end());
   auto at = [&](double quantile) {
-    return samples[static_cast<size_t>(quantile * static_cast<double>(samples.size() - 1) + 0.5)];
+    return samples[static_cast<size_t>(
+        std::lround(quantile * static_cast<double>(samples.size() - 1)))];
   };
   return {at(0.5), at(0.1), at(0.9)};
 }

@@ -147,7 +147,7 @@ Result<bool> Bench::measureShape(const GatherShape &shape, Progress &progress) {
     batch.gpusBefore = gpus->take();
     batch.gpusAfter = GpuState().take();
   }
-  results_.add(std::move(rows), std::move(batch));
+  results_.add(std::move(rows), batch);
   progress.shapeDone();
   results_.printTable(shape);
   if (Status status = results_.write(); !status.isOk())

@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 namespace braid::tools {
 namespace {
 
@@ -162,7 +160,7 @@ Result<Json> TorchWorker::receive(uint64_t id, milliseconds patience) {
                 fmt::format("no answer within {} s", patience.count() / 1000));
 }
 
-Status TorchWorker::giveUp(Status cause) {
+Status TorchWorker::giveUp(const Status &cause) {
   kill();
   ++failures_;
   lastFailure_ = Status(cause.code(), "PyTorch: " + cause.message());
