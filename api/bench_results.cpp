@@ -68,7 +68,8 @@ Spread spreadOf(std::vector<double> samples) {
     return {};
   std::sort(samples.begin(), samples.end());
   auto at = [&](double quantile) {
-    return samples[static_cast<size_t>(quantile * static_cast<double>(samples.size() - 1) + 0.5)];
+    return samples[static_cast<size_t>(
+        std::lround(quantile * static_cast<double>(samples.size() - 1)))];
   };
   return {at(0.5), at(0.1), at(0.9)};
 }
@@ -76,6 +77,7 @@ Spread spreadOf(std::vector<double> samples) {
 RowKind rowKind(llvm::StringRef name) {
   return llvm::StringSwitch<RowKind>(name.split(';').first)
       .Cases("matmul", "torch/matmul", RowKind::Product)
+      .Case("pieces", RowKind::Pieces)
       .Cases("gather", "torch/gather", "torch/gather_copy", RowKind::Gather)
       .Cases("none", "torch/sequential", RowKind::Sequential)
       .Default(RowKind::Overlapped);
@@ -124,6 +126,7 @@ ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
     case RowKind::Sequential:
       takeFaster(summary.sequential, row->time());
       break;
+    case RowKind::Pieces:
     case RowKind::Overlapped:
       break;
     }

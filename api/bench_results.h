@@ -7,6 +7,7 @@
 // begin with `torch/`.
 //
 //   matmul, torch/matmul                       the product alone
+//   pieces                                     the product alone, cut as a pipeline cuts it
 //   gather, torch/gather, torch/gather_copy    the gather alone
 //   none, torch/sequential                     all the work, one part after the other
 //   anything else                              all the work, overlapped
@@ -28,7 +29,7 @@ struct Spread {
 /// All zero if there are no samples.
 Spread spreadOf(std::vector<double> samples);
 
-enum class RowKind { Product, Gather, Sequential, Overlapped };
+enum class RowKind { Product, Pieces, Gather, Sequential, Overlapped };
 RowKind rowKind(llvm::StringRef name);
 /// `auto`, with whatever is given.
 bool isAutoRow(llvm::StringRef name);

@@ -16,7 +16,7 @@ import sys
 PRODUCTS = {"matmul", "torch/matmul"}
 GATHERS = {"gather", "torch/gather", "torch/gather_copy"}
 SEQUENTIAL = {"none", "torch/sequential"}
-LIMITS = PRODUCTS | GATHERS
+PARTS = PRODUCTS | GATHERS | {"pieces"}  # not all the work
 SAME = ("operation", "dtype", "ranks", "backend", "device")  # or the files do not belong together
 
 CELL_WIDTH, CELL_HEIGHT, GAP, LEFT, TOP = 46, 30, 34, 76, 78
@@ -68,7 +68,7 @@ def wanted_time(rows, wanted):
     """Of the row `wanted`, eager or as a graph; `best`: of all of ours that do all the work."""
     if wanted == "best":
         times = [us for (name, _), us in rows.items()
-                 if us > 0 and name.split(";")[0] not in LIMITS and not name.startswith("torch/")]
+                 if us > 0 and name.split(";")[0] not in PARTS and not name.startswith("torch/")]
     else:
         times = [us for (name, _), us in rows.items() if us > 0 and name == wanted]
     return min(times, default=None)

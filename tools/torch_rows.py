@@ -26,6 +26,7 @@ import time
 
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"}
 IDLE_SECONDS = 0.001  # between two looks at the board
+SPINS_BEFORE_YIELD = 1000
 MOST_SAMPLES = 1 << 16
 TEXT_BYTES = 1 << 16
 
@@ -68,17 +69,20 @@ class Board:
         for other in range(self.size):
             while words[8 * other] < mine:
                 spins += 1
-                if spins % 100000 == 0:
-                    self.check(spins, other)
+                if spins % SPINS_BEFORE_YIELD == 0:
+                    self.check(spins // SPINS_BEFORE_YIELD, other)
 
-    def check(self, spins, other):
-        if spins == 100000:
-            self.deadline = time.monotonic() + self.timeout
-        elif time.monotonic() > self.deadline:
-            raise Stuck(f"rank {other} of PyTorch did not come within {self.timeout:g} s")
-        if any(child.poll() is not None for child in self.children):
-            raise Stuck("a rank of PyTorch has ended")
+    def check(self, yields, other):
+        """Lets others run; now and then looks whether it is any use to wait."""
         os.sched_yield()
+        if yields == 1:
+            self.deadline = time.monotonic() + self.timeout
+        if yields % 100 != 0:
+            return
+        if time.monotonic() > self.deadline:
+            raise Stuck(f"rank {other} did not come within {self.timeout:g} s")
+        if any(child.poll() is not None for child in self.children):
+            raise Stuck("a rank has ended")
 
     def say(self, place, text):
         data = text.encode()[:TEXT_BYTES - 8]
@@ -102,7 +106,7 @@ class Board:
         while self.words[8 * self.size] == self.heard:
             time.sleep(IDLE_SECONDS)
             if os.getppid() != self.parent:
-                raise Stuck("rank 0 of PyTorch has ended")
+                raise Stuck("rank 0 has ended")
         self.heard += 1
         return self.said(self.size)
 
@@ -427,7 +431,11 @@ def lead(args, requests, answers):
         rank.board.tell(json.dumps(request))
         if "end" in request:
             return
-        send({"id": request["id"], **rank.answer(request)})
+        try:
+            send({"id": request["id"], **rank.answer(request)})
+        except Stuck as stuck:
+            send({"id": request["id"], "failure": str(stuck), "over": True})
+            return
     rank.board.tell(json.dumps({"end": True}))
 
 

@@ -35,6 +35,8 @@ TEST(BenchResults, TakeTheMedianOfTheMediansOfRounds) {
 TEST(BenchResults, KnowRowsByName) {
   EXPECT_EQ(rowKind("matmul"), RowKind::Product);
   EXPECT_EQ(rowKind("torch/matmul"), RowKind::Product);
+  EXPECT_EQ(rowKind("pieces;chunks=2"), RowKind::Pieces);
+  EXPECT_FALSE(row("pieces", 1).doesAllWork());
   EXPECT_EQ(rowKind("gather;protocol=put"), RowKind::Gather);
   EXPECT_EQ(rowKind("torch/gather_copy"), RowKind::Gather);
   EXPECT_EQ(rowKind("none;chunks=2"), RowKind::Sequential);

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include <sys/resource.h>
 
 namespace braid::tools {
@@ -23,18 +25,31 @@ constexpr const char *kTorchRows[] = {"torch/matmul", "torch/gather", "torch/gat
                                       "torch/sequential"};
 constexpr const char *kTorchEagerRows[] = {"torch/fused"};
 
-/// How many rows a rank can have prepared, which takes open files: as many as this process may
-/// have, from now on.
-int64_t roomForRows(int64_t ranks) {
-  constexpr int64_t kMost = 1000;
+/// How many rows a job can have prepared. Each takes open files, of which this process may have as
+/// many as it is allowed to from now on, and memory that a rank offers to its peers: on CPUs all
+/// that is symmetric, on GPUs the words.
+int64_t roomForRows(const BenchFlags &flags) {
+  constexpr int64_t kOffers = 250; // a rank may make 256
+  const int64_t byOffers = kOffers / (flags.backend == "cpu" ? 2 : 1);
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return 0;
   limit.rlim_cur = limit.rlim_max;
   (void)setrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t filesOfRow = 2 * static_cast<rlim_t>(ranks) + 2;
-  return std::min(kMost,
-                  static_cast<int64_t>(std::min<rlim_t>(limit.rlim_max, 1 << 20) / filesOfRow / 2));
+  const rlim_t filesOfRow = 2 * (2 * static_cast<rlim_t>(flags.ranks) + 2);
+  const rlim_t files = std::min<rlim_t>(limit.rlim_max, 1 << 20);
+  return std::min(byOffers, static_cast<int64_t>(files / filesOfRow));
+}
+
+/// How many a job will prepare for these.
+int64_t rowsToPrepare(const std::vector<BenchRow> &rows) {
+  constexpr int64_t kTriedByAuto = 12;
+  std::set<std::string> names; // a graph is no row of its own
+  int64_t tried = 0;
+  for (const BenchRow &row : rows)
+    if (!isTorchRow(row.name) && names.insert(row.name).second && isAutoRow(row.name))
+      tried += kTriedByAuto;
+  return static_cast<int64_t>(names.size()) + tried;
 }
 
 /// Two lists in one, the shorter spread evenly over the longer.
@@ -51,7 +66,7 @@ std::vector<BenchRow> mixed(std::vector<BenchRow> ours, std::vector<BenchRow> th
 } // namespace
 
 Bench::Bench(const BenchFlags &flags, RanksJob &job)
-    : flags_(flags), mostRowsOfJob_(roomForRows(flags.ranks)), job_(job),
+    : flags_(flags), mostRowsOfJob_(roomForRows(flags)), job_(job),
       torch_(flags, job.folder(), [&job] { return job.interruptedBy() != 0; }) {}
 
 /// In the order in which they are timed, without those that are there.
@@ -115,8 +130,9 @@ void Bench::sayWhatIsLeft(const Progress &progress) const {
 
 /// A device gives no memory back, nor the descriptors of what is shared, so a job that holds much
 /// of either makes room for another one.
-Status Bench::replaceFullJob() {
-  if (job_.allocatedBytes() > flags_.jobMib << 20 || job_.preparedRows() > mostRowsOfJob_)
+Status Bench::replaceFullJob(const std::vector<BenchRow> &next) {
+  if (job_.allocatedBytes() > flags_.jobMib << 20 ||
+      job_.preparedRows() + rowsToPrepare(next) > mostRowsOfJob_)
     job_.end();
   if (Status status = job_.start(); !status.isOk())
     return status;
@@ -132,7 +148,7 @@ Result<bool> Bench::measureShape(const GatherShape &shape, Progress &progress) {
   if (flags_.backend == "cuda")
     gpus.emplace();
   const Clock::time_point begin = Clock::now();
-  if (Status status = replaceFullJob(); !status.isOk())
+  if (Status status = replaceFullJob(rows); !status.isOk())
     return status;
   for (int64_t round = 0; round < *flags_.rounds; ++round) {
     if (round > 0 && progress.isTimeOver())
@@ -147,7 +163,7 @@ Result<bool> Bench::measureShape(const GatherShape &shape, Progress &progress) {
     batch.gpusBefore = gpus->take();
     batch.gpusAfter = GpuState().take();
   }
-  results_.add(std::move(rows), std::move(batch));
+  results_.add(std::move(rows), batch);
   progress.shapeDone();
   results_.printTable(shape);
   if (Status status = results_.write(); !status.isOk())

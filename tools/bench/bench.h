@@ -25,7 +25,7 @@ private:
   Status timeRound(std::vector<BenchRow> &rows, int64_t round);
   nlohmann::json requestFor(const BenchRow &row, int64_t round) const;
   Status timeRow(BenchRow &row, int64_t round);
-  Status replaceFullJob();
+  Status replaceFullJob(const std::vector<BenchRow> &next);
   void sayWhatIsLeft(const Progress &progress) const;
 
   const BenchFlags &flags_;

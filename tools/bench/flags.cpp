@@ -18,6 +18,7 @@ one of its limits:
   pieces       the product alone, cut as a pipeline cuts it: what the cutting costs
   gather       the gather alone
   none         gather, then one product
+  auto         what braid run --schedule auto chooses, graph or not; once a shape
   pairwise, hop, burst, fused   see braid run --schedule
 
 each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;streams=K
@@ -194,6 +195,7 @@ std::vector<bool> BenchFlags::graphChoices() const {
 void BenchRankFlags::addTo(CLI::App &app) {
   app.add_option("--dtype", dtype)->required();
   app.add_option("--backend", backend)->required();
+  app.add_option("--graph", graph)->required();
   app.add_option("--timeout-ms", timeoutMs)->required();
   app.add_option("--requests", requests)->required();
   app.add_option("--answers", answers)->required();

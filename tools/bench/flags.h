@@ -43,7 +43,7 @@ struct BenchFlags {
 
 /// Those of one rank of the job that the command starts.
 struct BenchRankFlags {
-  std::string dtype, backend;
+  std::string dtype, backend, graph;
   int64_t timeoutMs = 60000;
   std::string requests, answers; ///< named pipes
 

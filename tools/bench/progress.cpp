@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace braid::tools {
 namespace {
 
@@ -17,7 +20,7 @@ double workOf(const GatherShape &shape) {
 }
 
 std::string duration(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const auto whole = static_cast<int64_t>(std::lround(seconds));
   return whole < 100 ? fmt::format("{} s", whole)
                      : fmt::format("{}:{:02} min", whole / 60, whole % 60);
 }

@@ -41,11 +41,16 @@ void RanksJob::runJobs() {
 LaunchOptions RanksJob::launchOptions() const {
   LaunchOptions options;
   options.ranks = flags_.ranks;
-  options.arguments = {"braid",        "bench",        "rank",
-                       "--dtype",      flags_.dtype,   "--backend",
-                       flags_.backend, "--timeout-ms", std::to_string(flags_.timeoutMs),
-                       "--requests",   requests_,      "--answers",
-                       answers_};
+  options.arguments = {"braid", "bench", "rank"};
+  for (auto [flag, value] : {std::pair("--dtype", flags_.dtype),
+                             {"--backend", flags_.backend},
+                             {"--graph", flags_.graph},
+                             {"--timeout-ms", std::to_string(flags_.timeoutMs)},
+                             {"--requests", requests_},
+                             {"--answers", answers_}}) {
+    options.arguments.push_back(flag);
+    options.arguments.push_back(value);
+  }
   options.joinTimeout = std::chrono::milliseconds(flags_.timeoutMs);
   return options;
 }

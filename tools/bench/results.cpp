@@ -186,7 +186,7 @@ bool BenchResults::has(const BenchRow &row) const {
   });
 }
 
-void BenchResults::add(std::vector<BenchRow> rows, BenchBatch batch) {
+void BenchResults::add(std::vector<BenchRow> rows, const BenchBatch &batch) {
   std::stable_partition(rows.begin(), rows.end(),
                         [](const BenchRow &row) { return !isTorchRow(row.name); });
   for (BenchRow &row : rows) {

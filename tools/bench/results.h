@@ -33,7 +33,7 @@ public:
   /// Whether a row is there and not to be timed again.
   bool has(const BenchRow &row) const;
   /// Ours before a rival's. Rows that are there already are replaced.
-  void add(std::vector<BenchRow> rows, BenchBatch batch);
+  void add(std::vector<BenchRow> rows, const BenchBatch &batch);
   std::vector<const BenchRow *> rowsOf(const GatherShape &shape) const {
     return rowsOfShape(rows_, shape);
   }

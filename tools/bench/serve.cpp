@@ -8,11 +8,14 @@
 
 #include "tools/bench/serve.h"
 
+#include "api/choose.h"
 #include "api/gather_timer.h"
 #include "api/job_rank.h"
 #include "api/run.h"
 #include "tools/bench/channel.h"
 #include "tools/command.h"
+
+#include "llvm/Support/raw_ostream.h"
 
 #include <fcntl.h>
 
@@ -28,9 +31,11 @@ std::string firstLine(const std::string &text) { return text.substr(0, text.find
 
 class BenchServer {
 public:
-  BenchServer(Cluster &cluster, GatherTimer &timer, DType dtype, Channel channel)
+  /// `tried`: what was timed to choose for rows `auto`.
+  BenchServer(Cluster &cluster, GatherTimer &timer, const TimedPlans &tried, DType dtype,
+              Channel channel)
       : cluster_(cluster), transport_(cluster.transport(cluster.firstHosted())), timer_(timer),
-        dtype_(dtype), channel_(std::move(channel)) {}
+        tried_(tried), dtype_(dtype), channel_(std::move(channel)) {}
 
   /// Until the end is asked for, or the job has failed. Collective.
   Status serve();
@@ -38,6 +43,7 @@ public:
 private:
   Result<Json> nextRequest();
   Result<Json> answerTo(const Json &request);
+  int64_t allocatedBytes() const;
   Status send(const Json &message) {
     return transport_.rank() == 0 ? channel_.send(message) : Status::ok();
   }
@@ -45,6 +51,7 @@ private:
   Cluster &cluster_;
   Transport &transport_;
   GatherTimer &timer_;
+  const TimedPlans &tried_;
   const DType dtype_;
   Channel channel_; ///< of rank 0
   std::optional<GatherShape> shape_;
@@ -64,11 +71,20 @@ Status BenchServer::serve() {
     if (!answer)
       return answer.status();
     (*answer)["id"] = request->at("id");
-    (*answer)["bytes"] = timer_.allocatedBytes();
-    (*answer)["prepared"] = timer_.loweredRows();
+    (*answer)["bytes"] = allocatedBytes();
+    (*answer)["prepared"] = timer_.loweredRows() + static_cast<int64_t>(tried_.size());
     if (Status status = send(*answer); !status.isOk())
       return status;
   }
+}
+
+int64_t BenchServer::allocatedBytes() const {
+  int64_t bytes = timer_.allocatedBytes();
+  for (const std::vector<Plan> &plans : tried_) {
+    const Plan &mine = plans[static_cast<size_t>(transport_.rank())];
+    bytes += mine.symmetricBytes + mine.deviceBytes;
+  }
+  return bytes;
 }
 
 /// The same on all ranks.
@@ -107,6 +123,24 @@ Result<Json> BenchServer::answerTo(const Json &request) {
   return Json{{"samples_us", *samples}, {"choice", timer_.choiceOf(*row)}};
 }
 
+/// What `auto` is, found as `braid run --schedule auto` finds it.
+RowChooser chooserFor(const BenchRankFlags &flags, const Backend &backend, PlanTimer &planTimer) {
+  ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
+  if (flags.graph != "both")
+    options.ways = {flags.graph == "yes" ? Issuing::Graph : Issuing::Eager};
+  if (planTimer.rank() == 0)
+    options.warn = [](const std::string &line) {
+      llvm::errs() << "braid: warning: " << line << "\n";
+    };
+  return [options, &planTimer](const GatherRow &row) -> Result<ChosenRow> {
+    Choice choice;
+    Result<GatherRow> chosen = chooseRow(row, options, planTimer, &choice);
+    if (!chosen)
+      return chosen.status();
+    return ChosenRow{std::move(*chosen), choice.best().str()};
+  };
+}
+
 Result<Channel> openChannel(const BenchRankFlags &flags) {
   FileDescriptor in(open(flags.requests.c_str(), O_RDONLY | O_CLOEXEC));
   FileDescriptor out(open(flags.answers.c_str(), O_WRONLY | O_CLOEXEC));
@@ -131,13 +165,17 @@ Status serveAsRank(const BenchRankFlags &flags, const Backend &backend, DType dt
   }
   ClusterOptions options{.ranks = rank.place().ranks,
                          .timeout = std::chrono::milliseconds(flags.timeoutMs)};
-  std::unique_ptr<GatherTimer> timer; // it has the Plans, which outlive the devices
+  // These have the Plans, which outlive the devices.
+  std::unique_ptr<GatherTimer> timer;
+  TimedPlans tried;
   Result<std::unique_ptr<Cluster>> cluster = backend.join(options, rank.takeMember());
   if (!cluster)
     return cluster.status();
-  timer = std::make_unique<GatherTimer>(**cluster, dtype,
-                                        [&] { return rank.memory().spinUntilAllCome(number); });
-  return BenchServer(**cluster, *timer, dtype, std::move(channel)).serve();
+  auto barrier = [&] { return rank.memory().spinUntilAllCome(number); };
+  timer = std::make_unique<GatherTimer>(**cluster, dtype, barrier);
+  PlanTimer planTimer(**cluster, number, tried, barrier);
+  timer->setChooser(chooserFor(flags, backend, planTimer));
+  return BenchServer(**cluster, *timer, tried, dtype, std::move(channel)).serve();
 }
 
 } // namespace

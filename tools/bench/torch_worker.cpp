@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 namespace braid::tools {
 namespace {
 
@@ -142,6 +140,8 @@ Result<Answer> TorchWorker::ask(Json request) {
   if (!message)
     return giveUp(message.status());
   Result<Answer> answer = Answer::from(*message);
+  if (answer && message->contains("over"))
+    return giveUp(Status(StatusCode::PeerFailed, answer->failure));
   return answer ? std::move(answer) : Result<Answer>(giveUp(answer.status()));
 }
 
@@ -160,7 +160,7 @@ Result<Json> TorchWorker::receive(uint64_t id, milliseconds patience) {
                 fmt::format("no answer within {} s", patience.count() / 1000));
 }
 
-Status TorchWorker::giveUp(Status cause) {
+Status TorchWorker::giveUp(const Status &cause) {
   kill();
   ++failures_;
   lastFailure_ = Status(cause.code(), "PyTorch: " + cause.message());

@@ -37,7 +37,7 @@ public:
 
 private:
   Result<nlohmann::json> receive(uint64_t id, std::chrono::milliseconds patience);
-  Status giveUp(Status cause);
+  Status giveUp(const Status &cause);
   void kill();
 
   const BenchFlags &flags_;
