@@ -19,11 +19,14 @@ struct Candidate {
   Protocol protocol = Protocol::Get;
   int64_t chunks = 0; ///< in all; 0: one a block
   int64_t streams = 0, taper = 1;
+  Transfers transfers = Transfers::Each;
+  TransferMeans means = {};
   Issuing issuing = Issuing::Eager;
 
   /// `options` with what this one says about lowering.
   CompileOptions applyTo(CompileOptions options) const;
-  /// "pairwise;protocol=get;chunks=8;streams=3;taper=1;issuing=graph"
+  /// "pairwise;protocol=get;chunks=8;streams=3;taper=2;transfers=shared;copies=kernel;issuing=graph";
+  /// taper, transfers, copies and signals only where they are not the default.
   std::string str() const;
   /// Reads what str() writes; BadInput names the part that is not so.
   static Result<Candidate> fromText(llvm::StringRef text);
@@ -38,7 +41,7 @@ struct JudgedCandidate {
   std::optional<double> error() const;
 };
 
-struct Choice {
+struct ScheduleChoice {
   /// The chosen one first; then those that were timed, the fastest first; then the others as they
   /// were predicted.
   std::vector<JudgedCandidate> candidates;
@@ -53,13 +56,15 @@ struct Choice {
 };
 
 /// The table of all candidates with the choice and its reason, for people.
-std::string explain(const Choice &choice);
+std::string explain(const ScheduleChoice &choice);
 
 struct ChooseOptions {
   /// What is given here is not varied; `schedule` is usually empty.
   CompileOptions given;
   /// Ways to issue that are allowed, at least one; the backend has all of them.
   std::vector<Issuing> ways{Issuing::Eager};
+  /// Empty: all that are worth a look and that the device offers.
+  std::vector<TransferMeans> means = {};
   /// How many of the best predicted are timed; 0: the prediction alone decides. Empty: those that
   /// are predicted to be as fast as the best, within what predictions are off by; from 3 to 8.
   std::optional<int64_t> timed = {};
@@ -74,12 +79,12 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses);
 /// Decides for all ranks: collective, blocks, the same choice everywhere. `text` holds the fusion,
 /// `name` is its file. BadInput if it holds a program already; what cannot be lowered at all fails
 /// as compile() does.
-Result<Choice> choose(const std::string &name, const std::string &text,
-                      const ChooseOptions &options, PlanTimer &timer);
+Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
+                              const ChooseOptions &options, PlanTimer &timer);
 
 /// `row` with the schedule and the way to issue that choose() finds for it. What `row.options` says
 /// is kept, but for the schedule. `choice`, if not null, gets what there is to explain.
 Result<GatherRow> chooseRow(GatherRow row, ChooseOptions options, PlanTimer &timer,
-                            Choice *choice = nullptr);
+                            ScheduleChoice *choice = nullptr);
 
 } // namespace braid

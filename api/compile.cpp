@@ -63,6 +63,8 @@ const char *loweringFlag(const CompileOptions &options) {
     return "--protocol";
   if (options.streams)
     return "--streams";
+  if (options.transfers)
+    return "--transfers";
   if (options.chunks)
     return "--chunks";
   if (options.taper)
@@ -126,6 +128,7 @@ LoweringOptions loweringOptions(const CompileOptions &options) {
   lowering.schedule = options.schedule.value_or(lowering.schedule);
   lowering.protocol = options.protocol.value_or(lowering.protocol);
   lowering.streams = options.streams.value_or(lowering.streams);
+  lowering.transfers = options.transfers.value_or(lowering.transfers);
   lowering.chunks = options.chunks.value_or(lowering.chunks);
   lowering.taper = options.taper.value_or(lowering.taper);
   return lowering;

@@ -21,6 +21,7 @@ struct CompileOptions {
   std::optional<Schedule> schedule = {};
   std::optional<Protocol> protocol = {};
   std::optional<int64_t> streams = {};
+  std::optional<Transfers> transfers = {};
   std::optional<int64_t> chunks = {};
   std::optional<int64_t> taper = {};
   /// A pass list, `a,b{opt=1}`, instead of the whole pipeline.

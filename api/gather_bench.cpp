@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSwitch.h"
 
 #include <fmt/format.h>
 
@@ -37,6 +38,34 @@ std::string productAlone(const GatherShape &s, DType dtype, int64_t ranks) {
                      "    (%A: {1}[{2}, {3}], %B: {1}[{3}, {4}]) -> (%C: {1}[{2}, {4}]) {{\n"
                      "  matmul %C, %A, %B\n}}\n",
                      ranks, name(dtype).str(), s.m, s.k, s.n);
+}
+
+/// What is left if the product cost nothing, by one group on one stream.
+std::string gatherTogether(const GatherShape &s, DType dtype, int64_t ranks, Protocol protocol) {
+  const bool pulls = protocol == Protocol::Get;
+  std::string type = fmt::format("{}[{}, {}, {}]", name(dtype).str(), ranks, s.m / ranks, s.k);
+  std::string block = fmt::format("{}[1, {}, {}]", name(dtype).str(), s.m / ranks, s.k);
+  std::string text = fmt::format("program @gather_together mesh [0 .. {0}) (%A: {1}) -> () {{\n"
+                                 "  %all = allocate symmetric {2}\n"
+                                 "  %h = share_mem_handles {3} %all\n"
+                                 "  %mine = select %all[rank]\n"
+                                 "  %own = select %A[0]\n",
+                                 ranks, block, type, name(protocol).str());
+  for (int64_t i = 1; i < ranks; ++i)
+    text += fmt::format("  %block_{0} = select %all[(rank + {0}) mod {1}]\n", i, ranks);
+  if (pulls)
+    text += "  set %mine, %own\n";
+  text += ranks > 1 ? "  group {\n" : "";
+  for (int64_t i = 1; i < ranks; ++i)
+    text += fmt::format("    %s_{0} = p2p send %{2} to (rank - {0}) mod {1} via %h\n"
+                        "    %r_{0} = p2p recv %block_{0} from (rank + {0}) mod {1} via %h\n",
+                        i, ranks, pulls ? "mine" : "own");
+  text += ranks > 1 ? "  }\n" : "";
+  if (!pulls)
+    text += "  set %mine, %own\n";
+  for (int64_t i = 1; i < ranks; ++i)
+    text += fmt::format("  wait %r_{0}\n  wait %s_{0}\n", i);
+  return text + "}\n";
 }
 
 /// What is left if the product cost nothing: every rank's block in every rank's memory, a stream
@@ -75,6 +104,20 @@ Status badRow(const std::string &row, const std::string &expected, const std::st
                 fmt::format("--impl {}: expected {}, got '{}'", row, expected, got));
 }
 
+Status badOption(const GatherRow &row, llvm::StringRef key, llvm::StringRef value) {
+  const char *expected = llvm::StringSwitch<const char *>(key)
+                             .Case("protocol", "get or put")
+                             .Cases("chunks", "taper", "streams", "a number from 1 on")
+                             .Case("transfers", "each or shared")
+                             .Case("copies", "engine or kernel")
+                             .Case("signals", "memory or kernel")
+                             .Default(nullptr);
+  if (expected)
+    return badRow(row.name, expected, value.str());
+  return badRow(row.name, "protocol, chunks, taper, streams, transfers, copies or signals",
+                key.str());
+}
+
 Status setOption(GatherRow &row, int64_t ranks, llvm::StringRef key, llvm::StringRef value) {
   CompileOptions &options = row.options;
   int64_t number = 0;
@@ -87,10 +130,14 @@ Status setOption(GatherRow &row, int64_t ranks, llvm::StringRef key, llvm::Strin
     options.streams = number;
   else if (key == "taper" && isNumber)
     options.taper = number;
-  else if (key == "protocol" || key == "chunks" || key == "streams" || key == "taper")
-    return badRow(row.name, key == "protocol" ? "get or put" : "a number from 1 on", value.str());
+  else if (key == "transfers" && transfersFromName(value))
+    options.transfers = transfersFromName(value);
+  else if (key == "copies" && copyByFromName(value))
+    row.means.copies = *copyByFromName(value);
+  else if (key == "signals" && signalByFromName(value))
+    row.means.signals = *signalByFromName(value);
   else
-    return badRow(row.name, "protocol, chunks, taper or streams", key.str());
+    return badOption(row, key, value);
   return Status::ok();
 }
 
@@ -209,13 +256,16 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
   if (what == "matmul") {
     row.text = productAlone(shape, dtype, ranks);
   } else if (what == "gather") {
-    row.text = gatherAlone(shape, dtype, ranks, row.options.protocol.value_or(Protocol::Get));
+    const Protocol protocol = row.options.protocol.value_or(Protocol::Get);
+    row.text = row.options.transfers == Transfers::Shared
+                   ? gatherTogether(shape, dtype, ranks, protocol)
+                   : gatherAlone(shape, dtype, ranks, protocol);
   } else if (std::optional<Schedule> schedule = scheduleFromName(what)) {
     row.text = gatherMatmul(shape, dtype, ranks);
     row.options.schedule = schedule;
     return row;
   } else {
-    return badRow(name, "matmul, gather, none, pairwise or hop", what.str());
+    return badRow(name, "matmul, gather, none, pairwise, hop, burst or fused", what.str());
   }
   row.options = {};
   row.options.ranks = ranks;
@@ -235,7 +285,8 @@ Result<std::vector<double>> GatherTimer::time(const GatherRow &row, const BenchT
   const int64_t rank = cluster_.firstHosted();
   const Plan &plan = plans_.back()[static_cast<size_t>(rank)];
   Device &device = cluster_.device(rank);
-  Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device, cluster_.transport(rank));
+  Result<std::unique_ptr<Prepared>> prepared =
+      prepare(plan, device, cluster_.transport(rank), row.means);
   if (!prepared)
     return prepared.status();
   Result<BenchArguments> arguments = BenchArguments::make(plan, device);

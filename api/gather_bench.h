@@ -28,10 +28,12 @@ struct GatherRow {
   std::string text; ///< a fusion or a program
   CompileOptions options;
   bool isGraphed = false;
+  TransferMeans means = {};
 };
 
 /// The rows that `name[;key=value]...` stands for: matmul, gather, or a schedule with protocol,
-/// chunks (a rank's block) and streams. BadInput says what is not understood.
+/// chunks (a rank's block), taper, streams, transfers, copies and signals. BadInput says what is
+/// not understood.
 Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shape, DType dtype,
                                 int64_t ranks, bool isGraphed);
 

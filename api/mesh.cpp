@@ -37,7 +37,7 @@ Result<std::unique_ptr<LocalMesh>> LocalMesh::join(const Backend &backend,
   return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(*cluster)));
 }
 
-Status LocalMesh::prepare(const Compiled &compiled) {
+Status LocalMesh::prepare(const Compiled &compiled, TransferMeans means) {
   if (compiled.program->ranks() != ranks())
     return Status(StatusCode::BadInput,
                   fmt::format("@{} is for {} ranks, but the mesh has {}", compiled.program->name(),
@@ -46,10 +46,10 @@ Status LocalMesh::prepare(const Compiled &compiled) {
   if (!plans)
     return plans.status();
   ownPlans_ = std::move(*plans);
-  return prepare(ownPlans_);
+  return prepare(ownPlans_, means);
 }
 
-Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans) {
+Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans, TransferMeans means) {
   if (static_cast<int64_t>(plans.size()) != ranks())
     return Status(
         StatusCode::BadInput,
@@ -58,7 +58,8 @@ Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans) {
   cluster_->setPlans(plans_);
   prepared_.resize(static_cast<size_t>(hosted()));
   return onEveryRank([&](int64_t rank) {
-    auto prepared = braid::prepare(plan(rank), cluster_->device(rank), cluster_->transport(rank));
+    auto prepared =
+        braid::prepare(plan(rank), cluster_->device(rank), cluster_->transport(rank), means);
     if (!prepared)
       return prepared.status();
     prepared_[static_cast<size_t>(rank - firstHosted())] = std::move(*prepared);

@@ -37,9 +37,9 @@ public:
 
   /// Makes the Plan of every rank and prepares those that live here. Once, before anything runs.
   /// `compiled` and its source outlive this. Located mistakes are in the source's diags.
-  Status prepare(const Compiled &compiled);
+  Status prepare(const Compiled &compiled, TransferMeans means = {});
   /// The same with Plans of all ranks, in rank order, which outlive this.
-  Status prepare(llvm::ArrayRef<Plan> plans);
+  Status prepare(llvm::ArrayRef<Plan> plans, TransferMeans means = {});
 
   int64_t ranks() const { return cluster_->ranks(); }
   /// Those in this process: hosted() of them, from firstHosted() on.

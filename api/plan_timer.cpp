@@ -202,13 +202,13 @@ Result<RunTime> PlanTimer::repeat(Prepared &prepared, Arguments &arguments, Issu
 }
 
 Result<std::vector<RunTime>> PlanTimer::time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
-                                             const TimingEffort &effort) {
+                                             const TimingEffort &effort, TransferMeans means) {
   plans_.push_back(std::move(plans));
   const std::vector<Plan> &all = plans_.back();
   if (cluster_.hosted() == 1)
     cluster_.setPlans(all);
   const Plan &plan = all[static_cast<size_t>(rank_)];
-  Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device(), transport());
+  Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device(), transport(), means);
   if (!prepared)
     return prepared.status();
   Result<Arguments> arguments = makeArguments(plan);

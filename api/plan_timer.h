@@ -49,9 +49,10 @@ public:
   Device &device() { return cluster_.device(rank_); }
   Transport &transport() { return cluster_.transport(rank_); }
 
-  /// One time for each of `ways`, in order. Blocks. `plans` are those of all ranks.
+  /// One time for each of `ways`, in order. Blocks. `plans` are those of all ranks. Unsupported if
+  /// the device does not offer `means`.
   Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
-                                    const TimingEffort &effort = {});
+                                    const TimingEffort &effort = {}, TransferMeans means = {});
   /// Rank 0's text, on every rank.
   Result<std::string> fromRankZero(std::string mine);
 

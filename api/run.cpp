@@ -270,6 +270,8 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"--queues", std::to_string(options.queues)},
           {"--timeout-ms", std::to_string(options.timeout.count())},
           {"--graph", options.graph ? "yes" : "no"},
+          {"--copies", name(options.means.copies).str()},
+          {"--signals", name(options.means.signals).str()},
           {"--trace", options.trace ? "yes" : "no"},
           {"runs in flight", std::to_string(options.runsInFlight)},
           {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
@@ -294,7 +296,7 @@ Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> pla
     meetSeconds = secondsSince(start);
     start = Clock::now();
   }
-  if (Status status = mesh.prepare(plans); !status.isOk())
+  if (Status status = mesh.prepare(plans, options.means); !status.isOk())
     return status;
   Runner runner(compiled, options, mesh);
   runner.report().meetSeconds = meetSeconds;

@@ -21,6 +21,8 @@ struct RunOptions {
   uint32_t queues = 0;                       ///< see ClusterOptions
   /// Record one run as a graph and replay it. Unsupported where the backend has no graphs.
   bool graph = false;
+  /// How transfers are made. Unsupported where the backend has no choice.
+  TransferMeans means = {};
   /// Keep what ran when, for RunReport::trace.
   bool trace = false;
   /// Runs issued before the host waits for them; 0: chosen from the size of inputs and outputs, at

@@ -13,10 +13,25 @@
 // In a ring a block is forwarded as soon as it is here. So the transfers of `hop` share stream(0),
 // the ring stream, and the products follow on the others: forwarding never waits for a product.
 //
+// `pairwise` may have its copies on one stream, too (transfers=shared, and always in `burst`): one
+// after the other, each gets the whole link, and the first block is here after one copy instead of
+// after all of them. A promise behind a copy would come too late, so promises have a stream of
+// their own, where nothing is ever waited for:
+//
+//   set_current_stream stream(1)
+//   %r = p2p recv %block from (rank + %i) mod 8 via %h
+//   set_current_stream stream(0)
+//   %s = p2p send %own to (rank - %i) mod 8 via %h
+//   wait %s
+//   set_current_stream stream(2 + %i mod 2)
+//   wait %r
+//
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
 #include "lowering/passes.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 namespace braid {
 namespace {
@@ -28,32 +43,49 @@ public:
         builder_(builderFor(state)), main_{main, nullptr} {}
 
   void run(Stage &stage) {
-    isRing_ =
-        stage.isGather() && state_.options.schedule == Schedule::Hop && state_.options.streams > 1;
-    int64_t dealt = state_.options.streams - (isRing_ ? 1 : 0);
+    choose(stage);
     int64_t pieces = (stage.steps - firstStep(stage) + stage.taper - 1) * stage.chunks;
-    stage.streams = std::min(dealt, pieces) + (isRing_ ? 1 : 0);
+    stage.streams = first_ + std::min(state_.options.streams - first_, pieces);
     builder_.setLocation(stage.location());
     if (stage.ownFirst)
       assignOwnStep(stage);
-    if (isRing_)
+    if (arrangement_ == Ring)
       assignRingStep(stage);
+    else if (arrangement_ == Shared)
+      assignSharedStep(stage);
     else
       assignStep(stage);
   }
 
 private:
-  /// The stream for the `number`-th piece of work.
-  StreamRef streamFor(const Scalar *number) {
-    int64_t streams = state_.options.streams;
-    if (!isRing_)
-      return {nullptr, inTurn(number, streams)};
-    return {nullptr, scalars_.add(scalars_.constant(1), inTurn(number, streams - 1))};
+  enum Arrangement : uint8_t { Each, Ring, Shared };
+
+  void choose(const Stage &stage) {
+    const LoweringOptions &options = state_.options;
+    arrangement_ = Each;
+    first_ = 0;
+    if (!stage.isGather() || multipliesWhole(options.schedule) || options.streams == 1)
+      return;
+    if (options.schedule == Schedule::Hop)
+      arrangement_ = Ring;
+    else if (options.schedule == Schedule::Burst || options.transfers == Transfers::Shared)
+      arrangement_ = Shared;
+    if (arrangement_ != Each)
+      first_ = 1;
+    // A group makes its promises itself, before its first copy.
+    if (options.schedule == Schedule::Pairwise && arrangement_ == Shared && options.streams > 2)
+      first_ = 2;
   }
 
-  const Scalar *inTurn(const Scalar *number, int64_t streams) {
-    return streams == 1 ? scalars_.constant(0) : scalars_.mod(number, scalars_.constant(streams));
+  /// The stream for the `number`-th piece of work.
+  StreamRef streamFor(const Scalar *number) {
+    const int64_t streams = state_.options.streams - first_;
+    const Scalar *turn =
+        streams == 1 ? scalars_.constant(0) : scalars_.mod(number, scalars_.constant(streams));
+    return {nullptr, first_ == 0 ? turn : scalars_.add(scalars_.constant(first_), turn)};
   }
+
+  StreamRef numbered(int64_t number) const { return {nullptr, scalars_.constant(number)}; }
 
   /// The step that gets the first stream: 0, unless that one has nothing to issue.
   static int64_t firstStep(const Stage &stage) {
@@ -88,7 +120,7 @@ private:
 
   void assignRingStep(Stage &stage) {
     Block &body = stage.stepBody();
-    StreamRef ring{nullptr, scalars_.constant(0)};
+    StreamRef ring = numbered(0);
     StreamRef stream = streamFor(stage);
     builder_.setInsertionPoint(body, afterTransfers(body));
     fork(stage, body, stream);
@@ -97,6 +129,47 @@ private:
     fork(stage, body, ring);
     builder_.insertAtEnd(body);
     join(stage, body, {ring, stream});
+  }
+
+  void assignSharedStep(Stage &stage) {
+    Block &body = stage.stepBody();
+    const StreamRef copies = numbered(0), promises = numbered(first_ - 1);
+    const StreamRef products = streamFor(stage);
+    for (Op &op : llvm::make_early_inc_range(body)) {
+      auto *transfer = llvm::dyn_cast<P2POp>(&op);
+      if (!transfer)
+        continue;
+      builder_.insertBefore(body, op);
+      fork(stage, body, copiesHere(*transfer) ? copies : promises);
+      if (copiesHere(*transfer) && transfer->direction == Direction::Send)
+        body.splice(std::next(op.getIterator()), body, waitFor(body, *transfer));
+    }
+    builder_.setInsertionPoint(body, behindLastTransfer(body));
+    fork(stage, body, products);
+    builder_.insertAtEnd(body);
+    join(stage, body, {copies, promises, products});
+  }
+
+  /// True on the side of a transfer that copies.
+  static bool copiesHere(const P2POp &transfer) {
+    return (transfer.protocol() == Protocol::Put) == (transfer.direction == Direction::Send);
+  }
+
+  static Block::iterator waitFor(Block &body, const P2POp &transfer) {
+    return llvm::find_if(body, [&](const Op &op) {
+      const auto *wait = llvm::dyn_cast<WaitOp>(&op);
+      return wait && wait->request == &transfer.result;
+    });
+  }
+
+  /// Behind the last transfer of a step, and the wait that belongs to its stream.
+  static Block::iterator behindLastTransfer(Block &body) {
+    auto at = body.end();
+    while (!llvm::isa<P2POp>(*std::prev(at)))
+      --at;
+    const auto &last = *llvm::cast<P2POp>(&*std::prev(at));
+    const bool hasWait = at != body.end() && at == waitFor(body, last);
+    return hasWait && copiesHere(last) && last.direction == Direction::Send ? std::next(at) : at;
   }
 
   /// Behind the last node of a step that moves something or waits for it.
@@ -123,7 +196,8 @@ private:
   ScalarContext &scalars_;
   ProgramBuilder builder_;
   StreamRef main_;
-  bool isRing_ = false;
+  Arrangement arrangement_ = Each;
+  int64_t first_ = 0; ///< streams before this one are for transfers
 };
 
 } // namespace
@@ -131,7 +205,8 @@ private:
 bool assignStreams(LoweringState &state) {
   Value *main = nullptr;
   for (Stage &stage : state.stages) {
-    if (!stage.loop)
+    // The nodes of `fused` stay on the caller's stream.
+    if (!stage.loop || (stage.isGather() && state.options.schedule == Schedule::Fused))
       continue;
     if (!main) {
       ProgramBuilder builder = builderFor(state);

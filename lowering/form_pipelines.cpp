@@ -8,9 +8,9 @@
 //   }
 //
 // A gathered operand gets a buffer that peers can reach. Every rank starts at its own block, so
-// that in one step no two ranks take from the same one. Under schedule `none`, and where no result
-// has a Stream axis, a product is computed whole. Nothing fills the buffers yet: insert-transfers
-// does.
+// that in one step no two ranks take from the same one. Under `none` and `fused`, and where no
+// result has a Stream axis, a product is computed whole. Nothing fills the buffers yet:
+// insert-transfers does.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -50,7 +50,7 @@ private:
   void form(Stage &stage) {
     if (stage.gatheredBy)
       stage.whole = state_.stages[*stage.gatheredBy].whole;
-    bool isWhole = stage.isGather() && state_.options.schedule == Schedule::None;
+    bool isWhole = stage.isGather() && multipliesWhole(state_.options.schedule);
     if (stage.kind == StageKind::Straight || isWhole)
       formWhole(stage);
     else

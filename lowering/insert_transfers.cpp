@@ -18,7 +18,7 @@
 // pairwise gives its own block to everyone in turn; hop gives the block of the step before to the
 // neighbour; none does as pairwise, in a loop of its own before the products. Under `put` the
 // receive comes first: it is the receiver that promises, and a promise has to be made before it is
-// awaited.
+// awaited. Who pushes its own block sends it from where it lies, not from the staged copy.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -54,9 +54,36 @@ private:
   void insertInto(Stage &stage) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(state_.program->body(), *stage.first);
-    stageOwnBlock(stage);
+    // Pushed by a group, the own block is staged behind it on its stream: one more copy of the same
+    // kernel. Otherwise ahead of what peers pull or products read.
+    Value *slot = selectOwnBlock(stage);
+    const bool isStagedLast = stage.mine != slot && state_.options.schedule == Schedule::Fused;
+    if (!isStagedLast)
+      stage.staging = builder_.set(slot, own_);
     if (!stage.loop)
       makeLoop(stage);
+    if (isStagedLast) {
+      builder_.insertBefore(state_.program->body(), *stage.first);
+      stage.staging = builder_.set(slot, own_);
+    }
+    insertGuarded(stage);
+  }
+
+  /// The slot in which the own block is staged. Peers pull it from there; pushed, it goes from
+  /// where it lies, but under hop, which forwards what lies in slots.
+  Value *selectOwnBlock(Stage &stage) {
+    std::string mine = state_.names.global(nameInStage(state_, stage, "mine"));
+    std::string own = state_.names.global(nameInStage(state_, stage, "own"));
+    Value *slot = builder_.select(mine, stage.whole, scalars_.rank());
+    own_ = builder_.select(own, stage.input, scalars_.constant(0));
+    const bool isPushed =
+        state_.options.protocol == Protocol::Put && state_.options.schedule != Schedule::Hop;
+    stage.mine = isPushed ? own_ : slot;
+    return slot;
+  }
+
+  /// The transfers of a step, which its own step does not have.
+  void insertGuarded(Stage &stage) {
     builder_.insertAfter(stage.loop->body, *stage.block->definition);
     stage.guard =
         builder_.ifOp(scalars_.binary(ScalarKind::Ne, stage.loop->index, scalars_.constant(0)));
@@ -64,14 +91,7 @@ private:
     insertTransfer(stage);
   }
 
-  void stageOwnBlock(Stage &stage) {
-    std::string mine = state_.names.global(nameInStage(state_, stage, "mine"));
-    std::string own = state_.names.global(nameInStage(state_, stage, "own"));
-    stage.mine = builder_.select(mine, stage.whole, scalars_.rank());
-    builder_.set(stage.mine, builder_.select(own, stage.input, scalars_.constant(0)));
-  }
-
-  /// Schedule `none`: the products stay as they are, behind a loop that only moves.
+  /// Schedules `none` and `fused`: the products stay as they are, behind a loop that only moves.
   void makeLoop(Stage &stage) {
     stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
                                   scalars_.constant(stage.steps));
@@ -120,6 +140,7 @@ private:
   ScalarContext &scalars_;
   ProgramBuilder builder_;
   Value *handles_ = nullptr;
+  Value *own_ = nullptr; ///< the own block of the stage at hand, as it lies on this device
 };
 
 } // namespace

@@ -15,6 +15,10 @@ llvm::StringRef name(Schedule schedule) {
     return "hop";
   case Schedule::None:
     return "none";
+  case Schedule::Burst:
+    return "burst";
+  case Schedule::Fused:
+    return "fused";
   }
   llvm_unreachable("covered above");
 }
@@ -24,6 +28,33 @@ std::optional<Schedule> scheduleFromName(llvm::StringRef name) {
       .Case("pairwise", Schedule::Pairwise)
       .Case("hop", Schedule::Hop)
       .Case("none", Schedule::None)
+      .Case("burst", Schedule::Burst)
+      .Case("fused", Schedule::Fused)
+      .Default(std::nullopt);
+}
+
+llvm::ArrayRef<Schedule> allSchedules() {
+  static constexpr Schedule kAll[] = {Schedule::Pairwise, Schedule::Hop, Schedule::None,
+                                      Schedule::Burst, Schedule::Fused};
+  return kAll;
+}
+
+bool multipliesWhole(Schedule schedule) {
+  return schedule == Schedule::None || schedule == Schedule::Fused;
+}
+
+bool postsTogether(Schedule schedule) {
+  return schedule == Schedule::Burst || schedule == Schedule::Fused;
+}
+
+llvm::StringRef name(Transfers transfers) {
+  return transfers == Transfers::Each ? "each" : "shared";
+}
+
+std::optional<Transfers> transfersFromName(llvm::StringRef name) {
+  return llvm::StringSwitch<std::optional<Transfers>>(name)
+      .Case("each", Transfers::Each)
+      .Case("shared", Transfers::Shared)
       .Default(std::nullopt);
 }
 

@@ -3,6 +3,8 @@
 
 #include "ir/program.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 #include <string>
 
 namespace braid {
@@ -12,9 +14,25 @@ enum class Schedule : uint8_t {
   Pairwise, ///< step i: take the block of rank + i, give one's own to rank - i
   Hop,      ///< a neighbour ring: every block is forwarded by rank + 1 to rank
   None,     ///< gather everything, then one product
+  Burst,    ///< as pairwise, but all transfers are posted at once, in one group
+  Fused,    ///< as none, but all transfers are posted at once, on the caller's stream
 };
 llvm::StringRef name(Schedule schedule);
 std::optional<Schedule> scheduleFromName(llvm::StringRef name);
+/// All of them, for messages and help.
+llvm::ArrayRef<Schedule> allSchedules();
+/// True if a gathered operand is multiplied as a whole, when everything has arrived.
+bool multipliesWhole(Schedule schedule);
+/// True if a stage's transfers are posted together.
+bool postsTogether(Schedule schedule);
+
+/// Which streams the transfers of `pairwise` are on.
+enum class Transfers : uint8_t {
+  Each,   ///< each on the stream of its product
+  Shared, ///< copies on one, one after the other, promises on another; products on the rest
+};
+llvm::StringRef name(Transfers transfers);
+std::optional<Transfers> transfersFromName(llvm::StringRef name);
 
 struct LoweringOptions {
   Schedule schedule = Schedule::Pairwise;
@@ -27,6 +45,9 @@ struct LoweringOptions {
   /// Into how many times as many chunks the last step of a pipeline is cut as the others, where
   /// steps move something and are multiplied one by one. At least 1; 1: no more than the others.
   int64_t taper = 1;
+  /// Of `pairwise`. Shared takes two of the streams, or one if there are two; with one stream there
+  /// is nothing to choose.
+  Transfers transfers = Transfers::Each;
 };
 
 } // namespace braid

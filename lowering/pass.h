@@ -10,7 +10,7 @@ struct LoweringState;
 /// `{schedule=hop}` after a pass's name.
 struct PassOption {
   llvm::StringRef name;
-  llvm::StringRef accepted; ///< for messages and help: "'pairwise', 'hop' or 'none'"
+  llvm::StringRef accepted; ///< for messages and help: "'get' or 'put'"
   /// Stores a value; false if it is not accepted.
   bool (*set)(LoweringOptions &options, llvm::StringRef value);
 };

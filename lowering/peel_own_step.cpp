@@ -6,10 +6,15 @@
 //   matmul %C_own, %mine, %B
 //   for %i in 1 .. 8 { ... }
 //
+// A rank that pushes its block multiplies it from where it lies, too. Then nobody reads the staged
+// copy, and it goes; unless a later stage takes its steps from the gathered buffer.
+//
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
 #include "lowering/passes.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 namespace braid {
 namespace {
@@ -33,6 +38,12 @@ void emitOwnStep(LoweringState &state, Stage &stage) {
   stage.ownFirst = &*std::next(before->getIterator());
 }
 
+bool isStagingRead(const LoweringState &state, const Stage &stage) {
+  const size_t index = static_cast<size_t>(&stage - state.stages.data());
+  return stage.mine == stage.staging->dst ||
+         llvm::any_of(state.stages, [&](const Stage &s) { return s.gatheredBy == index; });
+}
+
 } // namespace
 
 bool peelOwnStep(LoweringState &state) {
@@ -40,8 +51,11 @@ bool peelOwnStep(LoweringState &state) {
   for (Stage &stage : state.stages) {
     if (!stage.guard)
       continue;
-    if (state.options.schedule != Schedule::None)
+    if (!multipliesWhole(state.options.schedule)) {
       emitOwnStep(state, stage);
+      if (!isStagingRead(state, stage))
+        state.program->body().erase(stage.staging->getIterator());
+    }
     stage.loop->begin = state.program->scalars().constant(1);
     dropGuard(stage);
     changed = true;

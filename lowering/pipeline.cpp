@@ -36,15 +36,23 @@ bool setTaper(LoweringOptions &options, llvm::StringRef value) {
   return !value.getAsInteger(10, options.taper) && options.taper >= 1;
 }
 
+bool setTransfers(LoweringOptions &options, llvm::StringRef value) {
+  auto transfers = transfersFromName(value);
+  options.transfers = transfers.value_or(options.transfers);
+  return transfers.has_value();
+}
+
 bool setStreams(LoweringOptions &options, llvm::StringRef value) {
   return !value.getAsInteger(10, options.streams) && options.streams >= 1;
 }
 
-constexpr PassOption kSchedule[] = {{"schedule", "'pairwise', 'hop' or 'none'", setSchedule}};
+constexpr PassOption kSchedule[] = {
+    {"schedule", "'pairwise', 'hop', 'none', 'burst' or 'fused'", setSchedule}};
 constexpr PassOption kProtocol[] = {{"protocol", "'get' or 'put'", setProtocol}};
 constexpr PassOption kChunks[] = {{"chunks", "an integer, 0 or more", setChunks},
                                   {"taper", "an integer, 1 or more", setTaper}};
-constexpr PassOption kStreams[] = {{"streams", "an integer, 1 or more", setStreams}};
+constexpr PassOption kStreams[] = {{"streams", "an integer, 1 or more", setStreams},
+                                   {"transfers", "'each' or 'shared'", setTransfers}};
 
 //===- The passes -----------------------------------------------------------------------------===//
 
@@ -53,6 +61,7 @@ constexpr llvm::StringRef kAfterForming[] = {"form-pipelines"};
 constexpr llvm::StringRef kAfterTransfers[] = {"insert-transfers"};
 constexpr llvm::StringRef kAfterPeeling[] = {"peel-own-step"};
 constexpr llvm::StringRef kAfterStreams[] = {"assign-streams"};
+constexpr llvm::StringRef kAfterHoisting[] = {"peel-own-step", "hoist-syncs"};
 
 constexpr Pass kPasses[] = {
     // First the question what has to move. It is answered once, from the axis kinds alone; what
@@ -89,6 +98,14 @@ constexpr Pass kPasses[] = {
      {},
      kAfterStreams,
      hoistSyncs},
+
+    // With the steps written out and nothing but their transfers left to order, those of a small
+    // problem are posted at once.
+    {"post-together",
+     "brings all transfers of a pipeline into one group (burst, fused)",
+     {},
+     kAfterHoisting,
+     postTogether},
 
     // What a wait orders depends on the stream that is current where it stands, so waits move last.
     {"sink-waits", "moves the waits of sends behind the products", {}, kAfterTransfers, sinkWaits},

@@ -1,8 +1,9 @@
 //===- lowering/sink_waits.cpp - moves the waits of sends behind the products ----------------===//
 //
-// A send's wait says when the block that was given may be overwritten. No product of the step asks
-// for that, so none should stand behind it: the wait moves to just behind the last product that
-// follows it in its block, and orders whichever stream is current there.
+// Under `get`, a send's wait says when the peer has read the block that was given. No product of
+// the step asks for that, so none should stand behind it: the wait moves to just behind the last
+// product that follows it in its block, and orders whichever stream is current there. Under `put`
+// the rank has copied the block itself, and its stream knows when.
 //
 // It may not move further than its block, and it may not go: before the run is over the caller's
 // stream has joined the stream that waits, so the next run, which overwrites the block, cannot
@@ -46,12 +47,15 @@ bool canPass(const P2POp &sent, Op &op) {
   return !written || rootOf(written) != rootOf(sent.tensor);
 }
 
+/// The send that is waited for, if the peer says when it is over.
 const P2POp *sendOf(const Op &op) {
   const auto *wait = llvm::dyn_cast<WaitOp>(&op);
   if (!wait)
     return nullptr;
   const auto *transfer = llvm::dyn_cast<P2POp>(wait->request->definition);
-  return transfer && transfer->direction == Direction::Send ? transfer : nullptr;
+  const bool isPulled =
+      transfer && transfer->direction == Direction::Send && transfer->protocol() == Protocol::Get;
+  return isPulled ? transfer : nullptr;
 }
 
 /// Where the wait at `wait` belongs: behind the last product it can pass, or where it is.

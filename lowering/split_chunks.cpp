@@ -60,7 +60,7 @@ bool checkChunks(const Stage &stage, int64_t chunks, Diagnostics &diags) {
 
 /// True if the product of the last chunk is all that is left to do when everything has arrived.
 bool canTaper(const Stage &stage, const LoweringOptions &options) {
-  return stage.isGather() && options.schedule != Schedule::None;
+  return stage.isGather() && !multipliesWhole(options.schedule);
 }
 
 /// Reports why the last step cannot have `taper` times the `perStep` chunks of the others; true if

@@ -50,8 +50,9 @@ struct Stage {
   Value *block = nullptr; ///< selected in the loop
 
   // From insert-transfers on.
-  Value *mine = nullptr; ///< this device's own block of `whole`
-  IfOp *guard = nullptr; ///< around the transfers of a step
+  Value *mine = nullptr;    ///< this device's own block, where it is sent and multiplied from
+  SetOp *staging = nullptr; ///< copies the own block into its slot of `whole`
+  IfOp *guard = nullptr;    ///< around the transfers of a step
 
   // From peel-own-step on.
   Op *ownFirst = nullptr; ///< the first node of the own step before the loop, if it was peeled
@@ -62,7 +63,7 @@ struct Stage {
   ForOp *chunkLoop = nullptr; ///< null if there is only one
 
   // From assign-streams on.
-  int64_t streams = 0;     ///< the stage uses stream(0) .. stream(streams - 1)
+  int64_t streams = 0;     ///< the stage uses stream(0) .. stream(streams - 1); 0: the caller's
   Op *ownStream = nullptr; ///< the own step's set_current_stream
   /// What forks and joins each single step, each node with the block it is in.
   llvm::SmallVector<std::pair<Block *, Op *>, 8> syncs = {};

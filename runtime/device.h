@@ -37,6 +37,38 @@ struct MatmulArgs {
   void *c;
 };
 
+/// One of several signals, awaits and copies that a stream gets one right after the other.
+struct ChainStep {
+  CommandKind kind; ///< Signal, Await or Copy
+  uint32_t command; ///< index into plan->commands
+  void *word;       ///< Signal, Await
+  void *dst;        ///< Copy
+  const void *src;
+  int64_t bytes;
+};
+
+/// Who moves the bytes of copies, and who makes and awaits signals. Default is the device's choice.
+enum class CopyBy : uint8_t {
+  Default,
+  Engine, ///< a copy engine, beside the arithmetic
+  Kernel, ///< a kernel: starts faster, and takes processors from the arithmetic
+};
+enum class SignalBy : uint8_t {
+  Default,
+  Memory, ///< memory operations of the stream: need no processor
+  Kernel, ///< a kernel: faster, if a processor is free
+};
+llvm::StringRef name(CopyBy by);
+llvm::StringRef name(SignalBy by);
+std::optional<CopyBy> copyByFromName(llvm::StringRef name);
+std::optional<SignalBy> signalByFromName(llvm::StringRef name);
+
+struct TransferMeans {
+  CopyBy copies = CopyBy::Default;
+  SignalBy signals = SignalBy::Default;
+  bool operator==(const TransferMeans &) const = default;
+};
+
 /// Bytes between two signal words in memory: one cache line each. The word itself is the first four
 /// bytes, a counter that starts at 0.
 inline constexpr int64_t kWordStride = 64;
@@ -112,6 +144,11 @@ public:
   /// device.
   virtual Status introduce(const Plan &) { return Status::ok(); }
 
+  /// False for means that this device has not got.
+  virtual bool offers(TransferMeans means) const { return means == TransferMeans(); }
+  /// What is allocated and issued from now on goes by `means`, which the device offers.
+  virtual void use(TransferMeans) {}
+
   // -- Graphs. Unsupported, unless the backend has them. --
 
   /// Until endCapture(), what is issued is recorded instead of run.
@@ -140,6 +177,10 @@ public:
   /// The stream goes on when a word of our own has reached `epoch`, in cyclic order:
   /// int32(word - epoch) >= 0. What was done before the matching signal is visible then.
   virtual void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) = 0;
+  /// The steps, one after the other: the same as copy(), signal() and await() for each, which is
+  /// what happens here. A device may need fewer launches for it. If `areDisjoint`, no copy reads or
+  /// writes what another one writes. `tag.command` is that of the first step.
+  virtual void chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool areDisjoint);
   /// `event` stands for everything issued to `stream` so far. Equivalent to: cudaEventRecord
   virtual void record(uint32_t stream, Tag tag, uint32_t event) = 0;
   /// `stream` waits for what `event` stands for at this moment of issuing; an event never recorded

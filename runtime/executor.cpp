@@ -15,9 +15,9 @@ namespace braid {
 /// Turns the ranges of a Plan into operands, and its endpoints into words of peers.
 class Binder {
 public:
-  Binder(const Plan &plan, Device &device, Transport &transport)
-      : plan_(plan), device_(device), transport_(transport), prepared_(new Prepared(plan, device)) {
-  }
+  Binder(const Plan &plan, Device &device, Transport &transport, TransferMeans means)
+      : plan_(plan), device_(device), transport_(transport), means_(means),
+        prepared_(new Prepared(plan, device, means)) {}
 
   Status bind();
   std::unique_ptr<Prepared> take() { return std::move(prepared_); }
@@ -32,6 +32,8 @@ private:
   Status meetPeers(const std::vector<Hello> &ranks);
   void bindCommands();
   void bindMatmuls();
+  void findChains();
+  bool areDisjoint(uint32_t first, uint32_t count) const;
   Prepared::Operand operand(const Range &range, uint32_t endpoint) const;
 
   int64_t wordBytes() const { return static_cast<int64_t>(plan_.words) * kWordStride; }
@@ -42,6 +44,7 @@ private:
   const Plan &plan_;
   Device &device_;
   Transport &transport_;
+  const TransferMeans means_;
   std::unique_ptr<Prepared> prepared_;
   char *words_ = nullptr;
   char *symmetric_ = nullptr;
@@ -54,6 +57,7 @@ private:
 };
 
 Status Binder::bind() {
+  device_.use(means_);
   for (const PrepareStep &step : plan_.preparation)
     if (step.kind == PrepareKind::AllocateArenas)
       if (Status status = allocate(); !status.isOk())
@@ -72,6 +76,7 @@ Status Binder::bind() {
     return status;
   bindCommands();
   bindMatmuls();
+  findChains();
   return device_.introduce(plan_);
 }
 
@@ -219,13 +224,74 @@ void Binder::bindMatmuls() {
         {operand(m.a, kNone), operand(m.b, kNone), operand(m.c, kNone), operand(m.bias, kNone)});
 }
 
-Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport) {
+//===- Chains ---------------------------------------------------------------------------------===//
+
+bool isChainable(CommandKind kind) {
+  return kind == CommandKind::Signal || kind == CommandKind::Await || kind == CommandKind::Copy;
+}
+
+void Binder::findChains() {
+  const std::vector<Command> &commands = plan_.commands;
+  prepared_->chains_.resize(commands.size());
+  size_t longest = 1;
+  for (uint32_t first = 0; first < commands.size();) {
+    uint32_t end = first + 1;
+    while (isChainable(commands[first].kind) && end < commands.size() &&
+           isChainable(commands[end].kind) && commands[end].stream == commands[first].stream)
+      ++end;
+    prepared_->chains_[first] = {end - first, areDisjoint(first, end - first)};
+    longest = std::max<size_t>(longest, end - first);
+    first = end;
+  }
+  prepared_->steps_.reserve(longest);
+}
+
+/// Different buffers are different memory, as far as a run goes, unless both are in the private
+/// arena, where one may take the place of another that has ended.
+bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
+  struct Access {
+    Prepared::Operand operand;
+    int64_t bytes;
+    bool isWrite;
+  };
+  std::vector<Access> accesses;
+  auto isPrivate = [&](uint32_t base) {
+    return base < plan_.buffers.size() && plan_.buffers[base].kind == BufferKind::Device;
+  };
+  auto mayMeet = [&](const Access &a, const Access &b) {
+    if (!a.isWrite && !b.isWrite)
+      return false;
+    if (a.operand.base != b.operand.base)
+      return isPrivate(a.operand.base) && isPrivate(b.operand.base);
+    return a.operand.offset < b.operand.offset + b.bytes &&
+           b.operand.offset < a.operand.offset + a.bytes;
+  };
+  for (uint32_t i = first; i < first + count; ++i) {
+    const Command &command = plan_.commands[i];
+    if (command.kind != CommandKind::Copy)
+      continue;
+    const Access dst{prepared_->bound_[i].dst, command.dst.bytes, true};
+    const Access src{prepared_->bound_[i].src, command.dst.bytes, false};
+    for (const Access &other : accesses)
+      if (mayMeet(dst, other) || mayMeet(src, other))
+        return false;
+    accesses.push_back(dst);
+    accesses.push_back(src);
+  }
+  return true;
+}
+
+Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
+                                          TransferMeans means) {
   if (transport.size() != plan.ranks || transport.rank() != plan.rank)
     return Status(StatusCode::BadInput,
                   fmt::format("the plan is for rank {} of {}, the transport is rank {} of {}",
                               plan.rank, plan.ranks, transport.rank(), transport.size()));
-  Binder binder(plan, device, transport);
-  Status mine = binder.bind();
+  Binder binder(plan, device, transport, means);
+  Status mine = device.offers(means)
+                    ? binder.bind()
+                    : Status(StatusCode::Unsupported, "this backend has one way to copy and one to "
+                                                      "signal, and no choice of others");
   if (!mine.isOk()) {
     transport.abort(mine);
     return mine;
@@ -252,6 +318,25 @@ Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<voi
   if (!graph)
     return graph.status();
   graph_ = *graph;
+  capturedInputs_ = inputs.vec();
+  capturedOutputs_ = outputs.vec();
+  return Status::ok();
+}
+
+Status Prepared::replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  auto moved = [&](const char *what, size_t number, uint32_t buffer) {
+    return Status(StatusCode::BadInput,
+                  fmt::format("{} {} (%{}) has moved since the graph was captured, which goes to "
+                              "the addresses of that time: capture() again, or run()",
+                              what, number, plan_->buffers[buffer].name));
+  };
+  for (size_t i = 0; i < capturedInputs_.size(); ++i)
+    if (i >= inputs.size() || inputs[i] != capturedInputs_[i])
+      return moved("input", i, plan_->inputs[i]);
+  for (size_t i = 0; i < capturedOutputs_.size(); ++i)
+    if (i >= outputs.size() || outputs[i] != capturedOutputs_[i])
+      return moved("output", i, plan_->outputs[i]);
+  replay();
   return Status::ok();
 }
 
@@ -267,9 +352,25 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
         const_cast<void *>(inputs[i]); // only ever read, the verifier saw to it
   for (size_t i = 0; i < outputs.size(); ++i)
     bases_[plan_->outputs[i]] = outputs[i];
+  device_->use(means_);
   const uint32_t count = static_cast<uint32_t>(plan_->commands.size());
-  for (uint32_t index = 0; index < count; ++index)
-    issue(index, plan_->commands[index]);
+  for (uint32_t index = 0; index < count; index += chains_[index].count)
+    if (chains_[index].count > 1)
+      issueChain(index, chains_[index]);
+    else
+      issue(index, plan_->commands[index]);
+}
+
+void Prepared::issueChain(uint32_t first, const Chain &chain) {
+  steps_.clear();
+  for (uint32_t index = first; index < first + chain.count; ++index) {
+    const Command &command = plan_->commands[index];
+    const Bound &bound = bound_[index];
+    const bool copies = command.kind == CommandKind::Copy;
+    steps_.push_back({command.kind, index, bound.word, copies ? at(bound.dst) : nullptr,
+                      copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0});
+  }
+  device_->chain(plan_->commands[first].stream, {plan_, first, epoch_}, steps_, chain.areDisjoint);
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {

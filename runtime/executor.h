@@ -23,13 +23,18 @@ public:
   Status capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   /// Issues the recorded run, to the addresses of its capture: one launch. May be mixed with run().
   void replay();
+  /// The same for a caller who may have moved its tensors: BadInput, and nothing is issued, if the
+  /// addresses are not those of the capture; the message says which. To go on, capture again, or
+  /// copy to where the capture expects them.
+  Status replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   const Plan &plan() const { return *plan_; }
   /// How many runs have been issued, replays included.
   uint32_t epoch() const { return epoch_; }
 
 private:
   friend class Binder;
-  Prepared(const Plan &plan, Device &device) : plan_(&plan), device_(&device) {}
+  Prepared(const Plan &plan, Device &device, TransferMeans means)
+      : plan_(&plan), device_(&device), means_(means) {}
 
   /// An operand whose base is looked up at run time: bases_[base] + offset.
   struct Operand {
@@ -47,13 +52,26 @@ private:
   }
   void issueMatmul(uint32_t index, const Command &command);
 
+  /// Commands that are issued together: signals, awaits and copies that follow one another on one
+  /// stream.
+  struct Chain {
+    uint32_t count = 1;
+    bool areDisjoint = false; ///< see Device::chain
+  };
+  void issueChain(uint32_t first, const Chain &chain);
+
   const Plan *plan_;
   Device *device_;
+  TransferMeans means_;
   uint32_t epoch_ = 0;
   std::optional<uint32_t> graph_;
   uint32_t firstEvent_ = 0;
-  std::vector<void *> bases_; ///< one for each buffer of the Plan, then one for each rank
-  std::vector<Bound> bound_;  ///< one for each command
+  std::vector<void *> bases_;    ///< one for each buffer of the Plan, then one for each rank
+  std::vector<Bound> bound_;     ///< one for each command
+  std::vector<Chain> chains_;    ///< one for each command; that of a chain's first command counts
+  std::vector<ChainStep> steps_; ///< of the chain that is being issued; room for the longest
+  std::vector<const void *> capturedInputs_;
+  std::vector<void *> capturedOutputs_;
   struct BoundMatmul {
     Operand a, b, c, bias;
   };
@@ -63,7 +81,8 @@ private:
 /// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of
 /// the same program. Fingerprints are compared first, then every send is matched with its
 /// receive; a difference is BadInput and says which ranks differ, and where. `plan` and `device`
-/// outlive the result.
-Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport);
+/// outlive the result. Unsupported if the device does not offer `means`.
+Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
+                                          TransferMeans means = {});
 
 } // namespace braid

@@ -101,7 +101,11 @@ private:
   bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
   bool addProduct(const Op &op, const View &dst, const View &a, const View &b, const View *bias,
                   bool transposeB);
-  void postActive(uint32_t endpoint, Request &request);
+  bool addEndpoint(const P2POp &op);
+  static bool isPassive(const P2POp &op);
+  void promise(const Request &request);
+  void awaitPromise(const Request &request);
+  void copyAndSignal(Request &request);
   bool checkShape(const Op &op, llvm::StringRef what, const View &view,
                   llvm::ArrayRef<int64_t> expected);
   bool checkDistinct(const Op &op, const View &dst, std::initializer_list<const View *> sources);
@@ -343,7 +347,8 @@ bool Specializer::visitShareMemHandles(const ShareMemHandlesOp &op) {
   return true;
 }
 
-bool Specializer::visitP2P(const P2POp &op) {
+/// The endpoint and the request of a transfer that is being posted.
+bool Specializer::addEndpoint(const P2POp &op) {
   int64_t peer = 0;
   if (!evaluate(op, op.peer, "the peer", peer))
     return false;
@@ -361,42 +366,74 @@ bool Specializer::visitP2P(const P2POp &op) {
   const View &tensor = view(op.tensor);
   plan_.endpoints.push_back({op.direction, op.protocol(), peer, channel, sequence, tensor.range(),
                              tensor.dtype, number, originOf(op)});
-  Request request{number, current_, kNone};
-  bool isPassive = (op.protocol() == Protocol::Get) == (op.direction == Direction::Send);
-  if (isPassive)
-    emit({.kind = CommandKind::Signal, .origin = originOf(op), .endpoint = number});
-  else
-    postActive(number, request);
-  requests_[&op.result] = request;
+  requests_[&op.result] = {number, current_, kNone};
   return true;
 }
 
-/// The side that copies: waits for the peer's promise, copies on its own stream, tells the peer.
-void Specializer::postActive(uint32_t number, Request &request) {
-  const Endpoint &endpoint = plan_.endpoints[number];
-  uint32_t origin = endpoint.origin;
+bool Specializer::visitP2P(const P2POp &op) {
+  if (!addEndpoint(op))
+    return false;
+  Request &request = requests_[&op.result];
+  if (isPassive(op)) {
+    promise(request);
+  } else {
+    awaitPromise(request);
+    copyAndSignal(request);
+  }
+  return true;
+}
+
+/// Posted together: all promises first, so that no copy waits for one that stands behind it; then
+/// all awaits of promises, so that copies follow one another.
+bool Specializer::visitGroup(const GroupOp &op) {
+  for (bool wantPassive : {true, false})
+    for (const Op &inner : op.body) {
+      const auto &p2p = *llvm::cast<P2POp>(&inner);
+      if (isPassive(p2p) != wantPassive)
+        continue;
+      if (!addEndpoint(p2p))
+        return false;
+      if (wantPassive)
+        promise(requests_[&p2p.result]);
+      else
+        awaitPromise(requests_[&p2p.result]);
+    }
+  for (const Op &inner : op.body)
+    if (const auto &p2p = *llvm::cast<P2POp>(&inner); !isPassive(p2p))
+      copyAndSignal(requests_[&p2p.result]);
+  return true;
+}
+
+bool Specializer::isPassive(const P2POp &op) {
+  return (op.protocol() == Protocol::Get) == (op.direction == Direction::Send);
+}
+
+/// The passive side's: the peer may copy from here on.
+void Specializer::promise(const Request &request) {
+  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
+  emit({.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint});
+}
+
+void Specializer::awaitPromise(const Request &request) {
+  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
+  emit({.kind = CommandKind::Await,
+        .origin = endpoint.origin,
+        .endpoint = request.endpoint,
+        .word = endpoint.word});
+}
+
+/// The active side's: copies on its own stream, and tells the peer.
+void Specializer::copyAndSignal(Request &request) {
+  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
   Range peerSide{kPeerBuffer, 0, endpoint.range.bytes};
-  emit({.kind = CommandKind::Await, .origin = origin, .endpoint = number, .word = endpoint.word});
-  Command copy{.kind = CommandKind::Copy, .dtype = endpoint.dtype, .origin = origin};
-  copy.endpoint = number;
+  Command copy{.kind = CommandKind::Copy, .dtype = endpoint.dtype, .origin = endpoint.origin};
+  copy.endpoint = request.endpoint;
   bool pulls = endpoint.direction == Direction::Receive;
   copy.dst = pulls ? endpoint.range : peerSide;
   copy.src = pulls ? peerSide : endpoint.range;
   emit(copy);
   request.event = eventBehind(current_);
-  emit({.kind = CommandKind::Signal, .origin = origin, .endpoint = number});
-}
-
-bool Specializer::visitGroup(const GroupOp &op) {
-  // Posted together: promises first, so that no copy waits for a promise that stands behind it.
-  for (bool wantPassive : {true, false})
-    for (const Op &inner : op.body) {
-      const auto &p2p = *llvm::cast<P2POp>(&inner);
-      bool isPassive = (p2p.protocol() == Protocol::Get) == (p2p.direction == Direction::Send);
-      if (isPassive == wantPassive && !visitP2P(p2p))
-        return false;
-    }
-  return true;
+  emit({.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint});
 }
 
 bool Specializer::visitCollective(const CollectiveOp &op) {

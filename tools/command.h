@@ -28,7 +28,7 @@ struct SourceFlags {
   std::optional<std::string> entry;
   std::optional<int64_t> ranks;
   std::vector<std::string> set;
-  std::optional<std::string> schedule, protocol, passes;
+  std::optional<std::string> schedule, protocol, transfers, passes;
   std::optional<int64_t> chunks, taper, streams;
 
   /// `takesAuto`: says that --schedule may be auto.

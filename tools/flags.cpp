@@ -23,8 +23,8 @@ void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   lowering
       ->add_option("--schedule", schedule,
-                   takesAuto ? "pairwise (default), hop, none, or auto: measure and choose"
-                             : "pairwise (default), hop or none")
+                   takesAuto ? "pairwise (default), hop, burst, fused, none, or auto: by measuring"
+                             : "pairwise (default), hop, burst, fused or none")
       ->type_name("NAME");
   lowering
       ->add_option("--chunks", chunks,
@@ -40,6 +40,10 @@ void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
       ->type_name("get|put");
   lowering->add_option("--streams", streams, "streams that steps are dealt out to (default 4)")
       ->type_name("K");
+  lowering
+      ->add_option("--transfers", transfers,
+                   "pairwise's on the streams of products (each, default) or on their own (shared)")
+      ->type_name("each|shared");
   lowering
       ->add_option("--passes", passes,
                    "run these passes instead of all; see braid compile --list-passes")
@@ -81,7 +85,13 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   if (schedule && !isAuto()) {
     options.schedule = scheduleFromName(*schedule);
     if (!options.schedule)
-      return badChoice("--schedule", *schedule, {"pairwise", "hop", "none", "auto"});
+      return badChoice("--schedule", *schedule,
+                       {"pairwise", "hop", "burst", "fused", "none", "auto"});
+  }
+  if (transfers) {
+    options.transfers = transfersFromName(*transfers);
+    if (!options.transfers)
+      return badChoice("--transfers", *transfers, {"each", "shared"});
   }
   if (protocol) {
     if (*protocol != "get" && *protocol != "put")

@@ -65,12 +65,29 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                  "folder)")
       ->type_name("DIR");
   app.add_flag("--graph", flags.graph, "record one run as a CUDA graph and replay it");
+  app.add_option("--copies", flags.copies, "on GPUs: by engine (default) or by kernel")
+      ->type_name("engine|kernel");
+  app.add_option("--signals", flags.signals,
+                 "on GPUs: by memory operations, or by kernel (default in graphs)")
+      ->type_name("memory|kernel");
   app.add_option("--time-best", flags.timeBest,
                  "how many of the best predicted --schedule auto times (default: 3 to 8)")
       ->type_name("K");
   app.add_option("--choose-into", flags.chooseInto)->group("");
   app.add_option("--chosen", flags.chosen)->group("");
   app.footer(kFooter);
+}
+
+Status checkMeans(const RunFlags &flags, const Backend &backend) {
+  if (!copyByFromName(flags.copies))
+    return badChoice("--copies", flags.copies, {"engine", "kernel"});
+  if (!signalByFromName(flags.signals))
+    return badChoice("--signals", flags.signals, {"memory", "kernel"});
+  const char *flag = flags.copies != "default" ? "--copies" : "--signals";
+  if ((flags.copies != "default" || flags.signals != "default") && !backend.hasGraphs)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("{}: needs the cuda backend, got {}", flag, flags.backend));
+  return Status::ok();
 }
 
 /// Refuses what this build cannot honour; nothing falls back silently.
@@ -80,8 +97,12 @@ Status findBackend(const RunFlags &flags, const BackendRegistry &registry,
   if (backend && flags.graph && !backend->hasGraphs)
     return Status(StatusCode::Unsupported,
                   fmt::format("--graph: needs the cuda backend, got {}", flags.backend));
+  if (flags.graph && !flags.trace.empty())
+    return Status(StatusCode::Unsupported,
+                  "--trace: expected a run without --graph; the commands of a replayed graph leave "
+                  "no times");
   if (backend)
-    return Status::ok();
+    return checkMeans(flags, *backend);
   if (flags.backend == "cuda" || flags.backend == "nccl")
     return Status(StatusCode::Unsupported,
                   fmt::format("--backend {}: not part of this build; it has {}", flags.backend,
@@ -138,6 +159,7 @@ RunOptions toOptions(const RunFlags &flags, Progress &progress) {
   options.scheduleSeed = flags.scheduleSeed;
   options.queues = flags.queues;
   options.graph = flags.graph;
+  options.means = {*copyByFromName(flags.copies), *signalByFromName(flags.signals)};
   options.trace = !flags.trace.empty();
   options.progress = [&progress](int64_t done) { progress(done); };
   if (!flags.trace.empty())
@@ -350,6 +372,7 @@ Status Run::chooseSchedule() {
   chosen_ = *chosen;
   compileOptions_ = chosen->applyTo(compileOptions_);
   options_.graph = chosen->issuing == Issuing::Graph;
+  options_.means = chosen->means;
   return Status::ok();
 }
 

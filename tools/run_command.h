@@ -24,6 +24,7 @@ struct RunFlags {
   bool prefixOutput = false;
   std::string flightRecords;
   bool graph = false;
+  std::string copies = "default", signals = "default";
   std::optional<int64_t> timeBest;
   std::string chooseInto, chosen; ///< see choose_schedule.h
 };

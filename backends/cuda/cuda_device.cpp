@@ -3,6 +3,7 @@
 #include "backends/cuda/cuda_device.h"
 
 #include "backends/cuda/elements.h"
+#include "backends/cuda/issuing.h"
 
 #include <fmt/format.h>
 
@@ -13,23 +14,6 @@ namespace braid {
 namespace {
 
 constexpr uint32_t kStreamLimit = static_cast<uint32_t>(kMaxStreams);
-
-CUstreamBatchMemOpParams waitUntilSet(const void *word) {
-  CUstreamBatchMemOpParams op = {};
-  op.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-  op.waitValue.address = reinterpret_cast<CUdeviceptr>(word);
-  op.waitValue.value = 1;
-  op.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
-  return op;
-}
-
-CUstreamBatchMemOpParams write(const void *word, uint32_t value) {
-  CUstreamBatchMemOpParams op = {};
-  op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  op.writeValue.address = reinterpret_cast<CUdeviceptr>(word);
-  op.writeValue.value = value;
-  return op;
-}
 
 } // namespace
 
@@ -55,6 +39,8 @@ Status CudaDevice::start() {
     return products.status();
   products_ = std::move(*products);
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadKernels());
+  if (Status status = startExchanges(); !status.isOk())
+    return status;
   Result<void *> steps = memory_.allocateReports(kStreamLimit * sizeof(Step));
   if (!steps)
     return steps.status();
@@ -77,6 +63,7 @@ CudaDevice::~CudaDevice() {
     return;
   }
   nvtxDomainDestroy(domain_);
+  cudaFree(exchangeCounters_);
   for (cudaGraphExec_t graph : graphs_)
     cudaGraphExecDestroy(graph);
   for (cudaEvent_t event : events_)
@@ -121,6 +108,8 @@ Result<std::string> CudaDevice::exportMemory(void *base) {
 
 Result<void *> CudaDevice::allocate(ArenaKind kind, int64_t bytes) {
   enter();
+  if (kind == ArenaKind::Words && hasWordsOnDevice())
+    kind = ArenaKind::Symmetric;
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamIsCapturing(streams_[0], &capture));
   if (capture != cudaStreamCaptureStatusNone)
@@ -187,30 +176,6 @@ void CudaDevice::check(CUresult code, const char *call) {
                       fmt::format("rank {}: {} from {}", options_.rank, name, call)));
 }
 
-/// What goes around the issue of every command: a range for profilers, with the program's names and
-/// lines; and, while tracing, two events, which are created on the way, so a traced run costs more.
-class CudaDevice::Issuing {
-public:
-  Issuing(CudaDevice &device, uint32_t stream, Tag tag) : device_(device), stream_(stream) {
-    device_.enter();
-    device_.isDirty_[stream] = true;
-    device_.pushRange(tag);
-    if (device_.isTracing_ && !device_.isCapturing_)
-      end_ = device_.beginSpan(stream, tag);
-  }
-  ~Issuing() {
-    if (end_)
-      device_.check(cudaEventRecord(end_, device_.streams_[stream_]), "cudaEventRecord");
-    nvtxDomainRangePop(device_.domain_);
-  }
-  Issuing(const Issuing &) = delete;
-
-private:
-  CudaDevice &device_;
-  const uint32_t stream_;
-  cudaEvent_t end_ = nullptr;
-};
-
 void CudaDevice::pushRange(Tag tag) {
   nvtxEventAttributes_t range = {};
   range.version = NVTX_VERSION;
@@ -235,11 +200,18 @@ cudaEvent_t CudaDevice::beginSpan(uint32_t stream, Tag tag) {
 }
 
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
-  if (group_.isAborted() || bytes == 0)
-    return;
-  Issuing issuing(*this, stream, tag);
-  check(cudaMemcpyAsync(dst, src, static_cast<size_t>(bytes), cudaMemcpyDefault, streams_[stream]),
-        "cudaMemcpyAsync");
+  if (bytes != 0)
+    chain(stream, tag, ChainStep{CommandKind::Copy, tag.command, nullptr, dst, src, bytes}, true);
+}
+
+void CudaDevice::signal(uint32_t stream, Tag tag, void *word, uint32_t) {
+  chain(stream, tag, ChainStep{CommandKind::Signal, tag.command, word, nullptr, nullptr, 0}, true);
+}
+
+void CudaDevice::await(uint32_t stream, Tag tag, const void *word, uint32_t) {
+  chain(stream, tag,
+        ChainStep{CommandKind::Await, tag.command, const_cast<void *>(word), nullptr, nullptr, 0},
+        true);
 }
 
 void CudaDevice::matmul(uint32_t stream, Tag tag, const MatmulArgs &args) {
@@ -257,37 +229,6 @@ void CudaDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const voi
   Issuing issuing(*this, stream, tag);
   cuda::launchAdd(streams_[stream], elementOf(dtype), dst, src, bytes / sizeOf(dtype));
   check(cudaGetLastError(), "launchAdd");
-}
-
-/// Two ways, by what was measured between two GPUs: memory operations take 8.6 us one way and cost
-/// the host 0.7 us; kernels take 4.7 us in a graph, but cost the host 2.8 us each where they are
-/// launched one by one.
-void CudaDevice::signal(uint32_t stream, Tag tag, void *word, uint32_t) {
-  if (group_.isAborted())
-    return;
-  Issuing issuing(*this, stream, tag);
-  const uint32_t step = number(stream, tag);
-  if (isCapturing_) {
-    cuda::launchSignal(streams_[stream], static_cast<uint32_t *>(word), &steps_[stream].done, step);
-    return check(cudaGetLastError(), "launchSignal");
-  }
-  CUstreamBatchMemOpParams ops[] = {write(word, 1), write(&steps_[stream].done, step)};
-  check(driver_->streamBatchMemOp(streams_[stream], 2, ops, 0), "cuStreamBatchMemOp");
-}
-
-void CudaDevice::await(uint32_t stream, Tag tag, const void *word, uint32_t) {
-  if (group_.isAborted())
-    return;
-  Issuing issuing(*this, stream, tag);
-  const uint32_t step = number(stream, tag);
-  if (isCapturing_) {
-    cuda::launchAwait(streams_[stream], static_cast<uint32_t *>(const_cast<void *>(word)),
-                      &steps_[stream].done, step);
-    return check(cudaGetLastError(), "launchAwait");
-  }
-  CUstreamBatchMemOpParams ops[] = {waitUntilSet(word), write(word, 0),
-                                    write(&steps_[stream].done, step)};
-  check(driver_->streamBatchMemOp(streams_[stream], 3, ops, 0), "cuStreamBatchMemOp");
 }
 
 void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
@@ -346,6 +287,11 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
 }
 
 // -- From the host. --
+
+void CudaDevice::releaseWaits() {
+  std::atomic_ref<uint32_t>(*released_).store(1, std::memory_order_relaxed);
+  memory_.fillWords(kReleased);
+}
 
 /// True also when the GPU is lost: nothing will run any more.
 bool CudaDevice::isDone() {

@@ -18,6 +18,7 @@
 
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/driver.h"
+#include "backends/cuda/exchange.h"
 #include "backends/cuda/products.h"
 #include "runtime/process_group.h"
 
@@ -58,6 +59,9 @@ public:
            int64_t bytes) override;
   void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) override;
   void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) override;
+  void chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool areDisjoint) override;
+  bool offers(TransferMeans) const override { return true; }
+  void use(TransferMeans means) override { means_ = means; }
   void record(uint32_t stream, Tag tag, uint32_t event) override;
   void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
 
@@ -80,7 +84,7 @@ public:
   /// Ends every wait of this GPU's streams for a word, now. To be repeated until the streams are
   /// empty, because an await takes the mark away that let it pass. Any thread; only stores to
   /// memory.
-  void releaseWaits() { memory_.fillWords(kReleased); }
+  void releaseWaits();
   /// Writes into the job memory how far the streams are. Called by the watchdog; reads and writes
   /// memory only.
   void publish();
@@ -93,6 +97,7 @@ public:
 private:
   CudaDevice(ProcessGroup &group, const Options &options) : group_(group), options_(options) {}
   Status start();
+  Status startExchanges(); // cuda_chain.cpp
   /// Makes this GPU the calling thread's.
   void enter() const;
   /// Turns an error of an issue function into the group's failure.
@@ -102,6 +107,14 @@ private:
   void pause();
   void note(Tag tag);
   uint32_t number(uint32_t stream, Tag tag);
+  // cuda_chain.cpp
+  bool hasWordsOnDevice() const;
+  bool isByKernel(const ChainStep &step, Tag tag) const;
+  void issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps);
+  void issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool areDisjoint);
+  size_t addToExchange(cuda::Exchange &exchange, uint32_t stream, Tag tag,
+                       llvm::ArrayRef<ChainStep> steps, bool areDisjoint);
+  void copyByEngine(uint32_t stream, const ChainStep &step);
   void pushRange(Tag tag);
   cudaEvent_t beginSpan(uint32_t stream, Tag tag);
 
@@ -144,6 +157,10 @@ private:
   std::vector<cudaEvent_t> events_;
   std::vector<bool> isRecorded_; ///< in this capture, or ever
   std::vector<cudaGraphExec_t> graphs_;
+  TransferMeans means_;
+  uint32_t *released_ = nullptr;         ///< not 0: kernels wait no longer
+  uint32_t *exchangeCounters_ = nullptr; ///< Exchange::kCounters for each of kMaxStreams
+  bool hasBulkCopies_ = false;           ///< the GPU has a bulk copy unit
   bool ownsCallerStream_ = false;
   bool isCapturing_ = false;
   bool isAbandoned_ = false;

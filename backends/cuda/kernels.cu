@@ -2,29 +2,11 @@
 
 #include "backends/cuda/kernels.h"
 
-#include <cuda/atomic>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 namespace braid::cuda {
 namespace {
-
-using Word = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
-
-__global__ void signalKernel(uint32_t *word, uint32_t *step, uint32_t value) {
-  Word(*word).store(1, ::cuda::memory_order_release);
-  Word(*step).store(value, ::cuda::memory_order_relaxed);
-}
-
-__global__ void awaitKernel(uint32_t *word, uint32_t *step, uint32_t value) {
-  Word counter(*word);
-  uint32_t seen;
-  while ((seen = counter.load(::cuda::memory_order_acquire)) == 0)
-    ;
-  if (seen == 1)
-    counter.store(0, ::cuda::memory_order_relaxed);
-  Word(*step).store(value, ::cuda::memory_order_relaxed);
-}
 
 template <class T> __device__ T sum(T a, T b) { return a + b; }
 template <> __device__ __nv_bfloat16 sum(__nv_bfloat16 a, __nv_bfloat16 b) {
@@ -103,14 +85,6 @@ template <class T> void random(cudaStream_t stream, void *dst, int64_t count, ui
 
 } // namespace
 
-void launchSignal(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t value) {
-  signalKernel<<<1, 1, 0, stream>>>(word, step, value);
-}
-
-void launchAwait(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t value) {
-  awaitKernel<<<1, 1, 0, stream>>>(word, step, value);
-}
-
 void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count) {
   switch (element) {
   case Element::BF16:
@@ -158,8 +132,6 @@ void launchDelay(cudaStream_t stream, uint32_t microseconds) {
 cudaError_t loadKernels() {
   cudaFuncAttributes attributes;
   const void *kernels[] = {
-      reinterpret_cast<const void *>(signalKernel),
-      reinterpret_cast<const void *>(awaitKernel),
       reinterpret_cast<const void *>(addKernel<__nv_bfloat16>),
       reinterpret_cast<const void *>(addKernel<__half>),
       reinterpret_cast<const void *>(addKernel<float>),

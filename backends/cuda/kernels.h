@@ -14,12 +14,6 @@ namespace braid::cuda {
 /// What kernels add elements of.
 enum class Element { BF16, F16, F32, F64 };
 
-/// After everything before it on the stream: makes it visible to all, then stores 1 into `word`.
-void launchSignal(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t value);
-/// Holds the stream up until `word` is not 0. A 1 is taken away (the word is 0 again); anything
-/// larger stays, so that a released word lets every later await pass, too.
-/// Both then store `value` into `step`, which the host reads.
-void launchAwait(cudaStream_t stream, uint32_t *word, uint32_t *step, uint32_t value);
 /// dst[i] += src[i], each sum rounded once.
 void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count);
 

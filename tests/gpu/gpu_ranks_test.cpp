@@ -68,7 +68,8 @@ public:
     return program.plans[static_cast<size_t>(rank())];
   }
 
-  Result<std::unique_ptr<Program>> prepareProgram(const CompileOptions &chosen, uint64_t seed) {
+  Result<std::unique_ptr<Program>> prepareProgram(const CompileOptions &chosen, uint64_t seed,
+                                                  TransferMeans means = {}) {
     auto program = std::make_unique<Program>();
     program->source =
         parseSource("gpu.braid", fmt::format("fusion @f(D = {}) {{\n  mesh [0 .. D)\n"
@@ -89,7 +90,8 @@ public:
     program->plans = std::move(*plans);
     cluster_.setPlans(program->plans);
     program->reference = std::make_unique<Reference>(*compiled->fusion, seed);
-    Result<std::unique_ptr<Prepared>> prepared = prepare(plan(*program), device(), transport());
+    Result<std::unique_ptr<Prepared>> prepared =
+        prepare(plan(*program), device(), transport(), means);
     if (!prepared)
       return prepared.status();
     program->prepared = std::move(*prepared);
@@ -122,12 +124,105 @@ private:
   Cluster &cluster_;
 };
 
+/// A way to gather and multiply.
+struct Way {
+  CompileOptions options;
+  TransferMeans means;
+  std::string str() const {
+    return fmt::format("{}, {}, transfers {}, copies {}, signals {}", name(*options.schedule).str(),
+                       name(*options.protocol).str(), name(*options.transfers).str(),
+                       name(means.copies).str(), name(means.signals).str());
+  }
+};
+
+std::vector<Way> allWays() {
+  std::vector<Way> ways;
+  for (Schedule schedule : allSchedules())
+    for (Protocol protocol : {Protocol::Get, Protocol::Put})
+      for (Transfers transfers : {Transfers::Each, Transfers::Shared})
+        for (TransferMeans means : {TransferMeans{}, TransferMeans{CopyBy::Kernel, {}},
+                                    TransferMeans{CopyBy::Engine, SignalBy::Kernel},
+                                    TransferMeans{CopyBy::Kernel, SignalBy::Memory},
+                                    TransferMeans{CopyBy::Engine, SignalBy::Memory}}) {
+          if (transfers == Transfers::Shared && schedule != Schedule::Pairwise)
+            continue;
+          Way way{{}, means};
+          way.options.schedule = schedule;
+          way.options.protocol = protocol;
+          way.options.transfers = transfers;
+          ways.push_back(way);
+        }
+  return ways;
+}
+
+/// Eager at two addresses in turn, and replayed.
+Status runOneWay(RankTest &test, const Way &way, int runs) {
+  auto program = test.prepareProgram(way.options, 4, way.means);
+  if (!program)
+    return program.status();
+  std::vector<Arguments> slots;
+  for (int i = 0; i < 3; ++i) {
+    Result<Arguments> arguments = test.makeArguments(**program);
+    if (!arguments)
+      return arguments.status();
+    slots.push_back(std::move(*arguments));
+  }
+  RunArguments captured = slots[2].addresses();
+  if (Status status = (*program)->prepared->capture(captured.inputs, captured.outputs);
+      !status.isOk())
+    return status;
+  for (int run = 0; run < 2 * runs; ++run) {
+    const bool replays = run / runs == 1;
+    Arguments &arguments = slots[static_cast<size_t>(replays ? 2 : run % 2)];
+    if (Status status = test.runOnce(**program, arguments, static_cast<uint32_t>(run), replays);
+        !status.isOk())
+      return status;
+  }
+  return Status::ok();
+}
+
+/// 1,000 eager runs and 1,000 replays of every schedule, both protocols, by all means.
+Status runsEveryWay(RankTest &test) {
+  const std::vector<Way> ways = allWays();
+  for (const Way &way : ways)
+    if (Status status = runOneWay(test, way, 1000); !status.isOk())
+      return status.annotated(way.str());
+  if (test.rank() == 0)
+    std::printf("  %zu ways, each 1,000 times eagerly and 1,000 times replayed\n", ways.size());
+  return Status::ok();
+}
+
+/// A caller that moved its tensors hears of it, and nothing runs.
+Status refusesMovedTensors(RankTest &test) {
+  auto program = test.prepareProgram({}, 8);
+  if (!program)
+    return program.status();
+  Result<Arguments> first = test.makeArguments(**program), second = test.makeArguments(**program);
+  if (!first || !second)
+    return first ? second.status() : first.status();
+  RunArguments captured = first->addresses(), moved = second->addresses();
+  Prepared &prepared = *(*program)->prepared;
+  if (Status status = prepared.capture(captured.inputs, captured.outputs); !status.isOk())
+    return status;
+  const uint32_t epoch = prepared.epoch();
+  Status status = prepared.replay(captured.inputs, moved.outputs);
+  if (status.code() != StatusCode::BadInput ||
+      status.message().find("output 0 (%C) has moved") == std::string::npos)
+    return wrong("expected that output 0 has moved, got '" + status.message() + "'");
+  if (prepared.epoch() != epoch)
+    return wrong("something was issued");
+  if (status = prepared.replay(captured.inputs, captured.outputs); !status.isOk())
+    return status;
+  return test.device().synchronize();
+}
+
 /// Eager runs and replays share words, in any order.
 Status mixesRunsAndReplays(RankTest &test) {
-  for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
+  for (int i = 0; i < 4; ++i) {
     CompileOptions options;
-    options.protocol = protocol;
-    auto program = test.prepareProgram(options, 3);
+    options.protocol = i % 2 == 0 ? Protocol::Get : Protocol::Put;
+    const TransferMeans means = i < 2 ? TransferMeans{} : TransferMeans{CopyBy::Kernel, {}};
+    auto program = test.prepareProgram(options, 3, means);
     if (!program)
       return program.status();
     Result<Arguments> arguments = test.makeArguments(**program);
@@ -147,12 +242,12 @@ Status mixesRunsAndReplays(RankTest &test) {
 
 Status alternatesTwoPrograms(RankTest &test) {
   CompileOptions first, second;
-  second.schedule = Schedule::Hop;
+  second.schedule = Schedule::Fused;
   second.protocol = Protocol::Put;
   auto a = test.prepareProgram(first, 5);
   if (!a)
     return a.status();
-  auto b = test.prepareProgram(second, 6);
+  auto b = test.prepareProgram(second, 6, {CopyBy::Kernel, {}});
   if (!b)
     return b.status();
   Result<Arguments> arguments = test.makeArguments(**a);
@@ -195,7 +290,7 @@ std::pair<double, double> errorNorm(const std::vector<BF16> &a, const std::vecto
 }
 
 Status multipliesFloats(RankTest &test) {
-  for (Schedule schedule : {Schedule::None, Schedule::Pairwise, Schedule::Hop}) {
+  for (Schedule schedule : allSchedules()) {
     CompileOptions options;
     options.schedule = schedule;
     auto program = test.prepareProgram(options, 1);
@@ -278,6 +373,8 @@ struct Case {
   Status (*run)(RankTest &);
 };
 constexpr Case kCases[] = {
+    {"runs every way", runsEveryWay},
+    {"refuses moved tensors", refusesMovedTensors},
     {"mixes runs and replays", mixesRunsAndReplays},
     {"alternates two programs", alternatesTwoPrograms},
     {"multiplies floats", multipliesFloats},
@@ -362,10 +459,10 @@ int main(int argc, char **argv) {
     return kSkipped;
   }
   int failures = 0, cases = 0;
-  for (int64_t ranks : {2, 4}) {
-    if (ranks > count)
-      continue;
+  for (int64_t ranks : {2, 3, 4}) {
     for (const Case &each : kCases) {
+      if (ranks > count || (ranks == 3 && each.run != runsEveryWay))
+        continue;
       failures += runCase(argv[0], each.name, ranks, StatusCode::Ok);
       ++cases;
     }

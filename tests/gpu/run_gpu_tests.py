@@ -8,6 +8,7 @@ is skipped, with the reason. Ends with `N passed, N failed, N skipped`.
 import argparse
 import concurrent.futures
 import glob
+import itertools
 import json
 import os
 import random
@@ -85,18 +86,23 @@ class Suite:
 
 
 def exactness(suite):
-    """Every schedule, get and put, eager and replayed, on 2, 3 and 4 ranks: 1,000 runs each, at
-    addresses that change from run to run where they can."""
-    for ranks in (2, 3, 4):
-        for schedule in ("none", "pairwise", "hop"):
-            for protocol in ("get", "put"):
-                for graph in ([], ["--graph"]):
-                    name = f"exact {ranks} {schedule} {protocol} {'graph' if graph else 'eager'}"
-                    suite.run(name, ["--schedule", schedule, "--protocol", protocol, "--verify",
-                                     "--iterations", "1000", "--set", f"M={ranks * 32}",
-                                     "--set", "K=64", "--set", "N=64"] + graph, ranks)
-    for flags in (["--chunks", "8", "--streams", "2"], ["--chunks", "12", "--streams", "1"]):
-        suite.run(f"exact 4 pairwise {' '.join(flags)}",
+    """Schedules, get and put, eager and replayed, as a user would run them: 1,000 runs each, at
+    addresses that change from run to run where they can. gpu_ranks_test has every combination on
+    2, 3 and 4 ranks."""
+    ways = itertools.product(("none", "pairwise", "hop", "burst", "fused"), ("get", "put"),
+                             ([], ["--graph"]))
+    for number, (schedule, protocol, graph) in enumerate(ways):
+        ranks = 2 + number % 3
+        means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--transfers", "shared"])
+        chosen = means[number // 2 % 4] + graph
+        suite.run(f"exact {ranks} {schedule} {protocol} {' '.join(chosen)}",
+                  ["--schedule", schedule, "--protocol", protocol, "--verify", "--iterations",
+                   "1000", "--set", f"M={ranks * 32}", "--set", "K=64", "--set", "N=64"] + chosen,
+                  ranks)
+    for flags in (["--chunks", "8", "--streams", "2"], ["--chunks", "12", "--streams", "1"],
+                  ["--chunks", "8", "--transfers", "shared", "--copies", "kernel"],
+                  ["--chunks", "8", "--schedule", "burst", "--copies", "kernel", "--graph"]):
+        suite.run(f"exact 4 {' '.join(flags)}",
                   ["--verify", "--iterations", "1000", "--set", "M=164", "--protocol", "put"]
                   + flags, 4)
     for dtype in ("f16", "f32", "f64"):
@@ -295,7 +301,9 @@ def one_fault(suite, seed, devices):
         flags = ["--graph"] if dice.random() < 0.5 else []
         arguments = [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks",
                      str(ranks), "--set", f"M={ranks * 256}", "--protocol",
-                     dice.choice(["get", "put"]), "--schedule", dice.choice(["pairwise", "hop"]),
+                     dice.choice(["get", "put"]), "--schedule",
+                     dice.choice(["pairwise", "hop", "burst", "fused"]), "--copies",
+                     dice.choice(["engine", "kernel"]),
                      "--iterations", "100000000", "--timeout-ms", str(int(timeout * 1000)),
                      "--flight-records", "none"] + flags
         environment = dict(os.environ, TMPDIR=folder, XDG_RUNTIME_DIR=folder,

@@ -71,7 +71,8 @@ TEST(PassList, RefusesUnknownOptionsAndValues) {
   EXPECT_EQ(messagesAbout("find-moves,form-pipelines{schedul=hop}"),
             "27: pass 'form-pipelines' takes the option 'schedule', got 'schedul'\n");
   EXPECT_EQ(messagesAbout("find-moves,form-pipelines{schedule=ring}"),
-            "27: expected 'pairwise', 'hop' or 'none' for 'schedule' of 'form-pipelines', got "
+            "27: expected 'pairwise', 'hop', 'none', 'burst' or 'fused' for 'schedule' of "
+            "'form-pipelines', got "
             "'ring'\n");
   std::string prefix = "find-moves,form-pipelines,insert-transfers";
   EXPECT_EQ(messagesAbout(prefix + "{protocol=push}"),

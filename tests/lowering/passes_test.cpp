@@ -123,7 +123,7 @@ TEST(InsertTransfers, ForwardsTheBlockBeforeInARing) {
 }
 
 TEST(InsertTransfers, PostsReceivesFirstUnderPut) {
-  for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None}) {
+  for (Schedule schedule : allSchedules()) {
     std::string body = lowerText(kGather, {schedule, Protocol::Put}).after("insert-transfers");
     EXPECT_THAT(body, HasSubstr("%h = share_mem_handles put %A_all\n"));
     EXPECT_LT(body.find("p2p recv"), body.find("p2p send"));

@@ -133,7 +133,7 @@ void checkLowered(const std::string &text, const LoweringOptions &options) {
 TEST(Pipeline, LowersEveryCombination) {
   for (int64_t ranks : {1, 2, 3, 4, 5, 7, 8, 16})
     for (int64_t rows : {1, 2, 5})
-      for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None})
+      for (Schedule schedule : allSchedules())
         for (Protocol protocol : {Protocol::Get, Protocol::Put})
           for (int64_t streams : {1, 2, 4})
             for (int64_t chunks : {int64_t(0), ranks, ranks * rows})
@@ -143,7 +143,7 @@ TEST(Pipeline, LowersEveryCombination) {
 
 TEST(Pipeline, LowersEveryTaper) {
   for (int64_t ranks : {1, 2, 3, 5, 8})
-    for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None})
+    for (Schedule schedule : allSchedules())
       for (Protocol protocol : {Protocol::Get, Protocol::Put})
         for (int64_t streams : {1, 2, 4})
           for (int64_t chunks : {int64_t(0), 2 * ranks})
@@ -153,7 +153,7 @@ TEST(Pipeline, LowersEveryTaper) {
 }
 
 TEST(Pipeline, TakesBlocksOfAnyRank) {
-  for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None}) {
+  for (Schedule schedule : allSchedules()) {
     checkLowered("fusion @vector(D = 4) {\n  mesh [0 .. D)\n  %A = input f64[DIDx{D}, 6]\n"
                  "  %B = input f64[6, 5]\n  %C = matmul %A, %B : f64[Stream{D}, 5]\n"
                  "  output %C\n}\n",
@@ -208,7 +208,7 @@ TEST(Pipeline, BlamesThePassForAnInvalidProgram) {
 }
 
 TEST(Options, HaveNames) {
-  for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None})
+  for (Schedule schedule : allSchedules())
     EXPECT_EQ(scheduleFromName(name(schedule)), schedule);
   EXPECT_EQ(scheduleFromName("ring"), std::nullopt);
 }

@@ -59,12 +59,14 @@ Result<Case> makeCase(const CaseOptions &options) {
   made.name =
       fmt::format("{} --ranks {} --schedule {} --protocol {} --streams {} --chunks {} a step",
                   options.operation, options.ranks, name(options.schedule).str(),
-                  name(options.protocol).str(), options.streams, options.chunksPerStep);
+                  name(options.protocol).str(), options.streams, options.chunksPerStep) +
+      (options.transfers == Transfers::Shared ? " --transfers shared" : "");
   made.source = parseSource("mutated.braid", textOf(options.operation, options.ranks));
   CompileOptions compileOptions;
   compileOptions.schedule = options.schedule;
   compileOptions.protocol = options.protocol;
   compileOptions.streams = options.streams;
+  compileOptions.transfers = options.transfers;
   int64_t steps = options.operation == "local" ? 3 : options.ranks;
   compileOptions.chunks = options.chunksPerStep * steps;
   Result<Compiled> compiled = compile(*made.source, compileOptions);
@@ -105,6 +107,12 @@ std::vector<CaseOptions> representativeCases() {
       {"gathers", 2, kHop, kPut, 1, 1},
       {"chain", 2, kPairwise, kPut, 2, 2},
       {"chain", 2, kNone, kGet, 1, 1},
+      {"matmul", 3, kPairwise, kPut, 4, 1, Transfers::Shared},
+      {"matmul", 2, kPairwise, kGet, 3, 2, Transfers::Shared},
+      {"matmul", 3, Schedule::Burst, kPut, 3, 1},
+      {"two", 2, Schedule::Burst, kGet, 2, 2},
+      {"matmul", 3, Schedule::Fused, kPut, 1, 1},
+      {"linear+bias", 2, Schedule::Fused, kGet, 1, 2},
   };
 }
 
@@ -112,7 +120,7 @@ std::vector<CaseOptions> allCases() {
   std::vector<CaseOptions> all;
   for (const Operation &operation : kOperations)
     for (int64_t ranks : {2, 3, 4})
-      for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None})
+      for (Schedule schedule : allSchedules())
         for (Protocol protocol : {Protocol::Get, Protocol::Put})
           for (int64_t streams : {1, 2, 3})
             for (int64_t chunks : {1, 2})

@@ -26,6 +26,7 @@ struct CaseOptions {
   Protocol protocol = Protocol::Get;
   int64_t streams = 1;
   int64_t chunksPerStep = 1;
+  Transfers transfers = Transfers::Each;
 };
 
 Result<Case> makeCase(const CaseOptions &options);

@@ -41,7 +41,7 @@ TEST(Generated, EveryTaper) {
   text << file.rdbuf();
   int count = 0;
   for (int64_t ranks : {2, 3, 4, 5, 6, 7, 8})
-    for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop})
+    for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::Burst})
       for (Protocol protocol : {Protocol::Get, Protocol::Put})
         for (int64_t streams : {1, 2, 3, 4})
           for (int64_t perStep : {1, 2, 3})
@@ -93,19 +93,24 @@ protected:
 
   /// Every schedule, protocol, number of streams and chunking; counts them.
   static void checkAll(const std::string &text, CompileOptions options, int64_t steps, int &count) {
-    for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None})
+    std::vector<std::pair<Schedule, Transfers>> ways = {{Schedule::Pairwise, Transfers::Shared}};
+    for (Schedule schedule : allSchedules())
+      ways.emplace_back(schedule, Transfers::Each);
+    for (auto [schedule, transfers] : ways)
       for (Protocol protocol : {Protocol::Get, Protocol::Put})
         for (int64_t streams : {1, 2, 3, 4})
           for (int64_t perStep : {1, 2, 3, 4}) {
             options.schedule = schedule;
+            options.transfers = transfers;
             options.protocol = protocol;
             options.streams = streams;
             options.chunks = steps * perStep;
             Status status = checkText(text, options);
             ASSERT_TRUE(status.isOk())
                 << "--ranks " << *options.ranks << " --schedule " << name(schedule).str()
-                << " --protocol " << name(protocol).str() << " --streams " << streams
-                << " --chunks " << *options.chunks << "\n"
+                << " --transfers " << name(transfers).str() << " --protocol "
+                << name(protocol).str() << " --streams " << streams << " --chunks "
+                << *options.chunks << "\n"
                 << status.message();
             ++count;
           }

@@ -22,7 +22,11 @@ const std::vector<int64_t> kChunks = {1, 2, 3, 5};
 /// Where the last step has too few rows, one chunk per row or nearly.
 const std::vector<int64_t> kTapers = {1, 2, 4};
 const std::vector<Protocol> kProtocols = {Protocol::Get, Protocol::Put};
-const std::vector<Schedule> kSchedules = {Schedule::Pairwise, Schedule::Hop, Schedule::None};
+/// Schedules, and where their transfers are.
+const std::vector<std::pair<Schedule, Transfers>> kSchedules = {
+    {Schedule::Pairwise, Transfers::Each}, {Schedule::Pairwise, Transfers::Shared},
+    {Schedule::Hop, Transfers::Each},      {Schedule::None, Transfers::Each},
+    {Schedule::Burst, Transfers::Each},    {Schedule::Fused, Transfers::Each}};
 const std::vector<std::string> kOperations = {"matmul", "linear", "linear+bias", "columns"};
 const std::vector<std::string> kTypes = {"bf16", "f16", "f32", "f64"};
 const std::vector<Size> kSizes = {{1, 1, 1}, {1, 16, 8}, {4, 1, 5}, {13, 7, 11}, {8, 16, 12}};
@@ -47,7 +51,7 @@ std::string textOf(const Combination &c) {
 
 CompileOptions optionsOf(const Combination &c) {
   CompileOptions options;
-  options.schedule = kSchedules[c[ScheduleChoice]];
+  std::tie(options.schedule, options.transfers) = kSchedules[c[ScheduleChoice]];
   options.protocol = kProtocols[c[ProtocolChoice]];
   options.streams = kStreams[c[Streams]];
   int64_t rows = kSizes[c[Sizes]].rows;
@@ -142,9 +146,10 @@ std::vector<Combination> pairwiseCombinations() {
 
 std::string str(const Combination &c) {
   CompileOptions options = optionsOf(c);
-  return fmt::format("--schedule {} --protocol {} --streams {} --chunks {} --taper {}\n{}",
-                     name(*options.schedule).str(), name(*options.protocol).str(), *options.streams,
-                     *options.chunks, *options.taper, textOf(c));
+  return fmt::format(
+      "--schedule {} --transfers {} --protocol {} --streams {} --chunks {} --taper {}\n{}",
+      name(*options.schedule).str(), name(*options.transfers).str(), name(*options.protocol).str(),
+      *options.streams, *options.chunks, *options.taper, textOf(c));
 }
 
 Status checkCombination(const Combination &combination) {

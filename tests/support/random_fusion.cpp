@@ -112,7 +112,8 @@ RandomCase randomCase(uint64_t seed) {
   RandomCase drawn;
   drawn.seed = seed;
   drawn.text = writer.write();
-  drawn.compile.schedule = dice.pick<Schedule>({Schedule::Pairwise, Schedule::Hop, Schedule::None});
+  drawn.compile.schedule = dice.pick<Schedule>(allSchedules().vec());
+  drawn.compile.transfers = dice.pick<Transfers>({Transfers::Each, Transfers::Shared});
   drawn.compile.protocol = dice.chance(50) ? Protocol::Get : Protocol::Put;
   drawn.compile.streams = 1 + dice.below(5);
   int64_t perStep = 1 + dice.below(std::min<int64_t>(writer.blockRows(), 4));

@@ -1,0 +1,64 @@
+//===- backends/cuda/exchange.h - signals, awaits and copies as one kernel --------------------===//
+//
+// A chain of steps costs a launch each, and between them the stream stands still for microseconds.
+// One kernel does what a small transfer needs in one go:
+//
+//   promises   signals to peers: you may write, or read, here
+//   awaits     until peers have promised the same
+//   moves      copies, and the signals that say that they are done
+//   arrivals   awaits, until peers have signalled their copies
+//
+// Each part may be empty. The first block makes the signals and takes the words away; the others
+// copy. What a step promises holds as if the steps were issued one after the other: no copy begins
+// before all awaits have passed, and no signal leaves before all that stands before it is done and
+// visible to all. The copies overlap one another, and their signals leave together.
+//
+// Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace braid::cuda {
+
+/// A signal or an await. When it is over, `value` is stored into the exchange's step, which the
+/// host reads.
+struct ExchangeWord {
+  uint32_t *word;
+  uint32_t value;
+};
+
+struct ExchangeCopy {
+  char *dst;
+  const char *src;
+  int64_t bytes;
+};
+
+/// Passed to the kernel by value.
+struct Exchange {
+  static constexpr uint32_t kMost = 16; ///< of each kind
+
+  uint32_t promiseCount = 0, awaitCount = 0, copyCount = 0, signalCount = 0, arrivalCount = 0;
+  ExchangeWord promises[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
+  ExchangeCopy copies[kMost];
+  uint32_t *step = nullptr; ///< of the stream
+  /// In the host's memory, for words that are not: when it is not 0, every wait is over. Null: the
+  /// host sets the words themselves.
+  uint32_t *released = nullptr;
+  /// kCounters of them in the GPU's memory, 0 before and after; no exchange that may run at the
+  /// same time has the same ones.
+  uint32_t *counters = nullptr;
+  static constexpr uint32_t kCounters = kMost + 1;
+};
+
+/// Launches it. Copies need no alignment; those of which everything is a multiple of 16 bytes are
+/// made by the bulk copy unit where there is one (compute capability 9 on).
+void launchExchange(cudaStream_t stream, const Exchange &exchange, bool hasBulkCopies);
+
+/// Loads the kernels, and allows them the shared memory they need.
+cudaError_t loadExchange();
+
+} // namespace braid::cuda

@@ -1,0 +1,177 @@
+//===- lowering/post_together.cpp - posts all transfers of a pipeline at once -----------------===//
+//
+// A small problem is over before a pipeline has filled: what counts is how few things are issued
+// one after the other. So the steps are written out, and their transfers go to the front:
+//
+//   group {
+//     %r_1 = p2p recv %block_1 from (rank + 1) mod 4 via %h
+//     %s_1 = p2p send %own to (rank - 1) mod 4 via %h
+//     %r_2 = p2p recv %block_2 from (rank + 2) mod 4 via %h
+//     ...
+//   }
+//   wait %r_1
+//   ...
+//
+// In `fused` all this is on the caller's stream, before the product, and a backend may make one
+// kernel of the group and its waits. In `burst` the group is on stream(0), and each block's product
+// waits for its own block only.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/emit.h"
+#include "lowering/passes.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+/// A group is written out in the program: beyond this nobody could read it, and no group of that
+/// many small transfers is fast.
+constexpr size_t kMaxTransfers = 4096;
+
+/// Writes a stage's steps out, one after the other, where its loop stands.
+class Unroller {
+public:
+  Unroller(LoweringState &state, Stage &stage)
+      : state_(state), scalars_(state.program->scalars()), builder_(builderFor(state)) {
+    builder_.insertBefore(state.program->body(), *stage.loop);
+    unroll(*stage.loop, Mapping(), "");
+  }
+
+  llvm::ArrayRef<Op *> nodes() const { return nodes_; }
+
+private:
+  using Mapping = ProgramBuilder::Mapping;
+
+  /// Each trip of a loop, with `outer` in force; `suffix` tells values of different trips apart.
+  void unroll(const ForOp &loop, const Mapping &outer, const std::string &suffix) {
+    const int64_t end = constant(loop.end, outer);
+    for (int64_t i = constant(loop.begin, outer); i < end; ++i) {
+      Mapping mapping = outer;
+      mapping.scalars.emplace_back(loop.index, scalars_.constant(i));
+      const std::string name = suffix + "_" + std::to_string(i);
+      for (const Op &op : loop.body)
+        if (const auto *inner = llvm::dyn_cast<ForOp>(&op))
+          unroll(*inner, mapping, name);
+        else
+          copy(op, mapping, name);
+    }
+  }
+
+  void copy(const Op &op, Mapping &mapping, const std::string &suffix) {
+    Op *made = builder_.clone(op, mapping);
+    if (Value *result = resultOf(*made))
+      result->name = state_.names.global(result->name + suffix);
+    nodes_.push_back(made);
+  }
+
+  int64_t constant(const Scalar *scalar, const Mapping &mapping) {
+    for (const auto &[from, to] : mapping.scalars)
+      scalar = scalars_.substitute(scalar, from, to);
+    return scalar->value();
+  }
+
+  LoweringState &state_;
+  ScalarContext &scalars_;
+  ProgramBuilder builder_;
+  std::vector<Op *> nodes_; ///< in order
+};
+
+/// Brings the transfers among `nodes` into one group ahead of `before`, and with them what names
+/// their tensors.
+class Poster {
+public:
+  Poster(LoweringState &state, Op &before)
+      : body_(state.program->body()), builder_(builderFor(state)), before_(before) {}
+
+  void run(const Stage &stage, llvm::ArrayRef<Op *> nodes) {
+    builder_.setLocation(stage.location());
+    builder_.insertBefore(body_, before_);
+    if (stage.streams > 0)
+      builder_.setCurrentStream({nullptr, builder_.scalars().constant(0)});
+    for (Op *op : nodes)
+      if (auto *transfer = llvm::dyn_cast<P2POp>(op))
+        moveDefinition(transfer->tensor, nodes);
+    GroupOp *group = builder_.group();
+    for (Op *op : nodes)
+      if (llvm::isa<P2POp>(op))
+        group->body.splice(group->body.end(), body_, op->getIterator());
+    // A copy that this rank makes is waited for on its own stream: that costs nothing.
+    for (Op *op : nodes)
+      if (isWaitForPush(*op))
+        move(*op);
+  }
+
+  /// Brings everything else ahead of `product`, in its order.
+  void runRest(llvm::ArrayRef<Op *> nodes, Op &product) {
+    for (Op *op : nodes)
+      if (!llvm::isa<P2POp>(op) && !moved_.contains(op))
+        body_.splice(product.getIterator(), body_, op->getIterator());
+  }
+
+private:
+  /// Moves the aliases among `nodes` that make `tensor`, innermost first.
+  void moveDefinition(Value *tensor, llvm::ArrayRef<Op *> nodes) {
+    Op *definition = tensor->definition;
+    if (!definition || !llvm::is_contained(nodes, definition) || moved_.contains(definition))
+      return;
+    forEachOperand(*definition, [&](Value *&operand) { moveDefinition(operand, nodes); });
+    move(*definition);
+  }
+
+  void move(Op &op) {
+    moved_.insert(&op);
+    body_.splice(before_.getIterator(), body_, op.getIterator());
+  }
+
+  static bool isWaitForPush(const Op &op) {
+    const auto *wait = llvm::dyn_cast<WaitOp>(&op);
+    const auto *transfer = wait ? llvm::dyn_cast<P2POp>(wait->request->definition) : nullptr;
+    return transfer && transfer->protocol() == Protocol::Put &&
+           transfer->direction == Direction::Send;
+  }
+
+  Block &body_;
+  ProgramBuilder builder_;
+  Op &before_;
+  llvm::DenseSet<const Op *> moved_;
+};
+
+size_t countTransfers(const Stage &stage) {
+  return static_cast<size_t>((stage.steps - 1 + stage.taper - 1) * stage.chunks) * 2;
+}
+
+bool checkSize(const Stage &stage, Diagnostics &diags) {
+  if (countTransfers(stage) <= kMaxTransfers)
+    return true;
+  return diags.error(stage.location())
+         << "cannot post " << countTransfers(stage) << " sends and receives of %" << stage.name()
+         << " together: expected at most " << kMaxTransfers << "; pairwise posts them one by one";
+}
+
+} // namespace
+
+bool postTogether(LoweringState &state) {
+  if (!postsTogether(state.options.schedule))
+    return false;
+  bool changed = false;
+  for (Stage &stage : state.stages) {
+    if (!stage.isGather() || !checkSize(stage, state.diags))
+      continue;
+    Unroller unrolled(state, stage);
+    if (unrolled.nodes().empty())
+      continue;
+    Poster poster(state, stage.ownStream ? *stage.ownStream : *stage.loop);
+    poster.run(stage, unrolled.nodes());
+    if (!stage.ownStream)
+      poster.runRest(unrolled.nodes(), *stage.first);
+    state.program->body().erase(stage.loop->getIterator());
+    stage.loop = nullptr;
+    changed = true;
+  }
+  return changed;
+}
+
+} // namespace braid
