@@ -1,10 +1,6 @@
-//===- api/gather_bench.cpp - times gather+matmul beside its limits ---------------------------===//
+//===- api/gather_bench.cpp - the ways to do gather+matmul, and its limits -------------------===//
 
 #include "api/gather_bench.h"
-
-#include "api/plans.h"
-#include "runtime/executor.h"
-#include "runtime/numeric.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
@@ -12,14 +8,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
-#include <random>
-
 namespace braid {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// The operation itself, for schedules to be chosen from.
 std::string gatherMatmul(const GatherShape &s, DType dtype, int64_t ranks) {
@@ -38,6 +28,17 @@ std::string productAlone(const GatherShape &s, DType dtype, int64_t ranks) {
                      "    (%A: {1}[{2}, {3}], %B: {1}[{3}, {4}]) -> (%C: {1}[{2}, {4}]) {{\n"
                      "  matmul %C, %A, %B\n}}\n",
                      ranks, name(dtype).str(), s.m, s.k, s.n);
+}
+
+/// What is left if the gather cost nothing, in the pieces in which a pipeline multiplies.
+std::string productInPieces(const GatherShape &s, DType dtype, int64_t ranks) {
+  return fmt::format("fusion @pieces(D = {0}, S = {0}) {{\n"
+                     "  mesh [0 .. D)\n"
+                     "  %A = input {1}[S, {2}, {3}]\n"
+                     "  %B = input {1}[{3}, {4}]\n"
+                     "  %C = matmul %A, %B : {1}[Stream{{S}}, {2}, {4}]\n"
+                     "  output %C\n}}\n",
+                     ranks, name(dtype).str(), s.m / ranks, s.k, s.n);
 }
 
 /// What is left if the product cost nothing, by one group on one stream.
@@ -141,99 +142,6 @@ Status setOption(GatherRow &row, int64_t ranks, llvm::StringRef key, llvm::Strin
   return Status::ok();
 }
 
-/// A rank's tensors: random inputs in [-1, 1], outputs as they come.
-class BenchArguments {
-public:
-  static Result<BenchArguments> make(const Plan &plan, Device &device);
-  llvm::ArrayRef<const void *> inputs() const { return inputs_; }
-  llvm::MutableArrayRef<void *> outputs() { return outputs_; }
-
-private:
-  std::vector<const void *> inputs_;
-  std::vector<void *> outputs_;
-};
-
-/// Values of every type that is used, each random; long enough not to repeat within a cache line's
-/// reach, short enough to be made in a moment.
-std::vector<char> randomTile(DType dtype, uint64_t seed) {
-  constexpr size_t kElements = size_t(1) << 20;
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<char> tile(kElements * static_cast<size_t>(sizeOf(dtype)));
-  for (size_t i = 0; i < kElements; ++i) {
-    float value = uniform(random);
-    withElement(dtype, [&](auto element) {
-      element = narrow<decltype(element)>(value);
-      std::memcpy(tile.data() + i * sizeof element, &element, sizeof element);
-    });
-  }
-  return tile;
-}
-
-Result<BenchArguments> BenchArguments::make(const Plan &plan, Device &device) {
-  BenchArguments arguments;
-  DType dtype = plan.matmuls.empty() ? DType::BF16 : plan.matmuls.front().dtype;
-  std::vector<char> tile = randomTile(dtype, 1 + static_cast<uint64_t>(plan.rank));
-  for (uint32_t buffer : plan.inputs) {
-    int64_t bytes = plan.buffers[buffer].bytes;
-    Result<void *> memory = device.allocate(ArenaKind::Private, bytes);
-    if (!memory)
-      return memory.status();
-    for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(tile.size()))
-      device.copy(0, {}, static_cast<char *>(*memory) + at, tile.data(),
-                  std::min<int64_t>(bytes - at, static_cast<int64_t>(tile.size())));
-    arguments.inputs_.push_back(*memory);
-  }
-  for (uint32_t buffer : plan.outputs) {
-    Result<void *> memory = device.allocate(ArenaKind::Private, plan.buffers[buffer].bytes);
-    if (!memory)
-      return memory.status();
-    arguments.outputs_.push_back(*memory);
-  }
-  if (Status status = device.synchronize(); !status.isOk())
-    return status;
-  return arguments;
-}
-
-/// Each rank's times, iteration by iteration, as text for the others.
-std::string encodeTimes(const std::vector<double> &times) {
-  std::string text;
-  for (double time : times)
-    text += fmt::format("{:.3f} ", time);
-  return text;
-}
-
-Status takeMaxima(const std::string &text, std::vector<double> &maxima) {
-  llvm::SmallVector<llvm::StringRef, 64> fields;
-  llvm::StringRef(text).split(fields, ' ', -1, /*KeepEmpty=*/false);
-  if (fields.size() != maxima.size())
-    return Status(StatusCode::BadInput, "the ranks timed different numbers of iterations");
-  for (size_t i = 0; i < fields.size(); ++i) {
-    double value = 0;
-    if (fields[i].getAsDouble(value))
-      return Status(StatusCode::BadInput, "expected a time, got '" + fields[i].str() + "'");
-    maxima[i] = std::max(maxima[i], value);
-  }
-  return Status::ok();
-}
-
-/// One run, from the barrier on.
-Result<double> timeOnce(const GatherRow &row, Prepared &prepared, BenchArguments &arguments,
-                        Device &device, const std::function<bool()> &barrier) {
-  if (!barrier()) {
-    Status status = device.synchronize();
-    return status.isOk() ? Status(StatusCode::PeerFailed, "the job has failed") : status;
-  }
-  Clock::time_point start = Clock::now();
-  if (row.isGraphed)
-    prepared.replay();
-  else
-    prepared.run(arguments.inputs(), arguments.outputs());
-  if (Status status = device.synchronize(); !status.isOk())
-    return status;
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
 } // namespace
 
 Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shape, DType dtype,
@@ -255,6 +163,11 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
   llvm::StringRef what = parts.front();
   if (what == "matmul") {
     row.text = productAlone(shape, dtype, ranks);
+  } else if (what == "pieces") {
+    row.text = productInPieces(shape, dtype, ranks);
+    row.options.protocol = {};
+    row.options.transfers = {};
+    return row;
   } else if (what == "gather") {
     const Protocol protocol = row.options.protocol.value_or(Protocol::Get);
     row.text = row.options.transfers == Transfers::Shared
@@ -270,63 +183,6 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
   row.options = {};
   row.options.ranks = ranks;
   return row;
-}
-
-Result<std::vector<double>> GatherTimer::time(const GatherRow &row, const BenchTiming &timing) {
-  std::unique_ptr<Source> source = parseSource(row.name, row.text);
-  Result<Compiled> compiled = compile(*source, row.options);
-  if (!compiled)
-    return compiled.status().annotated(row.name + source->diags.str());
-  Result<std::vector<Plan>> plans = makePlans(*compiled);
-  if (!plans)
-    return plans.status();
-  plans_.push_back(std::move(*plans));
-  cluster_.setPlans(plans_.back());
-  const int64_t rank = cluster_.firstHosted();
-  const Plan &plan = plans_.back()[static_cast<size_t>(rank)];
-  Device &device = cluster_.device(rank);
-  Result<std::unique_ptr<Prepared>> prepared =
-      prepare(plan, device, cluster_.transport(rank), row.means);
-  if (!prepared)
-    return prepared.status();
-  Result<BenchArguments> arguments = BenchArguments::make(plan, device);
-  if (!arguments)
-    return arguments.status();
-  if (row.isGraphed)
-    if (Status status = (*prepared)->capture(arguments->inputs(), arguments->outputs());
-        !status.isOk())
-      return status;
-  std::vector<double> mine;
-  for (int64_t i = 0; i < timing.warmUp + timing.iterations; ++i) {
-    Result<double> time = timeOnce(row, **prepared, *arguments, device, barrier_);
-    if (!time)
-      return time.status();
-    if (i >= timing.warmUp)
-      mine.push_back(*time);
-  }
-  return maximaOverRanks(mine);
-}
-
-Result<std::vector<double>> GatherTimer::maximaOverRanks(const std::vector<double> &mine) {
-  Transport &transport = cluster_.transport(cluster_.firstHosted());
-  Result<std::vector<std::string>> all = transport.allGather(encodeTimes(mine));
-  if (!all)
-    return all.status();
-  std::vector<double> maxima(mine.size(), 0);
-  for (const std::string &each : *all)
-    if (Status status = takeMaxima(each, maxima); !status.isOk())
-      return status;
-  return maxima;
-}
-
-Spread spreadOf(std::vector<double> samples) {
-  if (samples.empty())
-    return {};
-  std::sort(samples.begin(), samples.end());
-  auto at = [&](double quantile) {
-    return samples[static_cast<size_t>(quantile * static_cast<double>(samples.size() - 1) + 0.5)];
-  };
-  return {at(0.5), at(0.1), at(0.9)};
 }
 
 } // namespace braid

@@ -277,7 +277,7 @@ TEST_F(MeasurementCacheTest, WithoutAFolderMeasurementsAreInMemory) {
 constexpr int kWriters = 4, kEntries = 40;
 
 /// Measures and saves, one entry after another.
-void writeEntries(const std::string &folder, int writer, MeasurementCache::Warn warn) {
+void writeEntries(const std::string &folder, int writer, const MeasurementCache::Warn &warn) {
   for (int entry = 0; entry < kEntries; ++entry) {
     MeasurementCache cache(folder, kMachine, warn);
     cache.set("writer " + std::to_string(writer) + " entry " + std::to_string(entry), "value");
@@ -285,7 +285,7 @@ void writeEntries(const std::string &folder, int writer, MeasurementCache::Warn 
   }
 }
 
-size_t countEntries(MeasurementCache cache) {
+size_t countEntries(const MeasurementCache &cache) {
   size_t count = 0;
   for (int writer = 0; writer < kWriters; ++writer)
     for (int entry = 0; entry < kEntries; ++entry)
@@ -348,8 +348,8 @@ TEST_F(MeasurementCacheTest, WritersThatAreKilledLeaveAFileThatIsWhole) {
 // -- Where. --
 
 TEST(MeasurementFolder, ComesFromTheEnvironment) {
-  auto folder = [](std::map<std::string, std::string> variables) {
-    return measurementFolder([variables](const std::string &name) {
+  auto folder = [](const std::map<std::string, std::string> &variables) {
+    return measurementFolder([&variables](const std::string &name) {
       auto found = variables.find(name);
       return found == variables.end() ? std::nullopt : std::optional(found->second);
     });

@@ -1,0 +1,285 @@
+//===- api/gather_timer.cpp - times rows of gather+matmul on one rank of a job ----------------===//
+
+#include "api/gather_timer.h"
+
+#include "api/plans.h"
+#include "runtime/numeric.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Values of every type that is used, each random; long enough not to repeat within a cache line's
+/// reach, short enough to be made in a moment.
+std::vector<char> randomTile(DType dtype, uint64_t seed) {
+  constexpr size_t kElements = size_t(1) << 20;
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<char> tile(kElements * static_cast<size_t>(sizeOf(dtype)));
+  for (size_t i = 0; i < kElements; ++i) {
+    float value = uniform(random);
+    withElement(dtype, [&](auto element) {
+      element = narrow<decltype(element)>(value);
+      std::memcpy(tile.data() + i * sizeof element, &element, sizeof element);
+    });
+  }
+  return tile;
+}
+
+/// Each rank's times, iteration by iteration, as text for the others.
+std::string encodeTimes(const std::vector<double> &times) {
+  std::string text;
+  for (double time : times)
+    text += fmt::format("{:.3f} ", time);
+  return text;
+}
+
+Status takeMaxima(const std::string &text, std::vector<double> &maxima) {
+  llvm::SmallVector<llvm::StringRef, 64> fields;
+  llvm::StringRef(text).split(fields, ' ', -1, /*KeepEmpty=*/false);
+  if (fields.size() != maxima.size())
+    return Status(StatusCode::BadInput, "the ranks timed different numbers of iterations");
+  for (size_t i = 0; i < fields.size(); ++i) {
+    double value = 0;
+    if (fields[i].getAsDouble(value))
+      return Status(StatusCode::BadInput, "expected a time, got '" + fields[i].str() + "'");
+    maxima[i] = std::max(maxima[i], value);
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+//===- Tensors --------------------------------------------------------------------------------===//
+
+/// What all rows of all shapes read and write: for each parameter and result in order, memory for
+/// the largest so far. Random inputs in [-1, 1], outputs as they come.
+class GatherTimer::Tensors {
+public:
+  Tensors(Device &device, DType dtype, int64_t rank)
+      : device_(device), tile_(randomTile(dtype, 1 + static_cast<uint64_t>(rank))) {}
+
+  Result<std::vector<void *>> inputsOf(const Plan &plan) {
+    return take(plan, plan.inputs, inputs_, /*isRandom=*/true);
+  }
+  Result<std::vector<void *>> outputsOf(const Plan &plan) {
+    return take(plan, plan.outputs, outputs_, /*isRandom=*/false);
+  }
+  int64_t allocatedBytes() const { return allocatedBytes_; }
+
+private:
+  struct Tensor {
+    void *address = nullptr;
+    int64_t bytes = 0;
+  };
+
+  Result<std::vector<void *>> take(const Plan &plan, llvm::ArrayRef<uint32_t> buffers,
+                                   std::vector<Tensor> &tensors, bool isRandom) {
+    tensors.resize(std::max(tensors.size(), buffers.size()));
+    std::vector<void *> addresses;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      if (Status status = grow(tensors[i], plan.buffers[buffers[i]].bytes, isRandom);
+          !status.isOk())
+        return status;
+      addresses.push_back(tensors[i].address);
+    }
+    return addresses;
+  }
+
+  /// Memory is not given back, so it grows by doubling.
+  Status grow(Tensor &tensor, int64_t bytes, bool isRandom) {
+    if (bytes <= tensor.bytes)
+      return Status::ok();
+    bytes = static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(bytes)));
+    Result<void *> memory = device_.allocate(ArenaKind::Private, bytes);
+    if (!memory)
+      return memory.status();
+    tensor = {*memory, bytes};
+    allocatedBytes_ += bytes;
+    const int64_t step = static_cast<int64_t>(tile_.size());
+    for (int64_t at = 0; isRandom && at < bytes; at += step)
+      device_.copy(0, {}, static_cast<char *>(*memory) + at, tile_.data(),
+                   std::min(bytes - at, step));
+    return device_.synchronize();
+  }
+
+  Device &device_;
+  const std::vector<char> tile_;
+  std::vector<Tensor> inputs_, outputs_;
+  int64_t allocatedBytes_ = 0;
+};
+
+//===- Rows -----------------------------------------------------------------------------------===//
+
+struct GatherTimer::Lowered {
+  std::vector<Plan> plans;
+  // Once it has been prepared.
+  std::unique_ptr<Prepared> prepared = nullptr;
+  std::vector<void *> inputs = {}, outputs = {};
+  bool isCaptured = false;
+
+  std::vector<const void *> constInputs() const { return {inputs.begin(), inputs.end()}; }
+};
+
+BenchTiming BenchTiming::within(double us) const {
+  if (limitUs <= 0 || us <= 0)
+    return *this;
+  constexpr double kShareOfWarmUp = 0.25;
+  BenchTiming fitting = *this;
+  auto fit = [&](int64_t wanted, int64_t least, double time) {
+    int64_t most = static_cast<int64_t>(std::min(time / us, 1e9));
+    return std::min(wanted, std::max(most, least));
+  };
+  fitting.warmUp = fit(warmUp, 1, limitUs * kShareOfWarmUp);
+  fitting.iterations = fit(iterations, 3, limitUs);
+  return fitting;
+}
+
+GatherTimer::GatherTimer(Cluster &cluster, DType dtype, std::function<bool()> barrier)
+    : cluster_(cluster), barrier_(std::move(barrier)) {
+  const int64_t rank = cluster_.firstHosted();
+  tensors_ = std::make_unique<Tensors>(cluster_.device(rank), dtype, rank);
+}
+
+GatherTimer::~GatherTimer() = default;
+
+int64_t GatherTimer::allocatedBytes() const { return preparedBytes_ + tensors_->allocatedBytes(); }
+
+int64_t GatherTimer::loweredRows() const { return static_cast<int64_t>(all_.size()); }
+
+/// Where a row that leaves the choice to Braid (`auto`) gets it from.
+Result<CompileOptions> GatherTimer::optionsOf(const GatherRow &row) { return row.options; }
+
+Status GatherTimer::lower(const GatherRow &row) {
+  if (rows_.count(row.name))
+    return Status::ok();
+  if (!cluster_.device(cluster_.firstHosted()).offers(row.means))
+    return Status(StatusCode::Unsupported,
+                  row.name + ": this backend has no such way to copy or to signal");
+  Result<CompileOptions> options = optionsOf(row);
+  if (!options)
+    return options.status();
+  std::unique_ptr<Source> source = parseSource(row.name, row.text);
+  Result<Compiled> compiled = compile(*source, *options);
+  if (!compiled)
+    return source->diags.hasErrors() ? Status(compiled.status().code(), source->diags.str())
+                                     : compiled.status().annotated(row.name);
+  Result<std::vector<Plan>> plans = makePlans(*compiled);
+  if (!plans)
+    return plans.status();
+  all_.push_back({std::move(*plans)});
+  rows_[row.name] = &all_.back();
+  return Status::ok();
+}
+
+void GatherTimer::forgetRows() {
+  for (auto &[name, lowered] : rows_)
+    lowered->prepared.reset();
+  rows_.clear();
+}
+
+Status GatherTimer::prepareRow(const GatherRow &row, Lowered &lowered) {
+  const int64_t rank = cluster_.firstHosted();
+  const Plan &plan = lowered.plans[static_cast<size_t>(rank)];
+  Device &device = cluster_.device(rank);
+  if (!lowered.prepared) {
+    Result<std::unique_ptr<Prepared>> prepared =
+        prepare(plan, device, cluster_.transport(rank), row.means);
+    if (!prepared)
+      return prepared.status();
+    Result<std::vector<void *>> inputs = tensors_->inputsOf(plan);
+    if (!inputs)
+      return inputs.status();
+    Result<std::vector<void *>> outputs = tensors_->outputsOf(plan);
+    if (!outputs)
+      return outputs.status();
+    lowered.prepared = std::move(*prepared);
+    lowered.inputs = std::move(*inputs);
+    lowered.outputs = std::move(*outputs);
+    preparedBytes_ += plan.symmetricBytes + plan.deviceBytes;
+  }
+  if (!row.isGraphed || lowered.isCaptured)
+    return Status::ok();
+  lowered.isCaptured = true;
+  return lowered.prepared->capture(lowered.constInputs(), lowered.outputs);
+}
+
+/// One run, from the barrier on.
+Result<double> GatherTimer::timeOnce(const GatherRow &row, Lowered &lowered) {
+  Device &device = cluster_.device(cluster_.firstHosted());
+  const std::vector<const void *> inputs = lowered.constInputs();
+  if (!barrier_()) {
+    Status status = device.synchronize();
+    return status.isOk() ? Status(StatusCode::PeerFailed, "the job has failed") : status;
+  }
+  Clock::time_point start = Clock::now();
+  if (row.isGraphed)
+    lowered.prepared->replay();
+  else
+    lowered.prepared->run(inputs, lowered.outputs);
+  if (Status status = device.synchronize(); !status.isOk())
+    return status;
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+/// Runs untimed, and decides how many timed ones there are. The first run may load what the others
+/// find, so the decision is made after the second.
+Result<BenchTiming> GatherTimer::warmUp(const GatherRow &row, Lowered &lowered,
+                                        const BenchTiming &timing) {
+  BenchTiming fitting = timing;
+  for (int64_t i = 0; i < fitting.warmUp; ++i) {
+    Result<double> time = timeOnce(row, lowered);
+    if (!time)
+      return time.status();
+    if (i != std::min<int64_t>(timing.warmUp - 1, 1) || timing.limitUs <= 0)
+      continue;
+    Result<std::vector<double>> maximum = maximaOverRanks({*time});
+    if (!maximum)
+      return maximum.status();
+    fitting = timing.within(maximum->front());
+  }
+  return fitting;
+}
+
+Result<std::vector<double>> GatherTimer::time(const GatherRow &row, const BenchTiming &timing) {
+  Lowered &lowered = *rows_.at(row.name);
+  cluster_.setPlans(lowered.plans);
+  if (Status status = prepareRow(row, lowered); !status.isOk())
+    return status;
+  Result<BenchTiming> fitting = warmUp(row, lowered, timing);
+  if (!fitting)
+    return fitting.status();
+  std::vector<double> mine;
+  for (int64_t i = 0; i < fitting->iterations; ++i) {
+    Result<double> time = timeOnce(row, lowered);
+    if (!time)
+      return time.status();
+    mine.push_back(*time);
+  }
+  return maximaOverRanks(mine);
+}
+
+Result<std::vector<double>> GatherTimer::maximaOverRanks(const std::vector<double> &mine) {
+  Transport &transport = cluster_.transport(cluster_.firstHosted());
+  Result<std::vector<std::string>> all = transport.allGather(encodeTimes(mine));
+  if (!all)
+    return all.status();
+  std::vector<double> maxima(mine.size(), 0);
+  for (const std::string &each : *all)
+    if (Status status = takeMaxima(each, maxima); !status.isOk())
+      return status;
+  return maxima;
+}
+
+} // namespace braid

@@ -1,0 +1,128 @@
+//===- runtime/find_fastest.cpp - the fastest of several ways to do something -----------------===//
+
+#include "runtime/find_fastest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace braid {
+namespace {
+
+constexpr size_t kFinalists = 4; ///< besides candidate 0
+constexpr int kLeastRounds = 2, kMostRounds = 11;
+constexpr double kLeastGain = 0.005; ///< that counts as faster, however low the noise
+constexpr double kFirstPass = 0.6;   ///< of the time
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// How far off the median half of the values are.
+double spread(const std::vector<double> &values) {
+  const double middle = median(values);
+  std::vector<double> distances;
+  for (double value : values)
+    distances.push_back(std::abs(value - middle));
+  return median(distances);
+}
+
+struct Candidate {
+  size_t number;
+  double once;                     ///< in the first pass
+  std::vector<double> rounds = {}; ///< in the second
+};
+
+/// Whether the median of `candidate` is lower by more than what both vary.
+bool isClearlyFaster(const Candidate &candidate, const Candidate &first) {
+  const double gain = median(first.rounds) - median(candidate.rounds);
+  const double noise = spread(first.rounds) + spread(candidate.rounds);
+  return gain > std::max(noise, kLeastGain * median(first.rounds));
+}
+
+/// One search.
+class Search {
+public:
+  Search(const MeasureCandidate &measure, std::chrono::nanoseconds atMost,
+         const std::function<std::chrono::steady_clock::time_point()> &now)
+      : measure_(measure), atMost_(atMost), now_(now), begin_(now()) {}
+
+  Status measureAll(size_t count);
+  void keepFinalists();
+  Status compareFinalists();
+  Fastest winner() const;
+
+private:
+  /// That share of the time is over.
+  bool isOver(double share) const { return now_() - begin_ >= share * atMost_; }
+
+  const MeasureCandidate &measure_;
+  const std::chrono::nanoseconds atMost_;
+  const std::function<std::chrono::steady_clock::time_point()> &now_;
+  const std::chrono::steady_clock::time_point begin_;
+  std::vector<Candidate> candidates_;
+};
+
+Status Search::measureAll(size_t count) {
+  for (size_t number = 0; number < count; ++number) {
+    if (candidates_.size() >= 2 && isOver(kFirstPass))
+      break;
+    Result<double> time = measure_(number);
+    if (time)
+      candidates_.push_back({number, *time});
+    else if (time.status().code() != StatusCode::Unsupported)
+      return time.status();
+  }
+  return candidates_.empty()
+             ? Status(StatusCode::Unsupported, "none of the candidates can be measured")
+             : Status::ok();
+}
+
+/// Candidate 0, if it could be measured, and then the best of the others, from the best one on.
+void Search::keepFinalists() {
+  auto comesFirst = [](const Candidate &a, const Candidate &b) {
+    return (a.number == 0) != (b.number == 0) ? a.number == 0 : a.once < b.once;
+  };
+  std::stable_sort(candidates_.begin(), candidates_.end(), comesFirst);
+  if (candidates_.size() > kFinalists + 1)
+    candidates_.erase(candidates_.begin() + kFinalists + 1, candidates_.end());
+}
+
+/// In turn, so that what changes with time does not favour one of them.
+Status Search::compareFinalists() {
+  for (int round = 0; round < kLeastRounds || (round < kMostRounds && !isOver(1)); ++round)
+    for (Candidate &candidate : candidates_) {
+      Result<double> time = measure_(candidate.number);
+      if (!time)
+        return time.status();
+      candidate.rounds.push_back(*time);
+    }
+  return Status::ok();
+}
+
+Fastest Search::winner() const {
+  auto isFaster = [](const Candidate &a, const Candidate &b) {
+    return median(a.rounds) < median(b.rounds);
+  };
+  const Candidate &first = candidates_.front();
+  const Candidate &best = *std::min_element(candidates_.begin(), candidates_.end(), isFaster);
+  const Candidate &winner = isClearlyFaster(best, first) ? best : first;
+  return {winner.number, median(winner.rounds)};
+}
+
+} // namespace
+
+Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure,
+                            std::chrono::nanoseconds atMost,
+                            const std::function<std::chrono::steady_clock::time_point()> &now) {
+  Search search(measure, atMost, now);
+  if (Status status = search.measureAll(count); !status.isOk())
+    return status;
+  search.keepFinalists();
+  if (Status status = search.compareFinalists(); !status.isOk())
+    return status;
+  return search.winner();
+}
+
+} // namespace braid

@@ -1,0 +1,35 @@
+//===- runtime/find_fastest.h - the fastest of several ways to do something -------------------===//
+//
+// What is measured varies: clocks, neighbours, temperature. So the best few are compared in turn,
+// and the first way, which the caller would take without measuring, is left only for one that is
+// faster by more than the noise.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/status.h"
+
+#include <chrono>
+#include <functional>
+
+namespace braid {
+
+/// How long candidate `number` takes, in any unit above 0. Unsupported: it cannot be done this way
+/// after all. Any other failure ends the search.
+using MeasureCandidate = std::function<Result<double>(size_t number)>;
+
+struct Fastest {
+  size_t number;
+  double time; ///< the median
+};
+
+/// The fastest of candidates 0 .. count-1, of which earlier ones are expected to be better: if
+/// there is no time for all, the last ones are left out. Candidate 0 is the one that needs a reason
+/// to be left. Takes about `atMost`, or longer if that is too short to compare two. Unsupported if
+/// no candidate can be measured.
+Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure,
+                            std::chrono::nanoseconds atMost,
+                            const std::function<std::chrono::steady_clock::time_point()> &now =
+                                std::chrono::steady_clock::now);
+
+} // namespace braid

@@ -1,0 +1,149 @@
+//===- tests/api/bench_results_test.cpp - what follows from times ----------------------------===//
+
+#include "api/bench_results.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+constexpr GatherShape kShape{64, 32, 16};
+
+BenchRow row(const std::string &name, double us, bool isGraphed = false) {
+  return {kShape, name, isGraphed, {{us}}};
+}
+
+/// Rows, and what they say together.
+struct Shape {
+  std::vector<BenchRow> rows;
+  ShapeSummary summary() const { return ShapeSummary::of(rowsOfShape(rows, kShape)); }
+};
+
+TEST(BenchResults, TakeTheMedianOfTheMediansOfRounds) {
+  BenchRow disturbed{kShape, "hop", false, {{10, 11, 12}, {90, 90, 90}, {11, 12, 13}}};
+  EXPECT_EQ(disturbed.time(), 12);
+  EXPECT_THAT(disturbed.medians(), ElementsAre(11, 90, 12));
+  EXPECT_EQ(disturbed.spread().high, 90);
+  EXPECT_EQ(BenchRow().time(), 0);
+}
+
+TEST(BenchResults, KnowRowsByName) {
+  EXPECT_EQ(rowKind("matmul"), RowKind::Product);
+  EXPECT_EQ(rowKind("torch/matmul"), RowKind::Product);
+  EXPECT_EQ(rowKind("gather;protocol=put"), RowKind::Gather);
+  EXPECT_EQ(rowKind("torch/gather_copy"), RowKind::Gather);
+  EXPECT_EQ(rowKind("none;chunks=2"), RowKind::Sequential);
+  EXPECT_EQ(rowKind("torch/sequential"), RowKind::Sequential);
+  EXPECT_EQ(rowKind("auto"), RowKind::Overlapped);
+  EXPECT_EQ(rowKind("torch/fused"), RowKind::Overlapped);
+}
+
+TEST(BenchResults, CompareWithTheFastestOfEverybodysLimits) {
+  Shape shape{{row("matmul", 100), row("torch/matmul", 90, true), row("gather", 60),
+               row("torch/gather_copy", 50), row("none", 170), row("torch/sequential", 150),
+               row("pairwise", 120)}};
+  ShapeSummary summary = shape.summary();
+  EXPECT_EQ(summary.product, 90);
+  EXPECT_EQ(summary.gather, 50);
+  EXPECT_EQ(summary.sequential, 150);
+  const BenchRow &pairwise = shape.rows.back();
+  EXPECT_DOUBLE_EQ(*summary.efficiency(pairwise), 0.75);
+  EXPECT_DOUBLE_EQ(*summary.speedUp(pairwise), 1.25);
+  EXPECT_DOUBLE_EQ(*summary.hiddenShare(pairwise), 0.5);
+  EXPECT_EQ(summary.best->name, "pairwise");
+  EXPECT_FALSE(summary.efficiency(shape.rows.front())) << "a limit has none";
+}
+
+TEST(BenchResults, SayNothingWhereARowIsMissing) {
+  BenchRow failed{kShape, "gather", false, {}, "no"};
+  Shape shape{{row("matmul", 100), failed, row("pairwise", 120)}};
+  EXPECT_EQ(shape.summary().limit(), 0);
+  EXPECT_FALSE(shape.summary().efficiency(shape.rows.back()));
+  EXPECT_FALSE(shape.summary().speedUp(shape.rows.back()));
+  EXPECT_FALSE(shape.summary().hiddenShare(shape.rows.back()));
+  EXPECT_EQ(Shape{{failed}}.summary().verdict(), "");
+}
+
+TEST(BenchResults, HideNothingIfThereIsNothingToHide) {
+  Shape shape{{row("matmul", 100), row("gather", 1), row("none", 99), row("pairwise", 100)}};
+  EXPECT_FALSE(shape.summary().hiddenShare(shape.rows.back()));
+}
+
+TEST(BenchResults, JudgeAutoByTheBestOfAll) {
+  Shape near{{row("auto", 102.9, true), row("torch/fused", 100), row("pairwise", 105)}};
+  EXPECT_TRUE(near.summary().isAutoClose());
+  EXPECT_EQ(near.summary().verdict(), "best: torch/fused 100.0 us; auto, graph 102.9 us, behind by "
+                                      "2.9 us (2.9 %): within 3 % or 3 us");
+  Shape small{{row("auto", 12), row("none", 9)}};
+  EXPECT_TRUE(small.summary().isAutoClose()) << "3 us";
+  Shape far{{row("auto", 110), row("hop;streams=2", 100)}};
+  EXPECT_FALSE(far.summary().isAutoClose());
+  EXPECT_THAT(far.summary().verdict(),
+              HasSubstr("not within 3 % or 3 us; again with --impl 'auto,hop;streams=2'"));
+}
+
+TEST(BenchResults, CompareWithTheRivalByTheSpreadOfRounds) {
+  BenchRow ours{kShape, "hop", false, {{100}, {104}, {110}}};
+  BenchRow near{kShape, "torch/fused", true, {{90}, {95}, {101}}};
+  EXPECT_EQ(Shape({{ours, near}}).summary().rivalVerdict(),
+            "rival: torch/fused, graph 95.0 us, 0.91 times as long as hop 104.0 us");
+  BenchRow far{kShape, "torch/fused", false, {{90}, {95}, {99}}};
+  EXPECT_THAT(Shape({{ours, far}}).summary().rivalVerdict(), HasSubstr("slower beyond the spread"));
+  EXPECT_EQ(Shape{{ours}}.summary().rivalVerdict(), "");
+}
+
+TEST(BenchResults, ReadWhatTheyWrote) {
+  BenchRow timed{kShape, "hop;streams=2", true, {{1.5, 2.5}, {3}}, "", "2026-11-20T00:00:00Z"};
+  Result<BenchRow> again = benchRowFrom(toJson(timed));
+  ASSERT_TRUE(again) << again.status().message();
+  EXPECT_TRUE(again->isSameRow(timed));
+  EXPECT_EQ(again->rounds, timed.rounds);
+  EXPECT_EQ(again->date, timed.date);
+  BenchRow failed{kShape, "hop", false, {}, "it hung"};
+  again = benchRowFrom(toJson(failed));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->failure, "it hung");
+}
+
+TEST(BenchResults, ReadFilesWithoutRounds) {
+  Json old = {{"m", 64},        {"n", 32},
+              {"k", 16},        {"implementation", "hop"},
+              {"graph", false}, {"samples_us", {3, 1, 2}}};
+  Result<BenchRow> read = benchRowFrom(old);
+  ASSERT_TRUE(read) << read.status().message();
+  EXPECT_EQ(read->time(), 2);
+}
+
+std::string refusal(const std::string &text) {
+  Result<std::vector<BenchRow>> rows = readBenchRows(text, {{"dtype", "bf16"}});
+  return rows ? "read" : rows.status().message();
+}
+
+TEST(BenchResults, RefuseWhatIsNoResult) {
+  EXPECT_EQ(refusal("{"), "expected the results of braid bench as JSON");
+  EXPECT_EQ(refusal(R"({"dtype": "f32", "rows": []})"), R"("dtype": expected "bf16", got "f32")");
+  EXPECT_EQ(refusal(R"({"dtype": "bf16"})"), R"("rows": expected a list, got nothing)");
+  EXPECT_EQ(refusal(R"({"dtype": "bf16", "rows": [[]]})"),
+            R"("rows": expected objects, got an array)");
+  EXPECT_EQ(refusal(R"({"dtype": "bf16", "rows": [{"m": 0}]})"),
+            R"("m": expected a number from 1 on, got 0)");
+  auto withRow = [](const std::string &rest) {
+    return R"({"dtype": "bf16", "rows": [{"m": 1, "n": 1, "k": 1)" + rest + "}]}";
+  };
+  EXPECT_EQ(refusal(withRow("")), R"("implementation": expected a text, got nothing)");
+  EXPECT_EQ(refusal(withRow(R"(, "implementation": "hop", "graph": 1)")),
+            R"("graph": expected true or false, got 1)");
+  const std::string hop = R"(, "implementation": "hop", "graph": true)";
+  EXPECT_EQ(refusal(withRow(hop)), R"("rounds_us": expected a list of rounds, got nothing)");
+  EXPECT_EQ(refusal(withRow(hop + R"(, "rounds_us": [[1, -1]])")),
+            R"("rounds_us": expected times in every round, got an array)");
+  EXPECT_EQ(refusal(withRow(hop + R"(, "rounds_us": [[1, 2]])")), "read");
+}
+
+} // namespace
+} // namespace braid

@@ -1,0 +1,112 @@
+//===- tests/runtime/find_fastest_test.cpp - noise, time limits, and what cannot be done ----===//
+
+#include "runtime/find_fastest.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+namespace braid {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Ge;
+using testing::HasSubstr;
+using testing::Le;
+
+/// Candidates that take so many milliseconds of a clock that only they move, up to `noise` more or
+/// less. Negative: Unsupported.
+struct Bench {
+  std::vector<double> times;
+  double noise = 0;
+  std::minstd_rand dice{1};
+  steady_clock::time_point clock = {};
+  std::vector<int> measured = std::vector<int>(times.size()); ///< how often
+
+  Result<double> measure(size_t number) {
+    ++measured[number];
+    if (times[number] < 0)
+      return Status(StatusCode::Unsupported, "not here");
+    const double off = noise * (2.0 * double(dice()) / double(std::minstd_rand::max()) - 1);
+    const double time = times[number] * (1 + off);
+    clock += std::chrono::duration_cast<steady_clock::duration>(
+        std::chrono::duration<double, std::milli>(time));
+    return time;
+  }
+  Result<Fastest> find(milliseconds atMost) {
+    return findFastest(
+        times.size(), [this](size_t number) { return measure(number); }, atMost,
+        [this] { return clock; });
+  }
+  double spent() const {
+    return std::chrono::duration<double, std::milli>(clock - steady_clock::time_point()).count();
+  }
+};
+
+TEST(FindFastest, TakesTheFastestOne) {
+  Bench bench{{5, 4, 6, 3, 7, 9, 8}};
+  Result<Fastest> found = bench.find(milliseconds(1000));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->number, 3u);
+  EXPECT_DOUBLE_EQ(found->time, 3);
+  EXPECT_THAT(bench.measured, ElementsAre(12, 12, 12, 12, 12, 1, 1)) << "the best, and the first";
+}
+
+TEST(FindFastest, KeepsTheFirstOneWhereOthersAreHardlyFaster) {
+  Bench bench{{5, 4.99, 5.01}};
+  EXPECT_EQ(bench.find(milliseconds(1000))->number, 0u);
+}
+
+TEST(FindFastest, KeepsTheFirstOneWhereItIsTheNoiseThatIsFaster) {
+  int changed = 0;
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    Bench bench{std::vector<double>(32, 5.0), 0.03, std::minstd_rand(seed)};
+    changed += bench.find(milliseconds(2000))->number != 0;
+  }
+  EXPECT_LE(changed, 20) << "of 200";
+}
+
+TEST(FindFastest, SeesThroughTheNoiseWhatIsMuchFaster) {
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    Bench bench{{5, 5.1, 4.5, 5.2, 5.3}, 0.03, std::minstd_rand(seed)};
+    EXPECT_EQ(bench.find(milliseconds(2000))->number, 2u) << seed;
+  }
+}
+
+TEST(FindFastest, LeavesOutWhatCannotBeDone) {
+  Bench bench{{-1, 4, -1, 3}};
+  EXPECT_EQ(bench.find(milliseconds(1000))->number, 3u);
+  Bench hopeless{{-1, -1}};
+  EXPECT_EQ(hopeless.find(milliseconds(1000)).status().code(), StatusCode::Unsupported);
+  Bench none{{}};
+  EXPECT_EQ(none.find(milliseconds(1000)).status().code(), StatusCode::Unsupported);
+  Bench single{{2}};
+  EXPECT_EQ(single.find(milliseconds(1000))->number, 0u);
+}
+
+TEST(FindFastest, AnyOtherFailureEndsIt) {
+  Result<Fastest> found = findFastest(
+      2, [](size_t) -> Result<double> { return Status(StatusCode::PeerFailed, "gone"); },
+      milliseconds(10));
+  EXPECT_EQ(found.status().code(), StatusCode::PeerFailed);
+}
+
+TEST(FindFastest, StaysWithinTheTime) {
+  for (double each : {0.5, 5.0, 13.0, 40.0}) {
+    Bench bench{std::vector<double>(32, each)};
+    ASSERT_TRUE(bench.find(milliseconds(600)));
+    EXPECT_THAT(bench.spent(), AllOf(Ge(32 * 0.5), Le(600 + 5 * each))) << each;
+  }
+}
+
+TEST(FindFastest, ComparesTwoHoweverLongTheyTake) {
+  Bench bench{{5000, 4000, 3000}};
+  EXPECT_EQ(bench.find(milliseconds(600))->number, 1u);
+  EXPECT_THAT(bench.measured, ElementsAre(3, 3, 0));
+}
+
+} // namespace
+} // namespace braid

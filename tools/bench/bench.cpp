@@ -1,0 +1,201 @@
+//===- tools/bench/bench.cpp - times every row of every shape in turns ------------------------===//
+
+#include "tools/bench/bench.h"
+
+#include "tools/bench/gpu_state.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <sys/resource.h>
+
+namespace braid::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
+
+/// The rows of PyTorch; those that can be replayed as a graph, and those that cannot.
+constexpr const char *kTorchRows[] = {"torch/matmul", "torch/gather", "torch/gather_copy",
+                                      "torch/sequential"};
+constexpr const char *kTorchEagerRows[] = {"torch/fused"};
+
+/// How many rows a rank can have prepared, which takes open files: as many as this process may
+/// have, from now on.
+int64_t roomForRows(int64_t ranks) {
+  constexpr int64_t kMost = 1000;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return 0;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t filesOfRow = 2 * static_cast<rlim_t>(ranks) + 2;
+  return std::min(kMost,
+                  static_cast<int64_t>(std::min<rlim_t>(limit.rlim_max, 1 << 20) / filesOfRow / 2));
+}
+
+/// Two lists in one, the shorter spread evenly over the longer.
+std::vector<BenchRow> mixed(std::vector<BenchRow> ours, std::vector<BenchRow> theirs) {
+  std::vector<BenchRow> rows;
+  size_t i = 0, j = 0;
+  while (i < ours.size() || j < theirs.size()) {
+    bool isOurTurn = j == theirs.size() || (i + 1) * theirs.size() <= (j + 1) * ours.size();
+    rows.push_back(std::move(isOurTurn && i < ours.size() ? ours[i++] : theirs[j++]));
+  }
+  return rows;
+}
+
+} // namespace
+
+Bench::Bench(const BenchFlags &flags, RanksJob &job)
+    : flags_(flags), mostRowsOfJob_(roomForRows(flags.ranks)), job_(job),
+      torch_(flags, job.folder(), [&job] { return job.interruptedBy() != 0; }) {}
+
+/// In the order in which they are timed, without those that are there.
+std::vector<BenchRow> Bench::rowsToTime(const GatherShape &shape) const {
+  std::vector<BenchRow> ours, theirs;
+  for (bool isGraphed : flags_.graphChoices()) {
+    for (const std::string &name : flags_.impl)
+      ours.push_back({shape, name, isGraphed});
+    for (const char *name : kTorchRows)
+      theirs.push_back({shape, name, isGraphed});
+  }
+  for (const char *name : kTorchEagerRows)
+    theirs.push_back({shape, name, false});
+  if (flags_.against != "torch")
+    theirs.clear();
+  std::vector<BenchRow> rows = mixed(std::move(ours), std::move(theirs));
+  llvm::erase_if(rows, [&](const BenchRow &row) { return results_.has(row); });
+  return rows;
+}
+
+Status Bench::run() {
+  if (Status status = results_.resume(); !status.isOk())
+    return status;
+  if (Status status = results_.checkFiles(); !status.isOk())
+    return status;
+  std::vector<GatherShape> shapes;
+  for (const GatherShape &shape : flags_.shapes())
+    if (!rowsToTime(shape).empty() && !llvm::is_contained(shapes, shape))
+      shapes.push_back(shape);
+  if (shapes.empty()) {
+    llvm::errs() << "braid: every row is there\n";
+    return results_.write();
+  }
+  if (flags_.against == "torch")
+    (void)torch_.launch(); // if that fails, its rows say so
+  Progress progress(shapes, *flags_.rounds, flags_.timeLimit);
+  for (const GatherShape &shape : shapes) {
+    Result<bool> isDone = progress.hasTimeForNext() ? measureShape(shape, progress) : false;
+    if (!isDone)
+      return isDone.status();
+    if (!*isDone) {
+      sayWhatIsLeft(progress);
+      break;
+    }
+  }
+  torch_.end();
+  return Status::ok();
+}
+
+void Bench::sayWhatIsLeft(const Progress &progress) const {
+  const GatherShape &next = progress.shapes()[progress.shapesDone()];
+  const char *advice = flags_.json.empty() ? "" : "; go on with --resume";
+  llvm::errs() << fmt::format("braid: --time-limit: {} of {} shapes are done, ",
+                              progress.shapesDone(), progress.shapes().size())
+               << fmt::format("{} x {} x {} is next{}\n", next.m, next.n, next.k, advice);
+}
+
+/// A device gives no memory back, nor the descriptors of what is shared, so a job that holds much
+/// of either makes room for another one.
+Status Bench::replaceFullJob() {
+  if (job_.allocatedBytes() > flags_.jobMib << 20 || job_.preparedRows() > mostRowsOfJob_)
+    job_.end();
+  if (Status status = job_.start(); !status.isOk())
+    return status;
+  return results_.setDevice(job_.device());
+}
+
+Result<bool> Bench::measureShape(const GatherShape &shape, Progress &progress) {
+  std::vector<BenchRow> rows = rowsToTime(shape);
+  BenchBatch batch{shape, timeNow(), 0, "", nullptr, nullptr};
+  for (BenchRow &row : rows)
+    row.date = batch.date;
+  std::optional<GpuState> gpus;
+  if (flags_.backend == "cuda")
+    gpus.emplace();
+  const Clock::time_point begin = Clock::now();
+  if (Status status = replaceFullJob(); !status.isOk())
+    return status;
+  for (int64_t round = 0; round < *flags_.rounds; ++round) {
+    if (round > 0 && progress.isTimeOver())
+      return false;
+    if (Status status = timeRound(rows, round); !status.isOk())
+      return status;
+    progress.roundDone(round);
+  }
+  batch.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  batch.rival = torch_.device();
+  if (gpus) {
+    batch.gpusBefore = gpus->take();
+    batch.gpusAfter = GpuState().take();
+  }
+  results_.add(std::move(rows), std::move(batch));
+  progress.shapeDone();
+  results_.printTable(shape);
+  if (Status status = results_.write(); !status.isOk())
+    return status;
+  return true;
+}
+
+/// Every other round goes backwards, so that a machine that gets slower or faster meanwhile favours
+/// no row.
+Status Bench::timeRound(std::vector<BenchRow> &rows, int64_t round) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    BenchRow &row = rows[round % 2 == 0 ? i : rows.size() - 1 - i];
+    if (!row.failure.empty())
+      continue;
+    if (Status status = timeRow(row, round); !status.isOk())
+      return status;
+  }
+  return Status::ok();
+}
+
+nlohmann::json Bench::requestFor(const BenchRow &row, int64_t round) const {
+  constexpr int64_t kLaterWarmUp = 2;
+  return {{"m", row.shape.m},
+          {"n", row.shape.n},
+          {"k", row.shape.k},
+          {"row", row.name},
+          {"graph", row.isGraphed},
+          {"warm_up", round == 0 ? flags_.warmUp : std::min(flags_.warmUp, kLaterWarmUp)},
+          {"iterations", flags_.iterations},
+          {"limit_us", 1e3 * double(flags_.rowMs)}};
+}
+
+/// What fails is the row's failure, unless our ranks cannot even start.
+Status Bench::timeRow(BenchRow &row, int64_t round) {
+  const bool isTorch = isTorchRow(row.name);
+  BenchWorker &worker = isTorch ? static_cast<BenchWorker &>(torch_) : job_;
+  Status started = worker.start();
+  if (!started.isOk() && !isTorch)
+    return started;
+  Result<Answer> answer = started.isOk() ? worker.ask(requestFor(row, round)) : started;
+  if (job_.interruptedBy() != 0)
+    return Status(StatusCode::PeerFailed, "interrupted");
+  if (answer && answer->failure.empty()) {
+    row.rounds.push_back(std::move(answer->samples));
+    return Status::ok();
+  }
+  row.rounds.clear();
+  row.failure = firstLine(answer ? answer->failure : answer.status().message());
+  hasFailedRow_ |= !isTorch;
+  llvm::errs() << fmt::format("braid: {} x {} x {}  {}{}: {}\n", row.shape.m, row.shape.n,
+                              row.shape.k, row.name, row.isGraphed ? ", graph" : "", row.failure);
+  return Status::ok();
+}
+
+} // namespace braid::tools

@@ -1,0 +1,51 @@
+//===- tools/bench/flags.h - what `braid bench gather-matmul` was asked for -------------------===//
+#pragma once
+
+#include "api/gather_bench.h"
+
+#include <CLI/CLI.hpp>
+
+namespace braid::tools {
+
+struct BenchFlags {
+  std::vector<int64_t> m, n, k;
+  std::string dtype = "bf16";
+  int64_t ranks = 2;
+  std::string backend = "cpu";
+  std::vector<std::string> impl = {"matmul", "gather",   "gather;protocol=put",
+                                   "none",   "pairwise", "pairwise;protocol=put",
+                                   "hop"};
+  std::string graph; ///< empty: what the backend can do
+  int64_t iterations = 20, warmUp = 5;
+  std::optional<int64_t> rounds; ///< not given: 5 beside a rival, else 1
+  int64_t rowMs = 200;           ///< 0: no limit
+  int64_t timeoutMs = 60000;
+  int64_t timeLimit = 0; ///< seconds; 0: none
+  std::string csv, json;
+  bool resumes = false, retriesFailed = false;
+  std::vector<std::string> labels;
+  std::string against; ///< "", or "torch"
+  std::string python = "python3";
+  std::string torchRows;     ///< the worker's script; empty: the one that comes with this program
+  int64_t jobMib = 32 << 10; ///< a job of ranks that has allocated more (of each) is replaced
+
+  void addTo(CLI::App &app);
+  /// BadInput names the flag, what was expected and what came. Fills in what was not given.
+  Status check(bool hasGraphs);
+
+  std::vector<GatherShape> shapes() const;
+  Result<DType> elementType() const;
+  /// Eager, graph, or both.
+  std::vector<bool> graphChoices() const;
+};
+
+/// Those of one rank of the job that the command starts.
+struct BenchRankFlags {
+  std::string dtype, backend;
+  int64_t timeoutMs = 60000;
+  std::string requests, answers; ///< named pipes
+
+  void addTo(CLI::App &app);
+};
+
+} // namespace braid::tools

@@ -1,0 +1,38 @@
+//===- tools/bench/progress.h - how far the bench is, on stderr -------------------------------===//
+#pragma once
+
+#include "api/gather_bench.h"
+
+#include <chrono>
+#include <vector>
+
+namespace braid::tools {
+
+/// Counts shapes, and says how long the rest may take. The guess takes it that a shape costs
+/// something whatever its size, and more as its product grows.
+class Progress {
+public:
+  /// `shapes`: those that have something to be timed. `timeLimit`: seconds, or 0.
+  Progress(std::vector<GatherShape> shapes, int64_t rounds, int64_t timeLimit);
+
+  /// Whether the next shape is likely to be complete in time.
+  bool hasTimeForNext() const;
+  /// Whether the limit has passed.
+  bool isTimeOver() const;
+  void roundDone(int64_t round);
+  void shapeDone();
+  const std::vector<GatherShape> &shapes() const { return shapes_; }
+  size_t shapesDone() const { return done_; }
+
+private:
+  double seconds() const;
+  double secondsFor(double work) const;
+
+  const std::vector<GatherShape> shapes_;
+  const int64_t rounds_, timeLimit_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  size_t done_ = 0;
+  double workDone_ = 0, workLeft_ = 0;
+};
+
+} // namespace braid::tools

@@ -1,0 +1,279 @@
+//===- tools/bench/results.cpp - all that was measured, and its files -------------------------===//
+
+#include "tools/bench/results.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+#include <unistd.h>
+
+namespace braid::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+Status writeText(const std::string &path, const std::string &text) {
+  const std::string part = path + ".part";
+  std::ofstream file(part, std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file || std::rename(part.c_str(), path.c_str()) != 0) {
+    unlink(part.c_str());
+    return Status(StatusCode::BadInput, "cannot write " + path);
+  }
+  return Status::ok();
+}
+
+std::optional<std::string> readText(const std::string &path) {
+  std::ifstream file(path);
+  if (!file)
+    return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string hostName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// As PyTorch, and so DDLB, calls them.
+std::string torchName(llvm::StringRef dtype) {
+  return llvm::StringSwitch<std::string>(dtype)
+      .Case("bf16", "bfloat16")
+      .Case("f16", "float16")
+      .Case("f32", "float32")
+      .Case("f64", "float64")
+      .Default(dtype.str());
+}
+
+std::string quoted(std::string text) {
+  std::replace(text.begin(), text.end(), '"', '\'');
+  return '"' + text + '"';
+}
+
+/// Mean and deviation of what a run of so many floating point operations gives, from microseconds.
+struct Moments {
+  double mean = 0, deviation = 0;
+  template <typename Value> static Moments of(llvm::ArrayRef<double> samples, Value value) {
+    Moments moments;
+    for (double sample : samples)
+      moments.mean += value(sample) / double(samples.size());
+    for (double sample : samples)
+      moments.deviation += std::pow(value(sample) - moments.mean, 2) / double(samples.size());
+    moments.deviation = std::sqrt(moments.deviation);
+    return moments;
+  }
+};
+
+/// What DDLB puts into its columns of times and throughput; milliseconds and TFLOP/s.
+std::string timesOf(const BenchRow &row) {
+  std::vector<double> all;
+  for (const std::vector<double> &round : row.rounds)
+    all.insert(all.end(), round.begin(), round.end());
+  if (all.empty())
+    return ",,,";
+  Moments time = Moments::of(all, [](double us) { return us * 1e-3; });
+  return fmt::format("{:.6f},{:.6f},{:.6f},{:.6f}", time.mean, time.deviation,
+                     *std::min_element(all.begin(), all.end()) * 1e-3,
+                     *std::max_element(all.begin(), all.end()) * 1e-3);
+}
+
+std::string throughputOf(const BenchRow &row) {
+  if (!row.isTimed() || rowKind(row.name) == RowKind::Gather)
+    return ",";
+  const double flops = 2.0 * double(row.shape.m) * double(row.shape.n) * double(row.shape.k);
+  std::vector<double> all;
+  for (const std::vector<double> &round : row.rounds)
+    for (double us : round)
+      all.push_back(std::max(us, 1e-3)); // no clock is finer
+  Moments rate = Moments::of(all, [&](double us) { return flops / us * 1e-6; });
+  return fmt::format("{:.3f},{:.3f}", rate.mean, rate.deviation);
+}
+
+std::string optionsOf(const BenchRow &row) {
+  std::string options = llvm::StringRef(row.name).split(';').second.str();
+  std::replace(options.begin(), options.end(), ';', ',');
+  return options + (options.empty() ? "" : ",") + "graph=" + (row.isGraphed ? "yes" : "no");
+}
+
+std::string numberOr(std::optional<double> number) {
+  return number ? fmt::format("{:.4f}", *number) : "";
+}
+
+constexpr const char *kCsvHeader =
+    "implementation,mean_time (ms),std_time,min_time,max_time,m,n,k,dtype,Throughput (TFLOPS),"
+    "Throughput std (TFLOPS),world_size,hostname,option,valid,"
+    "graph,backend,median_us,p10_us,p90_us,E,speed_up,hidden,failure\n";
+
+Json orNull(double us) { return us > 0 ? Json(us) : Json(); }
+
+} // namespace
+
+std::string timeNow() {
+  std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+//===- What is there --------------------------------------------------------------------------===//
+
+Json BenchResults::question() const {
+  return {{"operation", "gather-matmul"},
+          {"dtype", flags_.dtype},
+          {"ranks", flags_.ranks},
+          {"backend", flags_.backend}};
+}
+
+Status BenchResults::resume() {
+  if (!flags_.resumes)
+    return Status::ok();
+  std::optional<std::string> text = readText(flags_.json);
+  if (!text)
+    return Status::ok(); // the first piece
+  Result<std::vector<BenchRow>> rows = readBenchRows(*text, question());
+  if (!rows)
+    return rows.status().annotated("--resume: " + flags_.json);
+  rows_ = std::move(*rows);
+  isResumed_ = true;
+  // What is written again must not be nested deeper than a stack is.
+  auto isFlat = [](int depth, Json::parse_event_t, Json &) { return depth < 16; };
+  Json file = Json::parse(*text, isFlat, /*allow_exceptions=*/false);
+  if (auto batches = file.find("batches"); batches != file.end() && batches->is_array())
+    batches_ = *batches;
+  if (auto device = file.find("device"); device != file.end() && device->is_string())
+    device_ = device->get<std::string>();
+  return Status::ok();
+}
+
+Status BenchResults::checkFiles() const {
+  for (const std::string &path : {flags_.csv, flags_.json}) {
+    if (path.empty())
+      continue;
+    const std::string part = path + ".part";
+    const bool canWrite = std::ofstream(part, std::ios::trunc).good();
+    unlink(part.c_str());
+    if (!canWrite)
+      return Status(StatusCode::BadInput, "cannot write " + path);
+  }
+  return Status::ok();
+}
+
+Status BenchResults::setDevice(const std::string &device) {
+  if (isResumed_ && device_ != device)
+    return Status(StatusCode::BadInput, fmt::format("--resume: {}: expected results of \"{}\", got "
+                                                    "those of \"{}\"",
+                                                    flags_.json, device, device_));
+  device_ = device;
+  return Status::ok();
+}
+
+bool BenchResults::has(const BenchRow &row) const {
+  return llvm::any_of(rows_, [&](const BenchRow &there) {
+    return there.isSameRow(row) && (there.isTimed() || !flags_.retriesFailed);
+  });
+}
+
+void BenchResults::add(std::vector<BenchRow> rows, BenchBatch batch) {
+  std::stable_partition(rows.begin(), rows.end(),
+                        [](const BenchRow &row) { return !isTorchRow(row.name); });
+  for (BenchRow &row : rows) {
+    auto there = llvm::find_if(rows_, [&](const BenchRow &old) { return old.isSameRow(row); });
+    if (there == rows_.end())
+      rows_.push_back(std::move(row));
+    else
+      *there = std::move(row);
+  }
+  batches_.push_back(jsonOf(batch));
+}
+
+//===- Files ----------------------------------------------------------------------------------===//
+
+/// With what its rows say together, for readers that do not want to know how that is found.
+Json BenchResults::jsonOf(const BenchBatch &batch) const {
+  ShapeSummary summary = ShapeSummary::of(rowsOf(batch.shape));
+  return {{"m", batch.shape.m},
+          {"n", batch.shape.n},
+          {"k", batch.shape.k},
+          {"date", batch.date},
+          {"seconds", batch.seconds},
+          {"rival", batch.rival},
+          {"gpus_before", batch.gpusBefore},
+          {"gpus_after", batch.gpusAfter},
+          {"product_us", orNull(summary.product)},
+          {"gather_us", orNull(summary.gather)},
+          {"sequential_us", orNull(summary.sequential)},
+          {"best_us", summary.best ? Json(summary.best->time()) : Json()},
+          {"auto_us", summary.automatic ? Json(summary.automatic->time()) : Json()},
+          {"auto_is_close", summary.automatic ? Json(summary.isAutoClose()) : Json()},
+          {"verdict", summary.verdict()},
+          {"rival_verdict", summary.rivalVerdict()}};
+}
+
+/// A row a line: samples are many.
+std::string BenchResults::json() const {
+  Json json = question();
+  json.update({{"iterations", flags_.iterations},
+               {"warm_up", flags_.warmUp},
+               {"rounds", *flags_.rounds},
+               {"row_ms", flags_.rowMs},
+               {"date", timeNow()},
+               {"device", device_},
+               {"host", hostName()},
+               {"version", BRAID_VERSION},
+               {"batches", batches_}});
+  for (const std::string &label : flags_.labels)
+    json[label.substr(0, label.find('='))] =
+        label.find('=') == std::string::npos ? "" : label.substr(label.find('=') + 1);
+  json.erase("rows");
+  const auto replace = Json::error_handler_t::replace;
+  std::string text = json.dump(1, ' ', false, replace);
+  text.erase(text.rfind('\n'));
+  text += ",\n \"rows\": [";
+  for (const BenchRow &row : rows_)
+    text += (&row == rows_.data() ? "\n  " : ",\n  ") + toJson(row).dump(-1, ' ', false, replace);
+  return text + "\n ]\n}\n";
+}
+
+std::string BenchResults::csvLine(const BenchRow &row, const ShapeSummary &summary) const {
+  Spread spread = row.spread();
+  std::string medians =
+      row.isTimed() ? fmt::format("{:.3f},{:.3f},{:.3f}", row.time(), spread.low, spread.high)
+                    : ",,";
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},,{},{},{},{},{},{},{}\n", quoted(row.name),
+                     timesOf(row), row.shape.m, row.shape.n, row.shape.k, torchName(flags_.dtype),
+                     throughputOf(row), flags_.ranks, quoted(hostName()), quoted(optionsOf(row)),
+                     row.isGraphed ? "yes" : "no", flags_.backend, medians,
+                     numberOr(summary.efficiency(row)), numberOr(summary.speedUp(row)),
+                     numberOr(summary.hiddenShare(row)), quoted(row.failure));
+}
+
+std::string BenchResults::csv() const {
+  std::string text = kCsvHeader;
+  for (const BenchRow &row : rows_)
+    text += csvLine(row, ShapeSummary::of(rowsOf(row.shape)));
+  return text;
+}
+
+Status BenchResults::write() const {
+  if (!flags_.csv.empty())
+    if (Status status = writeText(flags_.csv, csv()); !status.isOk())
+      return status;
+  if (flags_.json.empty())
+    return Status::ok();
+  return writeText(flags_.json, json());
+}
+
+} // namespace braid::tools

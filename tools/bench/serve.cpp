@@ -1,0 +1,163 @@
+//===- tools/bench/serve.cpp - one rank of the job that times our rows ------------------------===//
+//
+// Rank 0 reads requests and hands each to all; the other ranks wait for it in a collective that
+// does not spin. A row that cannot be lowered is refused and the job goes on; any other failure
+// ends the job, whose first cause is then the row's.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "tools/bench/serve.h"
+
+#include "api/gather_timer.h"
+#include "api/job_rank.h"
+#include "api/run.h"
+#include "tools/bench/channel.h"
+#include "tools/command.h"
+
+#include <fcntl.h>
+
+namespace braid::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+/// How often rank 0, while it waits, says that it is not stuck.
+constexpr std::chrono::milliseconds kTick{100};
+
+std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
+
+class BenchServer {
+public:
+  BenchServer(Cluster &cluster, GatherTimer &timer, DType dtype, Channel channel)
+      : cluster_(cluster), transport_(cluster.transport(cluster.firstHosted())), timer_(timer),
+        dtype_(dtype), channel_(std::move(channel)) {}
+
+  /// Until the end is asked for, or the job has failed. Collective.
+  Status serve();
+
+private:
+  Result<Json> nextRequest();
+  Result<Json> answerTo(const Json &request);
+  Status send(const Json &message) {
+    return transport_.rank() == 0 ? channel_.send(message) : Status::ok();
+  }
+
+  Cluster &cluster_;
+  Transport &transport_;
+  GatherTimer &timer_;
+  const DType dtype_;
+  Channel channel_; ///< of rank 0
+  std::optional<GatherShape> shape_;
+};
+
+Status BenchServer::serve() {
+  const std::string device = cluster_.device(cluster_.firstHosted()).description();
+  if (Status status = send({{"id", 0}, {"device", device}}); !status.isOk())
+    return status;
+  while (true) {
+    Result<Json> request = nextRequest();
+    if (!request)
+      return request.status();
+    if (request->contains("end"))
+      return transport_.commit();
+    Result<Json> answer = answerTo(*request);
+    if (!answer)
+      return answer.status();
+    (*answer)["id"] = request->at("id");
+    (*answer)["bytes"] = timer_.allocatedBytes();
+    (*answer)["prepared"] = timer_.loweredRows();
+    if (Status status = send(*answer); !status.isOk())
+      return status;
+  }
+}
+
+/// The same on all ranks.
+Result<Json> BenchServer::nextRequest() {
+  std::string text;
+  while (transport_.rank() == 0 && text.empty()) {
+    Result<std::optional<Json>> request = channel_.receive(kTick);
+    if (!request)
+      return request.status();
+    if (*request)
+      text = (*request)->dump();
+    transport_.tick();
+  }
+  Result<std::vector<std::string>> texts = transport_.allGather(text);
+  if (!texts)
+    return texts.status();
+  return Json::parse(texts->front(), nullptr, /*allow_exceptions=*/false);
+}
+
+/// Requests are the command's own, so they have what they should.
+Result<Json> BenchServer::answerTo(const Json &request) {
+  GatherShape shape{request.at("m"), request.at("n"), request.at("k")};
+  if (shape_ != shape)
+    timer_.forgetRows();
+  shape_ = shape;
+  Result<GatherRow> row = makeGatherRow(request.at("row"), shape, dtype_, cluster_.ranks(),
+                                        request.at("graph").get<bool>());
+  if (!row)
+    return Json{{"failure", firstLine(row.status().message())}};
+  if (Status status = timer_.lower(*row); !status.isOk())
+    return Json{{"failure", firstLine(status.message())}};
+  Result<std::vector<double>> samples =
+      timer_.time(*row, {request.at("warm_up"), request.at("iterations"), request.at("limit_us")});
+  if (!samples)
+    return samples.status();
+  return Json{{"samples_us", *samples}};
+}
+
+Result<Channel> openChannel(const BenchRankFlags &flags) {
+  FileDescriptor in(open(flags.requests.c_str(), O_RDONLY | O_CLOEXEC));
+  FileDescriptor out(open(flags.answers.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!in.isValid() || !out.isValid())
+    return Status(StatusCode::BadInput,
+                  "expected --requests and --answers to be the bench's pipes");
+  return Channel(std::move(in), std::move(out));
+}
+
+Status serveAsRank(const BenchRankFlags &flags, const Backend &backend, DType dtype,
+                   JobRank &rank) {
+  if (!backend.join)
+    return Status(StatusCode::Unsupported,
+                  "--backend " + backend.name + ": its ranks cannot be processes");
+  const int64_t number = rank.place().rank;
+  Channel channel;
+  if (number == 0) {
+    Result<Channel> opened = openChannel(flags);
+    if (!opened)
+      return opened.status();
+    channel = std::move(*opened);
+  }
+  ClusterOptions options{.ranks = rank.place().ranks,
+                         .timeout = std::chrono::milliseconds(flags.timeoutMs)};
+  std::unique_ptr<GatherTimer> timer; // it has the Plans, which outlive the devices
+  Result<std::unique_ptr<Cluster>> cluster = backend.join(options, rank.takeMember());
+  if (!cluster)
+    return cluster.status();
+  timer = std::make_unique<GatherTimer>(**cluster, dtype,
+                                        [&] { return rank.memory().spinUntilAllCome(number); });
+  return BenchServer(**cluster, *timer, dtype, std::move(channel)).serve();
+}
+
+} // namespace
+
+int benchRank(const BenchRankFlags &flags) {
+  BackendRegistry registry = builtinBackends();
+  const Backend *backend = registry.find(flags.backend);
+  std::optional<DType> dtype = dtypeFromName(flags.dtype);
+  Result<std::optional<Place>> place = findPlace(processEnvironment());
+  if (!backend || !dtype || !place || !*place)
+    return report(Status(StatusCode::BadInput, "expected to be one rank of a bench's job"));
+  Result<std::unique_ptr<JobRank>> rank =
+      JobRank::join(**place, {.timeout = std::chrono::milliseconds(flags.timeoutMs),
+                              .meeting = launchersMeeting(processEnvironment())});
+  if (!rank)
+    return static_cast<int>(rank.status().code());
+  Status status = serveAsRank(flags, *backend, *dtype, **rank);
+  if (!status.isOk())
+    status = (*rank)->fail(status);
+  return static_cast<int>(status.code());
+}
+
+} // namespace braid::tools

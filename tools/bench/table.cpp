@@ -1,0 +1,48 @@
+//===- tools/bench/table.cpp - the rows of a shape, for people --------------------------------===//
+
+#include "tools/bench/results.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+namespace braid::tools {
+namespace {
+
+std::string cell(std::optional<double> number, int width, const char *format = "{:.3f}") {
+  std::string text = number ? fmt::format(fmt::runtime(format), *number) : "-";
+  return fmt::format("{:>{}}", text, width);
+}
+
+std::string lineOf(const BenchRow &row, const ShapeSummary &summary) {
+  std::string line = fmt::format("  {:<32}{:>7}", row.name, row.isGraphed ? "yes" : "no");
+  if (!row.isTimed())
+    return line + "  failed: " + row.failure;
+  const Spread spread = row.spread();
+  const double flops = 2.0 * double(row.shape.m) * double(row.shape.n) * double(row.shape.k);
+  std::optional<double> rate;
+  if (rowKind(row.name) != RowKind::Gather && row.time() > 0)
+    rate = flops / row.time() * 1e-6;
+  line += fmt::format("{:>12.1f}{:>12.1f}{:>12.1f}", row.time(), spread.low, spread.high);
+  return line + cell(rate, 10, "{:.1f}") + cell(summary.efficiency(row), 7) +
+         cell(summary.speedUp(row), 10, "{:.2f}") + cell(summary.hiddenShare(row), 8, "{:.2f}");
+}
+
+} // namespace
+
+void BenchResults::printTable(const GatherShape &shape) const {
+  const std::vector<const BenchRow *> rows = rowsOf(shape);
+  const ShapeSummary summary = ShapeSummary::of(rows);
+  llvm::outs() << fmt::format("{} x {} x {}\n  {:<32}{:>7}{:>12}{:>12}{:>12}{:>10}{:>7}{:>10}{:>8}"
+                              "\n",
+                              shape.m, shape.n, shape.k, "row", "graph", "median us", "p10", "p90",
+                              "TFLOP/s", "E", "speed-up", "hidden");
+  for (const BenchRow *row : rows)
+    llvm::outs() << lineOf(*row, summary) << "\n";
+  for (const std::string &line : {summary.verdict(), summary.rivalVerdict()})
+    if (!line.empty())
+      llvm::outs() << "  " << line << "\n";
+  llvm::outs().flush();
+}
+
+} // namespace braid::tools

@@ -1,0 +1,462 @@
+#!/usr/bin/env python3
+"""Times rows of gather+matmul in PyTorch, on request: the worker of `braid bench --against torch`.
+
+    torch_rows.py --ranks 4 --dtype bf16 --device cuda --timeout 60 --board FILE
+
+This process is rank 0; it starts the others. Requests and answers are lines of JSON on standard
+input and output, as tools/bench/channel.h says; it ends when its input does. Between requests no
+rank touches the device.
+
+A rank has A[m / ranks, k] and B[k, n], random in [-1, 1]. What is timed is what `braid bench` times
+of its own rows: the host's clock from a barrier in shared memory on until the rank's own device has
+done everything, the maximum over ranks. The barrier spins; it is no collective of PyTorch.
+"""
+import argparse
+import ctypes
+import datetime
+import gc
+import json
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"}
+IDLE_SECONDS = 0.001  # between two looks at the board
+MOST_SAMPLES = 1 << 16
+TEXT_BYTES = 1 << 16
+
+
+class Stuck(Exception):
+    """A rank did not come in time. The ranks cannot be told apart from dead ones any more."""
+
+
+class Board:
+    """What the ranks share: for each a number of arrivals and its times, and one text.
+
+    Eight bytes that are aligned are written and read as a whole, and x86 and the interpreter keep
+    the order of writes, so that what a rank wrote before it arrived is seen by who saw it arrive.
+    """
+
+    def __init__(self, path, rank, size, timeout):
+        self.rank, self.size, self.timeout = rank, size, timeout
+        with open(path, "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), self.bytes(size))
+        words = 64 * (size + 1)
+        samples = 8 * MOST_SAMPLES * size
+        view = memoryview(self.memory)
+        self.words = view[:words].cast("q")  # one cache line each, the last for the text
+        self.times = view[words:words + samples].cast("d")
+        self.texts = view[words + samples:]
+        self.arrived = 0
+        self.heard = 0
+        self.children = []  # of rank 0
+        self.parent = os.getppid()
+
+    @staticmethod
+    def bytes(size):
+        return 64 * (size + 1) + 8 * MOST_SAMPLES * size + TEXT_BYTES * (size + 1)
+
+    def wait(self):
+        """Returns when all ranks have come here, as close together as can be."""
+        self.arrived += 1
+        self.words[8 * self.rank] = self.arrived
+        words, mine, spins = self.words, self.arrived, 0
+        for other in range(self.size):
+            while words[8 * other] < mine:
+                spins += 1
+                if spins % 100000 == 0:
+                    self.check(spins, other)
+
+    def check(self, spins, other):
+        if spins == 100000:
+            self.deadline = time.monotonic() + self.timeout
+        elif time.monotonic() > self.deadline:
+            raise Stuck(f"rank {other} of PyTorch did not come within {self.timeout:g} s")
+        if any(child.poll() is not None for child in self.children):
+            raise Stuck("a rank of PyTorch has ended")
+        os.sched_yield()
+
+    def say(self, place, text):
+        data = text.encode()[:TEXT_BYTES - 8]
+        at = place * TEXT_BYTES
+        self.texts[at + 8:at + 8 + len(data)] = data
+        self.texts[at:at + 8] = len(data).to_bytes(8, "little")
+
+    def said(self, place):
+        at = place * TEXT_BYTES
+        length = int.from_bytes(self.texts[at:at + 8], "little")
+        return bytes(self.texts[at + 8:at + 8 + length]).decode(errors="replace")
+
+    def tell(self, text):
+        """From rank 0 to the others, one by one: each has heard one before the next is told."""
+        self.say(self.size, text)
+        self.heard += 1
+        self.words[8 * self.size] = self.heard
+
+    def hear(self):
+        """The next text of rank 0; sleeps until there is one."""
+        while self.words[8 * self.size] == self.heard:
+            time.sleep(IDLE_SECONDS)
+            if os.getppid() != self.parent:
+                raise Stuck("rank 0 of PyTorch has ended")
+        self.heard += 1
+        return self.said(self.size)
+
+    def gather(self, values):
+        """Every rank's list of numbers, in rank order."""
+        at = self.rank * MOST_SAMPLES
+        for i, value in enumerate(values):
+            self.times[at + i] = value
+        self.wait()
+        lists = [list(self.times[r * MOST_SAMPLES:r * MOST_SAMPLES + len(values)])
+                 for r in range(self.size)]
+        self.wait()
+        return lists
+
+    def maxima(self, values):
+        return [max(column) for column in zip(*self.gather(values))]
+
+    def agree(self, failure):
+        """The first rank's failure, the same on all ranks; empty if there is none."""
+        self.say(self.rank, failure)
+        self.wait()
+        failures = [self.said(rank) for rank in range(self.size)]
+        self.wait()
+        return next((text for text in failures if text), "")
+
+
+class Refused(Exception):
+    """What cannot be done here; the text says why."""
+
+
+class Rows:
+    """The rows of one shape, each made when it is first asked for."""
+
+    def __init__(self, torch, args, board, shape):
+        self.torch, self.args, self.board = torch, args, board
+        self.is_gpu = args.device == "cuda"
+        self.device = torch.device("cuda", args.rank) if self.is_gpu else torch.device("cpu")
+        self.dtype = getattr(torch, DTYPES[args.dtype])
+        self.group = torch.distributed.group.WORLD.group_name
+        self.m, self.n, self.k = shape
+        self.made = {}
+        self.tensors = {}
+
+    def tensor(self, name, make):
+        if name not in self.tensors:
+            self.tensors[name] = make()
+        return self.tensors[name]
+
+    def random(self, *extents):
+        values = self.torch.rand(*extents, device=self.device, dtype=self.torch.float32)
+        return (values * 2 - 1).to(self.dtype)
+
+    def empty(self, *extents):
+        return self.torch.empty(*extents, device=self.device, dtype=self.dtype)
+
+    # Tensors, each made once. The block of A is in memory that peers can map if rows need that.
+
+    def b(self):
+        return self.tensor("b", lambda: self.random(self.k, self.n))
+
+    def c(self):
+        return self.tensor("c", lambda: self.empty(self.m, self.n))
+
+    def gathered(self):
+        return self.tensor("gathered", lambda: self.random(self.m, self.k))
+
+    def block(self):
+        return self.tensor("block", lambda: self.random(self.m // self.args.ranks, self.k))
+
+    def shared_block(self):
+        def make():
+            if not self.is_gpu:
+                raise Refused("symmetric memory is there on GPUs only")
+            import torch.distributed._symmetric_memory as symmetric
+            block = symmetric.empty(self.m // self.args.ranks, self.k, dtype=self.dtype,
+                                    device=self.device)
+            block.copy_(self.block())
+            self.tensors["peers"] = symmetric.rendezvous(block, self.group)
+            return block
+        return self.tensor("shared_block", make)
+
+    # Rows. Each gives the function that is timed.
+
+    def matmul(self):
+        a, b, c = self.gathered(), self.b(), self.c()
+        return lambda: self.torch.matmul(a, b, out=c)
+
+    def gather(self):
+        gathered, block = self.gathered(), self.block()
+        return lambda: self.torch.distributed.all_gather_into_tensor(gathered, block)
+
+    def gather_copy(self):
+        """The rank's own block need not move for anybody to have the whole."""
+        block, gathered, rows = self.shared_block(), self.gathered(), self.m // self.args.ranks
+        pairs = []
+        for step in range(1, self.args.ranks):
+            peer = (self.args.rank + step) % self.args.ranks
+            source = self.tensors["peers"].get_buffer(peer, tuple(block.shape), self.dtype)
+            pairs.append((gathered[peer * rows:(peer + 1) * rows], source))
+
+        def run():
+            for target, source in pairs:
+                target.copy_(source)
+        return run
+
+    def sequential(self):
+        gather, matmul = self.gather(), self.matmul()
+
+        def run():
+            gather()
+            matmul()
+        return run
+
+    def fused(self):
+        block, b = self.shared_block(), self.b()
+        operation = self.torch.ops.symm_mem.fused_all_gather_matmul
+        return lambda: operation(block, [b], 0, self.group, return_A=False)
+
+    def graphed(self, run):
+        """A replay of `run`, recorded."""
+        torch = self.torch
+        if not self.is_gpu:
+            raise Refused("graphs are there on GPUs only")
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                run()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            run()
+        return graph.replay
+
+    def find(self, name, is_graphed):
+        """The function of a row. Collective; raises on every rank if it does on one."""
+        key = (name, is_graphed)
+        if key in self.made:
+            return self.made[key]
+        makers = {"torch/matmul": self.matmul, "torch/gather": self.gather,
+                  "torch/gather_copy": self.gather_copy, "torch/sequential": self.sequential,
+                  "torch/fused": self.fused}
+        run, failure = None, ""
+        try:
+            if name not in makers:
+                raise Refused(f"expected one of {', '.join(makers)}, got '{name}'")
+            if self.m % self.args.ranks != 0:
+                raise Refused(f"expected m to be a multiple of {self.args.ranks} ranks")
+            run = makers[name]()
+            if is_graphed:
+                run = self.graphed(run)
+            run()  # what it refuses or loads, it does now
+            self.synchronize()
+        except Exception as error:
+            if isinstance(error, Stuck):
+                raise
+            failure = describe(error)
+        failure = self.board.agree(failure)
+        if failure:
+            raise Refused(failure)
+        self.made[key] = run
+        return run
+
+    def synchronize(self):
+        if self.is_gpu:
+            self.torch.cuda.synchronize()
+
+    # Timing.
+
+    def time_once(self, run):
+        self.synchronize()
+        self.board.wait()
+        start = time.perf_counter()
+        run()
+        self.synchronize()
+        return (time.perf_counter() - start) * 1e6
+
+    def time(self, request):
+        """Microseconds of each timed run, the maximum over ranks. Collective."""
+        run = self.find(request["row"], request["graph"])
+        warm_up, iterations = request["warm_up"], min(request["iterations"], MOST_SAMPLES)
+        limit = request.get("limit_us", 0)
+        done = 0
+        while done < warm_up:
+            last = self.time_once(run)
+            done += 1
+            if limit > 0 and done == min(request["warm_up"], 2):
+                us = max(self.board.maxima([last])[0], 1e-3)
+                warm_up = min(warm_up, max(1, int(limit * 0.25 / us)))
+                iterations = min(iterations, max(3, int(limit / us)))
+        return self.board.maxima([self.time_once(run) for _ in range(iterations)])
+
+
+def describe(error):
+    lines = str(error).strip().splitlines() or [""]
+    text = lines[0] if isinstance(error, Refused) else f"{type(error).__name__}: {lines[0]}"
+    return text[:300]
+
+
+class Rank:
+    """One rank: connects to the others, and answers requests."""
+
+    def __init__(self, args):
+        self.args = args
+        self.board = Board(args.board, args.rank, args.ranks, args.timeout)
+        self.rows, self.shape = None, None
+
+    def connect(self):
+        import torch
+        import torch.distributed
+        self.torch = torch
+        gc.disable()  # nothing of its own accord while rows are timed
+        timeout = datetime.timedelta(seconds=max(self.args.timeout, 120))
+        if self.args.device == "cuda":
+            if torch.cuda.device_count() < self.args.ranks:
+                raise Refused(f"expected {self.args.ranks} GPUs, found {torch.cuda.device_count()}")
+            device = torch.device("cuda", self.args.rank)
+            torch.cuda.set_device(device)
+            torch.distributed.init_process_group("nccl", device_id=device, timeout=timeout)
+        else:
+            torch.set_num_threads(1)
+            torch.distributed.init_process_group("gloo", timeout=timeout)
+
+    def device(self):
+        if self.args.device != "cuda":
+            return f"PyTorch {self.torch.__version__}"
+        name = self.torch.cuda.get_device_name(self.args.rank)
+        return f"{name}, PyTorch {self.torch.__version__}, CUDA {self.torch.version.cuda}"
+
+    def answer(self, request):
+        shape = (request["m"], request["n"], request["k"])
+        if shape != self.shape:
+            self.forget()
+            self.rows, self.shape = Rows(self.torch, self.args, self.board, shape), shape
+        try:
+            return {"samples_us": [round(us, 3) for us in self.rows.time(request)]}
+        except Stuck:
+            raise
+        except Exception as error:
+            return {"failure": describe(error)}
+
+    def forget(self):
+        self.rows = None
+        gc.collect()
+        if self.args.device == "cuda":
+            self.torch.cuda.synchronize()
+            self.torch.cuda.empty_cache()
+
+
+def die_with_parent():
+    """A rank that hangs would outlive whoever wants its answers."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    except (OSError, AttributeError):
+        pass  # it still ends when it next looks for a request
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Times rows of PyTorch for braid bench.")
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--dtype", choices=sorted(DTYPES), required=True)
+    parser.add_argument("--device", choices=["cpu", "cuda"], required=True)
+    parser.add_argument("--timeout", type=float, default=60, help="seconds, of every wait")
+    parser.add_argument("--rank", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--board", required=True, help="a file to be made, for the ranks to share")
+    return parser.parse_args()
+
+
+def follow(args):
+    """Ranks other than 0."""
+    rank = Rank(args)
+    failure = ""
+    try:
+        rank.connect()
+    except Exception as error:
+        failure = describe(error)
+    if rank.board.agree(failure):
+        return
+    while True:
+        request = json.loads(rank.board.hear())
+        if "end" in request:
+            return
+        rank.answer(request)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start_others(args):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
+                      WORLD_SIZE=str(args.ranks), RANK="0", LOCAL_RANK="0")
+    for rank in range(1, args.ranks):
+        environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank))
+        yield subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--rank", str(rank)],
+                               stdin=subprocess.DEVNULL, stdout=sys.stderr, env=environment)
+
+
+def lead(args, requests, answers):
+    """Rank 0."""
+
+    def send(message):
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    rank = Rank(args)
+    rank.board.children = list(start_others(args))
+    failure = ""
+    try:
+        rank.connect()
+    except Exception as error:
+        failure = describe(error)
+    failure = rank.board.agree(failure)
+    if failure:
+        send({"id": 0, "failure": failure})
+        return
+    send({"id": 0, "device": rank.device()})
+    for line in requests:
+        request = json.loads(line)
+        rank.board.tell(json.dumps(request))
+        if "end" in request:
+            return
+        send({"id": request["id"], **rank.answer(request)})
+    rank.board.tell(json.dumps({"end": True}))
+
+
+def main():
+    args = parse_arguments()
+    die_with_parent()
+    if args.rank != 0:
+        follow(args)
+        return
+    # Libraries print to descriptor 1; answers go where it led before.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    try:
+        import torch  # noqa: F401  before there are others that would say the same
+    except Exception as error:
+        answers.write(json.dumps({"id": 0, "failure": describe(error)}) + "\n")
+        answers.flush()
+        return
+    with open(args.board, "wb") as file:
+        file.truncate(Board.bytes(args.ranks))
+    lead(args, sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    CODE = 0
+    try:
+        main()
+    except Exception as problem:
+        print(f"torch_rows: {describe(problem)}", file=sys.stderr)
+        CODE = 1
+    sys.stderr.flush()
+    os._exit(CODE)  # tearing down communicators that were captured can hang
