@@ -520,11 +520,11 @@ double ScheduleChoice::meanError() const {
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
-std::string explain(const ScheduleChoice &choice) {
+std::string explain(const ScheduleChoice &choice, size_t most) {
   std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds\n"
                                  "   predicted    measured   error  candidate\n",
                                  choice.candidates.size(), choice.fusion, choice.ranks);
-  for (const JudgedCandidate &each : choice.candidates) {
+  for (const JudgedCandidate &each : llvm::ArrayRef(choice.candidates).take_front(most)) {
     const std::optional<double> error = each.error();
     text += fmt::format("{:>12.1f}{:>12}{:>8}  {}{}\n", each.predictedUs,
                         error ? fmt::format("{:.1f}", *each.measuredUs) : "-",
@@ -567,6 +567,7 @@ Result<GatherRow> chooseRow(GatherRow row, ChooseOptions options, PlanTimer &tim
   row.options = found->best().applyTo(row.options);
   row.isGraphed = found->best().issuing == Issuing::Graph;
   row.means = found->best().means;
+  row.isAuto = false;
   if (choice)
     *choice = std::move(*found);
   return row;

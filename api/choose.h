@@ -11,6 +11,8 @@
 #include "api/compile.h"
 #include "api/gather_bench.h"
 
+#include <limits>
+
 namespace braid {
 
 /// One way to run a fusion.
@@ -55,8 +57,8 @@ struct ScheduleChoice {
   double meanError() const;
 };
 
-/// The table of all candidates with the choice and its reason, for people.
-std::string explain(const ScheduleChoice &choice);
+/// The table of the candidates, the best `most` of them, with the choice and its reason, for people.
+std::string explain(const ScheduleChoice &choice, size_t most = std::numeric_limits<size_t>::max());
 
 struct ChooseOptions {
   /// What is given here is not varied; `schedule` is usually empty.

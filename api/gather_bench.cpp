@@ -173,12 +173,16 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
     row.text = row.options.transfers == Transfers::Shared
                    ? gatherTogether(shape, dtype, ranks, protocol)
                    : gatherAlone(shape, dtype, ranks, protocol);
+  } else if (what == "auto") {
+    row.text = gatherMatmul(shape, dtype, ranks);
+    row.isAuto = true;
+    return row;
   } else if (std::optional<Schedule> schedule = scheduleFromName(what)) {
     row.text = gatherMatmul(shape, dtype, ranks);
     row.options.schedule = schedule;
     return row;
   } else {
-    return badRow(name, "matmul, gather, none, pairwise, hop, burst or fused", what.str());
+    return badRow(name, "matmul, gather, auto, none, pairwise, hop, burst or fused", what.str());
   }
   row.options = {};
   row.options.ranks = ranks;

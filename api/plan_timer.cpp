@@ -109,6 +109,7 @@ Result<PlanTimer::Loan *> PlanTimer::borrow(std::deque<Loan> &loans, size_t slot
   if (!memory)
     return memory.status();
   loan = {*memory, bytes, loan.filledWith};
+  allocatedBytes_ += bytes;
   return &loan;
 }
 
@@ -211,6 +212,7 @@ Result<std::vector<RunTime>> PlanTimer::time(std::vector<Plan> plans, llvm::Arra
   Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device(), transport(), means);
   if (!prepared)
     return prepared.status();
+  allocatedBytes_ += plan.symmetricBytes + plan.deviceBytes;
   Result<Arguments> arguments = makeArguments(plan);
   if (!arguments)
     return arguments.status();

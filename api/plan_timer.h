@@ -53,6 +53,8 @@ public:
   /// the device does not offer `means`.
   Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
                                     const TimingEffort &effort = {}, TransferMeans means = {});
+  /// Of device memory, so far.
+  int64_t allocatedBytes() const { return allocatedBytes_; }
   /// Rank 0's text, on every rank.
   Result<std::string> fromRankZero(std::string mine);
 
@@ -82,6 +84,7 @@ private:
   TimedPlans &plans_;
   std::function<bool()> barrier_;
   std::deque<Loan> inputs_, outputs_;
+  int64_t allocatedBytes_ = 0;
 };
 
 } // namespace braid

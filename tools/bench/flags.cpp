@@ -17,6 +17,7 @@ Every combination of -m, -n and -k is a shape. A row is one way to do it, or one
   gather       the gather alone
   none         gather, then one product
   pairwise, hop, burst, fused   see braid run --schedule
+  auto         what braid run --schedule auto chooses
 
 each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;streams=K
 ;transfers=each|shared ;copies=engine|kernel ;signals=memory|kernel. With --against torch there are

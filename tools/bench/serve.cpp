@@ -8,13 +8,18 @@
 
 #include "tools/bench/serve.h"
 
+#include "api/choose.h"
 #include "api/gather_timer.h"
 #include "api/job_rank.h"
 #include "api/run.h"
 #include "tools/bench/channel.h"
 #include "tools/command.h"
 
+#include "llvm/Support/raw_ostream.h"
+
 #include <fcntl.h>
+
+#include <map>
 
 namespace braid::tools {
 namespace {
@@ -23,14 +28,19 @@ using Json = nlohmann::json;
 
 /// How often rank 0, while it waits, says that it is not stuck.
 constexpr std::chrono::milliseconds kTick{100};
+/// How many of the candidates for a row `auto` are shown.
+constexpr size_t kExplained = 5;
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
 
 class BenchServer {
 public:
-  BenchServer(Cluster &cluster, GatherTimer &timer, DType dtype, Channel channel)
+  /// `choosing` and `planTimer` are for rows `auto`.
+  BenchServer(Cluster &cluster, GatherTimer &timer, PlanTimer &planTimer, ChooseOptions choosing,
+              DType dtype, Channel channel)
       : cluster_(cluster), transport_(cluster.transport(cluster.firstHosted())), timer_(timer),
-        dtype_(dtype), channel_(std::move(channel)) {}
+        planTimer_(planTimer), choosing_(std::move(choosing)), dtype_(dtype),
+        channel_(std::move(channel)) {}
 
   /// Until the end is asked for, or the job has failed. Collective.
   Status serve();
@@ -38,6 +48,7 @@ public:
 private:
   Result<Json> nextRequest();
   Result<Json> answerTo(const Json &request);
+  Result<GatherRow> chosenFor(const GatherRow &row);
   Status send(const Json &message) {
     return transport_.rank() == 0 ? channel_.send(message) : Status::ok();
   }
@@ -45,6 +56,9 @@ private:
   Cluster &cluster_;
   Transport &transport_;
   GatherTimer &timer_;
+  PlanTimer &planTimer_;
+  const ChooseOptions choosing_;
+  std::map<std::string, GatherRow> chosen_; ///< for rows `auto` of this shape, by name and way
   const DType dtype_;
   Channel channel_; ///< of rank 0
   std::optional<GatherShape> shape_;
@@ -64,7 +78,7 @@ Status BenchServer::serve() {
     if (!answer)
       return answer.status();
     (*answer)["id"] = request->at("id");
-    (*answer)["bytes"] = timer_.allocatedBytes();
+    (*answer)["bytes"] = timer_.allocatedBytes() + planTimer_.allocatedBytes();
     (*answer)["prepared"] = timer_.loweredRows();
     if (Status status = send(*answer); !status.isOk())
       return status;
@@ -91,13 +105,19 @@ Result<Json> BenchServer::nextRequest() {
 /// Requests are the command's own, so they have what they should.
 Result<Json> BenchServer::answerTo(const Json &request) {
   GatherShape shape{request.at("m"), request.at("n"), request.at("k")};
-  if (shape_ != shape)
+  if (shape_ != shape) {
     timer_.forgetRows();
+    chosen_.clear();
+  }
   shape_ = shape;
   Result<GatherRow> row = makeGatherRow(request.at("row"), shape, dtype_, cluster_.ranks(),
                                         request.at("graph").get<bool>());
   if (!row)
     return Json{{"failure", firstLine(row.status().message())}};
+  if (row->isAuto)
+    row = chosenFor(*row);
+  if (!row)
+    return row.status();
   if (Status status = timer_.lower(*row); !status.isOk())
     return Json{{"failure", firstLine(status.message())}};
   Result<std::vector<double>> samples =
@@ -105,6 +125,24 @@ Result<Json> BenchServer::answerTo(const Json &request) {
   if (!samples)
     return samples.status();
   return Json{{"samples_us", *samples}};
+}
+
+/// What a row `auto` comes to, in the way it is to be issued in; chosen once. Rank 0 says so.
+Result<GatherRow> BenchServer::chosenFor(const GatherRow &row) {
+  const Issuing way = row.isGraphed ? Issuing::Graph : Issuing::Eager;
+  auto [entry, isNew] = chosen_.try_emplace(row.name + name(way).str());
+  if (!isNew)
+    return entry->second;
+  ChooseOptions options = choosing_;
+  options.ways = {way};
+  ScheduleChoice choice;
+  Result<GatherRow> chosen = chooseRow(row, options, planTimer_, &choice);
+  if (!chosen)
+    return chosen;
+  chosen->name = row.name + ": " + choice.best().str(); // unlike that of the other way
+  if (transport_.rank() == 0)
+    llvm::errs() << explain(choice, kExplained);
+  return entry->second = std::move(*chosen);
 }
 
 Result<Channel> openChannel(const BenchRankFlags &flags) {
@@ -131,13 +169,20 @@ Status serveAsRank(const BenchRankFlags &flags, const Backend &backend, DType dt
   }
   ClusterOptions options{.ranks = rank.place().ranks,
                          .timeout = std::chrono::milliseconds(flags.timeoutMs)};
-  std::unique_ptr<GatherTimer> timer; // it has the Plans, which outlive the devices
+  std::unique_ptr<GatherTimer> timer; // it has Plans, which outlive the devices
+  TimedPlans timedPlans;
   Result<std::unique_ptr<Cluster>> cluster = backend.join(options, rank.takeMember());
   if (!cluster)
     return cluster.status();
-  timer = std::make_unique<GatherTimer>(**cluster, dtype,
-                                        [&] { return rank.memory().spinUntilAllCome(number); });
-  return BenchServer(**cluster, *timer, dtype, std::move(channel)).serve();
+  auto barrier = [&] { return rank.memory().spinUntilAllCome(number); };
+  timer = std::make_unique<GatherTimer>(**cluster, dtype, barrier);
+  PlanTimer planTimer(**cluster, number, timedPlans, barrier);
+  ChooseOptions choosing = chooseOptions(backend, /*ranksAreProcesses=*/true);
+  choosing.warn = [](const std::string &line) {
+    llvm::errs() << "braid: warning: " << line << "\n";
+  };
+  return BenchServer(**cluster, *timer, planTimer, std::move(choosing), dtype, std::move(channel))
+      .serve();
 }
 
 } // namespace
