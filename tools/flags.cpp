@@ -23,8 +23,9 @@ void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   lowering
       ->add_option("--schedule", schedule,
-                   takesAuto ? "pairwise (default), hop, burst, fused, none, or auto: by measuring"
-                             : "pairwise (default), hop, burst, fused or none")
+                   takesAuto
+                       ? "pairwise (default), hop, burst, fused, none, or auto: measure and choose"
+                       : "pairwise (default), hop, burst, fused or none")
       ->type_name("NAME");
   lowering
       ->add_option("--chunks", chunks,
@@ -85,8 +86,7 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   if (schedule && !isAuto()) {
     options.schedule = scheduleFromName(*schedule);
     if (!options.schedule)
-      return badChoice("--schedule", *schedule,
-                       {"pairwise", "hop", "burst", "fused", "none", "auto"});
+      return badChoice("--schedule", *schedule, {"pairwise", "hop", "burst", "fused", "none", "auto"});
   }
   if (transfers) {
     options.transfers = transfersFromName(*transfers);
