@@ -115,9 +115,10 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptio
 std::string signatureOf(const Plan &plan) {
   std::string text;
   for (const Command &c : plan.commands)
-    text += fmt::format("{} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(c.kind), c.stream,
-                        c.endpoint, c.word, c.event, c.dst.buffer, c.dst.offset, c.dst.bytes,
-                        c.src.offset, c.matmul == kNone ? 0 : plan.matmuls[c.matmul].m);
+    text +=
+        fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(c.kind), c.stream,
+                    c.endpoint, c.word, c.event, c.dst.buffer, c.dst.offset, c.dst.bytes,
+                    c.src.buffer, c.src.offset, c.matmul == kNone ? 0 : plan.matmuls[c.matmul].m);
   return text;
 }
 
@@ -127,7 +128,10 @@ struct Lowered {
   std::shared_ptr<const std::vector<Plan>> plans; ///< shared with those that are lowered the same
   double predictedUs = 0;
   std::optional<double> measuredUs = {};
+  bool isForward = false; ///< one of the best of its family
 };
+
+bool isPredictedFaster(const Lowered &a, const Lowered &b) { return a.predictedUs < b.predictedUs; }
 
 class Chooser {
 public:
@@ -147,6 +151,7 @@ private:
   void look(const std::vector<Candidate> &candidates);
   Status predict();
   size_t countToTime() const;
+  void bringForward();
   Status timeBest();
   Result<ScheduleChoice> decide();
   std::string reason() const;
@@ -224,7 +229,7 @@ bool Chooser::knowsEnough(const CostModel &model) const {
   });
 }
 
-/// Rank 0's from the cache, if it has one that holds all that is needed.
+/// Rank 0's from the cache; what it lacks is measured.
 Status Chooser::findModel() {
   const Clock::time_point start = Clock::now();
   std::string kept;
@@ -238,8 +243,9 @@ Status Chooser::findModel() {
   if (!text)
     return text.status();
   Result<CostModel> known = CostModel::decode(*text);
-  if (known && knowsEnough(*known)) {
+  if (known)
     model_ = std::move(*known);
+  if (known && knowsEnough(model_)) {
     source_ = cache_ ? cache_->path() : "";
     return Status::ok();
   }
@@ -248,7 +254,10 @@ Status Chooser::findModel() {
   Result<CostModel> measured = calibrate(timer_, calibration());
   if (!measured)
     return measured.status();
-  model_ = std::move(*measured);
+  for (const OperationCosts &costs : measured->operations)
+    model_.add(costs);
+  model_.machine = measured->machine;
+  model_.ranks = measured->ranks;
   calibrationSeconds_ = secondsSince(start);
   return keepModel();
 }
@@ -321,15 +330,14 @@ Status Chooser::predict() {
       return simulation.status().annotated(each.candidate.str());
     each.predictedUs = simulation->us;
   }
-  llvm::stable_sort(
-      lowered_, [](const Lowered &a, const Lowered &b) { return a.predictedUs < b.predictedUs; });
+  llvm::stable_sort(lowered_, isPredictedFaster);
   return Status::ok();
 }
 
 /// Those that may be as fast as the best, if predictions are as wrong as they are known to be.
 size_t Chooser::countToTime() const {
   constexpr double kOff = 0.15;
-  constexpr size_t kLeast = 3, kMost = 8;
+  constexpr size_t kLeast = 3, kMost = 10;
   if (lowered_.size() < 2 || options_.timed == 0)
     return 0;
   if (options_.timed)
@@ -340,16 +348,24 @@ size_t Chooser::countToTime() const {
   return std::min(std::clamp(near, kLeast, kMost), lowered_.size());
 }
 
-/// The best predicted, the last of them from another schedule if all others have the same one: what
-/// the model gets wrong, it gets wrong for a schedule.
+/// The best two of each family first: what the model gets wrong, it gets wrong for a schedule, the
+/// means or the way, and more streams or chunks of the same are often the same again.
+void Chooser::bringForward() {
+  constexpr int kOfAFamily = 2;
+  std::map<std::string, int> seen;
+  for (Lowered &each : lowered_) {
+    const Candidate &candidate = each.candidate;
+    const std::string family =
+        name(candidate.schedule).str() + str(candidate.means) + name(candidate.issuing).str();
+    each.isForward = seen[family]++ < kOfAFamily;
+  }
+  std::stable_partition(lowered_.begin(), lowered_.end(),
+                        [](const Lowered &each) { return each.isForward; });
+}
+
 Status Chooser::timeBest() {
   const int64_t count = static_cast<int64_t>(countToTime());
-  auto isOther = [&](const Lowered &each) {
-    return each.candidate.schedule != lowered_.front().candidate.schedule;
-  };
-  auto other = llvm::find_if(lowered_, isOther);
-  if (count > 1 && other != lowered_.end() && other - lowered_.begin() >= count)
-    std::rotate(lowered_.begin() + count - 1, other, other + 1);
+  bringForward();
   for (Lowered &each : llvm::MutableArrayRef<Lowered>(lowered_).take_front(size_t(count))) {
     Result<std::vector<RunTime>> times =
         timer_.time(*each.plans, {each.candidate.issuing},
@@ -361,6 +377,7 @@ Status Chooser::timeBest() {
   std::stable_sort(
       lowered_.begin(), lowered_.begin() + count,
       [](const Lowered &a, const Lowered &b) { return *a.measuredUs < *b.measuredUs; });
+  std::stable_sort(lowered_.begin() + count, lowered_.end(), isPredictedFaster);
   return Status::ok();
 }
 

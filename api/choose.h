@@ -68,7 +68,7 @@ struct ChooseOptions {
   /// Empty: all that are worth a look and that the device offers.
   std::vector<TransferMeans> means = {};
   /// How many of the best predicted are timed; 0: the prediction alone decides. Empty: those that
-  /// are predicted to be as fast as the best, within what predictions are off by; from 3 to 8.
+  /// are predicted to be as fast as the best, within what predictions are off by; from 3 to 10.
   std::optional<int64_t> timed = {};
   /// Where the model is kept between jobs, and whatever it depends on besides the device.
   std::string cacheFolder, cacheKey;

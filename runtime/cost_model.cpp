@@ -305,6 +305,15 @@ const ProductCost *CostModel::find(const PlanMatmul &shape) const {
   return nullptr;
 }
 
+void CostModel::add(const OperationCosts &costs) {
+  for (OperationCosts &known : operations)
+    if (known.issuing == costs.issuing && known.means == costs.means) {
+      known = costs;
+      return;
+    }
+  operations.push_back(costs);
+}
+
 void CostModel::add(const ProductCost &product) {
   for (ProductCost &known : products)
     if (known.dtype == product.dtype && known.transposeB == product.transposeB &&

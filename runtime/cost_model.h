@@ -76,8 +76,9 @@ struct CostModel {
   const OperationCosts *find(Issuing issuing, TransferMeans means) const;
   /// Null unless exactly this shape was measured.
   const ProductCost *find(const PlanMatmul &shape) const;
-  /// Replaces what is known of that shape.
+  /// Replaces what is known of that shape, or of that way and those means.
   void add(const ProductCost &product);
+  void add(const OperationCosts &costs);
 
   /// What a product costs, measured or not. Of the entries with the same type, columns and depth:
   /// between two row counts time and share are on the line through both. With fewer rows than the

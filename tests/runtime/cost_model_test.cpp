@@ -94,6 +94,11 @@ TEST(CostModel, ReplacesWhatIsMeasuredAgain) {
   model.add({.m = 100, .n = 8, .k = 8, .us = 11, .share = 0.5});
   EXPECT_EQ(model.products.size(), 2u);
   EXPECT_EQ(model.find(shape(100, 8, 8))->us, 11);
+  OperationCosts costs = model.operations[1];
+  costs.runUs = 5;
+  model.add(costs);
+  EXPECT_EQ(model.operations.size(), 2u);
+  EXPECT_EQ(model.find(costs.issuing, costs.means)->runUs, 5);
 }
 
 } // namespace
