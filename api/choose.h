@@ -27,8 +27,8 @@ struct Candidate {
 
   /// `options` with what this one says about lowering.
   CompileOptions applyTo(CompileOptions options) const;
-  /// "pairwise;protocol=get;chunks=8;streams=3;taper=2;transfers=shared;copies=kernel;issuing=graph";
-  /// taper, transfers, copies and signals only where they are not the default.
+  /// "pairwise;protocol=get;chunks=8;streams=3;taper=2;issuing=graph"; also transfers, copies and
+  /// signals; these and taper only where they are not the default.
   std::string str() const;
   /// Reads what str() writes; BadInput names the part that is not so.
   static Result<Candidate> fromText(llvm::StringRef text);
@@ -57,7 +57,8 @@ struct ScheduleChoice {
   double meanError() const;
 };
 
-/// The table of the candidates, the best `most` of them, with the choice and its reason, for people.
+/// The table of the candidates, the best `most` of them, with the choice and its reason, for
+/// people.
 std::string explain(const ScheduleChoice &choice, size_t most = std::numeric_limits<size_t>::max());
 
 struct ChooseOptions {

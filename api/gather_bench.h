@@ -28,9 +28,9 @@ struct GatherRow {
   bool isAuto = false; ///< the schedule is still to be chosen: see chooseRow()
 };
 
-/// The row that `name[;key=value]...` stands for: matmul, gather, a schedule or auto, with
-/// protocol, chunks (a rank's block), taper, streams, transfers, copies and signals. BadInput says what is
-/// not understood.
+/// The row that `name[;key=value]...` stands for: matmul, gather, or a schedule or auto, with
+/// protocol, chunks (a rank's block), taper, streams, transfers, copies and signals. BadInput says
+/// what is not understood.
 Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shape, DType dtype,
                                 int64_t ranks, bool isGraphed);
 

@@ -86,7 +86,8 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   if (schedule && !isAuto()) {
     options.schedule = scheduleFromName(*schedule);
     if (!options.schedule)
-      return badChoice("--schedule", *schedule, {"pairwise", "hop", "burst", "fused", "none", "auto"});
+      return badChoice("--schedule", *schedule,
+                       {"pairwise", "hop", "burst", "fused", "none", "auto"});
   }
   if (transfers) {
     options.transfers = transfersFromName(*transfers);
