@@ -81,7 +81,9 @@ RowKind rowKind(llvm::StringRef name) {
       .Default(RowKind::Overlapped);
 }
 
-bool isTorchRow(llvm::StringRef name) { return name.startswith(kTorch); }
+bool isAutoRow(llvm::StringRef name) { return name.split(';').first == "auto"; }
+
+bool isTorchRow(llvm::StringRef name) { return std::string_view(name).starts_with(kTorch); }
 
 double BenchRow::time() const { return spreadOf(medians()).median; }
 
@@ -110,7 +112,7 @@ ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
       takeFaster(summary.best, *row);
       takeFaster(isTorchRow(row->name) ? summary.rival : summary.ours, *row);
     }
-    if (llvm::StringRef(row->name).split(';').first == "auto")
+    if (isAutoRow(row->name))
       takeFaster(summary.automatic, *row);
     switch (rowKind(row->name)) {
     case RowKind::Product:
@@ -192,6 +194,8 @@ std::vector<const BenchRow *> rowsOfShape(llvm::ArrayRef<BenchRow> rows, const G
 Json toJson(const BenchRow &row) {
   Json json = {{"m", row.shape.m},           {"n", row.shape.n},       {"k", row.shape.k},
                {"implementation", row.name}, {"graph", row.isGraphed}, {"date", row.date}};
+  if (!row.choice.empty())
+    json["choice"] = row.choice;
   if (!row.failure.empty()) {
     json["failure"] = row.failure;
     return json;
@@ -216,8 +220,10 @@ Result<BenchRow> benchRowFrom(const Json &json) {
       return unexpected(key, "a number from 1 on", value);
     *extent = value.get<int64_t>();
   }
-  for (auto [key, text] :
-       {std::pair("implementation", &row.name), {"failure", &row.failure}, {"date", &row.date}}) {
+  for (auto [key, text] : {std::pair("implementation", &row.name),
+                           {"failure", &row.failure},
+                           {"date", &row.date},
+                           {"choice", &row.choice}}) {
     const Json &value = field(json, key);
     if (!value.is_string() && (!value.is_null() || text == &row.name))
       return unexpected(key, "a text", value);

@@ -30,6 +30,8 @@ Spread spreadOf(std::vector<double> samples);
 
 enum class RowKind { Product, Gather, Sequential, Overlapped };
 RowKind rowKind(llvm::StringRef name);
+/// `auto`, with whatever is given.
+bool isAutoRow(llvm::StringRef name);
 /// Timed by PyTorch, rather than by Braid.
 bool isTorchRow(llvm::StringRef name);
 
@@ -41,6 +43,7 @@ struct BenchRow {
   std::vector<std::vector<double>> rounds = {}; ///< microseconds of each run
   std::string failure = {};                     ///< empty: it was timed
   std::string date = {};                        ///< UTC, when its batch began
+  std::string choice = {};                      ///< of `auto`: what it was
 
   bool isTimed() const { return failure.empty() && !rounds.empty(); }
   bool doesAllWork() const {

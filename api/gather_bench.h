@@ -25,10 +25,10 @@ struct GatherRow {
   CompileOptions options;
   bool isGraphed = false;
   TransferMeans means = {};
-  bool isAuto = false; ///< the schedule is still to be chosen: see chooseRow()
+  bool isAuto = false; ///< `auto`: what is not given is to be chosen, the way to issue included
 };
 
-/// The row that `name[;key=value]...` stands for: matmul, gather, or a schedule or auto, with
+/// The row that `name[;key=value]...` stands for: matmul, pieces, gather, auto or a schedule, with
 /// protocol, chunks (a rank's block), taper, streams, transfers, copies and signals. BadInput says
 /// what is not understood.
 Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shape, DType dtype,

@@ -123,6 +123,7 @@ private:
 //===- Rows -----------------------------------------------------------------------------------===//
 
 struct GatherTimer::Lowered {
+  ChosenRow chosen;
   std::vector<Plan> plans;
   // Once it has been prepared.
   std::unique_ptr<Prepared> prepared = nullptr;
@@ -158,28 +159,39 @@ int64_t GatherTimer::allocatedBytes() const { return preparedBytes_ + tensors_->
 
 int64_t GatherTimer::loweredRows() const { return static_cast<int64_t>(all_.size()); }
 
-/// Where a row that leaves the choice to Braid (`auto`) gets it from.
-Result<CompileOptions> GatherTimer::optionsOf(const GatherRow &row) { return row.options; }
+const std::string &GatherTimer::choiceOf(const GatherRow &row) const {
+  return rows_.at(row.name)->chosen.choice;
+}
 
-Status GatherTimer::lower(const GatherRow &row) {
-  if (rows_.count(row.name))
+/// Where a row that leaves the choice to Braid gets it from.
+Result<ChosenRow> GatherTimer::decide(const GatherRow &row) {
+  if (!row.isAuto)
+    return ChosenRow{row, ""};
+  if (!chooser_)
+    return Status(StatusCode::Unsupported, row.name + ": nothing here chooses");
+  return chooser_(row);
+}
+
+Status GatherTimer::lower(const GatherRow &asked) {
+  if (rows_.count(asked.name))
     return Status::ok();
+  Result<ChosenRow> chosen = decide(asked);
+  if (!chosen)
+    return chosen.status();
+  const GatherRow &row = chosen->row;
   if (!cluster_.device(cluster_.firstHosted()).offers(row.means))
     return Status(StatusCode::Unsupported,
                   row.name + ": this backend has no such way to copy or to signal");
-  Result<CompileOptions> options = optionsOf(row);
-  if (!options)
-    return options.status();
   std::unique_ptr<Source> source = parseSource(row.name, row.text);
-  Result<Compiled> compiled = compile(*source, *options);
+  Result<Compiled> compiled = compile(*source, row.options);
   if (!compiled)
     return source->diags.hasErrors() ? Status(compiled.status().code(), source->diags.str())
                                      : compiled.status().annotated(row.name);
   Result<std::vector<Plan>> plans = makePlans(*compiled);
   if (!plans)
     return plans.status();
-  all_.push_back({std::move(*plans)});
-  rows_[row.name] = &all_.back();
+  all_.push_back({std::move(*chosen), std::move(*plans)});
+  rows_[asked.name] = &all_.back();
   return Status::ok();
 }
 
@@ -189,13 +201,13 @@ void GatherTimer::forgetRows() {
   rows_.clear();
 }
 
-Status GatherTimer::prepareRow(const GatherRow &row, Lowered &lowered) {
+Status GatherTimer::prepareRow(Lowered &lowered, bool isGraphed) {
   const int64_t rank = cluster_.firstHosted();
   const Plan &plan = lowered.plans[static_cast<size_t>(rank)];
   Device &device = cluster_.device(rank);
   if (!lowered.prepared) {
     Result<std::unique_ptr<Prepared>> prepared =
-        prepare(plan, device, cluster_.transport(rank), row.means);
+        prepare(plan, device, cluster_.transport(rank), lowered.chosen.row.means);
     if (!prepared)
       return prepared.status();
     Result<std::vector<void *>> inputs = tensors_->inputsOf(plan);
@@ -209,14 +221,14 @@ Status GatherTimer::prepareRow(const GatherRow &row, Lowered &lowered) {
     lowered.outputs = std::move(*outputs);
     preparedBytes_ += plan.symmetricBytes + plan.deviceBytes;
   }
-  if (!row.isGraphed || lowered.isCaptured)
+  if (!isGraphed || lowered.isCaptured)
     return Status::ok();
   lowered.isCaptured = true;
   return lowered.prepared->capture(lowered.constInputs(), lowered.outputs);
 }
 
 /// One run, from the barrier on.
-Result<double> GatherTimer::timeOnce(const GatherRow &row, Lowered &lowered) {
+Result<double> GatherTimer::timeOnce(Lowered &lowered, bool isGraphed) {
   Device &device = cluster_.device(cluster_.firstHosted());
   const std::vector<const void *> inputs = lowered.constInputs();
   if (!barrier_()) {
@@ -224,7 +236,7 @@ Result<double> GatherTimer::timeOnce(const GatherRow &row, Lowered &lowered) {
     return status.isOk() ? Status(StatusCode::PeerFailed, "the job has failed") : status;
   }
   Clock::time_point start = Clock::now();
-  if (row.isGraphed)
+  if (isGraphed)
     lowered.prepared->replay();
   else
     lowered.prepared->run(inputs, lowered.outputs);
@@ -235,11 +247,11 @@ Result<double> GatherTimer::timeOnce(const GatherRow &row, Lowered &lowered) {
 
 /// Runs untimed, and decides how many timed ones there are. The first run may load what the others
 /// find, so the decision is made after the second.
-Result<BenchTiming> GatherTimer::warmUp(const GatherRow &row, Lowered &lowered,
+Result<BenchTiming> GatherTimer::warmUp(Lowered &lowered, bool isGraphed,
                                         const BenchTiming &timing) {
   BenchTiming fitting = timing;
   for (int64_t i = 0; i < fitting.warmUp; ++i) {
-    Result<double> time = timeOnce(row, lowered);
+    Result<double> time = timeOnce(lowered, isGraphed);
     if (!time)
       return time.status();
     if (i != std::min<int64_t>(timing.warmUp - 1, 1) || timing.limitUs <= 0)
@@ -254,15 +266,16 @@ Result<BenchTiming> GatherTimer::warmUp(const GatherRow &row, Lowered &lowered,
 
 Result<std::vector<double>> GatherTimer::time(const GatherRow &row, const BenchTiming &timing) {
   Lowered &lowered = *rows_.at(row.name);
+  const bool isGraphed = row.isAuto ? lowered.chosen.row.isGraphed : row.isGraphed;
   cluster_.setPlans(lowered.plans);
-  if (Status status = prepareRow(row, lowered); !status.isOk())
+  if (Status status = prepareRow(lowered, isGraphed); !status.isOk())
     return status;
-  Result<BenchTiming> fitting = warmUp(row, lowered, timing);
+  Result<BenchTiming> fitting = warmUp(lowered, isGraphed, timing);
   if (!fitting)
     return fitting.status();
   std::vector<double> mine;
   for (int64_t i = 0; i < fitting->iterations; ++i) {
-    Result<double> time = timeOnce(row, lowered);
+    Result<double> time = timeOnce(lowered, isGraphed);
     if (!time)
       return time.status();
     mine.push_back(*time);

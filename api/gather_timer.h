@@ -29,6 +29,14 @@ struct BenchTiming {
   BenchTiming within(double us) const;
 };
 
+/// A row `auto` once it is decided, and what was chosen, for people.
+struct ChosenRow {
+  GatherRow row;
+  std::string choice;
+};
+/// Decides for a row `auto`. Collective, the same on every rank.
+using RowChooser = std::function<Result<ChosenRow>(const GatherRow &row)>;
+
 /// Times rows on one rank of a job. The processes of all ranks make the same calls.
 class GatherTimer {
 public:
@@ -36,10 +44,14 @@ public:
   /// job has failed. `dtype` is that of all rows.
   GatherTimer(Cluster &cluster, DType dtype, std::function<bool()> barrier);
   ~GatherTimer();
+  /// Without one, rows `auto` are refused.
+  void setChooser(RowChooser chooser) { chooser_ = std::move(chooser); }
 
-  /// Lowers a row, unless that is done; its graph is the same row. No rank meets another here, and
-  /// what one refuses, all refuse: the job can go on without the row.
+  /// Lowers a row, unless that is done; its graph is the same row. No rank meets another here, but
+  /// to choose for `auto`, and what one refuses, all refuse: the job can go on without the row.
   Status lower(const GatherRow &row);
+  /// What was chosen for a row that was lowered; empty if nothing was to be.
+  const std::string &choiceOf(const GatherRow &row) const;
   /// Microseconds of each iteration, the maximum over ranks, of a row that was lowered; prepares it
   /// first, unless that is done. Collective; blocks. After a failure the job is over.
   Result<std::vector<double>> time(const GatherRow &row, const BenchTiming &timing);
@@ -54,14 +66,15 @@ private:
   struct Lowered;
   class Tensors;
 
-  Result<CompileOptions> optionsOf(const GatherRow &row);
-  Status prepareRow(const GatherRow &row, Lowered &lowered);
-  Result<double> timeOnce(const GatherRow &row, Lowered &lowered);
-  Result<BenchTiming> warmUp(const GatherRow &row, Lowered &lowered, const BenchTiming &timing);
+  Result<ChosenRow> decide(const GatherRow &row);
+  Status prepareRow(Lowered &lowered, bool isGraphed);
+  Result<double> timeOnce(Lowered &lowered, bool isGraphed);
+  Result<BenchTiming> warmUp(Lowered &lowered, bool isGraphed, const BenchTiming &timing);
   Result<std::vector<double>> maximaOverRanks(const std::vector<double> &mine);
 
   Cluster &cluster_;
   std::function<bool()> barrier_;
+  RowChooser chooser_;
   std::unique_ptr<Tensors> tensors_;
   std::map<std::string, Lowered *> rows_; ///< of this shape, by name
   std::deque<Lowered> all_;               ///< the device may still name their Plans

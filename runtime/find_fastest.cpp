@@ -9,10 +9,10 @@
 namespace braid {
 namespace {
 
-constexpr size_t kFinalists = 4; ///< besides candidate 0
+constexpr size_t kFinalists = 3; ///< besides candidate 0
 constexpr int kLeastRounds = 2, kMostRounds = 11;
 constexpr double kLeastGain = 0.005; ///< that counts as faster, however low the noise
-constexpr double kFirstPass = 0.6;   ///< of the time
+constexpr double kFirstPass = 0.4;   ///< of the time
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -68,7 +68,7 @@ Status Search::measureAll(size_t count) {
   for (size_t number = 0; number < count; ++number) {
     if (candidates_.size() >= 2 && isOver(kFirstPass))
       break;
-    Result<double> time = measure_(number);
+    Result<double> time = measure_(number, FindPass::First);
     if (time)
       candidates_.push_back({number, *time});
     else if (time.status().code() != StatusCode::Unsupported)
@@ -93,7 +93,7 @@ void Search::keepFinalists() {
 Status Search::compareFinalists() {
   for (int round = 0; round < kLeastRounds || (round < kMostRounds && !isOver(1)); ++round)
     for (Candidate &candidate : candidates_) {
-      Result<double> time = measure_(candidate.number);
+      Result<double> time = measure_(candidate.number, FindPass::Final);
       if (!time)
         return time.status();
       candidate.rounds.push_back(*time);

@@ -14,9 +14,12 @@
 
 namespace braid {
 
+/// A first look at all, which may be short, or the comparison of the best few.
+enum class FindPass : uint8_t { First, Final };
+
 /// How long candidate `number` takes, in any unit above 0. Unsupported: it cannot be done this way
 /// after all. Any other failure ends the search.
-using MeasureCandidate = std::function<Result<double>(size_t number)>;
+using MeasureCandidate = std::function<Result<double>(size_t number, FindPass pass)>;
 
 struct Fastest {
   size_t number;

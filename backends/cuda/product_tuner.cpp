@@ -17,8 +17,14 @@ constexpr int kCandidates = 32;                  ///< that the library is asked 
 constexpr double kBatch = 400;                   ///< microseconds that are measured at once, about
 constexpr double kMostInBatch = 50;              ///< products
 constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
-constexpr int64_t kMostCopies = 16;              ///< of the operands
-constexpr int kIssueMicroseconds = 8;            ///< of the host, for one product, generously
+/// A product that takes longer is limited by power, and the GPU takes its time to notice how much
+/// an algorithm asks for: measured for a millisecond, what is hungry and slow in the end wins (a
+/// product of 4096 x 16384 x 16384 was 4 % slower so). So each gets the GPU for itself until its
+/// clocks have settled.
+constexpr double kLimitedByPower = 100; ///< microseconds
+constexpr double kSettling = 30e3;      ///< microseconds, and as long to be measured then
+constexpr int64_t kMostCopies = 16;     ///< of the operands
+constexpr int kIssueMicroseconds = 8;   ///< of the host, for one product, generously
 
 /// Measures a product with one algorithm or another.
 class ProductTimer {
@@ -33,6 +39,8 @@ public:
   Result<double> measure(const LtProduct::Algorithm &algorithm) {
     return measure(algorithm, batch_);
   }
+  /// The same as in a long run.
+  Result<double> measureSettled(const LtProduct::Algorithm &algorithm);
   /// Does it once, which loads what is needed.
   Status load(const LtProduct::Algorithm &algorithm) { return measure(algorithm, 1).status(); }
 
@@ -108,6 +116,15 @@ Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int 
   return double(milliseconds) * 1000 / count;
 }
 
+Result<double> ProductTimer::measureSettled(const LtProduct::Algorithm &algorithm) {
+  Result<double> time = measure(algorithm);
+  if (!time || *time < kLimitedByPower)
+    return time;
+  const int count = static_cast<int>(kSettling / *time) + 1;
+  time = measure(algorithm, count);
+  return time ? measure(algorithm, count) : time;
+}
+
 Status ProductTimer::warmUp(const LtProduct::Algorithm &algorithm) {
   const Clock::time_point end = Clock::now() + kWarmUp;
   do {
@@ -133,13 +150,13 @@ Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape, vo
   if (Status status = timer.warmUp(algorithms->front()); !status.isOk())
     return status;
   std::vector<bool> isLoaded(algorithms->size(), false);
-  auto measure = [&](size_t number) -> Result<double> {
+  auto measure = [&](size_t number, FindPass pass) -> Result<double> {
     const LtProduct::Algorithm &algorithm = (*algorithms)[number];
     if (!isLoaded[number])
       if (Status status = timer.load(algorithm); !status.isOk())
         return status;
     isLoaded[number] = true;
-    return timer.measure(algorithm);
+    return pass == FindPass::Final ? timer.measureSettled(algorithm) : timer.measure(algorithm);
   };
   Result<Fastest> fastest = findFastest(algorithms->size(), measure, end - Clock::now());
   if (!fastest)

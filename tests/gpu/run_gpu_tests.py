@@ -349,6 +349,41 @@ def one_fault(suite, seed, devices):
         return what, detail + ("\n" + output[-1500:] if wrong else ""), spent
 
 
+def benches(suite):
+    """Every row of ours is timed, in turns with those of PyTorch where that is there."""
+    name = "bench, in turns with PyTorch"
+    if not suite.wants(name):
+        return
+    ranks = min(4, len(gpus()))
+    if ranks < 2:
+        return suite.record(name, "skipped", 0, f"needs 2 GPUs, {len(gpus())} are here")
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "out.json")
+        arguments = [suite.braid, "bench", "gather-matmul", "--backend", "cuda", "--ranks",
+                     str(ranks), "-m", "1024,2048", "-n", "1024", "-k", "1024", "--rounds", "2",
+                     "--iterations", "5", "--timeout-ms", "30000", "--time-limit", "240",
+                     "--against", "torch", "--python", sys.executable, "--json", out]
+        try:
+            run = subprocess.run(arguments, capture_output=True, text=True, timeout=300, cwd=ROOT,
+                                 check=False)
+            code, output = run.returncode, run.stderr
+        except subprocess.TimeoutExpired:
+            code, output = "none", "no end within 300 s"
+        if code != 0:
+            return suite.record(name, "failed", time.monotonic() - begin, output[-3000:])
+        with open(out, encoding="utf-8") as file:
+            rows = json.load(file)["rows"]
+    refused = sorted({f"{row['implementation']}: {row['failure']}" for row in rows
+                      if "failure" in row})
+    detail = f"{len(rows)} rows, {len(refused)} refused" + "".join("\n" + text for text in refused)
+    has_torch = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True,
+                               env={k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"},
+                               check=False).returncode == 0
+    suite.record(name, "failed" if refused and has_torch else "passed", time.monotonic() - begin,
+                 detail)
+
+
 def faults(suite, count):
     if not suite.wants("faults"):
         return
@@ -391,6 +426,7 @@ def main():
     extremes(suite)
     tuning(suite)
     programs(suite)
+    benches(suite)
     faults(suite, flags.faults)
     if flags.json:
         with open(flags.json, "w", encoding="utf-8") as file:

@@ -18,7 +18,7 @@ Result<Answer> Answer::from(const Json &message) {
   auto failure = message.find("failure");
   if (failure != message.end() && failure->is_string()) {
     const std::string text = failure->get<std::string>();
-    return Answer{{}, text.empty() ? "no reason given" : text};
+    return Answer{{}, text.empty() ? "no reason given" : text, ""};
   }
   auto isTime = [](const Json &time) {
     return time.is_number() && std::isfinite(time.get<double>()) && time.get<double>() >= 0;
@@ -27,7 +27,9 @@ Result<Answer> Answer::from(const Json &message) {
   if (samples == message.end() || !samples->is_array() || samples->empty() ||
       !std::all_of(samples->begin(), samples->end(), isTime))
     return Status(StatusCode::BadInput, "expected times or a failure as the worker's answer");
-  return Answer{samples->get<std::vector<double>>(), ""};
+  auto choice = message.find("choice");
+  return Answer{samples->get<std::vector<double>>(), "",
+                choice != message.end() && choice->is_string() ? choice->get<std::string>() : ""};
 }
 
 } // namespace braid::tools

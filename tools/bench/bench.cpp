@@ -57,9 +57,13 @@ Bench::Bench(const BenchFlags &flags, RanksJob &job)
 /// In the order in which they are timed, without those that are there.
 std::vector<BenchRow> Bench::rowsToTime(const GatherShape &shape) const {
   std::vector<BenchRow> ours, theirs;
-  for (bool isGraphed : flags_.graphChoices()) {
+  const std::vector<bool> graphChoices = flags_.graphChoices();
+  for (bool isGraphed : graphChoices) {
     for (const std::string &name : flags_.impl)
-      ours.push_back({shape, name, isGraphed});
+      if (!isAutoRow(name))
+        ours.push_back({shape, name, isGraphed});
+      else if (isGraphed == graphChoices.front()) // once: it chooses how to issue, too
+        ours.push_back({shape, name});
     for (const char *name : kTorchRows)
       theirs.push_back({shape, name, isGraphed});
   }
@@ -188,6 +192,7 @@ Status Bench::timeRow(BenchRow &row, int64_t round) {
     return Status(StatusCode::PeerFailed, "interrupted");
   if (answer && answer->failure.empty()) {
     row.rounds.push_back(std::move(answer->samples));
+    row.choice = answer->choice;
     return Status::ok();
   }
   row.rounds.clear();

@@ -6,7 +6,8 @@
 //   from a worker when it is ready   {"id": 0, "device": "..."}
 //   request    {"id": 7, "m": 64, "n": 64, "k": 64, "row": "pairwise;streams=2", "graph": false,
 //               "warm_up": 5, "iterations": 20, "limit_us": 200000}
-//   answer     {"id": 7, "samples_us": [81.2, ...]}, or {"id": 7, "failure": "..."}
+//   answer     {"id": 7, "samples_us": [81.2, ...], "choice": "..."}, the choice only of `auto`,
+//              or {"id": 7, "failure": "..."}
 //   request    {"id": 8, "end": true}: the worker ends
 //
 // A worker keeps what it prepared for a row until a request names another shape.

@@ -11,13 +11,15 @@ namespace {
 
 constexpr const char *kFooter = R"(
 C[m, n] = A[m, k] B[k, n], with m / ranks rows of A on each rank and n columns of B on every rank.
-Every combination of -m, -n and -k is a shape. A row is one way to do it, or one of its limits:
+Every combination of -m, -n and -k is a shape, or --shapes has them. A row is one way to do it, or
+one of its limits:
 
   matmul       the product alone, of A as if it had been gathered
+  pieces       the product alone, cut as a pipeline cuts it: what the cutting costs
   gather       the gather alone
   none         gather, then one product
   pairwise, hop, burst, fused   see braid run --schedule
-  auto         what braid run --schedule auto chooses
+  auto         what braid run --schedule auto chooses, eager or as a graph
 
 each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;streams=K
 ;transfers=each|shared ;copies=engine|kernel ;signals=memory|kernel. With --against torch there are
@@ -54,18 +56,46 @@ Status atLeast(int64_t least, const char *flag, int64_t value) {
                                                                    flag, least, value));
 }
 
+/// "8192x7168x4096"
+std::optional<GatherShape> parseShape(llvm::StringRef text) {
+  GatherShape shape;
+  auto [m, rest] = text.split('x');
+  auto [n, k] = rest.split('x');
+  if (m.getAsInteger(10, shape.m) || n.getAsInteger(10, shape.n) || k.getAsInteger(10, shape.k))
+    return std::nullopt;
+  return shape;
+}
+
+/// Either a list of shapes, or all of -m, -n and -k.
+Status checkShapes(const BenchFlags &flags) {
+  const bool isListed = !flags.listed.empty();
+  for (auto [flag, values] : {std::pair("-m", &flags.m), {"-n", &flags.n}, {"-k", &flags.k}})
+    if (values->empty() != isListed)
+      return Status(StatusCode::BadInput,
+                    isListed ? fmt::format("expected --shapes or {}, got both", flag)
+                             : fmt::format("expected {}, or --shapes instead of -m, -n and -k: "
+                                           "got neither",
+                                           flag));
+  for (const std::string &text : flags.listed)
+    if (!parseShape(text))
+      return Status(StatusCode::BadInput,
+                    fmt::format("expected --shapes to be MxNxK,..., got '{}'", text));
+  for (const GatherShape &shape : flags.shapes())
+    for (auto [flag, value] : {std::pair("-m", shape.m), {"-n", shape.n}, {"-k", shape.k}})
+      if (Status status = atLeast(1, flag, value); !status.isOk())
+        return status;
+  return Status::ok();
+}
+
 } // namespace
 
 void BenchFlags::addTo(CLI::App &app) {
-  app.add_option("-m", m, "rows of A and C")->required()->delimiter(',')->type_name("M,...");
-  app.add_option("-n", n, "columns of B and C, on every rank")
-      ->required()
+  app.add_option("-m", m, "rows of A and C")->delimiter(',')->type_name("M,...");
+  app.add_option("-n", n, "columns of B and C, on every rank")->delimiter(',')->type_name("N,...");
+  app.add_option("-k", k, "columns of A, rows of B")->delimiter(',')->type_name("K,...");
+  app.add_option("--shapes", listed, "these shapes, instead of all of -m, -n and -k")
       ->delimiter(',')
-      ->type_name("N,...");
-  app.add_option("-k", k, "columns of A, rows of B")
-      ->required()
-      ->delimiter(',')
-      ->type_name("K,...");
+      ->type_name("MxNxK,...");
   app.add_option("--dtype", dtype, "bf16 (default), f16, f32 or f64")->type_name("TYPE");
   app.add_option("--ranks", ranks, "ranks, a process each (default 2)")->type_name("N");
   app.add_option("--backend", backend, "cpu (default) or cuda")->type_name("NAME");
@@ -124,10 +154,8 @@ Status BenchFlags::check(bool hasGraphs) {
                                     {"--timeout-ms", 1, timeoutMs}})
     if (Status status = atLeast(least, flag, value); !status.isOk())
       return status;
-  for (auto [flag, values] : {std::pair("-m", &m), {"-n", &n}, {"-k", &k}})
-    for (int64_t value : *values)
-      if (Status status = atLeast(1, flag, value); !status.isOk())
-        return status;
+  if (Status status = checkShapes(*this); !status.isOk())
+    return status;
   if ((resumes || retriesFailed) && (json.empty() || !resumes))
     return Status(StatusCode::BadInput, "expected --json OUT.json with --resume, and --resume with "
                                         "--retry-failed");
@@ -143,6 +171,8 @@ Status BenchFlags::check(bool hasGraphs) {
 
 std::vector<GatherShape> BenchFlags::shapes() const {
   std::vector<GatherShape> shapes;
+  for (const std::string &text : listed)
+    shapes.push_back(*parseShape(text));
   for (int64_t eachM : m)
     for (int64_t eachN : n)
       for (int64_t eachK : k)

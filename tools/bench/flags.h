@@ -9,6 +9,7 @@ namespace braid::tools {
 
 struct BenchFlags {
   std::vector<int64_t> m, n, k;
+  std::vector<std::string> listed; ///< shapes as MxNxK, instead
   std::string dtype = "bf16";
   int64_t ranks = 2;
   std::string backend = "cpu";
@@ -33,6 +34,7 @@ struct BenchFlags {
   /// BadInput names the flag, what was expected and what came. Fills in what was not given.
   Status check(bool hasGraphs);
 
+  /// All of them, once check() is Ok.
   std::vector<GatherShape> shapes() const;
   Result<DType> elementType() const;
   /// Eager, graph, or both.

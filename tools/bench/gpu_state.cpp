@@ -21,7 +21,7 @@ Json valueOf(llvm::StringRef text) {
   double number = 0;
   if (!text.getAsDouble(number))
     return number;
-  return text.empty() || text.startswith("[") ? Json() : Json(text.str());
+  return text.empty() || text.front() == '[' ? Json() : Json(text.str());
 }
 
 Json stateOf(llvm::StringRef line) {

@@ -19,8 +19,6 @@
 
 #include <fcntl.h>
 
-#include <map>
-
 namespace braid::tools {
 namespace {
 
@@ -29,18 +27,17 @@ using Json = nlohmann::json;
 /// How often rank 0, while it waits, says that it is not stuck.
 constexpr std::chrono::milliseconds kTick{100};
 /// How many of the candidates for a row `auto` are shown.
-constexpr size_t kExplained = 5;
+constexpr size_t kExplained = 12;
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
 
 class BenchServer {
 public:
-  /// `choosing` and `planTimer` are for rows `auto`.
-  BenchServer(Cluster &cluster, GatherTimer &timer, PlanTimer &planTimer, ChooseOptions choosing,
-              DType dtype, Channel channel)
+  /// `planTimer` is what rows `auto` are chosen with.
+  BenchServer(Cluster &cluster, GatherTimer &timer, const PlanTimer &planTimer, DType dtype,
+              Channel channel)
       : cluster_(cluster), transport_(cluster.transport(cluster.firstHosted())), timer_(timer),
-        planTimer_(planTimer), choosing_(std::move(choosing)), dtype_(dtype),
-        channel_(std::move(channel)) {}
+        planTimer_(planTimer), dtype_(dtype), channel_(std::move(channel)) {}
 
   /// Until the end is asked for, or the job has failed. Collective.
   Status serve();
@@ -48,7 +45,6 @@ public:
 private:
   Result<Json> nextRequest();
   Result<Json> answerTo(const Json &request);
-  Result<GatherRow> chosenFor(const GatherRow &row);
   Status send(const Json &message) {
     return transport_.rank() == 0 ? channel_.send(message) : Status::ok();
   }
@@ -56,9 +52,7 @@ private:
   Cluster &cluster_;
   Transport &transport_;
   GatherTimer &timer_;
-  PlanTimer &planTimer_;
-  const ChooseOptions choosing_;
-  std::map<std::string, GatherRow> chosen_; ///< for rows `auto` of this shape, by name and way
+  const PlanTimer &planTimer_;
   const DType dtype_;
   Channel channel_; ///< of rank 0
   std::optional<GatherShape> shape_;
@@ -105,44 +99,37 @@ Result<Json> BenchServer::nextRequest() {
 /// Requests are the command's own, so they have what they should.
 Result<Json> BenchServer::answerTo(const Json &request) {
   GatherShape shape{request.at("m"), request.at("n"), request.at("k")};
-  if (shape_ != shape) {
+  if (shape_ != shape)
     timer_.forgetRows();
-    chosen_.clear();
-  }
   shape_ = shape;
   Result<GatherRow> row = makeGatherRow(request.at("row"), shape, dtype_, cluster_.ranks(),
                                         request.at("graph").get<bool>());
   if (!row)
     return Json{{"failure", firstLine(row.status().message())}};
-  if (row->isAuto)
-    row = chosenFor(*row);
-  if (!row)
-    return row.status();
   if (Status status = timer_.lower(*row); !status.isOk())
     return Json{{"failure", firstLine(status.message())}};
   Result<std::vector<double>> samples =
       timer_.time(*row, {request.at("warm_up"), request.at("iterations"), request.at("limit_us")});
   if (!samples)
     return samples.status();
-  return Json{{"samples_us", *samples}};
+  return Json{{"samples_us", *samples}, {"choice", timer_.choiceOf(*row)}};
 }
 
-/// What a row `auto` comes to, in the way it is to be issued in; chosen once. Rank 0 says so.
-Result<GatherRow> BenchServer::chosenFor(const GatherRow &row) {
-  const Issuing way = row.isGraphed ? Issuing::Graph : Issuing::Eager;
-  auto [entry, isNew] = chosen_.try_emplace(row.name + name(way).str());
-  if (!isNew)
-    return entry->second;
-  ChooseOptions options = choosing_;
-  options.ways = {way};
-  ScheduleChoice choice;
-  Result<GatherRow> chosen = chooseRow(row, options, planTimer_, &choice);
-  if (!chosen)
-    return chosen;
-  chosen->name = row.name + ": " + choice.best().str(); // unlike that of the other way
-  if (transport_.rank() == 0)
-    llvm::errs() << explain(choice, kExplained);
-  return entry->second = std::move(*chosen);
+/// Decides for a row `auto`; rank 0 shows the best candidates.
+RowChooser chooserFor(const Backend &backend, PlanTimer &planTimer) {
+  ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
+  options.warn = [](const std::string &line) {
+    llvm::errs() << "braid: warning: " << line << "\n";
+  };
+  return [options, &planTimer](const GatherRow &row) -> Result<ChosenRow> {
+    ScheduleChoice choice;
+    Result<GatherRow> chosen = chooseRow(row, options, planTimer, &choice);
+    if (!chosen)
+      return chosen.status();
+    if (planTimer.rank() == 0)
+      llvm::errs() << explain(choice, kExplained);
+    return ChosenRow{std::move(*chosen), choice.best().str()};
+  };
 }
 
 Result<Channel> openChannel(const BenchRankFlags &flags) {
@@ -177,12 +164,8 @@ Status serveAsRank(const BenchRankFlags &flags, const Backend &backend, DType dt
   auto barrier = [&] { return rank.memory().spinUntilAllCome(number); };
   timer = std::make_unique<GatherTimer>(**cluster, dtype, barrier);
   PlanTimer planTimer(**cluster, number, timedPlans, barrier);
-  ChooseOptions choosing = chooseOptions(backend, /*ranksAreProcesses=*/true);
-  choosing.warn = [](const std::string &line) {
-    llvm::errs() << "braid: warning: " << line << "\n";
-  };
-  return BenchServer(**cluster, *timer, planTimer, std::move(choosing), dtype, std::move(channel))
-      .serve();
+  timer->setChooser(chooserFor(backend, planTimer));
+  return BenchServer(**cluster, *timer, planTimer, dtype, std::move(channel)).serve();
 }
 
 } // namespace

@@ -24,8 +24,9 @@ std::string lineOf(const BenchRow &row, const ShapeSummary &summary) {
   if (rowKind(row.name) != RowKind::Gather && row.time() > 0)
     rate = flops / row.time() * 1e-6;
   line += fmt::format("{:>12.1f}{:>12.1f}{:>12.1f}", row.time(), spread.low, spread.high);
-  return line + cell(rate, 10, "{:.1f}") + cell(summary.efficiency(row), 7) +
-         cell(summary.speedUp(row), 10, "{:.2f}") + cell(summary.hiddenShare(row), 8, "{:.2f}");
+  line += cell(rate, 10, "{:.1f}") + cell(summary.efficiency(row), 7) +
+          cell(summary.speedUp(row), 10, "{:.2f}") + cell(summary.hiddenShare(row), 8, "{:.2f}");
+  return row.choice.empty() ? line : line + "  " + row.choice;
 }
 
 } // namespace

@@ -2,12 +2,11 @@
 
 #include "tools/bench/torch_worker.h"
 
-#include "llvm/ADT/StringRef.h"
-
 #include <fmt/format.h>
 
 #include <csignal>
 #include <cstring>
+#include <string_view>
 
 #include <spawn.h>
 #include <sys/socket.h>
@@ -45,12 +44,12 @@ std::vector<std::string> workersEnvironment() {
   std::vector<std::string> texts;
   bool hasMulticast = false, hasNvls = false;
   for (char **entry = environ; *entry; ++entry) {
-    llvm::StringRef text(*entry), name = text.split('=').first;
-    if (name == "LD_LIBRARY_PATH" || name.startswith("BRAID_"))
+    const std::string_view text(*entry), name = text.substr(0, text.find('='));
+    if (name == "LD_LIBRARY_PATH" || name.starts_with("BRAID_"))
       continue;
     hasMulticast |= name == "TORCH_SYMM_MEM_DISABLE_MULTICAST";
     hasNvls |= name == "NCCL_NVLS_ENABLE";
-    texts.push_back(text.str());
+    texts.emplace_back(text);
   }
   if (!hasMulticast)
     texts.push_back("TORCH_SYMM_MEM_DISABLE_MULTICAST=1");

@@ -1,0 +1,99 @@
+//===- tests/api/gather_timer_test.cpp - timing rows on one rank ------------------------------===//
+
+#include "api/gather_timer.h"
+
+#include "api/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+TEST(BenchTiming, FitsRunsIntoALimit) {
+  const BenchTiming timing{5, 20, 1000};
+  EXPECT_EQ(timing.within(10).iterations, 20) << "all of them";
+  EXPECT_EQ(timing.within(10).warmUp, 5);
+  EXPECT_EQ(timing.within(100).iterations, 10);
+  EXPECT_EQ(timing.within(100).warmUp, 2);
+  EXPECT_EQ(timing.within(1e6).iterations, 3) << "never fewer";
+  EXPECT_EQ(timing.within(1e6).warmUp, 1);
+  EXPECT_EQ((BenchTiming{5, 2, 1000}).within(1e6).iterations, 2) << "never more than asked for";
+  EXPECT_EQ((BenchTiming{5, 20, 0}).within(1e6).iterations, 20) << "no limit";
+}
+
+/// One rank, which meets nobody.
+class GatherTimerTest : public testing::Test {
+protected:
+  GatherTimerTest() : registry_(builtinBackends()) {
+    auto cluster = registry_.find("cpu")->create({.ranks = 1});
+    EXPECT_TRUE(cluster) << cluster.status().message();
+    cluster_ = std::move(*cluster);
+    timer_ = std::make_unique<GatherTimer>(*cluster_, DType::F32, [] { return true; });
+  }
+  ~GatherTimerTest() override { cluster_.reset(); } // before the Plans go with the timer
+
+  GatherRow row(const std::string &name, int64_t m = 4) {
+    Result<GatherRow> made = makeGatherRow(name, {m, 3, 2}, DType::F32, 1, false);
+    EXPECT_TRUE(made) << made.status().message();
+    return *made;
+  }
+  Result<std::vector<double>> time(const GatherRow &row) {
+    if (Status status = timer_->lower(row); !status.isOk())
+      return status;
+    return timer_->time(row, {1, 4, 0});
+  }
+
+  BackendRegistry registry_;
+  std::unique_ptr<GatherTimer> timer_;
+  std::unique_ptr<Cluster> cluster_;
+};
+
+TEST_F(GatherTimerTest, TimesRowsInTurnsOnTheSameTensors) {
+  for (int round = 0; round < 3; ++round)
+    for (const char *name : {"matmul", "gather", "pairwise"}) {
+      Result<std::vector<double>> samples = time(row(name));
+      ASSERT_TRUE(samples) << samples.status().message();
+      EXPECT_THAT(*samples, SizeIs(4));
+    }
+  EXPECT_EQ(timer_->loweredRows(), 3);
+  const int64_t before = timer_->allocatedBytes();
+  EXPECT_GT(before, 0);
+  timer_->forgetRows();
+  ASSERT_TRUE(time(row("matmul", 1024)));
+  EXPECT_EQ(timer_->loweredRows(), 4);
+  EXPECT_GE(timer_->allocatedBytes(), before + 1024 * 2 * 4);
+}
+
+TEST_F(GatherTimerTest, RefusesARowAndGoesOn) {
+  Result<std::vector<double>> samples = time(row("pairwise;chunks=99"));
+  ASSERT_FALSE(samples);
+  EXPECT_THAT(samples.status().message(), HasSubstr("99"));
+  samples = time(row("none;copies=kernel"));
+  ASSERT_FALSE(samples);
+  EXPECT_THAT(samples.status().message(), HasSubstr("no such way to copy"));
+  EXPECT_TRUE(time(row("pairwise")));
+}
+
+TEST_F(GatherTimerTest, AsksForWhatAutoIs) {
+  Result<std::vector<double>> samples = time(row("auto"));
+  ASSERT_FALSE(samples);
+  EXPECT_EQ(samples.status().message(), "auto: nothing here chooses");
+  int asked = 0;
+  timer_->setChooser([&](const GatherRow &open) -> Result<ChosenRow> {
+    ++asked;
+    GatherRow chosen = open;
+    chosen.options.schedule = Schedule::None;
+    return ChosenRow{chosen, "none"};
+  });
+  for (int round = 0; round < 2; ++round)
+    ASSERT_TRUE(time(row("auto")));
+  EXPECT_EQ(asked, 1) << "once a shape";
+  EXPECT_EQ(timer_->choiceOf(row("auto")), "none");
+}
+
+} // namespace
+} // namespace braid
