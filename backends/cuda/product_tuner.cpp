@@ -7,6 +7,8 @@
 #include "runtime/find_fastest.h"
 
 #include <algorithm>
+#include <cmath>
+#include <thread>
 
 namespace braid {
 namespace {
@@ -14,17 +16,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kCandidates = 32;                  ///< that the library is asked for
-constexpr double kBatch = 400;                   ///< microseconds that are measured at once, about
-constexpr double kMostInBatch = 50;              ///< products
+constexpr double kBatch = 2000;                  ///< microseconds that are measured at once, about
+constexpr double kMostInBatch = 100;             ///< products
 constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
 /// A product that takes longer is limited by power, and the GPU takes its time to notice how much
-/// an algorithm asks for: measured for a millisecond, what is hungry and slow in the end wins (a
-/// product of 4096 x 16384 x 16384 was 4 % slower so). So each gets the GPU for itself until its
-/// clocks have settled.
-constexpr double kLimitedByPower = 100; ///< microseconds
-constexpr double kSettling = 30e3;      ///< microseconds, and as long to be measured then
-constexpr int64_t kMostCopies = 16;     ///< of the operands
-constexpr int kIssueMicroseconds = 8;   ///< of the host, for one product, generously
+/// an algorithm asks for. Measured for a millisecond, one that is hungry, and slow in a long run,
+/// can win (a product of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, one
+/// that is slow between pauses (8192 x 3584 x 4096, 15 %). So both count.
+constexpr double kLimitedByPower = 100;         ///< microseconds
+constexpr double kLongRun = 20e3;               ///< microseconds, twice: to settle, to measure
+constexpr std::chrono::milliseconds kPause{20}; ///< before a short run
+constexpr int64_t kMostCopies = 16;             ///< of the operands
+constexpr int kIssueMicroseconds = 8;           ///< of the host, for one product, generously
 
 /// Measures a product with one algorithm or another.
 class ProductTimer {
@@ -39,8 +42,8 @@ public:
   Result<double> measure(const LtProduct::Algorithm &algorithm) {
     return measure(algorithm, batch_);
   }
-  /// The same as in a long run.
-  Result<double> measureSettled(const LtProduct::Algorithm &algorithm);
+  /// The mean of that and what it is in a long run. Pauses behind it.
+  Result<double> measureThoroughly(const LtProduct::Algorithm &algorithm);
   /// Does it once, which loads what is needed.
   Status load(const LtProduct::Algorithm &algorithm) { return measure(algorithm, 1).status(); }
 
@@ -116,13 +119,16 @@ Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int 
   return double(milliseconds) * 1000 / count;
 }
 
-Result<double> ProductTimer::measureSettled(const LtProduct::Algorithm &algorithm) {
-  Result<double> time = measure(algorithm);
-  if (!time || *time < kLimitedByPower)
-    return time;
-  const int count = static_cast<int>(kSettling / *time) + 1;
-  time = measure(algorithm, count);
-  return time ? measure(algorithm, count) : time;
+Result<double> ProductTimer::measureThoroughly(const LtProduct::Algorithm &algorithm) {
+  Result<double> brief = measure(algorithm);
+  if (!brief || *brief < kLimitedByPower)
+    return brief;
+  const int count = static_cast<int>(kLongRun / *brief) + 1;
+  Result<double> lasting = measure(algorithm, count); // its clocks settle
+  if (lasting)
+    lasting = measure(algorithm, count);
+  std::this_thread::sleep_for(kPause);
+  return lasting ? std::sqrt(*brief * *lasting) : lasting;
 }
 
 Status ProductTimer::warmUp(const LtProduct::Algorithm &algorithm) {
@@ -156,7 +162,7 @@ Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape, vo
       if (Status status = timer.load(algorithm); !status.isOk())
         return status;
     isLoaded[number] = true;
-    return pass == FindPass::Final ? timer.measureSettled(algorithm) : timer.measure(algorithm);
+    return pass == FindPass::Final ? timer.measureThoroughly(algorithm) : timer.measure(algorithm);
   };
   Result<Fastest> fastest = findFastest(algorithms->size(), measure, end - Clock::now());
   if (!fastest)
