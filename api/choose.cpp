@@ -3,6 +3,7 @@
 #include "api/choose.h"
 
 #include "api/plans.h"
+#include "runtime/handshake.h"
 #include "runtime/measurement_cache.h"
 #include "runtime/simulator.h"
 
@@ -133,6 +134,35 @@ struct Lowered {
 
 bool isPredictedFaster(const Lowered &a, const Lowered &b) { return a.predictedUs < b.predictedUs; }
 
+template <class T> std::string given(const std::optional<T> &value) {
+  if constexpr (std::is_integral_v<T>)
+    return value ? std::to_string(*value) : "open";
+  else
+    return value ? name(*value).str() : "open";
+}
+
+/// What all ranks have to have been asked.
+std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &options) {
+  std::string ways, means, parameters;
+  for (Issuing way : options.ways)
+    ways += name(way).str() + " ";
+  for (TransferMeans each : options.means)
+    means += str(each) + "; ";
+  for (const auto &[parameter, value] : options.given.parameters)
+    parameters += fmt::format("{}={} ", parameter, value);
+  return {{"fusion", text},
+          {"--set", parameters},
+          {"--schedule", given(options.given.schedule)},
+          {"--protocol", given(options.given.protocol)},
+          {"--chunks", given(options.given.chunks)},
+          {"--taper", given(options.given.taper)},
+          {"--streams", given(options.given.streams)},
+          {"--transfers", given(options.given.transfers)},
+          {"--time-best", given(options.timed)},
+          {"means", means},
+          {"ways to issue", ways}};
+}
+
 class Chooser {
 public:
   Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
@@ -143,6 +173,7 @@ public:
   Result<ScheduleChoice> choose();
 
 private:
+  Status meet();
   Result<std::vector<Plan>> plansOf(const CompileOptions &options);
   std::shared_ptr<const std::vector<Plan>> lowered(const Candidate &candidate);
   Status findFusion();
@@ -422,7 +453,15 @@ std::string Chooser::sourceText() const {
   return productSeconds_ > 0 ? text + fmt::format(", products in {:.2f} s", productSeconds_) : text;
 }
 
+Status Chooser::meet() {
+  Result<std::vector<std::string>> all =
+      timer_.transport().allGather(encodeChoices(questionOf(text_, options_)));
+  return all ? compareChoices(*all) : all.status();
+}
+
 Result<ScheduleChoice> Chooser::choose() {
+  if (Status status = meet(); !status.isOk())
+    return status;
   if (Status status = findFusion(); !status.isOk())
     return status;
   if (Status status = findModel(); !status.isOk())
