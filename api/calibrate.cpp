@@ -79,17 +79,14 @@ std::string transferChain(int64_t ranks, Protocol protocol, int64_t bytes, int t
   return text + "  set_current_stream %main\n  synchronize stream(1)\n}\n";
 }
 
-/// The same, all posted before any is waited for.
+/// The same, all posted together: signals stand beside signals, and awaits beside awaits.
 std::string transferFlood(int64_t ranks, int64_t bytes, int turns) {
-  std::string text = transferHead(ranks, Protocol::Get, bytes), receives, waits;
+  std::string text = transferHead(ranks, Protocol::Get, bytes) + "  group {\n", waits;
   for (int i = 0; i < turns; ++i) {
-    std::string both = transfer(ranks, Protocol::Get, i);
-    size_t second = both.find('\n') + 1;
-    text += both.substr(0, second);
-    receives += both.substr(second);
+    text += transfer(ranks, Protocol::Get, i);
     waits += fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
   }
-  return text + receives + waits + "}\n";
+  return text + "  }\n" + waits + "}\n";
 }
 
 /// A block from, or to, every peer at once, on a stream for each.
@@ -157,7 +154,7 @@ public:
   Result<CostModel> run();
 
 private:
-  /// Times a program in every way, under a name.
+  /// Times a program in every way, under a name, by the means that are being looked at.
   Status measure(const std::string &name, const std::string &text, bool hasCopies = true);
   Status measureAll();
   OperationCosts deduce(size_t way) const;
@@ -172,7 +169,8 @@ private:
 
   PlanTimer &timer_;
   const CalibrationOptions &options_;
-  std::map<std::string, std::vector<RunTime>> times_;
+  TransferMeans means_;
+  std::map<std::string, std::vector<RunTime>> times_; ///< by means_
 };
 
 Status Calibration::measure(const std::string &name, const std::string &text, bool hasCopies) {
@@ -182,7 +180,7 @@ Status Calibration::measure(const std::string &name, const std::string &text, bo
   if (!hasCopies)
     dropCopies(*plans);
   Result<std::vector<RunTime>> times =
-      timer_.time(std::move(*plans), options_.ways, options_.effort);
+      timer_.time(std::move(*plans), options_.ways, options_.effort, means_);
   if (!times)
     return times.status().annotated("calibrating by " + name);
   times_[name] = std::move(*times);
@@ -258,6 +256,7 @@ CopyCost Calibration::deduceCopy(const OperationCosts &costs, const std::string 
 OperationCosts Calibration::deduce(size_t way) const {
   OperationCosts costs;
   costs.issuing = options_.ways[way];
+  costs.means = means_;
   deduceIssue(costs, way);
   const double small = positive((us("copies", way) - us("1 copy", way)) / kChain);
   const double bytes = static_cast<double>(options_.largeBytes - options_.smallBytes);
@@ -277,13 +276,16 @@ OperationCosts Calibration::deduce(size_t way) const {
 }
 
 Result<CostModel> Calibration::run() {
-  if (Status status = measureAll(); !status.isOk())
-    return status;
   CostModel model;
   model.machine = timer_.device().description();
   model.ranks = timer_.ranks();
-  for (size_t way = 0; way < options_.ways.size(); ++way)
-    model.operations.push_back(deduce(way));
+  for (TransferMeans means : options_.means) {
+    means_ = means;
+    if (Status status = measureAll(); !status.isOk())
+      return status.annotated(str(means));
+    for (size_t way = 0; way < options_.ways.size(); ++way)
+      model.operations.push_back(deduce(way));
+  }
   return model;
 }
 
@@ -324,11 +326,12 @@ int chainOf(const PlanMatmul &shape) {
 }
 
 Result<RunTime> timeProducts(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,
-                             Issuing issuing, const TimingEffort &effort) {
+                             Issuing issuing, const CalibrationOptions &options) {
   Result<std::vector<Plan>> plans = plansOf(products(timer.ranks(), shape, count, streams));
   if (!plans)
     return plans.status();
-  Result<std::vector<RunTime>> times = timer.time(std::move(*plans), {issuing}, effort);
+  Result<std::vector<RunTime>> times =
+      timer.time(std::move(*plans), {issuing}, options.effort, options.means.front());
   if (!times)
     return times.status().annotated(
         fmt::format("timing a product of {} x {} x {}", shape.m, shape.n, shape.k));
@@ -338,12 +341,12 @@ Result<RunTime> timeProducts(PlanTimer &timer, const PlanMatmul &shape, int coun
 Result<ProductCost> measureProduct(const CostModel &model, const PlanMatmul &shape,
                                    PlanTimer &timer, const CalibrationOptions &options) {
   const Issuing issuing = options.ways.back();
-  const OperationCosts &costs = *model.find(issuing, "");
+  const OperationCosts &costs = *model.find(issuing, options.means.front());
   const int count = chainOf(shape);
-  Result<RunTime> one = timeProducts(timer, shape, count, 1, issuing, options.effort);
+  Result<RunTime> one = timeProducts(timer, shape, count, 1, issuing, options);
   if (!one)
     return one.status();
-  Result<RunTime> two = timeProducts(timer, shape, count, 2, issuing, options.effort);
+  Result<RunTime> two = timeProducts(timer, shape, count, 2, issuing, options);
   if (!two)
     return two.status();
   const double all = positive(one->us - costs.runUs - costs.issueMatmulUs);

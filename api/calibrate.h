@@ -21,6 +21,8 @@ namespace braid {
 
 struct CalibrationOptions {
   std::vector<Issuing> ways{Issuing::Eager}; ///< that the backend has
+  /// That the device offers; the first one for products, too.
+  std::vector<TransferMeans> means{TransferMeans()};
   int64_t smallBytes = int64_t(1) << 16, largeBytes = int64_t(32) << 20;
   TimingEffort effort = {};
 };

@@ -3,6 +3,7 @@
 #include "api/choose.h"
 
 #include "api/plans.h"
+#include "runtime/handshake.h"
 #include "runtime/measurement_cache.h"
 #include "runtime/simulator.h"
 
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -43,35 +45,70 @@ std::vector<int64_t> chunkCounts(int64_t ranks, int64_t blockRows) {
   return counts;
 }
 
-/// The first look: everything but the number of streams.
-std::vector<Candidate> broadCandidates(const ChooseOptions &options, int64_t ranks,
-                                       int64_t blockRows) {
-  const CompileOptions &given = options.given;
-  const int64_t streams = given.streams.value_or(std::min<int64_t>(3, std::max<int64_t>(ranks, 1)));
-  std::vector<Candidate> all;
-  for (Issuing issuing : options.ways)
-    for (Schedule schedule :
-         only(given.schedule, {Schedule::None, Schedule::Pairwise, Schedule::Hop}))
-      for (Protocol protocol : only(given.protocol, {Protocol::Get, Protocol::Put}))
-        for (int64_t chunks :
-             only(given.chunks, schedule == Schedule::None ? std::vector<int64_t>{0}
-                                                           : chunkCounts(ranks, blockRows)))
-          all.push_back({schedule, protocol, chunks, streams, given.taper.value_or(1), issuing});
+/// How transfers may be made, the default first.
+std::vector<TransferMeans> meansWorthALook(const ChooseOptions &options, const Device &device) {
+  if (!options.means.empty())
+    return options.means;
+  std::vector<TransferMeans> all = {
+      {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Kernel}};
+  llvm::erase_if(all, [&](TransferMeans means) { return !device.offers(means); });
   return all;
 }
 
-/// The second look, around one that did well: other streams, and smaller chunks at the end.
+/// Schedule, protocol and chunks: what changes most.
+std::vector<Candidate> broadLowerings(const CompileOptions &given, int64_t ranks,
+                                      int64_t blockRows) {
+  Candidate first;
+  first.streams = given.streams.value_or(std::clamp<int64_t>(ranks, 1, 3));
+  first.taper = given.taper.value_or(1);
+  first.transfers = given.transfers.value_or(Transfers::Each);
+  std::vector<Candidate> all;
+  for (Schedule schedule : only(given.schedule, allSchedules().vec()))
+    for (Protocol protocol : only(given.protocol, {Protocol::Get, Protocol::Put}))
+      for (int64_t chunks :
+           only(given.chunks, multipliesWhole(schedule) ? std::vector<int64_t>{0}
+                                                        : chunkCounts(ranks, blockRows))) {
+        Candidate candidate = first;
+        candidate.schedule = schedule;
+        candidate.protocol = protocol;
+        candidate.chunks = chunks;
+        all.push_back(candidate);
+      }
+  return all;
+}
+
+/// The first look: those, by all means and in all ways.
+std::vector<Candidate> broadCandidates(const ChooseOptions &options,
+                                       llvm::ArrayRef<TransferMeans> means, int64_t ranks,
+                                       int64_t blockRows) {
+  std::vector<Candidate> all;
+  for (Candidate candidate : broadLowerings(options.given, ranks, blockRows))
+    for (TransferMeans each : means)
+      for (Issuing issuing : options.ways) {
+        candidate.means = each;
+        candidate.issuing = issuing;
+        all.push_back(candidate);
+      }
+  return all;
+}
+
+/// The second look, around one that did well: other streams, streams for transfers alone, and
+/// smaller chunks at the end.
 std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given) {
   std::vector<Candidate> all;
-  if (candidate.schedule == Schedule::None && given.streams)
-    return all;
-  for (int64_t streams : only(given.streams, {1, 2, 3, 4, 8}))
-    for (int64_t taper : only(given.taper, {1, 2})) {
-      Candidate variant = candidate;
-      variant.streams = streams;
-      variant.taper = candidate.schedule == Schedule::None ? candidate.taper : taper;
-      all.push_back(variant);
-    }
+  const bool isWhole = multipliesWhole(candidate.schedule);
+  const bool hasChoice = candidate.schedule == Schedule::Pairwise;
+  for (int64_t streams : only(given.streams, {1, 2, 3, 4, 5, 8}))
+    for (int64_t taper : isWhole ? std::vector{candidate.taper} : only(given.taper, {1, 2}))
+      for (Transfers transfers : hasChoice
+                                     ? only(given.transfers, {Transfers::Each, Transfers::Shared})
+                                     : std::vector{candidate.transfers}) {
+        Candidate variant = candidate;
+        variant.streams = streams;
+        variant.taper = taper;
+        variant.transfers = transfers;
+        all.push_back(variant);
+      }
   return all;
 }
 
@@ -79,41 +116,79 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptio
 std::string signatureOf(const Plan &plan) {
   std::string text;
   for (const Command &c : plan.commands)
-    text += fmt::format("{} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(c.kind), c.stream,
-                        c.endpoint, c.word, c.event, c.dst.buffer, c.dst.offset, c.dst.bytes,
-                        c.src.offset, c.matmul == kNone ? 0 : plan.matmuls[c.matmul].m);
+    text +=
+        fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(c.kind), c.stream,
+                    c.endpoint, c.word, c.event, c.dst.buffer, c.dst.offset, c.dst.bytes,
+                    c.src.buffer, c.src.offset, c.matmul == kNone ? 0 : plan.matmuls[c.matmul].m);
   return text;
 }
 
 /// A candidate with all ranks' Plans.
 struct Lowered {
   Candidate candidate;
-  std::vector<Plan> plans;
+  std::shared_ptr<const std::vector<Plan>> plans; ///< shared with those that are lowered the same
   double predictedUs = 0;
   std::optional<double> measuredUs = {};
+  bool isForward = false; ///< one of the best of its family
 };
+
+bool isPredictedFaster(const Lowered &a, const Lowered &b) { return a.predictedUs < b.predictedUs; }
+
+template <class T> std::string given(const std::optional<T> &value) {
+  if constexpr (std::is_integral_v<T>)
+    return value ? std::to_string(*value) : "open";
+  else
+    return value ? name(*value).str() : "open";
+}
+
+/// What all ranks have to have been asked.
+std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &options) {
+  std::string ways, means, parameters;
+  for (Issuing way : options.ways)
+    ways += name(way).str() + " ";
+  for (TransferMeans each : options.means)
+    means += str(each) + "; ";
+  for (const auto &[parameter, value] : options.given.parameters)
+    parameters += fmt::format("{}={} ", parameter, value);
+  return {{"fusion", text},
+          {"--set", parameters},
+          {"--schedule", given(options.given.schedule)},
+          {"--protocol", given(options.given.protocol)},
+          {"--chunks", given(options.given.chunks)},
+          {"--taper", given(options.given.taper)},
+          {"--streams", given(options.given.streams)},
+          {"--transfers", given(options.given.transfers)},
+          {"--time-best", given(options.timed)},
+          {"means", means},
+          {"ways to issue", ways}};
+}
 
 class Chooser {
 public:
   Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
           PlanTimer &timer)
-      : name_(name), text_(text), options_(options), timer_(timer) {}
+      : name_(name), text_(text), options_(options), timer_(timer),
+        means_(meansWorthALook(options, timer.device())) {}
 
-  Result<Choice> choose();
+  Result<ScheduleChoice> choose();
 
 private:
+  Status meet();
   Result<std::vector<Plan>> plansOf(const CompileOptions &options);
+  std::shared_ptr<const std::vector<Plan>> lowered(const Candidate &candidate);
   Status findFusion();
   Status findModel();
   Status keepModel();
   void look(const std::vector<Candidate> &candidates);
   Status predict();
   size_t countToTime() const;
+  void bringForward();
   Status timeBest();
-  Result<Choice> decide();
+  Result<ScheduleChoice> decide();
   std::string reason() const;
   std::string sourceText() const;
   CalibrationOptions calibration();
+  bool knowsEnough(const CostModel &model) const;
   std::string key() const {
     return fmt::format("cost model of {} ranks, {}", timer_.ranks(), options_.cacheKey);
   }
@@ -121,13 +196,15 @@ private:
   const std::string &name_, &text_;
   const ChooseOptions &options_;
   PlanTimer &timer_;
+  const std::vector<TransferMeans> means_;
   std::unique_ptr<MeasurementCache> cache_; ///< of rank 0
   CostModel model_;
   std::string source_; ///< the file that the model is from
   std::string fusion_;
   int64_t blockRows_ = 0;
   std::vector<Lowered> lowered_;
-  double calibrationSeconds_ = 0, productSeconds_ = 0; ///< spent on measuring
+  double calibrationSeconds_ = 0, productSeconds_ = 0;                    ///< spent on measuring
+  std::map<std::string, std::shared_ptr<const std::vector<Plan>>> plans_; ///< null: refused
   std::set<std::string> seen_; ///< signatures with the way that they are issued
   Status refusal_;             ///< why the first candidate that cannot be lowered cannot
 };
@@ -169,6 +246,7 @@ Status Chooser::findFusion() {
 CalibrationOptions Chooser::calibration() {
   CalibrationOptions calibration;
   calibration.ways = options_.ways;
+  calibration.means = means_;
   if (!timer_.device().sharesHostMemory())
     return calibration;
   calibration.largeBytes = int64_t(1) << 20;
@@ -176,7 +254,13 @@ CalibrationOptions Chooser::calibration() {
   return calibration;
 }
 
-/// Rank 0's from the cache, if it has one that holds all that is needed.
+bool Chooser::knowsEnough(const CostModel &model) const {
+  return llvm::all_of(options_.ways, [&](Issuing way) {
+    return llvm::all_of(means_, [&](TransferMeans means) { return model.find(way, means); });
+  });
+}
+
+/// Rank 0's from the cache; what it lacks is measured.
 Status Chooser::findModel() {
   const Clock::time_point start = Clock::now();
   std::string kept;
@@ -190,8 +274,9 @@ Status Chooser::findModel() {
   if (!text)
     return text.status();
   Result<CostModel> known = CostModel::decode(*text);
-  if (known && llvm::all_of(options_.ways, [&](Issuing way) { return known->find(way, ""); })) {
+  if (known)
     model_ = std::move(*known);
+  if (known && knowsEnough(model_)) {
     source_ = cache_ ? cache_->path() : "";
     return Status::ok();
   }
@@ -200,7 +285,10 @@ Status Chooser::findModel() {
   Result<CostModel> measured = calibrate(timer_, calibration());
   if (!measured)
     return measured.status();
-  model_ = std::move(*measured);
+  for (const OperationCosts &costs : measured->operations)
+    model_.add(costs);
+  model_.machine = measured->machine;
+  model_.ranks = measured->ranks;
   calibrationSeconds_ = secondsSince(start);
   return keepModel();
 }
@@ -223,18 +311,33 @@ Status Chooser::keepModel() {
 
 // -- Looking at candidates. --
 
-/// Lowers those that do not come to the same as one before.
+/// Null if it cannot be lowered. How it is issued, and by what means, makes no difference.
+std::shared_ptr<const std::vector<Plan>> Chooser::lowered(const Candidate &candidate) {
+  Candidate key = candidate;
+  key.issuing = Issuing::Eager;
+  key.means = {};
+  auto [entry, isNew] = plans_.try_emplace(key.str());
+  if (!isNew)
+    return entry->second;
+  CompileOptions options = candidate.applyTo(options_.given);
+  options.ranks = timer_.ranks();
+  Result<std::vector<Plan>> plans = plansOf(options);
+  if (plans)
+    entry->second = std::make_shared<const std::vector<Plan>>(std::move(*plans));
+  else if (refusal_.isOk())
+    refusal_ = plans.status();
+  return entry->second;
+}
+
+/// Takes up those that do not come to the same as one before.
 void Chooser::look(const std::vector<Candidate> &candidates) {
   for (const Candidate &candidate : candidates) {
-    CompileOptions options = candidate.applyTo(options_.given);
-    options.ranks = timer_.ranks();
-    Result<std::vector<Plan>> plans = plansOf(options);
-    if (!plans) {
-      refusal_ = refusal_.isOk() ? plans.status() : refusal_;
+    auto plans = lowered(candidate);
+    if (!plans)
       continue;
-    }
-    if (seen_.insert(signatureOf(plans->front()) + name(candidate.issuing).str()).second)
-      lowered_.push_back({candidate, std::move(*plans)});
+    const std::string how = str(candidate.means) + name(candidate.issuing).str();
+    if (seen_.insert(signatureOf(plans->front()) + how).second)
+      lowered_.push_back({candidate, plans});
   }
 }
 
@@ -243,8 +346,7 @@ Status Chooser::predict() {
   const Clock::time_point start = Clock::now();
   std::vector<PlanMatmul> shapes;
   for (const Lowered &each : lowered_)
-    shapes.insert(shapes.end(), each.plans.front().matmuls.begin(),
-                  each.plans.front().matmuls.end());
+    llvm::append_range(shapes, each.plans->front().matmuls);
   Result<bool> hasMeasured = measureProducts(model_, shapes, timer_, calibration());
   if (!hasMeasured)
     return hasMeasured.status();
@@ -253,20 +355,20 @@ Status Chooser::predict() {
     if (Status status = keepModel(); !status.isOk())
       return status;
   for (Lowered &each : lowered_) {
-    Result<Simulation> simulation = simulate(each.plans, model_, {each.candidate.issuing});
+    Result<Simulation> simulation =
+        simulate(*each.plans, model_, {each.candidate.issuing, each.candidate.means});
     if (!simulation)
       return simulation.status().annotated(each.candidate.str());
     each.predictedUs = simulation->us;
   }
-  llvm::stable_sort(
-      lowered_, [](const Lowered &a, const Lowered &b) { return a.predictedUs < b.predictedUs; });
+  llvm::stable_sort(lowered_, isPredictedFaster);
   return Status::ok();
 }
 
 /// Those that may be as fast as the best, if predictions are as wrong as they are known to be.
 size_t Chooser::countToTime() const {
   constexpr double kOff = 0.15;
-  constexpr size_t kLeast = 3, kMost = 8;
+  constexpr size_t kLeast = 3, kMost = 10;
   if (lowered_.size() < 2 || options_.timed == 0)
     return 0;
   if (options_.timed)
@@ -277,19 +379,28 @@ size_t Chooser::countToTime() const {
   return std::min(std::clamp(near, kLeast, kMost), lowered_.size());
 }
 
-/// The best predicted, the last of them from another schedule if all others have the same one: what
-/// the model gets wrong, it gets wrong for a schedule.
+/// The best two of each family first: what the model gets wrong, it gets wrong for a schedule, the
+/// means or the way, and more streams or chunks of the same are often the same again.
+void Chooser::bringForward() {
+  constexpr int kOfAFamily = 2;
+  std::map<std::string, int> seen;
+  for (Lowered &each : lowered_) {
+    const Candidate &candidate = each.candidate;
+    const std::string family =
+        name(candidate.schedule).str() + str(candidate.means) + name(candidate.issuing).str();
+    each.isForward = seen[family]++ < kOfAFamily;
+  }
+  std::stable_partition(lowered_.begin(), lowered_.end(),
+                        [](const Lowered &each) { return each.isForward; });
+}
+
 Status Chooser::timeBest() {
   const int64_t count = static_cast<int64_t>(countToTime());
-  auto isOther = [&](const Lowered &each) {
-    return each.candidate.schedule != lowered_.front().candidate.schedule;
-  };
-  auto other = llvm::find_if(lowered_, isOther);
-  if (count > 1 && other != lowered_.end() && other - lowered_.begin() >= count)
-    std::rotate(lowered_.begin() + count - 1, other, other + 1);
+  bringForward();
   for (Lowered &each : llvm::MutableArrayRef<Lowered>(lowered_).take_front(size_t(count))) {
-    Result<std::vector<RunTime>> times = timer_.time(each.plans, {each.candidate.issuing},
-                                                     {.least = 3, .most = 15, .budgetUs = 50000});
+    Result<std::vector<RunTime>> times =
+        timer_.time(*each.plans, {each.candidate.issuing},
+                    {.least = 3, .most = 15, .budgetUs = 50000}, each.candidate.means);
     if (!times)
       return times.status().annotated(each.candidate.str());
     each.measuredUs = times->front().us;
@@ -297,11 +408,12 @@ Status Chooser::timeBest() {
   std::stable_sort(
       lowered_.begin(), lowered_.begin() + count,
       [](const Lowered &a, const Lowered &b) { return *a.measuredUs < *b.measuredUs; });
+  std::stable_sort(lowered_.begin() + count, lowered_.end(), isPredictedFaster);
   return Status::ok();
 }
 
 /// Rank 0's best becomes everyone's.
-Result<Choice> Chooser::decide() {
+Result<ScheduleChoice> Chooser::decide() {
   Result<std::string> best = timer_.fromRankZero(lowered_.front().candidate.str());
   if (!best)
     return best.status();
@@ -310,7 +422,7 @@ Result<Choice> Chooser::decide() {
   if (chosen == lowered_.end())
     return Status(StatusCode::Internal, "rank 0 chose what is no candidate here: " + *best);
   std::rotate(lowered_.begin(), chosen, chosen + 1);
-  Choice choice{{}, fusion_, timer_.ranks(), reason(), sourceText()};
+  ScheduleChoice choice{{}, fusion_, timer_.ranks(), reason(), sourceText()};
   for (const Lowered &each : lowered_)
     choice.candidates.push_back({each.candidate, each.predictedUs, each.measuredUs});
   return choice;
@@ -324,7 +436,7 @@ std::string Chooser::reason() const {
   std::string text = timed > 1 ? fmt::format("the fastest of the {} that were timed", timed)
                                : "predicted to be the fastest";
   auto sequential = llvm::find_if(
-      lowered_, [](const Lowered &each) { return each.candidate.schedule == Schedule::None; });
+      lowered_, [](const Lowered &each) { return multipliesWhole(each.candidate.schedule); });
   if (sequential == lowered_.begin())
     return text + "; nothing hides more than it costs here";
   if (sequential != lowered_.end())
@@ -341,17 +453,25 @@ std::string Chooser::sourceText() const {
   return productSeconds_ > 0 ? text + fmt::format(", products in {:.2f} s", productSeconds_) : text;
 }
 
-Result<Choice> Chooser::choose() {
+Status Chooser::meet() {
+  Result<std::vector<std::string>> all =
+      timer_.transport().allGather(encodeChoices(questionOf(text_, options_)));
+  return all ? compareChoices(*all) : all.status();
+}
+
+Result<ScheduleChoice> Chooser::choose() {
+  if (Status status = meet(); !status.isOk())
+    return status;
   if (Status status = findFusion(); !status.isOk())
     return status;
   if (Status status = findModel(); !status.isOk())
     return status;
-  look(broadCandidates(options_, timer_.ranks(), blockRows_));
+  look(broadCandidates(options_, means_, timer_.ranks(), blockRows_));
   if (lowered_.empty())
     return refusal_;
   if (Status status = predict(); !status.isOk())
     return status;
-  constexpr size_t kRefined = 6;
+  constexpr size_t kRefined = 8;
   std::vector<Candidate> variants;
   for (size_t i = 0; i < std::min(kRefined, lowered_.size()); ++i)
     llvm::append_range(variants, variantsOf(lowered_[i].candidate, options_.given));
@@ -367,8 +487,8 @@ Result<Choice> Chooser::choose() {
 
 Status badPart(llvm::StringRef part) {
   return Status(StatusCode::BadInput,
-                fmt::format("expected SCHEDULE;protocol=P;chunks=S;streams=K;taper=T;issuing=I, "
-                            "got '{}' in it",
+                fmt::format("expected SCHEDULE;protocol=P;chunks=S;streams=K;taper=T;transfers=X;"
+                            "copies=C;signals=G;issuing=I, got '{}' in it",
                             part.str()));
 }
 
@@ -379,6 +499,12 @@ bool setPart(Candidate &candidate, llvm::StringRef key, llvm::StringRef value) {
     candidate.protocol = value == "get" ? Protocol::Get : Protocol::Put;
   else if (key == "issuing" && (value == "eager" || value == "graph"))
     candidate.issuing = value == "graph" ? Issuing::Graph : Issuing::Eager;
+  else if (key == "transfers" && transfersFromName(value))
+    candidate.transfers = *transfersFromName(value);
+  else if (key == "copies" && copyByFromName(value))
+    candidate.means.copies = *copyByFromName(value);
+  else if (key == "signals" && signalByFromName(value))
+    candidate.means.signals = *signalByFromName(value);
   else if (key == "chunks" && isNumber)
     candidate.chunks = number;
   else if (key == "streams" && isNumber)
@@ -397,15 +523,24 @@ CompileOptions Candidate::applyTo(CompileOptions options) const {
   options.protocol = protocol;
   options.streams = streams;
   options.taper = taper;
+  options.transfers = transfers;
   if (chunks > 0)
     options.chunks = chunks;
   return options;
 }
 
 std::string Candidate::str() const {
-  return fmt::format("{};protocol={};chunks={};streams={};taper={};issuing={}",
-                     name(schedule).str(), name(protocol).str(), chunks, streams, taper,
-                     name(issuing).str());
+  std::string text = fmt::format("{};protocol={};chunks={};streams={}", name(schedule).str(),
+                                 name(protocol).str(), chunks, streams);
+  if (taper != 1)
+    text += fmt::format(";taper={}", taper);
+  if (transfers != Transfers::Each)
+    text += ";transfers=" + name(transfers).str();
+  if (means.copies != CopyBy::Default)
+    text += ";copies=" + name(means.copies).str();
+  if (means.signals != SignalBy::Default)
+    text += ";signals=" + name(means.signals).str();
+  return text + ";issuing=" + name(issuing).str();
 }
 
 Result<Candidate> Candidate::fromText(llvm::StringRef text) {
@@ -430,7 +565,7 @@ std::optional<double> JudgedCandidate::error() const {
   return (predictedUs - *measuredUs) / *measuredUs;
 }
 
-double Choice::meanError() const {
+double ScheduleChoice::meanError() const {
   double sum = 0;
   int64_t count = 0;
   for (const JudgedCandidate &each : candidates)
@@ -441,11 +576,11 @@ double Choice::meanError() const {
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
-std::string explain(const Choice &choice) {
+std::string explain(const ScheduleChoice &choice, size_t most) {
   std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds\n"
                                  "   predicted    measured   error  candidate\n",
                                  choice.candidates.size(), choice.fusion, choice.ranks);
-  for (const JudgedCandidate &each : choice.candidates) {
+  for (const JudgedCandidate &each : llvm::ArrayRef(choice.candidates).take_front(most)) {
     const std::optional<double> error = each.error();
     text += fmt::format("{:>12.1f}{:>12}{:>8}  {}{}\n", each.predictedUs,
                         error ? fmt::format("{:.1f}", *each.measuredUs) : "-",
@@ -471,20 +606,24 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses) {
   return options;
 }
 
-Result<Choice> choose(const std::string &name, const std::string &text,
-                      const ChooseOptions &options, PlanTimer &timer) {
+Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
+                              const ChooseOptions &options, PlanTimer &timer) {
   return Chooser(name, text, options, timer).choose();
 }
 
 Result<GatherRow> chooseRow(GatherRow row, ChooseOptions options, PlanTimer &timer,
-                            Choice *choice) {
+                            ScheduleChoice *choice) {
   options.given = row.options;
   options.given.schedule = std::nullopt;
-  Result<Choice> found = choose(row.name, row.text, options, timer);
+  if (row.means != TransferMeans())
+    options.means = {row.means};
+  Result<ScheduleChoice> found = choose(row.name, row.text, options, timer);
   if (!found)
     return found.status();
   row.options = found->best().applyTo(row.options);
   row.isGraphed = found->best().issuing == Issuing::Graph;
+  row.means = found->best().means;
+  row.isAuto = false;
   if (choice)
     *choice = std::move(*found);
   return row;

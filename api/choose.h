@@ -11,6 +11,8 @@
 #include "api/compile.h"
 #include "api/gather_bench.h"
 
+#include <limits>
+
 namespace braid {
 
 /// One way to run a fusion.
@@ -19,11 +21,14 @@ struct Candidate {
   Protocol protocol = Protocol::Get;
   int64_t chunks = 0; ///< in all; 0: one a block
   int64_t streams = 0, taper = 1;
+  Transfers transfers = Transfers::Each;
+  TransferMeans means = {};
   Issuing issuing = Issuing::Eager;
 
   /// `options` with what this one says about lowering.
   CompileOptions applyTo(CompileOptions options) const;
-  /// "pairwise;protocol=get;chunks=8;streams=3;taper=1;issuing=graph"
+  /// "pairwise;protocol=get;chunks=8;streams=3;taper=2;issuing=graph"; also transfers, copies and
+  /// signals; these and taper only where they are not the default.
   std::string str() const;
   /// Reads what str() writes; BadInput names the part that is not so.
   static Result<Candidate> fromText(llvm::StringRef text);
@@ -38,7 +43,7 @@ struct JudgedCandidate {
   std::optional<double> error() const;
 };
 
-struct Choice {
+struct ScheduleChoice {
   /// The chosen one first; then those that were timed, the fastest first; then the others as they
   /// were predicted.
   std::vector<JudgedCandidate> candidates;
@@ -52,16 +57,19 @@ struct Choice {
   double meanError() const;
 };
 
-/// The table of all candidates with the choice and its reason, for people.
-std::string explain(const Choice &choice);
+/// The table of the candidates, the best `most` of them, with the choice and its reason, for
+/// people.
+std::string explain(const ScheduleChoice &choice, size_t most = std::numeric_limits<size_t>::max());
 
 struct ChooseOptions {
   /// What is given here is not varied; `schedule` is usually empty.
   CompileOptions given;
   /// Ways to issue that are allowed, at least one; the backend has all of them.
   std::vector<Issuing> ways{Issuing::Eager};
+  /// Empty: all that are worth a look and that the device offers.
+  std::vector<TransferMeans> means = {};
   /// How many of the best predicted are timed; 0: the prediction alone decides. Empty: those that
-  /// are predicted to be as fast as the best, within what predictions are off by; from 3 to 8.
+  /// are predicted to be as fast as the best, within what predictions are off by; from 3 to 10.
   std::optional<int64_t> timed = {};
   /// Where the model is kept between jobs, and whatever it depends on besides the device.
   std::string cacheFolder, cacheKey;
@@ -74,12 +82,12 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses);
 /// Decides for all ranks: collective, blocks, the same choice everywhere. `text` holds the fusion,
 /// `name` is its file. BadInput if it holds a program already; what cannot be lowered at all fails
 /// as compile() does.
-Result<Choice> choose(const std::string &name, const std::string &text,
-                      const ChooseOptions &options, PlanTimer &timer);
+Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
+                              const ChooseOptions &options, PlanTimer &timer);
 
 /// `row` with the schedule and the way to issue that choose() finds for it. What `row.options` says
 /// is kept, but for the schedule. `choice`, if not null, gets what there is to explain.
 Result<GatherRow> chooseRow(GatherRow row, ChooseOptions options, PlanTimer &timer,
-                            Choice *choice = nullptr);
+                            ScheduleChoice *choice = nullptr);
 
 } // namespace braid

@@ -109,6 +109,7 @@ Result<PlanTimer::Loan *> PlanTimer::borrow(std::deque<Loan> &loans, size_t slot
   if (!memory)
     return memory.status();
   loan = {*memory, bytes, loan.filledWith};
+  allocatedBytes_ += bytes;
   return &loan;
 }
 
@@ -202,15 +203,16 @@ Result<RunTime> PlanTimer::repeat(Prepared &prepared, Arguments &arguments, Issu
 }
 
 Result<std::vector<RunTime>> PlanTimer::time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
-                                             const TimingEffort &effort) {
+                                             const TimingEffort &effort, TransferMeans means) {
   plans_.push_back(std::move(plans));
   const std::vector<Plan> &all = plans_.back();
   if (cluster_.hosted() == 1)
     cluster_.setPlans(all);
   const Plan &plan = all[static_cast<size_t>(rank_)];
-  Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device(), transport());
+  Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device(), transport(), means);
   if (!prepared)
     return prepared.status();
+  allocatedBytes_ += plan.symmetricBytes + plan.deviceBytes;
   Result<Arguments> arguments = makeArguments(plan);
   if (!arguments)
     return arguments.status();

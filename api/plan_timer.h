@@ -49,9 +49,12 @@ public:
   Device &device() { return cluster_.device(rank_); }
   Transport &transport() { return cluster_.transport(rank_); }
 
-  /// One time for each of `ways`, in order. Blocks. `plans` are those of all ranks.
+  /// One time for each of `ways`, in order. Blocks. `plans` are those of all ranks. Unsupported if
+  /// the device does not offer `means`.
   Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
-                                    const TimingEffort &effort = {});
+                                    const TimingEffort &effort = {}, TransferMeans means = {});
+  /// Of device memory, so far.
+  int64_t allocatedBytes() const { return allocatedBytes_; }
   /// Rank 0's text, on every rank.
   Result<std::string> fromRankZero(std::string mine);
 
@@ -81,6 +84,7 @@ private:
   TimedPlans &plans_;
   std::function<bool()> barrier_;
   std::deque<Loan> inputs_, outputs_;
+  int64_t allocatedBytes_ = 0;
 };
 
 } // namespace braid

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *kFormat = "braid cost model 1";
+constexpr const char *kFormat = "braid cost model 2";
 /// No time and no rate of a machine is larger; sums of them stay finite.
 constexpr double kLargest = 1e15;
 
@@ -46,7 +46,9 @@ template <class Cost, class Visit> void forEachNumberOfCopy(Cost &cost, Visit vi
 // -- Writing. --
 
 Json toJson(const OperationCosts &costs) {
-  Json json = {{"issuing", name(costs.issuing).str()}, {"means", costs.means}};
+  Json json = {{"issuing", name(costs.issuing).str()},
+               {"copies", name(costs.means.copies).str()},
+               {"signals", name(costs.means.signals).str()}};
   forEachNumber(costs, [&](const char *key, double value) { json[key] = value; });
   forEachCopy(costs, [&](const char *key, const CopyCost &copy) {
     Json inner;
@@ -79,6 +81,7 @@ private:
   int64_t integer(const Json &object, const char *key, const std::string &where);
   std::string text(const Json &object, const char *key, const std::string &where);
   const Json &list(const Json &object, const char *key);
+  TransferMeans means(const Json &json, const std::string &where);
   OperationCosts operation(const Json &json, const std::string &where);
   ProductCost product(const Json &json, const std::string &where);
 
@@ -142,13 +145,24 @@ const Json &Reader::list(const Json &object, const char *key) {
   return kEmpty;
 }
 
+TransferMeans Reader::means(const Json &json, const std::string &where) {
+  const std::string copies = text(json, "copies", where), signals = text(json, "signals", where);
+  const std::optional<CopyBy> copyBy = copyByFromName(copies);
+  const std::optional<SignalBy> signalBy = signalByFromName(signals);
+  if (!copyBy)
+    fail(where + ".copies", "default, engine or kernel", Json(copies));
+  if (!signalBy)
+    fail(where + ".signals", "default, memory or kernel", Json(signals));
+  return {copyBy.value_or(CopyBy::Default), signalBy.value_or(SignalBy::Default)};
+}
+
 OperationCosts Reader::operation(const Json &json, const std::string &where) {
   OperationCosts costs;
   std::string issuing = text(json, "issuing", where);
   if (issuing != name(Issuing::Eager) && issuing != name(Issuing::Graph))
     fail(where + ".issuing", "eager or graph", Json(issuing));
   costs.issuing = issuing == name(Issuing::Graph) ? Issuing::Graph : Issuing::Eager;
-  costs.means = text(json, "means", where);
+  costs.means = means(json, where);
   forEachNumber(costs,
                 [&](const char *key, double &value) { value = number(json, key, where, 0); });
   forEachCopy(costs, [&](const char *key, CopyCost &copy) {
@@ -256,6 +270,10 @@ ProductCost withRowsOf(llvm::ArrayRef<const ProductCost *> column, int64_t m) {
 
 llvm::StringRef name(Issuing issuing) { return issuing == Issuing::Eager ? "eager" : "graph"; }
 
+std::string str(TransferMeans means) {
+  return fmt::format("copies={}, signals={}", name(means.copies).str(), name(means.signals).str());
+}
+
 double OperationCosts::issueUs(CommandKind kind) const {
   switch (kind) {
   case CommandKind::Copy:
@@ -273,7 +291,7 @@ double OperationCosts::issueUs(CommandKind kind) const {
   return 0;
 }
 
-const OperationCosts *CostModel::find(Issuing issuing, llvm::StringRef means) const {
+const OperationCosts *CostModel::find(Issuing issuing, TransferMeans means) const {
   for (const OperationCosts &costs : operations)
     if (costs.issuing == issuing && costs.means == means)
       return &costs;
@@ -285,6 +303,15 @@ const ProductCost *CostModel::find(const PlanMatmul &shape) const {
     if (isSameColumn(product, shape) && product.m == shape.m)
       return &product;
   return nullptr;
+}
+
+void CostModel::add(const OperationCosts &costs) {
+  for (OperationCosts &known : operations)
+    if (known.issuing == costs.issuing && known.means == costs.means) {
+      known = costs;
+      return;
+    }
+  operations.push_back(costs);
 }
 
 void CostModel::add(const ProductCost &product) {

@@ -16,8 +16,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
-#include "runtime/plan.h"
+#include "runtime/device.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -30,6 +29,8 @@ namespace braid {
 /// How commands reach the device: one by one as the host issues them, or replayed, all at once.
 enum class Issuing : uint8_t { Eager, Graph };
 llvm::StringRef name(Issuing issuing);
+/// "copies=kernel, signals=default"
+std::string str(TransferMeans means);
 
 struct CopyCost {
   double fixedUs = 0;
@@ -41,7 +42,7 @@ struct CopyCost {
 /// one choice of means.
 struct OperationCosts {
   Issuing issuing = Issuing::Eager;
-  std::string means; ///< what makes copies and signals, as the device is told; empty: its default
+  TransferMeans means = {};
   double runUs = 0;
   /// The host's time for a command. Of a graph: 0, for its launch is part of runUs.
   double issueCopyUs = 0, issueMatmulUs = 0, issueSignalUs = 0, issueEventUs = 0;
@@ -72,11 +73,12 @@ struct CostModel {
   std::vector<ProductCost> products;
 
   /// Null if that was not measured.
-  const OperationCosts *find(Issuing issuing, llvm::StringRef means) const;
+  const OperationCosts *find(Issuing issuing, TransferMeans means) const;
   /// Null unless exactly this shape was measured.
   const ProductCost *find(const PlanMatmul &shape) const;
-  /// Replaces what is known of that shape.
+  /// Replaces what is known of that shape, or of that way and those means.
   void add(const ProductCost &product);
+  void add(const OperationCosts &costs);
 
   /// What a product costs, measured or not. Of the entries with the same type, columns and depth:
   /// between two row counts time and share are on the line through both. With fewer rows than the

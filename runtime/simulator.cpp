@@ -400,9 +400,8 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
   const OperationCosts *costs = model.find(options.issuing, options.means);
   if (!costs)
     return Status(StatusCode::Unsupported,
-                  fmt::format("the cost model knows no operations issued as {}{}{}",
-                              name(options.issuing).str(), options.means.empty() ? "" : " by ",
-                              options.means));
+                  fmt::format("the cost model knows no operations issued as {} with {}",
+                              name(options.issuing).str(), str(options.means)));
   return Simulator(plans, model, *costs).run();
 }
 

@@ -23,7 +23,7 @@ namespace braid {
 
 struct SimulationOptions {
   Issuing issuing = Issuing::Eager;
-  std::string means = {}; ///< which of the model's operation costs; see OperationCosts::means
+  TransferMeans means = {};
 };
 
 /// Microseconds since the ranks began. A command that waits has begun.

@@ -75,6 +75,8 @@ ChooseOptions ScheduleChooser::options() const {
     options.ways = {Issuing::Graph};
   else if (!flags_.trace.empty()) // that of a graph has no commands
     options.ways = {Issuing::Eager};
+  if (flags_.copies != "default" || flags_.signals != "default")
+    options.means = {{*copyByFromName(flags_.copies), *signalByFromName(flags_.signals)}};
   options.timed = flags_.timeBest;
   options.warn = [](const std::string &line) {
     llvm::errs() << "braid: warning: " << line << "\n";
@@ -88,11 +90,11 @@ ClusterOptions ScheduleChooser::clusterOptions() const {
 
 Result<Candidate> ScheduleChooser::chooseOn(LocalMesh &mesh, std::vector<TimedPlans> &plans,
                                             const std::function<bool()> &barrier) {
-  std::optional<Choice> choice;
+  std::optional<ScheduleChoice> choice;
   Status status = mesh.onEveryRank([&](int64_t rank) {
     const int64_t hosted = rank - mesh.firstHosted();
     PlanTimer timer(mesh.cluster(), rank, plans[static_cast<size_t>(hosted)], barrier);
-    Result<Choice> mine =
+    Result<ScheduleChoice> mine =
         braid::choose(source_.diags.fileName(), source_.diags.text(), options(), timer);
     if (!mine)
       return mine.status();

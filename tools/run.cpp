@@ -71,7 +71,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                  "on GPUs: by memory operations, or by kernel (default in graphs)")
       ->type_name("memory|kernel");
   app.add_option("--time-best", flags.timeBest,
-                 "how many of the best predicted --schedule auto times (default: 3 to 8)")
+                 "how many of the best predicted --schedule auto times (default: 3 to 10)")
       ->type_name("K");
   app.add_option("--choose-into", flags.chooseInto)->group("");
   app.add_option("--chosen", flags.chosen)->group("");
@@ -372,6 +372,7 @@ Status Run::chooseSchedule() {
   chosen_ = *chosen;
   compileOptions_ = chosen->applyTo(compileOptions_);
   options_.graph = chosen->issuing == Issuing::Graph;
+  options_.means = chosen->means;
   return Status::ok();
 }
 

@@ -30,6 +30,8 @@ void printChosen(const Candidate &chosen) {
   printLine("streams", std::to_string(chosen.streams), why);
   printLine("chunks", chosen.chunks > 0 ? std::to_string(chosen.chunks) : "one a slice", why);
   printLine("taper", std::to_string(chosen.taper), why);
+  printLine("transfers", name(chosen.transfers).str(), why);
+  printLine("means", str(chosen.means), why);
   printLine("issued", chosen.issuing == Issuing::Graph ? "as a graph" : "one by one", why);
 }
 

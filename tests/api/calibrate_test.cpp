@@ -46,7 +46,7 @@ TEST(Calibrate, FindsEveryCost) {
   Result<CostModel> model = CostModel::decode(texts[0]);
   ASSERT_TRUE(model.isOk()) << model.status().message();
   EXPECT_EQ(model->ranks, 3);
-  const OperationCosts *costs = model->find(Issuing::Eager, "");
+  const OperationCosts *costs = model->find(Issuing::Eager, {});
   ASSERT_TRUE(costs);
   EXPECT_GT(costs->signalUs + costs->flightUs + costs->awaitUs, 0);
   EXPECT_GT(costs->issueCopyUs, 0);

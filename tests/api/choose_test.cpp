@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 namespace braid {
 namespace {
 
@@ -23,14 +25,14 @@ fusion @small(D = 3) {
 )";
 
 /// What each of the ranks has chosen.
-std::vector<Result<Choice>> chooseOnRanks(int64_t ranks, const std::string &text,
-                                          const ChooseOptions &options) {
+std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::string &text,
+                                                  const ChooseOptions &options) {
   std::vector<TimedPlans> plans(static_cast<size_t>(ranks));
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = ranks});
   EXPECT_TRUE(mesh.isOk());
-  std::vector<Result<Choice>> choices(static_cast<size_t>(ranks),
-                                      Status(StatusCode::Internal, "not asked"));
+  std::vector<Result<ScheduleChoice>> choices(static_cast<size_t>(ranks),
+                                              Status(StatusCode::Internal, "not asked"));
   Status status = (*mesh)->onEveryRank([&](int64_t rank) {
     const size_t index = static_cast<size_t>(rank);
     PlanTimer timer((*mesh)->cluster(), rank, plans[index]);
@@ -42,16 +44,23 @@ std::vector<Result<Choice>> chooseOnRanks(int64_t ranks, const std::string &text
 }
 
 TEST(Candidate, ReadsWhatItWrote) {
-  Candidate candidate{Schedule::Hop, Protocol::Put, 12, 5, 2, Issuing::Graph};
-  EXPECT_EQ(candidate.str(), "hop;protocol=put;chunks=12;streams=5;taper=2;issuing=graph");
+  Candidate candidate{Schedule::Hop, Protocol::Put, 12, 5};
+  EXPECT_EQ(candidate.str(), "hop;protocol=put;chunks=12;streams=5;issuing=eager");
+  EXPECT_EQ(Candidate::fromText(candidate.str())->str(), candidate.str());
+  candidate.taper = 2;
+  candidate.transfers = Transfers::Shared;
+  candidate.means = {CopyBy::Kernel, SignalBy::Memory};
+  candidate.issuing = Issuing::Graph;
+  EXPECT_EQ(candidate.str(), "hop;protocol=put;chunks=12;streams=5;taper=2;transfers=shared;"
+                             "copies=kernel;signals=memory;issuing=graph");
   EXPECT_EQ(Candidate::fromText(candidate.str())->str(), candidate.str());
   for (const char *bad : {"", "hops", "hop;chunks=-1", "hop;chunks", "hop;issuing=lazy", "hop;x=1"})
     EXPECT_EQ(Candidate::fromText(bad).status().code(), StatusCode::BadInput) << bad;
 }
 
 TEST(Choose, MakesOneChoiceForAllRanks) {
-  std::vector<Result<Choice>> choices = chooseOnRanks(3, kFusion, {});
-  for (const Result<Choice> &choice : choices) {
+  std::vector<Result<ScheduleChoice>> choices = chooseOnRanks(3, kFusion, {});
+  for (const Result<ScheduleChoice> &choice : choices) {
     ASSERT_TRUE(choice.isOk()) << choice.status().message();
     EXPECT_EQ(choice->best().str(), choices[0]->best().str());
     EXPECT_EQ(choice->ranks, 3);
@@ -64,7 +73,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
     return each.measuredUs.has_value();
   });
   EXPECT_GE(timed, 3);
-  EXPECT_LE(timed, 8);
+  EXPECT_LE(timed, 10);
   for (const JudgedCandidate &each : all)
     EXPECT_GE(each.measuredUs.value_or(1e9), *all[0].measuredUs);
   bool hasOther = std::any_of(all.begin(), all.begin() + timed, [&](const JudgedCandidate &each) {
@@ -77,7 +86,7 @@ TEST(Choose, KeepsWhatIsGiven) {
   ChooseOptions options;
   options.given = {.schedule = Schedule::Hop, .protocol = Protocol::Put, .chunks = 6};
   options.timed = 0;
-  Result<Choice> choice = std::move(chooseOnRanks(3, kFusion, options)[0]);
+  Result<ScheduleChoice> choice = std::move(chooseOnRanks(3, kFusion, options)[0]);
   ASSERT_TRUE(choice.isOk()) << choice.status().message();
   EXPECT_GT(choice->candidates.size(), 1u);
   for (const JudgedCandidate &each : choice->candidates) {
@@ -90,13 +99,33 @@ TEST(Choose, KeepsWhatIsGiven) {
 TEST(Choose, SaysWhatItCannotLower) {
   ChooseOptions options;
   options.given.chunks = 7; // no multiple of 3
-  Result<Choice> choice = std::move(chooseOnRanks(3, kFusion, options)[0]);
+  Result<ScheduleChoice> choice = std::move(chooseOnRanks(3, kFusion, options)[0]);
   EXPECT_EQ(choice.status().code(), StatusCode::BadInput);
   EXPECT_THAT(choice.status().message(), HasSubstr("7"));
 }
 
+/// What was measured for one question is there for the next, whatever that allows.
+TEST(Choose, KeepsAndAddsToItsModel) {
+  std::string folder = testing::TempDir() + "choose_test_cache";
+  std::filesystem::remove_all(folder);
+  ChooseOptions options;
+  options.cacheFolder = folder;
+  options.given.schedule = Schedule::None;
+  Result<ScheduleChoice> first = std::move(chooseOnRanks(2, kFusion, options)[0]);
+  ASSERT_TRUE(first.isOk()) << first.status().message();
+  EXPECT_THAT(first->source, HasSubstr("measured in"));
+  options.given.schedule = Schedule::Pairwise;
+  Result<ScheduleChoice> second = std::move(chooseOnRanks(2, kFusion, options)[0]);
+  EXPECT_THAT(second->source, testing::StartsWith("from " + folder));
+  EXPECT_THAT(second->source, HasSubstr(", products in")) << "of a block";
+  options.given.schedule = Schedule::None;
+  Result<ScheduleChoice> third = std::move(chooseOnRanks(2, kFusion, options)[0]);
+  EXPECT_THAT(third->source, testing::Not(HasSubstr("products"))) << "all is known";
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Choose, WorksForOneRank) {
-  Result<Choice> choice = std::move(chooseOnRanks(1, kFusion, {})[0]);
+  Result<ScheduleChoice> choice = std::move(chooseOnRanks(1, kFusion, {})[0]);
   ASSERT_TRUE(choice.isOk()) << choice.status().message();
 }
 
@@ -106,7 +135,7 @@ TEST(Choose, MakesARowOfABench) {
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
   PlanTimer timer((*mesh)->cluster(), 0, plans[0]);
   Result<GatherRow> row = makeGatherRow("pairwise;streams=2", {8, 8, 8}, DType::F32, 1, false);
-  Choice choice;
+  ScheduleChoice choice;
   Result<GatherRow> chosen = chooseRow(*row, {}, timer, &choice);
   ASSERT_TRUE(chosen.isOk()) << chosen.status().message();
   EXPECT_EQ(chosen->options.schedule, choice.best().schedule);

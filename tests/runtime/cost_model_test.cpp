@@ -19,7 +19,7 @@ CostModel someModel() {
   model.machine = "a machine";
   model.ranks = 4;
   OperationCosts costs;
-  costs.means = "kernel";
+  costs.means = {CopyBy::Kernel, SignalBy::Default};
   costs.issuing = Issuing::Graph;
   costs.runUs = 12.5;
   costs.flightUs = 1.0 / 3;
@@ -35,11 +35,12 @@ TEST(CostModel, ReadsWhatItWrote) {
   Result<CostModel> model = CostModel::decode(text);
   ASSERT_TRUE(model.isOk()) << model.status().message();
   EXPECT_EQ(model->encode(), text);
-  const OperationCosts *costs = model->find(Issuing::Graph, "kernel");
+  const TransferMeans means{CopyBy::Kernel, SignalBy::Default};
+  const OperationCosts *costs = model->find(Issuing::Graph, means);
   ASSERT_TRUE(costs);
   EXPECT_EQ(costs->flightUs, 1.0 / 3);
   EXPECT_EQ(costs->pull.bytesPerUs, 397000);
-  EXPECT_FALSE(model->find(Issuing::Eager, "kernel"));
+  EXPECT_FALSE(model->find(Issuing::Eager, means));
 }
 
 TEST(CostModel, SaysWhatItDoesNotUnderstand) {
@@ -54,14 +55,16 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(CostModel::decode("").status().message(), "cost model: expected JSON");
   EXPECT_EQ(CostModel::decode("[]").status().message(),
             "cost model: it: expected an object, got []");
-  EXPECT_EQ(refusal(text, "model 1", "model 9"),
-            "cost model: format: expected \"braid cost model 1\", got \"braid cost model 9\"");
+  EXPECT_EQ(refusal(text, "model 2", "model 9"),
+            "cost model: format: expected \"braid cost model 2\", got \"braid cost model 9\"");
   EXPECT_THAT(refusal(text, "12.5", "-1"),
               HasSubstr("operations[1].run_us: expected a number from 0 to"));
   EXPECT_THAT(refusal(text, "12.5", "1e99"), HasSubstr("got 1e+99"));
   EXPECT_THAT(refusal(text, "397000.0", "0"), HasSubstr("operations[1].pull.bytes_per_us"));
   EXPECT_EQ(refusal(text, "\"graph\"", "\"slow\""),
             "cost model: operations[1].issuing: expected eager or graph, got \"slow\"");
+  EXPECT_EQ(refusal(text, "\"copies\": \"kernel\"", "\"copies\": \"hand\""),
+            "cost model: operations[1].copies: expected default, engine or kernel, got \"hand\"");
   EXPECT_EQ(refusal(text, "\"bf16\"", "\"i8\""),
             "cost model: products[0].dtype: expected bf16, f16, f32 or f64, got \"i8\"");
   EXPECT_THAT(refusal(text, "\"m\": 100", "\"m\": -1"),
@@ -91,6 +94,11 @@ TEST(CostModel, ReplacesWhatIsMeasuredAgain) {
   model.add({.m = 100, .n = 8, .k = 8, .us = 11, .share = 0.5});
   EXPECT_EQ(model.products.size(), 2u);
   EXPECT_EQ(model.find(shape(100, 8, 8))->us, 11);
+  OperationCosts costs = model.operations[1];
+  costs.runUs = 5;
+  model.add(costs);
+  EXPECT_EQ(model.operations.size(), 2u);
+  EXPECT_EQ(model.find(costs.issuing, costs.means)->runUs, 5);
 }
 
 } // namespace

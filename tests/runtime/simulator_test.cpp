@@ -142,8 +142,8 @@ TEST(Simulator, ReportsADeadlock) {
 TEST(Simulator, SaysWhatTheModelLacks) {
   CostModel model = easyModel();
   std::vector<Plan> plans = plansOf(fmt::format(kProducts, "", ""));
-  EXPECT_THAT(simulate(plans, model, {Issuing::Eager, "kernel"}).status().message(),
-              HasSubstr("knows no operations issued as eager by kernel"));
+  EXPECT_THAT(simulate(plans, model, {Issuing::Eager, {CopyBy::Kernel}}).status().message(),
+              HasSubstr("knows no operations issued as eager with copies=kernel, signals=default"));
   model.products.clear();
   EXPECT_EQ(simulate(plans, model, {}).status().message(),
             "the cost model knows no product of f32");
@@ -161,7 +161,7 @@ fusion @f(D = 4) {
 
 std::vector<CompileOptions> manyOptions() {
   std::vector<CompileOptions> all;
-  for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::None})
+  for (Schedule schedule : allSchedules())
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
       for (int64_t ranks : {1, 2, 3, 8})
         for (int64_t chunks : {1, 5})

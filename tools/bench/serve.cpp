@@ -26,16 +26,18 @@ using Json = nlohmann::json;
 
 /// How often rank 0, while it waits, says that it is not stuck.
 constexpr std::chrono::milliseconds kTick{100};
+/// How many of the candidates for a row `auto` are shown.
+constexpr size_t kExplained = 12;
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
 
 class BenchServer {
 public:
-  /// `tried`: what was timed to choose for rows `auto`.
-  BenchServer(Cluster &cluster, GatherTimer &timer, const TimedPlans &tried, DType dtype,
-              Channel channel)
+  /// `tried`: what `planTimer` timed to choose for rows `auto`.
+  BenchServer(Cluster &cluster, GatherTimer &timer, const PlanTimer &planTimer,
+              const TimedPlans &tried, DType dtype, Channel channel)
       : cluster_(cluster), transport_(cluster.transport(cluster.firstHosted())), timer_(timer),
-        tried_(tried), dtype_(dtype), channel_(std::move(channel)) {}
+        planTimer_(planTimer), tried_(tried), dtype_(dtype), channel_(std::move(channel)) {}
 
   /// Until the end is asked for, or the job has failed. Collective.
   Status serve();
@@ -43,7 +45,6 @@ public:
 private:
   Result<Json> nextRequest();
   Result<Json> answerTo(const Json &request);
-  int64_t allocatedBytes() const;
   Status send(const Json &message) {
     return transport_.rank() == 0 ? channel_.send(message) : Status::ok();
   }
@@ -51,6 +52,7 @@ private:
   Cluster &cluster_;
   Transport &transport_;
   GatherTimer &timer_;
+  const PlanTimer &planTimer_;
   const TimedPlans &tried_;
   const DType dtype_;
   Channel channel_; ///< of rank 0
@@ -71,20 +73,11 @@ Status BenchServer::serve() {
     if (!answer)
       return answer.status();
     (*answer)["id"] = request->at("id");
-    (*answer)["bytes"] = allocatedBytes();
+    (*answer)["bytes"] = timer_.allocatedBytes() + planTimer_.allocatedBytes();
     (*answer)["prepared"] = timer_.loweredRows() + static_cast<int64_t>(tried_.size());
     if (Status status = send(*answer); !status.isOk())
       return status;
   }
-}
-
-int64_t BenchServer::allocatedBytes() const {
-  int64_t bytes = timer_.allocatedBytes();
-  for (const std::vector<Plan> &plans : tried_) {
-    const Plan &mine = plans[static_cast<size_t>(transport_.rank())];
-    bytes += mine.symmetricBytes + mine.deviceBytes;
-  }
-  return bytes;
 }
 
 /// The same on all ranks.
@@ -123,7 +116,7 @@ Result<Json> BenchServer::answerTo(const Json &request) {
   return Json{{"samples_us", *samples}, {"choice", timer_.choiceOf(*row)}};
 }
 
-/// What `auto` is, found as `braid run --schedule auto` finds it.
+/// What `auto` is, found as `braid run --schedule auto` finds it; rank 0 shows the best candidates.
 RowChooser chooserFor(const BenchRankFlags &flags, const Backend &backend, PlanTimer &planTimer) {
   ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
   if (flags.graph != "both")
@@ -133,10 +126,12 @@ RowChooser chooserFor(const BenchRankFlags &flags, const Backend &backend, PlanT
       llvm::errs() << "braid: warning: " << line << "\n";
     };
   return [options, &planTimer](const GatherRow &row) -> Result<ChosenRow> {
-    Choice choice;
+    ScheduleChoice choice;
     Result<GatherRow> chosen = chooseRow(row, options, planTimer, &choice);
     if (!chosen)
       return chosen.status();
+    if (planTimer.rank() == 0)
+      llvm::errs() << explain(choice, kExplained);
     return ChosenRow{std::move(*chosen), choice.best().str()};
   };
 }
@@ -175,7 +170,7 @@ Status serveAsRank(const BenchRankFlags &flags, const Backend &backend, DType dt
   timer = std::make_unique<GatherTimer>(**cluster, dtype, barrier);
   PlanTimer planTimer(**cluster, number, tried, barrier);
   timer->setChooser(chooserFor(flags, backend, planTimer));
-  return BenchServer(**cluster, *timer, tried, dtype, std::move(channel)).serve();
+  return BenchServer(**cluster, *timer, planTimer, tried, dtype, std::move(channel)).serve();
 }
 
 } // namespace
