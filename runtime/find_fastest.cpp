@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-constexpr size_t kFinalists = 4; ///< besides candidate 0
+constexpr size_t kFinalists = 3; ///< besides candidate 0
 constexpr int kLeastRounds = 2, kMostRounds = 11;
 constexpr double kLeastGain = 0.005; ///< that counts as faster, however low the noise
 constexpr double kFirstPass = 0.4;   ///< of the time

@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 /// For all shapes of a program together, and for each of them: a job should start within two
 /// seconds, and in less than kLeast nothing can be compared.
-constexpr milliseconds kAll{1300}, kMost{700}, kLeast{200};
+constexpr milliseconds kAll{1200}, kMost{600}, kLeast{200};
 
 using Choices = std::map<std::string, std::string>; ///< of Device::tune, by productKey
 
@@ -69,6 +69,9 @@ Status tuneProducts(const Plan &plan, Device &device, Transport &transport) {
   const std::string key = device.tuningKey();
   if (key.empty())
     return Status::ok();
+  for (const PlanMatmul *shape : shapesOf(plan))
+    if (Status status = device.foresee(*shape); !status.isOk())
+      return status;
   Result<Choices> choices = choicesOfRank0(plan, device, transport, key);
   if (!choices)
     return choices.status();

@@ -150,6 +150,11 @@ Result<std::string> CudaDevice::tune(const PlanMatmul &shape, std::chrono::milli
   return products_->tune(shape, atMost);
 }
 
+Status CudaDevice::foresee(const PlanMatmul &shape) {
+  enter();
+  return products_->foresee(shape);
+}
+
 Status CudaDevice::adopt(const PlanMatmul &shape, const std::string &choice) {
   enter();
   return products_->adopt(shape, choice);

@@ -49,6 +49,7 @@ public:
   Result<std::string> exportMemory(void *base) override;
   std::string tuningKey() const override { return products_->tuningKey(); }
   Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) override;
+  Status foresee(const PlanMatmul &shape) override;
   Status adopt(const PlanMatmul &shape, const std::string &choice) override;
   Status warm(const PlanMatmul &shape) override;
   std::string choices() const override { return products_->choices(); }

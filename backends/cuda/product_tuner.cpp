@@ -24,8 +24,8 @@ constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
 /// can win (a product of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, one
 /// that is slow between pauses (8192 x 3584 x 4096, 15 %). So both count.
 constexpr double kLimitedByPower = 100;         ///< microseconds
-constexpr double kLongRun = 20e3;               ///< microseconds, twice: to settle, to measure
-constexpr std::chrono::milliseconds kPause{20}; ///< before a short run
+constexpr double kLongRun = 15e3;               ///< microseconds, twice: to settle, to measure
+constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostCopies = 16;             ///< of the operands
 constexpr int kIssueMicroseconds = 8;           ///< of the host, for one product, generously
 

@@ -15,7 +15,7 @@ namespace braid {
 namespace {
 
 /// To be raised when tuning changes so much that what was measured before should not count.
-constexpr int kTunerVersion = 3;
+constexpr int kTunerVersion = 4;
 
 ProductShape shapeOf(const PlanMatmul &shape, bool isAligned) {
   return {shape.dtype,           shape.m,  shape.n, shape.k, shape.transposeB,
@@ -116,6 +116,18 @@ MeasurementCache &Products::cache() {
   return *cache_;
 }
 
+Status Products::foresee(const PlanMatmul &shape) {
+  if (!isTuned_ || !isTunable(shape))
+    return Status::ok();
+  const std::optional<std::string> known = cache().find(productKey(shape));
+  if (!known)
+    return Status::ok();
+  // What cannot be used here is measured anew by whoever tunes.
+  if (Status status = adopt(shape, *known); !status.isOk())
+    return status.code() == StatusCode::Internal ? Status::ok() : status;
+  return warm(shape);
+}
+
 Result<std::string> Products::tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
   if (!isTuned_ || !isTunable(shape))
     return std::string();
@@ -153,6 +165,10 @@ Status Products::adopt(const PlanMatmul &shape, const std::string &choice) {
   if (!algorithm)
     return Status(StatusCode::Internal, fmt::format("the choice for {} is not for this device: {}",
                                                     productKey(shape), printable(choice, 40)));
+  if (auto adopted = adopted_.find(aligned);
+      adopted != adopted_.end() &&
+      std::memcmp(&adopted->second, &*algorithm, sizeof(*algorithm)) == 0)
+    return Status::ok();
   adopted_[aligned] = *algorithm;
   prepared_.erase(aligned); // to be warmed again, with this algorithm
   return Status::ok();

@@ -27,6 +27,8 @@ public:
 
   /// As Device::tuningKey.
   const std::string &tuningKey() const { return machine_; }
+  /// As Device::foresee.
+  Status foresee(const PlanMatmul &shape);
   /// As Device::tune. An empty text stands for the library's first guess.
   Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost);
   /// As Device::adopt.

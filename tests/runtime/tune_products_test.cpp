@@ -33,7 +33,12 @@ public:
       : key_(std::move(key)), name_(std::move(name)) {}
 
   std::string tuningKey() const override { return key_; }
+  Status foresee(const PlanMatmul &shape) override {
+    foreseen.push_back(productKey(shape));
+    return Status::ok();
+  }
   Result<std::string> tune(const PlanMatmul &shape, milliseconds atMost) override {
+    EXPECT_FALSE(foreseen.empty());
     if (!failure.isOk())
       return failure;
     tuned.push_back(productKey(shape));
@@ -67,7 +72,7 @@ public:
   std::vector<Span> takeTrace() override { return {}; }
 
   Status failure;
-  std::vector<std::string> tuned;
+  std::vector<std::string> tuned, foreseen;
   std::vector<int64_t> times; ///< ms, of each
   std::map<std::string, std::string> adopted;
   int warmed = 0;
@@ -125,6 +130,7 @@ TEST(TuneProducts, RankZeroMeasuresForAll) {
   EXPECT_THAT(devices[0].tuned, ElementsAre(kBlock, kPart));
   for (size_t rank : {1u, 2u}) {
     EXPECT_THAT(devices[rank].tuned, IsEmpty());
+    EXPECT_THAT(devices[rank].foreseen, ElementsAre(kBlock)) << "while rank 0 measures";
     EXPECT_THAT(devices[rank].adopted, ElementsAre(Pair(kBlock, std::string("0: ") + kBlock)));
     EXPECT_EQ(devices[rank].warmed, 1);
   }
