@@ -28,6 +28,7 @@ TWO_STEPS = "STEPS=2 RUNS_A_STEP=1"
 MIXED = "MODES=2"
 OUT_OF_STEP = "MODES=3"
 ANY = "MODES=4"
+FLAG = "MODES=1 FLAG"
 
 # What has to hold: (definitions, protocols).
 BOTH = ("get", "put")
@@ -44,6 +45,10 @@ PROTOCOL = [
     (f"{THREE} {ONE_RUN} {OUT_OF_STEP} FAILURES=1 ONE_SIDE", BOTH),
     (f"{TWO} STEPS=2 RUNS_A_STEP=2 {MIXED} FAILURES=1 COARSE_ABORT", BOTH),
     (f"{THREE} {ONE_RUN} {MIXED} FAILURES=1 COARSE_ABORT", ("get",)),
+    # The same with words that a flag releases.
+    (f"{TWO} {THREE_RUNS} {FLAG} FAILURES=1 ONE_SIDE", BOTH),
+    (f"{TWO} {TWO_STEPS} {FLAG} FAILURES=2", BOTH),
+    (f"{THREE} {ONE_RUN} {FLAG} FAILURES=1 ONE_SIDE", BOTH),
     # A rank dies at any moment.
     (f"{TWO} {TWO_RUNS} {MIXED} FAILURES=2", BOTH),
     (f"{TWO} {TWO_STEPS} {OUT_OF_STEP} FAILURES=2", BOTH),
@@ -52,7 +57,8 @@ PROTOCOL = [
     (f"{THREE} {ONE_RUN} {MIXED} FAILURES=2 COARSE_ABORT", ("put",)),
 ]
 # No execution goes on for ever: not even the release loop.
-ENDS = [(f"{TWO} {TWO_RUNS} {MIXED} FAILURES=1 ONE_SIDE", BOTH)]
+ENDS = [(f"{TWO} {TWO_RUNS} {MIXED} FAILURES=1 ONE_SIDE", BOTH),
+        (f"{TWO} {TWO_RUNS} {FLAG} FAILURES=1 ONE_SIDE", BOTH)]
 
 # What has to be found: (mistake, definitions, protocols).
 HEALTHY = f"{TWO} {THREE_RUNS}"
@@ -70,6 +76,8 @@ MISTAKES = [
     ("NO_EXIT_SYNCHRONISATION", f"{HEALTHY} MODES=0", BOTH),
     ("RELEASE_BEFORE_MARK", ABORTED, BOTH),
     ("NO_RELEASE", ABORTED, BOTH),
+    ("RELEASE_BEFORE_MARK", f"{ABORTED} {FLAG}", BOTH),
+    ("NO_RELEASE", f"{ABORTED} {FLAG}", BOTH),
     ("RELEASE_ONCE", f"{ABORTED} MODES=0", BOTH),
     ("FREE_EARLY", ABORTED, BOTH),
     ("COMMIT_IGNORES_MARK", ABORTED, ("get",)),

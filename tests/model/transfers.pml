@@ -11,6 +11,7 @@
  *                      between ranks, any
  *   FAILURES 0..2      nobody fails; somebody aborts at any moment; or a rank dies at any moment
  *   ONE_SIDE           only one of the side streams
+ *   FLAG               words in the GPUs' memory, released by a flag; all runs by kernels (MODES 1)
  *   FINE               every access is a step of its own; otherwise see below
  *   COARSE_ABORT       after an abort the streams of a rank come to their end in one step, which is
  *                      what the release loop leads to; that it does is checked without this
@@ -45,6 +46,10 @@
 #define SEND(p, s) ((p) * 4 + (s))
 #define RECEIVE(p, s) ((p) * 4 + 2 + (s))
 byte word[RANKS * 4];
+#define OWNER(w) ((w) / 4)
+#ifdef FLAG
+bool flag[RANKS];
+#endif
 
 /* Side stream s takes the block of the rank `distance` further on. */
 #if RANKS == 2
@@ -109,6 +114,10 @@ bool saidOk[STEPS + 1], saidFailed[STEPS + 1];
     i = 0 \
   }
 
+#ifdef FLAG
+#define RELEASE(p) flag[p] = 1
+#define IS_RELEASED(p) flag[p]
+#else
 #define RELEASE(p) \
   d_step { \
     word[SEND(p, 0)] = RELEASED; word[SEND(p, 1)] = RELEASED; \
@@ -116,6 +125,7 @@ bool saidOk[STEPS + 1], saidFailed[STEPS + 1];
   }
 #define IS_RELEASED(p) \
   (SEEN(SEND(p, 0)) && SEEN(SEND(p, 1)) && SEEN(RECEIVE(p, 0)) && SEEN(RECEIVE(p, 1)))
+#endif
 
 /* -- Streams. -- */
 
