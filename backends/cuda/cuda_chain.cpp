@@ -11,6 +11,11 @@
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/issuing.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 
 namespace braid {
@@ -45,6 +50,8 @@ Status CudaDevice::startExchanges() {
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options_.device));
   hasBulkCopies_ = major >= 9;
+  BRAID_CUDA_RETURN_IF_ERROR(
+      cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, options_.device));
   Result<void *> released = memory_.allocateReports(kWordStride);
   if (!released)
     return released.status();
@@ -53,6 +60,27 @@ Status CudaDevice::startExchanges() {
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&exchangeCounters_, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(exchangeCounters_, 0, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadExchange());
+  return Status::ok();
+}
+
+/// Kernels that wait for peers must leave room for what the peers wait for: see exchange.h for
+/// those that copy; of others there can be 128 at the same time, whatever they do.
+Status CudaDevice::planExchanges(const Plan &plan, Timetable &timetable) const {
+  constexpr size_t kMostStreams = 64;
+  timetable.waitsByMemory = plan.streams.size() > kMostStreams;
+  if (timetable.waitsByMemory && hasWordsOnDevice())
+    return Status(StatusCode::Unsupported,
+                  fmt::format("signals by kernels: expected at most {} streams, got {}",
+                              kMostStreams, plan.streams.size()));
+  std::vector<bool> copies(plan.streams.size(), false);
+  for (const Command &command : plan.commands)
+    if (command.kind == CommandKind::Copy)
+      copies[command.stream] = true;
+  const int streams = std::max<int>(1, static_cast<int>(llvm::count(copies, true)));
+  const int share = processors_ / 2 / streams - 1; // one coordinates
+  timetable.waitsApart = share < 1;
+  timetable.blocks.ofOne = std::clamp(share, 1, timetable.blocks.ofOne);
+  timetable.blocks.ofSeveral = std::clamp(share, 1, timetable.blocks.ofSeveral);
   return Status::ok();
 }
 
@@ -67,7 +95,8 @@ bool CudaDevice::hasWordsOnDevice() const {
 bool CudaDevice::isByKernel(const ChainStep &step, Tag tag) const {
   if (step.kind == CommandKind::Copy)
     return tag.plan && means_.copies == CopyBy::Kernel;
-  return hasWordsOnDevice() || (means_.signals == SignalBy::Default && isCapturing_);
+  return hasWordsOnDevice() || (means_.signals == SignalBy::Default && isCapturing_ &&
+                                !timetableOf(tag.plan).waitsByMemory);
 }
 
 /// While tracing, each step is issued by itself, so that each has a span.
@@ -120,13 +149,14 @@ void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<
 
 void CudaDevice::issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps,
                                 bool areDisjoint) {
+  const Timetable &timetable = timetableOf(tag.plan);
   while (!steps.empty()) {
     cuda::Exchange exchange;
     exchange.step = &steps_[stream].done;
     exchange.released = hasWordsOnDevice() ? released_ : nullptr;
     exchange.counters = exchangeCounters_ + stream * cuda::Exchange::kCounters;
     steps = steps.drop_front(addToExchange(exchange, stream, tag, steps, areDisjoint));
-    cuda::launchExchange(streams_[stream], exchange, hasBulkCopies_);
+    cuda::launchExchange(streams_[stream], exchange, timetable.blocks, hasBulkCopies_);
     check(cudaGetLastError(), "launchExchange");
   }
 }
@@ -135,12 +165,17 @@ void CudaDevice::issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<ChainSt
 size_t CudaDevice::addToExchange(cuda::Exchange &exchange, uint32_t stream, Tag tag,
                                  llvm::ArrayRef<ChainStep> steps, bool areDisjoint) {
   constexpr uint32_t kMost = cuda::Exchange::kMost;
+  const bool waitsApart = timetableOf(tag.plan).waitsApart;
   enum { Promises, Awaits, Moves, Arrivals } part = Promises;
   auto word = [&](const ChainStep &step) {
     return cuda::ExchangeWord{static_cast<uint32_t *>(step.word), number(stream, tagOf(tag, step))};
   };
   for (size_t i = 0; i < steps.size(); ++i) {
     const ChainStep &step = steps[i];
+    const bool isBeside = part == Moves ? step.kind == CommandKind::Await
+                                        : part == Awaits && step.kind != CommandKind::Await;
+    if (waitsApart && isBeside)
+      return i;
     if (step.kind == CommandKind::Await) {
       part = part < Moves ? Awaits : Arrivals;
       uint32_t &count = part == Awaits ? exchange.awaitCount : exchange.arrivalCount;

@@ -355,11 +355,22 @@ Status CudaDevice::introduce(const Plan &plan) {
     if (kind == CommandKind::Signal || kind == CommandKind::Await)
       timetable->commands[plan.commands[i].stream].push_back(i);
   }
+  if (Status status = planExchanges(plan, *timetable); !status.isOk())
+    return status;
   for (uint32_t i = 0; i < plan.origins.size(); ++i)
     timetable->names.push_back(nvtxDomainRegisterStringA(domain_, describeOrigin(plan, i).c_str()));
   timetables_.push_back(std::move(timetable));
   current_.store(timetables_.back().get(), std::memory_order_release);
   return Status::ok();
+}
+
+/// Of a Plan that was introduced. What belongs to none (uploads) needs no kernel, so any will do.
+const CudaDevice::Timetable &CudaDevice::timetableOf(const Plan *plan) const {
+  static const Timetable kUnknown = {};
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    if (each->plan == plan)
+      return *each;
+  return kUnknown;
 }
 
 /// Remembers what is being issued, for the watchdog.

@@ -140,7 +140,12 @@ private:
     const Plan *plan;
     std::vector<std::vector<uint32_t>> commands;
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
+    cuda::ExchangeBlocks blocks;           ///< for each of its exchanges
+    bool waitsByMemory = false;            ///< too many streams for kernels that wait
+    bool waitsApart = false; ///< too many streams copy: what copies must not wait for peers
   };
+  Status planExchanges(const Plan &plan, Timetable &timetable) const; // cuda_chain.cpp
+  const Timetable &timetableOf(const Plan *plan) const;
   /// run << 32 | command of a signal or await.
   static constexpr uint64_t kNothing = ~uint64_t(0);
   /// The first one of a stream that is not over, or kNothing.
@@ -162,6 +167,7 @@ private:
   uint32_t *released_ = nullptr;         ///< not 0: kernels wait no longer
   uint32_t *exchangeCounters_ = nullptr; ///< Exchange::kCounters for each of kMaxStreams
   bool hasBulkCopies_ = false;           ///< the GPU has a bulk copy unit
+  int processors_ = 0;
   bool ownsCallerStream_ = false;
   bool isCapturing_ = false;
   bool isAbandoned_ = false;

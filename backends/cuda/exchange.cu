@@ -12,10 +12,7 @@ using DeviceCounter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
 
 constexpr int kThreads = 128;
 constexpr int kTileBytes = 16 << 10;
-constexpr int kStages = 4; ///< tiles in flight in a block
-/// Blocks that copy: enough to fill the links, each with 64 KiB on its way. A single copy is one of
-/// a pipeline, beside products, and takes fewer processors from them.
-constexpr int kMostCopiers = 64, kMostCopiersOfOne = 32;
+constexpr int kStages = 4; ///< tiles in flight in a block: 64 KiB on their way
 
 // -- Words. --
 
@@ -300,11 +297,12 @@ bool isAligned(const Exchange &exchange) {
 
 } // namespace
 
-void launchExchange(cudaStream_t stream, const Exchange &exchange, bool hasBulkCopies) {
+void launchExchange(cudaStream_t stream, const Exchange &exchange,
+                    const ExchangeBlocks &blocksAtMost, bool hasBulkCopies) {
   int64_t tiles = 0;
   for (uint32_t i = 0; i < exchange.copyCount; ++i)
     tiles += (exchange.copies[i].bytes + kTileBytes - 1) / kTileBytes;
-  const int most = exchange.copyCount == 1 ? kMostCopiersOfOne : kMostCopiers;
+  const int most = exchange.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
   const unsigned blocks = 1 + static_cast<unsigned>(tiles < most ? tiles : most);
   if (tiles == 0)
     exchangeKernel<false><<<1, 32, 0, stream>>>(exchange);

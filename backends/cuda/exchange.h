@@ -13,6 +13,10 @@
 // before all awaits have passed, and no signal leaves before all that stands before it is done and
 // visible to all. The copies overlap one another, and their signals leave together.
 //
+// Blocks that wait for a peer hold shared memory, and a product finds no room beside one. So there
+// must never be one on every processor: the peer may be waiting for that product. Whoever launches
+// exchanges on several streams divides half of the processors among them.
+//
 // Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -54,9 +58,16 @@ struct Exchange {
   static constexpr uint32_t kCounters = kMost + 1;
 };
 
+/// How many blocks may copy, and so wait for peers, at the same time.
+struct ExchangeBlocks {
+  int ofOne = 32;     ///< of an exchange with one copy, which is one of a pipeline, beside products
+  int ofSeveral = 64; ///< of one with more
+};
+
 /// Launches it. Copies need no alignment; those of which everything is a multiple of 16 bytes are
 /// made by the bulk copy unit where there is one (compute capability 9 on).
-void launchExchange(cudaStream_t stream, const Exchange &exchange, bool hasBulkCopies);
+void launchExchange(cudaStream_t stream, const Exchange &exchange, const ExchangeBlocks &most,
+                    bool hasBulkCopies);
 
 /// Loads the kernels, and allows them the shared memory they need.
 cudaError_t loadExchange();

@@ -105,6 +105,13 @@ def exactness(suite):
         suite.run(f"exact 4 {' '.join(flags)}",
                   ["--verify", "--iterations", "1000", "--set", "M=164", "--protocol", "put"]
                   + flags, 4)
+    # Kernels that wait for peers on many streams, beside products that want every processor: if they
+    # held them all, nobody would go on.
+    for streams in ("4", "8", "40"):
+        suite.run(f"kernels that wait on {streams} streams beside large products",
+                  ["--verify", "--iterations", "20", "--set", "M=8192", "--set", "K=2048", "--set",
+                   "N=2048", "--protocol", "put", "--copies", "kernel", "--streams", streams,
+                   "--chunks", "64"], 4)
     for dtype in ("f16", "f32", "f64"):
         example = os.path.join(ROOT, "tests", "gpu", f"linear_{dtype}.braid")
         suite.command(f"exact 2 linear {dtype}",
