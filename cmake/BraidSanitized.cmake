@@ -14,12 +14,17 @@ set(braid_asan_flags ${braid_address_flags})
 set(braid_tsan_flags ${braid_thread_flags})
 
 # Copies to `twin` what `original` is made of, with instrumentation; makes the instrumented
-# libraries.
+# libraries. Left out is what no instrumented test runs: the cuda backend, which needs a GPU, and the
+# sources that `original` names in its property BRAID_PLAIN_SOURCES.
 function(braid_instrument twin original sanitizer)
   get_target_property(folder ${original} SOURCE_DIR)
   get_target_property(sources ${original} SOURCES)
   get_target_property(links ${original} LINK_LIBRARIES)
   get_target_property(definitions ${original} COMPILE_DEFINITIONS)
+  get_target_property(plain ${original} BRAID_PLAIN_SOURCES)
+  list(REMOVE_ITEM sources ${plain})
+  list(REMOVE_ITEM links braid_backend_cuda)
+  list(REMOVE_ITEM definitions BRAID_HAS_CUDA)
   foreach(source ${sources})
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
     target_sources(${twin} PRIVATE ${source})

@@ -16,7 +16,7 @@
 // `pairwise` may have its copies on one stream, too (transfers=shared, and always in `burst`): one
 // after the other, each gets the whole link, and the first block is here after one copy instead of
 // after all of them. A promise behind a copy would come too late, so promises have a stream of
-// their own, where nothing is ever waited for:
+// their own (with three streams or more), where nothing is ever waited for:
 //
 //   set_current_stream stream(1)
 //   %r = p2p recv %block from (rank + %i) mod 8 via %h

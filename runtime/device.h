@@ -118,8 +118,8 @@ public:
   /// A handle that a peer's Transport::open turns into an address. `base` came from
   /// allocate(Symmetric or Words).
   virtual Result<std::string> exportMemory(void *base) = 0;
-  /// Before tune(): does what warm() would with what this rank knows of the shape from earlier jobs,
-  /// if it knows something, at the same time as the other ranks. It is a guess: adopt() decides.
+  /// Before tune(): does what warm() would with what this rank knows of the shape from earlier
+  /// jobs, if it knows something, at the same time as the other ranks. A guess: adopt() decides.
   virtual Status foresee(const PlanMatmul &) { return Status::ok(); }
   /// Names what a choice of tune() holds for: devices with the same key may take over each other's.
   /// Empty, which it is on all ranks or on none: it has nothing to choose.

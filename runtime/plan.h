@@ -13,9 +13,10 @@
 //   put   receiver  signal                       ...  await at `wait %r`    (data has arrived)
 //         sender    await, copy to peer, signal    ...  (nothing) at `wait %s`
 //
-// A signal writes the number of the run (its epoch, 1, 2, ...); an await passes when the word has
-// reached the epoch of its own run. A word is written by one endpoint only, once a run, so no
-// signal is lost or taken twice, and no reset is needed between runs.
+// A signal writes the number of the run (its epoch, 1, 2, ...), or a mark where words do not count
+// (Device::countsRuns); an await passes when the word has reached the epoch of its own run. A word
+// is written by one endpoint only, once a run, so no signal is lost or taken twice, and no reset is
+// needed between runs.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -386,6 +386,9 @@ bool Specializer::visitP2P(const P2POp &op) {
 /// Posted together: all promises first, so that no copy waits for one that stands behind it; then
 /// all awaits of promises, so that copies follow one another.
 bool Specializer::visitGroup(const GroupOp &op) {
+  for (const Op &inner : op.body)
+    if (!llvm::isa<P2POp>(&inner)) // the verifier sees to that, if it was asked
+      return error(inner) << "expected only 'p2p' in 'group'";
   for (bool wantPassive : {true, false})
     for (const Op &inner : op.body) {
       const auto &p2p = *llvm::cast<P2POp>(&inner);

@@ -56,28 +56,36 @@ Status CudaDevice::startExchanges() {
   if (!released)
     return released.status();
   released_ = static_cast<uint32_t *>(*released);
-  constexpr size_t kBytes = size_t(kMaxStreams) * cuda::Exchange::kCounters * sizeof(uint32_t);
+  // Those of graphs are their own: a graph may still run when eager runs of other streams begin.
+  constexpr size_t kBytes = 2 * size_t(kMaxStreams) * cuda::Exchange::kCounters * sizeof(uint32_t);
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&exchangeCounters_, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(exchangeCounters_, 0, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadExchange());
   return Status::ok();
 }
 
-/// Kernels that wait for peers must leave room for what the peers wait for: see exchange.h for
-/// those that copy; of others there can be 128 at the same time, whatever they do.
+/// Kernels that wait for peers must leave room for what the peers wait for (exchange.h). All of a
+/// program together may keep products off half of the processors: a block that copies keeps them
+/// off one, and so may a warp that only waits.
 Status CudaDevice::planExchanges(const Plan &plan, Timetable &timetable) const {
-  constexpr size_t kMostStreams = 64;
-  timetable.waitsByMemory = plan.streams.size() > kMostStreams;
+  const int half = processors_ / 2;
+  const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(half)); // of 128 kernels
+  timetable.waitsByMemory = plan.streams.size() > mostStreams;
   if (timetable.waitsByMemory && hasWordsOnDevice())
     return Status(StatusCode::Unsupported,
                   fmt::format("signals by kernels: expected at most {} streams, got {}",
-                              kMostStreams, plan.streams.size()));
-  std::vector<bool> copies(plan.streams.size(), false);
-  for (const Command &command : plan.commands)
-    if (command.kind == CommandKind::Copy)
-      copies[command.stream] = true;
-  const int streams = std::max<int>(1, static_cast<int>(llvm::count(copies, true)));
-  const int share = processors_ / 2 / streams - 1; // one coordinates
+                              mostStreams, plan.streams.size()));
+  std::vector<bool> copies(plan.streams.size(), false), waits = copies;
+  for (const Command &command : plan.commands) {
+    copies[command.stream] = copies[command.stream] || command.kind == CommandKind::Copy;
+    waits[command.stream] = waits[command.stream] || command.kind == CommandKind::Await;
+  }
+  int copying = 0, onlyWaiting = 0;
+  for (size_t stream = 0; stream < copies.size(); ++stream) {
+    copying += copies[stream];
+    onlyWaiting += waits[stream] && !copies[stream];
+  }
+  const int share = (half - onlyWaiting) / std::max(copying, 1) - 1; // one block coordinates
   timetable.waitsApart = share < 1;
   timetable.blocks.ofOne = std::clamp(share, 1, timetable.blocks.ofOne);
   timetable.blocks.ofSeveral = std::clamp(share, 1, timetable.blocks.ofSeveral);
@@ -122,6 +130,8 @@ void CudaDevice::chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps
 }
 
 void CudaDevice::copyByEngine(uint32_t stream, const ChainStep &step) {
+  if (step.bytes == 0)
+    return;
   check(cudaMemcpyAsync(step.dst, step.src, static_cast<size_t>(step.bytes), cudaMemcpyDefault,
                         streams_[stream]),
         "cudaMemcpyAsync");
@@ -154,7 +164,8 @@ void CudaDevice::issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<ChainSt
     cuda::Exchange exchange;
     exchange.step = &steps_[stream].done;
     exchange.released = hasWordsOnDevice() ? released_ : nullptr;
-    exchange.counters = exchangeCounters_ + stream * cuda::Exchange::kCounters;
+    exchange.counters =
+        exchangeCounters_ + (stream + (isCapturing_ ? kMaxStreams : 0)) * cuda::Exchange::kCounters;
     steps = steps.drop_front(addToExchange(exchange, stream, tag, steps, areDisjoint));
     cuda::launchExchange(streams_[stream], exchange, timetable.blocks, hasBulkCopies_);
     check(cudaGetLastError(), "launchExchange");
@@ -188,6 +199,8 @@ size_t CudaDevice::addToExchange(cuda::Exchange &exchange, uint32_t stream, Tag 
       return i;
     if (step.kind == CommandKind::Copy) {
       part = Moves;
+      if (step.bytes == 0)
+        continue;
       if (exchange.copyCount == (areDisjoint ? kMost : 1))
         return i;
       exchange.copies[exchange.copyCount++] = {static_cast<char *>(step.dst),

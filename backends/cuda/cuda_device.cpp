@@ -349,6 +349,7 @@ bool CudaDevice::drain(std::chrono::milliseconds grace) {
 Status CudaDevice::introduce(const Plan &plan) {
   auto timetable = std::make_unique<Timetable>();
   timetable->plan = &plan;
+  timetable->number = static_cast<uint32_t>(timetables_.size()) % kPlans;
   timetable->commands.resize(plan.streams.size());
   for (uint32_t i = 0; i < plan.commands.size(); ++i) {
     CommandKind kind = plan.commands[i].kind;
@@ -387,7 +388,8 @@ void CudaDevice::note(Tag tag) {
 /// What the GPU will write when this signal or await is over.
 uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
   if (isCapturing_)
-    return kReplayed | (tag.command + 1);
+    return kReplayed | timetableOf(tag.plan).number << kPlanShift |
+           std::min(tag.command + 1, kCommands);
   note(tag);
   Issued &issued = issued_[stream];
   issued.isReplay.store(false, std::memory_order_relaxed);
@@ -413,18 +415,25 @@ uint64_t CudaDevice::nextStep(const Timetable &timetable, uint32_t stream, uint3
     return kNothing;
   // The last step of a run is followed by the first one of the next.
   const std::vector<uint32_t> &commands = timetable.commands[stream];
-  const uint32_t after = done & kReplayed ? (done & ~kReplayed) : 0; // command + 1
+  const uint32_t after = replayedCommand(timetable, done);
   auto next = std::lower_bound(commands.begin(), commands.end(), after);
   return uint64_t(run_.load(std::memory_order_relaxed)) << 32 |
          (next == commands.end() ? commands.front() : *next);
 }
 
-uint64_t CudaDevice::lastStep(uint32_t stream, uint32_t done) const {
+uint32_t CudaDevice::replayedCommand(const Timetable &timetable, uint32_t done) {
+  const bool isOurs = done & kReplayed && (done >> kPlanShift) % kPlans == timetable.number;
+  return isOurs ? done & kCommands : 0;
+}
+
+uint64_t CudaDevice::lastStep(const Timetable &timetable, uint32_t stream, uint32_t done) const {
   if (done == 0)
     return kNothing;
-  if (done & kReplayed)
-    return uint64_t(run_.load(std::memory_order_relaxed)) << 32 | ((done & ~kReplayed) - 1);
-  return issued_[stream].commands[done % Issued::kKept].load(std::memory_order_relaxed);
+  if (!(done & kReplayed))
+    return issued_[stream].commands[done % Issued::kKept].load(std::memory_order_relaxed);
+  const uint32_t command = replayedCommand(timetable, done);
+  return command == 0 ? kNothing
+                      : uint64_t(run_.load(std::memory_order_relaxed)) << 32 | (command - 1);
 }
 
 void CudaDevice::publish() {
@@ -442,7 +451,7 @@ void CudaDevice::publish() {
     if (done != seen_[stream]) {
       seen_[stream] = done;
       queue.completed.fetch_add(1, std::memory_order_relaxed);
-      queue.lastDone.store(lastStep(stream, done), std::memory_order_relaxed);
+      queue.lastDone.store(lastStep(*timetable, stream, done), std::memory_order_relaxed);
       queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
     }
     const uint64_t next = isBusy ? nextStep(*timetable, stream, done) : kNothing;

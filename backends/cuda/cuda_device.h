@@ -3,10 +3,12 @@
 // One process drives one GPU: several in one process share queues inside the driver, where a wait
 // for a peer can hold up the peer (docs/cuda-transfers.md).
 //
-// Signal words lie in host memory that the GPUs of both ranks reach. A wait on such a word can be
-// ended by the host with a plain store, whatever the GPU's queues are stuck in; a wait on device
-// memory cannot: with forty streams waiting, a write from a forty-first never ran. And a
-// signal through host memory is no slower (8.6 against 10.4 us one way).
+// Words that memory operations wait for lie in host memory that the GPUs of both ranks reach. A
+// wait on such a word can be ended by the host with a plain store, whatever the GPU's queues are
+// stuck in; on device memory it cannot: with forty streams waiting, a write from a forty-first never
+// ran. And a signal through host memory is no slower (8.6 against 10.4 us one way). Kernels that
+// wait can look at two places: where all signals are by kernels, words lie in device memory, and a
+// flag in host memory ends the waits.
 //
 // A word is 0 or 1: a signal stores 1, an await waits for that and stores 0. So nothing in a
 // captured graph depends on the number of the run, and eager runs and replays share their words. It
@@ -83,8 +85,8 @@ public:
   /// Leaves everything as it is when this object goes: streams still use it.
   void abandon() { isAbandoned_ = true; }
   /// Ends every wait of this GPU's streams for a word, now. To be repeated until the streams are
-  /// empty, because an await takes the mark away that let it pass. Any thread; only stores to
-  /// memory.
+  /// empty, because an await made of memory operations takes the mark away that let it pass. Any
+  /// thread; only stores to memory.
   void releaseWaits();
   /// Writes into the job memory how far the streams are. Called by the watchdog; reads and writes
   /// memory only.
@@ -121,12 +123,14 @@ private:
 
   /// How far a stream is, in memory that the GPU writes and the host reads: the number of the last
   /// signal or await that is over. Eager ones are numbered as they are issued, 1, 2, ...; those of
-  /// a graph by their command, with the top bit set, because replays write what was recorded.
+  /// a graph by their Plan and command, with the top bit set, because replays write what was
+  /// recorded.
   struct Step {
     uint32_t done;
     uint32_t padding[15];
   };
-  static constexpr uint32_t kReplayed = 0x80000000;
+  static constexpr uint32_t kReplayed = 0x80000000, kPlanShift = 24, kPlans = 64,
+                            kCommands = 0xffffff;
   /// The signals and awaits that were issued to a stream last. Written by the host thread, read by
   /// the watchdog.
   struct Issued {
@@ -138,6 +142,7 @@ private:
   /// The signals and awaits of a Plan, stream by stream, in issue order.
   struct Timetable {
     const Plan *plan;
+    uint32_t number = 0; ///< among those that replays tell apart, below kPlans
     std::vector<std::vector<uint32_t>> commands;
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
     cuda::ExchangeBlocks blocks;           ///< for each of its exchanges
@@ -151,7 +156,9 @@ private:
   /// The first one of a stream that is not over, or kNothing.
   uint64_t nextStep(const Timetable &timetable, uint32_t stream, uint32_t done) const;
   /// The one that `done` stands for, or kNothing.
-  uint64_t lastStep(uint32_t stream, uint32_t done) const;
+  uint64_t lastStep(const Timetable &timetable, uint32_t stream, uint32_t done) const;
+  /// 1 + the command that `done` stands for, if a replay of this Plan wrote it; else 0.
+  static uint32_t replayedCommand(const Timetable &timetable, uint32_t done);
   static bool isAwaitOf(const Timetable &timetable, uint64_t step);
 
   ProcessGroup &group_;
@@ -165,7 +172,7 @@ private:
   std::vector<cudaGraphExec_t> graphs_;
   TransferMeans means_;
   uint32_t *released_ = nullptr;         ///< not 0: kernels wait no longer
-  uint32_t *exchangeCounters_ = nullptr; ///< Exchange::kCounters for each of kMaxStreams
+  uint32_t *exchangeCounters_ = nullptr; ///< Exchange::kCounters for each of kMaxStreams, twice
   bool hasBulkCopies_ = false;           ///< the GPU has a bulk copy unit
   int processors_ = 0;
   bool ownsCallerStream_ = false;

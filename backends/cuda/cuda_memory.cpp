@@ -56,32 +56,33 @@ Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
     return Status(StatusCode::Unsupported,
                   fmt::format("rank {} cannot allocate {} bytes", group_.rank(), bytes));
   if (kind == ArenaKind::Words)
-    return allocateWords(roundUp(bytes, kPage));
+    return allocateWords(roundUp(bytes, kPage), /*holdsReports=*/false);
   size_t size = roundUp(bytes, kind == ArenaKind::Symmetric ? kArenaGranularity : 256);
   void *base = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, size));
-  arenas_.push_back({kind, base, size, false});
+  {
+    std::lock_guard lock(mutex_);
+    arenas_.push_back({kind, base, size, false});
+  }
   // What peers map must not show what another program left there.
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(base, 0, size));
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
   return base;
 }
 
-Result<void *> CudaMemory::allocateWords(size_t bytes) {
+Result<void *> CudaMemory::allocateWords(size_t bytes, bool holdsReports) {
   Result<void *> base = group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(bytes));
   if (!base)
     return base.status();
   if (Status status = registerWithGpu(*base, bytes); !status.isOk())
     return status;
-  arenas_.push_back({ArenaKind::Words, *base, bytes, false});
+  std::lock_guard lock(mutex_);
+  arenas_.push_back({ArenaKind::Words, *base, bytes, holdsReports});
   return *base;
 }
 
 Result<void *> CudaMemory::allocateReports(int64_t bytes) {
-  Result<void *> base = allocateWords(roundUp(bytes, kPage));
-  if (base)
-    arenas_.back().holdsReports = true;
-  return base;
+  return allocateWords(roundUp(bytes, kPage), /*holdsReports=*/true);
 }
 
 Result<std::string> CudaMemory::exportMemory(void *base) {
@@ -112,7 +113,8 @@ Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
   Result<void *> base = isWords ? openWords(peer, text) : openDevice(peer, text);
   if (!base)
     return base;
-  bool isOwn = text.split(':').first == std::to_string(getpid());
+  // rank:process:...
+  bool isOwn = text.split(':').second.split(':').first == std::to_string(getpid());
   opened_.push_back({peer, handle, *base,
                      isWords ? Kind::Words
                      : isOwn ? Kind::OwnProcess
@@ -182,11 +184,13 @@ void CudaMemory::closePeers() {
 }
 
 void CudaMemory::abandon() {
+  std::lock_guard lock(mutex_);
   opened_.clear();
   arenas_.clear();
 }
 
 void CudaMemory::fillWords(uint32_t value) {
+  std::lock_guard lock(mutex_);
   for (const Arena &arena : arenas_) {
     if (arena.kind != ArenaKind::Words || arena.holdsReports)
       continue;

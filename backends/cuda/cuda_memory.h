@@ -11,6 +11,7 @@
 #include "runtime/device.h"
 #include "runtime/process_group.h"
 
+#include <mutex>
 #include <vector>
 
 namespace braid {
@@ -36,7 +37,7 @@ public:
   /// Frees nothing, ever: streams still use it.
   void abandon();
 
-  /// Stores `value` into every word that this rank owns. Any thread, once preparing is over.
+  /// Stores `value` into every word that this rank owns. Any thread, also while another allocates.
   void fillWords(uint32_t value);
 
 private:
@@ -53,12 +54,13 @@ private:
     void *base;
     Kind kind;
   };
-  Result<void *> allocateWords(size_t bytes);
+  Result<void *> allocateWords(size_t bytes, bool holdsReports);
   Result<void *> openWords(int64_t peer, llvm::StringRef text);
   Result<void *> openDevice(int64_t peer, llvm::StringRef text);
   Result<void *> openOwn(void *base);
 
   ProcessGroup &group_;
+  std::mutex mutex_; ///< of arenas_, which fillWords() may read at any time
   std::vector<Arena> arenas_;
   std::vector<Opened> opened_;
 };

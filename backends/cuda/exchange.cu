@@ -11,7 +11,6 @@ using SystemWord = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
 using DeviceCounter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
 
 constexpr int kThreads = 128;
-constexpr int kTileBytes = 16 << 10;
 constexpr int kStages = 4; ///< tiles in flight in a block: 64 KiB on their way
 
 // -- Words. --
@@ -33,58 +32,17 @@ __device__ void report(const Exchange &exchange, uint32_t value) {
   SystemWord(*exchange.step).store(value, ::cuda::memory_order_relaxed);
 }
 
-// -- Tiles: a copy's bytes, dealt out to the copying blocks. --
+// -- Copying by threads. --
 
-__device__ uint32_t tilesOf(const ExchangeCopy &copy) {
-  return static_cast<uint32_t>((copy.bytes + kTileBytes - 1) / kTileBytes);
+__device__ TileWalk tilesFor(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
+  return TileWalk(exchange.copies, exchange.copyCount, copier, copiers);
 }
-
-struct Tile {
-  uint32_t copy;
-  char *dst;
-  const char *src;
-  uint32_t bytes;
-};
-
-/// The tiles of one block, one after another: part 0 of every copy, then part 1, so that all copies
-/// go on at the same time.
-class TileWalk {
-public:
-  __device__ TileWalk(const Exchange &exchange, uint32_t copier, uint32_t copiers)
-      : exchange_(exchange), copiers_(copiers), number_(copier) {
-    for (uint32_t i = 0; i < exchange.copyCount; ++i)
-      parts_ = max(parts_, tilesOf(exchange.copies[i]));
-  }
-
-  /// False behind the last one.
-  __device__ bool next(Tile &tile) {
-    for (; number_ < parts_ * exchange_.copyCount; number_ += copiers_) {
-      const uint32_t copy = number_ % exchange_.copyCount, part = number_ / exchange_.copyCount;
-      const ExchangeCopy &whole = exchange_.copies[copy];
-      if (part >= tilesOf(whole))
-        continue;
-      const int64_t at = int64_t(part) * kTileBytes;
-      const int64_t left = whole.bytes - at;
-      tile = {copy, whole.dst + at, whole.src + at,
-              static_cast<uint32_t>(left < kTileBytes ? left : kTileBytes)};
-      number_ += copiers_;
-      return true;
-    }
-    return false;
-  }
-
-private:
-  const Exchange &exchange_;
-  const uint32_t copiers_;
-  uint32_t number_;
-  uint32_t parts_ = 0;
-};
 
 /// Tells the first block how much of each copy this one has done. Everything is visible to all
 /// before.
 __device__ void countTiles(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
   uint32_t done[Exchange::kMost] = {};
-  TileWalk walk(exchange, copier, copiers);
+  TileWalk walk = tilesFor(exchange, copier, copiers);
   for (Tile tile; walk.next(tile);)
     ++done[tile.copy];
   for (uint32_t i = 0; i < exchange.copyCount; ++i)
@@ -92,10 +50,8 @@ __device__ void countTiles(const Exchange &exchange, uint32_t copier, uint32_t c
       DeviceCounter(exchange.counters[i]).fetch_add(done[i], ::cuda::memory_order_release);
 }
 
-// -- Copying by threads. --
-
 __device__ void copyPlainly(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
-  TileWalk walk(exchange, copier, copiers);
+  TileWalk walk = tilesFor(exchange, copier, copiers);
   for (Tile tile; walk.next(tile);)
     for (uint32_t i = threadIdx.x; i < tile.bytes; i += kThreads)
       tile.dst[i] = tile.src[i];
@@ -152,9 +108,10 @@ __device__ void copyInBulk(const Exchange &exchange, uint32_t copier, uint32_t c
   for (uint64_t &barrier : barriers)
     initializeBarrier(&barrier);
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  // What peers and other kernels did to this memory, they did by other means than the unit.
+  asm volatile("fence.proxy.async;" ::: "memory");
 
-  TileWalk loads(exchange, copier, copiers), stores(exchange, copier, copiers);
+  TileWalk loads = tilesFor(exchange, copier, copiers), stores = loads;
   Tile tile;
   uint32_t loaded = 0;
   while (loaded < kStages && loads.next(tile)) {
@@ -190,13 +147,13 @@ __device__ bool isReleased(const Exchange &exchange) {
 /// Looks at each word with a lane of its own until all are set. Where words lie in the host's
 /// memory, a look takes more than a microsecond, and many at the same time hold one another up.
 __device__ void waitForAll(const Exchange &exchange, const ExchangeWord *words, uint32_t count) {
-  constexpr uint32_t kLooksBetween = 256;
+  constexpr uint32_t kFirstLooks = 16, kLooksBetween = 256;
   const uint32_t lane = threadIdx.x;
   bool isSet = lane >= count;
   uint32_t reported = 0;
   for (uint32_t looks = 1; reported < count; ++looks) {
     isSet = isSet || look(words[lane].word) != 0 ||
-            (looks % kLooksBetween == 0 && isReleased(exchange));
+            ((looks == kFirstLooks || looks % kLooksBetween == 0) && isReleased(exchange));
     const uint32_t unset = ~__ballot_sync(~0u, isSet);
     const uint32_t passed = unset == 0 ? count : min(count, __ffs(unset) - 1);
     // As if they were awaited one after the other.
@@ -219,11 +176,13 @@ __device__ void makeMoves(const Exchange &exchange) {
     gate(exchange).store(1, ::cuda::memory_order_release);
     for (uint32_t i = 0; i < exchange.copyCount; ++i) {
       DeviceCounter counter(exchange.counters[i]);
-      while (counter.load(::cuda::memory_order_acquire) != tilesOf(exchange.copies[i]))
+      while (counter.load(::cuda::memory_order_acquire) !=
+             static_cast<uint32_t>(tilesOf(exchange.copies[i])))
         ;
       counter.store(0, ::cuda::memory_order_relaxed);
     }
-    gate(exchange).store(0, ::cuda::memory_order_relaxed); // every block has passed it
+    // Every block has a tile (tiles.h), so every block has passed it.
+    gate(exchange).store(0, ::cuda::memory_order_relaxed);
   }
   __syncwarp();
   if (exchange.signalCount == 0)
@@ -282,7 +241,7 @@ __global__ void __launch_bounds__(kThreads)
     countTiles(exchange, copier, copiers);
 }
 
-constexpr int kSharedBytes = kStages * kTileBytes;
+constexpr int kSharedBytes = kStages * int(kTileBytes);
 
 bool isAligned(const Exchange &exchange) {
   for (uint32_t i = 0; i < exchange.copyCount; ++i) {
@@ -301,7 +260,7 @@ void launchExchange(cudaStream_t stream, const Exchange &exchange,
                     const ExchangeBlocks &blocksAtMost, bool hasBulkCopies) {
   int64_t tiles = 0;
   for (uint32_t i = 0; i < exchange.copyCount; ++i)
-    tiles += (exchange.copies[i].bytes + kTileBytes - 1) / kTileBytes;
+    tiles += tilesOf(exchange.copies[i]);
   const int most = exchange.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
   const unsigned blocks = 1 + static_cast<unsigned>(tiles < most ? tiles : most);
   if (tiles == 0)
@@ -314,9 +273,9 @@ void launchExchange(cudaStream_t stream, const Exchange &exchange,
 
 cudaError_t loadExchange() {
   cudaFuncAttributes attributes;
-  if (cudaError_t code = cudaFuncGetAttributes(&attributes, exchangeKernel<false>);
-      code != cudaSuccess)
-    return code;
+  for (auto *kernel : {exchangeKernel<false>, exchangeKernel<true>})
+    if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
+      return code;
   return cudaFuncSetAttribute(exchangeKernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                               kSharedBytes);
 }

@@ -22,6 +22,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "backends/cuda/tiles.h"
+
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -35,12 +37,6 @@ struct ExchangeWord {
   uint32_t value;
 };
 
-struct ExchangeCopy {
-  char *dst;
-  const char *src;
-  int64_t bytes;
-};
-
 /// Passed to the kernel by value.
 struct Exchange {
   static constexpr uint32_t kMost = 16; ///< of each kind
@@ -49,7 +45,7 @@ struct Exchange {
   ExchangeWord promises[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
   ExchangeCopy copies[kMost];
   uint32_t *step = nullptr; ///< of the stream
-  /// In the host's memory, for words that are not: when it is not 0, every wait is over. Null: the
+  /// In the host's memory, for words that are not: when it is not 0, no word is awaited. Null: the
   /// host sets the words themselves.
   uint32_t *released = nullptr;
   /// kCounters of them in the GPU's memory, 0 before and after; no exchange that may run at the

@@ -54,6 +54,9 @@ def clean_environment(braid):
 def start_job(launcher, braid, folder, environment):
     # The shell is between launcher and rank, as scripts are that pin or profile. It has to stay.
     script = f'"{braid}" env --json > "{folder}/$$.json"; exit $?'
+    # Open MPI makes a folder with the user's name there, and gives up if another mpirun makes it at
+    # the same moment.
+    environment = dict(environment, OMPI_MCA_orte_tmpdir_base=folder)
     return subprocess.Popen(launcher + ["-n", str(RANKS), "sh", "-c", script], env=environment)
 
 

@@ -321,9 +321,8 @@ Status multipliesFloats(RankTest &test) {
   return Status::ok();
 }
 
-/// Nothing is allocated by a run, and issuing costs little.
-Status runsWithoutAllocating(RankTest &test) {
-  auto program = test.prepareProgram({}, 9);
+Status runsWithoutAllocating(RankTest &test, const CompileOptions &options, TransferMeans means) {
+  auto program = test.prepareProgram(options, 9, means);
   if (!program)
     return program.status();
   Result<Arguments> arguments = test.makeArguments(**program);
@@ -367,6 +366,16 @@ Status runsWithoutAllocating(RankTest &test) {
   if (each > 3)
     return wrong(fmt::format("{:.2f} us a command, expected at most 3", each));
   return Status::ok();
+}
+
+/// Nothing is allocated by a run, and issuing costs little.
+Status runsWithoutAllocating(RankTest &test) {
+  if (Status status = runsWithoutAllocating(test, {}, {}); !status.isOk())
+    return status;
+  CompileOptions options;
+  options.schedule = Schedule::Burst;
+  options.protocol = Protocol::Put;
+  return runsWithoutAllocating(test, options, {CopyBy::Kernel, SignalBy::Default});
 }
 
 struct Case {

@@ -101,12 +101,14 @@ def exactness(suite):
                   ranks)
     for flags in (["--chunks", "8", "--streams", "2"], ["--chunks", "12", "--streams", "1"],
                   ["--chunks", "8", "--transfers", "shared", "--copies", "kernel"],
-                  ["--chunks", "8", "--schedule", "burst", "--copies", "kernel", "--graph"]):
+                  ["--chunks", "8", "--schedule", "burst", "--copies", "kernel", "--graph"],
+                  # Copies of different sizes in one kernel.
+                  ["--schedule", "burst", "--taper", "2", "--copies", "kernel"]):
         suite.run(f"exact 4 {' '.join(flags)}",
                   ["--verify", "--iterations", "1000", "--set", "M=164", "--protocol", "put"]
                   + flags, 4)
-    # Kernels that wait for peers on many streams, beside products that want every processor: if they
-    # held them all, nobody would go on.
+    # Kernels that wait for peers on many streams, beside products that want every processor: if
+    # they held them all, nobody would go on.
     for streams in ("4", "8", "40"):
         suite.run(f"kernels that wait on {streams} streams beside large products",
                   ["--verify", "--iterations", "20", "--set", "M=8192", "--set", "K=2048", "--set",
