@@ -14,8 +14,8 @@ set(braid_asan_flags ${braid_address_flags})
 set(braid_tsan_flags ${braid_thread_flags})
 
 # Copies to `twin` what `original` is made of, with instrumentation; makes the instrumented
-# libraries. Left out is what no instrumented test runs: the cuda backend, which needs a GPU, and the
-# sources that `original` names in its property BRAID_PLAIN_SOURCES.
+# libraries. Left out is what no instrumented test runs: the cuda backend, which needs a GPU, and
+# the sources that `original` names in its property BRAID_PLAIN_SOURCES.
 function(braid_instrument twin original sanitizer)
   get_target_property(folder ${original} SOURCE_DIR)
   get_target_property(sources ${original} SOURCES)

@@ -5,7 +5,7 @@
 //
 // Words that memory operations wait for lie in host memory that the GPUs of both ranks reach. A
 // wait on such a word can be ended by the host with a plain store, whatever the GPU's queues are
-// stuck in; on device memory it cannot: with forty streams waiting, a write from a forty-first never
+// stuck in; on device memory it cannot: with forty streams waiting, a write from one more never
 // ran. And a signal through host memory is no slower (8.6 against 10.4 us one way). Kernels that
 // wait can look at two places: where all signals are by kernels, words lie in device memory, and a
 // flag in host memory ends the waits.
