@@ -2,6 +2,7 @@
 
 #include "api/choose.h"
 
+#include "api/measure_products.h"
 #include "api/plans.h"
 #include "runtime/handshake.h"
 #include "runtime/measurement_cache.h"
