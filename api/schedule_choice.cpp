@@ -15,7 +15,7 @@ std::string lineOf(const JudgedCandidate &judged) {
   const std::optional<double> error = judged.error();
   return fmt::format("{:>12.1f}{:>12}{:>8}  {}", judged.predictedUs,
                      error ? fmt::format("{:.1f}", *judged.measuredUs) : "-",
-                     error ? fmt::format("{:+.0f} %", 100 * *error) : "", judged.candidate.str());
+                     error ? fmt::format(" {:+.0f} %", 100 * *error) : "", judged.candidate.str());
 }
 
 } // namespace
@@ -57,7 +57,8 @@ std::string reasonFor(llvm::ArrayRef<JudgedCandidate> candidates) {
 }
 
 std::string explain(const ScheduleChoice &choice, size_t most) {
-  std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds\n"
+  std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds; "
+                                 "chunks=0: one a block\n"
                                  "   predicted    measured   error  candidate\n",
                                  choice.candidates.size(), choice.fusion, choice.ranks);
   for (const JudgedCandidate &each : llvm::ArrayRef(choice.candidates).take_front(most))
