@@ -3,77 +3,10 @@
 #include "api/gather_timer.h"
 
 #include "api/plans.h"
-#include "api/random_tile.h"
-
-#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
 namespace braid {
-
-//===- Tensors --------------------------------------------------------------------------------===//
-
-/// What all rows of all shapes read and write: for each parameter and result in order, memory for
-/// the largest so far. Random inputs in [-1, 1], outputs as they come.
-class GatherTimer::Tensors {
-public:
-  Tensors(Device &device, DType dtype, int64_t rank)
-      : device_(device), tile_(randomTile(dtype, kTileElements, 1 + static_cast<uint64_t>(rank))) {}
-
-  Result<std::vector<void *>> inputsOf(const Plan &plan) {
-    return take(plan, plan.inputs, inputs_, /*isRandom=*/true);
-  }
-  Result<std::vector<void *>> outputsOf(const Plan &plan) {
-    return take(plan, plan.outputs, outputs_, /*isRandom=*/false);
-  }
-  int64_t allocatedBytes() const { return allocatedBytes_; }
-
-private:
-  /// Too many to repeat within a cache line's reach, few enough to be made in a moment.
-  static constexpr size_t kTileElements = size_t(1) << 20;
-
-  struct Tensor {
-    void *address = nullptr;
-    int64_t bytes = 0;
-  };
-
-  Result<std::vector<void *>> take(const Plan &plan, llvm::ArrayRef<uint32_t> buffers,
-                                   std::vector<Tensor> &tensors, bool isRandom) {
-    tensors.resize(std::max(tensors.size(), buffers.size()));
-    std::vector<void *> addresses;
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      if (Status status = grow(tensors[i], plan.buffers[buffers[i]].bytes, isRandom);
-          !status.isOk())
-        return status;
-      addresses.push_back(tensors[i].address);
-    }
-    return addresses;
-  }
-
-  /// Memory is not given back, so it grows by doubling.
-  Status grow(Tensor &tensor, int64_t bytes, bool isRandom) {
-    if (bytes <= tensor.bytes)
-      return Status::ok();
-    bytes = static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(bytes)));
-    Result<void *> memory = device_.allocate(ArenaKind::Private, bytes);
-    if (!memory)
-      return memory.status();
-    tensor = {*memory, bytes};
-    allocatedBytes_ += bytes;
-    const int64_t step = static_cast<int64_t>(tile_.size());
-    for (int64_t at = 0; isRandom && at < bytes; at += step)
-      device_.copy(0, {}, static_cast<char *>(*memory) + at, tile_.data(),
-                   std::min(bytes - at, step));
-    return device_.synchronize();
-  }
-
-  Device &device_;
-  const std::vector<char> tile_;
-  std::vector<Tensor> inputs_, outputs_;
-  int64_t allocatedBytes_ = 0;
-};
-
-//===- Rows -----------------------------------------------------------------------------------===//
 
 struct GatherTimer::Lowered {
   ChosenRow chosen;
@@ -101,14 +34,12 @@ BenchTiming BenchTiming::within(double us) const {
 }
 
 GatherTimer::GatherTimer(Cluster &cluster, DType dtype, Barrier barrier)
-    : cluster_(cluster), barrier_(std::move(barrier)) {
-  const int64_t rank = cluster_.firstHosted();
-  tensors_ = std::make_unique<Tensors>(cluster_.device(rank), dtype, rank);
-}
+    : cluster_(cluster), barrier_(std::move(barrier)),
+      tensors_(device(), dtype, cluster.firstHosted()) {}
 
 GatherTimer::~GatherTimer() = default;
 
-int64_t GatherTimer::allocatedBytes() const { return preparedBytes_ + tensors_->allocatedBytes(); }
+int64_t GatherTimer::allocatedBytes() const { return preparedBytes_ + tensors_.allocatedBytes(); }
 
 int64_t GatherTimer::loweredRows() const { return static_cast<int64_t>(all_.size()); }
 
@@ -161,10 +92,10 @@ Status GatherTimer::bindRow(Lowered &lowered) {
       prepare(plan, device(), transport(), lowered.chosen.row.means);
   if (!prepared)
     return prepared.status();
-  Result<std::vector<void *>> inputs = tensors_->inputsOf(plan);
+  Result<std::vector<void *>> inputs = tensors_.inputsOf(plan);
   if (!inputs)
     return inputs.status();
-  Result<std::vector<void *>> outputs = tensors_->outputsOf(plan);
+  Result<std::vector<void *>> outputs = tensors_.outputsOf(plan);
   if (!outputs)
     return outputs.status();
   lowered.prepared = std::move(*prepared);

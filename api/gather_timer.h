@@ -8,6 +8,7 @@
 
 #include "api/gather_bench.h"
 #include "api/rank_times.h"
+#include "api/row_tensors.h"
 #include "runtime/backend.h"
 
 #include <deque>
@@ -61,7 +62,6 @@ public:
 
 private:
   struct Lowered;
-  class Tensors;
 
   Result<ChosenRow> decide(const GatherRow &row);
   Status bindRow(Lowered &lowered);
@@ -74,7 +74,7 @@ private:
   Cluster &cluster_;
   const Barrier barrier_;
   RowChooser chooser_;
-  std::unique_ptr<Tensors> tensors_;
+  RowTensors tensors_;
   std::map<std::string, Lowered *> rows_; ///< of this shape, by name
   std::deque<Lowered> all_;               ///< the device may still name their Plans
   int64_t preparedBytes_ = 0;
