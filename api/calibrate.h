@@ -10,7 +10,9 @@
 //   signal + await    many at once, so that nothing flies while the streams wait
 //   copy              the same turns with a copy in each, small and large; pull and push
 //   shared link       one large copy from, or to, every peer at once
-//   product           a chain on one stream; the same dealt out to two streams gives the share
+//
+// Products are in measure_products.h: a chain on one stream; the same dealt out to two streams
+// gives the share.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,6 +20,9 @@
 #include "api/plan_timer.h"
 
 namespace braid {
+
+/// Shorter than this is what a clock cannot tell from nothing.
+constexpr double kLeastUs = 0.01;
 
 struct CalibrationOptions {
   std::vector<Issuing> ways{Issuing::Eager}; ///< that the backend has
@@ -30,10 +35,5 @@ struct CalibrationOptions {
 /// A model of everything but products. Collective; blocks for a second or two; the same model on
 /// all ranks.
 Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options);
-
-/// Measures those of `shapes` that `model` needs to know what all of them cost: few row counts,
-/// others lie between them. True if any had to be measured. Collective, the same on all ranks.
-Result<bool> measureProducts(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
-                             const CalibrationOptions &options);
 
 } // namespace braid

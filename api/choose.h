@@ -7,59 +7,11 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/calibrate.h"
-#include "api/compile.h"
 #include "api/gather_bench.h"
-
-#include <limits>
+#include "api/plan_timer.h"
+#include "api/schedule_choice.h"
 
 namespace braid {
-
-/// One way to run a fusion.
-struct Candidate {
-  Schedule schedule = Schedule::Pairwise;
-  Protocol protocol = Protocol::Get;
-  int64_t chunks = 0; ///< in all; 0: one a block
-  int64_t streams = 0, taper = 1;
-  Transfers transfers = Transfers::Each;
-  TransferMeans means = {};
-  Issuing issuing = Issuing::Eager;
-
-  /// `options` with what this one says about lowering.
-  CompileOptions applyTo(CompileOptions options) const;
-  /// "pairwise;protocol=get;chunks=8;streams=3;taper=2;issuing=graph"; also transfers, copies and
-  /// signals; these and taper only where they are not the default.
-  std::string str() const;
-  /// Reads what str() writes; BadInput names the part that is not so.
-  static Result<Candidate> fromText(llvm::StringRef text);
-};
-
-struct JudgedCandidate {
-  Candidate candidate;
-  double predictedUs = 0;
-  std::optional<double> measuredUs = {};
-
-  /// Of the prediction, as a part of what was measured; nothing if nothing was.
-  std::optional<double> error() const;
-};
-
-struct ScheduleChoice {
-  /// The chosen one first; then those that were timed, the fastest first; then the others as they
-  /// were predicted.
-  std::vector<JudgedCandidate> candidates;
-  std::string fusion; ///< its name
-  int64_t ranks = 0;
-  std::string reason;
-  std::string source; ///< where the model of the machine is from
-
-  const Candidate &best() const { return candidates.front().candidate; }
-  /// Mean of |error()| over those that were timed; 0 if none was.
-  double meanError() const;
-};
-
-/// The table of the candidates, the best `most` of them, with the choice and its reason, for
-/// people.
-std::string explain(const ScheduleChoice &choice, size_t most = std::numeric_limits<size_t>::max());
 
 struct ChooseOptions {
   /// What is given here is not varied; `schedule` is usually empty.

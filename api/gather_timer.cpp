@@ -3,124 +3,10 @@
 #include "api/gather_timer.h"
 
 #include "api/plans.h"
-#include "runtime/numeric.h"
-
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
-#include "llvm/Support/MathExtras.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <random>
 
 namespace braid {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-/// Values of every type that is used, each random; long enough not to repeat within a cache line's
-/// reach, short enough to be made in a moment.
-std::vector<char> randomTile(DType dtype, uint64_t seed) {
-  constexpr size_t kElements = size_t(1) << 20;
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<char> tile(kElements * static_cast<size_t>(sizeOf(dtype)));
-  for (size_t i = 0; i < kElements; ++i) {
-    float value = uniform(random);
-    withElement(dtype, [&](auto element) {
-      element = narrow<decltype(element)>(value);
-      std::memcpy(tile.data() + i * sizeof element, &element, sizeof element);
-    });
-  }
-  return tile;
-}
-
-/// Each rank's times, iteration by iteration, as text for the others.
-std::string encodeTimes(const std::vector<double> &times) {
-  std::string text;
-  for (double time : times)
-    text += fmt::format("{:.3f} ", time);
-  return text;
-}
-
-Status takeMaxima(const std::string &text, std::vector<double> &maxima) {
-  llvm::SmallVector<llvm::StringRef, 64> fields;
-  llvm::StringRef(text).split(fields, ' ', -1, /*KeepEmpty=*/false);
-  if (fields.size() != maxima.size())
-    return Status(StatusCode::BadInput, "the ranks timed different numbers of iterations");
-  for (size_t i = 0; i < fields.size(); ++i) {
-    double value = 0;
-    if (fields[i].getAsDouble(value))
-      return Status(StatusCode::BadInput, "expected a time, got '" + fields[i].str() + "'");
-    maxima[i] = std::max(maxima[i], value);
-  }
-  return Status::ok();
-}
-
-} // namespace
-
-//===- Tensors --------------------------------------------------------------------------------===//
-
-/// What all rows of all shapes read and write: for each parameter and result in order, memory for
-/// the largest so far. Random inputs in [-1, 1], outputs as they come.
-class GatherTimer::Tensors {
-public:
-  Tensors(Device &device, DType dtype, int64_t rank)
-      : device_(device), tile_(randomTile(dtype, 1 + static_cast<uint64_t>(rank))) {}
-
-  Result<std::vector<void *>> inputsOf(const Plan &plan) {
-    return take(plan, plan.inputs, inputs_, /*isRandom=*/true);
-  }
-  Result<std::vector<void *>> outputsOf(const Plan &plan) {
-    return take(plan, plan.outputs, outputs_, /*isRandom=*/false);
-  }
-  int64_t allocatedBytes() const { return allocatedBytes_; }
-
-private:
-  struct Tensor {
-    void *address = nullptr;
-    int64_t bytes = 0;
-  };
-
-  Result<std::vector<void *>> take(const Plan &plan, llvm::ArrayRef<uint32_t> buffers,
-                                   std::vector<Tensor> &tensors, bool isRandom) {
-    tensors.resize(std::max(tensors.size(), buffers.size()));
-    std::vector<void *> addresses;
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      if (Status status = grow(tensors[i], plan.buffers[buffers[i]].bytes, isRandom);
-          !status.isOk())
-        return status;
-      addresses.push_back(tensors[i].address);
-    }
-    return addresses;
-  }
-
-  /// Memory is not given back, so it grows by doubling.
-  Status grow(Tensor &tensor, int64_t bytes, bool isRandom) {
-    if (bytes <= tensor.bytes)
-      return Status::ok();
-    bytes = static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(bytes)));
-    Result<void *> memory = device_.allocate(ArenaKind::Private, bytes);
-    if (!memory)
-      return memory.status();
-    tensor = {*memory, bytes};
-    allocatedBytes_ += bytes;
-    const int64_t step = static_cast<int64_t>(tile_.size());
-    for (int64_t at = 0; isRandom && at < bytes; at += step)
-      device_.copy(0, {}, static_cast<char *>(*memory) + at, tile_.data(),
-                   std::min(bytes - at, step));
-    return device_.synchronize();
-  }
-
-  Device &device_;
-  const std::vector<char> tile_;
-  std::vector<Tensor> inputs_, outputs_;
-  int64_t allocatedBytes_ = 0;
-};
-
-//===- Rows -----------------------------------------------------------------------------------===//
 
 struct GatherTimer::Lowered {
   ChosenRow chosen;
@@ -147,15 +33,13 @@ BenchTiming BenchTiming::within(double us) const {
   return fitting;
 }
 
-GatherTimer::GatherTimer(Cluster &cluster, DType dtype, std::function<bool()> barrier)
-    : cluster_(cluster), barrier_(std::move(barrier)) {
-  const int64_t rank = cluster_.firstHosted();
-  tensors_ = std::make_unique<Tensors>(cluster_.device(rank), dtype, rank);
-}
+GatherTimer::GatherTimer(Cluster &cluster, DType dtype, Barrier barrier)
+    : cluster_(cluster), barrier_(std::move(barrier)),
+      tensors_(device(), dtype, cluster.firstHosted()) {}
 
 GatherTimer::~GatherTimer() = default;
 
-int64_t GatherTimer::allocatedBytes() const { return preparedBytes_ + tensors_->allocatedBytes(); }
+int64_t GatherTimer::allocatedBytes() const { return preparedBytes_ + tensors_.allocatedBytes(); }
 
 int64_t GatherTimer::loweredRows() const { return static_cast<int64_t>(all_.size()); }
 
@@ -179,7 +63,7 @@ Status GatherTimer::lower(const GatherRow &asked) {
   if (!chosen)
     return chosen.status();
   const GatherRow &row = chosen->row;
-  if (!cluster_.device(cluster_.firstHosted()).offers(row.means))
+  if (!device().offers(row.means))
     return Status(StatusCode::Unsupported,
                   row.name + ": this backend has no such way to copy or to signal");
   std::unique_ptr<Source> source = parseSource(row.name, row.text);
@@ -201,26 +85,30 @@ void GatherTimer::forgetRows() {
   rows_.clear();
 }
 
+/// Binds a row to the tensors that all rows share.
+Status GatherTimer::bindRow(Lowered &lowered) {
+  const Plan &plan = lowered.plans[static_cast<size_t>(cluster_.firstHosted())];
+  Result<std::unique_ptr<Prepared>> prepared =
+      prepare(plan, device(), transport(), lowered.chosen.row.means);
+  if (!prepared)
+    return prepared.status();
+  Result<std::vector<void *>> inputs = tensors_.inputsOf(plan);
+  if (!inputs)
+    return inputs.status();
+  Result<std::vector<void *>> outputs = tensors_.outputsOf(plan);
+  if (!outputs)
+    return outputs.status();
+  lowered.prepared = std::move(*prepared);
+  lowered.inputs = std::move(*inputs);
+  lowered.outputs = std::move(*outputs);
+  preparedBytes_ += plan.symmetricBytes + plan.deviceBytes;
+  return Status::ok();
+}
+
 Status GatherTimer::prepareRow(Lowered &lowered, bool isGraphed) {
-  const int64_t rank = cluster_.firstHosted();
-  const Plan &plan = lowered.plans[static_cast<size_t>(rank)];
-  Device &device = cluster_.device(rank);
-  if (!lowered.prepared) {
-    Result<std::unique_ptr<Prepared>> prepared =
-        prepare(plan, device, cluster_.transport(rank), lowered.chosen.row.means);
-    if (!prepared)
-      return prepared.status();
-    Result<std::vector<void *>> inputs = tensors_->inputsOf(plan);
-    if (!inputs)
-      return inputs.status();
-    Result<std::vector<void *>> outputs = tensors_->outputsOf(plan);
-    if (!outputs)
-      return outputs.status();
-    lowered.prepared = std::move(*prepared);
-    lowered.inputs = std::move(*inputs);
-    lowered.outputs = std::move(*outputs);
-    preparedBytes_ += plan.symmetricBytes + plan.deviceBytes;
-  }
+  if (!lowered.prepared)
+    if (Status status = bindRow(lowered); !status.isOk())
+      return status;
   if (!isGraphed || lowered.isCaptured)
     return Status::ok();
   lowered.isCaptured = true;
@@ -229,20 +117,15 @@ Status GatherTimer::prepareRow(Lowered &lowered, bool isGraphed) {
 
 /// One run, from the barrier on.
 Result<double> GatherTimer::timeOnce(Lowered &lowered, bool isGraphed) {
-  Device &device = cluster_.device(cluster_.firstHosted());
   const std::vector<const void *> inputs = lowered.constInputs();
-  if (!barrier_()) {
-    Status status = device.synchronize();
-    return status.isOk() ? Status(StatusCode::PeerFailed, "the job has failed") : status;
-  }
-  Clock::time_point start = Clock::now();
-  if (isGraphed)
-    lowered.prepared->replay();
-  else
-    lowered.prepared->run(inputs, lowered.outputs);
-  if (Status status = device.synchronize(); !status.isOk())
+  if (Status status = meetAt(barrier_, device()); !status.isOk())
     return status;
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  Result<RunTime> time =
+      timeRun(*lowered.prepared, device(), isGraphed ? Issuing::Graph : Issuing::Eager, inputs,
+              lowered.outputs);
+  if (!time)
+    return time.status();
+  return time->us;
 }
 
 /// Runs untimed, and decides how many timed ones there are. The first run may load what the others
@@ -256,7 +139,7 @@ Result<BenchTiming> GatherTimer::warmUp(Lowered &lowered, bool isGraphed,
       return time.status();
     if (i != std::min<int64_t>(timing.warmUp - 1, 1) || timing.limitUs <= 0)
       continue;
-    Result<std::vector<double>> maximum = maximaOverRanks({*time});
+    Result<std::vector<double>> maximum = maximaOverRanks(transport(), {*time});
     if (!maximum)
       return maximum.status();
     fitting = timing.within(maximum->front());
@@ -280,19 +163,7 @@ Result<std::vector<double>> GatherTimer::time(const GatherRow &row, const BenchT
       return time.status();
     mine.push_back(*time);
   }
-  return maximaOverRanks(mine);
-}
-
-Result<std::vector<double>> GatherTimer::maximaOverRanks(const std::vector<double> &mine) {
-  Transport &transport = cluster_.transport(cluster_.firstHosted());
-  Result<std::vector<std::string>> all = transport.allGather(encodeTimes(mine));
-  if (!all)
-    return all.status();
-  std::vector<double> maxima(mine.size(), 0);
-  for (const std::string &each : *all)
-    if (Status status = takeMaxima(each, maxima); !status.isOk())
-      return status;
-  return maxima;
+  return maximaOverRanks(transport(), mine);
 }
 
 } // namespace braid

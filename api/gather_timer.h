@@ -1,16 +1,15 @@
 //===- api/gather_timer.h - times rows of gather+matmul on one rank of a job ------------------===//
 //
-// What is timed is one run on every rank from the moment when all have met: wall clock on the host
-// until the rank's own work is done, the maximum over ranks. Rows stay prepared until the timer is
-// told to forget them, so that they can be timed in turns; all of them read and write the same
-// tensors.
+// What is timed is in rank_times.h. Rows stay prepared until the timer is told to forget them, so
+// that they can be timed in turns; all of them read and write the same tensors.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "api/gather_bench.h"
+#include "api/rank_times.h"
+#include "api/row_tensors.h"
 #include "runtime/backend.h"
-#include "runtime/executor.h"
 
 #include <deque>
 #include <functional>
@@ -40,9 +39,8 @@ using RowChooser = std::function<Result<ChosenRow>(const GatherRow &row)>;
 /// Times rows on one rank of a job. The processes of all ranks make the same calls.
 class GatherTimer {
 public:
-  /// `barrier` returns when all ranks have come to it, as close together as can be, or false if the
-  /// job has failed. `dtype` is that of all rows.
-  GatherTimer(Cluster &cluster, DType dtype, std::function<bool()> barrier);
+  /// `dtype` is that of all rows.
+  GatherTimer(Cluster &cluster, DType dtype, Barrier barrier);
   ~GatherTimer();
   /// Without one, rows `auto` are refused.
   void setChooser(RowChooser chooser) { chooser_ = std::move(chooser); }
@@ -64,18 +62,19 @@ public:
 
 private:
   struct Lowered;
-  class Tensors;
 
   Result<ChosenRow> decide(const GatherRow &row);
+  Status bindRow(Lowered &lowered);
   Status prepareRow(Lowered &lowered, bool isGraphed);
+  Device &device() { return cluster_.device(cluster_.firstHosted()); }
+  Transport &transport() { return cluster_.transport(cluster_.firstHosted()); }
   Result<double> timeOnce(Lowered &lowered, bool isGraphed);
   Result<BenchTiming> warmUp(Lowered &lowered, bool isGraphed, const BenchTiming &timing);
-  Result<std::vector<double>> maximaOverRanks(const std::vector<double> &mine);
 
   Cluster &cluster_;
-  std::function<bool()> barrier_;
+  const Barrier barrier_;
   RowChooser chooser_;
-  std::unique_ptr<Tensors> tensors_;
+  RowTensors tensors_;
   std::map<std::string, Lowered *> rows_; ///< of this shape, by name
   std::deque<Lowered> all_;               ///< the device may still name their Plans
   int64_t preparedBytes_ = 0;

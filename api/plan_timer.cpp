@@ -2,68 +2,24 @@
 
 #include "api/plan_timer.h"
 
-#include "runtime/numeric.h"
-
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
-
-#include <fmt/format.h>
+#include "api/random_tile.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <random>
 
 namespace braid {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double usSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
-/// Short enough to be made in a moment, too long to repeat within the tiles of a product.
-std::vector<char> randomTile(DType dtype, uint64_t seed) {
-  constexpr size_t kElements = size_t(1) << 18;
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<char> tile(kElements * static_cast<size_t>(sizeOf(dtype)));
-  for (size_t i = 0; i < kElements; ++i) {
-    const float value = uniform(random);
-    withElement(dtype, [&](auto element) {
-      element = narrow<decltype(element)>(value);
-      std::memcpy(tile.data() + i * sizeof element, &element, sizeof element);
-    });
-  }
-  return tile;
-}
+/// Made in a moment, and too long to repeat within the tiles of a product.
+constexpr size_t kTileElements = size_t(1) << 18;
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-/// As many numbers as `maxima` holds.
-Status takeMaxima(llvm::StringRef text, std::vector<double> &maxima) {
-  llvm::SmallVector<llvm::StringRef, 16> fields;
-  text.split(fields, ' ', -1, /*KeepEmpty=*/false);
-  if (fields.size() != maxima.size())
-    return Status(StatusCode::BadInput, fmt::format("expected {} times of each rank, got {}",
-                                                    maxima.size(), fields.size()));
-  for (size_t i = 0; i < fields.size(); ++i) {
-    double value = 0;
-    if (fields[i].getAsDouble(value))
-      return Status(StatusCode::BadInput, "expected a time, got '" + fields[i].str() + "'");
-    maxima[i] = std::max(maxima[i], value);
-  }
-  return Status::ok();
-}
-
 } // namespace
 
-PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans,
-                     std::function<bool()> barrier)
+PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)
     : cluster_(cluster), rank_(rank), plans_(plans), barrier_(std::move(barrier)) {}
 
 Result<std::string> PlanTimer::fromRankZero(std::string mine) {
@@ -73,25 +29,12 @@ Result<std::string> PlanTimer::fromRankZero(std::string mine) {
   return std::move(all->front());
 }
 
-Result<std::vector<double>> PlanTimer::maxima(const std::vector<double> &mine) {
-  std::string text;
-  for (double value : mine)
-    text += fmt::format("{:.3f} ", value);
-  Result<std::vector<std::string>> all = transport().allGather(std::move(text));
-  if (!all)
-    return all.status();
-  std::vector<double> maxima(mine.size(), 0);
-  for (const std::string &each : *all)
-    if (Status status = takeMaxima(each, maxima); !status.isOk())
-      return status;
-  return maxima;
-}
-
 // -- Operands. --
 
 /// A tile from the host, and then what is there already, twice as much each time.
 Status PlanTimer::fill(const Loan &loan) {
-  const std::vector<char> tile = randomTile(loan.filledWith, 1 + static_cast<uint64_t>(rank_));
+  const std::vector<char> tile =
+      randomTile(loan.filledWith, kTileElements, 1 + static_cast<uint64_t>(rank_));
   char *memory = static_cast<char *>(loan.memory);
   int64_t filled = std::min(loan.bytes, static_cast<int64_t>(tile.size()));
   device().copy(0, {}, memory, tile.data(), filled);
@@ -149,41 +92,37 @@ Result<PlanTimer::Arguments> PlanTimer::makeArguments(const Plan &plan) {
 Status PlanTimer::meet() {
   if (!barrier_)
     return transport().allGather("").status();
-  if (barrier_())
-    return Status::ok();
-  Status cause = device().synchronize();
-  return cause.isOk() ? Status(StatusCode::PeerFailed, "the job has failed") : cause;
+  return meetAt(barrier_, device());
 }
 
 Result<RunTime> PlanTimer::once(Prepared &prepared, Arguments &arguments, Issuing issuing) {
   if (Status status = meet(); !status.isOk())
     return status;
-  const Clock::time_point start = Clock::now();
-  if (issuing == Issuing::Graph)
-    prepared.replay();
-  else
-    prepared.run(arguments.inputs, arguments.outputs);
-  RunTime time;
-  time.issueUs = usSince(start);
-  if (Status status = device().synchronize(); !status.isOk())
-    return status;
-  time.us = usSince(start);
-  return time;
+  return timeRun(prepared, device(), issuing, arguments.inputs, arguments.outputs);
 }
 
-Result<RunTime> PlanTimer::repeat(Prepared &prepared, Arguments &arguments, Issuing issuing,
-                                  const TimingEffort &effort) {
+/// How long the last of them took on the slowest rank.
+Result<double> PlanTimer::warmUp(Prepared &prepared, Arguments &arguments, Issuing issuing,
+                                 int64_t runs) {
   double last = 0;
-  for (int64_t i = 0; i < effort.warmUp; ++i) {
+  for (int64_t i = 0; i < runs; ++i) {
     Result<RunTime> time = once(prepared, arguments, issuing);
     if (!time)
       return time.status();
     last = time->us;
   }
-  Result<std::vector<double>> longest = maxima({last});
+  Result<std::vector<double>> longest = maximaOverRanks(transport(), {last});
   if (!longest)
     return longest.status();
-  const double fitting = std::min(effort.budgetUs / std::max(longest->front(), 1.0), 1e6);
+  return longest->front();
+}
+
+Result<RunTime> PlanTimer::repeat(Prepared &prepared, Arguments &arguments, Issuing issuing,
+                                  const TimingEffort &effort) {
+  Result<double> longest = warmUp(prepared, arguments, issuing, effort.warmUp);
+  if (!longest)
+    return longest.status();
+  const double fitting = std::min(effort.budgetUs / std::max(*longest, 1.0), 1e6);
   const int64_t runs = std::clamp(static_cast<int64_t>(fitting), effort.least, effort.most);
   std::vector<double> times; // all, then what they took to issue: one exchange for both
   std::vector<double> issues;
@@ -195,7 +134,7 @@ Result<RunTime> PlanTimer::repeat(Prepared &prepared, Arguments &arguments, Issu
     issues.push_back(time->issueUs);
   }
   times.insert(times.end(), issues.begin(), issues.end());
-  Result<std::vector<double>> most = maxima(times);
+  Result<std::vector<double>> most = maximaOverRanks(transport(), times);
   if (!most)
     return most.status();
   return RunTime{median({most->begin(), most->begin() + runs}),

@@ -1,18 +1,14 @@
 //===- api/plan_timer.h - times Plans on the ranks of a job -----------------------------------===//
 //
-// What is timed is one run, from the moment when all ranks have met until the rank's own work is
-// done, by the host's clock; the maximum over ranks. Inputs are random numbers in [-1, 1]: what a
-// product's time depends on, beyond its shape, is power, and that depends on the values.
+// What is timed is in rank_times.h, what inputs hold in random_tile.h.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "api/rank_times.h"
 #include "runtime/backend.h"
-#include "runtime/cost_model.h"
-#include "runtime/executor.h"
 
 #include <deque>
-#include <functional>
 #include <memory>
 
 namespace braid {
@@ -20,12 +16,6 @@ namespace braid {
 /// The Plans that were timed on a cluster. Made before it and destroyed after it: its devices name
 /// their commands until the end. One for each rank.
 using TimedPlans = std::deque<std::vector<Plan>>;
-
-/// Medians over some runs, in microseconds.
-struct RunTime {
-  double us = 0;
-  double issueUs = 0; ///< of it, until the host had issued everything
-};
 
 /// How often a Plan is run to be timed. All ranks do the same.
 struct TimingEffort {
@@ -39,18 +29,16 @@ struct TimingEffort {
 /// but calls share what they can.
 class PlanTimer {
 public:
-  /// `barrier` returns when all ranks have come to it, as close together as can be, or false if the
-  /// job has failed. Without one they meet by Transport::allGather, which is less close.
-  PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans,
-            std::function<bool()> barrier = nullptr);
+  /// Without a barrier they meet by Transport::allGather, which is less close.
+  PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier = nullptr);
 
   int64_t rank() const { return rank_; }
   int64_t ranks() const { return cluster_.ranks(); }
   Device &device() { return cluster_.device(rank_); }
   Transport &transport() { return cluster_.transport(rank_); }
 
-  /// One time for each of `ways`, in order. Blocks. `plans` are those of all ranks. Unsupported if
-  /// the device does not offer `means`.
+  /// Medians over some runs, for each of `ways` in order. Blocks. `plans` are those of all ranks.
+  /// Unsupported if the device does not offer `means`.
   Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
                                     const TimingEffort &effort = {}, TransferMeans means = {});
   /// Of device memory, so far.
@@ -75,14 +63,14 @@ private:
   Status fill(const Loan &loan);
   Status meet();
   Result<RunTime> once(Prepared &prepared, Arguments &arguments, Issuing issuing);
+  Result<double> warmUp(Prepared &prepared, Arguments &arguments, Issuing issuing, int64_t runs);
   Result<RunTime> repeat(Prepared &prepared, Arguments &arguments, Issuing issuing,
                          const TimingEffort &effort);
-  Result<std::vector<double>> maxima(const std::vector<double> &mine);
 
   Cluster &cluster_;
   const int64_t rank_;
   TimedPlans &plans_;
-  std::function<bool()> barrier_;
+  const Barrier barrier_;
   std::deque<Loan> inputs_, outputs_;
   int64_t allocatedBytes_ = 0;
 };

@@ -3,7 +3,6 @@
 #include "runtime/cost_model.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,217 +10,23 @@
 namespace braid {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr const char *kFormat = "braid cost model 2";
-/// No time and no rate of a machine is larger; sums of them stay finite.
-constexpr double kLargest = 1e15;
-
-// -- Every number of a structure, by name: once for both directions. --
-
-template <class Costs, class Visit> void forEachNumber(Costs &costs, Visit visit) {
-  visit("run_us", costs.runUs);
-  visit("issue_copy_us", costs.issueCopyUs);
-  visit("issue_matmul_us", costs.issueMatmulUs);
-  visit("issue_signal_us", costs.issueSignalUs);
-  visit("issue_event_us", costs.issueEventUs);
-  visit("event_us", costs.eventUs);
-  visit("signal_us", costs.signalUs);
-  visit("flight_us", costs.flightUs);
-  visit("await_us", costs.awaitUs);
-}
-
-template <class Costs, class Visit> void forEachCopy(Costs &costs, Visit visit) {
-  visit("local", costs.local);
-  visit("pull", costs.pull);
-  visit("push", costs.push);
-}
-
-template <class Cost, class Visit> void forEachNumberOfCopy(Cost &cost, Visit visit) {
-  visit("fixed_us", cost.fixedUs);
-  visit("bytes_per_us", cost.bytesPerUs);
-  visit("shared_bytes_per_us", cost.sharedBytesPerUs);
-}
-
-// -- Writing. --
-
-Json toJson(const OperationCosts &costs) {
-  Json json = {{"issuing", name(costs.issuing).str()},
-               {"copies", name(costs.means.copies).str()},
-               {"signals", name(costs.means.signals).str()}};
-  forEachNumber(costs, [&](const char *key, double value) { json[key] = value; });
-  forEachCopy(costs, [&](const char *key, const CopyCost &copy) {
-    Json inner;
-    forEachNumberOfCopy(copy, [&](const char *part, double value) { inner[part] = value; });
-    json[key] = std::move(inner);
-  });
-  return json;
-}
-
-Json toJson(const ProductCost &product) {
-  return {{"dtype", name(product.dtype).str()},
-          {"transpose_b", product.transposeB},
-          {"m", product.m},
-          {"n", product.n},
-          {"k", product.k},
-          {"us", product.us},
-          {"share", product.share}};
-}
-
-// -- Reading. The first mistake stays. --
-
-class Reader {
-public:
-  Result<CostModel> read(llvm::StringRef text);
-
-private:
-  void fail(const std::string &where, const std::string &expected, const Json &got);
-  const Json &field(const Json &object, const char *key, const std::string &where);
-  double number(const Json &object, const char *key, const std::string &where, double least);
-  int64_t integer(const Json &object, const char *key, const std::string &where);
-  std::string text(const Json &object, const char *key, const std::string &where);
-  const Json &list(const Json &object, const char *key);
-  TransferMeans means(const Json &json, const std::string &where);
-  OperationCosts operation(const Json &json, const std::string &where);
-  ProductCost product(const Json &json, const std::string &where);
-
-  Status status_;
-};
-
-void Reader::fail(const std::string &where, const std::string &expected, const Json &got) {
-  if (!status_.isOk())
-    return;
-  std::string text = got.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > 40)
-    text = text.substr(0, 40) + "...";
-  status_ = Status(StatusCode::BadInput,
-                   fmt::format("cost model: {}: expected {}, got {}", where, expected, text));
-}
-
-const Json &Reader::field(const Json &object, const char *key, const std::string &where) {
-  static const Json kNothing;
-  if (!object.is_object()) {
-    fail(where, "an object", object);
-    return kNothing;
-  }
-  auto found = object.find(key);
-  return found == object.end() ? kNothing : *found;
-}
-
-double Reader::number(const Json &object, const char *key, const std::string &where, double least) {
-  const Json &json = field(object, key, where);
-  double value = json.is_number() ? json.get<double>() : -1;
-  if (std::isfinite(value) && value >= least && value <= kLargest)
-    return value;
-  fail(where + "." + key, fmt::format("a number from {} to {}", least, kLargest), json);
-  return least;
-}
-
-int64_t Reader::integer(const Json &object, const char *key, const std::string &where) {
-  const Json &json = field(object, key, where);
-  constexpr int64_t kMost = int64_t(1) << 40;
-  bool fits = json.is_number_unsigned() ? json.get<uint64_t>() <= uint64_t(kMost)
-                                        : json.is_number_integer() && json.get<int64_t>() >= 0;
-  if (fits)
-    return json.get<int64_t>();
-  fail(where + "." + key, fmt::format("an integer from 0 to {}", kMost), json);
-  return 0;
-}
-
-std::string Reader::text(const Json &object, const char *key, const std::string &where) {
-  const Json &json = field(object, key, where);
-  if (json.is_string())
-    return json.get<std::string>();
-  fail(where + "." + key, "a text", json);
-  return "";
-}
-
-const Json &Reader::list(const Json &object, const char *key) {
-  static const Json kEmpty = Json::array();
-  const Json &json = field(object, key, "it");
-  if (json.is_array())
-    return json;
-  fail(key, "a list", json);
-  return kEmpty;
-}
-
-TransferMeans Reader::means(const Json &json, const std::string &where) {
-  const std::string copies = text(json, "copies", where), signals = text(json, "signals", where);
-  const std::optional<CopyBy> copyBy = copyByFromName(copies);
-  const std::optional<SignalBy> signalBy = signalByFromName(signals);
-  if (!copyBy)
-    fail(where + ".copies", "default, engine or kernel", Json(copies));
-  if (!signalBy)
-    fail(where + ".signals", "default, memory or kernel", Json(signals));
-  return {copyBy.value_or(CopyBy::Default), signalBy.value_or(SignalBy::Default)};
-}
-
-OperationCosts Reader::operation(const Json &json, const std::string &where) {
-  OperationCosts costs;
-  std::string issuing = text(json, "issuing", where);
-  if (issuing != name(Issuing::Eager) && issuing != name(Issuing::Graph))
-    fail(where + ".issuing", "eager or graph", Json(issuing));
-  costs.issuing = issuing == name(Issuing::Graph) ? Issuing::Graph : Issuing::Eager;
-  costs.means = means(json, where);
-  forEachNumber(costs,
-                [&](const char *key, double &value) { value = number(json, key, where, 0); });
-  forEachCopy(costs, [&](const char *key, CopyCost &copy) {
-    const Json &inner = field(json, key, where);
-    const std::string place = where + "." + key;
-    copy.fixedUs = number(inner, "fixed_us", place, 0);
-    copy.bytesPerUs = number(inner, "bytes_per_us", place, 1e-3);
-    copy.sharedBytesPerUs = number(inner, "shared_bytes_per_us", place, 1e-3);
-  });
-  return costs;
-}
-
-ProductCost Reader::product(const Json &json, const std::string &where) {
-  ProductCost product;
-  std::string dtype = text(json, "dtype", where);
-  std::optional<DType> type = dtypeFromName(dtype);
-  if (!type)
-    fail(where + ".dtype", "bf16, f16, f32 or f64", Json(dtype));
-  product.dtype = type.value_or(DType::BF16);
-  const Json &transpose = field(json, "transpose_b", where);
-  if (!transpose.is_boolean())
-    fail(where + ".transpose_b", "true or false", transpose);
-  product.transposeB = transpose.is_boolean() && transpose.get<bool>();
-  product.m = integer(json, "m", where);
-  product.n = integer(json, "n", where);
-  product.k = integer(json, "k", where);
-  product.us = number(json, "us", where, 0);
-  product.share = number(json, "share", where, 1e-3);
-  if (product.share > 1)
-    fail(where + ".share", "at most 1", Json(product.share));
-  return product;
-}
-
-Result<CostModel> Reader::read(llvm::StringRef bytes) {
-  Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded())
-    return Status(StatusCode::BadInput, "cost model: expected JSON");
-  std::string format = text(json, "format", "it");
-  if (format != kFormat)
-    fail("format", fmt::format("\"{}\"", kFormat), Json(format));
-  CostModel model;
-  model.machine = text(json, "machine", "it");
-  model.ranks = integer(json, "ranks", "it");
-  for (const Json &each : list(json, "operations"))
-    model.operations.push_back(
-        operation(each, fmt::format("operations[{}]", model.operations.size())));
-  const Json &products = list(json, "products");
-  for (const Json &each : products)
-    model.add(product(each, fmt::format("products[{}]", &each - &products.front())));
-  if (!status_.isOk())
-    return status_;
-  return model;
-}
-
-// -- Products that were not measured. --
-
-bool isSameColumn(const ProductCost &product, const PlanMatmul &shape) {
+/// Products that differ in their rows only. `Shape`: a PlanMatmul or a ProductCost.
+template <class Shape> bool isSameColumn(const ProductCost &product, const Shape &shape) {
   return product.dtype == shape.dtype && product.transposeB == shape.transposeB &&
          product.n == shape.n && product.k == shape.k;
+}
+
+template <class Shape> bool isSameShape(const ProductCost &product, const Shape &shape) {
+  return isSameColumn(product, shape) && product.m == shape.m;
+}
+
+template <class Cost, class IsSame>
+void replaceOrAppend(std::vector<Cost> &all, const Cost &cost, IsSame isSame) {
+  auto known = std::find_if(all.begin(), all.end(), isSame);
+  if (known == all.end())
+    all.push_back(cost);
+  else
+    *known = cost;
 }
 
 double flopsOf(int64_t m, int64_t n, int64_t k) {
@@ -300,28 +105,20 @@ const OperationCosts *CostModel::find(Issuing issuing, TransferMeans means) cons
 
 const ProductCost *CostModel::find(const PlanMatmul &shape) const {
   for (const ProductCost &product : products)
-    if (isSameColumn(product, shape) && product.m == shape.m)
+    if (isSameShape(product, shape))
       return &product;
   return nullptr;
 }
 
 void CostModel::add(const OperationCosts &costs) {
-  for (OperationCosts &known : operations)
-    if (known.issuing == costs.issuing && known.means == costs.means) {
-      known = costs;
-      return;
-    }
-  operations.push_back(costs);
+  replaceOrAppend(operations, costs, [&](const OperationCosts &known) {
+    return known.issuing == costs.issuing && known.means == costs.means;
+  });
 }
 
 void CostModel::add(const ProductCost &product) {
-  for (ProductCost &known : products)
-    if (known.dtype == product.dtype && known.transposeB == product.transposeB &&
-        known.m == product.m && known.n == product.n && known.k == product.k) {
-      known = product;
-      return;
-    }
-  products.push_back(product);
+  replaceOrAppend(products, product,
+                  [&](const ProductCost &known) { return isSameShape(known, product); });
 }
 
 Result<ProductCost> CostModel::productCost(const PlanMatmul &shape) const {
@@ -353,18 +150,5 @@ Result<ProductCost> CostModel::nearest(const PlanMatmul &shape) const {
   guess.us = known > 0 ? found->us * flops / known : found->us;
   return guess;
 }
-
-std::string CostModel::encode() const {
-  Json json = {{"format", kFormat}, {"machine", machine}, {"ranks", ranks}};
-  json["operations"] = Json::array();
-  for (const OperationCosts &costs : operations)
-    json["operations"].push_back(toJson(costs));
-  json["products"] = Json::array();
-  for (const ProductCost &product : products)
-    json["products"].push_back(toJson(product));
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-Result<CostModel> CostModel::decode(llvm::StringRef text) { return Reader().read(text); }
 
 } // namespace braid

@@ -1,6 +1,6 @@
 //===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads ----------===//
 
-#include "api/calibrate.h"
+#include "api/measure_products.h"
 #include "api/mesh.h"
 #include "api/plans.h"
 #include "api/run.h"

@@ -1,0 +1,83 @@
+//===- api/candidates.cpp - which ways to run a fusion are worth a look -----------------------===//
+
+#include "api/candidates.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+/// Fewer rows make products that leave most of a GPU idle.
+constexpr int64_t kLeastRows = 64;
+
+template <class T> std::vector<T> only(const std::optional<T> &given, std::vector<T> all) {
+  return given ? std::vector<T>{*given} : all;
+}
+
+/// Chunks of a block that are worth a look.
+std::vector<int64_t> chunkCounts(int64_t ranks, int64_t blockRows) {
+  std::vector<int64_t> counts = {0};
+  for (int64_t each : {2, 4, 8})
+    if (blockRows / each >= kLeastRows)
+      counts.push_back(each * ranks);
+  return counts;
+}
+
+/// Puts in place of each candidate one with each value of `field` that `valuesFor` it has.
+template <class T, class ValuesFor>
+void varyBy(std::vector<Candidate> &all, T Candidate::*field, ValuesFor valuesFor) {
+  std::vector<Candidate> varied;
+  for (Candidate candidate : all)
+    for (T value : valuesFor(candidate)) {
+      candidate.*field = value;
+      varied.push_back(candidate);
+    }
+  all = std::move(varied);
+}
+
+template <class T>
+void vary(std::vector<Candidate> &all, T Candidate::*field, const std::vector<T> &values) {
+  varyBy(all, field, [&](const Candidate &) { return values; });
+}
+
+} // namespace
+
+std::vector<TransferMeans> meansOf(const Device &device) {
+  std::vector<TransferMeans> all = {
+      {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Kernel}};
+  llvm::erase_if(all, [&](TransferMeans means) { return !device.offers(means); });
+  return all;
+}
+
+std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
+  const CompileOptions &given = space.given;
+  Candidate first;
+  first.streams = given.streams.value_or(std::clamp<int64_t>(space.ranks, 1, 3));
+  first.taper = given.taper.value_or(1);
+  first.transfers = given.transfers.value_or(Transfers::Each);
+  std::vector<Candidate> all = {first};
+  vary(all, &Candidate::schedule, only(given.schedule, allSchedules().vec()));
+  vary(all, &Candidate::protocol, only(given.protocol, {Protocol::Get, Protocol::Put}));
+  varyBy(all, &Candidate::chunks, [&](const Candidate &candidate) {
+    return only(given.chunks, multipliesWhole(candidate.schedule)
+                                  ? std::vector<int64_t>{0}
+                                  : chunkCounts(space.ranks, space.blockRows));
+  });
+  vary(all, &Candidate::means, space.means.vec());
+  vary(all, &Candidate::issuing, space.ways.vec());
+  return all;
+}
+
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given) {
+  std::vector<Candidate> all = {candidate};
+  vary(all, &Candidate::streams, only(given.streams, {1, 2, 3, 4, 5, 8}));
+  if (!multipliesWhole(candidate.schedule))
+    vary(all, &Candidate::taper, only(given.taper, {1, 2}));
+  if (candidate.schedule == Schedule::Pairwise)
+    vary(all, &Candidate::transfers, only(given.transfers, {Transfers::Each, Transfers::Shared}));
+  return all;
+}
+
+} // namespace braid

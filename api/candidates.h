@@ -1,0 +1,28 @@
+//===- api/candidates.h - which ways to run a fusion are worth a look -------------------------===//
+#pragma once
+
+#include "api/candidate.h"
+
+namespace braid {
+
+/// How transfers may be made on `device`, the default first.
+std::vector<TransferMeans> meansOf(const Device &device);
+
+/// What the first look tries everything with.
+struct CandidateSpace {
+  const CompileOptions &given; ///< not varied; outlives this
+  llvm::ArrayRef<Issuing> ways;
+  llvm::ArrayRef<TransferMeans> means;
+  int64_t ranks = 0;
+  int64_t blockRows = 0; ///< of a product's left operand, that one rank owns
+};
+
+/// The first look, at what changes most: every schedule, protocol and number of chunks, by all
+/// means and in all ways.
+std::vector<Candidate> broadCandidates(const CandidateSpace &space);
+
+/// The second look, around one that did well: other streams, streams for transfers alone, and
+/// smaller chunks at the end.
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given);
+
+} // namespace braid

@@ -1,0 +1,102 @@
+//===- api/measure_products.cpp - measures what products cost ---------------------------------===//
+
+#include "api/measure_products.h"
+
+#include "api/calibration_programs.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace braid {
+namespace {
+
+/// Of products that differ in their rows only: the most rows, then each at most half of those
+/// before, and the fewest unless they are about as many. What lies between is on a line.
+std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
+  llvm::sort(shapes, [](const PlanMatmul &a, const PlanMatmul &b) { return a.m > b.m; });
+  std::vector<PlanMatmul> kept;
+  for (const PlanMatmul &shape : shapes)
+    if (kept.empty() || shape.m <= kept.back().m / 2)
+      kept.push_back(shape);
+  if (4 * shapes.back().m < 3 * kept.back().m)
+    kept.push_back(shapes.back());
+  return kept;
+}
+
+std::vector<PlanMatmul> shapesToMeasure(const CostModel &model, llvm::ArrayRef<PlanMatmul> shapes) {
+  using Column = std::tuple<DType, bool, int64_t, int64_t>;
+  std::map<Column, std::vector<PlanMatmul>> columns;
+  for (const PlanMatmul &shape : shapes)
+    if (shape.m > 0 && shape.n > 0)
+      columns[{shape.dtype, shape.transposeB, shape.n, shape.k}].push_back(shape);
+  std::vector<PlanMatmul> wanted;
+  for (auto &[column, all] : columns)
+    for (const PlanMatmul &shape : fewRows(std::move(all)))
+      if (!model.find(shape))
+        wanted.push_back(shape);
+  return wanted;
+}
+
+/// Few enough that the largest products take no longer than they have to.
+int chainOf(const PlanMatmul &shape) {
+  constexpr double kLarge = 3e11;
+  const double flops = 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
+  return flops > kLarge ? 2 : 4;
+}
+
+Result<RunTime> timeProducts(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,
+                             Issuing issuing, const CalibrationOptions &options) {
+  Result<std::vector<Plan>> plans =
+      calibration::plansOf(calibration::products(timer.ranks(), shape, count, streams));
+  if (!plans)
+    return plans.status();
+  Result<std::vector<RunTime>> times =
+      timer.time(std::move(*plans), {issuing}, options.effort, options.means.front());
+  if (!times)
+    return times.status().annotated(
+        fmt::format("timing a product of {} x {} x {}", shape.m, shape.n, shape.k));
+  return times->front();
+}
+
+Result<ProductCost> measureProduct(const CostModel &model, const PlanMatmul &shape,
+                                   PlanTimer &timer, const CalibrationOptions &options) {
+  const Issuing issuing = options.ways.back();
+  const OperationCosts &costs = *model.find(issuing, options.means.front());
+  const int count = chainOf(shape);
+  Result<RunTime> one = timeProducts(timer, shape, count, 1, issuing, options);
+  if (!one)
+    return one.status();
+  Result<RunTime> two = timeProducts(timer, shape, count, 2, issuing, options);
+  if (!two)
+    return two.status();
+  const double all = std::max(one->us - costs.runUs - costs.issueMatmulUs, kLeastUs);
+  const double dealt = two->us - costs.runUs - costs.issueMatmulUs - 2 * costs.eventUs;
+  return ProductCost{shape.dtype,
+                     shape.transposeB,
+                     shape.m,
+                     shape.n,
+                     shape.k,
+                     all / count,
+                     std::clamp(dealt / all, 0.5, 1.0)};
+}
+
+} // namespace
+
+Result<bool> measureProducts(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
+                             const CalibrationOptions &options) {
+  const std::vector<PlanMatmul> wanted = shapesToMeasure(model, shapes);
+  for (const PlanMatmul &shape : wanted) {
+    Result<ProductCost> cost = measureProduct(model, shape, timer, options);
+    if (!cost)
+      return cost.status();
+    model.add(*cost);
+  }
+  return !wanted.empty();
+}
+
+} // namespace braid

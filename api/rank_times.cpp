@@ -1,0 +1,80 @@
+//===- api/rank_times.cpp - one run by the clock, and the slowest rank of all -----------------===//
+
+#include "api/rank_times.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double usSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+std::string encodeTimes(const std::vector<double> &times) {
+  std::string text;
+  for (double time : times)
+    text += fmt::format("{:.3f} ", time);
+  return text;
+}
+
+/// As many numbers as `maxima` holds.
+Status takeMaxima(llvm::StringRef text, std::vector<double> &maxima) {
+  llvm::SmallVector<llvm::StringRef, 64> fields;
+  text.split(fields, ' ', -1, /*KeepEmpty=*/false);
+  if (fields.size() != maxima.size())
+    return Status(StatusCode::BadInput, fmt::format("expected {} times of each rank, got {}",
+                                                    maxima.size(), fields.size()));
+  for (size_t i = 0; i < fields.size(); ++i) {
+    double value = 0;
+    if (fields[i].getAsDouble(value))
+      return Status(StatusCode::BadInput, "expected a time, got '" + fields[i].str() + "'");
+    maxima[i] = std::max(maxima[i], value);
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+Status meetAt(const Barrier &barrier, Device &device) {
+  if (barrier())
+    return Status::ok();
+  Status cause = device.synchronize();
+  return cause.isOk() ? Status(StatusCode::PeerFailed, "the job has failed") : cause;
+}
+
+Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,
+                        llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  RunTime time;
+  const Clock::time_point start = Clock::now();
+  if (issuing == Issuing::Graph)
+    prepared.replay();
+  else
+    prepared.run(inputs, outputs);
+  time.issueUs = usSince(start);
+  if (Status status = device.synchronize(); !status.isOk())
+    return status;
+  time.us = usSince(start);
+  return time;
+}
+
+Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vector<double> &mine) {
+  Result<std::vector<std::string>> all = transport.allGather(encodeTimes(mine));
+  if (!all)
+    return all.status();
+  std::vector<double> maxima(mine.size(), 0);
+  for (const std::string &each : *all)
+    if (Status status = takeMaxima(each, maxima); !status.isOk())
+      return status;
+  return maxima;
+}
+
+} // namespace braid

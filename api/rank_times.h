@@ -1,0 +1,37 @@
+//===- api/rank_times.h - one run by the clock, and the slowest rank of all -------------------===//
+//
+// A run is timed from the moment when all ranks have met until the rank's own work is done, by the
+// host's clock; what counts is the maximum over ranks.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/cost_model.h"
+#include "runtime/executor.h"
+
+#include <functional>
+
+namespace braid {
+
+/// In microseconds.
+struct RunTime {
+  double us = 0;
+  double issueUs = 0; ///< of it, until the host had issued everything
+};
+
+/// Returns when all ranks have come to it, as close together as can be, or false if the job has
+/// failed.
+using Barrier = std::function<bool()>;
+
+/// Comes to `barrier`. If the job has failed, says why as far as `device` knows, or PeerFailed.
+Status meetAt(const Barrier &barrier, Device &device);
+
+/// One run at these addresses, and until it is done. A graph's are those of its capture. Blocks.
+Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,
+                        llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+
+/// Number by number the largest of all ranks', to three places. Collective; blocks. BadInput if the
+/// ranks have different numbers of them.
+Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vector<double> &mine);
+
+} // namespace braid

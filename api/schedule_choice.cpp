@@ -1,0 +1,74 @@
+//===- api/schedule_choice.cpp - what was chosen, and why -------------------------------------===//
+
+#include "api/schedule_choice.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace braid {
+namespace {
+
+std::string lineOf(const JudgedCandidate &judged) {
+  const std::optional<double> error = judged.error();
+  return fmt::format("{:>12.1f}{:>12}{:>8}  {}", judged.predictedUs,
+                     error ? fmt::format("{:.1f}", *judged.measuredUs) : "-",
+                     error ? fmt::format(" {:+.0f} %", 100 * *error) : "", judged.candidate.str());
+}
+
+} // namespace
+
+std::optional<double> JudgedCandidate::error() const {
+  if (!measuredUs || *measuredUs <= 0)
+    return std::nullopt;
+  return (predictedUs - *measuredUs) / *measuredUs;
+}
+
+double ScheduleChoice::meanError() const {
+  double sum = 0;
+  int64_t count = 0;
+  for (const JudgedCandidate &each : candidates)
+    if (std::optional<double> error = each.error()) {
+      sum += std::abs(*error);
+      ++count;
+    }
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+std::string reasonFor(llvm::ArrayRef<JudgedCandidate> candidates) {
+  if (candidates.size() == 1)
+    return "the only one that the flags leave";
+  const int64_t timed = llvm::count_if(
+      candidates, [](const JudgedCandidate &each) { return each.measuredUs.has_value(); });
+  std::string text = timed > 1 ? fmt::format("the fastest of the {} that were timed", timed)
+                               : "predicted to be the fastest";
+  auto sequential = llvm::find_if(candidates, [](const JudgedCandidate &each) {
+    return multipliesWhole(each.candidate.schedule);
+  });
+  if (sequential == candidates.begin())
+    return text + "; nothing hides more than it costs here";
+  if (sequential != candidates.end())
+    text += fmt::format("; gathering first {} {:.1f} us",
+                        sequential->measuredUs ? "takes" : "would take",
+                        sequential->measuredUs.value_or(sequential->predictedUs));
+  return text;
+}
+
+std::string explain(const ScheduleChoice &choice, size_t most) {
+  std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds; "
+                                 "chunks=0: one a block\n"
+                                 "   predicted    measured   error  candidate\n",
+                                 choice.candidates.size(), choice.fusion, choice.ranks);
+  for (const JudgedCandidate &each : llvm::ArrayRef(choice.candidates).take_front(most))
+    text += lineOf(each) + (&each == &choice.candidates.front() ? "  <-\n" : "\n");
+  text += fmt::format("  chosen: {}: {}\n  model: {}\n", choice.best().str(), choice.reason,
+                      choice.source);
+  if (choice.meanError() > 0)
+    text += fmt::format("  predictions were off by {:.0f} % on average where measured\n",
+                        100 * choice.meanError());
+  return text;
+}
+
+} // namespace braid
