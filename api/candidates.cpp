@@ -44,9 +44,11 @@ void vary(std::vector<Candidate> &all, T Candidate::*field, const std::vector<T>
 
 } // namespace
 
+/// Kernels for small problems, nothing that needs a processor for large ones (in graphs, too), and
+/// what the device would do.
 std::vector<TransferMeans> meansOf(const Device &device) {
   std::vector<TransferMeans> all = {
-      {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Kernel}};
+      {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};
   llvm::erase_if(all, [&](TransferMeans means) { return !device.offers(means); });
   return all;
 }
@@ -54,11 +56,15 @@ std::vector<TransferMeans> meansOf(const Device &device) {
 std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   const CompileOptions &given = space.given;
   Candidate first;
-  first.streams = given.streams.value_or(std::clamp<int64_t>(space.ranks, 1, 3));
+  first.streams = given.streams.value_or(LoweringOptions().streams);
   first.taper = given.taper.value_or(1);
-  first.transfers = given.transfers.value_or(Transfers::Each);
   std::vector<Candidate> all = {first};
   vary(all, &Candidate::schedule, only(given.schedule, allSchedules().vec()));
+  varyBy(all, &Candidate::transfers, [&](const Candidate &candidate) {
+    return candidate.schedule == Schedule::Pairwise
+               ? only(given.transfers, {Transfers::Each, Transfers::Shared})
+               : std::vector<Transfers>{given.transfers.value_or(Transfers::Each)};
+  });
   vary(all, &Candidate::protocol, only(given.protocol, {Protocol::Get, Protocol::Put}));
   varyBy(all, &Candidate::chunks, [&](const Candidate &candidate) {
     return only(given.chunks, multipliesWhole(candidate.schedule)
@@ -74,9 +80,7 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptio
   std::vector<Candidate> all = {candidate};
   vary(all, &Candidate::streams, only(given.streams, {1, 2, 3, 4, 5, 8}));
   if (!multipliesWhole(candidate.schedule))
-    vary(all, &Candidate::taper, only(given.taper, {1, 2}));
-  if (candidate.schedule == Schedule::Pairwise)
-    vary(all, &Candidate::transfers, only(given.transfers, {Transfers::Each, Transfers::Shared}));
+    vary(all, &Candidate::taper, only(given.taper, {1, 2, 4}));
   return all;
 }
 
