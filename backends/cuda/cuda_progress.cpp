@@ -1,0 +1,153 @@
+//===- backends/cuda/cuda_progress.cpp - how far a GPU is -------------------------------------===//
+//
+// The GPU writes into host memory which signal or await of a stream was over last. Here this
+// becomes what the watchdog wants to know: which command each stream is at, and whether it waits.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "backends/cuda/cuda_device.h"
+
+#include <algorithm>
+
+namespace braid {
+
+Status CudaDevice::introduce(const Plan &plan) {
+  auto timetable = std::make_unique<Timetable>();
+  timetable->plan = &plan;
+  timetable->number = static_cast<uint32_t>(timetables_.size()) % kPlans;
+  timetable->commands.resize(plan.streams.size());
+  for (uint32_t i = 0; i < plan.commands.size(); ++i) {
+    CommandKind kind = plan.commands[i].kind;
+    if (kind == CommandKind::Signal || kind == CommandKind::Await)
+      timetable->commands[plan.commands[i].stream].push_back(i);
+  }
+  if (Status status = planExchanges(plan, *timetable); !status.isOk())
+    return status;
+  for (uint32_t i = 0; i < plan.origins.size(); ++i)
+    timetable->names.push_back(nvtxDomainRegisterStringA(domain_, describeOrigin(plan, i).c_str()));
+  timetables_.push_back(std::move(timetable));
+  current_.store(timetables_.back().get(), std::memory_order_release);
+  return Status::ok();
+}
+
+/// Of a Plan that was introduced. What belongs to none (uploads) needs no kernel, so any will do.
+const CudaDevice::Timetable &CudaDevice::timetableOf(const Plan *plan) const {
+  static const Timetable kUnknown = {};
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    if (each->plan == plan)
+      return *each;
+  return kUnknown;
+}
+
+/// Remembers what is being issued, for the watchdog.
+void CudaDevice::note(Tag tag) {
+  const Timetable *current = current_.load(std::memory_order_relaxed);
+  if (!current || current->plan != tag.plan)
+    for (const std::unique_ptr<Timetable> &each : timetables_)
+      if (each->plan == tag.plan)
+        current_.store(each.get(), std::memory_order_release);
+  run_.store(tag.run, std::memory_order_relaxed);
+  isBusy_.store(true, std::memory_order_relaxed);
+}
+
+/// What the GPU will write when this signal or await is over.
+uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
+  if (isCapturing_)
+    return kReplayed | timetableOf(tag.plan).number << kPlanShift |
+           std::min(tag.command + 1, kCommands);
+  note(tag);
+  Issued &issued = issued_[stream];
+  issued.isReplay.store(false, std::memory_order_relaxed);
+  const uint32_t next = (issued.count.load(std::memory_order_relaxed) + 1) & ~kReplayed;
+  issued.commands[next % Issued::kKept].store(uint64_t(tag.run) << 32 | tag.command,
+                                              std::memory_order_relaxed);
+  issued.count.store(next, std::memory_order_release);
+  return next;
+}
+
+uint64_t CudaDevice::nextStep(const Timetable &timetable, uint32_t stream, uint32_t done) const {
+  const Issued &issued = issued_[stream];
+  if (!issued.isReplay.load(std::memory_order_relaxed)) {
+    const uint32_t count = issued.count.load(std::memory_order_acquire);
+    // After a replay nothing tells how many of the eager ones before it are over: all.
+    const uint32_t next = done & kReplayed ? count : done + 1;
+    bool isKept = count - next < Issued::kKept;
+    return next == 0 || next > count || !isKept
+               ? kNothing
+               : issued.commands[next % Issued::kKept].load(std::memory_order_relaxed);
+  }
+  if (stream >= timetable.commands.size() || timetable.commands[stream].empty())
+    return kNothing;
+  // The last step of a run is followed by the first one of the next.
+  const std::vector<uint32_t> &commands = timetable.commands[stream];
+  const uint32_t after = replayedCommand(timetable, done);
+  auto next = std::lower_bound(commands.begin(), commands.end(), after);
+  return uint64_t(run_.load(std::memory_order_relaxed)) << 32 |
+         (next == commands.end() ? commands.front() : *next);
+}
+
+uint32_t CudaDevice::replayedCommand(const Timetable &timetable, uint32_t done) {
+  const bool isOurs = done & kReplayed && (done >> kPlanShift) % kPlans == timetable.number;
+  return isOurs ? done & kCommands : 0;
+}
+
+uint64_t CudaDevice::lastStep(const Timetable &timetable, uint32_t stream, uint32_t done) const {
+  if (done == 0)
+    return kNothing;
+  if (!(done & kReplayed))
+    return issued_[stream].commands[done % Issued::kKept].load(std::memory_order_relaxed);
+  const uint32_t command = replayedCommand(timetable, done);
+  return command == 0 ? kNothing
+                      : uint64_t(run_.load(std::memory_order_relaxed)) << 32 | (command - 1);
+}
+
+void CudaDevice::publish() {
+  const Timetable *timetable = current_.load(std::memory_order_acquire);
+  if (!timetable)
+    return;
+  RankSlot &slot = group_.slot();
+  const bool isBusy = isBusy_.load(std::memory_order_relaxed);
+  uint32_t count = std::min<uint32_t>(kQueueSlots, timetable->commands.size());
+  slot.queues.store(count, std::memory_order_relaxed);
+  slot.runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  for (uint32_t stream = 0; stream < count; ++stream) {
+    QueueSlot &queue = slot.queue[stream];
+    uint32_t done = std::atomic_ref<uint32_t>(steps_[stream].done).load(std::memory_order_relaxed);
+    if (done != seen_[stream]) {
+      seen_[stream] = done;
+      queue.completed.fetch_add(1, std::memory_order_relaxed);
+      queue.lastDone.store(lastStep(*timetable, stream, done), std::memory_order_relaxed);
+      queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
+    }
+    const uint64_t next = isBusy ? nextStep(*timetable, stream, done) : kNothing;
+    const bool isAwait = next != kNothing && isAwaitOf(*timetable, next);
+    if (queue.current.exchange(next, std::memory_order_relaxed) != next)
+      queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
+    queue.isWaiting.store(isAwait, std::memory_order_relaxed);
+    queue.wantedValue.store(isAwait, std::memory_order_relaxed);
+  }
+}
+
+bool CudaDevice::isAwaitOf(const Timetable &timetable, uint64_t step) {
+  const uint32_t command = static_cast<uint32_t>(step);
+  return command < timetable.plan->commands.size() &&
+         timetable.plan->commands[command].kind == CommandKind::Await;
+}
+
+std::vector<PendingWait> CudaDevice::pending() {
+  std::vector<PendingWait> waits;
+  const Timetable *timetable = current_.load(std::memory_order_acquire);
+  if (!timetable || isDone())
+    return waits;
+  for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
+    uint32_t done = std::atomic_ref<uint32_t>(steps_[stream].done).load(std::memory_order_relaxed);
+    uint64_t next = nextStep(*timetable, stream, done);
+    if (isDirty_[stream] && next != kNothing && isAwaitOf(*timetable, next))
+      waits.push_back(
+          {{timetable->plan, static_cast<uint32_t>(next), static_cast<uint32_t>(next >> 32)},
+           stream});
+  }
+  return waits;
+}
+
+} // namespace braid
