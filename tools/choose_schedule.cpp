@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -23,8 +22,7 @@ namespace {
 class AnswerFile {
 public:
   static Result<std::unique_ptr<AnswerFile>> create() {
-    const char *folder = std::getenv("TMPDIR");
-    std::string path = std::string(folder && *folder ? folder : "/tmp") + "/braid-choice-XXXXXX";
+    std::string path = temporaryFolder() + "/braid-choice-XXXXXX";
     const int descriptor = mkstemp(path.data());
     if (descriptor < 0)
       return Status(StatusCode::Unsupported, "cannot make a file like " + path);

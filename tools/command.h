@@ -53,4 +53,7 @@ int report(const Status &status, const Source *source = nullptr);
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);
 
+/// Where files that nobody keeps go: $TMPDIR, or /tmp.
+std::string temporaryFolder();
+
 } // namespace braid::tools

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 namespace braid::tools {
 
 void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
@@ -56,6 +58,11 @@ Status badChoice(llvm::StringRef flag, llvm::StringRef value,
   return Status(StatusCode::BadInput,
                 fmt::format("expected {} to be one of {}, got '{}'{}", flag.str(),
                             llvm::join(choices, ", "), value.str(), didYouMean(value, choices)));
+}
+
+std::string temporaryFolder() {
+  const char *folder = std::getenv("TMPDIR");
+  return folder && *folder ? folder : "/tmp";
 }
 
 namespace {

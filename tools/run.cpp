@@ -236,8 +236,7 @@ std::string recordsFolder(const RunFlags &flags, const std::string &job) {
   std::string name;
   for (char c : llvm::StringRef(job).take_front(80))
     name += llvm::isAlnum(c) || c == '.' || c == '_' ? c : '-';
-  const char *base = std::getenv("TMPDIR");
-  return fmt::format("{}/braid-flight-{}-{}", base && *base ? base : "/tmp", geteuid(), name);
+  return fmt::format("{}/braid-flight-{}-{}", temporaryFolder(), geteuid(), name);
 }
 
 bool haveAllJoined(const JobMemory &memory) {

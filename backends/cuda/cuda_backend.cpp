@@ -177,9 +177,9 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
   return CudaCluster::join(options, std::move(member), chosen);
 }
 
-/// With the driver's eight hardware queues, streams that wait for peers share one with products,
-/// and hold them up: a product of 4096 x 4096 x 4096 alone took 252 us instead of 179, and every
-/// pipeline varied by 20 %. The driver looks at this when the process first uses a GPU.
+/// With the driver's eight hardware queues all times were longer and varied by 20 % and more, even
+/// of a product alone (docs/cuda-transfers.md). The driver looks at this when the process first
+/// uses a GPU.
 static void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
 void registerCudaBackend(BackendRegistry &registry) {

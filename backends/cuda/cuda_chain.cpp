@@ -11,8 +11,6 @@
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/issuing.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -13,7 +13,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -24,8 +23,7 @@ namespace {
 class TemporaryFolder {
 public:
   TemporaryFolder() {
-    const char *base = std::getenv("TMPDIR");
-    path_ = std::string(base && *base ? base : "/tmp") + "/braid-bench-XXXXXX";
+    path_ = temporaryFolder() + "/braid-bench-XXXXXX";
     isMade_ = mkdtemp(path_.data()) != nullptr;
   }
   ~TemporaryFolder() {
