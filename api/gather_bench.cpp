@@ -182,7 +182,8 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
     row.options.schedule = schedule;
     return row;
   } else {
-    return badRow(name, "matmul, pieces, gather, auto, none, pairwise, hop, burst or fused",
+    return badRow(name,
+                  "matmul, pieces, gather, auto, none, pairwise, hop, burst, fused or doubling",
                   what.str());
   }
   row.options = {};

@@ -185,7 +185,7 @@ bool isIdentifier(llvm::StringRef text) {
 }
 
 bool isReserved(llvm::StringRef word) {
-  return word == "rank" || word == "mod" || word == "DIDx" || word == "Stream";
+  return word == "rank" || word == "mod" || word == "xor" || word == "DIDx" || word == "Stream";
 }
 
 llvm::StringRef describe(TokenKind kind) {

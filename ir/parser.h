@@ -88,6 +88,7 @@ private:
   using Level = const Scalar *(ScalarParser::*)();
   struct Operator;
   const Scalar *parseChain(llvm::ArrayRef<Operator> operators, Level operand);
+  const Scalar *parseXor();
   const Scalar *parseSum();
   const Scalar *parseProduct();
   const Scalar *parseUnary();

@@ -26,11 +26,11 @@ struct ScalarParser::Operator {
   ScalarKind kind;
 };
 
-/// scalar := sum
+/// scalar := sum ('xor' sum)*
 const Scalar *ScalarParser::parseScalar() {
   if (nesting_ == 0)
     operators_ = 0;
-  return parseSum();
+  return parseXor();
 }
 
 /// operand (operator operand)*, associating to the left
@@ -50,6 +50,11 @@ const Scalar *ScalarParser::parseChain(llvm::ArrayRef<Operator> operators, Level
     lhs = rhs ? combine(found->kind, lhs, rhs, token.location) : nullptr;
   }
   return nullptr;
+}
+
+const Scalar *ScalarParser::parseXor() {
+  static constexpr Operator kOperators[] = {{TokenKind::Word, "xor", ScalarKind::Xor}};
+  return parseChain(kOperators, &ScalarParser::parseSum);
 }
 
 /// sum := product (('+' | '-') product)*
@@ -108,7 +113,7 @@ const Scalar *ScalarParser::parseParenthesised() {
   Nested nested(nesting_);
   if (!countNesting(cursor_.take().location))
     return nullptr;
-  const Scalar *inner = parseSum();
+  const Scalar *inner = parseXor();
   return inner && cursor_.expect(TokenKind::RightParen) ? inner : nullptr;
 }
 

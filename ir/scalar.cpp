@@ -20,6 +20,8 @@ llvm::StringRef symbol(ScalarKind kind) {
     return "/";
   case ScalarKind::Mod:
     return "mod";
+  case ScalarKind::Xor:
+    return "xor";
   case ScalarKind::Eq:
     return "==";
   case ScalarKind::Ne:
@@ -81,6 +83,8 @@ ScalarValue apply(ScalarKind kind, int64_t a, int64_t b, Division division) {
     return floorDivide(a, b);
   case ScalarKind::Mod:
     return modulo(a, b);
+  case ScalarKind::Xor:
+    return {a ^ b};
   case ScalarKind::Eq:
     return {a == b};
   case ScalarKind::Ne:
@@ -106,10 +110,12 @@ ScalarValue leafAt(llvm::ArrayRef<int64_t> values, int64_t number) {
 
 int precedence(ScalarKind kind) {
   if (!isBinary(kind))
-    return 3;
+    return 4;
   if (isComparison(kind))
     return 0;
-  return kind == ScalarKind::Add || kind == ScalarKind::Sub ? 1 : 2;
+  if (kind == ScalarKind::Xor)
+    return 1;
+  return kind == ScalarKind::Add || kind == ScalarKind::Sub ? 2 : 3;
 }
 
 void print(const Scalar *scalar, int minimum, std::string &out) {
@@ -242,6 +248,10 @@ const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scal
     return rhs->isConstant(1) ? lhs : nullptr;
   case ScalarKind::Div:
     return rhs->isConstant(1) ? lhs : nullptr;
+  case ScalarKind::Xor:
+    if (lhs->isConstant(0))
+      return rhs;
+    return rhs->isConstant(0) ? lhs : nullptr;
   case ScalarKind::Mod:
     // `rank` is below the mesh size.
     if (lhs->kind() == ScalarKind::Rank && ranks_ > 0 && rhs->isConstant() &&

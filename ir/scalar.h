@@ -8,7 +8,7 @@
 //
 // Arithmetic is on 64-bit integers. What cannot be computed (overflow, division by zero) is never
 // folded; evaluating it says why. `mod` is never negative, and `/` is its partner, rounding towards
-// minus infinity; in a fusion an inexact `/` is an error (Division::Exact).
+// minus infinity; in a fusion an inexact `/` is an error (Division::Exact). `xor` binds less than `+`.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -34,7 +34,8 @@ enum class ScalarKind : uint8_t {
   Mul,
   Div,
   Mod,
-  Eq, ///< comparisons are 1 or 0 and stand only at the root of an `if` condition
+  Xor, ///< bit by bit
+  Eq,  ///< comparisons are 1 or 0 and stand only at the root of an `if` condition
   Ne,
   Lt,
   Le,
@@ -44,7 +45,7 @@ enum class ScalarKind : uint8_t {
 
 inline bool isComparison(ScalarKind kind) { return kind >= ScalarKind::Eq; }
 inline bool isBinary(ScalarKind kind) { return kind >= ScalarKind::Add; }
-/// "+", "mod", "!=", ... of a binary kind.
+/// "+", "mod", "xor", "!=", ... of a binary kind.
 llvm::StringRef symbol(ScalarKind kind);
 
 /// One node. Made only by a ScalarContext, which owns it.
@@ -124,6 +125,7 @@ public:
   const Scalar *mul(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Mul, a, b); }
   const Scalar *div(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Div, a, b); }
   const Scalar *mod(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Mod, a, b); }
+  const Scalar *bitXor(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Xor, a, b); }
 
   /// `scalar` with every occurrence of the leaf `from` replaced by `to`, folded again.
   const Scalar *substitute(const Scalar *scalar, const Scalar *from, const Scalar *to);

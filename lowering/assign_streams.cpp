@@ -13,8 +13,8 @@
 // In a ring a block is forwarded as soon as it is here. So the transfers of `hop` share stream(0),
 // the ring stream, and the products follow on the others: forwarding never waits for a product.
 //
-// `pairwise` may have its copies on one stream, too (transfers=shared, and always in `burst`): one
-// after the other, each gets the whole link, and the first block is here after one copy instead of
+// `pairwise` may have its copies on one stream, too (transfers=shared; always in `burst` and
+// `doubling`): one after the other, each gets the whole link, and the first block is here after one copy instead of
 // after all of them. A promise behind a copy would come too late, so promises have a stream of
 // their own (with three streams or more), where nothing is ever waited for:
 //
@@ -29,6 +29,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
+#include "lowering/gather_order.h"
 #include "lowering/passes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -44,8 +45,8 @@ public:
 
   void run(Stage &stage) {
     choose(stage);
-    int64_t pieces = (stage.steps - firstStep(stage) + stage.taper - 1) * stage.chunks;
-    stage.streams = first_ + std::min(state_.options.streams - first_, pieces);
+    stage.transferStreams = first_;
+    stage.streams = first_ + std::min(state_.options.streams - first_, countPieces(stage));
     builder_.setLocation(stage.location());
     if (stage.ownFirst)
       assignOwnStep(stage);
@@ -68,13 +69,22 @@ private:
       return;
     if (options.schedule == Schedule::Hop)
       arrangement_ = Ring;
-    else if (options.schedule == Schedule::Burst || options.transfers == Transfers::Shared)
+    else if (options.schedule == Schedule::Burst || options.schedule == Schedule::Doubling ||
+             options.transfers == Transfers::Shared)
       arrangement_ = Shared;
     if (arrangement_ != Each)
       first_ = 1;
     // A group makes its promises itself, before its first copy.
-    if (options.schedule == Schedule::Pairwise && arrangement_ == Shared && options.streams > 2)
+    if (!postsTogether(options.schedule) && arrangement_ == Shared && options.streams > 2)
       first_ = 2;
+  }
+
+  /// Of work for streams; under `doubling` those that merge-products leaves.
+  int64_t countPieces(const Stage &stage) {
+    if (stage.isGather() && state_.options.schedule == Schedule::Doubling)
+      return 1 + static_cast<int64_t>(
+                     GatherOrder(scalars_, state_.options.schedule, stage.steps).runs().size());
+    return (stage.steps - firstStep(stage) + stage.taper - 1) * stage.chunks;
   }
 
   /// The stream for the `number`-th piece of work.

@@ -26,15 +26,22 @@ Op *emitProduct(ProgramBuilder &builder, const Product &product, Value *dst, Val
   return builder.linear(dst, first, product.right, product.bias);
 }
 
-void emitStep(ProgramBuilder &builder, const Stage &stage, Value *block, const Scalar *slot,
-              llvm::function_ref<std::string(const Product &)> nameOf) {
-  llvm::SmallVector<Value *, 4> slices;
+void emitProducts(ProgramBuilder &builder, const Stage &stage, Value *first,
+                  llvm::function_ref<Value *(const Product &)> aliasOf) {
+  llvm::SmallVector<Value *, 4> made;
   for (const Product &product : stage.products) {
     builder.setLocation(product.node->location());
-    Value *slice = builder.select(nameOf(product), product.dst, slot);
-    emitProduct(builder, product, slice, product.source ? slices[*product.source] : block);
-    slices.push_back(slice);
+    Value *alias = aliasOf(product);
+    emitProduct(builder, product, alias, product.source ? made[*product.source] : first);
+    made.push_back(alias);
   }
+}
+
+void emitStep(ProgramBuilder &builder, const Stage &stage, Value *block, const Scalar *slot,
+              llvm::function_ref<std::string(const Product &)> nameOf) {
+  emitProducts(builder, stage, block, [&](const Product &product) {
+    return builder.select(nameOf(product), product.dst, slot);
+  });
 }
 
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name) {

@@ -14,6 +14,11 @@ void insertAfterPreamble(ProgramBuilder &builder);
 /// Emits `product` on `first`, slices or whole.
 Op *emitProduct(ProgramBuilder &builder, const Product &product, Value *dst, Value *first);
 
+/// Emits all products of a stage, each on `first` or on what the product it builds on has made.
+/// `aliasOf` makes the part of a result that is computed.
+void emitProducts(ProgramBuilder &builder, const Stage &stage, Value *first,
+                  llvm::function_ref<Value *(const Product &)> aliasOf);
+
 /// Emits all products of one step: each result's slice at `slot`, then the product on `block` or on
 /// the slice of the product it builds on. `nameOf` names the slice of a result.
 void emitStep(ProgramBuilder &builder, const Stage &stage, Value *block, const Scalar *slot,

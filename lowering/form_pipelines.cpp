@@ -7,14 +7,15 @@
 //     matmul %out, %block, %B
 //   }
 //
-// A gathered operand gets a buffer that peers can reach. Every rank starts at its own block, so
-// that in one step no two ranks take from the same one. Under `none` and `fused`, and where no
+// A gathered operand gets a buffer that peers can reach. Every rank starts at its own block, and
+// takes the others in the order of gather_order.h. Under `none` and `fused`, and where no
 // result has a Stream axis, a product is computed whole. Nothing fills the buffers yet:
 // insert-transfers does.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
+#include "lowering/gather_order.h"
 #include "lowering/passes.h"
 
 #include "llvm/ADT/Twine.h"
@@ -75,7 +76,7 @@ private:
     builder_.insertAtEnd(stage.loop->body);
     const Scalar *slot = stage.loop->index;
     if (stage.isGather())
-      slot = scalars_.mod(scalars_.add(scalars_.rank(), slot), scalars_.constant(stage.steps));
+      slot = GatherOrder(scalars_, state_.options.schedule, stage.steps).source(slot);
     stage.block = builder_.select(state_.names.local("block"), stage.whole, slot);
     emitStep(builder_, stage, stage.block, slot, [&](const Product &product) {
       bool isOnly = stage.products.size() == 1;

@@ -23,6 +23,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
+#include "lowering/gather_order.h"
 #include "lowering/passes.h"
 
 namespace braid {
@@ -96,22 +97,20 @@ private:
     stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
                                   scalars_.constant(stage.steps));
     builder_.insertAtEnd(stage.loop->body);
-    stage.block =
-        builder_.select(state_.names.local("block"), stage.whole, slotOf(stage, stage.loop->index));
+    stage.block = builder_.select(state_.names.local("block"), stage.whole,
+                                  orderOf(stage).source(stage.loop->index));
   }
 
-  /// (rank + offset) mod D
-  const Scalar *slotOf(const Stage &stage, const Scalar *offset) {
-    return scalars_.mod(scalars_.add(scalars_.rank(), offset), scalars_.constant(stage.steps));
+  GatherOrder orderOf(const Stage &stage) {
+    return {scalars_, state_.options.schedule, stage.steps};
   }
 
   void insertTransfer(const Stage &stage) {
     const Scalar *step = stage.loop->index;
     if (state_.options.schedule == Schedule::Hop)
       return insertHop(stage, step);
-    const Scalar *to =
-        scalars_.mod(scalars_.sub(scalars_.rank(), step), scalars_.constant(stage.steps));
-    insertPair(stage, stage.mine, to, slotOf(stage, step));
+    const GatherOrder order = orderOf(stage);
+    insertPair(stage, stage.mine, order.target(step), order.source(step));
   }
 
   void insertHop(const Stage &stage, const Scalar *step) {
@@ -121,7 +120,7 @@ private:
         scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), steps);
     Value *from = builder_.select(state_.names.local("from"), stage.whole, previous);
     insertPair(stage, from, scalars_.mod(scalars_.sub(scalars_.rank(), one), steps),
-               slotOf(stage, one));
+               orderOf(stage).source(one));
   }
 
   void insertPair(const Stage &stage, Value *source, const Scalar *to, const Scalar *from) {

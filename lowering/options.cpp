@@ -19,6 +19,8 @@ llvm::StringRef name(Schedule schedule) {
     return "burst";
   case Schedule::Fused:
     return "fused";
+  case Schedule::Doubling:
+    return "doubling";
   }
   llvm_unreachable("covered above");
 }
@@ -30,12 +32,13 @@ std::optional<Schedule> scheduleFromName(llvm::StringRef name) {
       .Case("none", Schedule::None)
       .Case("burst", Schedule::Burst)
       .Case("fused", Schedule::Fused)
+      .Case("doubling", Schedule::Doubling)
       .Default(std::nullopt);
 }
 
 llvm::ArrayRef<Schedule> allSchedules() {
-  static constexpr Schedule kAll[] = {Schedule::Pairwise, Schedule::Hop, Schedule::None,
-                                      Schedule::Burst, Schedule::Fused};
+  static constexpr Schedule kAll[] = {Schedule::Pairwise, Schedule::Hop,   Schedule::None,
+                                      Schedule::Burst,    Schedule::Fused, Schedule::Doubling};
   return kAll;
 }
 
@@ -45,6 +48,10 @@ bool multipliesWhole(Schedule schedule) {
 
 bool postsTogether(Schedule schedule) {
   return schedule == Schedule::Burst || schedule == Schedule::Fused;
+}
+
+bool writesStepsOut(Schedule schedule) {
+  return postsTogether(schedule) || schedule == Schedule::Doubling;
 }
 
 llvm::StringRef name(Transfers transfers) {

@@ -16,6 +16,7 @@ enum class Schedule : uint8_t {
   None,     ///< gather everything, then one product
   Burst,    ///< as pairwise, but all transfers are posted at once, in one group
   Fused,    ///< as none, but all transfers are posted at once, on the caller's stream
+  Doubling, ///< each product takes all neighbouring blocks that came since, twice as many as before
 };
 llvm::StringRef name(Schedule schedule);
 std::optional<Schedule> scheduleFromName(llvm::StringRef name);
@@ -25,8 +26,10 @@ llvm::ArrayRef<Schedule> allSchedules();
 bool multipliesWhole(Schedule schedule);
 /// True if a stage's transfers are posted together.
 bool postsTogether(Schedule schedule);
+/// True if a stage's steps are written out, instead of being a loop.
+bool writesStepsOut(Schedule schedule);
 
-/// Which streams the transfers of `pairwise` are on.
+/// Which streams the transfers of `pairwise` are on. Those of `doubling` are Shared.
 enum class Transfers : uint8_t {
   Each,   ///< each on the stream of its product
   Shared, ///< copies on one, one after the other, promises on another; products on the rest

@@ -47,7 +47,7 @@ bool setStreams(LoweringOptions &options, llvm::StringRef value) {
 }
 
 constexpr PassOption kSchedule[] = {
-    {"schedule", "'pairwise', 'hop', 'none', 'burst' or 'fused'", setSchedule}};
+    {"schedule", "'pairwise', 'hop', 'none', 'burst', 'fused' or 'doubling'", setSchedule}};
 constexpr PassOption kProtocol[] = {{"protocol", "'get' or 'put'", setProtocol}};
 constexpr PassOption kChunks[] = {{"chunks", "an integer, 0 or more", setChunks},
                                   {"taper", "an integer, 1 or more", setTaper}};
@@ -98,6 +98,13 @@ constexpr Pass kPasses[] = {
      {},
      kAfterStreams,
      hoistSyncs},
+
+    // With the steps written out, blocks that are neighbours are multiplied together.
+    {"merge-products",
+     "multiplies neighbouring blocks together (doubling)",
+     {},
+     kAfterHoisting,
+     mergeProducts},
 
     // With the steps written out and nothing but their transfers left to order, those of a small
     // problem are posted at once.

@@ -20,64 +20,13 @@
 
 #include "lowering/emit.h"
 #include "lowering/passes.h"
+#include "lowering/unrolled_steps.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace braid {
 namespace {
-
-/// A group is written out in the program: beyond this nobody could read it, and no group of that
-/// many small transfers is fast.
-constexpr size_t kMaxTransfers = 4096;
-
-/// Writes a stage's steps out, one after the other, where its loop stands.
-class Unroller {
-public:
-  Unroller(LoweringState &state, Stage &stage)
-      : state_(state), scalars_(state.program->scalars()), builder_(builderFor(state)) {
-    builder_.insertBefore(state.program->body(), *stage.loop);
-    unroll(*stage.loop, Mapping(), "");
-  }
-
-  llvm::ArrayRef<Op *> nodes() const { return nodes_; }
-
-private:
-  using Mapping = ProgramBuilder::Mapping;
-
-  /// Each trip of a loop, with `outer` in force; `suffix` tells values of different trips apart.
-  void unroll(const ForOp &loop, const Mapping &outer, const std::string &suffix) {
-    const int64_t end = constant(loop.end, outer);
-    for (int64_t i = constant(loop.begin, outer); i < end; ++i) {
-      Mapping mapping = outer;
-      mapping.scalars.emplace_back(loop.index, scalars_.constant(i));
-      const std::string name = suffix + "_" + std::to_string(i);
-      for (const Op &op : loop.body)
-        if (const auto *inner = llvm::dyn_cast<ForOp>(&op))
-          unroll(*inner, mapping, name);
-        else
-          copy(op, mapping, name);
-    }
-  }
-
-  void copy(const Op &op, Mapping &mapping, const std::string &suffix) {
-    Op *made = builder_.clone(op, mapping);
-    if (Value *result = resultOf(*made))
-      result->name = state_.names.global(result->name + suffix);
-    nodes_.push_back(made);
-  }
-
-  int64_t constant(const Scalar *scalar, const Mapping &mapping) {
-    for (const auto &[from, to] : mapping.scalars)
-      scalar = scalars_.substitute(scalar, from, to);
-    return scalar->value();
-  }
-
-  LoweringState &state_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
-  std::vector<Op *> nodes_; ///< in order
-};
 
 /// Brings the transfers among `nodes` into one group ahead of `before`, and with them what names
 /// their tensors.
@@ -139,16 +88,12 @@ private:
   llvm::DenseSet<const Op *> moved_;
 };
 
-size_t countTransfers(const Stage &stage) {
-  return static_cast<size_t>((stage.steps - 1 + stage.taper - 1) * stage.chunks) * 2;
-}
-
-bool checkSize(const Stage &stage, Diagnostics &diags) {
-  if (countTransfers(stage) <= kMaxTransfers)
-    return true;
-  return diags.error(stage.location())
-         << "cannot post " << countTransfers(stage) << " sends and receives of %" << stage.name()
-         << " together: expected at most " << kMaxTransfers << "; pairwise posts them one by one";
+/// Those of all steps.
+std::vector<Op *> nodesOf(llvm::ArrayRef<UnrolledStep> steps) {
+  std::vector<Op *> nodes;
+  for (const UnrolledStep &step : steps)
+    llvm::append_range(nodes, step.nodes);
+  return nodes;
 }
 
 } // namespace
@@ -158,15 +103,15 @@ bool postTogether(LoweringState &state) {
     return false;
   bool changed = false;
   for (Stage &stage : state.stages) {
-    if (!stage.isGather() || !checkSize(stage, state.diags))
+    if (!stage.isGather() || !checkUnrolledSize(stage, state.diags))
       continue;
-    Unroller unrolled(state, stage);
-    if (unrolled.nodes().empty())
+    const std::vector<Op *> nodes = nodesOf(unrollSteps(state, stage));
+    if (nodes.empty())
       continue;
     Poster poster(state, stage.ownStream ? *stage.ownStream : *stage.loop);
-    poster.run(stage, unrolled.nodes());
+    poster.run(stage, nodes);
     if (!stage.ownStream)
-      poster.runRest(unrolled.nodes(), *stage.first);
+      poster.runRest(nodes, *stage.first);
     state.program->body().erase(stage.loop->getIterator());
     stage.loop = nullptr;
     changed = true;

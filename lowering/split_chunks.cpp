@@ -22,8 +22,8 @@
 //     for %c in 0 .. 2 + %i/7 * 6 {
 //       %mine_rows = slice %mine[%c * 32 / (2 + %i/7 * 6) .. (%c + 1) * 32 / (2 + %i/7 * 6)]
 //
-// A stage that moves nothing, or is multiplied only after its last transfer, has nothing to gain
-// and keeps its chunks.
+// A stage that moves nothing, or is multiplied only after its last transfer, or in products of many
+// blocks, has nothing to gain and keeps its chunks.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -60,7 +60,8 @@ bool checkChunks(const Stage &stage, int64_t chunks, Diagnostics &diags) {
 
 /// True if the product of the last chunk is all that is left to do when everything has arrived.
 bool canTaper(const Stage &stage, const LoweringOptions &options) {
-  return stage.isGather() && !multipliesWhole(options.schedule);
+  return stage.isGather() && !multipliesWhole(options.schedule) &&
+         options.schedule != Schedule::Doubling;
 }
 
 /// Reports why the last step cannot have `taper` times the `perStep` chunks of the others; true if

@@ -63,8 +63,9 @@ struct Stage {
   ForOp *chunkLoop = nullptr; ///< null if there is only one
 
   // From assign-streams on.
-  int64_t streams = 0;     ///< the stage uses stream(0) .. stream(streams - 1); 0: the caller's
-  Op *ownStream = nullptr; ///< the own step's set_current_stream
+  int64_t streams = 0;         ///< the stage uses stream(0) .. stream(streams - 1); 0: the caller's
+  int64_t transferStreams = 0; ///< the first of these are for transfers only
+  Op *ownStream = nullptr;     ///< the own step's set_current_stream
   /// What forks and joins each single step, each node with the block it is in.
   llvm::SmallVector<std::pair<Block *, Op *>, 8> syncs = {};
 

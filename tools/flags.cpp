@@ -24,10 +24,11 @@ void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   lowering
-      ->add_option("--schedule", schedule,
-                   takesAuto
-                       ? "pairwise (default), hop, burst, fused, none, or auto: measure and choose"
-                       : "pairwise (default), hop, burst, fused or none")
+      ->add_option(
+          "--schedule", schedule,
+          takesAuto
+              ? "pairwise (default), doubling, hop, burst, fused, none, or auto: measure and choose"
+              : "pairwise (default), doubling, hop, burst, fused or none")
       ->type_name("NAME");
   lowering
       ->add_option("--chunks", chunks,
@@ -94,7 +95,7 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
     options.schedule = scheduleFromName(*schedule);
     if (!options.schedule)
       return badChoice("--schedule", *schedule,
-                       {"pairwise", "hop", "burst", "fused", "none", "auto"});
+                       {"pairwise", "doubling", "hop", "burst", "fused", "none", "auto"});
   }
   if (transfers) {
     options.transfers = transfersFromName(*transfers);

@@ -73,6 +73,22 @@ TEST(Scalar, ModIsNeverNegativeAndDivisionRoundsDown) {
   EXPECT_TRUE(ctx.mod(ctx.constant(-7), ctx.constant(-3))->isConstant(2));
 }
 
+TEST(Scalar, XorIsBitByBit) {
+  ScalarContext ctx;
+  auto c = [&](int64_t value) { return ctx.constant(value); };
+  const Scalar *rank = ctx.rank();
+  EXPECT_EQ(ctx.bitXor(c(6), c(3)), c(5));
+  EXPECT_EQ(ctx.bitXor(c(-1), c(3)), c(-4));
+  EXPECT_EQ(ctx.bitXor(rank, c(0)), rank);
+  EXPECT_EQ(ctx.bitXor(c(0), rank), rank);
+  EXPECT_EQ(evaluate(ctx.bitXor(rank, c(5)), {.rank = 6}).value, 3);
+  // It binds less than arithmetic, and more than comparisons.
+  EXPECT_EQ(ctx.add(ctx.bitXor(rank, c(2)), c(1))->str(), "(rank xor 2) + 1");
+  EXPECT_EQ(ctx.bitXor(ctx.add(rank, c(2)), c(1))->str(), "rank + 2 xor 1");
+  EXPECT_EQ(ctx.bitXor(rank, ctx.bitXor(rank, c(1)))->str(), "rank xor (rank xor 1)");
+  EXPECT_EQ(ctx.binary(ScalarKind::Eq, ctx.bitXor(rank, c(1)), c(1))->str(), "rank xor 1 == 1");
+}
+
 TEST(Scalar, ExactDivisionRefusesARemainder) {
   ScalarContext ctx(Division::Exact);
   const Scalar *quotient = ctx.div(ctx.constant(1000), ctx.constant(7));

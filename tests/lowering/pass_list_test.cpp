@@ -70,10 +70,11 @@ TEST(PassList, RefusesUnknownOptionsAndValues) {
             "12: pass 'find-moves' takes no option, got 'deep'\n");
   EXPECT_EQ(messagesAbout("find-moves,form-pipelines{schedul=hop}"),
             "27: pass 'form-pipelines' takes the option 'schedule', got 'schedul'\n");
-  EXPECT_EQ(messagesAbout("find-moves,form-pipelines{schedule=ring}"),
-            "27: expected 'pairwise', 'hop', 'none', 'burst' or 'fused' for 'schedule' of "
-            "'form-pipelines', got "
-            "'ring'\n");
+  EXPECT_EQ(
+      messagesAbout("find-moves,form-pipelines{schedule=ring}"),
+      "27: expected 'pairwise', 'hop', 'none', 'burst', 'fused' or 'doubling' for 'schedule' of "
+      "'form-pipelines', got "
+      "'ring'\n");
   std::string prefix = "find-moves,form-pipelines,insert-transfers";
   EXPECT_EQ(messagesAbout(prefix + "{protocol=push}"),
             "44: expected 'get' or 'put' for 'protocol' of 'insert-transfers', got 'push'\n");

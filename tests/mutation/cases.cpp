@@ -111,6 +111,8 @@ std::vector<CaseOptions> representativeCases() {
       {"matmul", 2, kPairwise, kGet, 3, 2, Transfers::Shared},
       {"matmul", 3, Schedule::Burst, kPut, 3, 1},
       {"two", 2, Schedule::Burst, kGet, 2, 2},
+      {"matmul", 4, Schedule::Doubling, kPut, 4, 1},
+      {"two", 2, Schedule::Doubling, kGet, 2, 2},
       {"matmul", 3, Schedule::Fused, kPut, 1, 1},
       {"linear+bias", 2, Schedule::Fused, kGet, 1, 2},
   };

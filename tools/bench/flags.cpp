@@ -19,7 +19,7 @@ one of its limits:
   gather       the gather alone
   none         gather, then one product
   auto         what braid run --schedule auto chooses, graph or not; once a shape
-  pairwise, hop, burst, fused   see braid run --schedule
+  pairwise, doubling, hop, burst, fused   see braid run --schedule
 
 each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;streams=K
 ;transfers=each|shared ;copies=engine|kernel ;signals=memory|kernel. With --against torch there are

@@ -1,0 +1,47 @@
+//===- lowering/gather_order.cpp - whose block a rank takes in which step ---------------------===//
+
+#include "lowering/gather_order.h"
+
+namespace braid {
+
+GatherOrder::GatherOrder(ScalarContext &scalars, Schedule schedule, int64_t ranks)
+    : scalars_(scalars), ranks_(ranks) {
+  if (schedule == Schedule::Doubling)
+    unit_ = ranks & -ranks;
+}
+
+/// `direction`: whether groups of ranks take from those behind them or give to those before them.
+/// Within a group both are the same.
+const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) const {
+  const Scalar *rank = scalars_.rank(), *unit = scalars_.constant(unit_);
+  if (unit_ == ranks_)
+    return scalars_.bitXor(rank, step);
+  if (unit_ == 1)
+    return scalars_.mod(scalars_.binary(direction, rank, step), scalars_.constant(ranks_));
+  const Scalar *group =
+      scalars_.mod(scalars_.binary(direction, scalars_.div(rank, unit), scalars_.div(step, unit)),
+                   scalars_.constant(ranks_ / unit_));
+  const Scalar *member = scalars_.bitXor(scalars_.mod(rank, unit), scalars_.mod(step, unit));
+  return scalars_.add(scalars_.mul(group, unit), member);
+}
+
+std::vector<GatherOrder::Run> GatherOrder::runs() const {
+  std::vector<Run> all;
+  // Of the group that begins at a multiple of `size`, in units of that.
+  auto add = [&](int64_t begin, int64_t size, const Scalar *group) {
+    all.push_back({begin, begin + size, scalars_.mul(group, scalars_.constant(size))});
+  };
+  const Scalar *rank = scalars_.rank();
+  for (int64_t size = 1; size < unit_; size *= 2)
+    add(size, size,
+        scalars_.div(scalars_.bitXor(rank, scalars_.constant(size)), scalars_.constant(size)));
+  for (int64_t group = 1; group < ranks_ / unit_; ++group) {
+    const Scalar *mine = scalars_.div(rank, scalars_.constant(unit_));
+    add(group * unit_, unit_,
+        scalars_.mod(scalars_.add(mine, scalars_.constant(group)),
+                     scalars_.constant(ranks_ / unit_)));
+  }
+  return all;
+}
+
+} // namespace braid

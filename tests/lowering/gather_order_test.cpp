@@ -1,0 +1,74 @@
+//===- tests/lowering/gather_order_test.cpp - whose block a rank takes in which step ----------===//
+
+#include "lowering/gather_order.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace braid {
+namespace {
+
+int64_t on(int64_t rank, const Scalar *scalar) {
+  const ScalarValue value = evaluate(scalar, {.rank = rank});
+  EXPECT_TRUE(value.isOk()) << scalar->str();
+  return value.value;
+}
+
+TEST(GatherOrder, TakesFromOneRankAndGivesToOneInEveryStep) {
+  for (Schedule schedule : {Schedule::Pairwise, Schedule::Doubling})
+    for (int64_t ranks = 1; ranks <= 24; ++ranks) {
+      ScalarContext scalars;
+      const GatherOrder order(scalars, schedule, ranks);
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        std::set<int64_t> taken;
+        for (int64_t i = 0; i < ranks; ++i) {
+          const Scalar *step = scalars.constant(i);
+          const int64_t source = on(rank, order.source(step));
+          taken.insert(source);
+          EXPECT_EQ(on(source, order.target(step)), rank) << name(schedule).str() << " step " << i;
+        }
+        EXPECT_EQ(taken.size(), static_cast<size_t>(ranks));
+        EXPECT_EQ(*taken.rbegin(), ranks - 1);
+        EXPECT_EQ(on(rank, order.source(scalars.constant(0))), rank) << "the own block first";
+      }
+    }
+}
+
+TEST(GatherOrder, RunsAreNeighboursOnEveryRank) {
+  for (int64_t ranks = 2; ranks <= 24; ++ranks) {
+    ScalarContext scalars;
+    const GatherOrder order(scalars, Schedule::Doubling, ranks);
+    int64_t next = 1;
+    for (const GatherOrder::Run &run : order.runs()) {
+      EXPECT_EQ(run.begin, next);
+      EXPECT_LE(run.end - run.begin, run.begin) << "no longer than all before it";
+      next = run.end;
+      for (int64_t rank = 0; rank < ranks; ++rank)
+        for (int64_t i = run.begin; i < run.end; ++i) {
+          const int64_t place = on(rank, order.source(scalars.constant(i))) - on(rank, run.first);
+          EXPECT_TRUE(place >= 0 && place < run.end - run.begin)
+              << "rank " << rank << " of " << ranks << ", step " << i;
+        }
+    }
+    EXPECT_EQ(next, ranks);
+  }
+}
+
+TEST(GatherOrder, DoublesUpToTheLargestPowerOfTwo) {
+  ScalarContext scalars;
+  auto lengths = [&](int64_t ranks) {
+    std::vector<int64_t> all;
+    for (const GatherOrder::Run &run : GatherOrder(scalars, Schedule::Doubling, ranks).runs())
+      all.push_back(run.end - run.begin);
+    return all;
+  };
+  EXPECT_EQ(lengths(8), (std::vector<int64_t>{1, 2, 4}));
+  EXPECT_EQ(lengths(12), (std::vector<int64_t>{1, 2, 4, 4}));
+  EXPECT_EQ(lengths(6), (std::vector<int64_t>{1, 2, 2}));
+  EXPECT_EQ(lengths(3), (std::vector<int64_t>{1, 1}));
+}
+
+} // namespace
+} // namespace braid
