@@ -145,9 +145,10 @@ __device__ bool isReleased(const Exchange &exchange) {
 }
 
 /// Looks at each word with a lane of its own until all are set. Where words lie in the host's
-/// memory, a look takes more than a microsecond, and many at the same time hold one another up.
+/// memory, a look takes more than a microsecond, and many at the same time hold one another up; so
+/// does the look for a release, which small problems should be over before.
 __device__ void waitForAll(const Exchange &exchange, const ExchangeWord *words, uint32_t count) {
-  constexpr uint32_t kFirstLooks = 16, kLooksBetween = 256;
+  constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
   const uint32_t lane = threadIdx.x;
   bool isSet = lane >= count;
   uint32_t reported = 0;
