@@ -3,7 +3,6 @@
 #include "api/children.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include <fcntl.h>
@@ -31,20 +31,34 @@ std::string str(const Ending &ending) {
   return fmt::format("ended with exit status {}", ending.number);
 }
 
-bool isEnding(pid_t pid) {
+namespace {
+
+/// What stands behind the name in /proc/PID/stat: the state, five numbers, the flags, and more.
+/// Fewer if there is no such process.
+std::vector<std::string> statusFields(pid_t pid) {
   // Reading fails if the process vanishes meanwhile; this way of reading does not throw then.
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::ostringstream read;
   read << file.rdbuf();
   const std::string text = read.str();
   const size_t name = text.rfind(')'); // it may hold anything
-  if (name == std::string::npos)
-    return true;
-  llvm::SmallVector<llvm::StringRef> fields; // the state, five numbers, the flags
-  llvm::StringRef(text).substr(name + 1).split(fields, ' ', -1, /*KeepEmpty=*/false);
+  std::istringstream rest(name == std::string::npos ? "" : text.substr(name + 1));
+  return {std::istream_iterator<std::string>(rest), {}};
+}
+
+} // namespace
+
+bool isEnding(pid_t pid) {
+  const std::vector<std::string> fields = statusFields(pid);
   constexpr unsigned kExiting = 4; // PF_EXITING
   unsigned flags = kExiting;
-  return fields.size() < 7 || fields[6].getAsInteger(10, flags) || (flags & kExiting) != 0;
+  return fields.size() < 7 || llvm::StringRef(fields[6]).getAsInteger(10, flags) ||
+         (flags & kExiting) != 0;
+}
+
+bool isStopped(pid_t pid) {
+  const std::vector<std::string> fields = statusFields(pid);
+  return !fields.empty() && fields[0] == "T";
 }
 
 namespace {

@@ -19,6 +19,8 @@ std::string str(const Ending &ending);
 
 /// Whether the process has ended, or has begun to: before it closes anything.
 bool isEnding(pid_t pid);
+/// By SIGSTOP or the like: it does nothing at all. Not by a debugger.
+bool isStopped(pid_t pid);
 
 /// How a copy of this program is started.
 struct ChildOptions {
@@ -56,7 +58,7 @@ public:
 
   /// As isEnding().
   bool isEnding(int64_t index) const;
-  /// By SIGSTOP or the like: it does nothing at all.
+  /// As isStopped().
   bool isStopped(int64_t index) const;
 
   /// Does nothing to those that have ended.

@@ -34,6 +34,11 @@ std::string explainDeath(const JobMemory &memory, int64_t rank) {
              : "closed its connection to the job, but still runs";
 }
 
+bool isRankStopped(const JobMemory &memory, int64_t rank) {
+  uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
+  return pid != 0 && isStopped(static_cast<pid_t>(pid));
+}
+
 /// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name.
 Result<std::unique_ptr<Member>> joinPublished(const MemberHello &hello, Deadline deadline) {
   for (;;) {
@@ -82,6 +87,7 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
       {.ranks = place.ranks,
        .job = place.job,
        .joinTimeout = timeout,
+       .isStopped = [host = host.get()](int64_t rank) { return isRankStopped(host->memory, rank); },
        .explainDeath =
            [host = host.get()](int64_t rank) { return braid::explainDeath(host->memory, rank); },
        .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }});

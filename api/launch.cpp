@@ -110,8 +110,10 @@ private:
   void onSignals();
   void onEnded();
   void abortFor(int64_t rank, const Ending &ending);
+  void sayFailure();
   void killWhatIsLeft();
   std::optional<milliseconds> patienceWith(int64_t rank) const;
+  Status failure() const;
   LaunchReport report() const;
 
   bool isDecided() const { return memory_.isAborted() || memory_.committed() > 0; }
@@ -129,6 +131,7 @@ private:
   OutputRelay relay_;
   std::atomic<int> interruptedBy_{0};
   std::optional<Clock::time_point> decidedAt_, firstEndAt_;
+  bool hasSaidFailure_ = false;
   std::unique_ptr<Rendezvous> rendezvous_; ///< last: its thread uses what is above
 };
 
@@ -145,6 +148,7 @@ Status Launcher::start() {
                          .job = job_,
                          .joinTimeout = options_.joinTimeout,
                          .grace = options_.grace,
+                         .isStopped = [this](int64_t rank) { return children_.isStopped(rank); },
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
   if (!options_.plans.empty())
     host.describe = [this](int64_t rank) { return describeRank(memory_, options_.plans, rank); };
@@ -215,10 +219,12 @@ LaunchReport Launcher::supervise() {
     wait();
     onSignals();
     onEnded();
+    sayFailure();
     killWhatIsLeft();
   }
   relay_.finish();
   rendezvous_.reset();
+  sayFailure();
   return report();
 }
 
@@ -262,6 +268,13 @@ void Launcher::abortFor(int64_t rank, const Ending &ending) {
                  rank});
 }
 
+/// Once: a failure is final as soon as the job has been aborted before its run counted.
+void Launcher::sayFailure() {
+  const bool hasFailed = memory_.committed() == 0 && (isDecided() || !children_.anyAlive());
+  if (hasFailed && !std::exchange(hasSaidFailure_, true) && options_.onFailure)
+    options_.onFailure(failure());
+}
+
 /// Ranks end by themselves once the job is decided. What does not is killed: the host does that to
 /// those that are connected to it, so they get a moment more here.
 void Launcher::killWhatIsLeft() {
@@ -277,8 +290,11 @@ void Launcher::killWhatIsLeft() {
 
 /// How long a rank may go on when the job is decided; nothing: as long as it likes.
 std::optional<milliseconds> Launcher::patienceWith(int64_t rank) const {
+  // A stopped rank has no use for it. One that is connected the host kills, and tells the others.
   if (memory_.committed() == 0)
-    return options_.grace + milliseconds(250);
+    return stateOf(rank) != RankState::Joined && children_.isStopped(rank)
+               ? milliseconds(0)
+               : options_.grace + milliseconds(250);
   if (rank != 0 || children_.isStopped(rank))
     return options_.teardown;
   // It has only to print, perhaps to a reader who takes time.
@@ -287,15 +303,18 @@ std::optional<milliseconds> Launcher::patienceWith(int64_t rank) const {
   return kTeardownOfRank0;
 }
 
+/// Of a job whose run does not count.
+Status Launcher::failure() const {
+  std::optional<JobCause> cause = memory_.cause();
+  return cause ? cause->status
+               : Status(StatusCode::PeerFailed, "all ranks ended before the run was over");
+}
+
 LaunchReport Launcher::report() const {
   LaunchReport report;
   report.signal = interruptedBy_.load();
-  if (memory_.committed() == 0) {
-    std::optional<JobCause> cause = memory_.cause();
-    report.status = cause
-                        ? cause->status
-                        : Status(StatusCode::PeerFailed, "all ranks ended before the run was over");
-  }
+  if (memory_.committed() == 0)
+    report.status = failure();
   int expected = static_cast<int>(report.status.code());
   for (int64_t rank = 0; report.signal == 0 && rank < options_.ranks; ++rank) {
     std::optional<Ending> ending = children_.ending(rank);

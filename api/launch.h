@@ -37,7 +37,7 @@ struct LaunchOptions {
   std::string input;
   /// All ranks have to have joined the job within this.
   std::chrono::milliseconds joinTimeout{60000};
-  /// After a failure, ranks that have not ended are killed after this.
+  /// After a failure, ranks that have not ended are killed after this; stopped ones at once.
   std::chrono::milliseconds grace{1000};
   /// After a run that counts, ranks that have not ended are killed after this, but for one that
   /// may be printing.
@@ -46,6 +46,9 @@ struct LaunchOptions {
   bool prefixOutput = false;
   /// Of all ranks, so that messages can say what a rank was doing. May be empty.
   llvm::ArrayRef<Plan> plans = {};
+  /// Called once, as soon as it is certain that the job has failed, with what the report will say:
+  /// ending all ranks may take seconds.
+  std::function<void(const Status &cause)> onFailure = {};
   /// Called when all ranks have ended, while what they left in the job memory is still there.
   std::function<void(const LaunchReport &report, const JobMemory &memory, const std::string &job)>
       onEnd = {};

@@ -293,7 +293,11 @@ bool ProcessGroup::close(AfterAbort afterAbort) {
              state == static_cast<uint32_t>(RankState::Left) ||
              state == static_cast<uint32_t>(RankState::Dead);
     };
-    while (!isGone() && (waitsOn || !isAborted()) && monotonicNs() < giveUp)
+    // What was killed will not close; and until its process has gone, it may hold memory of ours.
+    auto isAwaited = [&] {
+      return !isGone() && other.isKilled.load(std::memory_order_relaxed) == 0;
+    };
+    while (isAwaited() && (waitsOn || !isAborted()) && monotonicNs() < giveUp)
       futexWait(&other.closed, 0, milliseconds(20), FutexScope::Processes);
     areAllGone &= isGone();
   }

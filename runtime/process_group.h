@@ -80,10 +80,10 @@ public:
   // -- The end, in this order; the device's workers have stopped. --
 
   enum class AfterAbort { GoesAway, Waits };
-  /// Unmaps what peers exported, and waits until all ranks have done so, or have gone, or take too
-  /// long; after an abort, only if asked to. Then ends the watchdog. True if no rank has anything
-  /// of ours mapped: what peers must not outlive can be freed. Nothing but failure() and leave()
-  /// may be called after.
+  /// Unmaps what peers exported, and waits until all ranks have done so, or have gone, or have been
+  /// killed, or take too long; after an abort, only if asked to. Then ends the watchdog. True if no
+  /// rank has anything of ours mapped: what peers must not outlive can be freed. Nothing but
+  /// failure() and leave() may be called after.
   bool close(AfterAbort afterAbort = AfterAbort::GoesAway);
   /// Ends the watchdog, if it runs, and says goodbye. Idempotent.
   void leave();

@@ -431,17 +431,17 @@ int Run::launchRanks() {
       records = leaveRecords(flags_, memory, plans_,
                              llvm::to_vector(llvm::seq<int64_t>(0, memory.ranks())), job);
   };
+  auto onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); };
   Result<LaunchReport> report = launch({.ranks = compiled_.program->ranks(),
                                         .arguments = rankArguments(),
                                         .input = source_->diags.text(),
                                         .joinTimeout = options_.timeout,
                                         .prefixOutput = flags_.prefixOutput,
                                         .plans = plans_,
+                                        .onFailure = onFailure,
                                         .onEnd = onEnd});
   if (!report)
     return fail(report.status());
-  if (!report->status.isOk())
-    llvm::errs() << messageOf(report->status);
   for (const std::string &ending : report->endings)
     llvm::errs() << (report->status.isOk() ? "braid: warning: the run was complete, but " : "")
                  << ending << "\n";

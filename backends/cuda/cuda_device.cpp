@@ -8,12 +8,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 
 namespace braid {
 namespace {
 
 constexpr uint32_t kStreamLimit = static_cast<uint32_t>(kMaxStreams);
+
+void warnOnStderr(const std::string &line) {
+  std::fprintf(stderr, "braid: warning: %s\n", line.c_str());
+}
 
 } // namespace
 
@@ -34,7 +39,8 @@ Status CudaDevice::start() {
   driver_ = *driver;
   domain_ = nvtxDomainCreateA("braid");
   BRAID_CUDA_RETURN_IF_ERROR(cudaSetDevice(options_.device));
-  Result<std::unique_ptr<Products>> products = Products::create(options_.isTuned);
+  // All ranks read the same file, which rank 0 replaces: it speaks for all of them.
+  auto products = Products::create(options_.isTuned, options_.rank == 0 ? warnOnStderr : nullptr);
   if (!products)
     return products.status();
   products_ = std::move(*products);

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstring>
 
 namespace braid {
@@ -62,11 +61,11 @@ Result<std::string> describeMachine(const CublasLt &library) {
 
 } // namespace
 
-Result<std::unique_ptr<Products>> Products::create(bool isTuned) {
+Result<std::unique_ptr<Products>> Products::create(bool isTuned, MeasurementCache::Warn warn) {
   Result<const CublasLt *> library = CublasLt::load();
   if (!library)
     return library.status();
-  std::unique_ptr<Products> products(new Products(**library, isTuned));
+  std::unique_ptr<Products> products(new Products(**library, isTuned, std::move(warn)));
   if (Status status = products->start(); !status.isOk())
     return status;
   return products;
@@ -109,10 +108,8 @@ Result<std::unique_ptr<LtProduct>> Products::describe(const ProductShape &shape)
 
 MeasurementCache &Products::cache() {
   if (!cache_)
-    cache_ = std::make_unique<MeasurementCache>(
-        measurementFolder(processEnvironment()), machine_, [](const std::string &line) {
-          std::fprintf(stderr, "braid: warning: %s\n", line.c_str());
-        });
+    cache_ = std::make_unique<MeasurementCache>(measurementFolder(processEnvironment()), machine_,
+                                                warn_);
   return *cache_;
 }
 

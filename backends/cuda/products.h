@@ -17,8 +17,9 @@ namespace braid {
 class Products {
 public:
   /// For the calling thread's current device. `isTuned`: measures; false leaves every product that
-  /// nothing is adopted for to the library's first guess.
-  static Result<std::unique_ptr<Products>> create(bool isTuned);
+  /// nothing is adopted for to the library's first guess. `warn` is told what is wrong with what
+  /// was measured before; it may be null.
+  static Result<std::unique_ptr<Products>> create(bool isTuned, MeasurementCache::Warn warn);
   ~Products();
 
   /// A workspace for each of streams 0 .. count-1: two products at the same time must not share
@@ -44,7 +45,8 @@ public:
   Status multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args);
 
 private:
-  Products(const CublasLt &library, bool isTuned) : library_(library), isTuned_(isTuned) {}
+  Products(const CublasLt &library, bool isTuned, MeasurementCache::Warn warn)
+      : library_(library), isTuned_(isTuned), warn_(std::move(warn)) {}
   Status start();
   Result<std::unique_ptr<LtProduct>> describe(const ProductShape &shape) const;
   Result<std::unique_ptr<LtProduct>> choose(const ProductShape &shape) const;
@@ -53,6 +55,7 @@ private:
 
   const CublasLt &library_;
   const bool isTuned_;
+  const MeasurementCache::Warn warn_;
   cublasLtHandle_t handle_ = nullptr;
   std::string machine_; ///< the device, its driver, and the library, with versions
   std::map<ProductShape, std::unique_ptr<LtProduct>> prepared_;

@@ -86,6 +86,8 @@ struct RankSlot {
   std::atomic<uint64_t> flightNext;  ///< sequence number of the next entry, from 1
   std::atomic<uint32_t> isSpeaking;  ///< its part of an all-gather has not been sent as a whole
   std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
+  std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
+                                  ///< holds what it has until its process has gone
   alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];

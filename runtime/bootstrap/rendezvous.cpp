@@ -170,7 +170,8 @@ private:
 
   // The end.
   void abort(StatusCode code, std::string message, int64_t rank);
-  void killStragglers();
+  /// All that have not left, or only those that are stopped.
+  void killStragglers(bool isGraceOver);
 
   MeetingPlace place_;
   JobMemory &memory_;
@@ -243,8 +244,8 @@ void Rendezvous::Server::lookAtClocks() {
     return;
   if (!killTime_)
     killTime_ = now + options_.grace;
-  if (now >= *killTime_ && options_.killsStragglers)
-    killStragglers();
+  if (options_.killsStragglers)
+    killStragglers(now >= *killTime_);
 }
 
 // -- Strangers. --
@@ -558,13 +559,20 @@ void Rendezvous::Server::abort(StatusCode code, std::string message, int64_t ran
   memory_.abort({Status(code, std::move(message)), rank});
 }
 
-void Rendezvous::Server::killStragglers() {
-  for (Rank &rank : ranks_) {
+void Rendezvous::Server::killStragglers(bool isGraceOver) {
+  for (int64_t number = 0; number < options_.ranks; ++number) {
+    Rank &rank = ranks_[static_cast<size_t>(number)];
     if (!rank.connection || !rank.process.isValid())
+      continue;
+    const bool isStopped = options_.isStopped && options_.isStopped(number);
+    if (!isGraceOver && !isStopped)
       continue;
     std::lock_guard lock(mutex_); // whoever sees that it is dead sees that it was counted
     bool isKilled = syscall(SYS_pidfd_send_signal, rank.process.get(), SIGKILL, nullptr, 0) == 0;
     counts_.killed += isKilled;
+    // The end of its connection may come much later: a process with a GPU takes long to go.
+    if (isKilled)
+      memory_.slot(number).isKilled.store(1, std::memory_order_relaxed);
     rank.process.reset(); // once
   }
 }

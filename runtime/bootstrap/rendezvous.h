@@ -29,6 +29,9 @@ struct RendezvousOptions {
   /// those in other processes than this one that can be seen from it.
   std::chrono::milliseconds grace{1000};
   bool killsStragglers = true;
+  /// Says that a rank does nothing at all, by SIGSTOP or the like: a grace period would be lost on
+  /// it, so it is killed at once after an abort. Default: no rank does.
+  std::function<bool(int64_t rank)> isStopped = {};
   /// Says what became of a rank whose connection ended ("was killed by signal 9"); the default says
   /// that it closed its connection. May block for a moment.
   std::function<std::string(int64_t rank)> explainDeath = {};

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <thread>
 
 #include <sys/wait.h>
@@ -29,6 +30,25 @@ TEST(Children, ProcessesMayVanishWhileTheyAreAskedAbout) {
     reaper.join();
     EXPECT_TRUE(isEnding(pid));
   }
+}
+
+TEST(Children, KnowsWhoIsStopped) {
+  EXPECT_FALSE(isStopped(getpid()));
+  pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0)
+    for (;;)
+      pause();
+  EXPECT_FALSE(isStopped(pid));
+  kill(pid, SIGSTOP);
+  waitpid(pid, nullptr, WUNTRACED);
+  EXPECT_TRUE(isStopped(pid));
+  kill(pid, SIGCONT);
+  waitpid(pid, nullptr, WCONTINUED);
+  EXPECT_FALSE(isStopped(pid));
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  EXPECT_FALSE(isStopped(pid));
 }
 
 } // namespace

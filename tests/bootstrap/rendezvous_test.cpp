@@ -381,6 +381,35 @@ TEST(Rendezvous, KillsStragglers) {
   }
 }
 
+TEST(Rendezvous, KillsStoppedRanksAtOnce) {
+  RendezvousOptions options = optionsFor(3);
+  options.grace = 1h;
+  std::atomic<bool> isStopped{false};
+  options.isStopped = [&](int64_t rank) { return rank == 1 && isStopped; };
+  Host host(options);
+  auto waitAs = [&](int64_t rank) {
+    return [&host, rank] {
+      auto member = Member::join(host.path(), {.job = "job", .rank = rank, .ranks = 3}, soon());
+      pause();
+    };
+  };
+  ChildRank stopped(waitAs(1)), moving(waitAs(2));
+  auto member = joinAs(host.path(), 0, 3);
+  for (int64_t rank : {1, 2})
+    ASSERT_TRUE(eventually([&] { return stateOf(host, rank) == RankState::Joined; }));
+  isStopped = true;
+  std::this_thread::sleep_for(100ms); // for longer than the host looks away
+  EXPECT_EQ(host.rendezvous->counts().killed, 0u) << "nothing is aborted";
+  host.memory->abort({Status(StatusCode::TimedOut, "the cause"), -1});
+  int status = stopped.wait();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Dead; }));
+  EXPECT_EQ(host.memory->slot(1).isKilled.load(), 1u);
+  EXPECT_EQ(host.memory->slot(2).isKilled.load(), 0u);
+  EXPECT_EQ(stateOf(host, 2), RankState::Joined);
+  EXPECT_EQ(host.rendezvous->counts().killed, 1u);
+}
+
 TEST(Rendezvous, ServesTheOthersWhileOneRankIsStopped) {
   // Rank 1 does not read; what is on its way to it is more than its socket holds.
   Host host(optionsFor(2));

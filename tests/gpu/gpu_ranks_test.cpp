@@ -1,7 +1,8 @@
 //===- tests/gpu/gpu_ranks_test.cpp - what needs the library and GPUs -------------------------===//
 //
-//   gpu_ranks_test [CASE]     starts a job of processes for every case, or one, and counts
-//   gpu_ranks_test CASE       is one rank of such a job, if the environment says so
+//   gpu_ranks_test                starts a job of processes for every case on 2, 3 and 4 ranks
+//   gpu_ranks_test --ranks N      only on so many ranks
+//   gpu_ranks_test CASE           one case; or is one rank of it, if the environment says so
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -470,17 +471,20 @@ int main(int argc, char **argv) {
     std::printf("skipped: needs 2 GPUs\n");
     return kSkipped;
   }
-  auto wants = [&](const std::string &name) { return argc < 2 || name == argv[1]; };
+  const bool hasRanks = argc == 3 && std::string(argv[1]) == "--ranks";
+  auto wants = [&](const std::string &name, int64_t ranks) {
+    return hasRanks ? std::to_string(ranks) == argv[2] : argc < 2 || name == argv[1];
+  };
   int failures = 0, cases = 0;
   for (int64_t ranks : {2, 3, 4}) {
     for (const Case &each : kCases) {
-      if (ranks > count || (ranks == 3 && each.run != runsEveryWay) || !wants(each.name))
+      if (ranks > count || (ranks == 3 && each.run != runsEveryWay) || !wants(each.name, ranks))
         continue;
       failures += runCase(argv[0], each.name, ranks, StatusCode::Ok);
       ++cases;
     }
   }
-  if (constexpr const char *kRefusal = "refuses to prepare in a capture"; wants(kRefusal)) {
+  if (constexpr const char *kRefusal = "refuses to prepare in a capture"; wants(kRefusal, 2)) {
     failures += runCase(argv[0], kRefusal, 2, StatusCode::BadInput);
     ++cases;
   }

@@ -55,8 +55,8 @@ std::string encode(const JobSpec &spec) {
   std::ostringstream os;
   os << spec.ranks << ' ' << static_cast<int>(spec.schedule) << ' '
      << static_cast<int>(spec.protocol) << ' ' << spec.iterations << ' ' << spec.timeoutMs << ' '
-     << spec.joinTimeoutMs << ' ' << spec.isForeign << ' ' << spec.startsTogether << ' '
-     << spec.faults.size() << '\n';
+     << spec.joinTimeoutMs << ' ' << spec.graceMs << ' ' << spec.isForeign << ' '
+     << spec.startsTogether << ' ' << spec.faults.size() << '\n';
   for (const Fault &fault : spec.faults)
     os << fault;
   return os.str();
@@ -68,7 +68,7 @@ JobSpec decodeSpec(const std::string &text) {
   int schedule = 0, protocol = 0;
   size_t faults = 0;
   is >> spec.ranks >> schedule >> protocol >> spec.iterations >> spec.timeoutMs >>
-      spec.joinTimeoutMs >> spec.isForeign >> spec.startsTogether >> faults;
+      spec.joinTimeoutMs >> spec.graceMs >> spec.isForeign >> spec.startsTogether >> faults;
   spec.schedule = static_cast<Schedule>(schedule);
   spec.protocol = static_cast<Protocol>(protocol);
   spec.faults.resize(faults);
@@ -79,6 +79,20 @@ JobSpec decodeSpec(const std::string &text) {
 
 fs::path verdictPath(const fs::path &folder, int64_t rank) {
   return folder / fmt::format("verdict{}", rank);
+}
+
+/// Of the rank's own process, not of another one that has got its number.
+bool isAlive(const std::string &pid, const fs::path &folder) {
+  const std::string environment = readFile(fs::path("/proc") / pid / "environ");
+  return !pid.empty() && environment.find(folder.string()) != std::string::npos;
+}
+
+std::vector<int64_t> aliveRanks(const fs::path &folder, int64_t ranks) {
+  std::vector<int64_t> alive;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    if (isAlive(readFile(folder / fmt::format("pid{}", rank)), folder))
+      alive.push_back(rank);
+  return alive;
 }
 
 // -- A rank. --
@@ -246,12 +260,19 @@ int playLauncher(const fs::path &folder, const JobSpec &spec) {
                        report.status.message());
     writeFile(folder / "endings", fmt::format("{}\n", fmt::join(report.endings, "\n")));
   };
+  std::string said; // by every call
+  auto onFailure = [&](const Status &cause) {
+    said += fmt::format("{}\n{}", aliveRanks(folder, spec.ranks).size(), cause.message());
+    writeFile(folder / "said", said);
+  };
   LaunchOptions options;
   options.ranks = spec.ranks;
   options.arguments = {"rank"};
   options.joinTimeout = milliseconds(spec.joinTimeoutMs);
+  options.grace = milliseconds(spec.graceMs);
   options.teardown = milliseconds(std::min<int64_t>(spec.timeoutMs + 1500, 5000));
   options.plans = program.plans;
+  options.onFailure = onFailure;
   options.onEnd = onEnd;
   Result<LaunchReport> report = launch(options);
   writeFile(folder / "remains", remains(before));
@@ -351,12 +372,6 @@ bool waitForEnd(pid_t pid, milliseconds limit) {
   return hasEnded;
 }
 
-/// Of the rank's own process, not of another one that has got its number.
-bool isAlive(const std::string &pid, const fs::path &folder) {
-  const std::string environment = readFile(fs::path("/proc") / pid / "environ");
-  return !pid.empty() && environment.find(folder.string()) != std::string::npos;
-}
-
 void readVerdicts(const fs::path &folder, JobOutcome &outcome) {
   for (size_t rank = 0; rank < outcome.ranks.size(); ++rank) {
     Verdict &verdict = outcome.ranks[rank];
@@ -384,15 +399,19 @@ void readReport(const fs::path &folder, JobOutcome &outcome) {
   file >> outcome.code >> outcome.causeRank >> outcome.committed;
   file.ignore();
   outcome.message.assign(std::istreambuf_iterator<char>(file), {});
+  std::ifstream said(folder / "said");
+  if (!(said >> outcome.aliveWhenSaid))
+    return;
+  said.ignore();
+  outcome.saidFailure.assign(std::istreambuf_iterator<char>(said), {});
 }
 
 void findLeftovers(const fs::path &folder, const JobSpec &spec, JobOutcome &outcome) {
   // What a rank leaves that hosts the meeting and is killed, the next job sweeps.
   if (spec.isForeign)
     (void)MeetingPlace::open(folder / "m", "");
-  for (size_t rank = 0; rank < outcome.ranks.size(); ++rank)
-    if (isAlive(readFile(folder / fmt::format("pid{}", rank)), folder))
-      outcome.leftovers.push_back(fmt::format("the process of rank {}", rank));
+  for (int64_t rank : aliveRanks(folder, spec.ranks))
+    outcome.leftovers.push_back(fmt::format("the process of rank {}", rank));
   for (const auto &entry : fs::recursive_directory_iterator(folder / "m"))
     outcome.leftovers.push_back(entry.path().string());
   if (std::string text = readFile(folder / "remains"); !text.empty())
@@ -546,6 +565,8 @@ std::vector<std::string> contradictions(const JobSpec &spec, const JobOutcome &o
       found.push_back(fmt::format("rank {} compared {} elements instead of {}", rank,
                                   verdict.elementsCompared, elements));
   }
+  if (!spec.isForeign && outcome.saidFailure != (outcome.code == 0 ? "" : outcome.message))
+    found.push_back(fmt::format("the launcher said '{}' first", outcome.saidFailure));
   if (spec.isForeign || !first)
     return found;
   const Verdict &verdict = outcome.ranks[*first];

@@ -27,6 +27,7 @@ struct JobSpec {
   Protocol protocol = Protocol::Get;
   int64_t iterations = 3;
   int64_t timeoutMs = 800, joinTimeoutMs = 5000;
+  int64_t graceMs = 1000; ///< of a launcher of ours
   /// Ranks have no launcher of ours: rank 0 hosts the meeting.
   bool isForeign = false;
   /// Ranks join when the processes of all of them have started, and measure from then on.
@@ -52,6 +53,8 @@ struct JobOutcome {
   std::vector<Verdict> ranks = {};
   int code = -1; ///< as the launcher reports it, or as all ranks do that have no launcher
   std::string message = {};
+  std::string saidFailure = {}; ///< what a launcher of ours said as soon as it knew
+  int aliveWhenSaid = -1;       ///< ranks whose processes were still there then
   int64_t causeRank = -1;
   uint32_t committed = 0;
   uint64_t struckNs = 0;                   ///< when the first fault did, or 0

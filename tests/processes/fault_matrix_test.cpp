@@ -333,6 +333,35 @@ TEST(FaultMatrix, LauncherDoesNotWaitForAStoppedRank0) {
   EXPECT_EQ(outcome.ranks[0].ending, "killed by signal 9 (Killed)");
 }
 
+/// Before it has joined the launcher kills it, after that the host.
+TEST(FaultMatrix, StoppedRankCostsNoGracePeriod) {
+  const Fault beforeJoining{.rank = 1, .action = Action::Stop, .site = Site::Join};
+  const Fault running{.rank = 1, .action = Action::Stop, .site = Site::Run, .run = kFaultyRun};
+  for (const Fault &fault : {beforeJoining, running}) {
+    JobSpec spec;
+    spec.joinTimeoutMs = 1500;
+    spec.graceMs = 30000;
+    spec.faults = {fault};
+    const JobOutcome outcome = runJob(spec);
+    EXPECT_EQ(outcome.code, static_cast<int>(StatusCode::TimedOut)) << outcome.str();
+    EXPECT_TRUE(outcome.hasStruck());
+    EXPECT_THAT(contradictions(spec, outcome), ::testing::IsEmpty()) << outcome.str();
+    EXPECT_EQ(outcome.ranks[1].ending, "killed by signal 9 (Killed)");
+    EXPECT_LT(outcome.elapsedMs, spec.graceMs) << outcome.str();
+  }
+}
+
+/// The rank that does not end takes a while to leave.
+TEST(FaultMatrix, FailureIsSaidBeforeAllRanksHaveEnded) {
+  JobSpec spec;
+  spec.faults = {
+      {.rank = 1, .action = Action::DelayAbove, .site = Site::Run, .run = 1, .aboveMs = 30000}};
+  const JobOutcome outcome = runJob(spec);
+  EXPECT_EQ(outcome.code, static_cast<int>(StatusCode::TimedOut)) << outcome.str();
+  EXPECT_EQ(outcome.saidFailure, outcome.message);
+  EXPECT_GT(outcome.aliveWhenSaid, 0);
+}
+
 TEST(FaultMatrix, SurvivorsEndInTimeWithTheRightCause) {
   const std::set<std::string> before = sharedMemory();
   Matrix matrix;

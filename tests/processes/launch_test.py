@@ -231,14 +231,14 @@ def test_termination_of_all(job):
     interrupted(job, signal.SIGTERM, os.killpg)
 
 
-def test_second_signal_kills_at_once(job):
-    launcher = job.start("--processes", *ENDLESS)
-    for pid in job.ranks(4).values():
-        os.kill(pid, signal.SIGSTOP)  # so that none ends by itself
-    launcher.send_signal(signal.SIGTERM)
-    time.sleep(0.1)
-    launcher.send_signal(signal.SIGTERM)
-    finish(launcher).expect(143, r"interrupted by signal 15")
+def test_signals_end_stopped_ranks(job):
+    for signals in ((signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM)):
+        launcher = job.start("--processes", *ENDLESS)
+        for pid in job.ranks(4).values():
+            os.kill(pid, signal.SIGSTOP)  # so that none ends by itself
+        for number in signals:
+            launcher.send_signal(number)
+        finish(launcher).expect(143, r"interrupted by signal 15")
 
 
 def test_ranks_end_with_their_launcher(job):

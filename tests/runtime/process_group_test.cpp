@@ -163,6 +163,17 @@ TEST_F(ProcessGroupTest, CommitIsForAllOrForNone) {
   RecordProperty("outcomes", static_cast<int>(outcomes.size()));
 }
 
+/// Its process may go much later, and what it has mapped with it.
+TEST_F(ProcessGroupTest, CloseDoesNotWaitForAKilledRank) {
+  start(2);
+  group(0).abort(Status(StatusCode::TimedOut, "the cause"));
+  group(1).slot().isKilled = 1;
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(group(0).close(ProcessGroup::AfterAbort::Waits));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(1500))
+      << "it gives up after 2 s";
+}
+
 TEST_F(ProcessGroupTest, WarnsOnceAboutASlowPeer) {
   start(2, milliseconds(800));
   std::vector<Plan> plans(2);
