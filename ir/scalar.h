@@ -8,7 +8,8 @@
 //
 // Arithmetic is on 64-bit integers. What cannot be computed (overflow, division by zero) is never
 // folded; evaluating it says why. `mod` is never negative, and `/` is its partner, rounding towards
-// minus infinity; in a fusion an inexact `/` is an error (Division::Exact). `xor` binds less than `+`.
+// minus infinity; in a fusion an inexact `/` is an error (Division::Exact). `xor` binds less than
+// `+`.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

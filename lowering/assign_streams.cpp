@@ -14,9 +14,9 @@
 // the ring stream, and the products follow on the others: forwarding never waits for a product.
 //
 // `pairwise` may have its copies on one stream, too (transfers=shared; always in `burst` and
-// `doubling`): one after the other, each gets the whole link, and the first block is here after one copy instead of
-// after all of them. A promise behind a copy would come too late, so promises have a stream of
-// their own (with three streams or more), where nothing is ever waited for:
+// `doubling`): one after the other, each gets the whole link, and the first block is here after one
+// copy instead of after all of them. A promise behind a copy would come too late, so promises have
+// a stream of their own (with three streams or more), where nothing is ever waited for:
 //
 //   set_current_stream stream(1)
 //   %r = p2p recv %block from (rank + %i) mod 8 via %h

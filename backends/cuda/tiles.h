@@ -39,8 +39,8 @@ struct Tile {
 };
 
 /// The tiles of one block, one after another. A single thread walks, three times over all tiles of
-/// its block, while nothing moves: so numbers of tiles have 32 bits (64 TiB), which divide ten times
-/// as fast as 64.
+/// its block, while nothing moves: so numbers of tiles have 32 bits (64 TiB), which divide ten
+/// times as fast as 64.
 class TileWalk {
 public:
   BRAID_HOST_DEVICE TileWalk(const ExchangeCopy *copies, uint32_t count, uint32_t block,

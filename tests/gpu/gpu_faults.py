@@ -21,6 +21,8 @@ SAID_WITHIN = TIMEOUT + 2
 # What comes after the error is the driver's: it takes up to two seconds to tear down the contexts
 # of a process, longer if several end at the same time, and nobody can hurry it.
 ENDED_WITHIN = SAID_WITHIN + 4
+# Most of a fault's time is waiting. A failing job must not disturb another on the same GPU, either.
+JOBS_ON_A_GPU = 2
 
 
 def memory_used():
@@ -88,7 +90,7 @@ class Fault:
         self.arguments = [
             braid, "run", EXAMPLE, "--backend", "cuda", "--ranks", str(self.ranks), "--set",
             f"M={self.ranks * 256}", "--protocol", dice.choice(["get", "put"]), "--schedule",
-            dice.choice(["pairwise", "hop", "burst", "fused"]), "--copies",
+            dice.choice(["pairwise", "doubling", "hop", "burst", "fused"]), "--copies",
             dice.choice(["engine", "kernel"]), "--iterations", "100000000", "--timeout-ms",
             str(int(TIMEOUT * 1000)), "--flight-records", "none"] + flags
         self.delay = dice.uniform(0, 0.5) if self.is_late else dice.uniform(0.2, 2.5)
@@ -164,17 +166,19 @@ class Fault:
 def faults(braid, count):
     """The outcome of `count` of them, and a detail."""
     before = memory_used()
-    # The first third has all GPUs; then two jobs at a time have two each, where there are four.
-    alone = count // 3 if len(lanes()) > 1 else count
-    happened = [Fault(braid, seed, gpus()).happen() for seed in range(alone)]
+    # The first third has all GPUs; then jobs have two each, where there are four.
+    on_all = count // 3 if len(lanes()) > 1 else count
+    happened = []
+    for places, seeds in (([gpus()], range(on_all)), (lanes(), range(on_all, count))):
+        places = places * JOBS_ON_A_GPU
 
-    def run_lane(number):
-        # Seeds in turns of two, so that each lane has odd and even ones.
-        seeds = [seed for seed in range(alone, count) if seed // 2 % len(lanes()) == number]
-        return [Fault(braid, seed, lanes()[number]).happen() for seed in seeds]
-    with concurrent.futures.ThreadPoolExecutor(len(lanes())) as pool:
-        for share in pool.map(run_lane, range(len(lanes()))):
-            happened += share
+        def run_place(number, places=places, seeds=seeds):
+            # Seeds in turns of two, so that each place has odd and even ones.
+            return [Fault(braid, seed, places[number]).happen() for seed in seeds
+                    if seed // 2 % len(places) == number]
+        with concurrent.futures.ThreadPoolExecutor(len(places)) as pool:
+            for share in pool.map(run_place, range(len(places))):
+                happened += share
     bad = [str(fault) for fault in happened if fault.wrong]
     time.sleep(1)
     after = memory_used()

@@ -32,8 +32,8 @@ def exactness(suite):
     """Schedules, get and put, eager and replayed, as a user would run them: 1,000 runs each, at
     addresses that change from run to run where they can. gpu_ranks_test has every combination on
     2, 3 and 4 ranks."""
-    ways = itertools.product(("none", "pairwise", "hop", "burst", "fused"), ("get", "put"),
-                             ([], ["--graph"]))
+    schedules = ("none", "pairwise", "hop", "burst", "fused", "doubling")
+    ways = itertools.product(schedules, ("get", "put"), ([], ["--graph"]))
     for number, (schedule, protocol, graph) in enumerate(ways):
         ranks = 2 + number % 3
         means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--transfers", "shared"])
