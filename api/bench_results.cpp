@@ -2,6 +2,8 @@
 
 #include "api/bench_results.h"
 
+#include "api/candidate.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 #include <fmt/format.h>
@@ -21,7 +23,9 @@ void takeFaster(double &fastest, double time) {
   fastest = fastest == 0 ? time : std::min(fastest, time);
 }
 
-std::string label(const BenchRow &row) { return row.name + (row.isGraphed ? ", graph" : ""); }
+std::string label(const BenchRow &row) {
+  return row.name + (row.isIssuedAsGraph() ? ", graph" : "");
+}
 
 void takeFaster(const BenchRow *&fastest, const BenchRow &row) {
   if (!fastest || row.time() < fastest->time())
@@ -86,6 +90,11 @@ RowKind rowKind(llvm::StringRef name) {
 bool isAutoRow(llvm::StringRef name) { return name.split(';').first == "auto"; }
 
 bool isTorchRow(llvm::StringRef name) { return std::string_view(name).starts_with(kTorch); }
+
+bool BenchRow::isIssuedAsGraph() const {
+  Result<Candidate> chosen = Candidate::fromText(choice);
+  return chosen ? chosen->issuing == Issuing::Graph : isGraphed;
+}
 
 double BenchRow::time() const { return spreadOf(medians()).median; }
 
