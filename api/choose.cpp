@@ -17,6 +17,7 @@
 #include <chrono>
 #include <limits>
 #include <map>
+#include <set>
 #include <thread>
 
 namespace braid {
@@ -130,8 +131,10 @@ Status Chooser::findCandidates() {
     return status;
   constexpr size_t kRefined = 8;
   std::vector<Candidate> variants;
-  for (size_t i = 0; i < std::min(kRefined, candidates_.size()); ++i)
-    llvm::append_range(variants, variantsOf(candidates_[i].candidate, options_.given));
+  std::set<std::array<std::string, 3>> families; // one of each: they tell more than two of one
+  for (const LoweredCandidate &each : candidates_)
+    if (families.size() < kRefined && families.insert(each.candidate.traits()).second)
+      llvm::append_range(variants, variantsOf(each.candidate, options_.given));
   lowering_.lower(variants, candidates_);
   return predict();
 }

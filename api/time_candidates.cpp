@@ -24,7 +24,7 @@ class Contest {
 public:
   Contest(const std::vector<Prospect> &prospects, const TimingLimits &limits,
           const TimingActions &actions)
-      : order_(prospects, limits.window), limits_(limits), actions_(actions) {}
+      : order_(prospects, limits.window, limits.least), limits_(limits), actions_(actions) {}
 
   Result<CandidateTimes> run();
 

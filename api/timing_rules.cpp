@@ -13,11 +13,13 @@
 namespace braid {
 namespace {
 
-double lowestOf(llvm::ArrayRef<Prospect> prospects) {
-  double lowest = prospects.front().predictedUs;
+/// The prediction that `rank` others are below, or the highest if there are fewer.
+double lowestOf(llvm::ArrayRef<Prospect> prospects, size_t rank = 0) {
+  std::vector<double> predictions;
   for (const Prospect &each : prospects)
-    lowest = std::min(lowest, each.predictedUs);
-  return lowest;
+    predictions.push_back(each.predictedUs);
+  std::sort(predictions.begin(), predictions.end());
+  return predictions[std::min(rank, predictions.size() - 1)];
 }
 
 /// A number for each text, in the order in which they come.
@@ -50,10 +52,11 @@ std::vector<size_t> orderByPrediction(llvm::ArrayRef<Prospect> prospects) {
 
 //===- The first look -------------------------------------------------------------------------===//
 
-FirstLook::FirstLook(std::vector<Prospect> prospects, double window) {
+FirstLook::FirstLook(std::vector<Prospect> prospects, double window, size_t least) {
   if (prospects.empty())
     return;
-  const double limit = lowestOf(prospects) * (1 + window);
+  const double limit = std::max(lowestOf(prospects) * (1 + window),
+                                lowestOf(prospects, std::max<size_t>(least, 1) - 1));
   Numbers<std::pair<size_t, std::string>> traits; // the same text in two places is two traits
   Numbers<std::array<size_t, 3>> families;
   for (size_t candidate : orderByPrediction(prospects)) {

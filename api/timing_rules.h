@@ -1,7 +1,7 @@
 //===- api/timing_rules.h - which candidates are timed, and which of them again ---------------===//
 //
-// What a prediction is wrong about, it is wrong about for all candidates with the same schedule, the
-// same protocol or the same means: their traits. So a first look takes one of each family, as
+// What a prediction is wrong about, it is wrong about for all candidates with the same schedule,
+// the same protocol or the same means: their traits. So a first look takes one of each family, as
 // candidates with the same traits are called, before it takes a second one of any, and learns from
 // each time what the traits cost. In turns with that, it takes what is then expected to be the
 // fastest, of whatever family.
@@ -38,8 +38,10 @@ std::vector<size_t> orderByPrediction(llvm::ArrayRef<Prospect> prospects);
 /// The order of a first look.
 class FirstLook {
 public:
-  /// Leaves out what is predicted to be slower than the best by more than `window` of its time.
-  explicit FirstLook(std::vector<Prospect> prospects, double window = kPredictionsMiss);
+  /// Leaves out what is predicted to be slower than the best by more than `window` of its time, but
+  /// for the `least` best.
+  explicit FirstLook(std::vector<Prospect> prospects, double window = kPredictionsMiss,
+                     size_t least = 1);
 
   /// The candidate to be timed next; empty if all have been.
   std::optional<size_t> next() const;

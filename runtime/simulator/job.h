@@ -24,8 +24,9 @@ struct Lane {
 struct RankState {
   const Plan *plan = nullptr;
   std::vector<double> issuedUs; ///< of each command
-  /// Of each copy: how many commands from it on are one step of its stream. 1 but for several copies
-  /// that one kernel makes at the same time, with the signals that it sends when all are done.
+  /// Of each copy: how many commands from it on are one step of its stream. 1 but for several
+  /// copies that one kernel makes at the same time, with the signals that it sends when all are
+  /// done.
   std::vector<uint32_t> together;
   std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
   std::vector<ProductCost> costs;  ///< of each product of the Plan

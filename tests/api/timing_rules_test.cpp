@@ -48,6 +48,14 @@ double asPredicted(size_t) { return 1; }
 TEST(FirstLook, LeavesOutWhatIsTooFarOff) {
   EXPECT_THAT(orderOf({{139, 1}, {100, 1}, {141, 1}}, asPredicted), ElementsAre(1, 0));
   EXPECT_THAT(orderOf({}, asPredicted), IsEmpty());
+  // All but a few.
+  FirstLook look({{500, 1}, {100, 1}, {400, 1}}, 0.4, 2);
+  std::set<size_t> looked;
+  while (std::optional<size_t> next = look.next()) {
+    looked.insert(*next);
+    look.add(*next, 100);
+  }
+  EXPECT_THAT(looked, ElementsAre(1, 2));
 }
 
 TEST(FirstLook, TakesOneOfEachFamilyFirst) {
