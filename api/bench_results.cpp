@@ -2,8 +2,6 @@
 
 #include "api/bench_results.h"
 
-#include "api/candidate.h"
-
 #include "llvm/ADT/StringSwitch.h"
 
 #include <fmt/format.h>
@@ -91,9 +89,9 @@ bool isAutoRow(llvm::StringRef name) { return name.split(';').first == "auto"; }
 
 bool isTorchRow(llvm::StringRef name) { return std::string_view(name).starts_with(kTorch); }
 
+/// As Candidate::str() ends.
 bool BenchRow::isIssuedAsGraph() const {
-  Result<Candidate> chosen = Candidate::fromText(choice);
-  return chosen ? chosen->issuing == Issuing::Graph : isGraphed;
+  return choice.empty() ? isGraphed : llvm::StringRef(choice).endswith(";issuing=graph");
 }
 
 double BenchRow::time() const { return spreadOf(medians()).median; }
