@@ -21,7 +21,9 @@ void takeFaster(double &fastest, double time) {
   fastest = fastest == 0 ? time : std::min(fastest, time);
 }
 
-std::string label(const BenchRow &row) { return row.name + (row.isGraphed ? ", graph" : ""); }
+std::string label(const BenchRow &row) {
+  return row.name + (row.isIssuedAsGraph() ? ", graph" : "");
+}
 
 void takeFaster(const BenchRow *&fastest, const BenchRow &row) {
   if (!fastest || row.time() < fastest->time())
@@ -86,6 +88,11 @@ RowKind rowKind(llvm::StringRef name) {
 bool isAutoRow(llvm::StringRef name) { return name.split(';').first == "auto"; }
 
 bool isTorchRow(llvm::StringRef name) { return std::string_view(name).starts_with(kTorch); }
+
+/// As Candidate::str() ends.
+bool BenchRow::isIssuedAsGraph() const {
+  return choice.empty() ? isGraphed : llvm::StringRef(choice).endswith(";issuing=graph");
+}
 
 double BenchRow::time() const { return spreadOf(medians()).median; }
 

@@ -40,12 +40,14 @@ bool isTorchRow(llvm::StringRef name);
 struct BenchRow {
   GatherShape shape;
   std::string name;
-  bool isGraphed = false;
+  bool isGraphed = false;                       ///< as asked for; says nothing of `auto`
   std::vector<std::vector<double>> rounds = {}; ///< microseconds of each run
   std::string failure = {};                     ///< empty: it was timed
   std::string date = {};                        ///< UTC, when its batch began
   std::string choice = {};                      ///< of `auto`: what it was
 
+  /// Whether runs were replays of a graph.
+  bool isIssuedAsGraph() const;
   bool isTimed() const { return failure.empty() && !rounds.empty(); }
   bool doesAllWork() const {
     return rowKind(name) == RowKind::Sequential || rowKind(name) == RowKind::Overlapped;

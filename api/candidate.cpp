@@ -54,6 +54,11 @@ CompileOptions Candidate::applyTo(CompileOptions options) const {
   return options;
 }
 
+std::array<std::string, 3> Candidate::traits() const {
+  return {name(schedule).str() + " " + name(transfers).str(), name(protocol).str(),
+          braid::str(means)};
+}
+
 std::string Candidate::str() const {
   std::string text = fmt::format("{};protocol={};chunks={};streams={}", name(schedule).str(),
                                  name(protocol).str(), chunks, streams);

@@ -4,6 +4,8 @@
 #include "api/compile.h"
 #include "runtime/cost_model.h"
 
+#include <array>
+
 namespace braid {
 
 struct Candidate {
@@ -17,6 +19,9 @@ struct Candidate {
 
   /// `options` with what this one says about lowering.
   CompileOptions applyTo(CompileOptions options) const;
+  /// What predictions are wrong about alike: the schedule with its transfers, the protocol, and the
+  /// means.
+  std::array<std::string, 3> traits() const;
   /// "pairwise;protocol=get;chunks=8;streams=3;taper=2;issuing=graph"; also transfers, copies and
   /// signals; these and taper only where they are not the default.
   std::string str() const;

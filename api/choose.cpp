@@ -5,6 +5,7 @@
 #include "api/candidates.h"
 #include "api/job_model.h"
 #include "api/lowered_candidates.h"
+#include "api/time_candidates.h"
 #include "runtime/handshake.h"
 #include "runtime/simulator.h"
 
@@ -13,8 +14,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <chrono>
+#include <limits>
 #include <map>
+#include <set>
 #include <thread>
 
 namespace braid {
@@ -49,24 +52,31 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
           {"ways to issue", ways}};
 }
 
-bool isPredictedFaster(const LoweredCandidate &a, const LoweredCandidate &b) {
-  return a.predictedUs < b.predictedUs;
+std::vector<Prospect> prospectsOf(llvm::ArrayRef<LoweredCandidate> candidates) {
+  std::vector<Prospect> prospects;
+  for (const LoweredCandidate &each : candidates)
+    prospects.push_back(
+        {each.predictedUs, each.plans->front().commands.size(), each.candidate.traits()});
+  return prospects;
 }
 
-/// The best two of each family first: what the model gets wrong, it gets wrong for a schedule, the
-/// means or the way, and more streams or chunks of the same are often the same again.
-void bringFamiliesForward(std::vector<LoweredCandidate> &candidates) {
-  constexpr int kOfAFamily = 2;
-  std::map<std::string, int> seen;
-  std::vector<LoweredCandidate> first, others;
-  for (LoweredCandidate &each : candidates) {
-    const Candidate &candidate = each.candidate;
-    const std::string family =
-        name(candidate.schedule).str() + str(candidate.means) + name(candidate.issuing).str();
-    (seen[family]++ < kOfAFamily ? first : others).push_back(std::move(each));
-  }
-  candidates = std::move(first);
-  std::move(others.begin(), others.end(), std::back_inserter(candidates));
+/// `all` in that order, which names each of them once.
+std::vector<LoweredCandidate> inOrder(std::vector<LoweredCandidate> all,
+                                      llvm::ArrayRef<size_t> order) {
+  std::vector<LoweredCandidate> ordered;
+  for (size_t candidate : order)
+    ordered.push_back(std::move(all[candidate]));
+  return ordered;
+}
+
+/// Whatever the time, if a number was asked for.
+TimingLimits limitsFor(std::optional<int64_t> timed) {
+  TimingLimits limits;
+  if (!timed)
+    return limits;
+  limits.least = limits.most = static_cast<size_t>(std::max<int64_t>(*timed, 0));
+  limits.window = std::numeric_limits<double>::infinity();
+  return limits;
 }
 
 JobModelOptions modelOptions(const ChooseOptions &options, std::vector<TransferMeans> means) {
@@ -88,7 +98,7 @@ private:
   Status meet();
   Status findCandidates();
   Status predict();
-  size_t countToTime() const;
+  TimingActions timingActions();
   Status timeBest();
   Result<ScheduleChoice> decide();
 
@@ -99,6 +109,8 @@ private:
   CandidateLowering lowering_;
   JobModel model_;
   std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
+  std::map<size_t, TimedPlan> ready_;        ///< those of them that are being timed
+  size_t finalists_ = 0, rounds_ = 0;        ///< how many of them took turns, and how often
 };
 
 /// All ranks have to have been asked the same.
@@ -119,13 +131,15 @@ Status Chooser::findCandidates() {
     return status;
   constexpr size_t kRefined = 8;
   std::vector<Candidate> variants;
-  for (size_t i = 0; i < std::min(kRefined, candidates_.size()); ++i)
-    llvm::append_range(variants, variantsOf(candidates_[i].candidate, options_.given));
+  std::set<std::array<std::string, 3>> families; // one of each: they tell more than two of one
+  for (const LoweredCandidate &each : candidates_)
+    if (families.size() < kRefined && families.insert(each.candidate.traits()).second)
+      llvm::append_range(variants, variantsOf(each.candidate, options_.given));
   lowering_.lower(variants, candidates_);
   return predict();
 }
 
-/// Sorts by the predicted time.
+/// Brings the best predicted to the front.
 Status Chooser::predict() {
   std::vector<PlanMatmul> shapes;
   for (const LoweredCandidate &each : candidates_)
@@ -139,41 +153,59 @@ Status Chooser::predict() {
       return simulation.status().annotated(each.candidate.str());
     each.predictedUs = simulation->us;
   }
-  llvm::stable_sort(candidates_, isPredictedFaster);
+  const std::vector<size_t> order = orderByPrediction(prospectsOf(candidates_));
+  candidates_ = inOrder(std::move(candidates_), order);
   return Status::ok();
 }
 
-/// Those that may be as fast as the best, if predictions are as wrong as they are known to be.
-size_t Chooser::countToTime() const {
-  constexpr double kOff = 0.15;
-  constexpr size_t kLeast = 3, kMost = 10;
-  if (candidates_.size() < 2 || options_.timed == 0)
-    return 0;
-  if (options_.timed)
-    return std::min(static_cast<size_t>(std::max<int64_t>(*options_.timed, 0)), candidates_.size());
-  const double limit = candidates_.front().predictedUs * (1 + kOff);
-  auto isNear = [&](const LoweredCandidate &each) { return each.predictedUs <= limit; };
-  const size_t near = static_cast<size_t>(llvm::count_if(candidates_, isNear));
-  return std::min(std::clamp(near, kLeast, kMost), candidates_.size());
+/// Times are maxima over ranks, and rank 0's clock is everyone's.
+TimingActions Chooser::timingActions() {
+  using Clock = std::chrono::steady_clock;
+  auto timeReady = [this](size_t candidate, const TimingEffort &effort) -> Result<double> {
+    Result<RunTime> time = timer_.time(ready_.at(candidate), effort);
+    if (!time)
+      return time.status().annotated(candidates_[candidate].candidate.str());
+    return time->us;
+  };
+  TimingActions actions;
+  actions.look = [=, this](size_t candidate) -> Result<double> {
+    const LoweredCandidate &lowered = candidates_[candidate];
+    Result<TimedPlan> ready =
+        timer_.makeReady(*lowered.plans, lowered.candidate.issuing, lowered.candidate.means);
+    if (!ready)
+      return ready.status().annotated(lowered.candidate.str());
+    ready_.emplace(candidate, std::move(*ready));
+    return timeReady(candidate, {.least = 3, .most = 15, .budgetUs = 50000});
+  };
+  actions.again = [=](size_t candidate) {
+    return timeReady(candidate, {.warmUp = 1, .least = 2, .most = 20, .budgetUs = 8000});
+  };
+  actions.seconds = [this, start = Clock::now()] {
+    const double gone = std::chrono::duration<double>(Clock::now() - start).count();
+    return timer_.numberFromRankZero(gone);
+  };
+  return actions;
 }
 
 Status Chooser::timeBest() {
-  const int64_t count = static_cast<int64_t>(countToTime());
-  bringFamiliesForward(candidates_);
-  for (LoweredCandidate &each :
-       llvm::MutableArrayRef<LoweredCandidate>(candidates_).take_front(size_t(count))) {
-    Result<std::vector<RunTime>> times =
-        timer_.time(*each.plans, {each.candidate.issuing},
-                    {.least = 3, .most = 15, .budgetUs = 50000}, each.candidate.means);
-    if (!times)
-      return times.status().annotated(each.candidate.str());
-    each.measuredUs = times->front().us;
+  if (candidates_.size() < 2 || options_.timed.value_or(1) <= 0)
+    return Status::ok();
+  Result<CandidateTimes> timed =
+      timeCandidates(prospectsOf(candidates_), limitsFor(options_.timed), timingActions());
+  ready_.clear();
+  if (!timed)
+    return timed.status();
+  std::vector<size_t> order;
+  for (const CandidateTime &each : timed->times) {
+    candidates_[each.candidate].measuredUs = each.us;
+    order.push_back(each.candidate);
   }
-  std::stable_sort(candidates_.begin(), candidates_.begin() + count,
-                   [](const LoweredCandidate &a, const LoweredCandidate &b) {
-                     return *a.measuredUs < *b.measuredUs;
-                   });
-  std::stable_sort(candidates_.begin() + count, candidates_.end(), isPredictedFaster);
+  for (size_t candidate = 0; candidate < candidates_.size(); ++candidate)
+    if (!candidates_[candidate].measuredUs)
+      order.push_back(candidate);
+  candidates_ = inOrder(std::move(candidates_), order);
+  finalists_ = timed->finalists;
+  rounds_ = timed->rounds;
   return Status::ok();
 }
 
@@ -192,7 +224,9 @@ Result<ScheduleChoice> Chooser::decide() {
     choice.candidates.push_back({each.candidate, each.predictedUs, each.measuredUs});
   choice.fusion = lowering_.fusion();
   choice.ranks = timer_.ranks();
-  choice.reason = reasonFor(choice.candidates);
+  choice.finalists = finalists_;
+  choice.rounds = rounds_;
+  choice.reason = reasonFor(choice);
   choice.source = model_.source();
   return choice;
 }

@@ -2,7 +2,8 @@
 //
 // Candidates are lowered and specialised like any other program; a simulator predicts each from a
 // model of the machine that was measured on the ranks of the job, and the few best are then timed
-// themselves. So a wrong prediction costs a little time here, and no wrong choice among those.
+// themselves (timing_rules.h, time_candidates.h). So a wrong prediction costs a little time here,
+// and no wrong choice among those.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -20,8 +21,8 @@ struct ChooseOptions {
   std::vector<Issuing> ways{Issuing::Eager};
   /// Empty: all that are worth a look and that the device offers.
   std::vector<TransferMeans> means = {};
-  /// How many of the best predicted are timed; 0: the prediction alone decides. Empty: those that
-  /// are predicted to be as fast as the best, within what predictions are off by; from 3 to 10.
+  /// How many are timed; 0: the prediction alone decides. Empty: of those that are predicted to be
+  /// as fast as the best, within what predictions are off by, as many as there is time for.
   std::optional<int64_t> timed = {};
   /// Where the model is kept between jobs, and whatever it depends on besides the device.
   std::string cacheFolder, cacheKey;

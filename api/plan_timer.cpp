@@ -5,6 +5,7 @@
 #include "api/random_tile.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace braid {
 namespace {
@@ -27,6 +28,18 @@ Result<std::string> PlanTimer::fromRankZero(std::string mine) {
   if (!all)
     return all.status();
   return std::move(all->front());
+}
+
+/// By its bytes: ranks are on one host.
+Result<double> PlanTimer::numberFromRankZero(double mine) {
+  Result<std::string> text =
+      fromRankZero(std::string(reinterpret_cast<const char *>(&mine), sizeof(mine)));
+  if (!text)
+    return text.status();
+  if (text->size() != sizeof(mine))
+    return Status(StatusCode::Internal, "expected a number from rank 0");
+  std::memcpy(&mine, text->data(), sizeof(mine));
+  return mine;
 }
 
 // -- Operands. --
@@ -69,22 +82,21 @@ Result<void *> PlanTimer::borrowFilled(size_t slot, int64_t bytes, DType dtype) 
   return (*loan)->memory;
 }
 
-Result<PlanTimer::Arguments> PlanTimer::makeArguments(const Plan &plan) {
+Status PlanTimer::bindArguments(TimedPlan &timed, const Plan &plan) {
   const DType dtype = plan.matmuls.empty() ? DType::BF16 : plan.matmuls.front().dtype;
-  Arguments arguments;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     Result<void *> memory = borrowFilled(i, plan.buffers[plan.inputs[i]].bytes, dtype);
     if (!memory)
       return memory.status();
-    arguments.inputs.push_back(*memory);
+    timed.inputs.push_back(*memory);
   }
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     Result<Loan *> loan = borrow(outputs_, i, plan.buffers[plan.outputs[i]].bytes);
     if (!loan)
       return loan.status();
-    arguments.outputs.push_back((*loan)->memory);
+    timed.outputs.push_back((*loan)->memory);
   }
-  return arguments;
+  return Status::ok();
 }
 
 // -- Runs. --
@@ -95,18 +107,17 @@ Status PlanTimer::meet() {
   return meetAt(barrier_, device());
 }
 
-Result<RunTime> PlanTimer::once(Prepared &prepared, Arguments &arguments, Issuing issuing) {
+Result<RunTime> PlanTimer::once(TimedPlan &plan) {
   if (Status status = meet(); !status.isOk())
     return status;
-  return timeRun(prepared, device(), issuing, arguments.inputs, arguments.outputs);
+  return timeRun(*plan.prepared, device(), plan.issuing, plan.inputs, plan.outputs);
 }
 
 /// How long the last of them took on the slowest rank.
-Result<double> PlanTimer::warmUp(Prepared &prepared, Arguments &arguments, Issuing issuing,
-                                 int64_t runs) {
+Result<double> PlanTimer::warmUp(TimedPlan &plan, int64_t runs) {
   double last = 0;
   for (int64_t i = 0; i < runs; ++i) {
-    Result<RunTime> time = once(prepared, arguments, issuing);
+    Result<RunTime> time = once(plan);
     if (!time)
       return time.status();
     last = time->us;
@@ -117,9 +128,10 @@ Result<double> PlanTimer::warmUp(Prepared &prepared, Arguments &arguments, Issui
   return longest->front();
 }
 
-Result<RunTime> PlanTimer::repeat(Prepared &prepared, Arguments &arguments, Issuing issuing,
-                                  const TimingEffort &effort) {
-  Result<double> longest = warmUp(prepared, arguments, issuing, effort.warmUp);
+Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
+  if (cluster_.hosted() == 1)
+    cluster_.setPlans(*plan.plans);
+  Result<double> longest = warmUp(plan, effort.warmUp);
   if (!longest)
     return longest.status();
   const double fitting = std::min(effort.budgetUs / std::max(*longest, 1.0), 1e6);
@@ -127,7 +139,7 @@ Result<RunTime> PlanTimer::repeat(Prepared &prepared, Arguments &arguments, Issu
   std::vector<double> times; // all, then what they took to issue: one exchange for both
   std::vector<double> issues;
   for (int64_t i = 0; i < runs; ++i) {
-    Result<RunTime> time = once(prepared, arguments, issuing);
+    Result<RunTime> time = once(plan);
     if (!time)
       return time.status();
     times.push_back(time->us);
@@ -141,27 +153,46 @@ Result<RunTime> PlanTimer::repeat(Prepared &prepared, Arguments &arguments, Issu
                  median({most->begin() + runs, most->end()})};
 }
 
-Result<std::vector<RunTime>> PlanTimer::time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
-                                             const TimingEffort &effort, TransferMeans means) {
+// -- Plans. --
+
+Status PlanTimer::issueAs(TimedPlan &timed, Issuing issuing) {
+  timed.issuing = issuing;
+  if (issuing != Issuing::Graph)
+    return Status::ok();
+  return timed.prepared->capture(timed.inputs, timed.outputs);
+}
+
+Result<TimedPlan> PlanTimer::makeReady(std::vector<Plan> plans, Issuing issuing,
+                                       TransferMeans means) {
   plans_.push_back(std::move(plans));
-  const std::vector<Plan> &all = plans_.back();
+  TimedPlan timed;
+  timed.plans = &plans_.back();
   if (cluster_.hosted() == 1)
-    cluster_.setPlans(all);
-  const Plan &plan = all[static_cast<size_t>(rank_)];
+    cluster_.setPlans(*timed.plans);
+  const Plan &plan = (*timed.plans)[static_cast<size_t>(rank_)];
   Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device(), transport(), means);
   if (!prepared)
     return prepared.status();
+  timed.prepared = std::move(*prepared);
   allocatedBytes_ += plan.symmetricBytes + plan.deviceBytes;
-  Result<Arguments> arguments = makeArguments(plan);
-  if (!arguments)
-    return arguments.status();
+  if (Status status = bindArguments(timed, plan); !status.isOk())
+    return status;
+  if (Status status = issueAs(timed, issuing); !status.isOk())
+    return status;
+  return timed;
+}
+
+Result<std::vector<RunTime>> PlanTimer::time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
+                                             const TimingEffort &effort, TransferMeans means) {
+  Result<TimedPlan> timed = makeReady(std::move(plans), ways.front(), means);
+  if (!timed)
+    return timed.status();
   std::vector<RunTime> times;
   for (Issuing issuing : ways) {
-    if (issuing == Issuing::Graph)
-      if (Status status = (*prepared)->capture(arguments->inputs, arguments->outputs);
-          !status.isOk())
+    if (issuing != timed->issuing)
+      if (Status status = issueAs(*timed, issuing); !status.isOk())
         return status;
-    Result<RunTime> time = repeat(**prepared, *arguments, issuing, effort);
+    Result<RunTime> time = this->time(*timed, effort);
     if (!time)
       return time.status();
     times.push_back(*time);

@@ -24,6 +24,17 @@ struct TimingEffort {
   double budgetUs = 20000;
 };
 
+/// A Plan that is ready to run, issued in one way, to be timed more than once. Goes before the
+/// cluster.
+class TimedPlan {
+  friend class PlanTimer;
+  const std::vector<Plan> *plans = nullptr; ///< of all ranks
+  Issuing issuing = Issuing::Eager;
+  std::unique_ptr<Prepared> prepared;
+  std::vector<const void *> inputs;
+  std::vector<void *> outputs;
+};
+
 /// One rank of those that time together. Every call is collective: each rank makes the same ones,
 /// and gets the same answer. Device memory that they need stays allocated until the cluster goes,
 /// but calls share what they can.
@@ -41,31 +52,33 @@ public:
   /// Unsupported if the device does not offer `means`.
   Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
                                     const TimingEffort &effort = {}, TransferMeans means = {});
+  /// Prepares one, and records its graph if it is issued as one. Unsupported if the device does not
+  /// offer `means`.
+  Result<TimedPlan> makeReady(std::vector<Plan> plans, Issuing issuing, TransferMeans means);
+  /// Medians over some runs. Blocks.
+  Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
   /// Of device memory, so far.
   int64_t allocatedBytes() const { return allocatedBytes_; }
   /// Rank 0's text, on every rank.
   Result<std::string> fromRankZero(std::string mine);
+  /// Rank 0's number, on every rank.
+  Result<double> numberFromRankZero(double mine);
 
 private:
-  struct Arguments {
-    std::vector<const void *> inputs;
-    std::vector<void *> outputs;
-  };
   /// Memory for arguments, used by one Plan after the other.
   struct Loan {
     void *memory = nullptr;
     int64_t bytes = 0;
     DType filledWith = DType::F32;
   };
-  Result<Arguments> makeArguments(const Plan &plan);
+  Status bindArguments(TimedPlan &timed, const Plan &plan);
+  Status issueAs(TimedPlan &timed, Issuing issuing);
   Result<Loan *> borrow(std::deque<Loan> &loans, size_t slot, int64_t bytes);
   Result<void *> borrowFilled(size_t slot, int64_t bytes, DType dtype);
   Status fill(const Loan &loan);
   Status meet();
-  Result<RunTime> once(Prepared &prepared, Arguments &arguments, Issuing issuing);
-  Result<double> warmUp(Prepared &prepared, Arguments &arguments, Issuing issuing, int64_t runs);
-  Result<RunTime> repeat(Prepared &prepared, Arguments &arguments, Issuing issuing,
-                         const TimingEffort &effort);
+  Result<RunTime> once(TimedPlan &plan);
+  Result<double> warmUp(TimedPlan &plan, int64_t runs);
 
   Cluster &cluster_;
   const int64_t rank_;

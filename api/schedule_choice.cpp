@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace braid {
@@ -16,6 +17,29 @@ std::string lineOf(const JudgedCandidate &judged) {
   return fmt::format("{:>12.1f}{:>12}{:>8}  {}", judged.predictedUs,
                      error ? fmt::format("{:.1f}", *judged.measuredUs) : "-",
                      error ? fmt::format(" {:+.0f} %", 100 * *error) : "", judged.candidate.str());
+}
+
+std::string othersOf(llvm::ArrayRef<JudgedCandidate> others) {
+  if (others.empty())
+    return "";
+  auto isFaster = [](const JudgedCandidate &a, const JudgedCandidate &b) {
+    return a.predictedUs < b.predictedUs;
+  };
+  return fmt::format("  and {} more, predicted to take {:.1f} us or longer\n", others.size(),
+                     std::min_element(others.begin(), others.end(), isFaster)->predictedUs);
+}
+
+/// By which rule; that of timing_rules.h in a line.
+std::string howTimed(const ScheduleChoice &choice) {
+  if (choice.timed() == 0)
+    return "";
+  std::string text =
+      fmt::format("  timed: {} of {}, one of each schedule, protocol and means first",
+                  choice.timed(), choice.candidates.size());
+  if (choice.finalists > 0)
+    text +=
+        fmt::format("; the first {} again, in turns, {} times", choice.finalists, choice.rounds);
+  return text + "\n";
 }
 
 } // namespace
@@ -37,13 +61,18 @@ double ScheduleChoice::meanError() const {
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
-std::string reasonFor(llvm::ArrayRef<JudgedCandidate> candidates) {
+size_t ScheduleChoice::timed() const {
+  return static_cast<size_t>(llvm::count_if(
+      candidates, [](const JudgedCandidate &each) { return each.measuredUs.has_value(); }));
+}
+
+std::string reasonFor(const ScheduleChoice &choice) {
+  llvm::ArrayRef<JudgedCandidate> candidates = choice.candidates;
   if (candidates.size() == 1)
     return "the only one that the flags leave";
-  const int64_t timed = llvm::count_if(
-      candidates, [](const JudgedCandidate &each) { return each.measuredUs.has_value(); });
-  std::string text = timed > 1 ? fmt::format("the fastest of the {} that were timed", timed)
-                               : "predicted to be the fastest";
+  std::string text = choice.timed() > 1
+                         ? fmt::format("the fastest of the {} that were timed", choice.timed())
+                         : "predicted to be the fastest";
   auto sequential = llvm::find_if(candidates, [](const JudgedCandidate &each) {
     return multipliesWhole(each.candidate.schedule);
   });
@@ -56,13 +85,16 @@ std::string reasonFor(llvm::ArrayRef<JudgedCandidate> candidates) {
   return text;
 }
 
-std::string explain(const ScheduleChoice &choice, size_t most) {
+std::string explain(const ScheduleChoice &choice, size_t next) {
+  llvm::ArrayRef<JudgedCandidate> all = choice.candidates;
+  const size_t shown = next < all.size() - choice.timed() ? choice.timed() + next : all.size();
   std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds; "
                                  "chunks=0: one a block\n"
                                  "   predicted    measured   error  candidate\n",
-                                 choice.candidates.size(), choice.fusion, choice.ranks);
-  for (const JudgedCandidate &each : llvm::ArrayRef(choice.candidates).take_front(most))
-    text += lineOf(each) + (&each == &choice.candidates.front() ? "  <-\n" : "\n");
+                                 all.size(), choice.fusion, choice.ranks);
+  for (const JudgedCandidate &each : all.take_front(shown))
+    text += lineOf(each) + (&each == &all.front() ? "  <-\n" : "\n");
+  text += othersOf(all.drop_front(shown)) + howTimed(choice);
   text += fmt::format("  chosen: {}: {}\n  model: {}\n", choice.best().str(), choice.reason,
                       choice.source);
   if (choice.meanError() > 0)

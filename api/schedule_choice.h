@@ -3,7 +3,9 @@
 
 #include "api/candidate.h"
 
-#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace braid {
 
@@ -17,24 +19,27 @@ struct JudgedCandidate {
 };
 
 struct ScheduleChoice {
-  /// The chosen one first; then those that were timed, the fastest first; then the others as they
-  /// were predicted.
+  /// The chosen one first; then the others that took turns, then those that were timed once, the
+  /// fastest first; then all others, the best predicted first.
   std::vector<JudgedCandidate> candidates;
-  std::string fusion; ///< its name
+  size_t finalists = 0, rounds = 0; ///< how many took turns, and how often
+  std::string fusion;               ///< its name
   int64_t ranks = 0;
   std::string reason;
   std::string source; ///< where the model of the machine is from
 
   const Candidate &best() const { return candidates.front().candidate; }
+  /// How many were timed.
+  size_t timed() const;
   /// Mean of |error()| over those that were timed; 0 if none was.
   double meanError() const;
 };
 
-/// Why the first of `candidates` was chosen, for people. At least one, in a ScheduleChoice's order.
-std::string reasonFor(llvm::ArrayRef<JudgedCandidate> candidates);
+/// Why the first was chosen, for people. `choice` has at least one.
+std::string reasonFor(const ScheduleChoice &choice);
 
-/// The table of the candidates, the best `most` of them, with the choice and its reason, for
-/// people.
-std::string explain(const ScheduleChoice &choice, size_t most = std::numeric_limits<size_t>::max());
+/// The table of those that were timed and of the `next` best predicted, with the choice and its
+/// reason, for people.
+std::string explain(const ScheduleChoice &choice, size_t next = 5);
 
 } // namespace braid

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 namespace braid {
 namespace {
@@ -44,11 +45,14 @@ private:
 
   void advance(uint32_t lane);
   void begin(uint32_t lane, const Command &command);
-  void beginCopy(uint32_t lane, const Command &command);
+  void beginCopies(uint32_t lane);
+  std::pair<Flow, double> copyOf(uint32_t lane, const Command &command) const;
   void beginProduct(uint32_t lane, const Command &command);
   void beginAwait(uint32_t lane, const Command &command);
   void beginWaitEvent(uint32_t lane);
+  void endFlow(uint32_t lane);
   void end(uint32_t lane);
+  void endCommand(uint32_t lane);
   void setWord(const RankState &rank, const Command &signal);
   void at(double us, uint32_t lane, Then then = Then::End) {
     timers_.push({us, ++timerCount_, lane, then});
@@ -62,13 +66,18 @@ private:
   const Command &commandOf(const Lane &lane) const {
     return ranks_[lane.rank].plan->commands[lane.command()];
   }
+  /// The commands that the lane is at: one, or those that are together.
+  llvm::ArrayRef<uint32_t> step(const Lane &lane) const {
+    return llvm::ArrayRef(lane.commands)
+        .slice(lane.next, ranks_[lane.rank].together[lane.command()]);
+  }
   SimulatedSpan &span(const Lane &lane) { return result_.spans[lane.rank][lane.command()]; }
 
   const OperationCosts &costs_;
   Simulation result_;
   std::vector<RankState> ranks_;
   std::vector<Lane> lanes_;
-  std::vector<Flow> pending_; ///< of each lane: the copy whose fixed time passes
+  std::vector<std::vector<Flow>> pending_; ///< of each lane: copies whose fixed time passes
   simulator::Flows flows_;
   std::vector<uint32_t> ready_; ///< lanes that may be able to go on
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
@@ -108,7 +117,7 @@ void Simulator::begin(uint32_t number, const Command &command) {
   switch (command.kind) {
   case CommandKind::Copy:
   case CommandKind::Add:
-    return beginCopy(number, command);
+    return beginCopies(number);
   case CommandKind::Matmul:
     return beginProduct(number, command);
   case CommandKind::Signal:
@@ -122,7 +131,8 @@ void Simulator::begin(uint32_t number, const Command &command) {
   }
 }
 
-void Simulator::beginCopy(uint32_t number, const Command &command) {
+/// The flow of a copy, and the time that passes before it.
+std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &command) const {
   const uint32_t rank = lanes_[number].rank;
   const CopyCost *cost = &costs_.local;
   uint32_t from = rank, to = rank;
@@ -133,13 +143,28 @@ void Simulator::beginCopy(uint32_t number, const Command &command) {
     cost = isPull ? &costs_.pull : &costs_.push;
     (isPull ? from : to) = peer;
   }
-  pending_[number] = simulator::copyFlow(number, command.dst.bytes, *cost, from, to);
-  at(now_ + cost->fixedUs, number, Then::Flow);
+  return {simulator::copyFlow(number, command.dst.bytes, *cost, from, to), cost->fixedUs};
+}
+
+/// Usually one.
+void Simulator::beginCopies(uint32_t number) {
+  double fixedUs = 0;
+  for (uint32_t command : step(lanes_[number])) {
+    const RankState &rank = ranks_[lanes_[number].rank];
+    result_.spans[lanes_[number].rank][command].beginUs = now_;
+    if (rank.plan->commands[command].kind == CommandKind::Signal)
+      continue;
+    auto [flow, before] = copyOf(number, rank.plan->commands[command]);
+    pending_[number].push_back(flow);
+    fixedUs = std::max(fixedUs, before);
+  }
+  at(now_ + fixedUs, number, Then::Flow);
 }
 
 void Simulator::beginProduct(uint32_t number, const Command &command) {
   const uint32_t rank = lanes_[number].rank;
   const bool isEmpty = ranks_[rank].plan->matmuls[command.matmul].m == 0;
+  lanes_[number].flows = 1;
   flows_.start(simulator::productFlow(number, ranks_[rank].costs[command.matmul], isEmpty, rank));
 }
 
@@ -174,12 +199,38 @@ void Simulator::setWord(const RankState &rank, const Command &signal) {
     ready_.push_back(peer.wordLane[word]);
 }
 
-/// The lane's command is over.
+/// When the last of a step's copies is done, its signals leave together.
+void Simulator::endFlow(uint32_t number) {
+  Lane &lane = lanes_[number];
+  if (--lane.flows > 0)
+    return;
+  const RankState &rank = ranks_[lane.rank];
+  bool hasSignal = false;
+  for (uint32_t command : step(lane)) {
+    const bool isSignal = rank.plan->commands[command].kind == CommandKind::Signal;
+    hasSignal = hasSignal || isSignal;
+    if (!isSignal)
+      result_.spans[lane.rank][command].endUs = now_;
+  }
+  if (!hasSignal)
+    return end(number);
+  at(now_ + costs_.signalUs, number);
+}
+
+/// The lane's step is over.
 void Simulator::end(uint32_t number) {
+  for (size_t left = step(lanes_[number]).size(); left > 0; --left)
+    endCommand(number);
+  lanes_[number].isBusy = false;
+  ready_.push_back(number);
+}
+
+void Simulator::endCommand(uint32_t number) {
   Lane &lane = lanes_[number];
   RankState &rank = ranks_[lane.rank];
   const Command &command = commandOf(lane);
-  span(lane).endUs = now_;
+  if (span(lane).endUs == kNever)
+    span(lane).endUs = now_;
   if (command.kind == CommandKind::Signal) {
     setWord(rank, command);
   } else if (command.kind == CommandKind::Record) {
@@ -187,8 +238,6 @@ void Simulator::end(uint32_t number) {
     rank.waitLanes.clear();
   }
   ++lane.next;
-  lane.isBusy = false;
-  ready_.push_back(number);
 }
 
 // -- Time. --
@@ -202,7 +251,7 @@ void Simulator::moveTo(double us) {
   const double passed = us - now_;
   now_ = us;
   for (uint32_t lane : flows_.proceed(passed, tolerance()))
-    end(lane);
+    endFlow(lane);
   while (!timers_.empty() && timers_.top().us <= now_ + tolerance()) {
     const Timer timer = timers_.top();
     timers_.pop();
@@ -216,7 +265,10 @@ void Simulator::fire(const Timer &timer) {
     lanes_[timer.lane].isBusy = false;
     return ready_.push_back(timer.lane);
   case Then::Flow:
-    return flows_.start(pending_[timer.lane]);
+    lanes_[timer.lane].flows = static_cast<uint32_t>(pending_[timer.lane].size());
+    for (const Flow &flow : pending_[timer.lane])
+      flows_.start(flow);
+    return pending_[timer.lane].clear();
   case Then::End:
     return end(timer.lane);
   }

@@ -9,6 +9,9 @@
 //   wait_event   ends eventUs after the record, or at once if that is over
 //   copy, add    waits fixedUs; then its bytes flow. Copies that leave one rank, or reach one,
 //                share its link evenly
+//                Where kernels copy, copies that stand together are one kernel: they begin
+//                together, after the longest of their fixedUs, and signals among them leave
+//                together at the end
 //   matmul       takes the share of the machine that is left by products which began before it,
 //                its own share at most
 //

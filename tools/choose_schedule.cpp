@@ -103,7 +103,8 @@ Result<Candidate> ScheduleChooser::chooseOn(LocalMesh &mesh, std::vector<TimedPl
   if (!status.isOk())
     return status;
   if (flags_.explain && mesh.firstHosted() == 0)
-    llvm::errs() << explain(*choice);
+    llvm::errs() << (flags_.timeBest ? explain(*choice, choice->candidates.size())
+                                     : explain(*choice));
   return choice->best();
 }
 

@@ -2,6 +2,9 @@
 
 #include "runtime/simulator/job.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
 #include <fmt/format.h>
 
 #include <map>
@@ -19,6 +22,49 @@ Status checkRank(llvm::ArrayRef<Plan> plans, size_t rank) {
                             plans.size(), plan.rank, plan.ranks));
 }
 
+bool overlap(const Range &a, const Range &b) {
+  return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+/// Whether one of them writes what the other one reads or writes. Different endpoints are different
+/// memory of peers.
+bool doMeet(const Command &a, const Command &b) {
+  auto doRangesMeet = [&](const Range &x, const Range &y) {
+    return overlap(x, y) && (x.buffer != kPeerBuffer || a.endpoint == b.endpoint);
+  };
+  return doRangesMeet(a.dst, b.dst) || doRangesMeet(a.dst, b.src) || doRangesMeet(a.src, b.dst);
+}
+
+/// See RankState::together.
+uint32_t countTogether(llvm::ArrayRef<Command> commands, TransferMeans means) {
+  constexpr size_t kMostCopies = 16;
+  if (commands.front().kind != CommandKind::Copy || means.copies != CopyBy::Kernel)
+    return 1;
+  llvm::SmallVector<const Command *, kMostCopies> copies;
+  uint32_t count = 0;
+  for (const Command &command : commands) {
+    const bool isCopy = command.kind == CommandKind::Copy;
+    const bool isSignal = command.kind == CommandKind::Signal && means.signals != SignalBy::Memory;
+    if (command.stream != commands.front().stream || (!isCopy && !isSignal))
+      break;
+    if (isCopy && (copies.size() == kMostCopies ||
+                   llvm::any_of(copies, [&](const Command *c) { return doMeet(*c, command); })))
+      break;
+    if (isCopy)
+      copies.push_back(&command);
+    ++count;
+  }
+  return copies.size() > 1 ? count : 1;
+}
+
+/// Where nothing is together, all are 1.
+std::vector<uint32_t> findTogether(const Plan &plan, TransferMeans means) {
+  std::vector<uint32_t> together(plan.commands.size(), 1);
+  for (size_t i = 0; i < plan.commands.size(); i += together[i])
+    together[i] = countTogether(llvm::ArrayRef(plan.commands).drop_front(i), means);
+  return together;
+}
+
 /// Deals commands out to their streams; each event's last record is what a wait waits for.
 void addLanes(Job &job, RankState &state, const OperationCosts &costs) {
   const Plan &plan = *state.plan;
@@ -27,11 +73,16 @@ void addLanes(Job &job, RankState &state, const OperationCosts &costs) {
   for (size_t lane = first; lane < job.lanes.size(); ++lane)
     job.lanes[lane].rank = static_cast<uint32_t>(plan.rank);
   std::vector<uint32_t> lastRecord(plan.events, kNone);
+  state.together = findTogether(plan, costs.means);
   double issued = 0;
+  uint32_t launched = 0; // the first command that no launch before it has issued
   for (uint32_t i = 0; i < plan.commands.size(); ++i) {
     const Command &command = plan.commands[i];
     const bool isWait = command.kind == CommandKind::WaitEvent;
-    issued += costs.issueUs(command.kind);
+    if (i >= launched) {
+      issued += costs.issueUs(command.kind);
+      launched = i + state.together[i];
+    }
     state.issuedUs.push_back(issued);
     state.record.push_back(isWait ? lastRecord[command.event] : kNone);
     if (command.kind == CommandKind::Record)

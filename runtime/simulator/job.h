@@ -15,6 +15,7 @@ struct Lane {
   std::vector<uint32_t> commands; ///< in order
   size_t next = 0;
   bool isBusy = false; ///< its command has begun, and will end by itself
+  uint32_t flows = 0;  ///< of that command that are under way
   bool isDone() const { return next == commands.size(); }
   uint32_t command() const { return commands[next]; }
 };
@@ -22,7 +23,11 @@ struct Lane {
 /// What one rank's commands refer to.
 struct RankState {
   const Plan *plan = nullptr;
-  std::vector<double> issuedUs;    ///< of each command
+  std::vector<double> issuedUs; ///< of each command
+  /// Of each copy: how many commands from it on are one step of its stream. 1 but for several
+  /// copies that one kernel makes at the same time, with the signals that it sends when all are
+  /// done.
+  std::vector<uint32_t> together;
   std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
   std::vector<ProductCost> costs;  ///< of each product of the Plan
   std::vector<double> wordSetUs;   ///< kNever: not signalled yet

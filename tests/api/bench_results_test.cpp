@@ -89,6 +89,17 @@ TEST(BenchResults, JudgeAutoByTheBestOfAll) {
               HasSubstr("not within 3 % or 3 us; again with --impl 'auto,hop;streams=2'"));
 }
 
+TEST(BenchResults, SayWhatAutoWasIssuedAs) {
+  Shape shape{{row("auto", 100), row("hop", 110, true)}};
+  BenchRow &automatic = shape.rows.front();
+  EXPECT_FALSE(automatic.isIssuedAsGraph());
+  EXPECT_TRUE(shape.rows.back().isIssuedAsGraph());
+  automatic.choice = "hop;protocol=get;chunks=0;streams=4;issuing=graph";
+  EXPECT_TRUE(automatic.isIssuedAsGraph());
+  EXPECT_THAT(shape.summary().verdict(), HasSubstr("best: auto, graph 100.0 us;"));
+  EXPECT_TRUE(automatic.isSameRow({kShape, "auto"})) << "is what was asked for";
+}
+
 TEST(BenchResults, CompareWithTheRivalByTheSpreadOfRounds) {
   BenchRow ours{kShape, "hop", false, {{100}, {104}, {110}}};
   BenchRow near{kShape, "torch/fused", true, {{90}, {95}, {101}}};

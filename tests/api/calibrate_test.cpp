@@ -5,6 +5,7 @@
 #include "api/plans.h"
 #include "api/run.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace braid {
@@ -88,6 +89,41 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
     return Status::ok();
   });
   EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+/// Two Plans that stay ready, the second with larger operands; ranks get the same answers.
+TEST(PlanTimer, LetsPlansTakeTurns) {
+  std::vector<std::vector<double>> answers(2);
+  Status status = onRanks(2, [&](PlanTimer &timer) {
+    std::vector<TimedPlan> ready;
+    for (int64_t rows : {4, 400}) {
+      const std::string text =
+          fmt::format("program @p mesh [0 .. 2) (%A: f32[{0}]) -> (%C: f32[{0}]) {{\n"
+                      "  set %C, %A\n}}\n",
+                      rows);
+      auto source = parseSource("t", text);
+      Result<Compiled> compiled = compile(*source, {});
+      Result<TimedPlan> plan = timer.makeReady(*makePlans(*compiled), Issuing::Eager, {});
+      if (!plan)
+        return plan.status();
+      ready.push_back(std::move(*plan));
+    }
+    std::vector<double> &mine = answers[static_cast<size_t>(timer.rank())];
+    for (size_t turn : {0, 1, 0, 1}) {
+      Result<RunTime> time = timer.time(ready[turn], {});
+      if (!time)
+        return time.status();
+      EXPECT_GT(time->us, 0);
+      mine.push_back(time->us);
+    }
+    Result<double> number = timer.numberFromRankZero(0.1 + double(timer.rank()));
+    if (!number)
+      return number.status();
+    EXPECT_EQ(*number, 0.1);
+    return Status::ok();
+  });
+  EXPECT_TRUE(status.isOk()) << status.message();
+  EXPECT_EQ(answers[0], answers[1]);
 }
 
 /// What a timer is for: a long Plan takes longer than a short one, and inputs are random numbers.

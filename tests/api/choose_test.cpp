@@ -3,6 +3,8 @@
 #include "api/choose.h"
 #include "api/run.h"
 
+#include "llvm/ADT/StringRef.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,20 +68,57 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
     EXPECT_EQ(choice->ranks, 3);
     EXPECT_EQ(choice->fusion, "small");
   }
-  // The chosen one was timed, and nobody who was timed was faster.
+  // The chosen one was timed, and nobody who took turns with it was faster.
   const std::vector<JudgedCandidate> &all = choices[0]->candidates;
   ASSERT_TRUE(all[0].measuredUs);
-  const auto timed = std::count_if(all.begin(), all.end(), [](const JudgedCandidate &each) {
-    return each.measuredUs.has_value();
-  });
-  EXPECT_GE(timed, 3);
-  EXPECT_LE(timed, 10);
-  for (const JudgedCandidate &each : all)
-    EXPECT_GE(each.measuredUs.value_or(1e9), *all[0].measuredUs);
-  bool hasOther = std::any_of(all.begin(), all.begin() + timed, [&](const JudgedCandidate &each) {
+  const size_t timed = choices[0]->timed();
+  EXPECT_GE(timed, 3u);
+  EXPECT_LE(timed, 24u);
+  EXPECT_LE(choices[0]->finalists, 4u);
+  for (size_t i = 0; i < timed; ++i)
+    ASSERT_TRUE(all[i].measuredUs) << "those that were timed come first";
+  for (size_t i = 0; i < choices[0]->finalists; ++i)
+    EXPECT_GE(*all[i].measuredUs, *all[0].measuredUs);
+  bool hasOther = std::any_of(all.begin(), all.begin() + int64_t(timed), [&](const auto &each) {
     return each.candidate.schedule != all[0].candidate.schedule;
   });
   EXPECT_TRUE(hasOther) << "one schedule was timed only\n" << explain(*choices[0]);
+}
+
+TEST(Choose, TimesAsManyAsItIsAskedTo) {
+  ChooseOptions options;
+  options.timed = 5;
+  Result<ScheduleChoice> choice = std::move(chooseOnRanks(2, kFusion, options)[0]);
+  ASSERT_TRUE(choice.isOk()) << choice.status().message();
+  EXPECT_EQ(choice->timed(), 5u);
+  options.timed = 1000;
+  choice = std::move(chooseOnRanks(2, kFusion, options)[0]);
+  EXPECT_EQ(choice->timed(), choice->candidates.size());
+}
+
+/// Made up: twelve candidates, of which `timed` were.
+ScheduleChoice choiceOf(size_t timed) {
+  ScheduleChoice choice;
+  choice.finalists = timed / 2;
+  choice.rounds = 7;
+  for (size_t i = 0; i < 12; ++i) {
+    JudgedCandidate judged;
+    judged.predictedUs = 112 - double(i);
+    if (i < timed)
+      judged.measuredUs = 50;
+    choice.candidates.push_back(judged);
+  }
+  return choice;
+}
+
+TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
+  const std::string text = explain(choiceOf(4), 3);
+  EXPECT_EQ(llvm::StringRef(text).count("issuing="), 4u + 3 + 1) << "one is chosen\n" << text;
+  EXPECT_THAT(text, HasSubstr("\n  and 5 more, predicted to take 101.0 us or longer\n"
+                              "  timed: 4 of 12, one of each schedule, protocol and means first; "
+                              "the first 2 again, in turns, 7 times\n"));
+  EXPECT_THAT(explain(choiceOf(4), 12), testing::Not(HasSubstr("more, predicted")));
+  EXPECT_THAT(explain(choiceOf(0), 3), testing::Not(HasSubstr("timed: ")));
 }
 
 TEST(Choose, KeepsWhatIsGiven) {

@@ -130,6 +130,59 @@ program @gather mesh [0 .. 3) (%A: f32[100]) -> () {
   EXPECT_NEAR(timeOf(text, easyModel()), 1000 + 3 + 70 + 7 + 400 / 7.5 + 70 + 3, 1e-3);
 }
 
+constexpr const char *kGroup = R"(
+program @group mesh [0 .. 3) (%A: f32[100]) -> () {
+  %all = allocate symmetric f32[3, 100]
+  %h = share_mem_handles put %all
+  %mine = select %all[rank]
+  %b1 = select %all[(rank + 1) mod 3]
+  %b2 = select %all[(rank + 2) mod 3]
+  group {
+    %r1 = p2p recv %b1 from (rank + 1) mod 3 via %h
+    %s1 = p2p send %mine to (rank - 1) mod 3 via %h
+    %r2 = p2p recv %b2 from (rank + 2) mod 3 via %h
+    %s2 = p2p send %mine to (rank - 2) mod 3 via %h
+  }
+  wait %s1
+  wait %s2
+  wait %r1
+  wait %r2
+}
+)";
+
+/// One model for all means, to see what they differ in besides numbers.
+double timeByMeans(TransferMeans means, Issuing issuing = Issuing::Graph) {
+  CostModel model = easyModel();
+  for (OperationCosts &costs : model.operations) {
+    costs.means = means;
+    costs.issueCopyUs = issuing == Issuing::Eager ? 100 : 0;
+  }
+  Result<Simulation> simulation = simulate(plansOf(kGroup), model, {issuing, means});
+  EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
+  return simulation ? simulation->us : 0;
+}
+
+TEST(Simulator, MakesOneKernelOfCopiesThatStandTogether) {
+  // Two signals, a flight, two awaits; the second of which is later by all it takes.
+  const double begin = 20 + 10 + 2 * 40;
+  // A copy of 400 bytes and a signal, twice, while the first word flies; the flight of the second.
+  const double byEngine = begin + 2 * (2 + 400 / 10.0 + 10) + 40 + 40;
+  EXPECT_NEAR(timeByMeans({CopyBy::Engine}), 1000 + byEngine, 1e-3);
+  // Both at once on the link; two signals together, their flight, and two awaits.
+  const double together = begin + 2 + 400 / 7.5;
+  EXPECT_NEAR(timeByMeans({CopyBy::Kernel}), 1000 + together + 10 + 20 + 2 * 40, 1e-3);
+  // A signal by the memory's own means is no part of a kernel, and stands between the copies.
+  EXPECT_NEAR(timeByMeans({CopyBy::Kernel, SignalBy::Memory}), 1000 + byEngine, 1e-3);
+}
+
+/// And so the host issues one.
+TEST(Simulator, IssuesCopiesThatStandTogetherOnce) {
+  const TransferMeans byKernel = {CopyBy::Kernel};
+  EXPECT_NEAR(timeByMeans(byKernel, Issuing::Eager), timeByMeans(byKernel), 1e-3)
+      << "100 us are over before the copies begin";
+  EXPECT_GT(timeByMeans({CopyBy::Engine}, Issuing::Eager), timeByMeans({CopyBy::Engine}) + 10);
+}
+
 TEST(Simulator, ReportsADeadlock) {
   std::string text =
       fmt::format(kShift, "get", "%r = p2p recv %theirs from (rank + 1) mod 2 via %h",
@@ -181,6 +234,10 @@ TEST(Simulator, EndsWithEverythingDone) {
     Result<Simulation> once = simulate(plans, easyModel(), {Issuing::Eager});
     ASSERT_TRUE(once.isOk()) << once.status().message();
     EXPECT_EQ(simulate(plans, easyModel(), {Issuing::Eager})->us, once->us);
+    CostModel byKernel = easyModel();
+    byKernel.operations[0].means = {CopyBy::Kernel};
+    Result<Simulation> other = simulate(plans, byKernel, {Issuing::Eager, {CopyBy::Kernel}});
+    ASSERT_TRUE(other.isOk()) << other.status().message();
     for (const Plan &plan : plans) {
       std::vector<double> ends(plan.streams.size(), 0);
       for (size_t i = 0; i < plan.commands.size(); ++i) {

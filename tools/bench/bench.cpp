@@ -43,8 +43,8 @@ int64_t roomForRows(const BenchFlags &flags) {
 
 /// How many a job will prepare for these.
 int64_t rowsToPrepare(const std::vector<BenchRow> &rows) {
-  constexpr int64_t kTriedByAuto = 12;
-  std::set<std::string> names; // a graph is no row of its own
+  constexpr int64_t kTriedByAuto = 50; // candidates, and products alone
+  std::set<std::string> names;         // a graph is no row of its own
   int64_t tried = 0;
   for (const BenchRow &row : rows)
     if (!isTorchRow(row.name) && names.insert(row.name).second && isAutoRow(row.name))

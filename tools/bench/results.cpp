@@ -103,7 +103,7 @@ std::string throughputOf(const BenchRow &row) {
 std::string optionsOf(const BenchRow &row) {
   std::string options = llvm::StringRef(row.name).split(';').second.str();
   std::replace(options.begin(), options.end(), ';', ',');
-  return options + (options.empty() ? "" : ",") + "graph=" + (row.isGraphed ? "yes" : "no");
+  return options + (options.empty() ? "" : ",") + "graph=" + (row.isIssuedAsGraph() ? "yes" : "no");
 }
 
 std::string numberOr(std::optional<double> number) {
@@ -255,7 +255,7 @@ std::string BenchResults::csvLine(const BenchRow &row, const ShapeSummary &summa
   return fmt::format("{},{},{},{},{},{},{},{},{},{},,{},{},{},{},{},{},{}\n", quoted(row.name),
                      timesOf(row), row.shape.m, row.shape.n, row.shape.k, torchName(flags_.dtype),
                      throughputOf(row), flags_.ranks, quoted(hostName()), quoted(optionsOf(row)),
-                     row.isGraphed ? "yes" : "no", flags_.backend, medians,
+                     row.isIssuedAsGraph() ? "yes" : "no", flags_.backend, medians,
                      numberOr(summary.efficiency(row)), numberOr(summary.speedUp(row)),
                      numberOr(summary.hiddenShare(row)), quoted(row.failure));
 }

@@ -26,8 +26,6 @@ using Json = nlohmann::json;
 
 /// How often rank 0, while it waits, says that it is not stuck.
 constexpr std::chrono::milliseconds kTick{100};
-/// How many of the candidates for a row `auto` are shown.
-constexpr size_t kExplained = 12;
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
 
@@ -131,7 +129,7 @@ RowChooser chooserFor(const BenchRankFlags &flags, const Backend &backend, PlanT
     if (!chosen)
       return chosen.status();
     if (planTimer.rank() == 0)
-      llvm::errs() << explain(choice, kExplained);
+      llvm::errs() << explain(choice);
     return ChosenRow{std::move(*chosen), choice.best().str()};
   };
 }

@@ -15,7 +15,7 @@ std::string cell(std::optional<double> number, int width, const char *format = "
 }
 
 std::string lineOf(const BenchRow &row, const ShapeSummary &summary) {
-  std::string line = fmt::format("  {:<32}{:>7}", row.name, row.isGraphed ? "yes" : "no");
+  std::string line = fmt::format("  {:<32}{:>7}", row.name, row.isIssuedAsGraph() ? "yes" : "no");
   if (!row.isTimed())
     return line + "  failed: " + row.failure;
   const Spread spread = row.spread();

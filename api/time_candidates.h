@@ -1,0 +1,44 @@
+//===- api/time_candidates.h - times the best few, and the best of these again ----------------===//
+//
+// A first look at as many as there is time for (timing_rules.h), one after the other; then rounds,
+// in which the best of them take turns. What changes with time, clocks above all, favours nobody
+// there, so these decide.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/timing_rules.h"
+#include "ir/status.h"
+
+#include <functional>
+
+namespace braid {
+
+/// How timing is done. All ranks get the same answers, so that all go on with the same candidate.
+struct TimingActions {
+  std::function<Result<double>(size_t candidate)> look;  ///< microseconds, the first time
+  std::function<Result<double>(size_t candidate)> again; ///< of one that was looked at: one round
+  std::function<Result<double>()> seconds;               ///< that have gone, since any moment
+};
+
+struct TimingLimits {
+  size_t least = 3, most = 24;      ///< candidates of the first look, if there are as many
+  double lookSeconds = 0.8;         ///< after which it goes on for `least` only
+  double window = kPredictionsMiss; ///< of predictions, as FirstLook has it, for all but `least`
+  size_t leastRounds = 3, mostRounds = 15; ///< of the finals
+  double finalSeconds = 0.4;               ///< after which they go on for `leastRounds` only
+};
+
+struct CandidateTimes {
+  /// Finalists first, by the median of their rounds, the winner at the front; then all others, by
+  /// the first look.
+  std::vector<CandidateTime> times;
+  size_t finalists = 0; ///< how many of these took turns; 0: there was nothing to compare
+  size_t rounds = 0;
+};
+
+/// Fails as the actions do.
+Result<CandidateTimes> timeCandidates(const std::vector<Prospect> &prospects,
+                                      const TimingLimits &limits, const TimingActions &actions);
+
+} // namespace braid
