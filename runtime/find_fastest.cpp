@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace braid {
 namespace {
@@ -12,6 +11,7 @@ namespace {
 constexpr size_t kFinalists = 3; ///< besides candidate 0
 constexpr int kLeastRounds = 2, kMostRounds = 11;
 constexpr double kLeastGain = 0.005; ///< that counts as faster, however low the noise
+constexpr double kNoise = 1.5;       ///< of what varies
 constexpr double kFirstPass = 0.4;   ///< of the time
 
 double median(std::vector<double> values) {
@@ -30,15 +30,22 @@ double spread(const std::vector<double> &values) {
 
 struct Candidate {
   size_t number;
-  double once;                     ///< in the first pass
-  std::vector<double> rounds = {}; ///< in the second
+  double once; ///< in the first pass
+  // In the second:
+  std::vector<double> times = {};  ///< under the first conditions
+  std::vector<double> rounds = {}; ///< the worst of all, as a share of the first candidate's
 };
 
-/// Whether the median of `candidate` is lower by more than what both vary.
-bool isClearlyFaster(const Candidate &candidate, const Candidate &first) {
-  const double gain = median(first.rounds) - median(candidate.rounds);
-  const double noise = spread(first.rounds) + spread(candidate.rounds);
-  return gain > std::max(noise, kLeastGain * median(first.rounds));
+double worstShare(const std::vector<double> &times, const std::vector<double> &ofFirst) {
+  double worst = 0;
+  for (size_t i = 0; i < times.size(); ++i)
+    worst = std::max(worst, times[i] / ofFirst[i]);
+  return worst;
+}
+
+/// Whether it gains clearly more than its gain varies: of many that are alike, one always gains.
+bool isClearlyFaster(const Candidate &candidate) {
+  return 1 - median(candidate.rounds) > std::max(kNoise * spread(candidate.rounds), kLeastGain);
 }
 
 /// One search.
@@ -68,11 +75,11 @@ Status Search::measureAll(size_t count) {
   for (size_t number = 0; number < count; ++number) {
     if (candidates_.size() >= 2 && isOver(kFirstPass))
       break;
-    Result<double> time = measure_(number, FindPass::First);
-    if (time)
-      candidates_.push_back({number, *time});
-    else if (time.status().code() != StatusCode::Unsupported)
-      return time.status();
+    Result<std::vector<double>> times = measure_(number, FindPass::First);
+    if (times)
+      candidates_.push_back({number, times->front()});
+    else if (times.status().code() != StatusCode::Unsupported)
+      return times.status();
   }
   return candidates_.empty()
              ? Status(StatusCode::Unsupported, "none of the candidates can be measured")
@@ -91,13 +98,18 @@ void Search::keepFinalists() {
 
 /// In turn, so that what changes with time does not favour one of them.
 Status Search::compareFinalists() {
-  for (int round = 0; round < kLeastRounds || (round < kMostRounds && !isOver(1)); ++round)
+  for (int round = 0; round < kLeastRounds || (round < kMostRounds && !isOver(1)); ++round) {
+    std::vector<double> ofFirst;
     for (Candidate &candidate : candidates_) {
-      Result<double> time = measure_(candidate.number, FindPass::Final);
-      if (!time)
-        return time.status();
-      candidate.rounds.push_back(*time);
+      Result<std::vector<double>> times = measure_(candidate.number, FindPass::Final);
+      if (!times)
+        return times.status();
+      if (ofFirst.empty())
+        ofFirst = *times;
+      candidate.times.push_back(times->front());
+      candidate.rounds.push_back(worstShare(*times, ofFirst));
     }
+  }
   return Status::ok();
 }
 
@@ -107,8 +119,8 @@ Fastest Search::winner() const {
   };
   const Candidate &first = candidates_.front();
   const Candidate &best = *std::min_element(candidates_.begin(), candidates_.end(), isFaster);
-  const Candidate &winner = isClearlyFaster(best, first) ? best : first;
-  return {winner.number, median(winner.rounds)};
+  const Candidate &winner = isClearlyFaster(best) ? best : first;
+  return {winner.number, median(winner.times)};
 }
 
 } // namespace

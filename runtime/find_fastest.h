@@ -4,6 +4,10 @@
 // and the first way, which the caller would take without measuring, is left only for one that is
 // faster by more than the noise.
 //
+// What is fast also depends on what surrounds it. Where candidates are measured under several
+// conditions, each counts as its worst one, beside the first way in the same round: who leaves the
+// first way must not be worse off under any.
+//
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
@@ -11,19 +15,21 @@
 
 #include <chrono>
 #include <functional>
+#include <vector>
 
 namespace braid {
 
 /// A first look at all, which may be short, or the comparison of the best few.
 enum class FindPass : uint8_t { First, Final };
 
-/// How long candidate `number` takes, in any unit above 0. Unsupported: it cannot be done this way
-/// after all. Any other failure ends the search.
-using MeasureCandidate = std::function<Result<double>(size_t number, FindPass pass)>;
+/// How long candidate `number` takes, in any unit above 0: at least one time, and in the final pass
+/// as many for every candidate, each under conditions of its own. The first pass uses the first
+/// only. Unsupported: it cannot be done this way after all. Any other failure ends the search.
+using MeasureCandidate = std::function<Result<std::vector<double>>(size_t number, FindPass pass)>;
 
 struct Fastest {
   size_t number;
-  double time; ///< the median
+  double time; ///< the median, under the first conditions
 };
 
 /// The fastest of candidates 0 .. count-1, of which earlier ones are expected to be better: if

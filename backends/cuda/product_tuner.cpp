@@ -7,7 +7,6 @@
 #include "runtime/find_fastest.h"
 
 #include <algorithm>
-#include <cmath>
 #include <thread>
 
 namespace braid {
@@ -21,8 +20,9 @@ constexpr double kMostInBatch = 100;             ///< products
 constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
 /// A product that takes longer is limited by power, and the GPU takes its time to notice how much
 /// an algorithm asks for. Measured for a millisecond, one that is hungry, and slow in a long run,
-/// can win (a product of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, one
-/// that is slow between pauses (8192 x 3584 x 4096, 15 %). So both count.
+/// can win (a product of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, or by
+/// the mean of both, one that is slow between pauses (8192 x 3584 x 4096, 15 % and 10 %). So it has
+/// to be faster in both.
 constexpr double kLimitedByPower = 100;         ///< microseconds
 constexpr double kLongRun = 15e3;               ///< microseconds, twice: to settle, to measure
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
@@ -36,14 +36,15 @@ public:
   ~ProductTimer();
 
   Status prepare(const PlanMatmul &shape);
-  /// Brings the clocks up, and finds out how many products to measure at once.
+  /// Brings the clocks up, and finds out how many products to measure at once, and whether power
+  /// limits them.
   Status warmUp(const LtProduct::Algorithm &algorithm);
   /// Microseconds of one product. Unsupported: it cannot be done this way.
   Result<double> measure(const LtProduct::Algorithm &algorithm) {
     return measure(algorithm, batch_);
   }
-  /// The mean of that and what it is in a long run. Pauses behind it.
-  Result<double> measureThoroughly(const LtProduct::Algorithm &algorithm);
+  /// That, and what it is in a long run, if power limits it. Pauses behind it.
+  Result<std::vector<double>> measureThoroughly(const LtProduct::Algorithm &algorithm);
   /// Does it once, which loads what is needed.
   Status load(const LtProduct::Algorithm &algorithm) { return measure(algorithm, 1).status(); }
 
@@ -59,6 +60,7 @@ private:
   std::vector<MatmulArgs> operands_; ///< copies, to be used in turn
   size_t next_ = 0;                  ///< of operands_
   int batch_ = 1;                    ///< products that are measured at once
+  bool isLimitedByPower_ = false;
 };
 
 ProductTimer::~ProductTimer() {
@@ -119,16 +121,20 @@ Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int 
   return double(milliseconds) * 1000 / count;
 }
 
-Result<double> ProductTimer::measureThoroughly(const LtProduct::Algorithm &algorithm) {
+Result<std::vector<double>> ProductTimer::measureThoroughly(const LtProduct::Algorithm &algorithm) {
   Result<double> brief = measure(algorithm);
-  if (!brief || *brief < kLimitedByPower)
-    return brief;
+  if (!brief)
+    return brief.status();
+  if (!isLimitedByPower_)
+    return std::vector<double>{*brief};
   const int count = static_cast<int>(kLongRun / *brief) + 1;
   Result<double> lasting = measure(algorithm, count); // its clocks settle
   if (lasting)
     lasting = measure(algorithm, count);
   std::this_thread::sleep_for(kPause);
-  return lasting ? std::sqrt(*brief * *lasting) : lasting;
+  if (!lasting)
+    return lasting.status();
+  return std::vector<double>{*brief, *lasting};
 }
 
 Status ProductTimer::warmUp(const LtProduct::Algorithm &algorithm) {
@@ -138,6 +144,7 @@ Status ProductTimer::warmUp(const LtProduct::Algorithm &algorithm) {
     if (!time)
       return time.status();
     batch_ = static_cast<int>(std::clamp(kBatch / *time, 1.0, kMostInBatch));
+    isLimitedByPower_ = *time > kLimitedByPower;
   } while (Clock::now() < end);
   return Status::ok();
 }
@@ -156,13 +163,16 @@ Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape, vo
   if (Status status = timer.warmUp(algorithms->front()); !status.isOk())
     return status;
   std::vector<bool> isLoaded(algorithms->size(), false);
-  auto measure = [&](size_t number, FindPass pass) -> Result<double> {
+  auto measure = [&](size_t number, FindPass pass) -> Result<std::vector<double>> {
     const LtProduct::Algorithm &algorithm = (*algorithms)[number];
     if (!isLoaded[number])
       if (Status status = timer.load(algorithm); !status.isOk())
         return status;
     isLoaded[number] = true;
-    return pass == FindPass::Final ? timer.measureThoroughly(algorithm) : timer.measure(algorithm);
+    if (pass == FindPass::Final)
+      return timer.measureThoroughly(algorithm);
+    Result<double> time = timer.measure(algorithm);
+    return time ? Result<std::vector<double>>({*time}) : time.status();
   };
   Result<Fastest> fastest = findFastest(algorithms->size(), measure, end - Clock::now());
   if (!fastest)
