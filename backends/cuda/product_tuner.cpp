@@ -20,9 +20,9 @@ constexpr double kMostInBatch = 100;             ///< products
 constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
 /// A product that takes longer is limited by power, and the GPU takes its time to notice how much
 /// an algorithm asks for. Measured for a millisecond, one that is hungry, and slow in a long run,
-/// can win (a product of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, or by
-/// the mean of both, one that is slow between pauses (8192 x 3584 x 4096, 15 % and 10 %). So it has
-/// to be faster in both.
+/// can win (a product of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, or
+/// by the mean of both, one that is slow between pauses (8192 x 3584 x 4096, 15 % and 10 %). So it
+/// has to be faster in both.
 constexpr double kLimitedByPower = 100;         ///< microseconds
 constexpr double kLongRun = 15e3;               ///< microseconds, twice: to settle, to measure
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
