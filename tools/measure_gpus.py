@@ -149,7 +149,8 @@ def main():
         parser.error(f"--part: expected some of {', '.join(sorted(known))}, got '{flags.part}'")
     os.makedirs(flags.out, exist_ok=True)
     measuring = Measuring(flags)
-    effort = ["--rounds", "5", "--iterations", "10", "--warm-up", "3", "--row-ms", str(flags.row_ms)]
+    effort = ["--rounds", "5", "--iterations", "10", "--warm-up", "3",
+              "--row-ms", str(flags.row_ms)]
     if "nine" in parts:
         measuring.bench("nine", flags.ranks, ["--shapes", flags.shapes], ROWS + MORE_ROWS, effort)
     if "two" in parts:
