@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """gpu_suite_test.py: how run_gpu_tests.py shares GPUs out, and that nothing it has found out is
-lost, on machines that only claim to have GPUs, with a command that notes what it was given and when.
+lost, on machines that only claim to have GPUs, with a command that notes what it was given, and
+when.
 """
 import contextlib
 import glob
