@@ -1,19 +1,19 @@
 """Ranks that are killed, stopped or crashed while a job starts or runs.
 
 The others have to say why within the timeout and two seconds, naming the victim, and nothing may be
-left: no process, no socket, no GPU memory.
+left: no process, no socket, no GPU memory. A fault is drawn from its seed alone, so that many can
+be had in parts: seeds 0 to 49, then 50 to 99.
 """
-import concurrent.futures
+import contextlib
 import glob
 import os
 import random
 import signal
-import subprocess
 import tempfile
-import threading
 import time
 
-from gpu_suite import ROOT, gpus, lanes, only_on
+from gpu_commands import ROOT, Command, Stopped, run
+from gpu_suite import gpus, lanes, only_on, take_turns
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
 TIMEOUT = 1.5
@@ -27,9 +27,9 @@ JOBS_ON_A_GPU = 2
 
 def memory_used():
     """MiB in use on all GPUs."""
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    shown = subprocess.run(query, capture_output=True, text=True, check=False)
-    return [int(line) for line in shown.stdout.split()]
+    _, shown, _ = run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+                      60)
+    return [int(line) for line in shown.split()]
 
 
 def ranks_of(launcher):
@@ -48,144 +48,165 @@ def ranks_of(launcher):
     return found
 
 
-def wait_for(condition, run, seconds=20):
-    """What `condition` comes to, at the latest when `run` has ended."""
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end and run.poll() is None:
-        time.sleep(0.02)
-    return condition()
+class Job:
+    """A command, and when it wrote what."""
 
+    def __init__(self, command):
+        self.command, self.lines = command, []
 
-class Said:
-    """What a process writes, line by line, and when."""
+    def look(self):
+        """Whether it goes on."""
+        goes_on = not self.command.has_ended()
+        whole = self.command.out().split("\n")[:-1]
+        self.lines += [(time.monotonic(), line) for line in whole[len(self.lines):]]
+        return goes_on
 
-    def __init__(self, process):
-        self.process, self.lines = process, []
-        self.thread = threading.Thread(target=self.read)
-        self.thread.start()
-
-    def read(self):
-        for line in self.process.stdout:
-            self.lines.append((time.monotonic(), line))
+    def wait_for(self, condition, seconds=20):
+        """What `condition` comes to, at the latest when the job has ended."""
+        end = time.monotonic() + seconds
+        while self.look() and not condition() and time.monotonic() < end:
+            time.sleep(0.02)
+        return condition()
 
     def first(self, beginning):
         """When the first such line came, or nothing."""
         return next((when for when, line in self.lines if line.startswith(beginning)), None)
 
-    def text(self):
-        self.thread.join(timeout=5)  # longer only if somebody is left who could write
-        return "".join(line for _, line in self.lines)
-
 
 class Fault:
-    """One job and what happens to it, drawn from a seed: while it starts if that is even, while it
-    runs if it is odd."""
+    """One job and what happens to it: while it starts if the seed is even, while it runs if it is
+    odd; a third of them on all GPUs, the others on two if there are four."""
 
     def __init__(self, braid, seed, devices):
         dice = random.Random(seed)
-        self.devices, self.is_late = devices, seed % 2 == 1
+        self.seed, self.devices, self.is_late = seed, devices, seed % 2 == 1
         self.ranks = dice.choice([r for r in (2, 3, 4) if r <= len(devices)])
         self.action = dice.choice([signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV])
-        flags = ["--graph"] if dice.random() < 0.5 else []
+        self.flags = ["--graph"] if dice.random() < 0.5 else []
         self.arguments = [
             braid, "run", EXAMPLE, "--backend", "cuda", "--ranks", str(self.ranks), "--set",
             f"M={self.ranks * 256}", "--protocol", dice.choice(["get", "put"]), "--schedule",
             dice.choice(["pairwise", "doubling", "hop", "burst", "fused"]), "--copies",
             dice.choice(["engine", "kernel"]), "--iterations", "100000000", "--timeout-ms",
-            str(int(TIMEOUT * 1000)), "--flight-records", "none"] + flags
+            str(int(TIMEOUT * 1000)), "--flight-records", "none"] + self.flags
         self.delay = dice.uniform(0, 0.5) if self.is_late else dice.uniform(0.2, 2.5)
         self.victim = dice.randrange(self.ranks)
-        self.name = (f"seed {seed}: {self.action.name} rank {self.victim} of {self.ranks} "
-                     f"{'while it runs' if self.is_late else 'early'} {' '.join(flags)}")
-        self.wrong, self.said_after, self.ended_after = [], 0.0, 0.0
+        self.wrong, self.said_after, self.ended_after, self.output = [], None, None, ""
+
+    @staticmethod
+    def is_on_all(seed):
+        """Whether it may have more than two GPUs."""
+        return seed % 6 < 2
 
     def happen(self):
-        with tempfile.TemporaryDirectory() as folder:
+        pids = {}
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             environment = only_on(self.devices, TMPDIR=folder, XDG_RUNTIME_DIR=folder)
-            run = subprocess.Popen(self.arguments, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, text=True, env=environment, cwd=ROOT)
-            said = Said(run)
-            pids = self.strike(run, said)
-            struck = time.monotonic()
-            try:
-                run.wait(timeout=TIMEOUT + 10)
-                self.judge(run, said, struck)
-            except subprocess.TimeoutExpired:
-                self.wrong.append(f"no end within {TIMEOUT + 10} s")
-            left = [pid for pid in pids.values() if os.path.exists(f"/proc/{pid}")]
+            with Command(self.arguments, environment, is_merged=True) as command:
+                try:
+                    self.watch(Job(command), pids)
+                except Stopped:
+                    raise
+                except Exception as error:  # which is not to end the other faults
+                    self.wrong.append(f"{type(error).__name__}: {error}")
+                left = [pid for pid in pids.values() if os.path.exists(f"/proc/{pid}")]
+                self.output = command.out()
             if left:
                 self.wrong.append(f"left processes {left}")
-            for pid in ([run.pid] if run.poll() is None else []) + left:
-                try:
+            for pid in left:
+                with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-                except OSError:
-                    pass
-            run.wait()
             if os.listdir(folder):
                 self.wrong.append(f"left {os.listdir(folder)}")
-            self.output = said.text()
         return self
 
-    def strike(self, run, said):
-        """The processes of all ranks, of which one is no longer what it was."""
-        pids = {}
+    def watch(self, job, pids):
+        """Adds to `pids` the processes of all ranks."""
+        self.strike(job, pids)
+        struck = time.monotonic()
+        job.wait_for(lambda: False, TIMEOUT + 10)
+        if not job.command.has_ended():
+            self.wrong.append(f"no end within {TIMEOUT + 10} s")
+            return
+        self.ended_after = time.monotonic() - struck
+        self.judge(job, struck)
 
+    def strike(self, job, pids):
+        """One of the ranks is no longer what it was."""
         def are_all_there():
-            pids.update(ranks_of(run.pid))
+            pids.update(ranks_of(job.command.process.pid))
             return len(pids) == self.ranks
-        wait_for(are_all_there, run)
+        if not job.wait_for(are_all_there):
+            self.wrong.append(f"{len(pids)} ranks came")
         # The command says how far it is every two seconds.
-        if self.is_late and not wait_for(lambda: said.first("braid: iteration "), run):
+        if self.is_late and not job.wait_for(lambda: job.first("braid: iteration ")):
             self.wrong.append("no progress")
-        time.sleep(self.delay)
+        job.wait_for(lambda: False, self.delay)
         if self.victim in pids:
             os.kill(pids[self.victim], self.action)
-        return pids
 
-    def judge(self, run, said, struck):
-        self.ended_after = time.monotonic() - struck
-        output = said.text()
-        when = said.first("braid: error: ")
+    def judge(self, job, struck):
+        when = job.first("braid: error: ")
         if when is None:
             self.wrong.append("no error")
         else:
             self.said_after = when - struck
-        if run.returncode not in (5, 6):
-            self.wrong.append(f"exit code {run.returncode}")
-        if self.said_after > SAID_WITHIN:
-            self.wrong.append(f"the error came after {self.said_after:.1f} s")
+            if self.said_after > SAID_WITHIN:
+                self.wrong.append(f"the error came after {self.said_after:.1f} s")
+        if job.command.code not in (5, 6):
+            self.wrong.append(f"exit code {job.command.code}")
         if self.ended_after > ENDED_WITHIN:
             self.wrong.append(f"the end came after {self.ended_after:.1f} s")
-        if f"rank {self.victim}" not in output:
+        if f"rank {self.victim}" not in job.command.out():
             self.wrong.append("the victim is not named")
 
+    def when(self):
+        return "while running" if self.is_late else "while starting"
+
+    def result(self):
+        """What is kept of it."""
+        def rounded(seconds):
+            return None if seconds is None else round(seconds, 2)
+        return {"seed": self.seed, "action": self.action.name, "victim": self.victim,
+                "ranks": self.ranks, "flags": " ".join(self.flags), "when": self.when(),
+                "said_after": rounded(self.said_after), "ended_after": rounded(self.ended_after),
+                "wrong": self.wrong, "output": self.output if self.wrong else ""}
+
     def __str__(self):
-        return f"{self.name}: {', '.join(self.wrong)}\n{self.output[-1500:]}"
+        def after(seconds):
+            return "never" if seconds is None else f"after {seconds:.1f} s"
+        flags = "".join(f" {flag}" for flag in self.flags)
+        text = (f"fault {self.seed}: {self.action.name} rank {self.victim} of {self.ranks}{flags} "
+                f"{self.when()}: error {after(self.said_after)}, end {after(self.ended_after)}")
+        return f"{text}: wrong: {', '.join(self.wrong)}\n{self.output}" if self.wrong else text
 
 
-def faults(braid, count):
-    """The outcome of `count` of them, and a detail."""
+def faults(suite, seeds):
+    """The outcome of the faults of these seeds, and a detail. Each is recorded when it is over."""
+    suite.planned_faults = len(seeds)
     before = memory_used()
-    # The first third has all GPUs; then jobs have two each, where there are four.
-    on_all = count // 3 if len(lanes()) > 1 else count
     happened = []
-    for places, seeds in (([gpus()], range(on_all)), (lanes(), range(on_all, count))):
-        places = places * JOBS_ON_A_GPU
 
-        def run_place(number, places=places, seeds=seeds):
-            # Seeds in turns of two, so that each place has odd and even ones.
-            return [Fault(braid, seed, places[number]).happen() for seed in seeds
-                    if seed // 2 % len(places) == number]
-        with concurrent.futures.ThreadPoolExecutor(len(places)) as pool:
-            for share in pool.map(run_place, range(len(places))):
-                happened += share
-    bad = [str(fault) for fault in happened if fault.wrong]
+    def happen(seed, devices):
+        fault = Fault(suite.braid, seed, devices)
+        try:
+            fault.happen()
+        except Stopped:
+            return  # by us, so that it says nothing
+        suite.record_fault(fault.result(), str(fault))
+        happened.append(fault)
+    for is_on_all, places in ((True, [gpus()]), (False, lanes())):
+        take_turns([seed for seed in seeds if Fault.is_on_all(seed) == is_on_all],
+                   places * JOBS_ON_A_GPU, happen)
     time.sleep(1)
     after = memory_used()
+    bad = [f"fault {fault.seed}" for fault in happened if fault.wrong]
+    if len(happened) != len(seeds):
+        bad.append(f"{len(seeds) - len(happened)} did not happen")
     if any(a > b + 64 for a, b in zip(after, before)):
         bad.append(f"GPU memory in use: {before} MiB before, {after} MiB after")
     late = sum(fault.is_late for fault in happened)
-    detail = (f"{len(bad)} wrong; {late} while the job ran; at the latest the error came after "
-              f"{max((fault.said_after for fault in happened), default=0):.1f} s and the end after "
-              f"{max((fault.ended_after for fault in happened), default=0):.1f} s")
-    return "failed" if bad else "passed", "\n".join([detail] + bad)
+    detail = (f"{late} while running; at the latest the error came after "
+              f"{max((fault.said_after or 0 for fault in happened), default=0):.1f} s and the end "
+              f"after {max((fault.ended_after or 0 for fault in happened), default=0):.1f} s")
+    return "failed" if bad else "passed", "; ".join([detail] + [f"wrong: {text}" for text in bad])

@@ -1,8 +1,10 @@
 //===- tests/gpu/gpu_ranks_test.cpp - what needs the library and GPUs -------------------------===//
 //
-//   gpu_ranks_test                starts a job of processes for every case on 2, 3 and 4 ranks
-//   gpu_ranks_test --ranks N      only on so many ranks
-//   gpu_ranks_test CASE           one case; or is one rank of it, if the environment says so
+//   gpu_ranks_test [CASE] [--ranks N] [--runs R]
+//
+// Starts a job of processes for all cases, or for one, on 2, 3 and 4 ranks, or on so many; with R
+// runs of every way instead of 1,000. All cases of as many ranks are one job, because starting one
+// takes longer than most cases.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -48,6 +50,14 @@ constexpr int kSkipped = 77;
 
 Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
 
+/// What is asked for, of the launcher and, in the same words, of its ranks.
+struct Chosen {
+  std::string name;  ///< of one case; empty: all of them
+  int64_t ranks = 0; ///< 0: 2, 3 and 4
+  int runs = 1000;   ///< of every way, eagerly and again replayed
+  bool isRank = false;
+};
+
 /// A program, prepared on this rank.
 struct Program {
   std::unique_ptr<Source> source;
@@ -60,8 +70,10 @@ struct Program {
 /// This rank, and what it has prepared.
 class RankTest {
 public:
-  RankTest(const Place &place, Cluster &cluster) : place_(place), cluster_(cluster) {}
+  RankTest(const Place &place, Cluster &cluster, const Chosen &chosen)
+      : place_(place), cluster_(cluster), chosen_(chosen) {}
 
+  int runs() const { return chosen_.runs; }
   int64_t rank() const { return place_.rank; }
   int64_t ranks() const { return place_.ranks; }
   Device &device() { return cluster_.device(rank()); }
@@ -125,6 +137,7 @@ public:
 private:
   const Place &place_;
   Cluster &cluster_;
+  const Chosen &chosen_;
 };
 
 /// A way to gather and multiply.
@@ -183,14 +196,15 @@ Status runOneWay(RankTest &test, const Way &way, int runs) {
   return Status::ok();
 }
 
-/// 1,000 eager runs and 1,000 replays of every schedule, both protocols, by all means.
+/// Eager runs and as many replays of every schedule, both protocols, by all means.
 Status runsEveryWay(RankTest &test) {
   const std::vector<Way> ways = allWays();
   for (const Way &way : ways)
-    if (Status status = runOneWay(test, way, 1000); !status.isOk())
+    if (Status status = runOneWay(test, way, test.runs()); !status.isOk())
       return status.annotated(way.str());
   if (test.rank() == 0)
-    std::printf("  %zu ways, each 1,000 times eagerly and 1,000 times replayed\n", ways.size());
+    std::printf("  %zu ways, each %d times eagerly and as often replayed\n", ways.size(),
+                test.runs());
   return Status::ok();
 }
 
@@ -384,16 +398,17 @@ struct Case {
   Status (*run)(RankTest &);
 };
 constexpr Case kCases[] = {
+    {"runs without allocating", runsWithoutAllocating}, // first: it measures, in a new process
     {"runs every way", runsEveryWay},
     {"refuses moved tensors", refusesMovedTensors},
     {"mixes runs and replays", mixesRunsAndReplays},
     {"alternates two programs", alternatesTwoPrograms},
     {"multiplies floats", multipliesFloats},
-    {"runs without allocating", runsWithoutAllocating},
 };
+constexpr const char *kRefusal = "refuses to prepare in a capture";
 
 /// Preparing while the caller's stream is captured: refused, and says what to call when.
-Status refusesToPrepareInCapture(const Place &place, JobRank &job) {
+Status refusesToPrepareInCapture(const Place &place, JobRank &job, const Chosen &chosen) {
   cudaSetDevice(static_cast<int>(place.localRank));
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
@@ -401,7 +416,7 @@ Status refusesToPrepareInCapture(const Place &place, JobRank &job) {
                           {.device = static_cast<int>(place.localRank), .stream = stream});
   if (!cluster)
     return cluster.status();
-  RankTest test(place, **cluster);
+  RankTest test(place, **cluster, chosen);
   cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
   auto program = test.prepareProgram({}, 1);
   cudaGraph_t graph = nullptr;
@@ -413,25 +428,36 @@ Status refusesToPrepareInCapture(const Place &place, JobRank &job) {
   return program.status();
 }
 
-int rankMain(const Place &place, const std::string &name) {
+/// The chosen cases, one after the other, until one fails.
+Status runCases(RankTest &test, const Chosen &chosen) {
+  for (const Case &each : kCases) {
+    if (!chosen.name.empty() && chosen.name != each.name)
+      continue;
+    if (test.rank() == 0) {
+      std::printf("%s, %d ranks\n", each.name, static_cast<int>(test.ranks()));
+      std::fflush(stdout); // a rank may be killed
+    }
+    if (Status status = each.run(test); !status.isOk())
+      return status.annotated(each.name);
+  }
+  return test.transport().commit();
+}
+
+int rankMain(const Place &place, const Chosen &chosen) {
   Result<std::unique_ptr<JobRank>> job =
       JobRank::join(place, {.meeting = launchersMeeting(processEnvironment())});
   if (!job)
     return static_cast<int>(job.status().code());
   Status status = Status::ok();
-  if (name == "refuses to prepare in a capture") {
-    status = refusesToPrepareInCapture(place, **job);
+  if (chosen.name == kRefusal) {
+    status = refusesToPrepareInCapture(place, **job, chosen);
   } else {
     Result<std::unique_ptr<Cluster>> cluster =
         joinCuda({.ranks = place.ranks}, (*job)->takeMember(), {});
     if (!cluster)
       return static_cast<int>((*job)->fail(cluster.status()).code());
-    RankTest test(place, **cluster);
-    for (const Case &each : kCases)
-      if (name == each.name)
-        status = each.run(test);
-    if (status.isOk())
-      status = test.transport().commit();
+    RankTest test(place, **cluster, chosen);
+    status = runCases(test, chosen);
     if (!status.isOk())
       test.transport().abort(status);
   }
@@ -440,21 +466,69 @@ int rankMain(const Place &place, const std::string &name) {
   return static_cast<int>(status.code());
 }
 
-/// 1 if the job does not end with `expected`. Ends the process if it is asked to.
-int runCase(const char *program, const std::string &name, int64_t ranks, StatusCode expected) {
-  std::printf("%s, %d ranks\n", name.c_str(), static_cast<int>(ranks));
+/// Whether the job ends with `expected`. Ends the process if it is asked to.
+bool runJob(const char *program, const Chosen &chosen, StatusCode expected) {
+  std::printf("%s on %d ranks\n", chosen.name.empty() ? "all cases" : chosen.name.c_str(),
+              static_cast<int>(chosen.ranks));
   std::fflush(stdout);
   LaunchOptions options;
-  options.ranks = ranks;
-  options.arguments = {program, name};
+  options.ranks = chosen.ranks;
+  options.arguments = {program, "--as-rank", "--runs", std::to_string(chosen.runs)};
+  if (!chosen.name.empty())
+    options.arguments.push_back(chosen.name);
   Result<LaunchReport> report = launch(options);
   if (report && report->signal != 0)
     std::exit(128 + report->signal);
   Status status = report ? report->status : report.status();
   if (status.code() == expected)
-    return 0;
+    return true;
   std::printf("  FAILED: %s\n", status.message().c_str());
-  return 1;
+  return false;
+}
+
+/// Nothing if the command line makes no sense.
+std::optional<Chosen> readFlags(int argc, char **argv) {
+  Chosen chosen;
+  for (int i = 1; i < argc; ++i) {
+    const llvm::StringRef word = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+    if (word == "--ranks" || word == "--runs") {
+      const int number = std::atoi(value.data());
+      if (number <= 0)
+        return std::nullopt;
+      if (word == "--ranks")
+        chosen.ranks = number;
+      else
+        chosen.runs = number;
+      ++i;
+    } else if (word == "--as-rank") {
+      chosen.isRank = true;
+    } else {
+      chosen.name = word.str();
+    }
+  }
+  const bool isKnown =
+      chosen.name.empty() || chosen.name == kRefusal ||
+      llvm::any_of(kCases, [&](const Case &each) { return chosen.name == each.name; });
+  return isKnown ? std::optional(chosen) : std::nullopt;
+}
+
+/// The jobs for what is chosen. On 3 ranks, that is every way only, unless a case is named.
+std::vector<Chosen> jobsFor(const Chosen &chosen, int gpus) {
+  std::vector<Chosen> jobs;
+  for (int64_t ranks : {2, 3, 4}) {
+    if (ranks > gpus || (chosen.ranks != 0 && chosen.ranks != ranks))
+      continue;
+    Chosen job = chosen;
+    job.ranks = ranks;
+    if (chosen.name.empty() && ranks == 3)
+      job.name = "runs every way";
+    if (chosen.name != kRefusal)
+      jobs.push_back(job);
+    job.name = kRefusal;
+    if (ranks == 2 && (chosen.name.empty() || chosen.name == kRefusal))
+      jobs.push_back(job);
+  }
+  return jobs;
 }
 
 } // namespace
@@ -463,31 +537,24 @@ int runCase(const char *program, const std::string &name, int64_t ranks, StatusC
 int main(int argc, char **argv) {
   using namespace braid;
   using namespace braid::test;
-  Result<std::optional<Place>> place = findPlace(processEnvironment());
-  if (argc == 2 && place && *place)
-    return rankMain(**place, argv[1]);
+  const std::optional<Chosen> chosen = readFlags(argc, argv);
+  if (!chosen) {
+    std::fprintf(stderr, "expected [CASE] [--ranks N] [--runs R]\n");
+    return 2;
+  }
+  if (chosen->isRank) {
+    Result<std::optional<Place>> place = findPlace(processEnvironment());
+    return place && *place ? rankMain(**place, *chosen) : 2;
+  }
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) {
     std::printf("skipped: needs 2 GPUs\n");
     return kSkipped;
   }
-  const bool hasRanks = argc == 3 && std::string(argv[1]) == "--ranks";
-  auto wants = [&](const std::string &name, int64_t ranks) {
-    return hasRanks ? std::to_string(ranks) == argv[2] : argc < 2 || name == argv[1];
-  };
-  int failures = 0, cases = 0;
-  for (int64_t ranks : {2, 3, 4}) {
-    for (const Case &each : kCases) {
-      if (ranks > count || (ranks == 3 && each.run != runsEveryWay) || !wants(each.name, ranks))
-        continue;
-      failures += runCase(argv[0], each.name, ranks, StatusCode::Ok);
-      ++cases;
-    }
-  }
-  if (constexpr const char *kRefusal = "refuses to prepare in a capture"; wants(kRefusal, 2)) {
-    failures += runCase(argv[0], kRefusal, 2, StatusCode::BadInput);
-    ++cases;
-  }
-  std::printf("%d of %d cases passed\n", cases - failures, cases);
-  return failures == 0 && cases > 0 ? 0 : 1;
+  const std::vector<Chosen> jobs = jobsFor(*chosen, count);
+  size_t passed = 0;
+  for (const Chosen &job : jobs)
+    passed += runJob(argv[0], job, job.name == kRefusal ? StatusCode::BadInput : StatusCode::Ok);
+  std::printf("%zu of %zu jobs passed\n", passed, jobs.size());
+  return passed == jobs.size() && !jobs.empty() ? 0 : 1;
 }

@@ -1,24 +1,31 @@
 """A suite of cases that need GPUs, and how they share those of a machine.
 
-    suite = Suite(braid, only="")
+    suite = Suite(braid, only="", path="out.json")
     suite.add("a name", 2, lambda devices: ("passed", "some detail"))
     suite.run()
 
 Where there are four GPUs, cases that need two run two at a time, each with two GPUs of its own;
 what needs more, or measures times, has the machine to itself. A case is told the GPUs it has, and
 says "passed", "failed" or "skipped", and why.
+
+What is known is printed, and in the file, as soon as it is known: a suite may be killed at any
+time. If SIGTERM, SIGINT or SIGHUP does it, what runs is killed and shown as "cut off".
 """
 import collections
 import functools
+import json
 import os
 import shutil
-import subprocess
+import signal
 import threading
 import time
 
+from gpu_commands import ROOT, Stopped, is_stopped, run, stop_all
+
 SKIPPED = 77
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LANE = 2  # GPUs
+# Seconds that a killed suite waits for what it killed, so that nothing is left.
+CUT_OFF_WITHIN = 3
 
 
 @functools.lru_cache(maxsize=None)
@@ -26,8 +33,8 @@ def gpus():
     """Numbers of the GPUs that can be used."""
     if not shutil.which("nvidia-smi"):
         return []
-    shown = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    found = [line for line in shown.stdout.splitlines() if line.startswith("GPU ")]
+    _, shown, _ = run(["nvidia-smi", "-L"], 60)
+    found = [line for line in shown.splitlines() if line.startswith("GPU ")]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return visible.split(",") if visible else [str(i) for i in range(len(found))]
 
@@ -46,14 +53,51 @@ def only_on(devices, **variables):
     return dict(os.environ, **variables)
 
 
+def together(functions):
+    """Calls all at the same time. Threads of a pool would keep the process from ending."""
+    threads = [threading.Thread(target=function, daemon=True) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def take_turns(tasks, places, do):
+    """Calls `do(task, place)` for all tasks, in order, each at the place that is free first."""
+    left = collections.deque(tasks)
+
+    def stay_at(place):
+        while not is_stopped():
+            try:
+                task = left.popleft()
+            except IndexError:
+                return
+            do(task, place)
+    together([functools.partial(stay_at, place) for place in places])
+
+
+class Killed(BaseException):
+    """A signal asks this process to end."""
+
+
+def be_told_of_signals():
+    """From now on, the main thread raises Killed when this process is to end."""
+    def raise_it(number, _):
+        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(each, signal.SIG_IGN)  # once is enough
+        raise Killed(signal.Signals(number).name)
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, raise_it)
+
+
 Case = collections.namedtuple("Case", "name ranks check is_alone")
 
 
 class Suite:
-    def __init__(self, braid, only):
-        self.braid, self.only = braid, only
-        self.passed = self.failed = self.skipped = 0
-        self.results, self.cases = [], []
+    def __init__(self, braid, only, path=None):
+        self.braid, self.only, self.path = braid, only, path
+        self.cases, self.results, self.faults = [], [], []
+        self.planned_faults = 0
         self.lock = threading.Lock()
 
     def add(self, name, ranks, check, is_alone=False):
@@ -65,40 +109,40 @@ class Suite:
     def add_command(self, name, arguments, ranks=1, seconds=120, expect=0, **options):
         """A command that has to end with exit code `expect`."""
         def check(devices):
-            try:
-                run = subprocess.run(arguments, capture_output=True, text=True, timeout=seconds,
-                                     cwd=ROOT, env=only_on(devices), check=False)
-            except subprocess.TimeoutExpired:
-                return "failed", f"no end within {seconds} s"
-            output = run.stdout + run.stderr
-            if run.returncode == SKIPPED and expect != SKIPPED:
-                return "skipped", output.strip().splitlines()[-1]
-            if run.returncode != expect:
-                return "failed", f"exit code {run.returncode}, expected {expect}\n{output[-3000:]}"
+            code, out, err = run(arguments, seconds, only_on(devices))
+            output = out + err
+            if code == SKIPPED and expect != SKIPPED:
+                return "skipped", "".join(output.strip().splitlines()[-1:])
+            if code != expect:
+                return "failed", f"exit code {code}, expected {expect}\n{output[-3000:]}"
             return "passed", ""
         self.add(name, ranks, check, **options)
 
     def run(self):
-        """All cases: first those that share the machine, then those that do not."""
-        sharing, alone = collections.deque(), []
-        for case in self.cases:
-            shares = len(lanes()) > 1 and case.ranks <= LANE and not case.is_alone
-            (sharing if shares else alone).append(case)
+        """All cases: first those that share the machine, then those that do not. Raises Killed,
+        when nothing runs any more."""
+        def shares(case):
+            return len(lanes()) > 1 and case.ranks <= LANE and not case.is_alone
 
-        def run_lane(devices):
-            while True:
-                try:
-                    case = sharing.popleft()
-                except IndexError:
-                    return
-                self.run_case(case, devices)
-        threads = [threading.Thread(target=run_lane, args=(devices,)) for devices in lanes()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        for case in alone:
-            self.run_case(case, gpus())
+        def run_all():
+            alone = [case for case in self.cases if not shares(case)]
+            try:
+                take_turns([case for case in self.cases if shares(case)], lanes(), self.run_case)
+                take_turns(alone, [gpus()], self.run_case)
+            finally:
+                is_done.set()
+        # Elsewhere, so that a signal finds this thread waiting and not amid something. It is no
+        # join() that waits: an interrupted one takes the thread for ended from then on.
+        is_done = threading.Event()
+        try:
+            self.save()
+            threading.Thread(target=run_all, daemon=True).start()
+            is_done.wait()
+        except Killed as killed:
+            stop_all()
+            self.say(f"killed by {killed}")
+            is_done.wait(CUT_OFF_WITHIN)
+            raise
 
     def run_case(self, case, devices):
         if case.ranks > len(devices):
@@ -107,14 +151,61 @@ class Suite:
         begin = time.monotonic()
         try:
             outcome, detail = case.check(devices)
+        except Stopped as stopped:
+            outcome, detail = "cut off", str(stopped)[-3000:]
+        except TimeoutError as error:
+            outcome, detail = "failed", str(error)
         except Exception as error:  # so that the other cases run
             outcome, detail = "failed", f"{type(error).__name__}: {error}"
         self.record(case.name, outcome, time.monotonic() - begin, detail)
 
     def record(self, name, outcome, seconds, detail=""):
         with self.lock:
-            setattr(self, outcome, getattr(self, outcome) + 1)
             self.results.append({"name": name, "outcome": outcome, "seconds": round(seconds, 2),
                                  "detail": detail})
+            self.save()
             text = f"{outcome:8}{seconds:7.1f} s  {name}{': ' if detail else ''}{detail}"
             print(text.rstrip(), flush=True)
+
+    def record_fault(self, result, text):
+        """What came of one of the planned faults: `result["wrong"]` is empty if nothing is."""
+        with self.lock:
+            self.faults.append(result)
+            self.save()
+            print(text.rstrip(), flush=True)
+
+    def say(self, text):
+        with self.lock:
+            print(text, flush=True)
+
+    def save(self):
+        """Whoever reads the file finds a whole one, whenever that is."""
+        if not self.path:
+            return
+        known = {"cases": self.results, "faults": self.faults, "not_run": self.not_run()}
+        with open(self.path + ".part", "w", encoding="utf-8") as file:
+            json.dump(known, file, indent=1)
+        os.replace(self.path + ".part", self.path)
+
+    def count(self, outcome):
+        return sum(result["outcome"] == outcome for result in self.results)
+
+    def not_run(self):
+        """Names of the cases that have not come to an end."""
+        ended = {result["name"] for result in self.results if result["outcome"] != "cut off"}
+        return [case.name for case in self.cases if case.name not in ended]
+
+    def summary(self):
+        with self.lock:
+            counts = [f"{self.count(word)} {word}" for word in ("passed", "failed", "skipped")]
+            text = ", ".join(counts + [f"{len(self.not_run())} not run"])
+            if self.planned_faults:
+                wrong = sum(bool(fault["wrong"]) for fault in self.faults)
+                text += (f"; faults: {len(self.faults) - wrong} right, {wrong} wrong, "
+                         f"{self.planned_faults - len(self.faults)} not run")
+            return text
+
+    def exit_status(self):
+        if self.count("failed") or self.not_run():
+            return 1
+        return 0 if self.count("passed") else SKIPPED

@@ -1,20 +1,33 @@
 #!/usr/bin/env python3
-"""gpu_suite_test.py: how run_gpu_tests.py shares GPUs out, seen from a command that notes which it
-was given and when, on machines that only claim to have some.
+"""gpu_suite_test.py: how run_gpu_tests.py shares GPUs out, and that nothing it has found out is
+lost, on machines that only claim to have GPUs, with a command that notes what it was given, and
+when.
 """
+import contextlib
+import glob
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run_gpu_tests.py")
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+SCRIPT = os.path.join(FOLDER, "run_gpu_tests.py")
 SMI = """#!/bin/sh
 i=0
-while [ $i -lt {gpus} ]; do echo "GPU $i: a GPU (UUID: GPU-$i)"; i=$((i + 1)); done
+while [ $i -lt {gpus} ]; do
+  case $1 in
+  -L) echo "GPU $i: a GPU (UUID: GPU-$i)" ;;
+  *) echo 17 ;;
+  esac
+  i=$((i + 1))
+done
 """
 # Fails for 3 ranks, at length.
-BRAID = """#!{python}
+NOTES = """#!{python}
 import os, sys, time
 begin = time.monotonic()
 time.sleep(0.03)
@@ -25,50 +38,32 @@ with open({notes!r}, "a") as file:
 if ranks == 3:
     sys.exit("a reason\\n" * 50)
 """
-
-
-class Machine:
-    """What came of the cases named "exact", of which there are some for 2, 3 and 4 ranks."""
-
-    def __init__(self, gpus):
-        with tempfile.TemporaryDirectory() as folder:
-            notes, braid = os.path.join(folder, "notes"), os.path.join(folder, "braid")
-            self.write(braid, BRAID.format(python=sys.executable, notes=notes))
-            self.write(os.path.join(folder, "nvidia-smi"), SMI.format(gpus=gpus))
-            environment = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
-            environment["PATH"] = folder + os.pathsep + environment.get("PATH", "")
-            run = subprocess.run([sys.executable, SCRIPT, braid, "--only", "exact"], text=True,
-                                 env=environment, capture_output=True, check=False, timeout=120)
-            self.code, self.lines = run.returncode, run.stdout.splitlines()
-            self.runs = []
-            if os.path.exists(notes):
-                with open(notes, encoding="utf-8") as file:
-                    self.runs = [self.parse(line) for line in file]
-        check(run.stderr == "", f"expected no complaint, got {run.stderr}")
-
-    @staticmethod
-    def write(path, text):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(path, 0o755)
-
-    @staticmethod
-    def parse(line):
-        begin, end, ranks, devices = line.split()
-        return float(begin), float(end), int(ranks), devices
-
-    def outcomes(self, word):
-        return [line for line in self.lines if re.match(rf"{word} +[0-9.]+ s  exact ", line)]
-
-    def expect(self, passed, failed, skipped):
-        """By the lines, and by the sum at the end."""
-        counts = [len(self.outcomes(word)) for word in ("passed", "failed", "skipped")]
-        check(counts == [passed, failed, skipped], f"expected other outcomes: {self.lines}")
-        last = f"{passed} passed, {failed} failed, {skipped} skipped"
-        check(self.lines[-1] == last, f"expected '{last}', got '{self.lines[-1]}'")
-        other = [line for line in self.lines[1:-1] if line != "a reason" and line not in
-                 self.outcomes("passed") + self.outcomes("failed") + self.outcomes("skipped")]
-        check(not other, f"expected whole lines, got {other}")
+# The same, but for 4 ranks it writes something and never ends, nor does its child, which could go
+# on writing.
+HANGS = NOTES + """
+if ranks == 4:
+    print("so far", flush=True)
+    child = os.fork()
+    with open({notes!r}, "a") as file:
+        file.write(f"hangs {{os.getsid(0)}}\\n")
+    time.sleep(1000)
+"""
+# A launcher: says which rank died or stopped; with --graph, it names the wrong one.
+LAUNCHER = """#!{python}
+import os, signal, subprocess, sys
+ranks = int(sys.argv[sys.argv.index("--ranks") + 1])
+processes = [subprocess.Popen(["sleep", "100"], env=dict(os.environ, BRAID_RANK=str(rank)))
+             for rank in range(ranks)]
+print("braid: iteration 1 of many", flush=True)
+pid, _ = os.waitpid(-1, os.WUNTRACED)
+rank = [process.pid for process in processes].index(pid)
+print(f"braid: error: rank {{7 if '--graph' in sys.argv else rank}} is gone", flush=True)
+for process in processes:
+    process.kill()
+for process in processes:
+    process.wait()
+os._exit(5)
+"""
 
 
 def check(condition, message):
@@ -76,53 +71,281 @@ def check(condition, message):
         raise AssertionError(message)
 
 
+class Machine:
+    """Some GPUs, and a command `braid`. After `with`, nothing of it is left."""
+
+    def __init__(self, gpus, braid):
+        self.folder = tempfile.TemporaryDirectory()
+        self.notes, self.braid = self.path("notes"), self.path("braid")
+        self.write(self.braid, braid.format(python=sys.executable, notes=self.notes))
+        self.write(self.path("nvidia-smi"), SMI.format(gpus=gpus))
+        self.environment = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
+        self.environment["PATH"] = self.path("") + os.pathsep + os.environ.get("PATH", "")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.hanging():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(self.hanging()), signal.SIGKILL)
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    @staticmethod
+    def write(path, text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+
+    def noted(self):
+        with contextlib.suppress(FileNotFoundError), open(self.notes, encoding="utf-8") as file:
+            return file.read().splitlines()
+        return []
+
+    def hanging(self):
+        """The process that never ends, if there is one by now."""
+        return next((line.split()[1] for line in self.noted() if line.startswith("hangs")), None)
+
+    def start(self, *flags):
+        return subprocess.Popen(
+            [sys.executable, SCRIPT, self.braid, "--json", self.path("json"), *flags], text=True,
+            env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def run(self, *flags):
+        return self.end(self.start(*flags))
+
+    def end(self, process):
+        out, err = process.communicate(timeout=120)
+        check(err == "", f"expected no complaint, got {err}")
+        return Outcome(process.returncode, out.splitlines(), self.json())
+
+    def json(self):
+        with open(self.path("json"), encoding="utf-8") as file:
+            return json.load(file)
+
+
+class Outcome:
+    def __init__(self, code, lines, known):
+        self.code, self.lines, self.json = code, lines, known
+
+    def cases(self, word):
+        return [line for line in self.lines if re.match(rf"{word} +[0-9.]+ s  exact ", line)]
+
+    def expect(self, passed, failed, skipped):
+        """By the lines, by the sum at the end, and in the file."""
+        words = ("passed", "failed", "skipped")
+        counts = [len(self.cases(word)) for word in words]
+        check(counts == [passed, failed, skipped], f"expected other outcomes: {self.lines}")
+        last = f"{passed} passed, {failed} failed, {skipped} skipped, 0 not run"
+        check(self.lines[-1] == last, f"expected '{last}', got '{self.lines[-1]}'")
+        other = [line for line in self.lines[1:-1] if line != "a reason"
+                 and line not in sum((self.cases(word) for word in words), [])]
+        check(not other, f"expected whole lines, got {other}")
+        kept = [case["outcome"] for case in self.json["cases"]]
+        check([kept.count(word) for word in words] == counts, f"expected them kept, got {kept}")
+
+
+class Run:
+    """One run of the command, as it noted it."""
+
+    def __init__(self, line):
+        begin, end, ranks, self.devices = line.split()
+        self.begin, self.end, self.ranks = float(begin), float(end), int(ranks)
+
+    def __repr__(self):
+        return f"{self.ranks} ranks on {self.devices} from {self.begin} to {self.end}"
+
+
+def exact_cases(gpus):
+    """What came of the cases named "exact", of which there are some for 2, 3 and 4 ranks."""
+    with Machine(gpus, NOTES) as machine:
+        return machine.run("--only", "exact"), [Run(line) for line in machine.noted()]
+
+
 def overlapping(runs):
     """Pairs of runs that took place at the same time."""
-    runs = sorted(runs)
-    return [(a, b) for i, a in enumerate(runs) for b in runs[i + 1:] if b[0] < a[1]]
+    runs = sorted(runs, key=lambda run: run.begin)
+    return [(a, b) for i, a in enumerate(runs) for b in runs[i + 1:] if b.begin < a.end]
 
 
-def counts_of(machine):
-    return [sum(run[2] == ranks for run in machine.runs) for ranks in (2, 3, 4)]
+def counts_of(runs):
+    return [sum(run.ranks == ranks for run in runs) for ranks in (2, 3, 4)]
 
 
 def test_four_gpus():
-    machine = Machine(4)
-    two, three, four = counts_of(machine)
-    check(two > 5 and three > 5 and four > 5, f"expected cases of all sizes, got {machine.runs}")
-    machine.expect(two + four, three, 0)
-    check(machine.code == 1, f"expected exit status 1, got {machine.code}")
-    for _, _, ranks, devices in machine.runs:
-        expected = ("0,1", "2,3") if ranks == 2 else ("all",)
-        check(devices in expected, f"expected {ranks} ranks on {expected}, got {devices}")
-    check({run[3] for run in machine.runs} == {"0,1", "2,3", "all"}, "expected both lanes in use")
-    for first, second in overlapping(machine.runs):
-        check({first[3], second[3]} == {"0,1", "2,3"}, f"expected {first} and {second} apart")
+    outcome, runs = exact_cases(4)
+    two, three, four = counts_of(runs)
+    check(two > 5 and three > 2 and four > 2, f"expected cases of all sizes, got {runs}")
+    outcome.expect(two + four, three, 0)
+    check(outcome.code == 1, f"expected exit status 1, got {outcome.code}")
+    for run in runs:
+        expected = ("0,1", "2,3") if run.ranks == 2 else ("all",)
+        check(run.devices in expected, f"expected {expected}, got {run}")
+    check({run.devices for run in runs} == {"0,1", "2,3", "all"}, "expected both lanes in use")
+    for first, second in overlapping(runs):
+        check({first.devices, second.devices} == {"0,1", "2,3"},
+              f"expected {first} and {second} apart")
 
 
 def test_fewer_gpus():
-    machine = Machine(3)
-    two, three, four = counts_of(machine)
-    check(four == 0, f"expected nothing on 4 ranks, got {machine.runs}")
-    machine.expect(two, three, len(machine.outcomes("skipped")))
-    check(machine.outcomes("skipped"), "expected cases of 4 ranks to be skipped")
-    check(all(run[3] == "all" for run in machine.runs), f"expected one lane, got {machine.runs}")
-    check(not overlapping(machine.runs), f"expected one after the other, got {machine.runs}")
+    outcome, runs = exact_cases(3)
+    two, three, four = counts_of(runs)
+    check(four == 0, f"expected nothing on 4 ranks, got {runs}")
+    skipped = outcome.cases("skipped")
+    outcome.expect(two, three, len(skipped))
+    check(skipped, "expected cases of 4 ranks to be skipped")
+    check(all(run.devices == "all" for run in runs), f"expected one lane, got {runs}")
+    check(not overlapping(runs), f"expected one after the other, got {runs}")
 
 
 def test_no_gpus():
-    machine = Machine(0)
-    check(machine.code == 77 and not machine.runs, f"expected nothing to run, got {machine.lines}")
-    machine.expect(0, 0, len(machine.outcomes("skipped")))
-    check(all("GPUs, 0 are here" in line for line in machine.outcomes("skipped")),
-          f"expected reasons, got {machine.lines}")
+    outcome, runs = exact_cases(0)
+    check(outcome.code == 77 and not runs, f"expected nothing to run, got {outcome.lines}")
+    outcome.expect(0, 0, len(outcome.cases("skipped")))
+    check(all("GPUs, 0 are here" in line for line in outcome.cases("skipped")),
+          f"expected reasons, got {outcome.lines}")
+
+
+def wait_until(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < end, f"expected {what} within {seconds} s")
+        time.sleep(0.02)
+
+
+def of_session(session):
+    """Processes of it that have not ended."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            state, _, _, of = file.read().rsplit(")", 1)[1].split()[:4]
+            if of == session and state != "Z":
+                found.append(path)
+    return found
+
+
+def test_killed():
+    with Machine(4, HANGS) as machine:
+        process = machine.start("--only", "exact")
+        wait_until(machine.hanging, "a case of 4 ranks")
+        before = machine.json()
+        process.send_signal(signal.SIGTERM)
+        outcome = machine.end(process)
+        wait_until(lambda: not of_session(machine.hanging()), "an end of all that hung", 10)
+        passed, failed = len(outcome.cases("passed")), len(outcome.cases("failed"))
+        left = len(before["not_run"])
+        check(outcome.code == 1, f"expected exit status 1, got {outcome.code}")
+        check(passed > 5 and left > 2, f"expected some before and some after: {outcome.lines}")
+        check("killed by SIGTERM" in outcome.lines, f"expected why, got {outcome.lines}")
+        cut_off = outcome.cases("cut off")
+        check(len(cut_off) == 1 and cut_off[0].endswith(": so far"),
+              f"expected what hung and what it wrote, got {outcome.lines}")
+        last = f"{passed} passed, {failed} failed, 0 skipped, {left} not run"
+        check(outcome.lines[-1] == last, f"expected '{last}', got '{outcome.lines[-1]}'")
+        check(len(before["cases"]) == passed + failed, "expected each case kept when it ended")
+        check(outcome.json["cases"][:-1] == before["cases"] and outcome.json["not_run"]
+              == before["not_run"], f"expected them kept to the end, got {outcome.json}")
+
+
+def test_killed_unnoticed():
+    """What is known is in the file, and the command ends."""
+    sys.path.insert(0, FOLDER)
+    from gpu_commands import bound_to_us
+    with Machine(4, HANGS) as machine:
+        process = machine.start("--only", "exact 4")
+        wait_until(machine.hanging, "a case of 4 ranks")
+        launcher = machine.hanging()
+        process.kill()
+        process.communicate()
+        if bound_to_us():
+            wait_until(lambda: not os.path.exists(f"/proc/{launcher}"), "an end of the command", 10)
+        known = machine.json()
+        check(not known["cases"] and len(known["not_run"]) > 2, f"expected nothing yet: {known}")
+
+
+def test_faults():
+    """In two parts, each with lines for all, one at a time."""
+    whole = {}
+    with Machine(4, LAUNCHER) as machine:
+        for first, last in ((0, 3), (4, 7)):
+            outcome = machine.run("--only", "faults", "--fault-seeds", f"{first}-{last}")
+            faults = {fault["seed"]: fault for fault in outcome.json["faults"]}
+            check(set(faults) == set(range(first, last + 1)), f"expected these seeds: {faults}")
+            for fault in faults.values():
+                expect_fault(fault, outcome.lines)
+            wrong = sum(bool(fault["wrong"]) for fault in faults.values())
+            end = f"; faults: {len(faults) - wrong} right, {wrong} wrong, 0 not run"
+            check(outcome.lines[-1].endswith(end), f"expected '{end}', got {outcome.lines[-1]}")
+            check(outcome.code == (1 if wrong else 0), f"got exit status {outcome.code}")
+            whole.update(faults)
+    wrong = [bool(fault["wrong"]) for fault in whole.values()]
+    check(any(wrong) and not all(wrong), f"expected both kinds, got {whole}")
+
+
+def expect_fault(fault, lines):
+    check(fault["when"] == ("while running" if fault["seed"] % 2 else "while starting"),
+          f"expected odd seeds to be late, got {fault}")
+    check(bool(fault["wrong"]) == (fault["flags"] == "--graph"), f"expected otherwise: {fault}")
+    flags = " " + fault["flags"] if fault["flags"] else ""
+    begin = (f"fault {fault['seed']}: {fault['action']} rank {fault['victim']} of "
+             f"{fault['ranks']}{flags} {fault['when']}: error after ")
+    own = [i for i, line in enumerate(lines) if line.startswith(begin)]
+    check(len(own) == 1, f"expected '{begin}', got {lines}")
+    if fault["wrong"]:
+        check(lines[own[0]].endswith(": wrong: the victim is not named"), f"got {lines[own[0]]}")
+        after = lines[own[0] + 1:own[0] + 3]
+        check(after == ["braid: iteration 1 of many", "braid: error: rank 7 is gone"],
+              f"expected all that the job said, got {after}")
+        check(fault["output"].splitlines() == after, f"expected it kept, got {fault}")
+    else:
+        pattern = re.escape(begin) + r"[0-9.]+ s, end after [0-9.]+ s"
+        check(re.fullmatch(pattern, lines[own[0]]), f"expected '{pattern}', got {lines[own[0]]}")
+
+
+def test_killed_amid_faults():
+    with Machine(4, LAUNCHER) as machine:
+        process = machine.start("--only", "faults", "--fault-seeds", "0-999")
+
+        def some_are_known():
+            with contextlib.suppress(FileNotFoundError):
+                return machine.json()["faults"]
+        wait_until(some_are_known, "a fault")
+        process.send_signal(signal.SIGTERM)
+        outcome = machine.end(process)
+        count = len(outcome.json["faults"])
+        check(0 < count < 1000, f"expected some faults kept, got {count}")
+        check(all(fault["ended_after"] is not None for fault in outcome.json["faults"]),
+              f"expected only those that are over, got {outcome.json}")
+        lines = [line for line in outcome.lines if line.startswith("fault ")]
+        check(len(lines) == count, f"expected a line for each of {count}, got {lines}")
+        end = f"{1000 - count} not run"
+        check(outcome.lines[-1].startswith("0 passed, 0 failed, 0 skipped, 1 not run; faults: ")
+              and outcome.lines[-1].endswith(end), f"expected '{end}', got {outcome.lines[-1]}")
+
+
+def test_output_that_stays_open():
+    """A command that is not to wait for its grandchildren, which could still write."""
+    sys.path.insert(0, FOLDER)
+    from gpu_commands import run
+    begin = time.monotonic()
+    code, out, _ = run(["sh", "-c", "echo said; sleep 30 & exit 3"], 20)
+    check((code, out) == (3, "said\n"), f"expected status 3 and 'said', got {code} and '{out}'")
+    try:
+        run(["sh", "-c", "echo so far; sleep 30 & sleep 30"], 0.5)
+        check(False, "expected no end")
+    except TimeoutError as error:
+        check(str(error) == "no end within 0.5 s\nso far\n", f"got '{error}'")
+    check(time.monotonic() - begin < 15, "expected not to wait for who could write")
 
 
 def main():
     for name, test in list(globals().items()):
-        if name.startswith("test_"):
+        if name.startswith("test_") and (len(sys.argv) < 2 or sys.argv[1] in name):
             test()
-            print(f"passed {name}")
+            print(f"passed {name}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,79 +1,88 @@
 #!/usr/bin/env python3
-"""run_gpu_tests.py BRAID [--only WORD] [--faults N] [--json OUT]: what needs GPUs.
+"""run_gpu_tests.py BRAID [--only WORD] [--faults N | --fault-seeds A-B] [--json OUT]
 
-Uses only the built command (and, beside it, the built test programs), so that it also runs where
-nothing can be built. Each case is a command under a time limit; where there are four GPUs, cases
-that need two run two at a time. What needs more GPUs than there are is skipped, with the reason.
-Ends with `N passed, N failed, N skipped`.
+What needs GPUs. Uses only the built command (and, beside it, the built test programs), so that it
+also runs where nothing can be built. Each case is a command under a time limit; where there are
+four GPUs, cases that need two run two at a time. What needs more GPUs than there are is skipped,
+with the reason. Ends with `N passed, N failed, N skipped, N not run`, also if it is killed by
+SIGTERM; the file of --json holds at any time what is known. Many faults are best had in parts:
+--only faults --fault-seeds 0-49, then 50-99.
 """
 import argparse
 import glob
-import itertools
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 
+from gpu_commands import ROOT, Command, run
 from gpu_faults import faults
-from gpu_suite import LANE, ROOT, SKIPPED, Suite, gpus, lanes, only_on
+from gpu_suite import LANE, Killed, Suite, be_told_of_signals, gpus, lanes, only_on
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
 
 
-def add_run(suite, name, flags, ranks):
+def add_run(suite, name, flags, ranks, example=EXAMPLE):
     common = ["--backend", "cuda", "--flight-records", "none",
               "--timeout-ms", "20000", "--ranks", str(ranks)]
-    suite.add_command(name, [suite.braid, "run", EXAMPLE] + common + flags, ranks)
+    suite.add_command(name, [suite.braid, "run", example] + common + flags, ranks)
+
+
+def linear(dtype):
+    return os.path.join(ROOT, "tests", "gpu", f"linear_{dtype}.braid")
 
 
 def exactness(suite):
-    """Schedules, get and put, eager and replayed, as a user would run them: 1,000 runs each, at
-    addresses that change from run to run where they can. gpu_ranks_test has every combination on
-    2, 3 and 4 ranks."""
+    """Every schedule with get and put, as a user would run them: 1,000 runs each, at addresses that
+    change from run to run where they can. Eager and replayed, means and ranks go in turns, because
+    gpu_ranks_test has every combination on 2, 3 and 4 ranks; mostly 2 ranks, of which two cases
+    run at the same time."""
     schedules = ("none", "pairwise", "hop", "burst", "fused", "doubling")
-    ways = itertools.product(schedules, ("get", "put"), ([], ["--graph"]))
-    for number, (schedule, protocol, graph) in enumerate(ways):
-        ranks = 2 + number % 3
-        means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--transfers", "shared"])
-        chosen = means[number // 2 % 4] + graph
-        add_run(suite, f"exact {ranks} {schedule} {protocol} {' '.join(chosen)}",
-                ["--schedule", schedule, "--protocol", protocol, "--verify", "--iterations",
-                 "1000", "--set", f"M={ranks * 32}", "--set", "K=64", "--set", "N=64"] + chosen,
-                ranks)
-    for flags in (["--chunks", "8", "--streams", "2"], ["--chunks", "12", "--streams", "1"],
-                  ["--chunks", "8", "--transfers", "shared", "--copies", "kernel"],
-                  ["--chunks", "8", "--schedule", "burst", "--copies", "kernel", "--graph"],
-                  # Copies of different sizes in one kernel.
-                  ["--schedule", "burst", "--taper", "2", "--copies", "kernel"]):
-        add_run(suite, f"exact 4 {' '.join(flags)}",
-                ["--verify", "--iterations", "1000", "--set", "M=164", "--protocol", "put"]
-                + flags, 4)
+    means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--transfers", "shared"])
+    for number, schedule in enumerate(schedules):
+        for protocol in ("get", "put"):
+            is_put = int(protocol == "put")
+            ranks = (3, 4, 4, 3, 3, 4)[number] if is_put else 2
+            graph = ["--graph"] if (number + is_put) % 2 else []
+            chosen = means[(number + 2 * is_put) % 4] + graph
+            add_run(suite, f"exact {ranks} {' '.join([schedule, protocol] + chosen)}",
+                    ["--schedule", schedule, "--protocol", protocol, "--verify", "--iterations",
+                     "1000", "--set", f"M={ranks * 32}", "--set", "K=64", "--set", "N=64"]
+                    + chosen, ranks)
+    for dtype in ("f16", "f32", "f64"):
+        add_run(suite, f"exact 2 linear {dtype}", ["--verify", "--iterations", "100"], 2,
+                linear(dtype))
+    for ranks, flags in (
+            (2, ["--chunks", "4", "--streams", "2"]),
+            (2, ["--chunks", "6", "--streams", "1"]),
+            (4, ["--chunks", "8", "--transfers", "shared", "--copies", "kernel"]),
+            (4, ["--chunks", "8", "--schedule", "burst", "--copies", "kernel", "--graph"]),
+            # Copies of different sizes in one kernel.
+            (4, ["--schedule", "burst", "--taper", "2", "--copies", "kernel"])):
+        add_run(suite, f"exact {ranks} {' '.join(flags)}",
+                ["--verify", "--iterations", "300", "--set", f"M={41 * ranks}", "--protocol",
+                 "put"] + flags, ranks)
     # Kernels that wait for peers on many streams, beside products that want every processor: if
     # they held them all, nobody would go on.
-    for streams in ("4", "8", "40"):
+    for streams in ("8", "40"):
         add_run(suite, f"kernels that wait on {streams} streams beside large products",
-                ["--verify", "--iterations", "20", "--set", "M=8192", "--set", "K=2048", "--set",
+                ["--verify", "--iterations", "10", "--set", "M=8192", "--set", "K=2048", "--set",
                  "N=2048", "--protocol", "put", "--copies", "kernel", "--streams", streams,
                  "--chunks", "64"], 4)
-    for dtype in ("f16", "f32", "f64"):
-        example = os.path.join(ROOT, "tests", "gpu", f"linear_{dtype}.braid")
-        suite.add_command(f"exact 2 linear {dtype}",
-                          [suite.braid, "run", example, "--backend", "cuda", "--ranks",
-                           "2", "--verify", "--iterations", "100"], 2)
 
 
 def extremes(suite):
     add_run(suite, "10,000 replays", ["--graph", "--verify", "--iterations", "10000", "--set",
                                       "M=64", "--set", "K=64", "--set", "N=64"], 2)
-    ranks = min(len(gpus()), 4) if len(gpus()) >= 2 else 2
+    # What takes time is to fill and to compare, by element. The first has more than 2^31 of them,
+    # the second as many bytes in a quarter of them.
     add_run(suite, "gathered buffer above 4 GiB",
-            ["--verify", "--iterations", "1", "--set", f"M={16384 * ranks}",
-             "--set", f"K={147456 // ranks}", "--set", "N=64", "--protocol", "put"], ranks)
+            ["--verify", "--iterations", "1", "--set", "M=32768", "--set", "K=65792", "--set",
+             "N=64", "--protocol", "put"], 2)
     add_run(suite, "gathered buffer above 4 GiB, replayed",
-            ["--verify", "--iterations", "2", "--set", f"M={16384 * ranks}",
-             "--set", f"K={147456 // ranks}", "--set", "N=64", "--graph"], ranks)
+            ["--verify", "--iterations", "2", "--set", "M=32768", "--set", "K=16448", "--set",
+             "N=64", "--graph"], 2, linear("f64"))
 
 
 def refusals(suite):
@@ -84,20 +93,21 @@ def refusals(suite):
     suite.add_command("more ranks than GPUs are refused",
                       [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks",
                        str(many), "--set", f"M={many * 32}", "--flight-records", "none"], 2,
-                      expect=4, is_alone=True)
+                      expect=4)
 
 
 def programs(suite):
     """The test programs that lie beside the command."""
     folder = os.path.dirname(suite.braid)
+    for program in sorted(glob.glob(os.path.join(folder, "gpu_*_test"))):
+        # What goes wrong on 3 ranks mostly goes wrong on 4, too.
+        for ranks, runs in ((2, "1000"), (3, "300"), (4, "1000")):
+            suite.add_command(f"{os.path.basename(program)}, {ranks} ranks",
+                              [program, "--ranks", str(ranks), "--runs", runs], ranks, seconds=200)
     backends = os.path.join(folder, "backends_test")
     if os.path.exists(backends):
         suite.add_command("conformance", [backends, "--gtest_brief=1", "--gtest_filter=*cuda*"], 2,
-                          seconds=300, is_alone=True)
-    for program in sorted(glob.glob(os.path.join(folder, "gpu_*_test"))):
-        for ranks in (2, 3, 4):
-            suite.add_command(f"{os.path.basename(program)}, {ranks} ranks",
-                              [program, "--ranks", str(ranks)], ranks, seconds=300)
+                          seconds=200, is_alone=True)
 
 
 class TuningRun:
@@ -105,17 +115,14 @@ class TuningRun:
 
     def __init__(self, suite, folder, flags, devices, tune="on"):
         environment = only_on(devices[:2], BRAID_CACHE_DIR=folder, BRAID_TUNE=tune)
-        self.process = subprocess.Popen(
+        self.command = Command(
             [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks", "2", "--explain",
-             "--flight-records", "none", "--timeout-ms", "20000"] + flags, env=environment,
-            cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+             "--flight-records", "none", "--timeout-ms", "20000"] + flags, environment)
 
     def end(self):
-        try:
-            out, self.lines = self.process.communicate(timeout=120)
-        except subprocess.TimeoutExpired:
-            self.process.kill()  # and with it its ranks
-            raise
+        with self.command as command:
+            command.wait(120)
+            self.code, out, self.lines = command.code, command.out(), command.err()
         said = re.search(r"; prepared in ([0-9.]+) (s|ms|us)$", out, re.MULTILINE)
         unit = {"s": 1, "ms": 1e-3, "us": 1e-6}
         self.seconds = float(said[1]) * unit[said[2]] if said else float("inf")
@@ -127,7 +134,7 @@ class TuningRun:
         return self
 
     def __str__(self):
-        return (f"exit code {self.process.returncode}, prepared in {self.seconds:.3f} s, "
+        return (f"exit code {self.code}, prepared in {self.seconds:.3f} s, "
                 f"{self.tuned} tuned, {self.known} known\n{self.lines[-2000:]}")
 
 
@@ -139,20 +146,20 @@ SHAPES = {"1024": ["--set", "M=1024"],
 
 def tuning(suite):
     """Products are measured once a machine, in time, and whatever lies in the cache."""
-    def run(folder, devices, flags=(), **options):
+    def run_once(folder, devices, flags=(), **options):
         return TuningRun(suite, folder, list(flags), devices, **options).end()
 
     def is_fine(job, tuned):
         """`tuned`: whether something was measured."""
-        return job.process.returncode == 0 and job.tuned is not None and (
+        return job.code == 0 and job.tuned is not None and (
             job.tuned > 0 if tuned else job.tuned == 0 and job.known > 0)
 
     def times(flags):
         def check(folder, devices):
-            off = run(folder, devices, flags, tune="off")
-            if off.process.returncode != 0 or os.listdir(folder):
+            off = run_once(folder, devices, flags, tune="off")
+            if off.code != 0 or os.listdir(folder):
                 return "BRAID_TUNE=off measured something, or failed", off
-            first, second = run(folder, devices, flags), run(folder, devices, flags)
+            first, second = run_once(folder, devices, flags), run_once(folder, devices, flags)
             said = (f"off {off.seconds:.3f} s, untuned {first.seconds:.3f} s for {first.tuned} "
                     f"shapes, known {second.seconds:.3f} s")
             if not is_fine(first, True) or not is_fine(second, False):
@@ -164,44 +171,48 @@ def tuning(suite):
             return "", said
         return check
 
-    def damage(spoil):
-        def check(folder, devices):
-            path = run(folder, devices).path
+    def damages(folder, devices):
+        path, said = run_once(folder, devices).path, []
+        for spoil in (lambda file: file.seek(60) and file.write(b"!?"),
+                      lambda file: file.truncate(100), lambda file: file.write(b"ELF")):
             with open(path, "rb+") as file:
                 spoil(file)
-            again, after = run(folder, devices), run(folder, devices)
+            again = run_once(folder, devices)
             if not is_fine(again, True) or len(again.warnings) != 1:
                 return "expected one warning, and products tuned again", again
-            if not is_fine(after, False) or after.warnings:
-                return "expected known products", after
-            return "", again.warnings[0]
-        return check
+            said += again.warnings
+        after = run_once(folder, devices)
+        if not is_fine(after, False) or after.warnings:
+            return "expected known products", after
+        return "", "\n".join(said)
 
     def at_once(folder, devices):
-        flags = [["--set", f"M={1024 * (i + 1)}"] for i in range(2)]
-        jobs = [TuningRun(suite, folder, flags[i], (2 * lanes())[i]) for i in range(2)]
-        for job in jobs:
-            if not is_fine(job.end(), True) or job.warnings:
-                return "expected products tuned", job
-        for i in range(2):
-            job = run(folder, devices, flags[i])
-            if not is_fine(job, False) or job.warnings:
-                return "expected what both jobs have saved", job
+        """Two rounds of two jobs: one tunes, the next finds what both have saved."""
+        for is_first in (True, False):
+            jobs = [TuningRun(suite, folder, ["--set", f"M={1024 * (i + 1)}"], (2 * lanes())[i])
+                    for i in range(2)]
+            try:
+                for job in jobs:
+                    if not is_fine(job.end(), is_first) or job.warnings:
+                        return f"expected products {'tuned' if is_first else 'known'}", job
+            finally:
+                for job in jobs:
+                    job.command.kill()
         return "", ""
 
     def nowhere(folder, devices):
-        job = run(os.path.join("/proc", "nothing", folder.strip("/")), devices)
+        job = run_once(os.path.join("/proc", "nothing", folder.strip("/")), devices)
         wrong = not is_fine(job, True) or len(job.warnings) != 1
         return ("expected one warning, and products tuned" if wrong else ""), job
 
     def exact(folder, devices):
         flags = ["--verify", "--iterations", "20", "--set", "M=2048", "--set", "K=2048"]
-        job = run(folder, devices, flags)
+        job = run_once(folder, devices, flags)
         return ("" if is_fine(job, True) else "expected exact results"), job
 
     def refused(folder, devices):
-        job = run(folder, devices, tune="maybe")
-        is_refused = job.process.returncode == 2 and "BRAID_TUNE to be on or off" in job.lines
+        job = run_once(folder, devices, tune="maybe")
+        is_refused = job.code == 2 and "BRAID_TUNE to be on or off" in job.lines
         return ("" if is_refused else "expected exit code 2 and why"), job
 
     def add(name, check, **options):
@@ -214,9 +225,7 @@ def tuning(suite):
 
     for shape, flags in SHAPES.items():
         add(f"time to prepare {shape}", times(flags), is_alone=True)
-    add("a damaged file", damage(lambda file: file.seek(60) and file.write(b"!?")))
-    add("half a file", damage(lambda file: file.truncate(100)))
-    add("a file of something else", damage(lambda file: file.write(b"ELF")))
+    add("a damaged file, half a file, a file of something else", damages)
     add("two jobs at once", at_once, is_alone=True)
     add("no folder", nowhere)
     add("results", exact)
@@ -230,46 +239,73 @@ def bench(suite, devices):
         arguments = [suite.braid, "bench", "gather-matmul", "--backend", "cuda", "--ranks",
                      str(min(4, len(devices))), "-m", "1024,2048", "-n", "1024", "-k", "1024",
                      "--rounds", "2", "--iterations", "5", "--timeout-ms", "30000", "--time-limit",
-                     "240", "--against", "torch", "--python", sys.executable, "--json", out]
-        run = subprocess.run(arguments, capture_output=True, text=True, timeout=300, cwd=ROOT,
-                             check=False)
-        if run.returncode != 0:
-            return "failed", run.stderr[-3000:]
+                     "120", "--against", "torch", "--python", sys.executable, "--json", out]
+        code, _, err = run(arguments, 180)
+        if code != 0:
+            return "failed", err[-3000:]
         with open(out, encoding="utf-8") as file:
             rows = json.load(file)["rows"]
     refused = sorted({f"{row['implementation']}: {row['failure']}" for row in rows
                       if "failure" in row})
     detail = f"{len(rows)} rows, {len(refused)} refused" + "".join("\n" + text for text in refused)
-    has_torch = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True,
-                               env={k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"},
-                               check=False).returncode == 0
-    return ("failed" if refused and has_torch else "passed"), detail
+    return ("failed" if refused and has_torch() else "passed"), detail
+
+
+def has_torch():
+    environment = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
+    return run([sys.executable, "-c", "import torch"], 60, environment)[0] == 0
+
+
+def add_all(suite, fault_seeds):
+    """The short and most telling ones first."""
+    refusals(suite)
+    exactness(suite)
+    programs(suite)
+    tuning(suite)
+    suite.add("bench, in turns with PyTorch", 2, lambda devices: bench(suite, devices),
+              is_alone=True)
+    extremes(suite)
+    if fault_seeds:
+        suite.add(f"faults {fault_seeds[0]}-{fault_seeds[-1]}", 2,
+                  lambda _: faults(suite, fault_seeds), is_alone=True)
+
+
+def seeds(text):
+    """Those of "A-B", both ends included."""
+    match = re.fullmatch(r"(\d+)-(\d+)", text)
+    if not match or int(match[1]) > int(match[2]):
+        raise argparse.ArgumentTypeError(f"expected A-B, such as 50-99, got '{text}'")
+    return range(int(match[1]), int(match[2]) + 1)
+
+
+def read_flags():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("braid")
+    parser.add_argument("--only", default="", metavar="WORD",
+                        help="run cases whose name holds this")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--faults", type=int, default=8, metavar="N",
+                        help="so many faults, from seed 0 on (default 8)")
+    chosen.add_argument("--fault-seeds", type=seeds, metavar="A-B",
+                        help="the faults of these seeds")
+    parser.add_argument("--json", metavar="OUT", help="keep the outcomes in this file")
+    return parser.parse_args()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("braid")
-    parser.add_argument("--only", default="", help="run cases whose name holds this")
-    parser.add_argument("--faults", type=int, default=20)
-    parser.add_argument("--json", help="write the outcomes to this file")
-    flags = parser.parse_args()
-    suite = Suite(os.path.abspath(flags.braid), flags.only)
-    print(f"{len(gpus())} GPUs", flush=True)
-    refusals(suite)
-    exactness(suite)
-    extremes(suite)
-    tuning(suite)
-    programs(suite)
-    suite.add("bench, in turns with PyTorch", 2, lambda devices: bench(suite, devices),
-              is_alone=True)
-    suite.add(f"{flags.faults} faults", 2, lambda _: faults(suite.braid, flags.faults),
-              is_alone=True)
-    suite.run()
-    if flags.json:
-        with open(flags.json, "w", encoding="utf-8") as file:
-            json.dump(suite.results, file, indent=1)
-    print(f"{suite.passed} passed, {suite.failed} failed, {suite.skipped} skipped")
-    sys.exit(1 if suite.failed else 0 if suite.passed else SKIPPED)
+    flags = read_flags()
+    suite = Suite(os.path.abspath(flags.braid), flags.only, flags.json)
+    be_told_of_signals()
+    try:
+        print(f"{len(gpus())} GPUs", flush=True)
+        add_all(suite, flags.fault_seeds or range(flags.faults))
+        suite.run()
+        status = suite.exit_status()
+    except Killed:
+        status = 1
+    print(suite.summary(), flush=True)
+    os._exit(status)  # whatever a thread may still be waiting for
 
 
 if __name__ == "__main__":
