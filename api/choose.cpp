@@ -98,6 +98,8 @@ private:
   Status meet();
   Status findCandidates();
   Status predict();
+  Result<TimedPlan *> ready(size_t candidate);
+  void keepFastest();
   TimingActions timingActions();
   Status timeBest();
   Result<ScheduleChoice> decide();
@@ -109,7 +111,8 @@ private:
   CandidateLowering lowering_;
   JobModel model_;
   std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
-  std::map<size_t, TimedPlan> ready_;        ///< those of them that are being timed
+  std::map<size_t, TimedPlan> ready_;        ///< those of them that may be timed again
+  std::map<size_t, double> looks_;           ///< how long the first look at each found it to take
   size_t finalists_ = 0, rounds_ = 0;        ///< how many of them took turns, and how often
 };
 
@@ -158,24 +161,48 @@ Status Chooser::predict() {
   return Status::ok();
 }
 
+/// Ready to run. Collective.
+Result<TimedPlan *> Chooser::ready(size_t candidate) {
+  if (auto found = ready_.find(candidate); found != ready_.end())
+    return &found->second;
+  const LoweredCandidate &lowered = candidates_[candidate];
+  Result<TimedPlan> made =
+      timer_.makeReady(*lowered.plans, lowered.candidate.issuing, lowered.candidate.means);
+  if (!made)
+    return made.status().annotated(lowered.candidate.str());
+  return &ready_.emplace(candidate, std::move(*made)).first->second;
+}
+
+/// Each may hold gigabytes, and only the fastest are timed again.
+void Chooser::keepFastest() {
+  constexpr size_t kMost = 8; // twice as many as there are finalists
+  auto isFaster = [this](const auto &a, const auto &b) {
+    return looks_.at(a.first) < looks_.at(b.first);
+  };
+  if (ready_.size() > kMost)
+    ready_.erase(std::max_element(ready_.begin(), ready_.end(), isFaster));
+}
+
 /// Times are maxima over ranks, and rank 0's clock is everyone's.
 TimingActions Chooser::timingActions() {
   using Clock = std::chrono::steady_clock;
   auto timeReady = [this](size_t candidate, const TimingEffort &effort) -> Result<double> {
-    Result<RunTime> time = timer_.time(ready_.at(candidate), effort);
+    Result<TimedPlan *> plan = ready(candidate);
+    if (!plan)
+      return plan.status();
+    Result<RunTime> time = timer_.time(**plan, effort);
     if (!time)
       return time.status().annotated(candidates_[candidate].candidate.str());
     return time->us;
   };
   TimingActions actions;
   actions.look = [=, this](size_t candidate) -> Result<double> {
-    const LoweredCandidate &lowered = candidates_[candidate];
-    Result<TimedPlan> ready =
-        timer_.makeReady(*lowered.plans, lowered.candidate.issuing, lowered.candidate.means);
-    if (!ready)
-      return ready.status().annotated(lowered.candidate.str());
-    ready_.emplace(candidate, std::move(*ready));
-    return timeReady(candidate, {.least = 3, .most = 15, .budgetUs = 50000});
+    Result<double> us = timeReady(candidate, {.least = 3, .most = 15, .budgetUs = 50000});
+    if (!us)
+      return us;
+    looks_[candidate] = *us;
+    keepFastest();
+    return us;
   };
   actions.again = [=](size_t candidate) {
     return timeReady(candidate, {.warmUp = 1, .least = 2, .most = 20, .budgetUs = 8000});

@@ -10,7 +10,7 @@ namespace braid {
 
 struct GatherTimer::Lowered {
   ChosenRow chosen;
-  std::vector<Plan> plans;
+  const std::vector<Plan> &plans;
   // Once it has been prepared.
   std::unique_ptr<Prepared> prepared = nullptr;
   std::vector<void *> inputs = {}, outputs = {};
@@ -33,8 +33,8 @@ BenchTiming BenchTiming::within(double us) const {
   return fitting;
 }
 
-GatherTimer::GatherTimer(Cluster &cluster, DType dtype, Barrier barrier)
-    : cluster_(cluster), barrier_(std::move(barrier)),
+GatherTimer::GatherTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier)
+    : cluster_(cluster), plans_(plans), barrier_(std::move(barrier)),
       tensors_(device(), dtype, cluster.firstHosted()) {}
 
 GatherTimer::~GatherTimer() = default;
@@ -74,7 +74,8 @@ Status GatherTimer::lower(const GatherRow &asked) {
   Result<std::vector<Plan>> plans = makePlans(*compiled);
   if (!plans)
     return plans.status();
-  all_.push_back({std::move(*chosen), std::move(*plans)});
+  plans_.push_back(std::move(*plans));
+  all_.push_back({std::move(*chosen), plans_.back()});
   rows_[asked.name] = &all_.back();
   return Status::ok();
 }

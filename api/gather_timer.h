@@ -7,6 +7,7 @@
 #pragma once
 
 #include "api/gather_bench.h"
+#include "api/plan_timer.h"
 #include "api/rank_times.h"
 #include "api/row_tensors.h"
 #include "runtime/backend.h"
@@ -39,8 +40,9 @@ using RowChooser = std::function<Result<ChosenRow>(const GatherRow &row)>;
 /// Times rows on one rank of a job. The processes of all ranks make the same calls.
 class GatherTimer {
 public:
-  /// `dtype` is that of all rows.
-  GatherTimer(Cluster &cluster, DType dtype, Barrier barrier);
+  /// `dtype` is that of all rows. `plans` keeps the Plans and outlives the cluster, which outlives
+  /// this.
+  GatherTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier);
   ~GatherTimer();
   /// Without one, rows `auto` are refused.
   void setChooser(RowChooser chooser) { chooser_ = std::move(chooser); }
@@ -53,7 +55,7 @@ public:
   /// Microseconds of each iteration, the maximum over ranks, of a row that was lowered; prepares it
   /// first, unless that is done. Collective; blocks. After a failure the job is over.
   Result<std::vector<double>> time(const GatherRow &row, const BenchTiming &timing);
-  /// The next rows are of another shape. The device keeps its memory until the cluster ends.
+  /// The next rows are of another shape. What was prepared for the others is given back.
   void forgetRows();
   /// What this rank has allocated for rows so far, those that were forgotten included.
   int64_t allocatedBytes() const;
@@ -72,11 +74,12 @@ private:
   Result<BenchTiming> warmUp(Lowered &lowered, bool isGraphed, const BenchTiming &timing);
 
   Cluster &cluster_;
+  TimedPlans &plans_;
   const Barrier barrier_;
   RowChooser chooser_;
   RowTensors tensors_;
   std::map<std::string, Lowered *> rows_; ///< of this shape, by name
-  std::deque<Lowered> all_;               ///< the device may still name their Plans
+  std::deque<Lowered> all_;
   int64_t preparedBytes_ = 0;
 };
 

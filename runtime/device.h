@@ -108,15 +108,15 @@ public:
 
   // -- While preparing. May block, allocate and load. --
 
-  /// `bytes` of memory, zeroed, aligned to 256 bytes, owned by the device until it is destroyed.
-  /// Zero bytes give a valid address.
+  /// `bytes` of memory, zeroed, aligned to 256 bytes, owned by the device until it is destroyed, or
+  /// until it is released. Zero bytes give a valid address.
   virtual Result<void *> allocate(ArenaKind kind, int64_t bytes) = 0;
   /// Makes sure that streams 0 .. count-1 exist.
   virtual Status reserveStreams(uint32_t count) = 0;
   /// New events; their numbers are the returned one and those that follow.
   virtual Result<uint32_t> createEvents(uint32_t count) = 0;
   /// A handle that a peer's Transport::open turns into an address. `base` came from
-  /// allocate(Symmetric or Words).
+  /// allocate(Symmetric or Words). The same for the same base, also when it is allocated again.
   virtual Result<std::string> exportMemory(void *base) = 0;
   /// Before tune(): does what warm() would with what this rank knows of the shape from earlier
   /// jobs, if it knows something, at the same time as the other ranks. A guess: adopt() decides.
@@ -146,6 +146,19 @@ public:
   /// Tells of a Plan before its first run; what it issues may then be named. `plan` outlives the
   /// device.
   virtual Status introduce(const Plan &) { return Status::ok(); }
+
+  // -- Giving back. What is not given back stays until the device is destroyed. --
+
+  /// Nothing that is issued from now on, here or by peers, uses this; what was issued before may
+  /// still do so. `base` came from allocate(). Never blocks.
+  virtual void release(void *base) { (void)base; }
+  /// The same for all events that one createEvents() returned, of which `first` is the first.
+  virtual void releaseEvents(uint32_t first) { (void)first; }
+  /// The same for a graph of endCapture().
+  virtual void releaseGraph(uint32_t graph) { (void)graph; }
+  /// What was released so far is used by nobody any more, on any rank: allocate() may hand it out
+  /// again, or it may be freed. Everything issued here is done.
+  virtual void recycle() {}
 
   /// False for means that this device has not got.
   virtual bool offers(TransferMeans means) const { return means == TransferMeans(); }

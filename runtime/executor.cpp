@@ -24,6 +24,7 @@ public:
 
 private:
   Status allocate();
+  Result<void *> allocate(ArenaKind kind, int64_t bytes);
   Status share();
   Status differentPrograms(const std::vector<Hello> &ranks);
   Status checkChannels() const;
@@ -80,14 +81,21 @@ Status Binder::bind() {
   return device_.introduce(plan_);
 }
 
+Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
+  Result<void *> arena = device_.allocate(kind, bytes);
+  if (arena)
+    prepared_->arenas_.push_back(*arena);
+  return arena;
+}
+
 Status Binder::allocate() {
-  Result<void *> words = device_.allocate(ArenaKind::Words, wordBytes());
+  Result<void *> words = allocate(ArenaKind::Words, wordBytes());
   if (!words)
     return words.status();
-  Result<void *> symmetric = device_.allocate(ArenaKind::Symmetric, plan_.symmetricBytes);
+  Result<void *> symmetric = allocate(ArenaKind::Symmetric, plan_.symmetricBytes);
   if (!symmetric)
     return symmetric.status();
-  Result<void *> device = device_.allocate(ArenaKind::Private, plan_.deviceBytes);
+  Result<void *> device = allocate(ArenaKind::Private, plan_.deviceBytes);
   if (!device)
     return device.status();
   if (Status status = device_.reserveStreams(static_cast<uint32_t>(plan_.streams.size()));
@@ -281,6 +289,24 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   return true;
 }
 
+/// Lets the device hand out again what programs had that are gone. When all ranks have met, each
+/// with nothing left to do, no copy and no signal of such a program is under way to anyone, not
+/// even one that nobody awaits; and no peer touches the memory for the next program before it has
+/// been told where it is, which comes after the device has zeroed it.
+Status recycle(Device &device, Transport &transport) {
+  // A device that cannot prepare now, because its stream is being captured, has to say so before it
+  // is asked to wait: that would spoil the capture, and give another reason.
+  if (Status status = device.reserveStreams(0); !status.isOk())
+    return status;
+  if (Status status = device.synchronize(); !status.isOk())
+    return status;
+  Result<std::vector<std::string>> idle = transport.allGather("idle");
+  if (!idle)
+    return idle.status();
+  device.recycle();
+  return Status::ok();
+}
+
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
                                           TransferMeans means) {
   if (transport.size() != plan.ranks || transport.rank() != plan.rank)
@@ -289,9 +315,11 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Tran
                               plan.rank, plan.ranks, transport.rank(), transport.size()));
   Binder binder(plan, device, transport, means);
   Status mine = device.offers(means)
-                    ? binder.bind()
+                    ? recycle(device, transport)
                     : Status(StatusCode::Unsupported, "this backend has one way to copy and one to "
                                                       "signal, and no choice of others");
+  if (mine.isOk())
+    mine = binder.bind();
   if (!mine.isOk()) {
     transport.abort(mine);
     return mine;
@@ -305,6 +333,15 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Tran
 
 //===- Running --------------------------------------------------------------------------------===//
 
+Prepared::~Prepared() {
+  if (graph_)
+    device_->releaseGraph(*graph_);
+  if (firstEvent_)
+    device_->releaseEvents(*firstEvent_);
+  for (void *arena : arenas_)
+    device_->release(arena);
+}
+
 void Prepared::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
   ++epoch_;
   issueAll(inputs, outputs);
@@ -317,6 +354,8 @@ Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<voi
   Result<uint32_t> graph = device_->endCapture();
   if (!graph)
     return graph.status();
+  if (graph_)
+    device_->releaseGraph(*graph_);
   graph_ = *graph;
   capturedInputs_ = inputs.vec();
   capturedOutputs_ = outputs.vec();
@@ -389,9 +428,9 @@ void Prepared::issue(uint32_t index, const Command &command) {
   case CommandKind::Await:
     return device_->await(command.stream, tag, bound.word, epoch_);
   case CommandKind::Record:
-    return device_->record(command.stream, tag, firstEvent_ + command.event);
+    return device_->record(command.stream, tag, *firstEvent_ + command.event);
   case CommandKind::WaitEvent:
-    return device_->waitEvent(command.stream, tag, firstEvent_ + command.event);
+    return device_->waitEvent(command.stream, tag, *firstEvent_ + command.event);
   }
 }
 

@@ -13,6 +13,11 @@ namespace braid {
 /// A Plan bound to addresses on one rank. Made by prepare(). Not thread-safe.
 class Prepared {
 public:
+  /// Gives its memory, its events and its graph back to the device, which may use them again when
+  /// all ranks have come to a later prepare(). Runs may still be in flight; every rank has to have
+  /// issued as many as the others.
+  ~Prepared();
+  Prepared(const Prepared &) = delete;
   /// Issues one run to stream 0 and the streams of the Plan, and returns. Runs follow one another
   /// on stream 0; any number may be in flight. `inputs` and `outputs` are device addresses, one
   /// for each parameter and result of the program in order; they may differ from run to run and
@@ -65,7 +70,8 @@ private:
   TransferMeans means_;
   uint32_t epoch_ = 0;
   std::optional<uint32_t> graph_;
-  uint32_t firstEvent_ = 0;
+  std::vector<void *> arenas_; ///< of the device
+  std::optional<uint32_t> firstEvent_;
   std::vector<void *> bases_;    ///< one for each buffer of the Plan, then one for each rank
   std::vector<Bound> bound_;     ///< one for each command
   std::vector<Chain> chains_;    ///< one for each command; that of a chain's first command counts
@@ -81,7 +87,8 @@ private:
 /// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of
 /// the same program. Fingerprints are compared first, then every send is matched with its
 /// receive; a difference is BadInput and says which ranks differ, and where. `plan` and `device`
-/// outlive the result. Unsupported if the device does not offer `means`.
+/// outlive the result. Unsupported if the device does not offer `means`. Waits for all that was
+/// issued to the device before.
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
                                           TransferMeans means = {});
 

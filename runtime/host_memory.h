@@ -4,6 +4,7 @@
 #include "runtime/device.h"
 #include "runtime/rank_group.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -41,7 +42,8 @@ inline Result<void *> allocateZeroed(int64_t rank, int64_t bytes) {
   return memory;
 }
 
-/// One rank's allocations: the private ones are freed with it, the symmetric ones with the group.
+/// One rank's allocations: the private ones are freed with it, or when they are recycled; the
+/// symmetric ones with the group.
 class HostMemory {
 public:
   HostMemory(RankGroup &group, int64_t rank) : group_(group), rank_(rank) {}
@@ -57,14 +59,30 @@ public:
   }
   /// As Device::exportMemory.
   Result<std::string> exportMemory(void *base) const { return group_.exportMemory(rank_, base); }
+  /// As Device::release.
+  void release(void *base) {
+    auto isIt = [base](const Private &memory) { return memory.get() == base; };
+    auto found = std::find_if(allocations_.begin(), allocations_.end(), isIt);
+    if (found == allocations_.end())
+      return group_.releaseSymmetric(rank_, base);
+    released_.push_back(std::move(*found));
+    allocations_.erase(found);
+  }
+  /// As Device::recycle.
+  void recycle() {
+    released_.clear();
+    group_.recycleSymmetric(rank_);
+  }
 
 private:
   struct Free {
     void operator()(void *memory) const { std::free(memory); }
   };
+  using Private = std::unique_ptr<void, Free>;
   RankGroup &group_;
   int64_t rank_;
-  std::vector<std::unique_ptr<void, Free>> allocations_;
+  std::vector<Private> allocations_;
+  std::vector<Private> released_; ///< commands that were issued before may still use them
 };
 
 } // namespace braid

@@ -138,24 +138,55 @@ Status InProcessGroup::commit(int64_t rank) {
 // -- Memory. --
 
 Result<void *> InProcessGroup::allocateSymmetric(int64_t rank, int64_t bytes) {
+  const size_t size = roundedBytes(bytes);
+  auto isOfRank = [rank](const Allocation &allocation) { return allocation.rank == rank; };
+  {
+    Lock lock(mutex_);
+    Allocation *free = size == 0 ? nullptr : findFree(allocations_, size, isOfRank);
+    if (free) {
+      free->use = ArenaUse::Used;
+      std::memset(free->memory.get(), 0, free->bytes);
+      return free->memory.get();
+    }
+  }
   Result<void *> memory = allocateZeroed(rank, bytes);
   if (!memory)
     return memory.status();
   Lock lock(mutex_);
-  allocations_.push_back({rank, std::unique_ptr<void, Free>(*memory)});
+  allocations_.push_back({rank, size, std::unique_ptr<void, Free>(*memory)});
   return *memory;
+}
+
+InProcessGroup::Allocation *InProcessGroup::find(int64_t rank, const void *base) {
+  for (Allocation &allocation : allocations_)
+    if (allocation.rank == rank && allocation.memory.get() == base)
+      return &allocation;
+  return nullptr;
+}
+
+void InProcessGroup::releaseSymmetric(int64_t rank, void *base) {
+  Lock lock(mutex_);
+  if (Allocation *allocation = find(rank, base))
+    allocation->use = ArenaUse::Released;
+}
+
+void InProcessGroup::recycleSymmetric(int64_t rank) {
+  Lock lock(mutex_);
+  for (Allocation &allocation : allocations_)
+    if (allocation.rank == rank && allocation.use == ArenaUse::Released)
+      allocation.use = ArenaUse::Free;
 }
 
 Result<std::string> InProcessGroup::exportMemory(int64_t rank, void *base) {
   Lock lock(mutex_);
-  for (const Allocation &allocation : allocations_) {
-    if (allocation.rank != rank || allocation.memory.get() != base)
-      continue;
-    std::string handle = fmt::format("in-process:{}:{}", rank, exports_.size());
-    exports_[handle] = {rank, base};
-    return handle;
+  Allocation *allocation = find(rank, base);
+  if (!allocation)
+    return noSymmetricMemory(rank);
+  if (allocation->handle.empty()) {
+    allocation->handle = fmt::format("in-process:{}:{}", rank, exports_.size());
+    exports_[allocation->handle] = {rank, base};
   }
-  return noSymmetricMemory(rank);
+  return allocation->handle;
 }
 
 Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) const {

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/arena_reuse.h"
 #include "runtime/backend.h"
 #include "runtime/rank_group.h"
 
@@ -44,6 +45,8 @@ public:
 
   Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) override;
   Result<std::string> exportMemory(int64_t rank, void *base) override;
+  void releaseSymmetric(int64_t rank, void *base) override;
+  void recycleSymmetric(int64_t rank) override;
 
   /// TimedOut if no rank makes progress for the timeout.
   Status waitForDevice(int64_t rank, Drain drain) override;
@@ -122,8 +125,13 @@ private:
   };
   struct Allocation {
     int64_t rank;
+    size_t bytes;
     std::unique_ptr<void, Free> memory;
+    std::string handle = {}; ///< empty: not exported yet
+    ArenaUse use = ArenaUse::Used;
   };
+  /// With mutex_ held. Null: `base` is no memory of that rank.
+  Allocation *find(int64_t rank, const void *base);
   std::vector<Allocation> allocations_;
   struct Export {
     int64_t rank;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstring>
 #include <system_error>
 
 #include <fcntl.h>
@@ -218,11 +219,31 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
 }
 
 Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
+  const size_t size = roundedBytes(bytes);
+  auto isAny = [](const Mapping &) { return true; };
+  if (Mapping *free = size == 0 ? nullptr : findFree(own_, size, isAny)) {
+    free->use = ArenaUse::Used;
+    std::memset(free->address, 0, free->bytes);
+    return free->address;
+  }
   Result<Mapping> mapping = makeShared(bytes);
   if (!mapping)
     return mapping.status();
   own_.push_back(std::move(*mapping));
   return own_.back().address;
+}
+
+void ProcessGroup::releaseSymmetric(int64_t, void *base) {
+  for (Mapping &mapping : own_)
+    if (mapping.address == base)
+      mapping.use = ArenaUse::Released;
+}
+
+/// Mapped and offered as before: peers that have it need not fetch it again.
+void ProcessGroup::recycleSymmetric(int64_t) {
+  for (Mapping &mapping : own_)
+    if (mapping.use == ArenaUse::Released)
+      mapping.use = ArenaUse::Free;
 }
 
 Result<std::string> ProcessGroup::exportMemory(int64_t, void *base) {

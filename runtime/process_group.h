@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/arena_reuse.h"
 #include "runtime/backend.h"
 #include "runtime/bootstrap/member.h"
 #include "runtime/rank_group.h"
@@ -64,6 +65,8 @@ public:
   Status failure() const override;
   Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) override;
   Result<std::string> exportMemory(int64_t rank, void *base) override;
+  void releaseSymmetric(int64_t rank, void *base) override;
+  void recycleSymmetric(int64_t rank) override;
   /// Standing still is the watchdog's business. After an abort, a command that never ends is waited
   /// for only for a grace period; the Status says so then.
   Status waitForDevice(int64_t rank, Drain drain) override;
@@ -101,6 +104,7 @@ private:
     void *address = nullptr;
     size_t bytes = 0;
     bool isOffered = false;
+    ArenaUse use = ArenaUse::Used; ///< of our own memory
   };
 
   Result<Mapping> makeShared(int64_t bytes) const;

@@ -55,6 +55,9 @@ public:
   virtual Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) = 0;
   /// As Device::exportMemory.
   virtual Result<std::string> exportMemory(int64_t rank, void *base) = 0;
+  /// As Device::release and Device::recycle, of what came from allocateSymmetric().
+  virtual void releaseSymmetric(int64_t rank, void *base) = 0;
+  virtual void recycleSymmetric(int64_t rank) = 0;
 
   // -- Waiting. --
 

@@ -61,9 +61,16 @@ Status CpuDevice::addQueue() {
 }
 
 Result<uint32_t> CpuDevice::createEvents(uint32_t count) {
+  const QueuedCommand::Word never{&neverRecorded_, 0, FutexScope::Process};
+  if (std::optional<uint32_t> first = ranges_.reuse(count)) {
+    for (uint32_t i = 0; i < count; ++i)
+      events_[*first + i].last = never; // its counters go on counting
+    return *first;
+  }
   uint32_t first = static_cast<uint32_t>(events_.size());
   for (uint32_t i = 0; i < count; ++i)
-    events_.push_back({{}, {&neverRecorded_, 0, FutexScope::Process}});
+    events_.push_back({{}, never});
+  ranges_.add(first, count);
   return first;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/hardware_queue.h"
+#include "runtime/event_ranges.h"
 #include "runtime/host_memory.h"
 
 #include <deque>
@@ -27,6 +28,9 @@ public:
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
   Result<std::string> exportMemory(void *base) override { return memory_.exportMemory(base); }
+  void release(void *base) override { memory_.release(base); }
+  void releaseEvents(uint32_t first) override { ranges_.release(first); }
+  void recycle() override { memory_.recycle(); }
   Status warm(const PlanMatmul &shape) override;
 
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
@@ -93,6 +97,7 @@ private:
   std::deque<EventWord> eventWords_; ///< addresses stay
   EventWord neverRecorded_;
   std::vector<Event> events_;
+  EventRanges ranges_; ///< of events_
 
   std::vector<std::unique_ptr<HardwareQueue>> queues_;
   /// Every list that was ever published: watchers may still read an old one. Publishing by pointer

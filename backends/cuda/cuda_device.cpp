@@ -71,7 +71,8 @@ CudaDevice::~CudaDevice() {
   nvtxDomainDestroy(domain_);
   cudaFree(exchangeCounters_);
   for (cudaGraphExec_t graph : graphs_)
-    cudaGraphExecDestroy(graph);
+    if (graph)
+      cudaGraphExecDestroy(graph);
   for (cudaEvent_t event : events_)
     cudaEventDestroy(event);
   for (size_t i = ownsCallerStream_ ? 0 : 1; i < streams_.size(); ++i)
@@ -116,16 +117,16 @@ Result<void *> CudaDevice::allocate(ArenaKind kind, int64_t bytes) {
   enter();
   if (kind == ArenaKind::Words && hasWordsOnDevice())
     kind = ArenaKind::Symmetric;
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamIsCapturing(streams_[0], &capture));
-  if (capture != cudaStreamCaptureStatusNone)
-    return Status(StatusCode::BadInput, "the caller's stream is being captured, but the program is "
-                                        "not prepared: call prepare() before the capture begins");
   return memory_.allocate(kind, bytes);
 }
 
 Status CudaDevice::reserveStreams(uint32_t count) {
   enter();
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamIsCapturing(streams_[0], &capture));
+  if (capture != cudaStreamCaptureStatusNone)
+    return Status(StatusCode::BadInput, "the caller's stream is being captured, but the program is "
+                                        "not prepared: call prepare() before the capture begins");
   // Before whatever else the process has on its GPU: peers wait for what these streams do.
   int least = 0, greatest = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -141,7 +142,12 @@ Status CudaDevice::reserveStreams(uint32_t count) {
 
 Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
   enter();
+  if (std::optional<uint32_t> first = ranges_.reuse(count)) {
+    std::fill_n(isRecorded_.begin() + *first, count, false);
+    return *first;
+  }
   uint32_t first = static_cast<uint32_t>(events_.size());
+  ranges_.add(first, count);
   for (uint32_t i = 0; i < count; ++i) {
     cudaEvent_t event = nullptr;
     BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -280,10 +286,27 @@ Result<uint32_t> CudaDevice::endCapture() {
   cudaGraphDestroy(graph);
   if (code != cudaSuccess)
     return cudaFailure(code, "cudaGraphInstantiate");
-  graphs_.push_back(executable);
+  if (freeGraphs_.empty()) {
+    freeGraphs_.push_back(static_cast<uint32_t>(graphs_.size()));
+    graphs_.push_back(nullptr);
+  }
+  const uint32_t number = freeGraphs_.back();
+  freeGraphs_.pop_back();
+  graphs_[number] = executable;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGraphUpload(executable, streams_[0]));
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(streams_[0]));
-  return static_cast<uint32_t>(graphs_.size() - 1);
+  return number;
+}
+
+void CudaDevice::recycle() {
+  enter();
+  for (uint32_t graph : releasedGraphs_) {
+    check(cudaGraphExecDestroy(graphs_[graph]), "cudaGraphExecDestroy");
+    graphs_[graph] = nullptr;
+    freeGraphs_.push_back(graph);
+  }
+  releasedGraphs_.clear();
+  memory_.recycle();
 }
 
 void CudaDevice::launch(uint32_t graph, Tag tag) {

@@ -22,6 +22,7 @@
 #include "backends/cuda/driver.h"
 #include "backends/cuda/exchange.h"
 #include "backends/cuda/products.h"
+#include "runtime/event_ranges.h"
 #include "runtime/process_group.h"
 
 #include <nvtx3/nvToolsExt.h>
@@ -49,6 +50,10 @@ public:
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
   Result<std::string> exportMemory(void *base) override;
+  void release(void *base) override { memory_.release(base); }
+  void releaseEvents(uint32_t first) override { ranges_.release(first); }
+  void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
+  void recycle() override;
   std::string tuningKey() const override { return products_->tuningKey(); }
   Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) override;
   Status foresee(const PlanMatmul &shape) override;
@@ -169,7 +174,10 @@ private:
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<bool> isRecorded_; ///< in this capture, or ever
+  EventRanges ranges_;           ///< of events_
   std::vector<cudaGraphExec_t> graphs_;
+  std::vector<uint32_t> releasedGraphs_; ///< they may still run
+  std::vector<uint32_t> freeGraphs_;     ///< numbers of graphs that are no more
   TransferMeans means_;
   uint32_t *released_ = nullptr;         ///< not 0: kernels wait no longer
   uint32_t *exchangeCounters_ = nullptr; ///< Exchange::kCounters for each of kMaxStreams, twice

@@ -55,19 +55,60 @@ Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
   if (bytes < 0 || bytes > kLimit)
     return Status(StatusCode::Unsupported,
                   fmt::format("rank {} cannot allocate {} bytes", group_.rank(), bytes));
-  if (kind == ArenaKind::Words)
-    return allocateWords(roundUp(bytes, kPage), /*holdsReports=*/false);
-  size_t size = roundUp(bytes, kind == ArenaKind::Symmetric ? kArenaGranularity : 256);
-  void *base = nullptr;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, size));
-  {
+  if (kind != ArenaKind::Words)
+    return allocateOnDevice(kind,
+                            roundUp(bytes, kind == ArenaKind::Symmetric ? kArenaGranularity : 256));
+  const size_t size = roundUp(bytes, kPage);
+  void *base = reuse(kind, size);
+  if (!base)
+    return allocateWords(size, /*holdsReports=*/false);
+  std::memset(base, 0, size);
+  return base;
+}
+
+Result<void *> CudaMemory::allocateOnDevice(ArenaKind kind, size_t bytes) {
+  void *base = reuse(kind, bytes);
+  if (!base) {
+    BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, bytes));
     std::lock_guard lock(mutex_);
-    arenas_.push_back({kind, base, size, false});
+    arenas_.push_back({kind, base, bytes, false});
   }
   // What peers map must not show what another program left there.
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(base, 0, size));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(base, 0, bytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
   return base;
+}
+
+void *CudaMemory::reuse(ArenaKind kind, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  Arena *free = findFree(arenas_, bytes, [&](const Arena &arena) { return arena.kind == kind; });
+  if (!free)
+    return nullptr;
+  free->use = ArenaUse::Used;
+  return free->base;
+}
+
+void CudaMemory::release(void *base) {
+  std::lock_guard lock(mutex_);
+  for (Arena &arena : arenas_)
+    if (arena.base == base)
+      arena.use = ArenaUse::Released;
+}
+
+/// Released words are still filled by fillWords(), which does no harm: nothing is recycled after an
+/// abort. Device memory of our own is freed, as nobody has to be told.
+void CudaMemory::recycle() {
+  std::lock_guard lock(mutex_);
+  for (Arena &arena : arenas_) {
+    if (arena.use != ArenaUse::Released)
+      continue;
+    arena.use = ArenaUse::Free;
+    if (arena.kind == ArenaKind::Private)
+      cudaFree(arena.base);
+  }
+  llvm::erase_if(arenas_, [](const Arena &arena) {
+    return arena.kind == ArenaKind::Private && arena.use == ArenaUse::Free;
+  });
 }
 
 Result<void *> CudaMemory::allocateWords(size_t bytes, bool holdsReports) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "backends/cuda/cuda_status.h"
+#include "runtime/arena_reuse.h"
 #include "runtime/device.h"
 #include "runtime/process_group.h"
 
@@ -28,6 +29,9 @@ public:
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
   /// Host memory that the GPU writes and the host reads, and that fillWords() leaves alone.
   Result<void *> allocateReports(int64_t bytes);
+  /// As Device::release and Device::recycle. What peers may have mapped is kept.
+  void release(void *base);
+  void recycle();
   /// As Device::exportMemory.
   Result<std::string> exportMemory(void *base);
   /// As Transport::open. The same handle of the same peer gives the same address.
@@ -46,6 +50,7 @@ private:
     void *base;
     size_t bytes;
     bool holdsReports = false; ///< Words: no word of a transfer
+    ArenaUse use = ArenaUse::Used;
   };
   enum class Kind : uint8_t { Words, Device, OwnProcess };
   struct Opened {
@@ -54,6 +59,9 @@ private:
     void *base;
     Kind kind;
   };
+  /// Memory of that kind which was recycled, with what is still in it. Null: there is none.
+  void *reuse(ArenaKind kind, size_t bytes);
+  Result<void *> allocateOnDevice(ArenaKind kind, size_t bytes);
   Result<void *> allocateWords(size_t bytes, bool holdsReports);
   Result<void *> openWords(int64_t peer, llvm::StringRef text);
   Result<void *> openDevice(int64_t peer, llvm::StringRef text);

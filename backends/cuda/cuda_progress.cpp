@@ -23,6 +23,8 @@ Status CudaDevice::introduce(const Plan &plan) {
   }
   if (Status status = planExchanges(plan, *timetable); !status.isOk())
     return status;
+  if (timetableOf(&plan).commands == timetable->commands) // prepared again
+    return Status::ok();
   for (uint32_t i = 0; i < plan.origins.size(); ++i)
     timetable->names.push_back(nvtxDomainRegisterStringA(domain_, describeOrigin(plan, i).c_str()));
   timetables_.push_back(std::move(timetable));
@@ -33,7 +35,7 @@ Status CudaDevice::introduce(const Plan &plan) {
 /// Of a Plan that was introduced. What belongs to none (uploads) needs no kernel, so any will do.
 const CudaDevice::Timetable &CudaDevice::timetableOf(const Plan *plan) const {
   static const Timetable kUnknown = {};
-  for (const std::unique_ptr<Timetable> &each : timetables_)
+  for (const std::unique_ptr<Timetable> &each : llvm::reverse(timetables_))
     if (each->plan == plan)
       return *each;
   return kUnknown;

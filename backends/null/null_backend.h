@@ -46,6 +46,8 @@ public:
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
   Result<std::string> exportMemory(void *base) override { return memory_.exportMemory(base); }
+  void release(void *base) override { memory_.release(base); }
+  void recycle() override { memory_.recycle(); }
   Status warm(const PlanMatmul &) override { return Status::ok(); }
 
   void copy(uint32_t, Tag, void *, const void *, int64_t bytes) override {

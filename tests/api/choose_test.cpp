@@ -2,6 +2,7 @@
 
 #include "api/choose.h"
 #include "api/run.h"
+#include "tests/support/counting_cluster.h"
 
 #include "llvm/ADT/StringRef.h"
 
@@ -94,6 +95,26 @@ TEST(Choose, TimesAsManyAsItIsAskedTo) {
   options.timed = 1000;
   choice = std::move(chooseOnRanks(2, kFusion, options)[0]);
   EXPECT_EQ(choice->timed(), choice->candidates.size());
+}
+
+/// Each may hold gigabytes.
+TEST(Choose, HoldsTheMemoryOfAFewCandidates) {
+  std::vector<TimedPlans> plans(2); // outlive the cluster
+  BackendRegistry registry = builtinBackends();
+  auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 2});
+  ASSERT_TRUE(mesh.isOk());
+  test::CountingCluster counting((*mesh)->cluster());
+  ChooseOptions options;
+  options.timed = 1000;
+  Status status = (*mesh)->onEveryRank([&](int64_t rank) {
+    PlanTimer timer(counting, rank, plans[static_cast<size_t>(rank)]);
+    Result<ScheduleChoice> choice = choose("t.braid", kFusion, options, timer);
+    EXPECT_TRUE(!choice || choice->timed() > 30);
+    return choice.status();
+  });
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_LE(counting.device(0).mostHeld(), 9u);
+  EXPECT_LE(counting.device(1).mostHeld(), 9u);
 }
 
 /// Made up: twelve candidates, of which `timed` were.

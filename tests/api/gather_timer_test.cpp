@@ -32,9 +32,8 @@ protected:
     auto cluster = registry_.find("cpu")->create({.ranks = 1});
     EXPECT_TRUE(cluster) << cluster.status().message();
     cluster_ = std::move(*cluster);
-    timer_ = std::make_unique<GatherTimer>(*cluster_, DType::F32, [] { return true; });
+    timer_ = std::make_unique<GatherTimer>(*cluster_, DType::F32, plans_, [] { return true; });
   }
-  ~GatherTimerTest() override { cluster_.reset(); } // before the Plans go with the timer
 
   GatherRow row(const std::string &name, int64_t m = 4) {
     Result<GatherRow> made = makeGatherRow(name, {m, 3, 2}, DType::F32, 1, false);
@@ -48,8 +47,9 @@ protected:
   }
 
   BackendRegistry registry_;
-  std::unique_ptr<GatherTimer> timer_;
+  TimedPlans plans_;
   std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<GatherTimer> timer_;
 };
 
 TEST_F(GatherTimerTest, TimesRowsInTurnsOnTheSameTensors) {

@@ -100,6 +100,80 @@ TEST_P(MemoryTest, OpensOnlyHandlesOfThatPeer) {
   }
 }
 
+TEST_P(MemoryTest, IsZeroedWhenItIsHandedOutAgain) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  for (ArenaKind kind : {ArenaKind::Symmetric, ArenaKind::Private, ArenaKind::Words})
+    for (int64_t bytes : {64, 1000, 300000, 200000}) {
+      const std::vector<char> zeros(static_cast<size_t>(bytes), 0), ones(zeros.size(), 1);
+      void *memory = allocate(bytes, 0, kind);
+      EXPECT_EQ(download<char>(memory, zeros.size()), zeros);
+      device().copy(0, tag(CommandKind::Copy), memory, ones.data(), bytes);
+      EXPECT_EQ(download<char>(memory, zeros.size()), ones);
+      device().release(memory);
+      device().recycle();
+    }
+}
+
+/// What is released is in use until it is recycled.
+TEST_P(MemoryTest, KeepsWhatIsOnlyReleased) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  for (ArenaKind kind : {ArenaKind::Symmetric, ArenaKind::Private, ArenaKind::Words}) {
+    void *old = allocate(1000, 0, kind);
+    device().release(old);
+    void *other = allocate(1000, 0, kind);
+    EXPECT_NE(old, other);
+    const std::vector<char> ones(1000, 1), zeros(1000, 0);
+    device().copy(0, tag(CommandKind::Copy), old, ones.data(), 1000);
+    EXPECT_EQ(download<char>(other, 1000), zeros);
+    EXPECT_EQ(download<char>(old, 1000), ones);
+  }
+}
+
+/// Many times over: neither what a rank may offer nor what it may map runs out.
+TEST_P(MemoryTest, IsReachedByPeersWhenItIsHandedOutAgain) {
+  start(2);
+  onEveryRank([&](int64_t rank) {
+    for (int round = 0; round < 600; ++round) {
+      const int64_t bytes = 100 + round % 7 * 30000, peer = 1 - rank;
+      void *mine = allocate(bytes, rank, round % 2 ? ArenaKind::Words : ArenaKind::Symmetric);
+      Result<std::string> handle = device(rank).exportMemory(mine);
+      ASSERT_TRUE(handle) << message(handle.status());
+      auto handles = transport(rank).allGather(*handle);
+      ASSERT_TRUE(handles) << message(handles.status());
+      Result<void *> theirs = transport(rank).open(peer, (*handles)[size_t(peer)]);
+      ASSERT_TRUE(theirs) << message(theirs.status());
+      int sent = 10 * round + int(rank), seen = -1;
+      char *end = static_cast<char *>(*theirs) + bytes - 4;
+      device(rank).copy(0, tag(CommandKind::Copy, rank), end, &sent, sizeof sent);
+      ASSERT_EQ(message(device(rank).synchronize()), "");
+      ASSERT_TRUE(transport(rank).allGather("sent"));
+      end = static_cast<char *>(mine) + bytes - 4;
+      device(rank).copy(0, tag(CommandKind::Copy, rank), &seen, end, sizeof seen);
+      ASSERT_EQ(message(device(rank).synchronize()), "");
+      ASSERT_TRUE(!computes() || seen == 10 * round + int(peer)) << seen << " in " << round;
+      device(rank).release(mine);
+      ASSERT_TRUE(transport(rank).allGather("seen"));
+      device(rank).recycle();
+    }
+  });
+}
+
+TEST_P(MemoryTest, EventsThatWereReleasedHoldNothingUp) {
+  start(1);
+  for (int round = 0; round < 20; ++round) {
+    Result<uint32_t> first = device().createEvents(3);
+    ASSERT_TRUE(first);
+    device().waitEvent(1, tag(CommandKind::WaitEvent), *first + 2);
+    device().record(0, tag(CommandKind::Record), *first + 2);
+    device().waitEvent(1, tag(CommandKind::WaitEvent), *first + 2);
+    ASSERT_EQ(message(device().synchronize()), "");
+    device().releaseEvents(*first);
+    device().recycle();
+  }
+}
+
 BRAID_CONFORMANCE(MemoryTest);
 
 } // namespace

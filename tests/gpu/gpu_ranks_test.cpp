@@ -103,14 +103,21 @@ public:
     if (!plans)
       return plans.status();
     program->plans = std::move(*plans);
-    cluster_.setPlans(program->plans);
     program->reference = std::make_unique<Reference>(*compiled->fusion, seed);
-    Result<std::unique_ptr<Prepared>> prepared =
-        prepare(plan(*program), device(), transport(), means);
-    if (!prepared)
-      return prepared.status();
-    program->prepared = std::move(*prepared);
+    if (Status status = prepareAgain(*program, means); !status.isOk())
+      return status;
     return program;
+  }
+
+  /// In place of how it was prepared before.
+  Status prepareAgain(Program &program, TransferMeans means) {
+    program.prepared.reset();
+    cluster_.setPlans(program.plans);
+    Result<std::unique_ptr<Prepared>> prepared =
+        prepare(plan(program), device(), transport(), means);
+    if (prepared)
+      program.prepared = std::move(*prepared);
+    return prepared.status();
   }
 
   Result<Arguments> makeArguments(const Program &program) {
@@ -393,6 +400,49 @@ Status runsWithoutAllocating(RankTest &test) {
   return runsWithoutAllocating(test, options, {CopyBy::Kernel, SignalBy::Default});
 }
 
+/// What each of them had is used again: words on the host and on the GPU, arenas, events, graphs.
+Status preparesManyPrograms(RankTest &test) {
+  constexpr size_t kPrograms = 600, kWarmUp = 150;
+  constexpr size_t kSlack = size_t(32) << 20; // what the driver may do with its pools
+  const std::vector<Way> ways = allWays();
+  std::vector<std::unique_ptr<Program>> programs;
+  std::vector<Arguments> arguments;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    auto program = test.prepareProgram(ways[i].options, 4, ways[i].means, i % 2 ? 1 : kSmall);
+    if (!program)
+      return program.status().annotated(ways[i].str());
+    Result<Arguments> tensors = test.makeArguments(**program);
+    if (!tensors)
+      return tensors.status();
+    (*program)->prepared.reset();
+    programs.push_back(std::move(*program));
+    arguments.push_back(std::move(*tensors));
+  }
+  size_t freeBefore = 0, freeAfter = 0, total = 0;
+  for (size_t i = 0; i < kPrograms; ++i) {
+    const size_t which = i % programs.size();
+    Program &program = *programs[which];
+    if (Status status = test.prepareAgain(program, ways[which].means); !status.isOk())
+      return status.annotated(fmt::format("program {}, {}", i, ways[which].str()));
+    RunArguments addresses = arguments[which].addresses();
+    if (Status status = program.prepared->capture(addresses.inputs, addresses.outputs);
+        !status.isOk())
+      return status;
+    for (bool replays : {false, true})
+      if (Status status = test.runOnce(program, arguments[which], uint32_t(i), replays);
+          !status.isOk())
+        return status.annotated(fmt::format("program {}, {}", i, ways[which].str()));
+    program.prepared.reset();
+    if (i == kWarmUp)
+      cudaMemGetInfo(&freeBefore, &total);
+  }
+  cudaMemGetInfo(&freeAfter, &total);
+  if (freeAfter + kSlack < freeBefore)
+    return wrong(fmt::format("{} programs took {} bytes of the GPU and kept them",
+                             kPrograms - kWarmUp, freeBefore - freeAfter));
+  return Status::ok();
+}
+
 struct Case {
   const char *name;
   Status (*run)(RankTest &);
@@ -404,6 +454,7 @@ constexpr Case kCases[] = {
     {"mixes runs and replays", mixesRunsAndReplays},
     {"alternates two programs", alternatesTwoPrograms},
     {"multiplies floats", multipliesFloats},
+    {"prepares 600 programs", preparesManyPrograms},
 };
 constexpr const char *kRefusal = "refuses to prepare in a capture";
 

@@ -19,6 +19,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <thread>
@@ -58,17 +59,18 @@ struct Pipeline {
   }
 };
 
-Pipeline makePipeline() {
+Pipeline makePipeline(int64_t rows = 8, Protocol protocol = Protocol::Get) {
   Pipeline made;
   made.source = parseSource("ag.braid", R"(
-fusion @ag(D = 4) {
+fusion @ag(D = 4, R = 8) {
   mesh [0 .. D)
-  %A = input f32[DIDx{D}, 8, 16]
+  %A = input f32[DIDx{D}, R, 16]
   %B = input f32[16, 8]
-  %C = matmul %A, %B : f32[Stream{D}, 8, 8]
+  %C = matmul %A, %B : f32[Stream{D}, R, 8]
   output %C
 })");
-  Result<Compiled> compiled = compile(*made.source, {.ranks = kRanks});
+  Result<Compiled> compiled =
+      compile(*made.source, {.ranks = kRanks, .parameters = {{"R", rows}}, .protocol = protocol});
   EXPECT_TRUE(compiled) << made.source->diags.str();
   made.fusion = compiled->fusion;
   for (int64_t rank = 0; rank < kRanks; ++rank) {
@@ -309,6 +311,42 @@ TEST_F(RankTest, RunsExactly) {
   EXPECT_EQ(job.committed, 1u);
   EXPECT_EQ(job.counts.joined, 4u);
   EXPECT_EQ(job.counts.killed, 0u);
+}
+
+/// Mappings of memory that ranks share.
+int64_t countArenas() {
+  std::ifstream maps("/proc/self/maps");
+  int64_t count = 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("braid-arena") != std::string::npos;
+  return count;
+}
+
+/// Far more than a rank may offer arenas. Every program is run and compared.
+TEST_F(RankTest, SixHundredProgramsMapNoMoreThanAFew) {
+  std::vector<Pipeline> pipelines;
+  for (int64_t rows : {8, 3000, 100, 1000})
+    for (Protocol protocol : {Protocol::Get, Protocol::Put})
+      pipelines.push_back(makePipeline(rows, protocol));
+  Job job;
+  job.body = [&](Cluster &cluster, int64_t rank) {
+    int64_t arenas = 0;
+    for (size_t i = 0; i < 600; ++i) {
+      const Pipeline &pipeline = pipelines[i % pipelines.size()];
+      if (Status status = runPipeline(pipeline, cluster, rank, i < 16 ? 3 : 1); !status.isOk())
+        return status.annotated("program " + std::to_string(i));
+      if (i == 16)
+        arenas = countArenas();
+    }
+    if (arenas == 0 || countArenas() > arenas)
+      return Status(StatusCode::Internal, "arenas: " + std::to_string(arenas) + ", then " +
+                                              std::to_string(countArenas()));
+    return Status::ok();
+  };
+  job.run();
+  Verdict verdict = theSame(job);
+  EXPECT_EQ(verdict.code, 0) << verdict.message;
+  EXPECT_EQ(job.committed, 600u);
 }
 
 TEST_F(RankTest, KilledRankIsMissedAtOnce) {

@@ -116,6 +116,23 @@ TEST_F(ProcessGroupTest, MemoryIsSharedUnderTwoAddresses) {
   EXPECT_EQ(*group(0).exportMemory(0, *mine), *handle) << "offered once";
 }
 
+TEST_F(ProcessGroupTest, MemoryIsHandedOutAgainOnlyWhenItIsRecycled) {
+  start(1);
+  auto allocate = [&](int64_t bytes) { return *group(0).allocateSymmetric(0, bytes); };
+  void *first = allocate(100000);
+  std::string handle = *group(0).exportMemory(0, first);
+  static_cast<char *>(first)[99999] = 'x';
+  group(0).releaseSymmetric(0, first);
+  EXPECT_NE(allocate(100000), first);
+  group(0).recycleSymmetric(0);
+  EXPECT_NE(allocate(40000), first) << "too little for so much";
+  EXPECT_NE(allocate(100100), first) << "too large";
+  EXPECT_EQ(allocate(60000), first);
+  EXPECT_EQ(static_cast<char *>(first)[99999], 0);
+  EXPECT_EQ(*group(0).exportMemory(0, first), handle);
+  EXPECT_NE(allocate(60000), first) << "in use";
+}
+
 TEST_F(ProcessGroupTest, RefusesHandlesOfNothing) {
   start(2);
   Result<void *> mine = group(0).allocateSymmetric(0, 1000);

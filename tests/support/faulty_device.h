@@ -44,6 +44,9 @@ public:
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
   Result<std::string> exportMemory(void *base) override;
+  void release(void *base) override { inner_.release(base); }
+  void releaseEvents(uint32_t first) override { inner_.releaseEvents(first); }
+  void recycle() override { inner_.recycle(); }
   Status warm(const PlanMatmul &shape) override;
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;

@@ -128,8 +128,8 @@ void Bench::sayWhatIsLeft(const Progress &progress) const {
                << fmt::format("{} x {} x {} is next{}\n", next.m, next.n, next.k, advice);
 }
 
-/// A device gives no memory back, nor the descriptors of what is shared, so a job that holds much
-/// of either makes room for another one.
+/// A device keeps memory that is shared, and its descriptors, for later programs of like sizes. The
+/// shapes of a grid differ, so a job that has prepared much makes room for another one.
 Status Bench::replaceFullJob(const std::vector<BenchRow> &next) {
   if (job_.allocatedBytes() > flags_.jobMib << 20 ||
       job_.preparedRows() + rowsToPrepare(next) > mostRowsOfJob_)

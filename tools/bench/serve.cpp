@@ -158,17 +158,15 @@ Status serveAsRank(const BenchRankFlags &flags, const Backend &backend, DType dt
   }
   ClusterOptions options{.ranks = rank.place().ranks,
                          .timeout = std::chrono::milliseconds(flags.timeoutMs)};
-  // These have the Plans, which outlive the devices.
-  std::unique_ptr<GatherTimer> timer;
-  TimedPlans tried;
+  TimedPlans timed, tried; // outlive the devices
   Result<std::unique_ptr<Cluster>> cluster = backend.join(options, rank.takeMember());
   if (!cluster)
     return cluster.status();
   auto barrier = [&] { return rank.memory().spinUntilAllCome(number); };
-  timer = std::make_unique<GatherTimer>(**cluster, dtype, barrier);
+  GatherTimer timer(**cluster, dtype, timed, barrier);
   PlanTimer planTimer(**cluster, number, tried, barrier);
-  timer->setChooser(chooserFor(flags, backend, planTimer));
-  return BenchServer(**cluster, *timer, planTimer, tried, dtype, std::move(channel)).serve();
+  timer.setChooser(chooserFor(flags, backend, planTimer));
+  return BenchServer(**cluster, timer, planTimer, tried, dtype, std::move(channel)).serve();
 }
 
 } // namespace

@@ -1,0 +1,256 @@
+//===- tests/runtime/give_back_test.cpp - what programs leave behind --------------------------===//
+
+#include "api/run.h"
+#include "runtime/specialize.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <malloc.h>
+#include <thread>
+
+namespace braid {
+namespace {
+
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
+
+// -- What is given back when. --
+
+/// Has graphs, and writes down what is given back.
+class Keeper final : public Device {
+public:
+  std::vector<std::string> calls;
+
+  Result<void *> allocate(ArenaKind kind, int64_t) override {
+    return static_cast<void *>(&arenas_[static_cast<size_t>(kind)]);
+  }
+  Status reserveStreams(uint32_t) override { return Status::ok(); }
+  Result<uint32_t> createEvents(uint32_t) override { return 40u; }
+  Result<std::string> exportMemory(void *) override { return std::string(); }
+  Status warm(const PlanMatmul &) override { return Status::ok(); }
+  void release(void *base) override {
+    calls.push_back(fmt::format("arena {}", static_cast<char *>(base) - arenas_));
+  }
+  void releaseEvents(uint32_t first) override { calls.push_back(fmt::format("events {}", first)); }
+  void releaseGraph(uint32_t graph) override { calls.push_back(fmt::format("graph {}", graph)); }
+  void recycle() override { calls.push_back("recycle"); }
+  Status beginCapture() override { return Status::ok(); }
+  Result<uint32_t> endCapture() override { return graphs_++; }
+
+  void copy(uint32_t, Tag, void *, const void *, int64_t) override {}
+  void matmul(uint32_t, Tag, const MatmulArgs &) override {}
+  void add(uint32_t, Tag, DType, void *, const void *, int64_t) override {}
+  void signal(uint32_t, Tag, void *, uint32_t) override {}
+  void await(uint32_t, Tag, const void *, uint32_t) override {}
+  void record(uint32_t, Tag, uint32_t) override {}
+  void waitEvent(uint32_t, Tag, uint32_t) override {}
+  Status synchronize() override {
+    calls.push_back("synchronize");
+    return Status::ok();
+  }
+  std::vector<PendingWait> pending() override { return {}; }
+  void startTrace() override {}
+  std::vector<Span> takeTrace() override { return {}; }
+
+private:
+  char arenas_[3] = {};
+  uint32_t graphs_ = 0;
+};
+
+/// One rank alone, which writes into the device's list when it has met the others.
+class Meeting final : public Transport {
+public:
+  explicit Meeting(std::vector<std::string> &calls) : calls_(calls) {}
+  int64_t rank() const override { return 0; }
+  int64_t size() const override { return 1; }
+  Result<std::vector<std::string>> allGather(std::string mine) override {
+    calls_.push_back("meet");
+    return std::vector<std::string>{std::move(mine)};
+  }
+  Result<void *> open(int64_t, const std::string &) override { return nullptr; }
+  Status commit() override { return Status::ok(); }
+  void abort(const Status &) override { calls_.push_back("abort"); }
+
+private:
+  std::vector<std::string> &calls_;
+};
+
+TEST(GiveBack, ArenasEventsAndTheGraphGoWithTheirProgram) {
+  auto source = parseSource("t.braid", "program @t mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {\n"
+                                       "  set %C, %A\n}\n");
+  Result<Plan> plan = specialize(*source->module.programs.front(), 0, source->diags);
+  ASSERT_TRUE(plan.isOk()) << source->diags.str();
+  Keeper device;
+  Meeting transport(device.calls);
+  Result<std::unique_ptr<Prepared>> prepared = prepare(*plan, device, transport);
+  ASSERT_TRUE(prepared.isOk());
+  ASSERT_GE(device.calls.size(), 3u);
+  device.calls.resize(3);
+  EXPECT_THAT(device.calls, ElementsAre("synchronize", "meet", "recycle"));
+  device.calls.clear();
+  const void *input = nullptr;
+  void *output = nullptr;
+  ASSERT_TRUE((*prepared)->capture(input, output).isOk());
+  EXPECT_TRUE(device.calls.empty());
+  ASSERT_TRUE((*prepared)->capture(input, output).isOk());
+  EXPECT_THAT(device.calls, ElementsAre("graph 0")) << "the one before";
+  device.calls.clear();
+  prepared->reset();
+  EXPECT_THAT(device.calls,
+              UnorderedElementsAre("graph 1", "events 40", "arena 0", "arena 1", "arena 2"));
+}
+
+// -- One program after the other. --
+
+/// Every rank gets what the next one has, of `size` elements.
+std::string rotate(Protocol protocol, int64_t size) {
+  const std::string send = "%s = p2p send %mine to (rank - 1) mod 3 via %h";
+  const std::string receive = "%r = p2p recv %theirs from (rank + 1) mod 3 via %h";
+  const bool isGet = protocol == Protocol::Get;
+  return fmt::format("program @rotate mesh [0 .. 3) (%A: f32[{0}]) -> (%C: f32[{0}]) {{\n"
+                     "  %all = allocate symmetric f32[2, {0}]\n"
+                     "  %h = share_mem_handles {1} %all\n"
+                     "  %mine = select %all[0]\n"
+                     "  %theirs = select %all[1]\n"
+                     "  %copy = allocate device f32[{0}]\n"
+                     "  set %mine, %A\n"
+                     "  {2}\n"
+                     "  {3}\n"
+                     "  wait %r\n"
+                     "  wait %s\n"
+                     "  set %copy, %theirs\n"
+                     "  set %C, %copy\n}}\n",
+                     size, name(protocol).str(), isGet ? send : receive, isGet ? receive : send);
+}
+
+constexpr int64_t kRanks = 3;
+constexpr uint32_t kRuns = 3; ///< of each program
+
+struct Rotation {
+  int64_t size;
+  std::vector<Plan> plans;
+};
+
+std::vector<Rotation> makeRotations() {
+  std::vector<Rotation> made;
+  for (int64_t size : {4, 30000, 100, 9000, 50000})
+    for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
+      made.push_back({size, {}});
+      auto source = parseSource("t.braid", rotate(protocol, size));
+      for (int64_t rank = 0; rank < kRanks; ++rank) {
+        Result<Plan> plan = specialize(*source->module.programs.front(), rank, source->diags);
+        EXPECT_TRUE(plan.isOk()) << source->diags.str();
+        made.back().plans.push_back(std::move(*plan));
+      }
+    }
+  return made;
+}
+
+/// The caller's memory on one rank for the runs of one program.
+class Runs {
+public:
+  Runs(const Rotation &rotation, int64_t rank, int number) : rank_(rank), number_(number) {
+    for (uint32_t run = 0; run < kRuns; ++run) {
+      in_.emplace_back(rotation.size, value(rank, run));
+      out_.emplace_back(rotation.size, -1.f);
+    }
+  }
+  void issue(Prepared &prepared) {
+    for (uint32_t run = 0; run < kRuns; ++run) {
+      const void *in = in_[run].data();
+      void *out = out_[run].data();
+      prepared.run(in, out);
+    }
+  }
+  bool areExact() const {
+    for (uint32_t run = 0; run < kRuns; ++run)
+      for (float each : out_[run])
+        if (each != value((rank_ + 1) % kRanks, run))
+          return false;
+    return true;
+  }
+
+private:
+  float value(int64_t rank, uint32_t run) const {
+    return static_cast<float>(100 * number_ + 10 * static_cast<int>(rank) + static_cast<int>(run));
+  }
+  int64_t rank_;
+  int number_;
+  std::vector<std::vector<float>> in_, out_;
+};
+
+/// Leaves each program with its runs in flight, and prepares the next: that waits for them.
+Status runInTurn(llvm::ArrayRef<Rotation> rotations, Cluster &cluster, int64_t rank, int first,
+                 int count) {
+  Device &device = cluster.device(rank);
+  std::unique_ptr<Runs> before;
+  for (int i = first; i < first + count; ++i) {
+    const Rotation &rotation = rotations[static_cast<size_t>(i) % rotations.size()];
+    auto prepared =
+        prepare(rotation.plans[static_cast<size_t>(rank)], device, cluster.transport(rank));
+    if (!prepared)
+      return prepared.status();
+    if (before && !before->areExact())
+      return Status(StatusCode::WrongResult, fmt::format("program {}", i - 1));
+    before = std::make_unique<Runs>(rotation, rank, i);
+    before->issue(**prepared);
+  }
+  return device.synchronize();
+}
+
+class InTurn : public testing::TestWithParam<ClusterOptions> {
+protected:
+  void run(int first, int count) {
+    std::vector<Status> statuses(kRanks);
+    std::vector<std::thread> threads;
+    for (int64_t rank = 0; rank < kRanks; ++rank)
+      threads.emplace_back([&, rank] {
+        Status &status = statuses[static_cast<size_t>(rank)];
+        status = runInTurn(rotations_, *cluster_, rank, first, count);
+        if (!status.isOk())
+          cluster_->transport(rank).abort(status);
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    for (const Status &status : statuses)
+      EXPECT_TRUE(status.isOk()) << status.message();
+  }
+  /// In use, by what was allocated one way or another.
+  static size_t allocatedBytes() {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  }
+
+  std::vector<Rotation> rotations_ = makeRotations();
+  BackendRegistry registry_ = builtinBackends();
+  std::unique_ptr<Cluster> cluster_;
+};
+
+TEST_P(InTurn, SixHundredProgramsTakeNoMoreMemoryThanAFew) {
+  auto cluster = registry_.find("cpu")->create(GetParam());
+  ASSERT_TRUE(cluster) << cluster.status().message();
+  cluster_ = std::move(*cluster);
+  run(0, 30);
+  const size_t before = allocatedBytes();
+  run(30, 570);
+  // All together would have taken over 100 MB.
+  EXPECT_LT(allocatedBytes(), before + (size_t(4) << 20));
+}
+
+ClusterOptions options(uint32_t queues, std::optional<uint64_t> seed) {
+  ClusterOptions made;
+  made.ranks = kRanks;
+  made.queues = queues;
+  made.scheduleSeed = seed;
+  return made;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, InTurn,
+                         testing::Values(options(0, std::nullopt), options(1, std::nullopt),
+                                         options(0, 7)),
+                         [](const auto &way) { return "way" + std::to_string(way.index); });
+
+} // namespace
+} // namespace braid

@@ -1,0 +1,85 @@
+//===- tests/support/counting_cluster.h - counts the arenas that programs hold ----------------===//
+#pragma once
+
+#include "runtime/backend.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace braid::test {
+
+/// Forwards everything to another device.
+class CountingDevice final : public Device {
+public:
+  explicit CountingDevice(Device &inner) : inner_(inner) {}
+
+  /// Symmetric arenas that were allocated and not released, at the time when they were most.
+  size_t mostHeld() const { return most_; }
+
+  Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
+    Result<void *> base = inner_.allocate(kind, bytes);
+    if (base && kind == ArenaKind::Symmetric)
+      held_.push_back(*base);
+    most_ = std::max(most_, held_.size());
+    return base;
+  }
+  void release(void *base) override {
+    held_.erase(std::remove(held_.begin(), held_.end(), base), held_.end());
+    inner_.release(base);
+  }
+  void releaseEvents(uint32_t first) override { inner_.releaseEvents(first); }
+  void recycle() override { inner_.recycle(); }
+  Status reserveStreams(uint32_t count) override { return inner_.reserveStreams(count); }
+  Result<uint32_t> createEvents(uint32_t count) override { return inner_.createEvents(count); }
+  Result<std::string> exportMemory(void *base) override { return inner_.exportMemory(base); }
+  Status warm(const PlanMatmul &shape) override { return inner_.warm(shape); }
+  void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override {
+    inner_.copy(stream, tag, dst, src, bytes);
+  }
+  void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override {
+    inner_.matmul(stream, tag, args);
+  }
+  void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
+           int64_t bytes) override {
+    inner_.add(stream, tag, dtype, dst, src, bytes);
+  }
+  void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) override {
+    inner_.signal(stream, tag, word, epoch);
+  }
+  void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) override {
+    inner_.await(stream, tag, word, epoch);
+  }
+  void record(uint32_t stream, Tag tag, uint32_t event) override {
+    inner_.record(stream, tag, event);
+  }
+  void waitEvent(uint32_t stream, Tag tag, uint32_t event) override {
+    inner_.waitEvent(stream, tag, event);
+  }
+  Status synchronize() override { return inner_.synchronize(); }
+  std::vector<PendingWait> pending() override { return inner_.pending(); }
+  void startTrace() override { inner_.startTrace(); }
+  std::vector<Span> takeTrace() override { return inner_.takeTrace(); }
+
+private:
+  Device &inner_;
+  std::vector<void *> held_;
+  size_t most_ = 0;
+};
+
+/// All ranks of another cluster, with what their devices hold counted.
+class CountingCluster final : public Cluster {
+public:
+  explicit CountingCluster(Cluster &inner) : inner_(inner) {
+    for (int64_t rank = 0; rank < inner.ranks(); ++rank)
+      devices_.emplace_back(inner.device(rank));
+  }
+  int64_t ranks() const override { return inner_.ranks(); }
+  CountingDevice &device(int64_t rank) override { return devices_[static_cast<size_t>(rank)]; }
+  Transport &transport(int64_t rank) override { return inner_.transport(rank); }
+
+private:
+  Cluster &inner_;
+  std::deque<CountingDevice> devices_;
+};
+
+} // namespace braid::test
