@@ -268,10 +268,12 @@ void Launcher::abortFor(int64_t rank, const Ending &ending) {
                  rank});
 }
 
-/// Once: a failure is final as soon as the job has been aborted before its run counted.
+/// Once: a failure is final as soon as the job has been aborted before its run counted. That all
+/// ranks have ended is not enough while the host may still find out why.
 void Launcher::sayFailure() {
-  const bool hasFailed = memory_.committed() == 0 && (isDecided() || !children_.anyAlive());
-  if (hasFailed && !std::exchange(hasSaidFailure_, true) && options_.onFailure)
+  const bool isFinal = memory_.cause().has_value() || !rendezvous_;
+  if (memory_.committed() == 0 && isFinal && !std::exchange(hasSaidFailure_, true) &&
+      options_.onFailure)
     options_.onFailure(failure());
 }
 

@@ -362,6 +362,18 @@ TEST(FaultMatrix, FailureIsSaidBeforeAllRanksHaveEnded) {
   EXPECT_GT(outcome.aliveWhenSaid, 0);
 }
 
+/// All ranks may have ended before the host has found out what the first one died of.
+TEST(FaultMatrix, FailureThatIsSaidIsTheOneReportedWhenNobodyIsLeft) {
+  JobSpec spec;
+  for (int64_t rank = 0; rank < spec.ranks; ++rank)
+    spec.faults.push_back({.rank = rank, .action = Action::Kill, .site = Site::Run, .run = 1});
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const JobOutcome outcome = runJob(spec);
+    EXPECT_EQ(outcome.code, static_cast<int>(StatusCode::PeerFailed)) << outcome.str();
+    EXPECT_THAT(contradictions(spec, outcome), ::testing::IsEmpty()) << outcome.str();
+  }
+}
+
 TEST(FaultMatrix, SurvivorsEndInTimeWithTheRightCause) {
   const std::set<std::string> before = sharedMemory();
   Matrix matrix;
