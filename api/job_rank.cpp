@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <thread>
 
 #include <unistd.h>
@@ -97,6 +98,23 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
   return host;
 }
 
+/// Those who have come to a host that does not get into its own job are told why: without it, they
+/// would only see that it is gone.
+Result<std::unique_ptr<Member>> JobRank::joinOwn(Host &host, const MemberHello &hello,
+                                                 Deadline deadline) {
+  try {
+    Result<std::unique_ptr<Member>> member = Member::join(host.rendezvous->path(), hello, deadline);
+    if (!member)
+      host.memory.abort({member.status(), hello.rank});
+    return member;
+  } catch (const std::exception &error) {
+    host.memory.abort(
+        {Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", hello.rank, error.what())),
+         hello.rank});
+    throw;
+  }
+}
+
 Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOptions &options) {
   Clock::time_point start = Clock::now();
   Deadline deadline = deadlineIn(options.timeout);
@@ -108,9 +126,10 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOpt
       return started.status();
     host = std::move(*started);
   }
-  std::string path = host ? host->rendezvous->path() : options.meeting;
-  Result<std::unique_ptr<Member>> member =
-      path.empty() ? joinPublished(hello, deadline) : Member::join(path, hello, deadline);
+  Result<std::unique_ptr<Member>> member = host ? joinOwn(*host, hello, deadline)
+                                           : options.meeting.empty()
+                                               ? joinPublished(hello, deadline)
+                                               : Member::join(options.meeting, hello, deadline);
   if (!member)
     return member.status();
   Result<JobMemory> memory =

@@ -61,6 +61,8 @@ public:
 private:
   struct Host;
   JobRank(Place place, JobMemory memory);
+  static Result<std::unique_ptr<Member>> joinOwn(Host &host, const MemberHello &hello,
+                                                 Deadline deadline);
 
   const Place place_;
   JobMemory memory_;

@@ -374,6 +374,22 @@ TEST(FaultMatrix, FailureThatIsSaidIsTheOneReportedWhenNobodyIsLeft) {
   }
 }
 
+/// The others have come to its meeting by then.
+TEST(FaultMatrix, HostThatCannotJoinItsOwnJobSaysWhy) {
+  JobSpec spec;
+  spec.isForeign = true;
+  const Fault hello{.rank = 0, .site = Site::Send, .index = 0};
+  spec.faults = {hello, hello};
+  spec.faults[0].action = Action::DelayBelow;
+  spec.faults[0].belowMs = 300;
+  spec.faults[1].action = Action::Throw;
+  spec.faults[1].site = Site::SendHalf;
+  const JobOutcome outcome = runJob(spec);
+  EXPECT_THAT(contradictions(spec, outcome), ::testing::IsEmpty()) << outcome.str();
+  for (const Verdict &verdict : outcome.ranks)
+    EXPECT_EQ(verdict.message, "rank 0: no more paper") << outcome.str();
+}
+
 TEST(FaultMatrix, SurvivorsEndInTimeWithTheRightCause) {
   const std::set<std::string> before = sharedMemory();
   Matrix matrix;
