@@ -31,6 +31,7 @@
 #include "lowering/emit.h"
 #include "lowering/gather_order.h"
 #include "lowering/passes.h"
+#include "lowering/transfers.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -158,11 +159,6 @@ private:
     fork(stage, body, products);
     builder_.insertAtEnd(body);
     join(stage, body, {copies, promises, products});
-  }
-
-  /// True on the side of a transfer that copies.
-  static bool copiesHere(const P2POp &transfer) {
-    return (transfer.protocol() == Protocol::Put) == (transfer.direction == Direction::Send);
   }
 
   static Block::iterator waitFor(Block &body, const P2POp &transfer) {

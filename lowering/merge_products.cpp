@@ -22,18 +22,13 @@
 #include "lowering/emit.h"
 #include "lowering/gather_order.h"
 #include "lowering/passes.h"
+#include "lowering/transfers.h"
 #include "lowering/unrolled_steps.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 namespace braid {
 namespace {
-
-/// The transfer that is waited for, or null.
-const P2POp *awaitedBy(const Op &op) {
-  const auto *wait = llvm::dyn_cast<WaitOp>(&op);
-  return wait ? llvm::dyn_cast<P2POp>(wait->request->definition) : nullptr;
-}
 
 class Merger {
 public:
@@ -78,10 +73,9 @@ private:
   void moveWaits(llvm::ArrayRef<UnrolledStep> steps, Direction direction) {
     for (const UnrolledStep &step : steps)
       for (Op *op : step.nodes) {
-        const P2POp *transfer = awaitedBy(*op);
-        const bool isPushed = transfer && transfer->protocol() == Protocol::Put &&
-                              transfer->direction == Direction::Send;
-        if (transfer && transfer->direction == direction && !isPushed)
+        const P2POp *transfer = awaitedTransfer(*op);
+        const bool isReceive = direction == Direction::Receive;
+        if (transfer && transfer->direction == direction && (isReceive || !copiesHere(*transfer)))
           body_.splice(before_->getIterator(), body_, op->getIterator());
       }
   }

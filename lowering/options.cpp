@@ -50,10 +50,6 @@ bool postsTogether(Schedule schedule) {
   return schedule == Schedule::Burst || schedule == Schedule::Fused;
 }
 
-bool writesStepsOut(Schedule schedule) {
-  return postsTogether(schedule) || schedule == Schedule::Doubling;
-}
-
 llvm::StringRef name(Transfers transfers) {
   return transfers == Transfers::Each ? "each" : "shared";
 }

@@ -26,8 +26,6 @@ llvm::ArrayRef<Schedule> allSchedules();
 bool multipliesWhole(Schedule schedule);
 /// True if a stage's transfers are posted together.
 bool postsTogether(Schedule schedule);
-/// True if a stage's steps are written out, instead of being a loop.
-bool writesStepsOut(Schedule schedule);
 
 /// Which streams the transfers of `pairwise` are on. Those of `doubling` are Shared.
 enum class Transfers : uint8_t {

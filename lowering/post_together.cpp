@@ -20,6 +20,7 @@
 
 #include "lowering/emit.h"
 #include "lowering/passes.h"
+#include "lowering/transfers.h"
 #include "lowering/unrolled_steps.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -76,10 +77,8 @@ private:
   }
 
   static bool isWaitForPush(const Op &op) {
-    const auto *wait = llvm::dyn_cast<WaitOp>(&op);
-    const auto *transfer = wait ? llvm::dyn_cast<P2POp>(wait->request->definition) : nullptr;
-    return transfer && transfer->protocol() == Protocol::Put &&
-           transfer->direction == Direction::Send;
+    const P2POp *transfer = awaitedTransfer(op);
+    return transfer && transfer->direction == Direction::Send && copiesHere(*transfer);
   }
 
   Block &body_;

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/passes.h"
+#include "lowering/transfers.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -49,12 +50,9 @@ bool canPass(const P2POp &sent, Op &op) {
 
 /// The send that is waited for, if the peer says when it is over.
 const P2POp *sendOf(const Op &op) {
-  const auto *wait = llvm::dyn_cast<WaitOp>(&op);
-  if (!wait)
-    return nullptr;
-  const auto *transfer = llvm::dyn_cast<P2POp>(wait->request->definition);
+  const P2POp *transfer = awaitedTransfer(op);
   const bool isPulled =
-      transfer && transfer->direction == Direction::Send && transfer->protocol() == Protocol::Get;
+      transfer && transfer->direction == Direction::Send && !copiesHere(*transfer);
   return isPulled ? transfer : nullptr;
 }
 
