@@ -35,6 +35,7 @@ struct MatmulArgs {
   const void *a, *b;
   const void *bias; ///< null: none
   void *c;
+  bool overlaps; ///< as PlanMatmul's
 };
 
 /// One of several signals, awaits and copies that a stream gets one right after the other.

@@ -440,7 +440,7 @@ void Prepared::issueMatmul(uint32_t index, const Command &command) {
   const void *bias = shape.bias.bytes == 0 ? nullptr : at(bound.bias);
   device_->matmul(command.stream, {plan_, index, epoch_},
                   {shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, at(bound.a),
-                   at(bound.b), bias, at(bound.c)});
+                   at(bound.b), bias, at(bound.c), shape.overlaps});
 }
 
 } // namespace braid

@@ -31,9 +31,9 @@ llvm::StringRef name(CommandKind kind) {
 }
 
 std::string productKey(const PlanMatmul &product) {
-  return fmt::format("product {} {}x{}x{}{}{}", name(product.dtype).str(), product.m, product.n,
+  return fmt::format("product {} {}x{}x{}{}{}{}", name(product.dtype).str(), product.m, product.n,
                      product.k, product.transposeB ? " bT" : "",
-                     product.bias.bytes != 0 ? " bias" : "");
+                     product.bias.bytes != 0 ? " bias" : "", product.overlaps ? " overlapped" : "");
 }
 
 std::string place(const Plan &plan, uint32_t origin) {

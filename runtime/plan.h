@@ -114,9 +114,11 @@ struct PlanMatmul {
   int64_t m, n, k;
   bool transposeB;
   Range a, b, c;
-  Range bias; ///< bytes == 0: none
+  Range bias;            ///< bytes == 0: none
+  bool overlaps = false; ///< products of the Plan are on several streams, so two may run at once
 };
-/// Names its type, shape and layout, m x n x k: "product bf16 128x1024x512 bT bias".
+/// Names what decides how it is multiplied: type, shape m x n x k, layout, and whether others run
+/// at the same time: "product bf16 128x1024x512 bT bias overlapped".
 std::string productKey(const PlanMatmul &product);
 
 /// What has to happen before the first run, in this order on every rank.

@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <set>
 
 namespace braid {
 namespace {
@@ -116,6 +117,7 @@ private:
   uint32_t originOf(const Op &op);
   uint32_t siteOf(const Op &op);
   void finishEvents();
+  void markOverlaps();
   void listPreparation();
   std::string trips() const;
   Diagnostics::InFlight error(const Op &op);
@@ -158,6 +160,7 @@ Result<Plan> Specializer::run() {
   plan_.deviceBytes = device_.size();
   plan_.words = static_cast<uint32_t>(plan_.endpoints.size());
   finishEvents();
+  markOverlaps();
   listPreparation();
   return std::move(plan_);
 }
@@ -617,6 +620,15 @@ void Specializer::finishEvents() {
   for (; release != plan_.releases.end(); ++release)
     release->beforeCommand = static_cast<uint32_t>(kept.size());
   plan_.commands = std::move(kept);
+}
+
+void Specializer::markOverlaps() {
+  std::set<uint32_t> streams;
+  for (const Command &command : plan_.commands)
+    if (command.kind == CommandKind::Matmul)
+      streams.insert(command.stream);
+  for (PlanMatmul &product : plan_.matmuls)
+    product.overlaps = streams.size() > 1;
 }
 
 void Specializer::listPreparation() {

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 namespace braid {
 namespace {
 
@@ -52,7 +54,7 @@ LtProduct::~LtProduct() {
 }
 
 Status LtProduct::describe() {
-  const auto [dtype, m, n, k, transposeB, hasBias, isAligned] = shape_;
+  const auto [dtype, m, n, k, transposeB, hasBias, isAligned, overlaps] = shape_;
   const bool isDouble = dtype == DType::F64;
   const cudaDataType_t type = dataType(dtype);
   // Plain f32: TF32 rounds the operands, which nobody asked for.
@@ -107,6 +109,45 @@ Result<std::vector<LtProduct::Algorithm>> LtProduct::candidates(int atMost) cons
       algorithms.push_back(found[static_cast<size_t>(i)].algo);
   if (algorithms.empty())
     return Status(StatusCode::Unsupported, "cuBLASLt has no algorithm for a product of this shape");
+  return algorithms;
+}
+
+/// What tells two algorithms apart, whatever shape they were found for.
+std::vector<int32_t> LtProduct::configuration(const Algorithm &algorithm) const {
+  std::vector<int32_t> values;
+  for (auto attribute :
+       {CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_STAGES_ID,
+        CUBLASLT_ALGO_CONFIG_SPLITK_NUM, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+        CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION,
+        CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}) {
+    int32_t value = 0; // some attributes have two bytes
+    size_t written = 0;
+    (void)library_.configGet(&algorithm, attribute, &value, sizeof(value), &written);
+    values.push_back(value);
+  }
+  return values;
+}
+
+Result<std::vector<LtProduct::Algorithm>> LtProduct::manyCandidates(int atMostOfEach) const {
+  Result<std::vector<Algorithm>> algorithms = candidates(atMostOfEach);
+  if (!algorithms)
+    return algorithms;
+  std::set<std::vector<int32_t>> known;
+  for (const Algorithm &algorithm : *algorithms)
+    known.insert(configuration(algorithm));
+  for (int64_t times : {2, 4}) {
+    ProductShape larger = shape_;
+    larger.m *= times;
+    Result<std::unique_ptr<LtProduct>> product = create(library_, handle_, larger);
+    if (!product)
+      return product.status();
+    Result<std::vector<Algorithm>> more = (*product)->candidates(atMostOfEach);
+    if (!more)
+      continue; // so there are none
+    for (const Algorithm &algorithm : *more)
+      if (check(algorithm).isOk() && known.insert(configuration(algorithm)).second)
+        algorithms->push_back(algorithm);
+  }
   return algorithms;
 }
 

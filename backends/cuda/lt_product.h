@@ -21,6 +21,7 @@ struct ProductShape {
   int64_t m, n, k;
   bool transposeB, hasBias;
   bool isAligned; ///< all addresses are multiples of kProductAlignment
+  bool overlaps;  ///< as PlanMatmul's; the library is not told
 
   auto operator<=>(const ProductShape &) const = default;
 };
@@ -42,6 +43,10 @@ public:
   /// At least one algorithm and at most `atMost`, the library's best guess first. None of them
   /// rounds sums before they are complete. Unsupported if there is none.
   Result<std::vector<Algorithm>> candidates(int atMost) const;
+  /// Those, and then what the library has for products with twice and four times the rows, if it
+  /// does for this one, too: for one that shares the device with others of its kind, these are
+  /// often the best, and not on its own list.
+  Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
   /// An algorithm from elsewhere: Ok if it is one that candidates() could give. Unsupported if not.
   Status check(const Algorithm &algorithm) const;
 
@@ -54,6 +59,7 @@ private:
   LtProduct(const CublasLt &library, cublasLtHandle_t handle, const ProductShape &shape)
       : library_(library), handle_(handle), shape_(shape) {}
   Status describe();
+  std::vector<int32_t> configuration(const Algorithm &algorithm) const;
 
   const CublasLt &library_;
   const cublasLtHandle_t handle_;

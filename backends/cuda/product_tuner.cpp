@@ -6,6 +6,8 @@
 #include "backends/cuda/elements.h"
 #include "runtime/find_fastest.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <thread>
 
@@ -32,7 +34,11 @@ constexpr int kIssueMicroseconds = 8;           ///< of the host, for one produc
 /// Measures a product with one algorithm or another.
 class ProductTimer {
 public:
-  ProductTimer(LtProduct &product, void *workspace) : product_(product), workspace_(workspace) {}
+  /// On one stream, or on one for each of `workspaces` at the same time.
+  ProductTimer(LtProduct &product, llvm::ArrayRef<void *> workspaces) : product_(product) {
+    for (void *workspace : workspaces)
+      lanes_.push_back({workspace});
+  }
   ~ProductTimer();
 
   Status prepare(const PlanMatmul &shape);
@@ -49,12 +55,18 @@ public:
   Status load(const LtProduct::Algorithm &algorithm) { return measure(algorithm, 1).status(); }
 
 private:
+  struct Lane {
+    void *workspace;
+    cudaStream_t stream = nullptr;
+    cudaEvent_t done = nullptr;
+  };
   Status fillOperands(const PlanMatmul &shape);
-  Result<double> measure(const LtProduct::Algorithm &algorithm, int count);
+  Status issue(int count);
+  Result<double> measure(const LtProduct::Algorithm &algorithm, int atLeast);
+  cudaStream_t first() const { return lanes_.front().stream; }
 
   LtProduct &product_;
-  void *const workspace_;
-  cudaStream_t stream_ = nullptr;
+  std::vector<Lane> lanes_;
   cudaEvent_t before_ = nullptr, after_ = nullptr;
   char *memory_ = nullptr;
   std::vector<MatmulArgs> operands_; ///< copies, to be used in turn
@@ -64,9 +76,13 @@ private:
 };
 
 ProductTimer::~ProductTimer() {
-  if (stream_) {
-    cudaStreamSynchronize(stream_);
-    cudaStreamDestroy(stream_);
+  for (const Lane &lane : lanes_) {
+    if (lane.stream) {
+      cudaStreamSynchronize(lane.stream);
+      cudaStreamDestroy(lane.stream);
+    }
+    if (lane.done)
+      cudaEventDestroy(lane.done);
   }
   for (cudaEvent_t event : {before_, after_})
     if (event)
@@ -75,7 +91,10 @@ ProductTimer::~ProductTimer() {
 }
 
 Status ProductTimer::prepare(const PlanMatmul &shape) {
-  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  for (Lane &lane : lanes_) {
+    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking));
+    BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&lane.done, cudaEventDisableTiming));
+  }
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreate(&before_));
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreate(&after_));
   return fillOperands(shape);
@@ -96,25 +115,40 @@ Status ProductTimer::fillOperands(const PlanMatmul &shape) {
   for (int64_t i = 0; i < copies; ++i) {
     char *begin = memory_ + i * all;
     operands_.push_back({shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, begin, begin + a,
-                         nullptr, begin + a + b});
-    cuda::launchRandom(stream_, elementOf(shape.dtype), begin, (a + b) / element,
+                         nullptr, begin + a + b, shape.overlaps});
+    cuda::launchRandom(first(), elementOf(shape.dtype), begin, (a + b) / element,
                        static_cast<uint32_t>(i));
   }
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetLastError());
   return Status::ok();
 }
 
-Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int count) {
-  product_.use(algorithm);
-  // All are issued before the first one begins, so that it is not the host that is measured.
-  cuda::launchDelay(stream_, static_cast<uint32_t>(count * kIssueMicroseconds));
-  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(before_, stream_));
+/// Deals products out to the lanes, between two events of the first one.
+Status ProductTimer::issue(int count) {
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(before_, first()));
+  for (const Lane &lane : llvm::drop_begin(lanes_))
+    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(lane.stream, before_));
   for (int i = 0; i < count; ++i) {
+    const Lane &lane = lanes_[static_cast<size_t>(i) % lanes_.size()];
     const MatmulArgs &args = operands_[next_++ % operands_.size()];
-    if (Status status = product_.launch(stream_, workspace_, args); !status.isOk())
+    if (Status status = product_.launch(lane.stream, lane.workspace, args); !status.isOk())
       return status;
   }
-  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(after_, stream_));
+  for (const Lane &lane : llvm::drop_begin(lanes_)) {
+    BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(lane.done, lane.stream));
+    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(first(), lane.done));
+  }
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(after_, first()));
+  return Status::ok();
+}
+
+Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int atLeast) {
+  const int lanes = static_cast<int>(lanes_.size()), count = (atLeast + lanes - 1) / lanes * lanes;
+  product_.use(algorithm);
+  // All are issued before the first one begins, so that it is not the host that is measured.
+  cuda::launchDelay(first(), static_cast<uint32_t>(count * kIssueMicroseconds));
+  if (Status status = issue(count); !status.isOk())
+    return status;
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(after_));
   float milliseconds = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventElapsedTime(&milliseconds, before_, after_));
@@ -151,13 +185,14 @@ Status ProductTimer::warmUp(const LtProduct::Algorithm &algorithm) {
 
 } // namespace
 
-Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape, void *workspace,
+Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape,
+                                 llvm::ArrayRef<void *> workspaces,
                                  std::chrono::milliseconds atMost) {
   const Clock::time_point end = Clock::now() + atMost;
-  Result<std::vector<LtProduct::Algorithm>> algorithms = product.candidates(kCandidates);
+  Result<std::vector<LtProduct::Algorithm>> algorithms = product.manyCandidates(kCandidates);
   if (!algorithms)
     return algorithms.status();
-  ProductTimer timer(product, workspace);
+  ProductTimer timer(product, workspaces.take_front(shape.overlaps ? kOverlapping : 1));
   if (Status status = timer.prepare(shape); !status.isOk())
     return status;
   if (Status status = timer.warmUp(algorithms->front()); !status.isOk())

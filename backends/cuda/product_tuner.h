@@ -8,22 +8,28 @@
 
 #include "backends/cuda/lt_product.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 namespace braid {
 
 struct TunedProduct {
   LtProduct::Algorithm algorithm;
   double
-      microseconds; ///< of one product, many in a row; operands come from memory if there is room
+      microseconds; ///< of each of many products; operands come from memory if there is room
 };
 
+/// As many products at once are measured where a product overlaps with others.
+inline constexpr size_t kOverlapping = 2;
+
 /// Measures what `product`, whose shape is that of `shape` at aligned addresses and without a bias,
-/// takes with the algorithms that the library has for it. The library's first guess is kept unless
-/// another is faster by more than the noise. Takes about `atMost`, and more if that is too little
-/// to compare two. Allocates and frees device memory for the operands; blocks until the device is
-/// idle.
+/// takes with the algorithms that the library has for it: one behind the other, or, if it overlaps
+/// with others, dealt out to kOverlapping streams. The library's first guess is kept unless another
+/// is faster by more than the noise. Takes about `atMost`, and more if that is too little to
+/// compare two. Allocates and frees device memory for the operands; blocks until the device is
+/// idle. `workspaces`: kOverlapping of them.
 ///
 /// Every algorithm that is tried is loaded here, so no peer may depend on this device meanwhile.
-Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape, void *workspace,
-                                 std::chrono::milliseconds atMost);
+Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape,
+                                 llvm::ArrayRef<void *> workspaces, std::chrono::milliseconds atMost);
 
 } // namespace braid

@@ -14,11 +14,11 @@ namespace braid {
 namespace {
 
 /// To be raised when tuning changes so much that what was measured before should not count.
-constexpr int kTunerVersion = 5;
+constexpr int kTunerVersion = 6;
 
 ProductShape shapeOf(const PlanMatmul &shape, bool isAligned) {
-  return {shape.dtype,           shape.m,  shape.n, shape.k, shape.transposeB,
-          shape.bias.bytes != 0, isAligned};
+  return {shape.dtype,           shape.m,   shape.n,       shape.k, shape.transposeB,
+          shape.bias.bytes != 0, isAligned, shape.overlaps};
 }
 
 std::string nameOf(const ProductShape &shape) {
@@ -128,7 +128,7 @@ Status Products::foresee(const PlanMatmul &shape) {
 Result<std::string> Products::tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
   if (!isTuned_ || !isTunable(shape))
     return std::string();
-  if (Status status = reserveWorkspaces(1); !status.isOk())
+  if (Status status = reserveWorkspaces(kOverlapping); !status.isOk())
     return status;
   Result<std::unique_ptr<LtProduct>> product = describe(shapeOf(shape, /*isAligned=*/true));
   if (!product)
@@ -140,7 +140,7 @@ Result<std::string> Products::tune(const PlanMatmul &shape, std::chrono::millise
     return *known;
   }
   const auto begin = std::chrono::steady_clock::now();
-  Result<TunedProduct> tuned = tuneProduct(**product, shape, workspaces_[0], atMost);
+  Result<TunedProduct> tuned = tuneProduct(**product, shape, workspaces_, atMost);
   if (!tuned)
     return tuned.status().annotated("tuning " + key);
   tuning_ += std::chrono::steady_clock::now() - begin;
@@ -224,8 +224,8 @@ Status Products::runOnce(const PlanMatmul &shape, bool isAligned) {
   char *scratch = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&scratch, static_cast<size_t>(a + b + c + bias)));
   char *begin = scratch + (isAligned ? 0 : element);
-  MatmulArgs args{shape.dtype, shape.transposeB, shape.m, shape.n,      shape.k,
-                  begin,       begin + a,        nullptr, begin + a + b};
+  MatmulArgs args{shape.dtype, shape.transposeB, shape.m, shape.n,       shape.k,
+                  begin,       begin + a,        nullptr, begin + a + b, shape.overlaps};
   args.bias = shape.bias.bytes != 0 ? begin + a + b + c : nullptr;
   Status status = multiply(nullptr, 0, args);
   cudaError_t code = cudaDeviceSynchronize();
@@ -239,7 +239,7 @@ Status Products::multiply(cudaStream_t stream, uint32_t workspace, const MatmulA
   auto bits = reinterpret_cast<uintptr_t>(args.a) | reinterpret_cast<uintptr_t>(args.b) |
               reinterpret_cast<uintptr_t>(args.c) | reinterpret_cast<uintptr_t>(args.bias);
   auto found = prepared_.find({args.dtype, args.m, args.n, args.k, args.transposeB,
-                               args.bias != nullptr, bits % kProductAlignment == 0});
+                               args.bias != nullptr, bits % kProductAlignment == 0, args.overlaps});
   if (found == prepared_.end())
     return Status(StatusCode::Internal,
                   fmt::format("a product of {} x {} x {} was not warmed", args.m, args.n, args.k));

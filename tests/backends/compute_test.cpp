@@ -80,7 +80,8 @@ protected:
                     uploadElements(p.dtype, a),
                     uploadElements(p.dtype, b),
                     p.hasBias ? uploadElements(p.dtype, bias) : nullptr,
-                    c};
+                    c,
+                    false};
     device().matmul(1, tag(CommandKind::Matmul), args);
     return downloadElements(p.dtype, c, p.m * p.n);
   }
@@ -175,8 +176,8 @@ TEST_P(ComputeTest, MultipliesOnManyStreamsAtOnce) {
   std::vector<void *> results;
   for (uint32_t stream = 0; stream < kStreams; ++stream) {
     results.push_back(allocate(p.m * p.n * sizeOf(p.dtype)));
-    MatmulArgs args{p.dtype, p.transposeB, p.m,     p.n,           p.k,
-                    deviceA, deviceB,      nullptr, results.back()};
+    MatmulArgs args{p.dtype, p.transposeB,   p.m,  p.n, p.k, deviceA, deviceB,
+                    nullptr, results.back(), false};
     for (int repeat = 0; repeat < 10; ++repeat)
       device().matmul(stream, tag(CommandKind::Matmul), args);
   }

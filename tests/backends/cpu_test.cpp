@@ -26,7 +26,7 @@ TEST(CpuTest, ProductLongerThanTheTimeoutIsProgress) {
   std::vector<double> a(kSize * kSize, 1), c(kSize * kSize);
   device.startTrace();
   device.matmul(0, tagOf(plan, CommandKind::Matmul),
-                {DType::F64, false, kSize, kSize, kSize, a.data(), a.data(), nullptr, c.data()});
+                {DType::F64, false, kSize, kSize, kSize, a.data(), a.data(), nullptr, c.data(), false});
   EXPECT_EQ(device.synchronize().message(), "");
   EXPECT_EQ(c.back(), double(kSize));
   std::vector<Span> spans = device.takeTrace();

@@ -14,6 +14,8 @@ TEST(ProductChoice, KeysTellApartWhatIsMultipliedDifferently) {
   EXPECT_EQ(productKey({DType::BF16, 128, 512, 1024, false, {}, {}, {}, {}}),
             "product bf16 128x512x1024");
   EXPECT_EQ(productKey({DType::F64, 1, 2, 3, true, {}, {}, {}, some}), "product f64 1x2x3 bT bias");
+  EXPECT_EQ(productKey({DType::BF16, 1, 2, 3, false, {}, {}, {}, {}, /*overlaps=*/true}),
+            "product bf16 1x2x3 overlapped");
   EXPECT_EQ(productKey({DType::BF16, 1, 2, 3, false, some, some, some, {}}),
             productKey({DType::BF16, 1, 2, 3, false, {}, {}, {}, {}}));
 }

@@ -238,6 +238,26 @@ TEST(Specialize, ListsPreparationApartFromCommands) {
   EXPECT_EQ(made.plan->preparation[1].kind, PrepareKind::Share);
 }
 
+/// On several streams they may run at the same time, and how to multiply best depends on that.
+TEST(Specialize, SaysWhichProductsMayOverlap) {
+  auto overlaps = [](const std::string &between) {
+    Specialized made = specialized("program @p mesh [0 .. 2) (%A: f32[2, 4, 8], %B: f32[8, 8]) ->\n"
+                                   "    (%C: f32[2, 4, 8]) {\n"
+                                   "  %main = get_current_stream\n"
+                                   "  %a0 = select %A[0]\n  %c0 = select %C[0]\n"
+                                   "  %a1 = select %A[1]\n  %c1 = select %C[1]\n"
+                                   "  matmul %c0, %a0, %B\n" +
+                                   between + "  matmul %c1, %a1, %B\n" +
+                                   "  set_current_stream %main\n  synchronize stream(1)\n}\n");
+    std::vector<bool> each;
+    for (const PlanMatmul &product : made.plan->matmuls)
+      each.push_back(product.overlaps);
+    return each;
+  };
+  EXPECT_EQ(overlaps(""), (std::vector<bool>{false, false}));
+  EXPECT_EQ(overlaps("  set_current_stream stream(1)\n"), (std::vector<bool>{true, true}));
+}
+
 //===- What only unrolling can show -----------------------------------------------------------===//
 
 struct BadCase {
