@@ -4,9 +4,22 @@
 
 #include "api/plans.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <algorithm>
+#include <cmath>
 
 namespace braid {
+namespace {
+
+/// Of two in the middle the smaller one.
+double lowerMedian(std::vector<double> &values) {
+  const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+} // namespace
 
 struct GatherTimer::Lowered {
   ChosenRow chosen;
@@ -20,16 +33,20 @@ struct GatherTimer::Lowered {
 };
 
 BenchTiming BenchTiming::within(double us) const {
-  if (limitUs <= 0 || us <= 0)
+  if (us <= 0)
     return *this;
-  constexpr double kShareOfWarmUp = 0.25;
+  constexpr double kShareOfWarmUp = 0.25, kMostToSettle = 1e5;
   BenchTiming fitting = *this;
   auto fit = [&](int64_t wanted, int64_t least, double time) {
     int64_t most = static_cast<int64_t>(std::min(time / us, 1e9));
     return std::min(wanted, std::max(most, least));
   };
-  fitting.warmUp = fit(warmUp, 1, limitUs * kShareOfWarmUp);
-  fitting.iterations = fit(iterations, 3, limitUs);
+  if (limitUs > 0) {
+    fitting.warmUp = fit(warmUp, 1, limitUs * kShareOfWarmUp);
+    fitting.iterations = fit(iterations, 3, limitUs);
+  }
+  const double toSettle = std::min(std::ceil(settleUs / us), kMostToSettle);
+  fitting.warmUp = std::max(fitting.warmUp, static_cast<int64_t>(toSettle));
   return fitting;
 }
 
@@ -129,21 +146,29 @@ Result<double> GatherTimer::timeOnce(Lowered &lowered, bool isGraphed) {
   return time->us;
 }
 
-/// Runs untimed, and decides how many timed ones there are. The first run may load what the others
-/// find, so the decision is made after the second.
+/// Runs untimed, and decides how many such runs and how many timed ones there are. The first run
+/// may load what the others find, so the decision is made after the second. A run can be disturbed,
+/// and many may follow, so it is made again, from the later half, whenever there are twice as many.
 Result<BenchTiming> GatherTimer::warmUp(Lowered &lowered, bool isGraphed,
                                         const BenchTiming &timing) {
   BenchTiming fitting = timing;
-  for (int64_t i = 0; i < fitting.warmUp; ++i) {
+  if (timing.settleUs > 0)
+    fitting.warmUp = std::max<int64_t>(timing.warmUp, 2);
+  std::vector<double> times; // since the last decision
+  for (int64_t done = 1; done <= fitting.warmUp; ++done) {
     Result<double> time = timeOnce(lowered, isGraphed);
     if (!time)
       return time.status();
-    if (i != std::min<int64_t>(timing.warmUp - 1, 1) || timing.limitUs <= 0)
+    times.push_back(*time);
+    if (!llvm::isPowerOf2_64(static_cast<uint64_t>(done)))
       continue;
-    Result<std::vector<double>> maximum = maximaOverRanks(transport(), {*time});
-    if (!maximum)
-      return maximum.status();
-    fitting = timing.within(maximum->front());
+    if (done > 1 || fitting.warmUp == 1) {
+      Result<std::vector<double>> maximum = maximaOverRanks(transport(), {lowerMedian(times)});
+      if (!maximum)
+        return maximum.status();
+      fitting = timing.within(maximum->front());
+    }
+    times.clear();
   }
   return fitting;
 }

@@ -24,6 +24,10 @@ struct BenchTiming {
   int64_t warmUp = 5, iterations = 20;
   /// Fewer of both, but not fewer than 1 and 3, so that they take about this long; 0: no limit.
   double limitUs = 0;
+  /// So many to warm up, limit or not, that they take about this long, but not more than 100,000;
+  /// 0: no more than those above. A GPU that idled is faster for a while than one that did not, so
+  /// each row has to leave behind what was before it.
+  double settleUs = 0;
 
   /// The numbers for runs that take `us`. Every rank has to give the same time.
   BenchTiming within(double us) const;

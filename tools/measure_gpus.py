@@ -2,17 +2,24 @@
 """Measures everything that README.md and docs/ say of gather+matmul on GPUs, in pieces.
 
     measure_gpus.py build/release/bin/braid --out docs/results/h200 \\
-        [--commit 1a2b3c4] [--part nine,two,grid,predictions] [--time-limit 500]
+        [--commit 1a2b3c4] [--part nine,two,grid,predictions,again] [--time-limit 500]
 
     nine         nine shapes on 4 ranks, every row in turns with PyTorch's    DIR/nine.json
     two          the same on 2 ranks                                           DIR/two.json
     grid         m, n and k of 512, 1024, 2048, 8192 and 16384                 DIR/grid.json
     predictions  every candidate of `--schedule auto`, predicted and timed     DIR/predictions_*.txt
+    again        where `auto` lost in DIR/nine.json, two.json or grid.json:
+                 it and the row that won, alone in turns                       DIR/again_*.json
+
+`auto` has lost where it took longer than the fastest row that does all the work, PyTorch's
+included, by more than 3 % and by more than 3 us.
 
 It goes on where an earlier call has ended: what is complete is not measured again. Ends with a
-table of the shapes, and with how far predictions were off. Exit code 1 if something failed.
+table of the shapes, with the shapes where `auto` lost, before and again, and with how far
+predictions were off. Exit code 1 if something failed.
 """
 import argparse
+import collections
 import json
 import os
 import re
@@ -32,7 +39,12 @@ ROWS = ["matmul", "gather;transfers=shared;protocol=put;copies=kernel",
 # Worth their time at nine shapes only.
 MORE_ROWS = [f"{SHARED};chunks=2", f"{SHARED};taper=4", f"{DOUBLING};streams=3",
              "pairwise;protocol=put;chunks=4;taper=2", "pairwise;protocol=put"]
+PARTS_ALONE = {"matmul", "gather", "pieces", "torch/matmul", "torch/gather", "torch/gather_copy"}
+BATCHES = ("nine", "two", "grid")
+AGAIN_ROUNDS = 7
 MISSING = float("inf")
+# A shape's `auto` beside the best row that does all the work, which may be itself.
+Comparison = collections.namedtuple("Comparison", "shape auto_us best_us best")
 CANDIDATE = re.compile(r"^ +([0-9.]+) +([0-9.]+) +[-+]\d+ % +(\S+)")
 
 
@@ -43,7 +55,7 @@ class Measuring:
     def left(self):
         return self.flags.time_limit - (time.monotonic() - self.begin)
 
-    def bench(self, name, ranks, shapes, rows, effort):
+    def bench(self, name, ranks, shapes, rows, effort, with_torch=True):
         """A batch in the file of that name, as far as there is time."""
         if self.left() < 10:
             return print(f"{name}: no time left", flush=True)
@@ -51,15 +63,36 @@ class Measuring:
         if flags.backend == "cpu":
             rows = list(dict.fromkeys(re.sub(";(copies|signals)=[a-z]+", "", row) for row in rows))
         arguments = [flags.braid, "bench", "gather-matmul", "--backend", flags.backend, "--ranks",
-                     str(ranks), "--impl", ",".join(rows), "--resume", "--json",
-                     os.path.join(flags.out, f"{name}.json"),
+                     str(ranks), "--impl", ",".join(rows), "--resume", "--json", self.path(name),
                      "--time-limit", str(int(self.left())), "--timeout-ms", "20000",
                      "--label", f"commit={flags.commit}"] + shapes + effort
         if flags.backend != "cpu":
-            arguments += ["--graph", "yes", "--against", "torch", "--python", flags.python]
+            arguments += ["--graph", "yes"]
+        if flags.backend != "cpu" and with_torch:
+            arguments += ["--against", "torch", "--python", flags.python]
         code = subprocess.run(arguments, check=False).returncode
         if code != 0:
             self.failed.append(f"{name}: exit code {code} of {' '.join(arguments)}")
+
+    def again(self, name):
+        """Where `auto` lost in the file of that name; a batch has all shapes that one row won."""
+        if not os.path.exists(self.path(name)):
+            return
+        before, shapes = Results(self.path(name)), {}
+        for loss in before.losses():
+            shapes.setdefault(loss.best, []).append("x".join(map(str, loss.shape)))
+        for winner, of_winner in shapes.items():
+            is_torch = winner.startswith("torch/")
+            self.bench(f"again_{name}", before.ranks, ["--shapes", ",".join(of_winner)],
+                       ["auto"] if is_torch else ["auto", winner],
+                       effort(AGAIN_ROUNDS, 10, 3, self.flags.row_ms, self.settle_ms(60)),
+                       with_torch=is_torch)
+
+    def path(self, name):
+        return os.path.join(self.flags.out, f"{name}.json")
+
+    def settle_ms(self, otherwise):
+        return otherwise if self.flags.settle_ms is None else self.flags.settle_ms
 
     def predict(self, shape):
         """Every candidate of a shape."""
@@ -81,28 +114,103 @@ class Measuring:
             file.write(f"commit {self.flags.commit}: {' '.join(arguments[1:])}\n{run.stderr}")
 
 
+def effort(rounds, iterations, warm_up, row_ms, settle_ms):
+    return ["--rounds", str(rounds), "--iterations", str(iterations), "--warm-up", str(warm_up),
+            "--row-ms", str(row_ms), "--settle-ms", str(settle_ms)]
+
+
+def is_close(us, best):
+    """As ShapeSummary::isAutoClose says."""
+    return us <= best + max(0.03 * best, 3)
+
+
+def behind(us, best):
+    return f"{us - best:.1f} us ({100 * (us / best - 1):.1f} %)"
+
+
+def named(shape):
+    return "×".join(map(str, shape))
+
+
+class Results:
+    """The rows of a file that were timed."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            results = json.load(file)
+        self.ranks = results["ranks"]
+        self.rows = [row for row in results["rows"] if row.get("median_us")]
+        self.shapes = sorted({(row["m"], row["n"], row["k"]) for row in self.rows})
+
+    def times(self, shape):
+        """Of each row by its name; the faster of a row and its graph."""
+        times = {}
+        for row in self.rows:
+            if (row["m"], row["n"], row["k"]) == shape:
+                name = row["implementation"]
+                times[name] = min(row["median_us"], times.get(name, MISSING))
+        return times
+
+    def compared(self):
+        """A Comparison for each shape that has a row `auto`."""
+        for shape in self.shapes:
+            times = self.times(shape)
+            if "auto" in times:
+                best = min((us, name) for name, us in times.items()
+                           if name.split(";")[0] not in PARTS_ALONE)
+                yield Comparison(shape, times["auto"], *best)
+
+    def losses(self):
+        return [each for each in self.compared() if not is_close(each.auto_us, each.best_us)]
+
+
+def summarise_auto(name, path):
+    results = Results(path)
+    shapes, losses = len(list(results.compared())), results.losses()
+    print(f"{name}: auto is within 3 % or 3 us of the best at {shapes - len(losses)} of {shapes} "
+          f"shapes{', but not at:' if losses else ''}")
+    for loss in losses:
+        print(f"  {named(loss.shape)}: {loss.auto_us:.1f} us, "
+              f"{behind(loss.auto_us, loss.best_us)} behind {loss.best}")
+
+
+def summarise_again(name, before, path):
+    """Where `auto` lost, and whether it does again."""
+    losses = Results(before).losses()
+    print(f"{name}: auto lost at {len(losses)} shapes")
+    if not losses:
+        return
+    again = Results(path) if os.path.exists(path) else None
+    print("| M×N×K | auto | the other | row | behind by, before | again | verdict |\n"
+          "| --- | --- | --- | --- | --- | --- | --- |")
+    for loss in losses:
+        times = again.times(loss.shape) if again else {}
+        us, best = times.get("auto"), times.get(loss.best)
+        if us and best:
+            verdict = "no longer behind" if is_close(us, best) else "still behind"
+            columns = [f"{us:.1f}", f"{best:.1f}", loss.best, behind(loss.auto_us, loss.best_us),
+                       behind(us, best), verdict]
+        else:
+            columns = [f"{loss.auto_us:.1f}", f"{loss.best_us:.1f}", loss.best,
+                       behind(loss.auto_us, loss.best_us), "-", "not measured again"]
+        print(f"| {named(loss.shape)} | {' | '.join(columns)} |")
+
+
 def table(path):
     """Each shape's limits, the best row of ours, and the best of theirs."""
-    with open(path, encoding="utf-8") as file:
-        rows = [row for row in json.load(file)["rows"] if row.get("median_us")]
-    shapes = sorted({(row["m"], row["n"], row["k"]) for row in rows})
+    results = Results(path)
     print("| M×N×K | product | gather | Braid | E | sequential | fused | row |\n"
           "| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for shape in shapes:
-        times = {}
-        for row in rows:
-            if (row["m"], row["n"], row["k"]) == shape:
-                times.setdefault(row["implementation"], []).append(row["median_us"])
-
-        def best(*kinds, of=times):
-            found = [(min(us), name) for name, us in of.items() if name.split(";")[0] in kinds]
+    for shape in results.shapes:
+        def best(*kinds, of=results.times(shape)):
+            found = [(us, name) for name, us in of.items() if name.split(";")[0] in kinds]
             return min(found, default=(MISSING, "-"))
         product, gather = best("matmul", "torch/matmul"), best("gather", "torch/gather",
                                                                "torch/gather_copy")
         ours = best("auto", "pairwise", "doubling", "hop", "burst", "fused", "none")
         def shown(us):
             return "-" if us == MISSING else f"{us:.0f}"
-        columns = ["×".join(map(str, shape)), shown(product[0]), shown(gather[0]), shown(ours[0]),
+        columns = [named(shape), shown(product[0]), shown(gather[0]), shown(ours[0]),
                    f"{max(product[0], gather[0]) / ours[0]:.2f}",
                    shown(best("torch/sequential")[0]), shown(best("torch/fused")[0]), ours[1]]
         print(f"| {' | '.join(columns)} |")
@@ -129,12 +237,26 @@ def summarise_predictions(folder):
         print(f"  {100 * error:+.0f} %: {predicted} for {measured} us, {shape}, {candidate}")
 
 
+def report(measuring, parts):
+    there = [name for name in BATCHES if os.path.exists(measuring.path(name))]
+    for name in there:
+        if name in parts and name != "grid":
+            table(measuring.path(name))
+        if name in parts:
+            summarise_auto(name, measuring.path(name))
+    for name in there:
+        if "again" in parts:
+            summarise_again(name, measuring.path(name), measuring.path(f"again_{name}"))
+    if "predictions" in parts:
+        summarise_predictions(measuring.flags.out)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("braid")
     parser.add_argument("--out", required=True, help="the folder for the results")
-    parser.add_argument("--part", default="nine,two,grid,predictions")
+    parser.add_argument("--part", default="nine,two,grid,predictions,again")
     parser.add_argument("--time-limit", type=float, default=3600, help="seconds, for all parts")
     parser.add_argument("--commit", default="unknown")
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
@@ -142,31 +264,30 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--shapes", default=NINE, help="instead of the nine")
     parser.add_argument("--row-ms", type=int, default=100, help="of a row, a round")
+    parser.add_argument("--settle-ms", type=int,
+                        help="of a row, before those (default 60, in the grid 20)")
     flags = parser.parse_args()
-    known = {"nine", "two", "grid", "predictions"}
+    known = {"nine", "two", "grid", "predictions", "again"}
     parts = flags.part.split(",")
     if not set(parts) <= known:
         parser.error(f"--part: expected some of {', '.join(sorted(known))}, got '{flags.part}'")
     os.makedirs(flags.out, exist_ok=True)
     measuring = Measuring(flags)
-    effort = ["--rounds", "5", "--iterations", "10", "--warm-up", "3",
-              "--row-ms", str(flags.row_ms)]
+    usual = effort(5, 10, 3, flags.row_ms, measuring.settle_ms(60))
     if "nine" in parts:
-        measuring.bench("nine", flags.ranks, ["--shapes", flags.shapes], ROWS + MORE_ROWS, effort)
+        measuring.bench("nine", flags.ranks, ["--shapes", flags.shapes], ROWS + MORE_ROWS, usual)
     if "two" in parts:
-        measuring.bench("two", 2, ["--shapes", flags.shapes], ROWS, effort)
+        measuring.bench("two", 2, ["--shapes", flags.shapes], ROWS, usual)
     if "grid" in parts:
         measuring.bench("grid", flags.ranks, ["-m", SIZES, "-n", SIZES, "-k", SIZES], ROWS,
-                        ["--rounds", "5", "--iterations", "6", "--warm-up", "2", "--row-ms", "30"])
+                        effort(5, 6, 2, 30, measuring.settle_ms(20)))
     if "predictions" in parts:
         for shape in flags.shapes.split(","):
             measuring.predict(shape)
-    for name in ("nine", "two"):
-        path = os.path.join(flags.out, f"{name}.json")
-        if name in parts and os.path.exists(path):
-            table(path)
-    if "predictions" in parts:
-        summarise_predictions(flags.out)
+    if "again" in parts:
+        for name in BATCHES:
+            measuring.again(name)
+    report(measuring, parts)
     for text in measuring.failed:
         print(f"measure_gpus: error: {text}", file=sys.stderr)
     sys.exit(1 if measuring.failed else 0)

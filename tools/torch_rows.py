@@ -16,10 +16,12 @@ import ctypes
 import datetime
 import gc
 import json
+import math
 import mmap
 import os
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -28,6 +30,8 @@ DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float6
 IDLE_SECONDS = 0.001  # between two looks at the board
 SPINS_BEFORE_YIELD = 1000
 MOST_SAMPLES = 1 << 16
+SHARE_OF_WARM_UP = 0.25  # of the time for timed runs
+MOST_TO_SETTLE = 100000  # runs
 TEXT_BYTES = 1 << 16
 
 
@@ -287,17 +291,36 @@ class Rows:
     def time(self, request):
         """Microseconds of each timed run, the maximum over ranks. Collective."""
         run = self.find(request["row"], request["graph"])
-        warm_up, iterations = request["warm_up"], min(request["iterations"], MOST_SAMPLES)
-        limit = request.get("limit_us", 0)
-        done = 0
-        while done < warm_up:
-            last = self.time_once(run)
-            done += 1
-            if limit > 0 and done == min(request["warm_up"], 2):
-                us = max(self.board.maxima([last])[0], 1e-3)
-                warm_up = min(warm_up, max(1, int(limit * 0.25 / us)))
-                iterations = min(iterations, max(3, int(limit / us)))
+        iterations = self.warm_up(run, request)
         return self.board.maxima([self.time_once(run) for _ in range(iterations)])
+
+    def warm_up(self, run, request):
+        """Runs untimed; gives how many timed runs there are. Decides as GatherTimer::warmUp does:
+        after the second run, and again whenever there are twice as many."""
+        wanted, settles = request["warm_up"], request.get("settle_us", 0) > 0
+        runs, iterations = max(wanted, 2) if settles else wanted, request["iterations"]
+        done, times = 0, []  # times: since the last decision
+        while done < runs:
+            times.append(self.time_once(run))
+            done += 1
+            if done & (done - 1) != 0:
+                continue
+            if done > 1 or runs == 1:
+                us = self.board.maxima([statistics.median_low(times)])[0]
+                runs, iterations = fitting(request, us)
+            times = []
+        return min(iterations, MOST_SAMPLES)
+
+
+def fitting(request, us):
+    """How many untimed and timed runs there are if each takes `us`, as BenchTiming::within says."""
+    us = max(us, 1e-3)
+    untimed, timed = request["warm_up"], request["iterations"]
+    limit = request.get("limit_us", 0)
+    if limit > 0:
+        untimed = min(untimed, max(1, int(limit * SHARE_OF_WARM_UP / us)))
+        timed = min(timed, max(3, int(limit / us)))
+    return max(untimed, min(math.ceil(request.get("settle_us", 0) / us), MOST_TO_SETTLE)), timed
 
 
 def describe(error):

@@ -25,6 +25,22 @@ TEST(BenchTiming, FitsRunsIntoALimit) {
   EXPECT_EQ((BenchTiming{5, 20, 0}).within(1e6).iterations, 20) << "no limit";
 }
 
+TEST(BenchTiming, SettlesHoweverShortTheLimitIs) {
+  BenchTiming timing{.warmUp = 5, .iterations = 20, .settleUs = 1000};
+  EXPECT_EQ(timing.within(10).warmUp, 100);
+  EXPECT_EQ(timing.within(300).warmUp, 5) << "never fewer than asked for";
+  EXPECT_EQ(timing.within(1e6).warmUp, 5);
+  EXPECT_EQ(timing.within(10).iterations, 20);
+  timing.limitUs = 400;
+  EXPECT_EQ(timing.within(10).warmUp, 100) << "the limit would have left 5";
+  EXPECT_EQ(timing.within(300).warmUp, 4) << "1.2 ms; the limit would have left 1";
+  EXPECT_EQ(timing.within(1e6).warmUp, 1);
+  EXPECT_EQ(timing.within(10).iterations, 20);
+  EXPECT_EQ(timing.within(300).iterations, 3);
+  timing.settleUs = 1e300;
+  EXPECT_EQ(timing.within(1).warmUp, 100000) << "no number overflows";
+}
+
 /// One rank, which meets nobody.
 class GatherTimerTest : public testing::Test {
 protected:
@@ -32,7 +48,10 @@ protected:
     auto cluster = registry_.find("cpu")->create({.ranks = 1});
     EXPECT_TRUE(cluster) << cluster.status().message();
     cluster_ = std::move(*cluster);
-    timer_ = std::make_unique<GatherTimer>(*cluster_, DType::F32, plans_, [] { return true; });
+    timer_ = std::make_unique<GatherTimer>(*cluster_, DType::F32, plans_, [this] {
+      ++runs_;
+      return true;
+    });
   }
 
   GatherRow row(const std::string &name, int64_t m = 4) {
@@ -40,16 +59,18 @@ protected:
     EXPECT_TRUE(made) << made.status().message();
     return *made;
   }
-  Result<std::vector<double>> time(const GatherRow &row) {
+  Result<std::vector<double>> time(const GatherRow &row,
+                                   const BenchTiming &timing = {.warmUp = 1, .iterations = 4}) {
     if (Status status = timer_->lower(row); !status.isOk())
       return status;
-    return timer_->time(row, {1, 4, 0});
+    return timer_->time(row, timing);
   }
 
   BackendRegistry registry_;
   TimedPlans plans_;
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<GatherTimer> timer_;
+  int64_t runs_ = 0; ///< each begins at the barrier
 };
 
 TEST_F(GatherTimerTest, TimesRowsInTurnsOnTheSameTensors) {
@@ -66,6 +87,19 @@ TEST_F(GatherTimerTest, TimesRowsInTurnsOnTheSameTensors) {
   ASSERT_TRUE(time(row("matmul", 1024)));
   EXPECT_EQ(timer_->loweredRows(), 4);
   EXPECT_GE(timer_->allocatedBytes(), before + 1024 * 2 * 4);
+}
+
+TEST_F(GatherTimerTest, RunsUntimedUntilARowHasSettled) {
+  ASSERT_TRUE(time(row("matmul")));
+  EXPECT_EQ(runs_, 1 + 4);
+  for (int64_t warmUp : {0, 1, 7}) {
+    runs_ = 0;
+    Result<std::vector<double>> samples =
+        time(row("matmul"), {.warmUp = warmUp, .iterations = 4, .limitUs = 4, .settleUs = 1e5});
+    ASSERT_TRUE(samples) << samples.status().message();
+    EXPECT_THAT(*samples, SizeIs(testing::Le(4)));
+    EXPECT_GT(runs_ - static_cast<int64_t>(samples->size()), 20) << "0.1 s of such short runs";
+  }
 }
 
 TEST_F(GatherTimerTest, RefusesARowAndGoesOn) {

@@ -34,7 +34,8 @@ also, as far as PyTorch can do them here:
 All rows of a shape are timed in turns: in each round every row has its runs, those of PyTorch
 between ours, and every other round goes backwards. Times are microseconds: wall clock from a
 barrier on, the maximum over ranks; a row's time is the median of its rounds' medians, beside the
-10th and 90th of a hundred of all its runs.
+10th and 90th of a hundred of all its runs. A GPU that idled is faster for some 50 ms than one that
+did not, so each row runs untimed for --settle-ms first, whatever was before it.
 
   E         the larger of the two limits over the time: 1 means that nothing is lost. The limits are
             the fastest product alone and the fastest gather alone, whoever is faster at it
@@ -118,6 +119,10 @@ void BenchFlags::addTo(CLI::App &app) {
                  "fewer runs, but 3 or more, so that they take about this long (default 200; "
                  "0: no limit)")
       ->type_name("T");
+  app.add_option("--settle-ms", settleMs,
+                 "at least as many runs before the timed ones as take this long "
+                 "(default 50; 0 on cpu)")
+      ->type_name("T");
   app.add_option("--timeout-ms", timeoutMs,
                  "a row without progress for this long has failed (default 60000)")
       ->type_name("T");
@@ -145,11 +150,14 @@ Status BenchFlags::check(bool hasGraphs) {
     return badChoice("--against", against, {"torch"});
   if (!rounds)
     rounds = against.empty() ? 1 : 5;
+  if (!settleMs)
+    settleMs = backend == "cpu" ? 0 : 50;
   for (auto [flag, least, value] : {std::tuple("--ranks", 1, ranks),
                                     {"--rounds", 1, *rounds},
                                     {"--iterations", 1, iterations},
                                     {"--warm-up", 0, warmUp},
                                     {"--row-ms", 0, rowMs},
+                                    {"--settle-ms", 0, *settleMs},
                                     {"--time-limit", 0, timeLimit},
                                     {"--timeout-ms", 1, timeoutMs}})
     if (Status status = atLeast(least, flag, value); !status.isOk())

@@ -18,8 +18,9 @@ struct BenchFlags {
                                    "hop"};
   std::string graph; ///< empty: what the backend can do
   int64_t iterations = 20, warmUp = 5;
-  std::optional<int64_t> rounds; ///< not given: 5 beside a rival, else 1
-  int64_t rowMs = 200;           ///< 0: no limit
+  std::optional<int64_t> rounds;   ///< not given: 5 beside a rival, else 1
+  int64_t rowMs = 200;             ///< 0: no limit
+  std::optional<int64_t> settleMs; ///< not given: 50, but 0 on cpu
   int64_t timeoutMs = 60000;
   int64_t timeLimit = 0; ///< seconds; 0: none
   std::string csv, json;

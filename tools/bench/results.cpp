@@ -229,6 +229,7 @@ std::string BenchResults::json() const {
                {"warm_up", flags_.warmUp},
                {"rounds", *flags_.rounds},
                {"row_ms", flags_.rowMs},
+               {"settle_ms", *flags_.settleMs},
                {"date", timeNow()},
                {"device", device_},
                {"host", hostName()},

@@ -107,8 +107,10 @@ Result<Json> BenchServer::answerTo(const Json &request) {
     return Json{{"failure", firstLine(row.status().message())}};
   if (Status status = timer_.lower(*row); !status.isOk())
     return Json{{"failure", firstLine(status.message())}};
-  Result<std::vector<double>> samples =
-      timer_.time(*row, {request.at("warm_up"), request.at("iterations"), request.at("limit_us")});
+  Result<std::vector<double>> samples = timer_.time(*row, {.warmUp = request.at("warm_up"),
+                                                           .iterations = request.at("iterations"),
+                                                           .limitUs = request.at("limit_us"),
+                                                           .settleUs = request.at("settle_us")});
   if (!samples)
     return samples.status();
   return Json{{"samples_us", *samples}, {"choice", timer_.choiceOf(*row)}};

@@ -135,8 +135,9 @@ Result<Answer> TorchWorker::ask(Json request) {
   request["id"] = id;
   if (Status status = channel_.send(request); !status.isOk())
     return giveUp(status);
-  // It has a limit of its own for each of the few steps of a row.
-  Result<Json> message = receive(id, milliseconds(3 * flags_.timeoutMs));
+  // It has a limit of its own for each of the few steps of a row. Settling is none of them; what
+  // takes so long are its runs, and between short ones as much time passes again.
+  Result<Json> message = receive(id, milliseconds(3 * flags_.timeoutMs + 2 * *flags_.settleMs));
   if (!message)
     return giveUp(message.status());
   Result<Answer> answer = Answer::from(*message);

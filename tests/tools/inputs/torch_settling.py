@@ -1,0 +1,49 @@
+"""torch_settling.py FOLDER: fails unless torch_rows.py in FOLDER makes as many runs as it should, of
+runs whose times are given. Numbers are those of BenchTiming in tests/api/gather_timer_test.cpp."""
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import torch_rows  # noqa: E402
+
+ASKED = {"warm_up": 5, "iterations": 20}
+SETTLING = dict(ASKED, settle_us=1000)
+LIMITED = dict(SETTLING, limit_us=400)
+
+
+class OneRank:
+    def maxima(self, values):
+        return values
+
+
+def runs(request, time_of_run):
+    """How many are untimed, and how many timed. time_of_run gets the number of a run, from 1 on."""
+    rows, done = torch_rows.Rows.__new__(torch_rows.Rows), []
+    rows.board = OneRank()
+    rows.made = {("row", False): None}
+
+    def time_once(_):
+        done.append(0)
+        return time_of_run(len(done))
+    rows.time_once = time_once
+    timed = len(rows.time(dict(request, row="row", graph=False)))
+    return len(done) - timed, timed
+
+
+def check(got, expected):
+    assert got == expected, f"expected {expected} runs, got {got}"
+
+
+for us, untimed, timed in ((10, 100, 20), (300, 4, 3), (1e6, 1, 3)):
+    check(torch_rows.fitting(LIMITED, us), (untimed, timed))
+check(torch_rows.fitting(dict(SETTLING, settle_us=1e300), 1), (100000, 20))
+check(torch_rows.fitting(dict(SETTLING, settle_us=1e300), 0), (100000, 20))
+check(runs(ASKED, lambda run: 10), (5, 20))
+check(runs(SETTLING, lambda run: 10), (100, 20))
+check(runs(SETTLING, lambda run: 300), (5, 20))
+for few in (0, 1):
+    check(runs(dict(SETTLING, warm_up=few), lambda run: 100), (10, 20))
+    check(runs(dict(ASKED, warm_up=few), lambda run: 100), (few, 20))
+# The first run loads what the others find, and one that was disturbed is not the last word.
+check(runs(SETTLING, lambda run: 1e6 if run == 1 else 10), (100, 20))
+check(runs(SETTLING, lambda run: 450 if run <= 2 else 10), (100, 20))
+check(runs(SETTLING, lambda run: 450 if run in (4, 7) else 10), (100, 20))
