@@ -2,7 +2,7 @@
 """Measures everything that README.md and docs/ say of gather+matmul on GPUs, in pieces.
 
     measure_gpus.py build/release/bin/braid --out docs/results/h200 \\
-        [--commit 1a2b3c4] [--part nine,two,grid,predictions,again] [--time-limit 500]
+        [--commit 1a2b3c4] [--part nine,two,...] [--time-limit 500]
 
     nine         nine shapes on 4 ranks, every row in turns with PyTorch's    DIR/nine.json
     two          the same on 2 ranks                                           DIR/two.json
@@ -10,9 +10,14 @@
     predictions  every candidate of `--schedule auto`, predicted and timed     DIR/predictions_*.txt
     again        where `auto` lost in DIR/nine.json, two.json or grid.json:
                  it and the row that won, alone in turns                       DIR/again_*.json
+    power        what a gather and a product draw, each for seconds            DIR/power.json
 
 `auto` has lost where it took longer than the fastest row that does all the work, PyTorch's
 included, by more than 3 % and by more than 3 us.
+
+Where a product is limited by power, what the copies draw is taken from it, so that with G and P the
+times of gather and product alone, E can reach P / (P + G * (watts of a gather - idle) / watts of a
+product), and not 1, however well the copies hide.
 
 It goes on where an earlier call has ended: what is complete is not measured again. Ends with a
 table of the shapes, with the shapes where `auto` lost, before and again, and with how far
@@ -23,6 +28,7 @@ import collections
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -42,6 +48,8 @@ MORE_ROWS = [f"{SHARED};chunks=2", f"{SHARED};taper=4", f"{DOUBLING};streams=3",
 PARTS_ALONE = {"matmul", "gather", "pieces", "torch/matmul", "torch/gather", "torch/gather_copy"}
 BATCHES = ("nine", "two", "grid")
 AGAIN_ROUNDS = 7
+# Shapes that keep the links, or the multiprocessors, busy all the time.
+POWER_GATHER, POWER_PRODUCT = "32768x8192x16384", "8192x8192x8192"
 MISSING = float("inf")
 # A shape's `auto` beside the best row that does all the work, which may be itself.
 Comparison = collections.namedtuple("Comparison", "shape auto_us best_us best")
@@ -88,6 +96,46 @@ class Measuring:
                        effort(AGAIN_ROUNDS, 10, 3, self.flags.row_ms, self.settle_ms(60)),
                        with_torch=is_torch)
 
+    def power(self):
+        """Watts of all GPUs, sampled while they gather, multiply and rest."""
+        if os.path.exists(self.path("power")) or self.left() < 10:
+            return
+        means = {}
+        for name, row, shape in (("gather", f"gather;{SHARED.split(';', 1)[1]}", POWER_GATHER),
+                                 ("product", "matmul", POWER_PRODUCT)):
+            watts = self.watts_during(row, shape)
+            if not watts:
+                return print("power: nvidia-smi tells nothing", flush=True)
+            means[f"{name}_w"] = mean(watts)
+        # The clocks are still up, as they are beside a product.
+        means["idle_w"] = mean(watts_now())
+        with open(self.path("power"), "w", encoding="utf-8") as file:
+            json.dump({"commit": self.flags.commit, "gather": POWER_GATHER,
+                       "product": POWER_PRODUCT, **means}, file, indent=1)
+            file.write("\n")
+
+    def watts_during(self, row, shape):
+        """Of one row alone, once it has settled."""
+        flags = self.flags
+        if flags.backend == "cpu":
+            row, shape = row.split(";")[0], flags.shapes.split(",")[0]
+        arguments = [flags.braid, "bench", "gather-matmul", "--backend", flags.backend, "--ranks",
+                     str(flags.ranks), "--impl", row, "--shapes", shape, "--rounds", "1",
+                     "--iterations", "1000000", "--row-ms", str(flags.power_ms),
+                     "--settle-ms", "1000", "--timeout-ms", str(20000 + flags.power_ms)]
+        watts = []
+        with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True) as process:
+            while process.poll() is None:
+                watts.append(watts_now())
+                time.sleep(0.05)
+            if process.returncode != 0:
+                self.failed.append(f"power: exit code {process.returncode} of "
+                                   f"{' '.join(arguments)}\n{process.stderr.read()[-2000:]}")
+        # Before its runs a job starts and prepares, and after them it ends.
+        most = max((mean(each) for each in watts if each), default=0)
+        return [w for each in watts if each and mean(each) > 0.9 * most for w in each]
+
     def path(self, name):
         return os.path.join(self.flags.out, f"{name}.json")
 
@@ -112,6 +160,41 @@ class Measuring:
             return
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"commit {self.flags.commit}: {' '.join(arguments[1:])}\n{run.stderr}")
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def watts_now():
+    """Of each GPU; nothing where there is none."""
+    if not shutil.which("nvidia-smi"):
+        return []
+    run = subprocess.run(["nvidia-smi", "--query-gpu=power.draw.instant",
+                          "--format=csv,noheader,nounits"], capture_output=True, text=True,
+                         check=False)
+    return [float(word) for word in run.stdout.split() if re.fullmatch(r"[0-9.]+", word)]
+
+
+def summarise_power(measuring, names):
+    if not os.path.exists(measuring.path("power")):
+        return
+    with open(measuring.path("power"), encoding="utf-8") as file:
+        power = json.load(file)
+    share = (power["gather_w"] - power["idle_w"]) / power["product_w"]
+    print(f"power: a gather draws {power['gather_w']:.0f} W, a product {power['product_w']:.0f} W, "
+          f"idle GPUs {power['idle_w']:.0f} W")
+    print("| ranks | M×N×K | product | gather | E that power leaves | E |\n"
+          "| --- | --- | --- | --- | --- | --- |")
+    for name in names:
+        results = Results(measuring.path(name))
+        for shape in results.shapes:
+            limits = Limits(results.times(shape))
+            product, gather, ours = limits.product[0], limits.gather[0], limits.ours[0]
+            if MISSING in (product, gather, ours) or product < gather:
+                continue
+            print(f"| {results.ranks} | {named(shape)} | {product:.0f} | {gather:.0f} | "
+                  f"{product / (product + gather * share):.2f} | {product / ours:.2f} |")
 
 
 def effort(rounds, iterations, warm_up, row_ms, settle_ms):
@@ -164,6 +247,20 @@ class Results:
         return [each for each in self.compared() if not is_close(each.auto_us, each.best_us)]
 
 
+class Limits:
+    """The best rows of a shape, with their names."""
+
+    def __init__(self, times):
+        self.times = times
+        self.product = self.best("matmul", "torch/matmul")
+        self.gather = self.best("gather", "torch/gather", "torch/gather_copy")
+        self.ours = self.best("auto", "pairwise", "doubling", "hop", "burst", "fused", "none")
+
+    def best(self, *kinds):
+        found = [(us, name) for name, us in self.times.items() if name.split(";")[0] in kinds]
+        return min(found, default=(MISSING, "-"))
+
+
 def summarise_auto(name, path):
     results = Results(path)
     shapes, losses = len(list(results.compared())), results.losses()
@@ -202,17 +299,14 @@ def table(path):
     print("| M×N×K | product | gather | Braid | E | sequential | fused | row |\n"
           "| --- | --- | --- | --- | --- | --- | --- | --- |")
     for shape in results.shapes:
-        def best(*kinds, of=results.times(shape)):
-            found = [(us, name) for name, us in of.items() if name.split(";")[0] in kinds]
-            return min(found, default=(MISSING, "-"))
-        product, gather = best("matmul", "torch/matmul"), best("gather", "torch/gather",
-                                                               "torch/gather_copy")
-        ours = best("auto", "pairwise", "doubling", "hop", "burst", "fused", "none")
+        limits = Limits(results.times(shape))
+        product, gather, ours = limits.product, limits.gather, limits.ours
         def shown(us):
             return "-" if us == MISSING else f"{us:.0f}"
         columns = [named(shape), shown(product[0]), shown(gather[0]), shown(ours[0]),
                    f"{max(product[0], gather[0]) / ours[0]:.2f}",
-                   shown(best("torch/sequential")[0]), shown(best("torch/fused")[0]), ours[1]]
+                   shown(limits.best("torch/sequential")[0]), shown(limits.best("torch/fused")[0]),
+                   ours[1]]
         print(f"| {' | '.join(columns)} |")
 
 
@@ -249,6 +343,8 @@ def report(measuring, parts):
             summarise_again(name, measuring.path(name), measuring.path(f"again_{name}"))
     if "predictions" in parts:
         summarise_predictions(measuring.flags.out)
+    if "power" in parts:
+        summarise_power(measuring, [name for name in there if name != "grid"])
 
 
 def main():
@@ -256,7 +352,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("braid")
     parser.add_argument("--out", required=True, help="the folder for the results")
-    parser.add_argument("--part", default="nine,two,grid,predictions,again")
+    parser.add_argument("--part", default="nine,two,grid,predictions,again,power")
     parser.add_argument("--time-limit", type=float, default=3600, help="seconds, for all parts")
     parser.add_argument("--commit", default="unknown")
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
@@ -266,8 +362,9 @@ def main():
     parser.add_argument("--row-ms", type=int, default=100, help="of a row, a round")
     parser.add_argument("--settle-ms", type=int,
                         help="of a row, before those (default 60, in the grid 20)")
+    parser.add_argument("--power-ms", type=int, default=3000, help="of each run of power")
     flags = parser.parse_args()
-    known = {"nine", "two", "grid", "predictions", "again"}
+    known = {"nine", "two", "grid", "predictions", "again", "power"}
     parts = flags.part.split(",")
     if not set(parts) <= known:
         parser.error(f"--part: expected some of {', '.join(sorted(known))}, got '{flags.part}'")
@@ -287,6 +384,8 @@ def main():
     if "again" in parts:
         for name in BATCHES:
             measuring.again(name)
+    if "power" in parts:
+        measuring.power()
     report(measuring, parts)
     for text in measuring.failed:
         print(f"measure_gpus: error: {text}", file=sys.stderr)

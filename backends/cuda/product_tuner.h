@@ -14,8 +14,7 @@ namespace braid {
 
 struct TunedProduct {
   LtProduct::Algorithm algorithm;
-  double
-      microseconds; ///< of each of many products; operands come from memory if there is room
+  double microseconds; ///< of each of many products; operands come from memory if there is room
 };
 
 /// As many products at once are measured where a product overlaps with others.
@@ -30,6 +29,7 @@ inline constexpr size_t kOverlapping = 2;
 ///
 /// Every algorithm that is tried is loaded here, so no peer may depend on this device meanwhile.
 Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape,
-                                 llvm::ArrayRef<void *> workspaces, std::chrono::milliseconds atMost);
+                                 llvm::ArrayRef<void *> workspaces,
+                                 std::chrono::milliseconds atMost);
 
 } // namespace braid

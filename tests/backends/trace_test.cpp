@@ -27,7 +27,8 @@ TEST_P(TraceTest, HasASpanForEveryCommand) {
   EXPECT_TRUE(device().takeTrace().empty()) << "nothing was asked for yet";
   device().startTrace();
   device().copy(1, tag(CommandKind::Copy), c, a, sizeof(float));
-  device().matmul(1, tag(CommandKind::Matmul), {DType::F32, false, 1, 1, 1, a, b, nullptr, c, false});
+  device().matmul(1, tag(CommandKind::Matmul),
+                  {DType::F32, false, 1, 1, 1, a, b, nullptr, c, false});
   device().add(1, tag(CommandKind::Add), DType::F32, c, a, sizeof(float));
   device().signal(1, tag(CommandKind::Signal), word, 1);
   device().await(1, tag(CommandKind::Await), word, 1);
