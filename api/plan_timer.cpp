@@ -128,10 +128,21 @@ Result<double> PlanTimer::warmUp(TimedPlan &plan, int64_t runs) {
   return longest->front();
 }
 
+/// Warms up, and goes on until that took long enough: as often on every rank.
+Result<double> PlanTimer::settle(TimedPlan &plan, const TimingEffort &effort) {
+  constexpr double kMostRuns = 1e4;
+  Result<double> longest = warmUp(plan, effort.warmUp);
+  if (!longest)
+    return longest;
+  const auto runs =
+      static_cast<int64_t>(std::min(effort.settleUs / std::max(*longest, 1.0), kMostRuns));
+  return runs <= effort.warmUp ? longest : warmUp(plan, runs - effort.warmUp);
+}
+
 Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
   if (cluster_.hosted() == 1)
     cluster_.setPlans(*plan.plans);
-  Result<double> longest = warmUp(plan, effort.warmUp);
+  Result<double> longest = settle(plan, effort);
   if (!longest)
     return longest.status();
   const double fitting = std::min(effort.budgetUs / std::max(*longest, 1.0), 1e6);

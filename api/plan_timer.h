@@ -22,6 +22,7 @@ struct TimingEffort {
   int64_t warmUp = 2;
   int64_t least = 3, most = 11; ///< timed runs; as many of them as fit the budget
   double budgetUs = 20000;
+  double settleUs = 0; ///< more warm-up runs, until all take about as long as this
 };
 
 /// A Plan that is ready to run, issued in one way, to be timed more than once. Goes before the
@@ -79,6 +80,7 @@ private:
   Status meet();
   Result<RunTime> once(TimedPlan &plan);
   Result<double> warmUp(TimedPlan &plan, int64_t runs);
+  Result<double> settle(TimedPlan &plan, const TimingEffort &effort);
 
   Cluster &cluster_;
   const int64_t rank_;

@@ -91,6 +91,30 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
+/// What is limited by power takes its time to settle.
+TEST(PlanTimer, SettlesForAsLongAsItIsTold) {
+  BackendRegistry registry = builtinBackends();
+  auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
+  TimedPlans plans;
+  Status status = (*mesh)->onEveryRank([&](int64_t rank) {
+    int runs = 0;
+    PlanTimer timer((*mesh)->cluster(), rank, plans, [&] { return ++runs > 0; });
+    auto source = parseSource("t", "program @p mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {\n"
+                                   "  set %C, %A\n}\n");
+    Result<Compiled> compiled = compile(*source, {});
+    Result<TimedPlan> plan = timer.makeReady(*makePlans(*compiled), Issuing::Eager, {});
+    if (!plan)
+      return plan.status();
+    if (Result<RunTime> time = timer.time(*plan, {.warmUp = 2, .most = 11}); !time)
+      return time.status();
+    EXPECT_LE(runs, 2 + 11);
+    Result<RunTime> time = timer.time(*plan, {.warmUp = 2, .most = 11, .settleUs = 1e6});
+    EXPECT_GE(runs, 50);
+    return time.status();
+  });
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
 /// Two Plans that stay ready, the second with larger operands; ranks get the same answers.
 TEST(PlanTimer, LetsPlansTakeTurns) {
   std::vector<std::vector<double>> answers(2);
