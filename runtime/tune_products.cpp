@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 /// For all shapes of a program together, and for each of them: a job should start within two
 /// seconds, and in less than kLeast nothing can be compared.
-constexpr milliseconds kAll{1200}, kMost{600}, kLeast{200};
+constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
 
 using Choices = std::map<std::string, std::string>; ///< of Device::tune, by productKey
 
