@@ -10,9 +10,8 @@ namespace {
 
 constexpr size_t kFinalists = 3; ///< besides candidate 0
 constexpr int kLeastRounds = 2, kMostRounds = 11;
-constexpr double kLeastGain = 0.005; ///< that counts as faster, however low the noise
-constexpr double kNoise = 1.5;       ///< of what varies
-constexpr double kFirstPass = 0.4;   ///< of the time
+constexpr double kNoise = 1.5;     ///< of what varies
+constexpr double kFirstPass = 0.4; ///< of the time
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -44,16 +43,16 @@ double worstShare(const std::vector<double> &times, const std::vector<double> &o
 }
 
 /// Whether it gains clearly more than its gain varies: of many that are alike, one always gains.
-bool isClearlyFaster(const Candidate &candidate) {
-  return 1 - median(candidate.rounds) > std::max(kNoise * spread(candidate.rounds), kLeastGain);
+bool isClearlyFaster(const Candidate &candidate, double leastGain) {
+  return 1 - median(candidate.rounds) > std::max(kNoise * spread(candidate.rounds), leastGain);
 }
 
 /// One search.
 class Search {
 public:
-  Search(const MeasureCandidate &measure, std::chrono::nanoseconds atMost,
+  Search(const MeasureCandidate &measure, const FindLimits &limits,
          const std::function<std::chrono::steady_clock::time_point()> &now)
-      : measure_(measure), atMost_(atMost), now_(now), begin_(now()) {}
+      : measure_(measure), limits_(limits), now_(now), begin_(now()) {}
 
   Status measureAll(size_t count);
   void keepFinalists();
@@ -62,10 +61,10 @@ public:
 
 private:
   /// That share of the time is over.
-  bool isOver(double share) const { return now_() - begin_ >= share * atMost_; }
+  bool isOver(double share) const { return now_() - begin_ >= share * limits_.atMost; }
 
   const MeasureCandidate &measure_;
-  const std::chrono::nanoseconds atMost_;
+  const FindLimits &limits_;
   const std::function<std::chrono::steady_clock::time_point()> &now_;
   const std::chrono::steady_clock::time_point begin_;
   std::vector<Candidate> candidates_;
@@ -119,16 +118,15 @@ Fastest Search::winner() const {
   };
   const Candidate &first = candidates_.front();
   const Candidate &best = *std::min_element(candidates_.begin(), candidates_.end(), isFaster);
-  const Candidate &winner = isClearlyFaster(best) ? best : first;
+  const Candidate &winner = isClearlyFaster(best, limits_.leastGain) ? best : first;
   return {winner.number, median(winner.times)};
 }
 
 } // namespace
 
-Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure,
-                            std::chrono::nanoseconds atMost,
+Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
                             const std::function<std::chrono::steady_clock::time_point()> &now) {
-  Search search(measure, atMost, now);
+  Search search(measure, limits, now);
   if (Status status = search.measureAll(count); !status.isOk())
     return status;
   search.keepFinalists();

@@ -32,12 +32,16 @@ struct Fastest {
   double time; ///< the median, under the first conditions
 };
 
+struct FindLimits {
+  std::chrono::nanoseconds atMost;
+  double leastGain = 0.005; ///< that counts as faster, however low the noise seems
+};
+
 /// The fastest of candidates 0 .. count-1, of which earlier ones are expected to be better: if
 /// there is no time for all, the last ones are left out. Candidate 0 is the one that needs a reason
 /// to be left. Takes about `atMost`, or longer if that is too short to compare two. Unsupported if
 /// no candidate can be measured.
-Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure,
-                            std::chrono::nanoseconds atMost,
+Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
                             const std::function<std::chrono::steady_clock::time_point()> &now =
                                 std::chrono::steady_clock::now);
 

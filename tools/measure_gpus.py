@@ -41,9 +41,9 @@ SHARED = "pairwise;protocol=put;transfers=shared;signals=memory"
 DOUBLING = "doubling;protocol=put;signals=memory"
 ROWS = ["matmul", "gather;transfers=shared;protocol=put;copies=kernel",
         "gather;transfers=shared;protocol=put;signals=memory", "none;protocol=put;copies=kernel",
-        "fused;protocol=put;copies=kernel", SHARED, DOUBLING, "auto"]
-# Worth their time at nine shapes only.
-MORE_ROWS = [f"{SHARED};chunks=2", f"{SHARED};taper=4", f"{DOUBLING};streams=3",
+        "fused;protocol=put;copies=kernel", f"{SHARED};streams=3", DOUBLING, "auto"]
+# Worth their time at nine shapes only. Of four streams two are for products, of three one.
+MORE_ROWS = [SHARED, f"{SHARED};streams=3;chunks=2", f"{SHARED};taper=4", f"{DOUBLING};streams=3",
              "pairwise;protocol=put;chunks=4;taper=2", "pairwise;protocol=put"]
 PARTS_ALONE = {"matmul", "gather", "pieces", "torch/matmul", "torch/gather", "torch/gather_copy"}
 BATCHES = ("nine", "two", "grid")

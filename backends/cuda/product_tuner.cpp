@@ -25,7 +25,10 @@ constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
 /// can win (a product of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, or
 /// by the mean of both, one that is slow between pauses (8192 x 3584 x 4096, 15 % and 10 %). So it
 /// has to be faster in both.
-constexpr double kLimitedByPower = 100;         ///< microseconds
+constexpr double kLimitedByPower = 100; ///< microseconds
+/// Which algorithm is faster than another then changes from GPU to GPU and from minute to minute,
+/// by about this much; the library's first guess is rarely worse by more.
+constexpr double kLeastGainByPower = 0.02;
 constexpr double kLongRun = 15e3;               ///< microseconds, twice: to settle, to measure
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostCopies = 16;             ///< of the operands
@@ -49,6 +52,8 @@ public:
   Result<double> measure(const LtProduct::Algorithm &algorithm) {
     return measure(algorithm, batch_);
   }
+  /// As warmUp() found it.
+  bool isLimitedByPower() const { return isLimitedByPower_; }
   /// That, and what it is in a long run, if power limits it. Pauses behind it.
   Result<std::vector<double>> measureThoroughly(const LtProduct::Algorithm &algorithm);
   /// Does it once, which loads what is needed.
@@ -209,7 +214,10 @@ Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape,
     Result<double> time = timer.measure(algorithm);
     return time ? Result<std::vector<double>>({*time}) : time.status();
   };
-  Result<Fastest> fastest = findFastest(algorithms->size(), measure, end - Clock::now());
+  FindLimits limits{end - Clock::now()};
+  if (timer.isLimitedByPower())
+    limits.leastGain = kLeastGainByPower;
+  Result<Fastest> fastest = findFastest(algorithms->size(), measure, limits);
   if (!fastest)
     return fastest.status();
   return TunedProduct{(*algorithms)[fastest->number], fastest->time};

@@ -43,7 +43,7 @@ struct Bench {
           Result<double> time = measure(number);
           return time ? Result<std::vector<double>>({*time}) : time.status();
         },
-        atMost, [this] { return clock; });
+        {atMost}, [this] { return clock; });
   }
   double spent() const {
     return std::chrono::duration<double, std::milli>(clock - steady_clock::time_point()).count();
@@ -90,7 +90,7 @@ TEST(FindFastest, BelievesTheFinalPass) {
         clock += milliseconds(10);
         return std::vector<double>{(pass == FindPass::First ? shortLook : longLook)[number]};
       },
-      milliseconds(300), [&] { return clock; });
+      {milliseconds(300)}, [&] { return clock; });
   ASSERT_TRUE(found);
   EXPECT_EQ(found->number, 2u);
   EXPECT_DOUBLE_EQ(found->time, 4.2);
@@ -108,7 +108,7 @@ Result<Fastest> findUnderTwoConditions(const std::vector<std::vector<double>> &t
         drift *= 1.001;
         return std::vector<double>{times[number][0] * drift, times[number][1] * drift};
       },
-      milliseconds(300), [&] { return clock; });
+      {milliseconds(300)}, [&] { return clock; });
 }
 
 TEST(FindFastest, TakesNothingThatIsSlowerUnderSomeConditions) {
@@ -116,6 +116,20 @@ TEST(FindFastest, TakesNothingThatIsSlowerUnderSomeConditions) {
   EXPECT_EQ(findUnderTwoConditions({{5, 5}, {4, 5.3}, {4.6, 4.7}})->number, 2u);
   EXPECT_EQ(findUnderTwoConditions({{5, 8}, {4.9, 7}, {4.5, 7.5}})->number, 2u)
       << "each as its worse one: 0.98 and 0.94";
+}
+
+/// Noise that lasts as long as a search is not seen in it.
+TEST(FindFastest, AsksForAsMuchAsItIsTold) {
+  auto find = [](double leastGain) {
+    return findFastest(2,
+                       [](size_t number, FindPass) -> Result<std::vector<double>> {
+                         return std::vector<double>{number == 0 ? 100.0 : 98.5};
+                       },
+                       {milliseconds(0), leastGain})
+        ->number;
+  };
+  EXPECT_EQ(find(0.01), 1u);
+  EXPECT_EQ(find(0.02), 0u);
 }
 
 TEST(FindFastest, LeavesOutWhatCannotBeDone) {
@@ -130,12 +144,11 @@ TEST(FindFastest, LeavesOutWhatCannotBeDone) {
 }
 
 TEST(FindFastest, AnyOtherFailureEndsIt) {
-  Result<Fastest> found = findFastest(
-      2,
-      [](size_t, FindPass) -> Result<std::vector<double>> {
-        return Status(StatusCode::PeerFailed, "gone");
-      },
-      milliseconds(10));
+  Result<Fastest> found = findFastest(2,
+                                      [](size_t, FindPass) -> Result<std::vector<double>> {
+                                        return Status(StatusCode::PeerFailed, "gone");
+                                      },
+                                      {milliseconds(10)});
   EXPECT_EQ(found.status().code(), StatusCode::PeerFailed);
 }
 
