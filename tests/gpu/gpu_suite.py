@@ -39,6 +39,15 @@ def gpus():
     return visible.split(",") if visible else [str(i) for i in range(len(found))]
 
 
+def machine():
+    """What was tested on, for whoever reads the results: "NVIDIA H200, 580.1" for each GPU."""
+    if not gpus():
+        return []
+    _, shown, _ = run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                      60)
+    return shown.splitlines()
+
+
 def lanes():
     """The GPUs of each of the cases that run at the same time."""
     if len(gpus()) < 2 * LANE:
@@ -94,8 +103,9 @@ Case = collections.namedtuple("Case", "name ranks check is_alone")
 
 
 class Suite:
-    def __init__(self, braid, only, path=None):
-        self.braid, self.only, self.path = braid, only, path
+    def __init__(self, braid, only, path=None, about=None):
+        """`about`: what the file says besides."""
+        self.braid, self.only, self.path, self.about = braid, only, path, about or {}
         self.cases, self.results, self.faults = [], [], []
         self.planned_faults = 0
         self.lock = threading.Lock()
@@ -182,7 +192,8 @@ class Suite:
         """Whoever reads the file finds a whole one, whenever that is."""
         if not self.path:
             return
-        known = {"cases": self.results, "faults": self.faults, "not_run": self.not_run()}
+        known = {**self.about, "cases": self.results, "faults": self.faults,
+                 "not_run": self.not_run()}
         with open(self.path + ".part", "w", encoding="utf-8") as file:
             json.dump(known, file, indent=1)
         os.replace(self.path + ".part", self.path)

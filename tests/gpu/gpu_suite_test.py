@@ -21,6 +21,7 @@ i=0
 while [ $i -lt {gpus} ]; do
   case $1 in
   -L) echo "GPU $i: a GPU (UUID: GPU-$i)" ;;
+  *name*) echo "a GPU, 1.2" ;;
   *) echo 17 ;;
   esac
   i=$((i + 1))
@@ -162,7 +163,11 @@ class Run:
 def exact_cases(gpus):
     """What came of the cases named "exact", of which there are some for 2, 3 and 4 ranks."""
     with Machine(gpus, NOTES) as machine:
-        return machine.run("--only", "exact"), [Run(line) for line in machine.noted()]
+        outcome = machine.run("--only", "exact", "--commit", "1a2b3c4")
+        check(outcome.json["machine"] == gpus * ["a GPU, 1.2"] and outcome.json["date"]
+              and outcome.json["commit"] == "1a2b3c4",
+              f"expected when, of what and on what, got {outcome.json}")
+        return outcome, [Run(line) for line in machine.noted()]
 
 
 def overlapping(runs):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run_gpu_tests.py BRAID [--only WORD] [--faults N | --fault-seeds A-B] [--json OUT]
+"""run_gpu_tests.py BRAID [--only WORD] [--faults N | --fault-seeds A-B] [--json OUT [--commit C]]
 
 What needs GPUs. Uses only the built command (and, beside it, the built test programs), so that it
 also runs where nothing can be built. Each case is a command under a time limit; where there are
@@ -15,10 +15,11 @@ import os
 import re
 import sys
 import tempfile
+import time
 
 from gpu_commands import ROOT, Command, run
 from gpu_faults import faults
-from gpu_suite import LANE, Killed, Suite, be_told_of_signals, gpus, lanes, only_on
+from gpu_suite import LANE, Killed, Suite, be_told_of_signals, gpus, lanes, machine, only_on
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
 
@@ -290,12 +291,15 @@ def read_flags():
     chosen.add_argument("--fault-seeds", type=seeds, metavar="A-B",
                         help="the faults of these seeds")
     parser.add_argument("--json", metavar="OUT", help="keep the outcomes in this file")
+    parser.add_argument("--commit", default="unknown", help="of the command, for that file")
     return parser.parse_args()
 
 
 def main():
     flags = read_flags()
-    suite = Suite(os.path.abspath(flags.braid), flags.only, flags.json)
+    about = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "commit": flags.commit,
+             "machine": machine()}
+    suite = Suite(os.path.abspath(flags.braid), flags.only, flags.json, about)
     be_told_of_signals()
     try:
         print(f"{len(gpus())} GPUs", flush=True)
