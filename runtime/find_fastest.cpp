@@ -8,8 +8,9 @@
 namespace braid {
 namespace {
 
-constexpr size_t kFinalists = 3; ///< besides candidate 0
-constexpr int kLeastRounds = 2, kMostRounds = 11;
+constexpr size_t kFinalists = 2; ///< besides candidate 0
+/// Of two rounds the median is the worse one, and how far they vary says little.
+constexpr int kLeastRounds = 3, kMostRounds = 11;
 constexpr double kNoise = 1.5;     ///< of what varies
 constexpr double kFirstPass = 0.4; ///< of the time
 

@@ -29,7 +29,7 @@ constexpr double kLimitedByPower = 100; ///< microseconds
 /// Which algorithm is faster than another then changes from GPU to GPU and from minute to minute,
 /// by about this much; the library's first guess is rarely worse by more.
 constexpr double kLeastGainByPower = 0.02;
-constexpr double kLongRun = 15e3;               ///< microseconds, twice: to settle, to measure
+constexpr double kLongRun = 12e3;               ///< microseconds, twice: to settle, to measure
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostCopies = 16;             ///< of the operands
 constexpr int kIssueMicroseconds = 8;           ///< of the host, for one product, generously

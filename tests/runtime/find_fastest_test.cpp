@@ -56,7 +56,7 @@ TEST(FindFastest, TakesTheFastestOne) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->number, 3u);
   EXPECT_DOUBLE_EQ(found->time, 3);
-  EXPECT_THAT(bench.measured, ElementsAre(12, 12, 12, 12, 1, 1, 1)) << "the best, and the first";
+  EXPECT_THAT(bench.measured, ElementsAre(12, 12, 1, 12, 1, 1, 1)) << "the best, and the first";
 }
 
 TEST(FindFastest, KeepsTheFirstOneWhereOthersAreHardlyFaster) {
@@ -163,7 +163,7 @@ TEST(FindFastest, StaysWithinTheTime) {
 TEST(FindFastest, ComparesTwoHoweverLongTheyTake) {
   Bench bench{{5000, 4000, 3000}};
   EXPECT_EQ(bench.find(milliseconds(600))->number, 1u);
-  EXPECT_THAT(bench.measured, ElementsAre(3, 3, 0));
+  EXPECT_THAT(bench.measured, ElementsAre(4, 4, 0));
 }
 
 } // namespace
