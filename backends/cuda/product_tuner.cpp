@@ -7,6 +7,7 @@
 #include "runtime/find_fastest.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <thread>
@@ -106,7 +107,8 @@ Status ProductTimer::prepare(const PlanMatmul &shape) {
 }
 
 /// So many copies that an operand has left the cache when its turn comes again: in a run, much else
-/// goes through it between two uses. Random values: zeros take less power and multiply faster.
+/// goes through it between two uses. Those that are multiplied at the same time share b, as pieces
+/// of one product do. Random values: zeros take less power and multiply faster.
 Status ProductTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
@@ -115,12 +117,13 @@ Status ProductTimer::fillOperands(const PlanMatmul &shape) {
   auto bytesOf = [&](int64_t elements) { return (elements * element + 255) / 256 * 256; };
   const int64_t a = bytesOf(shape.m * shape.k), b = bytesOf(shape.k * shape.n),
                 c = bytesOf(shape.m * shape.n), all = a + b + c;
-  const int64_t copies = std::min(cache / all + 1, kMostCopies);
+  const auto lanes = static_cast<int64_t>(lanes_.size());
+  const int64_t copies = llvm::alignTo(std::min(cache / all + 1, kMostCopies), lanes);
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory_, static_cast<size_t>(copies * all)));
   for (int64_t i = 0; i < copies; ++i) {
-    char *begin = memory_ + i * all;
-    operands_.push_back({shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, begin, begin + a,
-                         nullptr, begin + a + b, shape.overlaps});
+    char *begin = memory_ + i * all, *firstOfLanes = memory_ + i / lanes * lanes * all;
+    operands_.push_back({shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, begin,
+                         firstOfLanes + a, nullptr, begin + a + b, shape.overlaps});
     cuda::launchRandom(first(), elementOf(shape.dtype), begin, (a + b) / element,
                        static_cast<uint32_t>(i));
   }
