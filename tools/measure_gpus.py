@@ -359,6 +359,7 @@ def main():
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--shapes", default=NINE, help="instead of the nine")
+    parser.add_argument("--sizes", default=SIZES, help="of m, n and k in the grid")
     parser.add_argument("--row-ms", type=int, default=100, help="of a row, a round")
     parser.add_argument("--settle-ms", type=int,
                         help="of a row, before those (default 60, in the grid 20)")
@@ -376,7 +377,8 @@ def main():
     if "two" in parts:
         measuring.bench("two", 2, ["--shapes", flags.shapes], ROWS, usual)
     if "grid" in parts:
-        measuring.bench("grid", flags.ranks, ["-m", SIZES, "-n", SIZES, "-k", SIZES], ROWS,
+        sizes = [word for axis in ("-m", "-n", "-k") for word in (axis, flags.sizes)]
+        measuring.bench("grid", flags.ranks, sizes, ROWS,
                         effort(5, 6, 2, 30, measuring.settle_ms(20)))
     if "predictions" in parts:
         for shape in flags.shapes.split(","):
