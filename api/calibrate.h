@@ -12,7 +12,7 @@
 //   shared link       one large copy from, or to, every peer at once
 //
 // Products are in measure_products.h: a chain on one stream; the same dealt out to two streams
-// gives the share.
+// gives the share, or the crowding.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -74,6 +74,15 @@ Result<RunTime> timeProducts(PlanTimer &timer, const PlanMatmul &shape, int coun
   return times->front();
 }
 
+/// Of the same work, by the time that it takes dealt out to two streams, as a part of that on one:
+/// less is what a product leaves to another one, more is how two get into one another's way.
+void setShareAndCrowding(ProductCost &product, double part) {
+  constexpr double kLeastShare = 0.5;   // two streams hide no more
+  constexpr double kMostCrowding = 1.5; // beyond is what else disturbed the run
+  product.share = std::clamp(part, kLeastShare, 1.0);
+  product.crowding = std::clamp(part, 1.0, kMostCrowding);
+}
+
 Result<ProductCost> measureProduct(const CostModel &model, const PlanMatmul &shape,
                                    PlanTimer &timer, const CalibrationOptions &options) {
   const Issuing issuing = options.ways.back();
@@ -87,13 +96,9 @@ Result<ProductCost> measureProduct(const CostModel &model, const PlanMatmul &sha
     return two.status();
   const double all = std::max(one->us - costs.runUs - costs.issueMatmulUs, kLeastUs);
   const double dealt = two->us - costs.runUs - costs.issueMatmulUs - 2 * costs.eventUs;
-  return ProductCost{shape.dtype,
-                     shape.transposeB,
-                     shape.m,
-                     shape.n,
-                     shape.k,
-                     all / count,
-                     std::clamp(dealt / all, 0.5, 1.0)};
+  ProductCost product{shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, all / count};
+  setShareAndCrowding(product, dealt / all);
+  return product;
 }
 
 } // namespace

@@ -43,7 +43,10 @@ ProductCost withRows(ProductCost product, int64_t m, double us, double share) {
 ProductCost onLine(const ProductCost &a, const ProductCost &b, int64_t m) {
   const double low = static_cast<double>(a.m), high = static_cast<double>(b.m);
   const double part = (static_cast<double>(m) - low) / (high - low);
-  return withRows(a, m, a.us + part * (b.us - a.us), a.share + part * (b.share - a.share));
+  ProductCost cost =
+      withRows(a, m, a.us + part * (b.us - a.us), a.share + part * (b.share - a.share));
+  cost.crowding = std::max(1.0, a.crowding + part * (b.crowding - a.crowding));
+  return cost;
 }
 
 /// With fewer rows than `smallest`; `next` is the second smallest, or null.

@@ -3,7 +3,8 @@
 // A handful of measured numbers, from which a simulator predicts how long a Plan takes. Each number
 // belongs to one law, and each is measured by itself (api/calibrate.h):
 //
-//   product    a table by shape; between measured rows a line, see productCost()
+//   product    a table by shape; between measured rows a line, see productCost(). Several at once
+//              share the machine, and may get into one another's way
 //   copy       fixed + bytes / rate; copies of a rank that are under way at once share a link
 //   signal     the stream is held for signalUs; after flightUs more the word is set; a stream whose
 //              word is set goes on after awaitUs
@@ -64,6 +65,9 @@ struct ProductCost {
   /// The share of the machine that it keeps busy while it runs alone, above 0 and at most 1. Two at
   /// once take as long as one if it is a half.
   double share = 1;
+  /// How many times as long such products take dealt out to several streams as one behind the
+  /// other, at least 1. Above 1 they get into one another's way.
+  double crowding = 1;
 };
 
 struct CostModel {
@@ -81,11 +85,12 @@ struct CostModel {
   void add(const OperationCosts &costs);
 
   /// What a product costs, measured or not. Of the entries with the same type, columns and depth:
-  /// between two row counts time and share are on the line through both. With fewer rows than the
-  /// smallest entry the time is on the line through the two smallest, and what it keeps busy of the
-  /// machine in all, time x share, is in proportion to the rows. With more rows than the largest,
-  /// so is the time. Without such an entry, the flop rate of the entry of this type whose size is
-  /// nearest. Unsupported if nothing of this type was measured.
+  /// between two row counts time, share and crowding are on the line through both. With fewer rows
+  /// than the smallest entry the time is on the line through the two smallest, and what it keeps
+  /// busy of the machine in all, time x share, is in proportion to the rows. With more rows than
+  /// the largest, so is the time. Outside of both, crowding is that of the entry at that end.
+  /// Without such an entry, the flop rate of the entry of this type whose size is nearest.
+  /// Unsupported if nothing of this type was measured.
   Result<ProductCost> productCost(const PlanMatmul &shape) const;
 
   /// JSON; decode() gives the same back.

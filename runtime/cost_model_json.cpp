@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *kFormat = "braid cost model 2";
+constexpr const char *kFormat = "braid cost model 3";
 /// No time and no rate of a machine is larger; sums of them stay finite.
 constexpr double kLargest = 1e15;
 /// Something is divided by each rate.
@@ -67,7 +67,8 @@ Json toJson(const ProductCost &product) {
           {"n", product.n},
           {"k", product.k},
           {"us", product.us},
-          {"share", product.share}};
+          {"share", product.share},
+          {"crowding", product.crowding}};
 }
 
 // -- Reading. The first mistake stays. --
@@ -195,6 +196,7 @@ ProductCost Reader::product(const Json &json, const std::string &where) {
   product.share = number(json, "share", where, 1e-3);
   if (product.share > 1)
     fail(where + ".share", "at most 1", Json(product.share));
+  product.crowding = number(json, "crowding", where, 1);
   return product;
 }
 

@@ -13,7 +13,8 @@
 //                together, after the longest of their fixedUs, and signals among them leave
 //                together at the end
 //   matmul       takes the share of the machine that is left by products which began before it,
-//                its own share at most
+//                its own share at most. From when another one is under way, too, it takes
+//                crowding times as long, until it ends
 //
 // No noise and no randomness: the same arguments give the same result.
 //

@@ -6,6 +6,11 @@
 #include <limits>
 
 namespace braid::simulator {
+namespace {
+
+bool isProductAtWork(const Flow &flow) { return flow.isProduct && flow.left > 0; }
+
+} // namespace
 
 Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from, uint32_t to) {
   return {.lane = lane,
@@ -17,10 +22,13 @@ Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from,
 }
 
 Flow productFlow(uint32_t lane, const ProductCost &cost, bool isEmpty, uint32_t rank) {
+  const double left = isEmpty ? 0 : cost.us * cost.share;
   return {.lane = lane,
           .isProduct = true,
-          .left = isEmpty ? 0 : cost.us * cost.share,
+          .left = left,
+          .rate = left > 0 ? 0 : cost.share, // nothing to do is done at once, whatever else runs
           .limit = cost.share,
+          .crowding = cost.crowding,
           .from = rank,
           .to = rank};
 }
@@ -54,12 +62,18 @@ void Flows::shareLinks() {
     }
 }
 
+/// Each product gets what those before it leave, and makes less of that once it has met another.
 void Flows::shareMachines() {
+  std::vector<uint32_t> products(ranks_, 0);
   std::vector<double> free(ranks_, 1);
+  for (const Flow &flow : flows_)
+    products[flow.from] += isProductAtWork(flow);
   for (Flow &flow : flows_)
-    if (flow.isProduct) {
-      flow.rate = std::min(flow.limit, free[flow.from]);
-      free[flow.from] -= flow.rate;
+    if (isProductAtWork(flow)) {
+      const double part = std::min(flow.limit, free[flow.from]);
+      free[flow.from] -= part;
+      flow.hasMet |= products[flow.from] > 1;
+      flow.rate = flow.hasMet ? part / flow.crowding : part;
     }
 }
 

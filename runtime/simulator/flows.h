@@ -2,7 +2,9 @@
 //
 // A flow proceeds at a rate that depends on what else is under way. Copies that leave one rank, or
 // reach one, get even parts of its link. Products get what those before them leave of the rank's
-// machine. Between two moments at which a flow begins or ends, all rates are constant.
+// machine, and from when two are under way at once, both proceed slower by their crowding until
+// they end: the later one, which mostly waits, must not have its own speed back because the first
+// is over. Between two moments at which a flow begins or ends, all rates are constant.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,6 +19,8 @@ struct Flow {
   double left = 0;           ///< bytes, or microseconds of the whole machine
   double rate = 0;           ///< of that in a microsecond
   double limit = 0;          ///< the rate that it has alone
+  double crowding = 1;       ///< what a product's rate is divided by once it has met another one
+  bool hasMet = false;       ///< a product, another one of its rank
   double shared = 0;         ///< a link's, of a copy
   uint32_t from = 0, to = 0; ///< ranks; of a product both are its own
 };

@@ -81,6 +81,9 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
       EXPECT_GT(product.us, 0);
       EXPECT_GE(product.share, 0.5);
       EXPECT_LE(product.share, 1);
+      EXPECT_GE(product.crowding, 1);
+      EXPECT_LE(product.crowding, 1.5);
+      EXPECT_TRUE(product.share == 1 || product.crowding == 1) << "what crowds leaves nothing";
       rows.push_back(product.transposeB ? -product.m : product.m);
     }
     EXPECT_EQ(rows, (std::vector<int64_t>{100, 50, 25, 7, -100}));

@@ -26,7 +26,7 @@ CostModel someModel() {
   costs.pull = {11, 397000, 366000};
   model.operations = {{}, costs};
   model.add({.m = 100, .n = 8, .k = 8, .us = 10, .share = 0.5});
-  model.add({.m = 200, .n = 8, .k = 8, .us = 20, .share = 1});
+  model.add({.m = 200, .n = 8, .k = 8, .us = 20, .share = 1, .crowding = 1.25});
   return model;
 }
 
@@ -41,6 +41,8 @@ TEST(CostModel, ReadsWhatItWrote) {
   EXPECT_EQ(costs->flightUs, 1.0 / 3);
   EXPECT_EQ(costs->pull.bytesPerUs, 397000);
   EXPECT_FALSE(model->find(Issuing::Eager, means));
+  EXPECT_EQ(model->find(shape(100, 8, 8))->crowding, 1);
+  EXPECT_EQ(model->find(shape(200, 8, 8))->crowding, 1.25);
 }
 
 TEST(CostModel, SaysWhatItDoesNotUnderstand) {
@@ -55,8 +57,8 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(CostModel::decode("").status().message(), "cost model: expected JSON");
   EXPECT_EQ(CostModel::decode("[]").status().message(),
             "cost model: it: expected an object, got []");
-  EXPECT_EQ(refusal(text, "model 2", "model 9"),
-            "cost model: format: expected \"braid cost model 2\", got \"braid cost model 9\"");
+  EXPECT_EQ(refusal(text, "model 3", "model 9"),
+            "cost model: format: expected \"braid cost model 3\", got \"braid cost model 9\"");
   EXPECT_THAT(refusal(text, "12.5", "-1"),
               HasSubstr("operations[1].run_us: expected a number from 0 to"));
   EXPECT_THAT(refusal(text, "12.5", "1e99"), HasSubstr("got 1e+99"));
@@ -71,6 +73,10 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
               HasSubstr("products[0].m: expected an integer from 0 to"));
   EXPECT_THAT(refusal(text, "\"share\": 0.5", "\"share\": 1.5"),
               HasSubstr("products[0].share: expected at most 1, got 1.5"));
+  EXPECT_THAT(refusal(text, "\"crowding\": 1.25", "\"crowding\": 0.75"),
+              HasSubstr("products[1].crowding: expected a number from 1 to"));
+  EXPECT_THAT(refusal(text, "\"crowding\": 1.25", "\"hurry\": 1.25"),
+              HasSubstr("products[1].crowding: expected a number from 1 to"));
 }
 
 TEST(CostModel, KnowsProductsBetweenMeasuredRows) {
@@ -87,6 +93,17 @@ TEST(CostModel, KnowsProductsBetweenMeasuredRows) {
   model.add({.m = 200, .n = 8, .k = 8, .us = 20, .share = 1});
   EXPECT_EQ(us(200, 16, 8), 40) << "the flop rate of the nearest";
   EXPECT_EQ(model.productCost(shape(1, 1, 1, DType::F64)).status().code(), StatusCode::Unsupported);
+}
+
+TEST(CostModel, KnowsCrowdingBetweenMeasuredRows) {
+  CostModel model = someModel();
+  auto crowding = [&](int64_t m, int64_t n) { return model.productCost(shape(m, n, 8))->crowding; };
+  EXPECT_EQ(crowding(100, 8), 1);
+  EXPECT_EQ(crowding(150, 8), 1.125);
+  EXPECT_EQ(crowding(200, 8), 1.25);
+  EXPECT_EQ(crowding(50, 8), 1) << "as the smallest";
+  EXPECT_EQ(crowding(400, 8), 1.25) << "as the largest";
+  EXPECT_EQ(crowding(200, 16), 1.25) << "as the nearest";
 }
 
 TEST(CostModel, ReplacesWhatIsMeasuredAgain) {

@@ -1,5 +1,6 @@
 //===- tests/runtime/simulator_test.cpp - predictions with known answers ----------------------===//
 
+#include "api/calibration_programs.h"
 #include "api/plans.h"
 #include "runtime/simulator.h"
 
@@ -68,6 +69,83 @@ TEST(Simulator, LetsProductsShareTheMachine) {
   std::string text = fmt::format(kProducts, "set_current_stream stream(1)",
                                  "set_current_stream %main\n  synchronize stream(1)");
   EXPECT_NEAR(timeOf(text, easyModel()), 1000 + 100 + 50 / 0.75 + 3, 1e-3);
+}
+
+/// The model whose products have a whole machine each, and crowd.
+CostModel crowdingModel(double crowding) {
+  CostModel model = easyModel();
+  model.add(
+      {.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100, .share = 1, .crowding = crowding});
+  return model;
+}
+
+TEST(Simulator, SlowsDownProductsThatCrowd) {
+  const std::string both = fmt::format(kProducts, "set_current_stream stream(1)",
+                                       "set_current_stream %main\n  synchronize stream(1)");
+  EXPECT_NEAR(timeOf(both, crowdingModel(1)), 1000 + 2 * 100 + 3, 1e-3);
+  EXPECT_NEAR(timeOf(both, crowdingModel(1.2)), 1000 + 1.2 * 2 * 100 + 3, 1e-3);
+  EXPECT_DOUBLE_EQ(timeOf(fmt::format(kProducts, "", ""), crowdingModel(1.2)), 1000 + 2 * 100)
+      << "one behind the other";
+}
+
+/// As the measurement that says how much they crowd has it.
+TEST(Simulator, SlowsDownAChainThatIsDealtOut) {
+  const PlanMatmul shape = {DType::F32, 4, 4, 4, false, {}, {}, {}, {}};
+  CostModel model = crowdingModel(1.2);
+  for (OperationCosts &costs : model.operations)
+    costs.eventUs = 0; // all streams begin together
+  for (int streams : {2, 3}) {
+    const std::string dealt = calibration::products(1, shape, 6, streams);
+    EXPECT_NEAR(timeOf(dealt, model), 1000 + 1.2 * 6 * 100, 1e-3) << streams;
+  }
+}
+
+constexpr const char *kLater = R"(
+program @later mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000])
+    -> (%C: f32[4, 4], %D: f32[4, 4]) {
+  %main = get_current_stream
+  matmul %C, %A, %B
+  set_current_stream stream(1)
+  %y = allocate device f32[1000]
+  set %y, %X
+  matmul %D, %A, %B
+  set_current_stream %main
+  synchronize stream(1)
+}
+)";
+
+TEST(Simulator, SlowsDownProductsFromWhenTheyMeet) {
+  // A copy of 4000 bytes ends at 45 us, so 55 are left of the first product. The second has the
+  // machine after it, and has met it all the same.
+  EXPECT_NEAR(timeOf(kLater, crowdingModel(1.2)), 1000 + 45 + 1.2 * 55 + 1.2 * 100 + 3, 1e-3);
+  EXPECT_NEAR(timeOf(kLater, crowdingModel(1)), 1000 + 2 * 100 + 3, 1e-3);
+}
+
+TEST(Simulator, SlowsDownEachProductByItsOwnCrowding) {
+  CostModel model = crowdingModel(1.2);
+  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 8, .us = 40, .share = 0.25});
+  std::vector<Plan> plans = plansOf(kLater);
+  plans[0].matmuls[1].k = 8;
+  Result<Simulation> simulation = simulate(plans, model, {Issuing::Graph});
+  ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
+  EXPECT_NEAR(simulation->us, 1000 + 45 + 1.2 * 55 + 40 + 3, 1e-3);
+}
+
+/// One without rows neither crowds nor waits for what runs.
+TEST(Simulator, TakesNoTimeForAnEmptyProduct) {
+  for (double crowding : {1.0, 1.2}) {
+    std::vector<Plan> plans = plansOf(kLater);
+    plans[0].matmuls[1].m = 0;
+    Result<Simulation> simulation = simulate(plans, crowdingModel(crowding), {Issuing::Graph});
+    ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
+    EXPECT_NEAR(simulation->us, 1000 + 100, 1e-3);
+    for (size_t i = 0; i < plans[0].commands.size(); ++i) {
+      const Command &command = plans[0].commands[i];
+      if (command.kind == CommandKind::Matmul && command.matmul == 1) {
+        EXPECT_NEAR(simulation->spans[0][i].endUs, 45, 1e-3);
+      }
+    }
+  }
 }
 
 TEST(Simulator, BeginsNothingBeforeItWasIssued) {
