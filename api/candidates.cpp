@@ -25,6 +25,14 @@ std::vector<int64_t> chunkCounts(int64_t ranks, int64_t blockRows) {
   return counts;
 }
 
+/// Where two streams are for transfers alone, products are on one stream or on two: which of both
+/// is better is not known from the schedule, and decides the most where power limits.
+std::vector<int64_t> streamCounts(const Candidate &candidate) {
+  const bool areApart =
+      candidate.transfers == Transfers::Shared || candidate.schedule == Schedule::Doubling;
+  return areApart ? std::vector<int64_t>{3, 4} : std::vector<int64_t>{LoweringOptions().streams};
+}
+
 /// Puts in place of each candidate one with each value of `field` that `valuesFor` it has.
 template <class T, class ValuesFor>
 void varyBy(std::vector<Candidate> &all, T Candidate::*field, ValuesFor valuesFor) {
@@ -56,7 +64,6 @@ std::vector<TransferMeans> meansOf(const Device &device) {
 std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   const CompileOptions &given = space.given;
   Candidate first;
-  first.streams = given.streams.value_or(LoweringOptions().streams);
   first.taper = given.taper.value_or(1);
   std::vector<Candidate> all = {first};
   vary(all, &Candidate::schedule, only(given.schedule, allSchedules().vec()));
@@ -65,6 +72,8 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
                ? only(given.transfers, {Transfers::Each, Transfers::Shared})
                : std::vector<Transfers>{given.transfers.value_or(Transfers::Each)};
   });
+  varyBy(all, &Candidate::streams,
+         [&](const Candidate &candidate) { return only(given.streams, streamCounts(candidate)); });
   vary(all, &Candidate::protocol, only(given.protocol, {Protocol::Get, Protocol::Put}));
   varyBy(all, &Candidate::chunks, [&](const Candidate &candidate) {
     return only(given.chunks, multipliesWhole(candidate.schedule)

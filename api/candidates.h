@@ -18,7 +18,7 @@ struct CandidateSpace {
 };
 
 /// The first look, at what changes most: every schedule, protocol and number of chunks, by all
-/// means and in all ways.
+/// means and in all ways, with products on one stream or on several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
 /// The second look, around one that did well: other streams, streams for transfers alone, and

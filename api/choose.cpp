@@ -197,7 +197,9 @@ TimingActions Chooser::timingActions() {
   };
   TimingActions actions;
   actions.look = [=, this](size_t candidate) -> Result<double> {
-    Result<double> us = timeReady(candidate, {.least = 3, .most = 15, .budgetUs = 50000});
+    const double settleUs = settlingUs(candidates_[candidate].plans->front().matmuls);
+    Result<double> us =
+        timeReady(candidate, {.least = 3, .most = 15, .budgetUs = 50000, .settleUs = settleUs});
     if (!us)
       return us;
     looks_[candidate] = *us;

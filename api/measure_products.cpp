@@ -42,22 +42,11 @@ std::vector<PlanMatmul> shapesToMeasure(const CostModel &model, llvm::ArrayRef<P
   return wanted;
 }
 
-double flopsOf(const PlanMatmul &shape) {
-  return 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
-}
-
 /// Few enough that the largest products take no longer than they have to.
 int chainOf(const PlanMatmul &shape) {
   constexpr double kLarge = 3e11;
-  return flopsOf(shape) > kLarge ? 2 : 4;
-}
-
-/// A product that is limited by power has its own speed only after a while: the first ones still
-/// have what the GPU did not take before.
-TimingEffort effortFor(const PlanMatmul &shape, TimingEffort effort) {
-  constexpr double kLimitedByPower = 5e10, kSettleUs = 40e3;
-  effort.settleUs = flopsOf(shape) > kLimitedByPower ? kSettleUs : 0;
-  return effort;
+  const double flops = 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
+  return flops > kLarge ? 2 : 4;
 }
 
 Result<RunTime> timeProducts(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,
@@ -66,8 +55,10 @@ Result<RunTime> timeProducts(PlanTimer &timer, const PlanMatmul &shape, int coun
       calibration::plansOf(calibration::products(timer.ranks(), shape, count, streams));
   if (!plans)
     return plans.status();
-  Result<std::vector<RunTime>> times = timer.time(
-      std::move(*plans), {issuing}, effortFor(shape, options.effort), options.means.front());
+  TimingEffort effort = options.effort;
+  effort.settleUs = settlingUs(plans->front().matmuls);
+  Result<std::vector<RunTime>> times =
+      timer.time(std::move(*plans), {issuing}, effort, options.means.front());
   if (!times)
     return times.status().annotated(
         fmt::format("timing a product of {} x {} x {}", shape.m, shape.n, shape.k));

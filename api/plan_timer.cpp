@@ -20,6 +20,14 @@ double median(std::vector<double> values) {
 
 } // namespace
 
+double settlingUs(llvm::ArrayRef<PlanMatmul> products) {
+  constexpr double kLimitedByPower = 5e10, kSettle = 30e3;
+  double operations = 0;
+  for (const PlanMatmul &product : products)
+    operations += 2.0 * double(product.m) * double(product.n) * double(product.k);
+  return operations > kLimitedByPower ? kSettle : 0;
+}
+
 PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)
     : cluster_(cluster), rank_(rank), plans_(plans), barrier_(std::move(barrier)) {}
 

@@ -25,6 +25,10 @@ struct TimingEffort {
   double settleUs = 0; ///< more warm-up runs, until all take about as long as this
 };
 
+/// How long to let products settle, microseconds: large ones are limited by power, and the first
+/// ones still have what the GPU did not take before. 0 for few operations.
+double settlingUs(llvm::ArrayRef<PlanMatmul> products);
+
 /// A Plan that is ready to run, issued in one way, to be timed more than once. Goes before the
 /// cluster.
 class TimedPlan {

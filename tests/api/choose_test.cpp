@@ -1,5 +1,6 @@
 //===- tests/api/choose_test.cpp - choosing, on ranks that are threads ------------------------===//
 
+#include "api/candidates.h"
 #include "api/choose.h"
 #include "api/run.h"
 #include "tests/support/counting_cluster.h"
@@ -11,10 +12,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
 namespace braid {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr const char *kFusion = R"(
@@ -44,6 +47,34 @@ std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::stri
   });
   EXPECT_EQ(status.isOk(), choices[0].isOk()) << status.message();
   return choices;
+}
+
+/// Of three streams two are for transfers, so that products are one behind the other.
+TEST(Candidate, HasProductsOnOneStreamAndOnTwo) {
+  CompileOptions given;
+  const Issuing ways[] = {Issuing::Graph};
+  const TransferMeans means[] = {{}};
+  auto streamsOf = [&](Schedule schedule, Transfers transfers) {
+    std::set<int64_t> streams;
+    for (const Candidate &each : broadCandidates({given, ways, means, 4, 1024}))
+      if (each.schedule == schedule && each.transfers == transfers)
+        streams.insert(each.streams);
+    return streams;
+  };
+  EXPECT_THAT(streamsOf(Schedule::Pairwise, Transfers::Shared), ElementsAre(3, 4));
+  EXPECT_THAT(streamsOf(Schedule::Pairwise, Transfers::Each), ElementsAre(4));
+  EXPECT_THAT(streamsOf(Schedule::Doubling, Transfers::Each), ElementsAre(3, 4));
+  given.streams = 5;
+  EXPECT_THAT(streamsOf(Schedule::Pairwise, Transfers::Shared), ElementsAre(5));
+}
+
+/// Few operations have no clocks of their own.
+TEST(PlanTimer, LetsLargeProductsSettle) {
+  const PlanMatmul small{DType::BF16, 1024, 1024, 1024, false, {}, {}, {}, {}};
+  const PlanMatmul large{DType::BF16, 4096, 4096, 4096, false, {}, {}, {}, {}};
+  EXPECT_EQ(settlingUs({}), 0);
+  EXPECT_EQ(settlingUs({small, small}), 0);
+  EXPECT_GT(settlingUs({small, large}), 10000);
 }
 
 TEST(Candidate, ReadsWhatItWrote) {
