@@ -26,6 +26,7 @@ SKIPPED = 77
 LANE = 2  # GPUs
 # Seconds that a killed suite waits for what it killed, so that nothing is left.
 CUT_OFF_WITHIN = 3
+WAKES_EVERY = 0.2  # seconds, to see a signal
 
 
 @functools.lru_cache(maxsize=None)
@@ -147,7 +148,10 @@ class Suite:
         try:
             self.save()
             threading.Thread(target=run_all, daemon=True).start()
-            is_done.wait()
+            # The kernel may give a signal to any thread. Python's handler runs on this one, which
+            # does not wake for it.
+            while not is_done.wait(WAKES_EVERY):
+                pass
         except Killed as killed:
             stop_all()
             self.say(f"killed by {killed}")
