@@ -31,6 +31,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -105,7 +106,7 @@ class Measuring:
                                  ("product", "matmul", POWER_PRODUCT)):
             watts = self.watts_during(row, shape)
             if not watts:
-                return print("power: nvidia-smi tells nothing", flush=True)
+                return print("power: not measured", flush=True)
             means[f"{name}_w"] = mean(watts)
         # The clocks are still up, as they are beside a product.
         means["idle_w"] = mean(watts_now())
@@ -124,14 +125,16 @@ class Measuring:
                      "--iterations", "1000000", "--row-ms", str(flags.power_ms),
                      "--settle-ms", "1000", "--timeout-ms", str(20000 + flags.power_ms)]
         watts = []
-        with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                              text=True) as process:
+        with tempfile.TemporaryFile("w+") as said, subprocess.Popen(
+                arguments, stdout=subprocess.DEVNULL, stderr=said, text=True) as process:
             while process.poll() is None:
                 watts.append(watts_now())
                 time.sleep(0.05)
             if process.returncode != 0:
+                said.seek(0)
                 self.failed.append(f"power: exit code {process.returncode} of "
-                                   f"{' '.join(arguments)}\n{process.stderr.read()[-2000:]}")
+                                   f"{' '.join(arguments)}\n{said.read()[-2000:]}")
+                return []
         # Before its runs a job starts and prepares, and after them it ends.
         most = max((mean(each) for each in watts if each), default=0)
         return [w for each in watts if each and mean(each) > 0.9 * most for w in each]

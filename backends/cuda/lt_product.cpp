@@ -115,16 +115,20 @@ Result<std::vector<LtProduct::Algorithm>> LtProduct::candidates(int atMost) cons
 /// What tells two algorithms apart, whatever shape they were found for.
 std::vector<int32_t> LtProduct::configuration(const Algorithm &algorithm) const {
   std::vector<int32_t> values;
-  for (auto attribute :
-       {CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_STAGES_ID,
-        CUBLASLT_ALGO_CONFIG_SPLITK_NUM, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
-        CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION,
-        CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}) {
-    int32_t value = 0; // some attributes have two bytes
+  auto append = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto value) {
     size_t written = 0;
     (void)library_.configGet(&algorithm, attribute, &value, sizeof(value), &written);
     values.push_back(value);
-  }
+  };
+  for (auto attribute :
+       {CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_STAGES_ID,
+        CUBLASLT_ALGO_CONFIG_SPLITK_NUM, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+        CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION})
+    append(attribute, int32_t(0));
+  // The library insists on the size.
+  for (auto attribute :
+       {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID})
+    append(attribute, uint16_t(0));
   return values;
 }
 

@@ -32,7 +32,7 @@ constexpr double kLimitedByPower = 100; ///< microseconds
 constexpr double kLeastGainByPower = 0.02;
 constexpr double kLongRun = 12e3;               ///< microseconds, twice: to settle, to measure
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
-constexpr int64_t kMostCopies = 16;             ///< of the operands
+constexpr int64_t kMostSets = 16;               ///< of operands
 constexpr int kIssueMicroseconds = 8;           ///< of the host, for one product, generously
 
 /// Measures a product with one algorithm or another.
@@ -69,13 +69,13 @@ private:
   Status fillOperands(const PlanMatmul &shape);
   Status issue(int count);
   Result<double> measure(const LtProduct::Algorithm &algorithm, int atLeast);
-  cudaStream_t first() const { return lanes_.front().stream; }
+  cudaStream_t firstStream() const { return lanes_.front().stream; }
 
   LtProduct &product_;
   std::vector<Lane> lanes_;
   cudaEvent_t before_ = nullptr, after_ = nullptr;
   char *memory_ = nullptr;
-  std::vector<MatmulArgs> operands_; ///< copies, to be used in turn
+  std::vector<MatmulArgs> operands_; ///< sets, one behind the other, to be used in turn
   size_t next_ = 0;                  ///< of operands_
   int batch_ = 1;                    ///< products that are measured at once
   bool isLimitedByPower_ = false;
@@ -106,9 +106,9 @@ Status ProductTimer::prepare(const PlanMatmul &shape) {
   return fillOperands(shape);
 }
 
-/// So many copies that an operand has left the cache when its turn comes again: in a run, much else
-/// goes through it between two uses. Those that are multiplied at the same time share b, as pieces
-/// of one product do. Random values: zeros take less power and multiply faster.
+/// So many that an operand has left the cache when its turn comes again: in a run, much else goes
+/// through it between two uses. Products that are multiplied at the same time are a set, and share
+/// b, as pieces of one product do. Random values: zeros take less power and multiply faster.
 Status ProductTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
@@ -116,15 +116,18 @@ Status ProductTimer::fillOperands(const PlanMatmul &shape) {
   const int64_t element = sizeOf(shape.dtype);
   auto bytesOf = [&](int64_t elements) { return (elements * element + 255) / 256 * 256; };
   const int64_t a = bytesOf(shape.m * shape.k), b = bytesOf(shape.k * shape.n),
-                c = bytesOf(shape.m * shape.n), all = a + b + c;
+                c = bytesOf(shape.m * shape.n);
   const auto lanes = static_cast<int64_t>(lanes_.size());
-  const int64_t copies = llvm::alignTo(std::min(cache / all + 1, kMostCopies), lanes);
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory_, static_cast<size_t>(copies * all)));
-  for (int64_t i = 0; i < copies; ++i) {
-    char *begin = memory_ + i * all, *firstOfLanes = memory_ + i / lanes * lanes * all;
-    operands_.push_back({shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, begin,
-                         firstOfLanes + a, nullptr, begin + a + b, shape.overlaps});
-    cuda::launchRandom(first(), elementOf(shape.dtype), begin, (a + b) / element,
+  const int64_t set = b + lanes * (a + c);
+  const int64_t sets = std::min(cache / set + 1, kMostSets);
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory_, static_cast<size_t>(sets * set)));
+  for (int64_t i = 0; i < sets; ++i) {
+    char *sharedB = memory_ + i * set, *first = sharedB + b;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      operands_.push_back({shape.dtype, shape.transposeB, shape.m, shape.n, shape.k,
+                           first + lane * a, sharedB, nullptr, first + lanes * a + lane * c,
+                           shape.overlaps});
+    cuda::launchRandom(firstStream(), elementOf(shape.dtype), sharedB, (b + lanes * a) / element,
                        static_cast<uint32_t>(i));
   }
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetLastError());
@@ -133,7 +136,8 @@ Status ProductTimer::fillOperands(const PlanMatmul &shape) {
 
 /// Deals products out to the lanes, between two events of the first one.
 Status ProductTimer::issue(int count) {
-  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(before_, first()));
+  next_ = llvm::alignTo(next_, lanes_.size()); // whatever failed before
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(before_, firstStream()));
   for (const Lane &lane : llvm::drop_begin(lanes_))
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(lane.stream, before_));
   for (int i = 0; i < count; ++i) {
@@ -144,9 +148,9 @@ Status ProductTimer::issue(int count) {
   }
   for (const Lane &lane : llvm::drop_begin(lanes_)) {
     BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(lane.done, lane.stream));
-    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(first(), lane.done));
+    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(firstStream(), lane.done));
   }
-  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(after_, first()));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(after_, firstStream()));
   return Status::ok();
 }
 
@@ -154,7 +158,7 @@ Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int 
   const int lanes = static_cast<int>(lanes_.size()), count = (atLeast + lanes - 1) / lanes * lanes;
   product_.use(algorithm);
   // All are issued before the first one begins, so that it is not the host that is measured.
-  cuda::launchDelay(first(), static_cast<uint32_t>(count * kIssueMicroseconds));
+  cuda::launchDelay(firstStream(), static_cast<uint32_t>(count * kIssueMicroseconds));
   if (Status status = issue(count); !status.isOk())
     return status;
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(after_));

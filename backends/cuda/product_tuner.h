@@ -1,7 +1,7 @@
 //===- backends/cuda/product_tuner.h - finds the fastest algorithm of a product ---------------===//
 //
 // The library's heuristic guesses well, but its first guess is often 5 to 15 % slower than another
-// on its list. So all of the list are tried, and the best few compared.
+// on its list, or on that for larger products. So all of these are tried, and the best compared.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
