@@ -10,9 +10,7 @@ if(refused EQUAL 0)
   set(braid_fixed_addresses setarch -R)
 endif()
 
-# Undefined behaviour ends a test by SIGILL, without a word: what says where it was takes a third of
-# the time of compiling. The preset `asan` has the words.
-set(braid_asan_flags ${braid_address_flags} -fsanitize-undefined-trap-on-error)
+set(braid_asan_flags ${braid_address_flags})
 set(braid_tsan_flags ${braid_thread_flags})
 
 # Copies to `twin` what `original` is made of, with instrumentation; makes the instrumented
