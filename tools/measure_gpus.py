@@ -98,7 +98,7 @@ class Measuring:
                        with_torch=is_torch)
 
     def power(self):
-        """Watts of all GPUs, sampled while they gather, multiply and rest."""
+        """Watts of a GPU, sampled while they gather, multiply and rest."""
         if os.path.exists(self.path("power")) or self.left() < 10:
             return
         means = {}
@@ -109,7 +109,7 @@ class Measuring:
                 return print("power: not measured", flush=True)
             means[f"{name}_w"] = mean(watts)
         # The clocks are still up, as they are beside a product.
-        means["idle_w"] = mean(watts_now())
+        means["idle_w"] = mean(watts_now(self.flags.ranks))
         with open(self.path("power"), "w", encoding="utf-8") as file:
             json.dump({"commit": self.flags.commit, "gather": POWER_GATHER,
                        "product": POWER_PRODUCT, **means}, file, indent=1)
@@ -128,7 +128,7 @@ class Measuring:
         with tempfile.TemporaryFile("w+") as said, subprocess.Popen(
                 arguments, stdout=subprocess.DEVNULL, stderr=said, text=True) as process:
             while process.poll() is None:
-                watts.append(watts_now())
+                watts.append(watts_now(flags.ranks))
                 time.sleep(0.05)
             if process.returncode != 0:
                 said.seek(0)
@@ -169,14 +169,15 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def watts_now():
-    """Of each GPU; nothing where there is none."""
+def watts_now(ranks):
+    """Of the GPU of each rank, for others would count as idle; nothing where there is none."""
     if not shutil.which("nvidia-smi"):
         return []
     run = subprocess.run(["nvidia-smi", "--query-gpu=power.draw.instant",
                           "--format=csv,noheader,nounits"], capture_output=True, text=True,
                          check=False)
-    return [float(word) for word in run.stdout.split() if re.fullmatch(r"[0-9.]+", word)]
+    watts = [float(word) for word in run.stdout.split() if re.fullmatch(r"[0-9.]+", word)]
+    return watts[:ranks]
 
 
 def summarise_power(measuring, names):

@@ -1,6 +1,6 @@
 """make_losses.py FILE [WINNER]: results of a bench on CPUs. At 16 x 16 x 16 `auto` is four times as
-slow as WINNER (default: hop), at 32 x 16 x 16 it is behind by 3 %, and at 64 x 16 x 16 by 3 us; what does a part of the work
-is faster everywhere."""
+slow as WINNER (default: hop), at 32 x 16 x 16 it is behind by 3 %, and at 64 x 16 x 16 by 3 us; what
+does a part of the work is faster everywhere."""
 import json
 import sys
 
