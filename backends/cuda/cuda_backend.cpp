@@ -7,11 +7,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <thread>
 
 namespace braid {
 namespace {
+
+constexpr const char *kHowToShare =
+    "; with BRAID_SHARE_GPUS=on ranks may share GPUs, for results and not for speed";
 
 /// A Transport whose handles may be of device memory.
 class CudaTransport final : public Transport {
@@ -52,6 +56,7 @@ private:
   CudaCluster(const ClusterOptions &options, std::unique_ptr<Member> member)
       : group_(std::move(member), options.timeout) {}
   Status start(const CudaDevice::Options &device);
+  Status checkOwnGpus(const CudaDevice::Options &options);
 
   ProcessGroup group_;
   std::unique_ptr<CudaDevice> device_;
@@ -77,7 +82,23 @@ Status CudaCluster::start(const CudaDevice::Options &options) {
   transport_ = std::make_unique<CudaTransport>(group_, *device_);
   group_.setWake([this] { device_->releaseWaits(); });
   group_.setProbe([this] { device_->publish(); });
-  return group_.start();
+  if (Status status = group_.start(); !status.isOk())
+    return status;
+  return checkOwnGpus(options);
+}
+
+/// By what the GPUs are, for launchers may show each rank a different one as number 0.
+Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
+  Result<std::vector<std::string>> ofRanks = group_.allGather(device_->uuid());
+  if (!ofRanks)
+    return ofRanks.status();
+  const auto mine = ofRanks->begin() + group_.rank();
+  const auto first = std::find(ofRanks->begin(), mine, *mine);
+  if (first == mine || options.mayShare)
+    return Status::ok();
+  return Status(StatusCode::Unsupported,
+                fmt::format("rank {} needs a GPU of its own, but has that of rank {}{}",
+                            group_.rank(), first - ofRanks->begin(), kHowToShare));
 }
 
 /// Importers close before exporters free, also after an abort: the released streams of a neighbour
@@ -102,9 +123,20 @@ CudaCluster::~CudaCluster() {
   group_.leave();
 }
 
-/// The GPU of this rank: the one of its number on this host, or the only one it sees. Tests may let
-/// ranks share GPUs, which no run of any use does.
-Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank) {
+/// What an environment variable says, which may be on or off.
+Result<bool> isOn(const char *variable, bool otherwise) {
+  const char *value = std::getenv(variable);
+  const std::string text = value ? value : "";
+  if (text.empty())
+    return otherwise;
+  if (text == "on" || text == "off")
+    return text == "on";
+  return Status(StatusCode::BadInput, fmt::format("expected {} to be on or off, got '{}'", variable,
+                                                  printable(text, 40)));
+}
+
+/// The GPU of this rank: the one of its number on this host, or the only one it sees.
+Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank, bool mayShare) {
   int count = 0;
   cudaError_t code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess || count == 0)
@@ -112,9 +144,12 @@ Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank) {
                   fmt::format("--backend cuda: no GPU here ({})",
                               code == cudaSuccess ? "none found" : cudaGetErrorString(code)));
   int64_t device = rank.device >= 0 ? rank.device : count == 1 ? 0 : localRank;
+  if (device >= count && mayShare)
+    device %= count;
   if (device >= count)
     return Status(StatusCode::Unsupported,
-                  fmt::format("rank {} needs a GPU of its own, but {} are here", localRank, count));
+                  fmt::format("rank {} needs a GPU of its own, but {} are here{}", localRank, count,
+                              kHowToShare));
   return static_cast<int>(device);
 }
 
@@ -126,18 +161,6 @@ Status checkEnvironment() {
                               "wait for a peer before it has issued what the peer waits for",
                               blocking));
   return Status::ok();
-}
-
-/// What BRAID_TUNE says.
-Result<bool> isTuned() {
-  const char *value = std::getenv("BRAID_TUNE");
-  const std::string text = value ? value : "";
-  if (text.empty() || text == "on")
-    return true;
-  if (text == "off")
-    return false;
-  return Status(StatusCode::BadInput,
-                fmt::format("expected BRAID_TUNE to be on or off, got '{}'", printable(text, 40)));
 }
 
 Status checkOptions(const ClusterOptions &options) {
@@ -164,16 +187,20 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           const CudaRankOptions &rank) {
   if (Status status = checkOptions(options); !status.isOk())
     return status;
-  Result<int> device = chooseDevice(rank, member->rank());
+  Result<bool> mayShare = isOn("BRAID_SHARE_GPUS", rank.mayShare);
+  if (!mayShare)
+    return mayShare.status();
+  Result<int> device = chooseDevice(rank, member->rank(), *mayShare);
   if (!device)
     return device.status();
-  Result<bool> tuned = isTuned();
+  Result<bool> tuned = isOn("BRAID_TUNE", true);
   if (!tuned)
     return tuned.status();
   CudaDevice::Options chosen{.rank = member->rank(),
                              .device = *device,
                              .callerStream = static_cast<cudaStream_t>(rank.stream),
-                             .isTuned = *tuned};
+                             .isTuned = *tuned && !*mayShare, // beside others, times say nothing
+                             .mayShare = *mayShare};
   return CudaCluster::join(options, std::move(member), chosen);
 }
 

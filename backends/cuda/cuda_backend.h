@@ -8,6 +8,10 @@ namespace braid {
 /// Adds "cuda": ranks are processes, one GPU each, connected by CUDA IPC. Copies are made by the
 /// copy engines, products by cuBLASLt. Creating a cluster is Unsupported, with the reason, where
 /// there is no GPU for the rank, no driver, or no cuBLASLt.
+///
+/// With BRAID_SHARE_GPUS=on in the environment ranks share GPUs where there are too few. Each then
+/// gets its turns of some milliseconds: results are those of a GPU each, but times say nothing, and
+/// no product is tuned.
 void registerCudaBackend(BackendRegistry &registry);
 
 /// GPUs that this process can use; 0 where there is no driver.
@@ -20,6 +24,8 @@ struct CudaRankOptions {
   /// A cudaStream_t to use as stream 0: inputs are read and outputs written in its order. Null: a
   /// stream of Braid's own.
   void *stream = nullptr;
+  /// As if BRAID_SHARE_GPUS were `on`.
+  bool mayShare = false;
 };
 
 /// As Backend::join.

@@ -79,14 +79,21 @@ CudaDevice::~CudaDevice() {
     cudaStreamDestroy(streams_[i]);
 }
 
+std::string CudaDevice::uuid() const {
+  cudaDeviceProp properties = {};
+  cudaGetDeviceProperties(&properties, options_.device);
+  return std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
+}
+
 std::string CudaDevice::description() const {
   cudaDeviceProp properties = {};
   int driver = 0, runtime = 0;
   cudaGetDeviceProperties(&properties, options_.device);
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
-  return fmt::format("{}, driver for CUDA {}.{}, runtime {}.{}", properties.name, driver / 1000,
-                     driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+  return fmt::format("{}, driver for CUDA {}.{}, runtime {}.{}{}", properties.name, driver / 1000,
+                     driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
+                     options_.mayShare ? ", perhaps shared" : "");
 }
 
 Result<void *> CudaDevice::openMemory(int64_t peer, const std::string &handle) {

@@ -39,10 +39,13 @@ public:
     int device = 0;                      ///< CUDA's number
     cudaStream_t callerStream = nullptr; ///< stream 0; null: one of our own
     bool isTuned = true;                 ///< measures which algorithms multiply best
+    bool mayShare = false;               ///< other ranks may have the same GPU
   };
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
 
+  /// Of the GPU: 16 bytes that no other one has.
+  std::string uuid() const;
   std::string description() const override;
   bool sharesHostMemory() const override { return false; }
   bool countsRuns() const override { return false; }

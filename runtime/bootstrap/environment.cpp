@@ -109,12 +109,14 @@ const std::vector<Source> &sources() {
   return all;
 }
 
-constexpr std::array<Variable, 7> kSettings = {{
+constexpr std::array<Variable, 8> kSettings = {{
     {"BRAID_MEETING", Role::Job, Need::Optional, "socket at which the ranks of the job meet"},
     {"XDG_RUNTIME_DIR", Role::Job, Need::Optional, "folder for that socket, if it is this user's"},
     {"TMPDIR", Role::Job, Need::Optional, "folder for that socket otherwise; /tmp if not set"},
     {"BRAID_TUNE", Role::Job, Need::Optional,
      "off: on GPUs, multiply by the library's first guess and measure nothing"},
+    {"BRAID_SHARE_GPUS", Role::Job, Need::Optional,
+     "on: ranks may share GPUs, for results and not for speed"},
     {"BRAID_CACHE_DIR", Role::Job, Need::Optional, "folder of what was measured; none: keep none"},
     {"XDG_CACHE_HOME", Role::Job, Need::Optional, "folder of the folder braid for that otherwise"},
     {"HOME", Role::Job, Need::Optional, "has that in .cache/braid otherwise"},

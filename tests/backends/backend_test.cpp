@@ -10,7 +10,6 @@
 #include "runtime/bootstrap/member.h"
 #include "tests/backends/joined_cluster.h"
 
-#include <algorithm>
 #include <thread>
 
 namespace braid::test {
@@ -23,8 +22,7 @@ static void registerCudaRanks(BackendRegistry &registry) {
   registerCudaBackend(registry);
   Backend backend = *registry.find("cuda");
   backend.join = [](const ClusterOptions &options, std::unique_ptr<Member> member) {
-    int device = static_cast<int>(member->rank() % std::max(1, countGpus()));
-    return joinCuda(options, std::move(member), {.device = device});
+    return joinCuda(options, std::move(member), {.mayShare = options.ranks > countGpus()});
   };
   registry = {};
   registry.add(std::move(backend));

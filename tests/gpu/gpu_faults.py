@@ -13,7 +13,7 @@ import tempfile
 import time
 
 from gpu_commands import ROOT, Command, Stopped, run
-from gpu_suite import gpus, lanes, only_on, take_turns
+from gpu_suite import lanes, only_on, repeated, take_turns
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
 TIMEOUT = 1.5
@@ -75,7 +75,8 @@ class Job:
 
 class Fault:
     """One job and what happens to it: while it starts if the seed is even, while it runs if it is
-    odd; a third of them on all GPUs, the others on two if there are four."""
+    odd; a third of them on all GPUs, the others on two if there are four. `devices` are the GPUs
+    of its ranks, of which it may have fewer."""
 
     def __init__(self, braid, seed, devices):
         dice = random.Random(seed)
@@ -181,7 +182,7 @@ class Fault:
         return f"{text}: wrong: {', '.join(self.wrong)}\n{self.output}" if self.wrong else text
 
 
-def faults(suite, seeds):
+def faults(suite, seeds, devices):
     """The outcome of the faults of these seeds, and a detail. Each is recorded when it is over."""
     suite.planned_faults = len(seeds)
     before = memory_used()
@@ -195,7 +196,8 @@ def faults(suite, seeds):
             return  # by us, so that it says nothing
         suite.record_fault(fault.result(), str(fault))
         happened.append(fault)
-    for is_on_all, places in ((True, [gpus()]), (False, lanes())):
+    pairs = [repeated(lane, max(len(lane), 2)) for lane in lanes()]
+    for is_on_all, places in ((True, [devices]), (False, pairs)):
         take_turns([seed for seed in seeds if Fault.is_on_all(seed) == is_on_all],
                    places * JOBS_ON_A_GPU, happen)
     time.sleep(1)

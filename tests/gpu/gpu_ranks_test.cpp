@@ -460,11 +460,12 @@ constexpr const char *kRefusal = "refuses to prepare in a capture";
 
 /// Preparing while the caller's stream is captured: refused, and says what to call when.
 Status refusesToPrepareInCapture(const Place &place, JobRank &job, const Chosen &chosen) {
-  cudaSetDevice(static_cast<int>(place.localRank));
+  const int gpu = static_cast<int>(place.localRank) % countGpus();
+  cudaSetDevice(gpu);
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  auto cluster = joinCuda({.ranks = place.ranks}, job.takeMember(),
-                          {.device = static_cast<int>(place.localRank), .stream = stream});
+  auto cluster =
+      joinCuda({.ranks = place.ranks}, job.takeMember(), {.device = gpu, .stream = stream});
   if (!cluster)
     return cluster.status();
   RankTest test(place, **cluster, chosen);
@@ -563,11 +564,18 @@ std::optional<Chosen> readFlags(int argc, char **argv) {
   return isKnown ? std::optional(chosen) : std::nullopt;
 }
 
+/// How many ranks a job may have.
+int64_t mostRanks() {
+  const int gpus = countGpus();
+  const char *shares = std::getenv("BRAID_SHARE_GPUS");
+  return gpus > 0 && shares && std::string(shares) == "on" ? 4 : gpus;
+}
+
 /// The jobs for what is chosen. On 3 ranks, that is every way only, unless a case is named.
-std::vector<Chosen> jobsFor(const Chosen &chosen, int gpus) {
+std::vector<Chosen> jobsFor(const Chosen &chosen, int64_t most) {
   std::vector<Chosen> jobs;
   for (int64_t ranks : {2, 3, 4}) {
-    if (ranks > gpus || (chosen.ranks != 0 && chosen.ranks != ranks))
+    if (ranks > most || (chosen.ranks != 0 && chosen.ranks != ranks))
       continue;
     Chosen job = chosen;
     job.ranks = ranks;
@@ -597,12 +605,12 @@ int main(int argc, char **argv) {
     Result<std::optional<Place>> place = findPlace(processEnvironment());
     return place && *place ? rankMain(**place, *chosen) : 2;
   }
-  int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess || count < 2) {
-    std::printf("skipped: needs 2 GPUs\n");
+  const int64_t most = mostRanks();
+  if (most < 2) {
+    std::printf("skipped: needs 2 GPUs, or BRAID_SHARE_GPUS=on and one\n");
     return kSkipped;
   }
-  const std::vector<Chosen> jobs = jobsFor(*chosen, count);
+  const std::vector<Chosen> jobs = jobsFor(*chosen, most);
   size_t passed = 0;
   for (const Chosen &job : jobs)
     passed += runJob(argv[0], job, job.name == kRefusal ? StatusCode::BadInput : StatusCode::Ok);

@@ -5,8 +5,9 @@
     suite.run()
 
 Where there are four GPUs, cases that need two run two at a time, each with two GPUs of its own;
-what needs more, or measures times, has the machine to itself. A case is told the GPUs it has, and
-says "passed", "failed" or "skipped", and why.
+what needs more, or measures times, has the machine to itself. A case is told the GPUs it has, one
+for each rank, and says "passed", "failed" or "skipped", and why. Ranks may be let share GPUs: then
+a case that is about results, and not about times, finds some named more than once.
 
 What is known is printed, and in the file, as soon as it is known: a suite may be killed at any
 time. If SIGTERM, SIGINT or SIGHUP does it, what runs is killed and shown as "cut off".
@@ -56,10 +57,19 @@ def lanes():
     return [gpus()[:LANE], gpus()[LANE:2 * LANE]]
 
 
+def repeated(devices, count):
+    """So many, of these."""
+    return [devices[i % len(devices)] for i in range(count)]
+
+
 def only_on(devices, **variables):
-    """The environment of a process that sees no other GPUs."""
-    if devices != gpus():
-        variables["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
+    """The environment of a process that sees no other GPUs. One that is named more than once is
+    for several ranks."""
+    once = list(dict.fromkeys(devices))
+    if len(once) < len(devices):
+        variables["BRAID_SHARE_GPUS"] = "on"
+    if once != gpus():
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(once)
     return dict(os.environ, **variables)
 
 
@@ -100,22 +110,27 @@ def be_told_of_signals():
         signal.signal(each, raise_it)
 
 
-Case = collections.namedtuple("Case", "name ranks check is_alone")
+Case = collections.namedtuple("Case", "name ranks check is_alone may_share")
 
 
 class Suite:
-    def __init__(self, braid, only, path=None, about=None):
+    def __init__(self, braid, only, path=None, about=None, shares_gpus=False):
         """`about`: what the file says besides."""
         self.braid, self.only, self.path, self.about = braid, only, path, about or {}
+        self.shares_gpus = shares_gpus and bool(gpus())
         self.cases, self.results, self.faults = [], [], []
         self.planned_faults = 0
         self.lock = threading.Lock()
 
-    def add(self, name, ranks, check, is_alone=False):
+    def add(self, name, ranks, check, is_alone=False, may_share=False):
         """`check(devices)` returns the outcome and a detail. It runs when run() does, if there are
-        as many GPUs as `ranks`."""
+        as many GPUs as `ranks`, or its ranks may share them."""
         if self.only in name:
-            self.cases.append(Case(name, ranks, check, is_alone))
+            self.cases.append(Case(name, ranks, check, is_alone, may_share))
+
+    def has_too_few(self, ranks):
+        """GPUs for each of so many ranks to have its own."""
+        return self.shares_gpus and ranks > len(gpus())
 
     def add_command(self, name, arguments, ranks=1, seconds=120, expect=0, **options):
         """A command that has to end with exit code `expect`."""
@@ -126,8 +141,8 @@ class Suite:
                 return "skipped", "".join(output.strip().splitlines()[-1:])
             if code != expect:
                 return "failed", f"exit code {code}, expected {expect}\n{output[-3000:]}"
-            return "passed", ""
-        self.add(name, ranks, check, **options)
+            return "passed", "GPUs shared" if self.has_too_few(ranks) else ""
+        self.add(name, ranks, check, may_share=True, **options)
 
     def run(self):
         """All cases: first those that share the machine, then those that do not. Raises Killed,
@@ -159,6 +174,8 @@ class Suite:
             raise
 
     def run_case(self, case, devices):
+        if case.may_share and self.has_too_few(case.ranks):
+            devices = repeated(devices, case.ranks)
         if case.ranks > len(devices):
             return self.record(case.name, "skipped", 0,
                                f"needs {case.ranks} GPUs, {len(devices)} are here")

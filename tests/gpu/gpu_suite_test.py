@@ -35,6 +35,7 @@ begin = time.monotonic()
 time.sleep(0.03)
 ranks = int(sys.argv[sys.argv.index("--ranks") + 1])
 given = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
+given += "/shared" if os.environ.get("BRAID_SHARE_GPUS") == "on" else ""
 with open({notes!r}, "a") as file:
     file.write(f"{{begin}} {{time.monotonic()}} {{ranks}} {{given}}\\n")
 if ranks == 3:
@@ -81,7 +82,8 @@ class Machine:
         self.notes, self.braid = self.path("notes"), self.path("braid")
         self.write(self.braid, braid.format(python=sys.executable, notes=self.notes))
         self.write(self.path("nvidia-smi"), SMI.format(gpus=gpus))
-        self.environment = {k: v for k, v in os.environ.items() if k != "CUDA_VISIBLE_DEVICES"}
+        self.environment = {k: v for k, v in os.environ.items()
+                            if k not in ("CUDA_VISIBLE_DEVICES", "BRAID_SHARE_GPUS")}
         self.environment["PATH"] = self.path("") + os.pathsep + os.environ.get("PATH", "")
 
     def __enter__(self):
@@ -161,10 +163,10 @@ class Run:
         return f"{self.ranks} ranks on {self.devices} from {self.begin} to {self.end}"
 
 
-def exact_cases(gpus):
+def exact_cases(gpus, *flags):
     """What came of the cases named "exact", of which there are some for 2, 3 and 4 ranks."""
     with Machine(gpus, NOTES) as machine:
-        outcome = machine.run("--only", "exact", "--commit", "1a2b3c4")
+        outcome = machine.run("--only", "exact", "--commit", "1a2b3c4", *flags)
         check(outcome.json["machine"] == gpus * ["a GPU, 1.2"] and outcome.json["date"]
               and outcome.json["commit"] == "1a2b3c4",
               f"expected when, of what and on what, got {outcome.json}")
@@ -205,6 +207,23 @@ def test_fewer_gpus():
     check(skipped, "expected cases of 4 ranks to be skipped")
     check(all(run.devices == "all" for run in runs), f"expected one lane, got {runs}")
     check(not overlapping(runs), f"expected one after the other, got {runs}")
+
+
+def test_shared_gpus():
+    """Those that there are too few of, and only those."""
+    for gpus in (1, 3):
+        outcome, runs = exact_cases(gpus, "--share-gpus")
+        two, three, four = counts_of(runs)
+        check(two and three and four, f"expected cases of all sizes, got {runs}")
+        outcome.expect(two + four, three, 0)
+        for run in runs:
+            expected = "all/shared" if run.ranks > gpus else "all"
+            check(run.devices == expected, f"expected {expected}, got {run}")
+        shared = [line for line in outcome.cases("passed") if line.endswith(": GPUs shared")]
+        expected = sum(run.ranks > gpus and run.ranks != 3 for run in runs)
+        check(len(shared) == expected, f"expected {expected} cases to say so: {outcome.lines}")
+    outcome, runs = exact_cases(0, "--share-gpus")
+    check(outcome.code == 77 and not runs, f"expected nothing to run, got {outcome.lines}")
 
 
 def test_no_gpus():
@@ -287,6 +306,10 @@ def test_faults():
             check(outcome.lines[-1].endswith(end), f"expected '{end}', got {outcome.lines[-1]}")
             check(outcome.code == (1 if wrong else 0), f"got exit status {outcome.code}")
             whole.update(faults)
+    with Machine(1, LAUNCHER) as machine:
+        outcome = machine.run("--only", "faults", "--fault-seeds", "0-7", "--share-gpus")
+        for fault in outcome.json["faults"]:
+            check(fault["ranks"] == whole[fault["seed"]]["ranks"], f"expected the same: {fault}")
     wrong = [bool(fault["wrong"]) for fault in whole.values()]
     check(any(wrong) and not all(wrong), f"expected both kinds, got {whole}")
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""run_gpu_tests.py BRAID [--only WORD] [--faults N | --fault-seeds A-B] [--json OUT [--commit C]]
+"""run_gpu_tests.py BRAID [--only WORD] [--faults N | --fault-seeds A-B] [--share-gpus]
+                    [--json OUT [--commit C]]
 
 What needs GPUs. Uses only the built command (and, beside it, the built test programs), so that it
 also runs where nothing can be built. Each case is a command under a time limit; where there are
 four GPUs, cases that need two run two at a time. What needs more GPUs than there are is skipped,
-with the reason. Ends with `N passed, N failed, N skipped, N not run`, also if it is killed by
-SIGTERM; the file of --json holds at any time what is known. Many faults are best had in parts:
---only faults --fault-seeds 0-49, then 50-99.
+with the reason; with --share-gpus its ranks share those that there are, unless it is about times.
+Ends with `N passed, N failed, N skipped, N not run`, also if it is killed by SIGTERM; the file of
+--json holds at any time what is known. Many faults are best had in parts: --only faults
+--fault-seeds 0-49, then 50-99.
 """
 import argparse
 import glob
@@ -38,7 +40,7 @@ def exactness(suite):
     """Every schedule with get and put, as a user would run them: 1,000 runs each, at addresses that
     change from run to run where they can. Eager and replayed, means and ranks go in turns, because
     gpu_ranks_test has every combination on 2, 3 and 4 ranks; mostly 2 ranks, of which two cases
-    run at the same time."""
+    run at the same time. Ranks that share a GPU get it in turns of milliseconds."""
     schedules = ("none", "pairwise", "hop", "burst", "fused", "doubling")
     means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--transfers", "shared"])
     for number, schedule in enumerate(schedules):
@@ -47,9 +49,10 @@ def exactness(suite):
             ranks = (3, 4, 4, 3, 3, 4)[number] if is_put else 2
             graph = ["--graph"] if (number + is_put) % 2 else []
             chosen = means[(number + 2 * is_put) % 4] + graph
+            iterations = "300" if suite.has_too_few(ranks) else "1000"
             add_run(suite, f"exact {ranks} {' '.join([schedule, protocol] + chosen)}",
                     ["--schedule", schedule, "--protocol", protocol, "--verify", "--iterations",
-                     "1000", "--set", f"M={ranks * 32}", "--set", "K=64", "--set", "N=64"]
+                     iterations, "--set", f"M={ranks * 32}", "--set", "K=64", "--set", "N=64"]
                     + chosen, ranks)
     for dtype in ("f16", "f32", "f64"):
         add_run(suite, f"exact 2 linear {dtype}", ["--verify", "--iterations", "100"], 2,
@@ -93,7 +96,7 @@ def refusals(suite):
     many = len(gpus()) + 1
     suite.add_command("more ranks than GPUs are refused",
                       [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks",
-                       str(many), "--set", f"M={many * 32}", "--flight-records", "none"], 2,
+                       str(many), "--set", f"M={many * 32}", "--flight-records", "none"], 1,
                       expect=4)
 
 
@@ -103,6 +106,7 @@ def programs(suite):
     for program in sorted(glob.glob(os.path.join(folder, "gpu_*_test"))):
         # What goes wrong on 3 ranks mostly goes wrong on 4, too.
         for ranks, runs in ((2, "1000"), (3, "300"), (4, "1000")):
+            runs = "50" if suite.has_too_few(ranks) else runs
             suite.add_command(f"{os.path.basename(program)}, {ranks} ranks",
                               [program, "--ranks", str(ranks), "--runs", runs], ranks, seconds=200)
     backends = os.path.join(folder, "backends_test")
@@ -267,8 +271,9 @@ def add_all(suite, fault_seeds):
               is_alone=True)
     extremes(suite)
     if fault_seeds:
-        suite.add(f"faults {fault_seeds[0]}-{fault_seeds[-1]}", 2,
-                  lambda _: faults(suite, fault_seeds), is_alone=True)
+        suite.add(f"faults {fault_seeds[0]}-{fault_seeds[-1]}", 4 if suite.shares_gpus else 2,
+                  lambda devices: faults(suite, fault_seeds, devices), is_alone=True,
+                  may_share=True)
 
 
 def seeds(text):
@@ -290,6 +295,8 @@ def read_flags():
                         help="so many faults, from seed 0 on (default 8)")
     chosen.add_argument("--fault-seeds", type=seeds, metavar="A-B",
                         help="the faults of these seeds")
+    parser.add_argument("--share-gpus", action="store_true",
+                        help="let ranks share GPUs where there are too few")
     parser.add_argument("--json", metavar="OUT", help="keep the outcomes in this file")
     parser.add_argument("--commit", default="unknown", help="of the command, for that file")
     return parser.parse_args()
@@ -299,7 +306,7 @@ def main():
     flags = read_flags()
     about = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "commit": flags.commit,
              "machine": machine()}
-    suite = Suite(os.path.abspath(flags.braid), flags.only, flags.json, about)
+    suite = Suite(os.path.abspath(flags.braid), flags.only, flags.json, about, flags.share_gpus)
     be_told_of_signals()
     try:
         print(f"{len(gpus())} GPUs", flush=True)
