@@ -20,12 +20,14 @@ double median(std::vector<double> values) {
 
 } // namespace
 
+bool isLimitedByPower(double operations) { return operations > 5e10; }
+
 double settlingUs(llvm::ArrayRef<PlanMatmul> products) {
-  constexpr double kLimitedByPower = 5e10, kSettle = 30e3;
+  constexpr double kSettle = 30e3;
   double operations = 0;
   for (const PlanMatmul &product : products)
     operations += 2.0 * double(product.m) * double(product.n) * double(product.k);
-  return operations > kLimitedByPower ? kSettle : 0;
+  return isLimitedByPower(operations) ? kSettle : 0;
 }
 
 PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)

@@ -25,6 +25,9 @@ struct TimingEffort {
   double settleUs = 0; ///< more warm-up runs, until all take about as long as this
 };
 
+/// Whether so many, in a row, take more power than a GPU may have for long.
+bool isLimitedByPower(double operations);
+
 /// How long to let products settle, microseconds: large ones are limited by power, and the first
 /// ones still have what the GPU did not take before. 0 for few operations.
 double settlingUs(llvm::ArrayRef<PlanMatmul> products);

@@ -94,7 +94,7 @@ class Measuring:
             is_torch = winner.startswith("torch/")
             self.bench(f"again_{name}", before.ranks, ["--shapes", ",".join(of_winner)],
                        ["auto"] if is_torch else ["auto", winner],
-                       effort(AGAIN_ROUNDS, 10, 3, self.flags.row_ms, self.settle_ms(60)),
+                       self.effort(AGAIN_ROUNDS, 10, 3, self.flags.row_ms),
                        with_torch=is_torch)
 
     def power(self):
@@ -142,8 +142,11 @@ class Measuring:
     def path(self, name):
         return os.path.join(self.flags.out, f"{name}.json")
 
-    def settle_ms(self, otherwise):
-        return otherwise if self.flags.settle_ms is None else self.flags.settle_ms
+    def effort(self, rounds, iterations, warm_up, row_ms):
+        settling = self.flags.settle_ms
+        return ["--rounds", str(rounds), "--iterations", str(iterations), "--warm-up",
+                str(warm_up), "--row-ms", str(row_ms)] + (
+                    [] if settling is None else ["--settle-ms", str(settling)])
 
     def predict(self, shape):
         """Every candidate of a shape."""
@@ -199,11 +202,6 @@ def summarise_power(measuring, names):
                 continue
             print(f"| {results.ranks} | {named(shape)} | {product:.0f} | {gather:.0f} | "
                   f"{product / (product + gather * share):.2f} | {product / ours:.2f} |")
-
-
-def effort(rounds, iterations, warm_up, row_ms, settle_ms):
-    return ["--rounds", str(rounds), "--iterations", str(iterations), "--warm-up", str(warm_up),
-            "--row-ms", str(row_ms), "--settle-ms", str(settle_ms)]
 
 
 def is_close(us, best):
@@ -366,7 +364,7 @@ def main():
     parser.add_argument("--sizes", default=SIZES, help="of m, n and k in the grid")
     parser.add_argument("--row-ms", type=int, default=100, help="of a row, a round")
     parser.add_argument("--settle-ms", type=int,
-                        help="of a row, before those (default 60, in the grid 20)")
+                        help="of a row, before those (default: as long as its size asks for)")
     parser.add_argument("--power-ms", type=int, default=3000, help="of each run of power")
     flags = parser.parse_args()
     known = {"nine", "two", "grid", "predictions", "again", "power"}
@@ -375,7 +373,7 @@ def main():
         parser.error(f"--part: expected some of {', '.join(sorted(known))}, got '{flags.part}'")
     os.makedirs(flags.out, exist_ok=True)
     measuring = Measuring(flags)
-    usual = effort(5, 10, 3, flags.row_ms, measuring.settle_ms(60))
+    usual = measuring.effort(5, 10, 3, flags.row_ms)
     if "nine" in parts:
         measuring.bench("nine", flags.ranks, ["--shapes", flags.shapes], ROWS + MORE_ROWS, usual)
     if "two" in parts:
@@ -383,7 +381,7 @@ def main():
     if "grid" in parts:
         sizes = [word for axis in ("-m", "-n", "-k") for word in (axis, flags.sizes)]
         measuring.bench("grid", flags.ranks, sizes, ROWS,
-                        effort(5, 6, 2, 30, measuring.settle_ms(20)))
+                        measuring.effort(5, 6, 2, 30))
     if "predictions" in parts:
         for shape in flags.shapes.split(","):
             measuring.predict(shape)

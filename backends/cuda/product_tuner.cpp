@@ -33,7 +33,11 @@ constexpr double kLeastGainByPower = 0.02;
 constexpr double kLongRun = 12e3;               ///< microseconds, twice: to settle, to measure
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostSets = 16;               ///< of operands
-constexpr int kIssueMicroseconds = 8;           ///< of the host, for one product, generously
+/// Of products that overlap, so many meet no other: the first, the last, those that wait for their
+/// rows. An algorithm that leaves half of the GPU to a second product can win where there always is
+/// one; but where each waits for its rows (two of 1024 x 2048 x 16384), it takes twice as long.
+constexpr double kAlone = 0.25;
+constexpr int kIssueMicroseconds = 8; ///< of the host, for one product, generously
 
 /// Measures a product with one algorithm or another.
 class ProductTimer {
@@ -49,16 +53,17 @@ public:
   /// Brings the clocks up, and finds out how many products to measure at once, and whether power
   /// limits them.
   Status warmUp(const LtProduct::Algorithm &algorithm);
-  /// Microseconds of one product. Unsupported: it cannot be done this way.
-  Result<double> measure(const LtProduct::Algorithm &algorithm) {
-    return measure(algorithm, batch_);
-  }
+  /// Microseconds of one product, of which kAlone meet no other if there are several lanes.
+  /// Unsupported: it cannot be done this way.
+  Result<double> measure(const LtProduct::Algorithm &algorithm);
   /// As warmUp() found it.
   bool isLimitedByPower() const { return isLimitedByPower_; }
   /// That, and what it is in a long run, if power limits it. Pauses behind it.
   Result<std::vector<double>> measureThoroughly(const LtProduct::Algorithm &algorithm);
   /// Does it once, which loads what is needed.
-  Status load(const LtProduct::Algorithm &algorithm) { return measure(algorithm, 1).status(); }
+  Status load(const LtProduct::Algorithm &algorithm) {
+    return measure(algorithm, 1, lanes_).status();
+  }
 
 private:
   struct Lane {
@@ -67,8 +72,9 @@ private:
     cudaEvent_t done = nullptr;
   };
   Status fillOperands(const PlanMatmul &shape);
-  Status issue(int count);
-  Result<double> measure(const LtProduct::Algorithm &algorithm, int atLeast);
+  Status issue(int count, llvm::ArrayRef<Lane> lanes);
+  Result<double> measure(const LtProduct::Algorithm &algorithm, int atLeast,
+                         llvm::ArrayRef<Lane> lanes);
   cudaStream_t firstStream() const { return lanes_.front().stream; }
 
   LtProduct &product_;
@@ -134,19 +140,19 @@ Status ProductTimer::fillOperands(const PlanMatmul &shape) {
   return Status::ok();
 }
 
-/// Deals products out to the lanes, between two events of the first one.
-Status ProductTimer::issue(int count) {
+/// Deals products out to `lanes`, the first ones, between two events of the first one.
+Status ProductTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
   next_ = llvm::alignTo(next_, lanes_.size()); // whatever failed before
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(before_, firstStream()));
-  for (const Lane &lane : llvm::drop_begin(lanes_))
+  for (const Lane &lane : llvm::drop_begin(lanes))
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(lane.stream, before_));
   for (int i = 0; i < count; ++i) {
-    const Lane &lane = lanes_[static_cast<size_t>(i) % lanes_.size()];
+    const Lane &lane = lanes[static_cast<size_t>(i) % lanes.size()];
     const MatmulArgs &args = operands_[next_++ % operands_.size()];
     if (Status status = product_.launch(lane.stream, lane.workspace, args); !status.isOk())
       return status;
   }
-  for (const Lane &lane : llvm::drop_begin(lanes_)) {
+  for (const Lane &lane : llvm::drop_begin(lanes)) {
     BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(lane.done, lane.stream));
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(firstStream(), lane.done));
   }
@@ -154,12 +160,23 @@ Status ProductTimer::issue(int count) {
   return Status::ok();
 }
 
-Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int atLeast) {
-  const int lanes = static_cast<int>(lanes_.size()), count = (atLeast + lanes - 1) / lanes * lanes;
+Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm) {
+  Result<double> overlapping = measure(algorithm, batch_, lanes_);
+  if (!overlapping || lanes_.size() == 1)
+    return overlapping;
+  Result<double> alone = measure(algorithm, (batch_ + 1) / 2, lanes_.front());
+  if (!alone)
+    return alone;
+  return (1 - kAlone) * *overlapping + kAlone * *alone;
+}
+
+Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int atLeast,
+                                     llvm::ArrayRef<Lane> lanes) {
+  const auto count = static_cast<int>(llvm::alignTo(atLeast, lanes.size()));
   product_.use(algorithm);
   // All are issued before the first one begins, so that it is not the host that is measured.
   cuda::launchDelay(firstStream(), static_cast<uint32_t>(count * kIssueMicroseconds));
-  if (Status status = issue(count); !status.isOk())
+  if (Status status = issue(count, lanes); !status.isOk())
     return status;
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(after_));
   float milliseconds = 0;
@@ -174,9 +191,9 @@ Result<std::vector<double>> ProductTimer::measureThoroughly(const LtProduct::Alg
   if (!isLimitedByPower_)
     return std::vector<double>{*brief};
   const int count = static_cast<int>(kLongRun / *brief) + 1;
-  Result<double> lasting = measure(algorithm, count); // its clocks settle
+  Result<double> lasting = measure(algorithm, count, lanes_); // its clocks settle
   if (lasting)
-    lasting = measure(algorithm, count);
+    lasting = measure(algorithm, count, lanes_);
   std::this_thread::sleep_for(kPause);
   if (!lasting)
     return lasting.status();
@@ -186,7 +203,7 @@ Result<std::vector<double>> ProductTimer::measureThoroughly(const LtProduct::Alg
 Status ProductTimer::warmUp(const LtProduct::Algorithm &algorithm) {
   const Clock::time_point end = Clock::now() + kWarmUp;
   do {
-    Result<double> time = measure(algorithm, 1);
+    Result<double> time = measure(algorithm, 1, lanes_);
     if (!time)
       return time.status();
     batch_ = static_cast<int>(std::clamp(kBatch / *time, 1.0, kMostInBatch));

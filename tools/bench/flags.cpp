@@ -2,6 +2,7 @@
 
 #include "tools/bench/flags.h"
 
+#include "api/plan_timer.h"
 #include "tools/command.h"
 
 #include <fmt/format.h>
@@ -34,8 +35,9 @@ also, as far as PyTorch can do them here:
 All rows of a shape are timed in turns: in each round every row has its runs, those of PyTorch
 between ours, and every other round goes backwards. Times are microseconds: wall clock from a
 barrier on, the maximum over ranks; a row's time is the median of its rounds' medians, beside the
-10th and 90th of a hundred of all its runs. A GPU that idled is faster for some 50 ms than one that
-did not, so each row runs untimed for --settle-ms first, whatever was before it.
+10th and 90th of a hundred of all its runs. Large products are limited by power, and a GPU that
+idled is faster for up to 100 ms than one that did not, so their rows run untimed for --settle-ms
+first, whatever was before them.
 
   E         the larger of the two limits over the time: 1 means that nothing is lost. The limits are
             the fastest product alone and the fastest gather alone, whoever is faster at it
@@ -121,7 +123,7 @@ void BenchFlags::addTo(CLI::App &app) {
       ->type_name("T");
   app.add_option("--settle-ms", settleMs,
                  "at least as many runs before the timed ones as take this long "
-                 "(default 50; 0 on cpu)")
+                 "(default 100 on GPUs above 5e10 operations a row, else 0)")
       ->type_name("T");
   app.add_option("--timeout-ms", timeoutMs,
                  "a row without progress for this long has failed (default 60000)")
@@ -150,14 +152,12 @@ Status BenchFlags::check(bool hasGraphs) {
     return badChoice("--against", against, {"torch"});
   if (!rounds)
     rounds = against.empty() ? 1 : 5;
-  if (!settleMs)
-    settleMs = backend == "cpu" ? 0 : 50;
   for (auto [flag, least, value] : {std::tuple("--ranks", 1, ranks),
                                     {"--rounds", 1, *rounds},
                                     {"--iterations", 1, iterations},
                                     {"--warm-up", 0, warmUp},
                                     {"--row-ms", 0, rowMs},
-                                    {"--settle-ms", 0, *settleMs},
+                                    {"--settle-ms", 0, settleMs.value_or(0)},
                                     {"--time-limit", 0, timeLimit},
                                     {"--timeout-ms", 1, timeoutMs}})
     if (Status status = atLeast(least, flag, value); !status.isOk())
@@ -186,6 +186,12 @@ std::vector<GatherShape> BenchFlags::shapes() const {
       for (int64_t eachK : k)
         shapes.push_back({eachM, eachN, eachK});
   return shapes;
+}
+
+int64_t BenchFlags::settlingMs(const GatherShape &shape) const {
+  constexpr int64_t kSettle = 100;
+  const double operations = 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
+  return settleMs ? *settleMs : backend != "cpu" && isLimitedByPower(operations) ? kSettle : 0;
 }
 
 Result<DType> BenchFlags::elementType() const {

@@ -20,7 +20,7 @@ struct BenchFlags {
   int64_t iterations = 20, warmUp = 5;
   std::optional<int64_t> rounds;   ///< not given: 5 beside a rival, else 1
   int64_t rowMs = 200;             ///< 0: no limit
-  std::optional<int64_t> settleMs; ///< not given: 50, but 0 on cpu
+  std::optional<int64_t> settleMs; ///< not given: see settlingMs()
   int64_t timeoutMs = 60000;
   int64_t timeLimit = 0; ///< seconds; 0: none
   std::string csv, json;
@@ -37,6 +37,9 @@ struct BenchFlags {
 
   /// All of them, once check() is Ok.
   std::vector<GatherShape> shapes() const;
+  /// How long a row of that shape runs untimed: what was given, or else as long as it takes on a GPU
+  /// whose power limits it.
+  int64_t settlingMs(const GatherShape &shape) const;
   Result<DType> elementType() const;
   /// Eager, graph, or both.
   std::vector<bool> graphChoices() const;

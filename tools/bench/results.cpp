@@ -229,7 +229,7 @@ std::string BenchResults::json() const {
                {"warm_up", flags_.warmUp},
                {"rounds", *flags_.rounds},
                {"row_ms", flags_.rowMs},
-               {"settle_ms", *flags_.settleMs},
+               {"settle_ms", flags_.settleMs ? Json(*flags_.settleMs) : Json("by size")},
                {"date", timeNow()},
                {"device", device_},
                {"host", hostName()},
