@@ -71,6 +71,7 @@ function(braid_sanitized_test test sanitizer)
   set(twin ${test}_${sanitizer})
   add_executable(${twin})
   braid_instrument(${twin} ${test} ${sanitizer})
+  target_compile_options(${twin} PRIVATE -O0) # as braid_test
   braid_add_test(${twin} COMMAND ${braid_fixed_addresses} $<TARGET_FILE:${twin}> --gtest_brief=1
                                  ${ARGN}
                  LABELS sanitized)

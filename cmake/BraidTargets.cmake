@@ -82,7 +82,7 @@ function(braid_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gmock GTest::gtest GTest::gtest_main
                                         braid_flags)
-  target_compile_options(${name} PRIVATE -O1) # what is tested is optimised; compiling counts here
+  target_compile_options(${name} PRIVATE -O0) # what is tested is optimised; compiling counts here
   braid_add_test(${name} COMMAND ${name} --gtest_brief=1)
 endfunction()
 

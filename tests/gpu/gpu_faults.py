@@ -20,7 +20,9 @@ TIMEOUT = 1.5
 SAID_WITHIN = TIMEOUT + 2
 # What comes after the error is the driver's: it takes up to two seconds to tear down the contexts
 # of a process, longer if several end at the same time, and nobody can hurry it.
-ENDED_WITHIN = SAID_WITHIN + 4
+ENDS_WITHIN = 4
+# Ranks that share GPUs take so much longer to start, and nobody waits for anybody before.
+SHARED_STARTS_WITHIN = 4
 # Most of a fault's time is waiting. A failing job must not disturb another on the same GPU, either.
 JOBS_ON_A_GPU = 2
 
@@ -99,6 +101,11 @@ class Fault:
         """Whether it may have more than two GPUs."""
         return seed % 6 < 2
 
+    def said_within(self):
+        """Seconds after the fault."""
+        shares = len(set(self.devices)) < self.ranks
+        return SAID_WITHIN + (SHARED_STARTS_WITHIN if shares and not self.is_late else 0)
+
     def happen(self):
         pids = {}
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -152,11 +159,11 @@ class Fault:
             self.wrong.append("no error")
         else:
             self.said_after = when - struck
-            if self.said_after > SAID_WITHIN:
+            if self.said_after > self.said_within():
                 self.wrong.append(f"the error came after {self.said_after:.1f} s")
         if job.command.code not in (5, 6):
             self.wrong.append(f"exit code {job.command.code}")
-        if self.ended_after > ENDED_WITHIN:
+        if self.ended_after > self.said_within() + ENDS_WITHIN:
             self.wrong.append(f"the end came after {self.ended_after:.1f} s")
         if f"rank {self.victim}" not in job.command.out():
             self.wrong.append("the victim is not named")
