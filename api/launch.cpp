@@ -8,9 +8,12 @@
 #include "runtime/bootstrap/rendezvous.h"
 #include "runtime/job_report.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include <fcntl.h>
@@ -131,6 +134,7 @@ private:
   OutputRelay relay_;
   std::atomic<int> interruptedBy_{0};
   std::optional<Clock::time_point> decidedAt_, firstEndAt_;
+  std::vector<int64_t> outlivedDecision_; ///< ranks; what then ends them by force is us
   bool hasSaidFailure_ = false;
   std::unique_ptr<Rendezvous> rendezvous_; ///< last: its thread uses what is above
 };
@@ -282,8 +286,12 @@ void Launcher::sayFailure() {
 void Launcher::killWhatIsLeft() {
   if (!isDecided())
     return;
-  if (!decidedAt_)
+  if (!decidedAt_) {
     decidedAt_ = Clock::now();
+    for (int64_t rank = 0; rank < options_.ranks; ++rank)
+      if (!children_.isEnding(rank))
+        outlivedDecision_.push_back(rank);
+  }
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
     if (std::optional<milliseconds> patience = patienceWith(rank);
         patience && Clock::now() - *decidedAt_ >= *patience)
@@ -320,8 +328,12 @@ LaunchReport Launcher::report() const {
   int expected = static_cast<int>(report.status.code());
   for (int64_t rank = 0; report.signal == 0 && rank < options_.ranks; ++rank) {
     std::optional<Ending> ending = children_.ending(rank);
-    if (ending && (ending->isSignal || ending->number != expected))
-      report.endings.push_back(fmt::format("rank {}: {}", rank, str(*ending)));
+    if (!ending || (!ending->isSignal && ending->number == expected))
+      continue;
+    const bool isByUs = ending->isSignal && ending->number == SIGKILL &&
+                        llvm::is_contained(outlivedDecision_, rank);
+    report.endings.push_back(fmt::format("rank {}: {}{}", rank, str(*ending),
+                                         isByUs ? ", because it did not end by itself" : ""));
   }
   if (options_.onEnd)
     options_.onEnd(report, memory_, job_);

@@ -60,7 +60,8 @@ struct LaunchReport {
   Status status;
   /// The SIGINT, SIGTERM or SIGHUP that ended the job, or 0.
   int signal = 0;
-  /// Which ranks ended in another way than `status` says: "rank 2: killed by signal 9 (Killed)".
+  /// Which ranks ended in another way than `status` says: "rank 2: killed by signal 9 (Killed)",
+  /// and if that was us, because what.
   /// Empty after an interrupt.
   std::vector<std::string> endings;
 };

@@ -36,6 +36,8 @@ function(braid_instrument twin original sanitizer)
   if(definitions)
     target_compile_definitions(${twin} PRIVATE ${definitions})
   endif()
+  # Several sources at once, a third faster. Names of their own that clash are told apart in them.
+  set_target_properties(${twin} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
   target_include_directories(${twin} PUBLIC ${PROJECT_SOURCE_DIR})
   # The same sources are compiled with all warnings elsewhere; here g++ adds false ones.
   target_compile_options(${twin} PRIVATE -O1 -g1 -UNDEBUG -fno-omit-frame-pointer -w
@@ -71,7 +73,6 @@ function(braid_sanitized_test test sanitizer)
   set(twin ${test}_${sanitizer})
   add_executable(${twin})
   braid_instrument(${twin} ${test} ${sanitizer})
-  target_compile_options(${twin} PRIVATE -O0) # as braid_test
   braid_add_test(${twin} COMMAND ${braid_fixed_addresses} $<TARGET_FILE:${twin}> --gtest_brief=1
                                  ${ARGN}
                  LABELS sanitized)

@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 2; ///< of the message's layout
 

@@ -11,7 +11,7 @@ using llvm::support::endian::read32le;
 using llvm::support::endian::write32le;
 
 namespace {
-constexpr char kMagic[] = {'b', 'r', 'd', '1'};
+constexpr char kFrameMagic[] = {'b', 'r', 'd', '1'};
 
 void append32(std::string &bytes, size_t value) {
   char field[4];
@@ -23,10 +23,10 @@ Status noFrame(std::string message) { return {StatusCode::BadInput, std::move(me
 
 /// Why these 16 bytes are no header.
 Status checkHeader(const char *header, size_t maxBody) {
-  if (std::memcmp(header, kMagic, 3) != 0)
+  if (std::memcmp(header, kFrameMagic, 3) != 0)
     return noFrame("expected a message, got other bytes");
-  if (header[3] != kMagic[3])
-    return noFrame("expected a message of version " + std::string(1, kMagic[3]) +
+  if (header[3] != kFrameMagic[3])
+    return noFrame("expected a message of version " + std::string(1, kFrameMagic[3]) +
                    ", got one of another version");
   auto kind = static_cast<uint8_t>(header[4]);
   if (kind == 0 || kind > kLastFrameKind)
@@ -43,7 +43,7 @@ Status checkHeader(const char *header, size_t maxBody) {
 
 std::string encode(const Frame &frame) {
   assert(frame.body.size() <= kMaxBody && "to be refused before");
-  std::string bytes(kMagic, sizeof kMagic);
+  std::string bytes(kFrameMagic, sizeof kFrameMagic);
   bytes.reserve(kFrameHeaderBytes + frame.body.size());
   bytes += static_cast<char>(frame.kind);
   bytes += static_cast<char>(frame.hasDescriptor);

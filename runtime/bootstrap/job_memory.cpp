@@ -21,7 +21,7 @@ namespace braid {
 namespace {
 
 // Whoever changes what lies in the memory changes the last byte.
-constexpr uint64_t kMagic = 0x4252414944'4a4203;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a4203;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -116,7 +116,7 @@ Result<JobMemory> JobMemory::create(int64_t ranks) {
   if (address == MAP_FAILED)
     return failed("addresses of shared memory");
   JobMemory memory(std::move(descriptor), address, bytes);
-  memory.layout_->magic = kMagic;
+  memory.layout_->magic = kLayoutMagic;
   memory.layout_->ranks = ranks;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     memory.slot(rank).flightNext.store(1, std::memory_order_relaxed);
@@ -148,7 +148,7 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
   if (address == MAP_FAILED)
     return failed("addresses of shared memory");
   JobMemory memory(std::move(descriptor), address, bytes);
-  if (memory.layout_->magic != kMagic)
+  if (memory.layout_->magic != kLayoutMagic)
     return refuse("one of another version");
   if (memory.layout_->ranks != ranks)
     return refuse(fmt::format("one for {} ranks instead of {}", memory.layout_->ranks, ranks));

@@ -180,7 +180,8 @@ def test_killed_rank_is_the_cause(job):
 def test_stopped_rank_is_blamed_and_killed(job):
     launcher = job.start("--processes", "--timeout-ms", 3000, "--flight-records", "none", *ENDLESS)
     os.kill(job.ranks(4)[1], signal.SIGSTOP)
-    finish(launcher).expect(6, r"^braid: error: .*rank 1 ", r"^rank 1: killed by signal 9")
+    finish(launcher).expect(6, r"^braid: error: .*rank 1 ",
+                            r"^rank 1: killed by signal 9 \(Killed\), because it did not end")
 
 
 def test_flight_records_of_all_ranks(job):

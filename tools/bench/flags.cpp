@@ -152,6 +152,8 @@ Status BenchFlags::check(bool hasGraphs) {
     return badChoice("--against", against, {"torch"});
   if (!rounds)
     rounds = against.empty() ? 1 : 5;
+  if (!settleMs && backend == "cpu")
+    settleMs = 0;
   for (auto [flag, least, value] : {std::tuple("--ranks", 1, ranks),
                                     {"--rounds", 1, *rounds},
                                     {"--iterations", 1, iterations},
@@ -191,7 +193,7 @@ std::vector<GatherShape> BenchFlags::shapes() const {
 int64_t BenchFlags::settlingMs(const GatherShape &shape) const {
   constexpr int64_t kSettle = 100;
   const double operations = 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
-  return settleMs ? *settleMs : backend != "cpu" && isLimitedByPower(operations) ? kSettle : 0;
+  return settleMs.value_or(isLimitedByPower(operations) ? kSettle : 0);
 }
 
 Result<DType> BenchFlags::elementType() const {

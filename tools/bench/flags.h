@@ -20,7 +20,7 @@ struct BenchFlags {
   int64_t iterations = 20, warmUp = 5;
   std::optional<int64_t> rounds;   ///< not given: 5 beside a rival, else 1
   int64_t rowMs = 200;             ///< 0: no limit
-  std::optional<int64_t> settleMs; ///< not given: see settlingMs()
+  std::optional<int64_t> settleMs; ///< not given: 0 on cpu, else see settlingMs()
   int64_t timeoutMs = 60000;
   int64_t timeLimit = 0; ///< seconds; 0: none
   std::string csv, json;
@@ -37,8 +37,8 @@ struct BenchFlags {
 
   /// All of them, once check() is Ok.
   std::vector<GatherShape> shapes() const;
-  /// How long a row of that shape runs untimed: what was given, or else as long as it takes on a GPU
-  /// whose power limits it.
+  /// How long a row of that shape runs untimed: what was given, or else until a GPU whose power
+  /// limits it has settled.
   int64_t settlingMs(const GatherShape &shape) const;
   Result<DType> elementType() const;
   /// Eager, graph, or both.
