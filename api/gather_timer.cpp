@@ -4,23 +4,10 @@
 
 #include "api/plans.h"
 
-#include "llvm/Support/MathExtras.h"
-
 #include <algorithm>
 #include <cmath>
 
 namespace braid {
-namespace {
-
-/// Of two in the middle the smaller one.
-double lowerMedian(std::vector<double> &values) {
-  const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-} // namespace
-
 struct GatherTimer::Lowered {
   ChosenRow chosen;
   const std::vector<Plan> &plans;
@@ -35,7 +22,7 @@ struct GatherTimer::Lowered {
 BenchTiming BenchTiming::within(double us) const {
   if (us <= 0)
     return *this;
-  constexpr double kShareOfWarmUp = 0.25, kMostToSettle = 1e5;
+  constexpr double kShareOfWarmUp = 0.25;
   BenchTiming fitting = *this;
   auto fit = [&](int64_t wanted, int64_t least, double time) {
     int64_t most = static_cast<int64_t>(std::min(time / us, 1e9));
@@ -45,9 +32,13 @@ BenchTiming BenchTiming::within(double us) const {
     fitting.warmUp = fit(warmUp, 1, limitUs * kShareOfWarmUp);
     fitting.iterations = fit(iterations, 3, limitUs);
   }
-  const double toSettle = std::min(std::ceil(settleUs / us), kMostToSettle);
-  fitting.warmUp = std::max(fitting.warmUp, static_cast<int64_t>(toSettle));
+  fitting.warmUp = std::max(fitting.warmUp, runsToSettle(settleUs, us));
   return fitting;
+}
+
+double settlingUs(const GatherShape &shape) {
+  constexpr double kSettle = 100e3;
+  return isLimitedByPower(2.0 * double(shape.m) * double(shape.n) * double(shape.k)) ? kSettle : 0;
 }
 
 GatherTimer::GatherTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier)
@@ -146,45 +137,22 @@ Result<double> GatherTimer::timeOnce(Lowered &lowered, bool isGraphed) {
   return time->us;
 }
 
-/// Runs untimed, and decides how many such runs and how many timed ones there are. The first run
-/// may load what the others find, so the decision is made after the second. A run can be disturbed,
-/// and many may follow, so it is made again, from the later half, whenever there are twice as many.
-Result<BenchTiming> GatherTimer::warmUp(Lowered &lowered, bool isGraphed,
-                                        const BenchTiming &timing) {
-  BenchTiming fitting = timing;
-  if (timing.settleUs > 0)
-    fitting.warmUp = std::max<int64_t>(timing.warmUp, 2);
-  std::vector<double> times; // since the last decision
-  for (int64_t done = 1; done <= fitting.warmUp; ++done) {
-    Result<double> time = timeOnce(lowered, isGraphed);
-    if (!time)
-      return time.status();
-    times.push_back(*time);
-    if (!llvm::isPowerOf2_64(static_cast<uint64_t>(done)))
-      continue;
-    if (done > 1 || fitting.warmUp == 1) {
-      Result<std::vector<double>> maximum = maximaOverRanks(transport(), {lowerMedian(times)});
-      if (!maximum)
-        return maximum.status();
-      fitting = timing.within(maximum->front());
-    }
-    times.clear();
-  }
-  return fitting;
-}
-
 Result<std::vector<double>> GatherTimer::time(const GatherRow &row, const BenchTiming &timing) {
   Lowered &lowered = *rows_.at(row.name);
   const bool isGraphed = row.isAuto ? lowered.chosen.row.isGraphed : row.isGraphed;
   cluster_.setPlans(lowered.plans);
   if (Status status = prepareRow(lowered, isGraphed); !status.isOk())
     return status;
-  Result<BenchTiming> fitting = warmUp(lowered, isGraphed, timing);
-  if (!fitting)
-    return fitting.status();
+  auto once = [&] { return timeOnce(lowered, isGraphed); };
+  const int64_t atFirst = timing.settleUs > 0 ? std::max<int64_t>(timing.warmUp, 2) : timing.warmUp;
+  Result<double> us = warmUp(
+      transport(), atFirst, [&](double each) { return timing.within(each).warmUp; }, once);
+  if (!us)
+    return us.status();
+  const int64_t iterations = timing.within(*us).iterations;
   std::vector<double> mine;
-  for (int64_t i = 0; i < fitting->iterations; ++i) {
-    Result<double> time = timeOnce(lowered, isGraphed);
+  for (int64_t i = 0; i < iterations; ++i) {
+    Result<double> time = once();
     if (!time)
       return time.status();
     mine.push_back(*time);

@@ -33,6 +33,10 @@ struct BenchTiming {
   BenchTiming within(double us) const;
 };
 
+/// How long a row of that shape has to run until a GPU has settled, microseconds; 0 where power
+/// does not limit it.
+double settlingUs(const GatherShape &shape);
+
 /// A row `auto` once it is decided, and what was chosen, for people.
 struct ChosenRow {
   GatherRow row;
@@ -75,7 +79,6 @@ private:
   Device &device() { return cluster_.device(cluster_.firstHosted()); }
   Transport &transport() { return cluster_.transport(cluster_.firstHosted()); }
   Result<double> timeOnce(Lowered &lowered, bool isGraphed);
-  Result<BenchTiming> warmUp(Lowered &lowered, bool isGraphed, const BenchTiming &timing);
 
   Cluster &cluster_;
   TimedPlans &plans_;

@@ -52,8 +52,10 @@ bool JobModel::isComplete() const {
 Result<std::string> JobModel::readKept() {
   std::string kept;
   if (timer_.rank() == 0) {
+    // Products take as long as they do by the algorithms that tuning chooses.
     const std::string machine =
-        fmt::format("{}, {}", options_.cacheKey, timer_.device().description());
+        fmt::format("{}, {}, {}", options_.cacheKey, timer_.device().description(),
+                    timer_.device().tuningKey());
     cache_ = std::make_unique<MeasurementCache>(options_.cacheFolder, machine, options_.warn);
     kept = cache_->find(key()).value_or("");
   }

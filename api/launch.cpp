@@ -8,13 +8,11 @@
 #include "runtime/bootstrap/rendezvous.h"
 #include "runtime/job_report.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
+#include <set>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -134,7 +132,7 @@ private:
   OutputRelay relay_;
   std::atomic<int> interruptedBy_{0};
   std::optional<Clock::time_point> decidedAt_, firstEndAt_;
-  std::vector<int64_t> outlivedDecision_; ///< ranks; what then ends them by force is us
+  std::set<int64_t> killed_; ///< ranks that went on; those that are connected the host kills
   bool hasSaidFailure_ = false;
   std::unique_ptr<Rendezvous> rendezvous_; ///< last: its thread uses what is above
 };
@@ -286,16 +284,16 @@ void Launcher::sayFailure() {
 void Launcher::killWhatIsLeft() {
   if (!isDecided())
     return;
-  if (!decidedAt_) {
+  if (!decidedAt_)
     decidedAt_ = Clock::now();
-    for (int64_t rank = 0; rank < options_.ranks; ++rank)
-      if (!children_.isEnding(rank))
-        outlivedDecision_.push_back(rank);
+  for (int64_t rank = 0; rank < options_.ranks; ++rank) {
+    std::optional<milliseconds> patience = patienceWith(rank);
+    if (!patience || Clock::now() - *decidedAt_ < *patience)
+      continue;
+    if (!children_.isEnding(rank))
+      killed_.insert(rank);
+    children_.kill(rank, SIGKILL);
   }
-  for (int64_t rank = 0; rank < options_.ranks; ++rank)
-    if (std::optional<milliseconds> patience = patienceWith(rank);
-        patience && Clock::now() - *decidedAt_ >= *patience)
-      children_.kill(rank, SIGKILL);
 }
 
 /// How long a rank may go on when the job is decided; nothing: as long as it likes.
@@ -330,8 +328,8 @@ LaunchReport Launcher::report() const {
     std::optional<Ending> ending = children_.ending(rank);
     if (!ending || (!ending->isSignal && ending->number == expected))
       continue;
-    const bool isByUs = ending->isSignal && ending->number == SIGKILL &&
-                        llvm::is_contained(outlivedDecision_, rank);
+    const bool isByUs =
+        ending->isSignal && (killed_.count(rank) || memory_.slot(rank).isKilled.load());
     report.endings.push_back(fmt::format("rank {}: {}{}", rank, str(*ending),
                                          isByUs ? ", because it did not end by itself" : ""));
   }

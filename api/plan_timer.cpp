@@ -123,39 +123,25 @@ Result<RunTime> PlanTimer::once(TimedPlan &plan) {
   return timeRun(*plan.prepared, device(), plan.issuing, plan.inputs, plan.outputs);
 }
 
-/// How long the last of them took on the slowest rank.
-Result<double> PlanTimer::warmUp(TimedPlan &plan, int64_t runs) {
-  double last = 0;
-  for (int64_t i = 0; i < runs; ++i) {
-    Result<RunTime> time = once(plan);
-    if (!time)
-      return time.status();
-    last = time->us;
-  }
-  Result<std::vector<double>> longest = maximaOverRanks(transport(), {last});
-  if (!longest)
-    return longest.status();
-  return longest->front();
-}
-
-/// Warms up, and goes on until that took long enough: as often on every rank.
+/// Warms up, and goes on until that took long enough. Returns the microseconds of a run.
 Result<double> PlanTimer::settle(TimedPlan &plan, const TimingEffort &effort) {
-  constexpr double kMostRuns = 1e4;
-  Result<double> longest = warmUp(plan, effort.warmUp);
-  if (!longest)
-    return longest;
-  const auto runs =
-      static_cast<int64_t>(std::min(effort.settleUs / std::max(*longest, 1.0), kMostRuns));
-  return runs <= effort.warmUp ? longest : warmUp(plan, runs - effort.warmUp);
+  auto runsFor = [&](double us) {
+    return std::max(effort.warmUp, runsToSettle(effort.settleUs, us));
+  };
+  const int64_t atFirst = effort.settleUs > 0 ? std::max<int64_t>(effort.warmUp, 2) : effort.warmUp;
+  return warmUp(transport(), atFirst, runsFor, [&]() -> Result<double> {
+    Result<RunTime> time = once(plan);
+    return time ? Result<double>(time->us) : time.status();
+  });
 }
 
 Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
   if (cluster_.hosted() == 1)
     cluster_.setPlans(*plan.plans);
-  Result<double> longest = settle(plan, effort);
-  if (!longest)
-    return longest.status();
-  const double fitting = std::min(effort.budgetUs / std::max(*longest, 1.0), 1e6);
+  Result<double> us = settle(plan, effort);
+  if (!us)
+    return us.status();
+  const double fitting = std::min(effort.budgetUs / std::max(*us, 1.0), 1e6);
   const int64_t runs = std::clamp(static_cast<int64_t>(fitting), effort.least, effort.most);
   std::vector<double> times; // all, then what they took to issue: one exchange for both
   std::vector<double> issues;

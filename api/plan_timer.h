@@ -86,7 +86,6 @@ private:
   Status fill(const Loan &loan);
   Status meet();
   Result<RunTime> once(TimedPlan &plan);
-  Result<double> warmUp(TimedPlan &plan, int64_t runs);
   Result<double> settle(TimedPlan &plan, const TimingEffort &effort);
 
   Cluster &cluster_;

@@ -4,11 +4,13 @@
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 namespace braid {
 namespace {
@@ -17,6 +19,13 @@ using Clock = std::chrono::steady_clock;
 
 double usSince(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+/// Of two in the middle the smaller one.
+double lowerMedian(std::vector<double> &values) {
+  const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 std::string encodeTimes(const std::vector<double> &times) {
@@ -75,6 +84,35 @@ Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vec
     if (Status status = takeMaxima(each, maxima); !status.isOk())
       return status;
   return maxima;
+}
+
+int64_t runsToSettle(double settleUs, double us) {
+  constexpr double kMost = 1e5;
+  return static_cast<int64_t>(std::min(std::ceil(settleUs / std::max(us, 1e-3)), kMost));
+}
+
+Result<double> warmUp(Transport &transport, int64_t atFirst, const RunsFor &runsFor,
+                      const std::function<Result<double>()> &run) {
+  double us = 0;
+  int64_t runs = atFirst;
+  std::vector<double> times; // since the last decision
+  for (int64_t done = 1; done <= runs; ++done) {
+    Result<double> time = run();
+    if (!time)
+      return time.status();
+    times.push_back(*time);
+    if (!llvm::isPowerOf2_64(static_cast<uint64_t>(done)))
+      continue;
+    if (done > 1 || runs == 1) {
+      Result<std::vector<double>> longest = maximaOverRanks(transport, {lowerMedian(times)});
+      if (!longest)
+        return longest.status();
+      us = longest->front();
+      runs = runsFor(us);
+    }
+    times.clear();
+  }
+  return us;
 }
 
 } // namespace braid

@@ -295,8 +295,8 @@ class Rows:
         return self.board.maxima([self.time_once(run) for _ in range(iterations)])
 
     def warm_up(self, run, request):
-        """Runs untimed; gives how many timed runs there are. Decides as GatherTimer::warmUp does:
-        after the second run, and again whenever there are twice as many."""
+        """Runs untimed; gives how many timed runs there are. Decides as warmUp() of
+        api/rank_times.h does: after the second run, and again whenever there are twice as many."""
         wanted, settles = request["warm_up"], request.get("settle_us", 0) > 0
         runs, iterations = max(wanted, 2) if settles else wanted, request["iterations"]
         done, times = 0, []  # times: since the last decision

@@ -89,7 +89,10 @@ Status CudaCluster::start(const CudaDevice::Options &options) {
 
 /// By what the GPUs are, for launchers may show each rank a different one as number 0.
 Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
-  Result<std::vector<std::string>> ofRanks = group_.allGather(device_->uuid());
+  Result<std::string> uuid = device_->uuid();
+  if (!uuid)
+    return uuid.status();
+  Result<std::vector<std::string>> ofRanks = group_.allGather(*uuid);
   if (!ofRanks)
     return ofRanks.status();
   const auto mine = ofRanks->begin() + group_.rank();

@@ -9,9 +9,9 @@ namespace braid {
 /// copy engines, products by cuBLASLt. Creating a cluster is Unsupported, with the reason, where
 /// there is no GPU for the rank, no driver, or no cuBLASLt.
 ///
-/// With BRAID_SHARE_GPUS=on in the environment ranks share GPUs where there are too few. Each then
-/// gets its turns of some milliseconds: results are those of a GPU each, but times say nothing, and
-/// no product is tuned.
+/// With BRAID_SHARE_GPUS=on in the environment ranks may share GPUs, and do where there are too
+/// few. Each then gets its turns of some milliseconds: results are those of a GPU each, but times
+/// say nothing, so no product is tuned, even if each rank has its own.
 void registerCudaBackend(BackendRegistry &registry);
 
 /// GPUs that this process can use; 0 where there is no driver.

@@ -79,9 +79,9 @@ CudaDevice::~CudaDevice() {
     cudaStreamDestroy(streams_[i]);
 }
 
-std::string CudaDevice::uuid() const {
+Result<std::string> CudaDevice::uuid() const {
   cudaDeviceProp properties = {};
-  cudaGetDeviceProperties(&properties, options_.device);
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGetDeviceProperties(&properties, options_.device));
   return std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
 }
 
@@ -93,7 +93,9 @@ std::string CudaDevice::description() const {
   cudaRuntimeGetVersion(&runtime);
   return fmt::format("{}, driver for CUDA {}.{}, runtime {}.{}{}", properties.name, driver / 1000,
                      driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
-                     options_.mayShare ? ", perhaps shared" : "");
+                     options_.mayShare  ? ", perhaps shared"
+                     : options_.isTuned ? ""
+                                        : ", not tuned");
 }
 
 Result<void *> CudaDevice::openMemory(int64_t peer, const std::string &handle) {

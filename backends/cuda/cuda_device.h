@@ -45,7 +45,7 @@ public:
   ~CudaDevice() override;
 
   /// Of the GPU: 16 bytes that no other one has.
-  std::string uuid() const;
+  Result<std::string> uuid() const;
   std::string description() const override;
   bool sharesHostMemory() const override { return false; }
   bool countsRuns() const override { return false; }

@@ -58,7 +58,8 @@ public:
   Result<double> measure(const LtProduct::Algorithm &algorithm);
   /// As warmUp() found it.
   bool isLimitedByPower() const { return isLimitedByPower_; }
-  /// That, and what it is in a long run, if power limits it. Pauses behind it.
+  /// That, and if power limits it, what one takes in a long run of products that overlap, if they
+  /// do. Pauses behind it.
   Result<std::vector<double>> measureThoroughly(const LtProduct::Algorithm &algorithm);
   /// Does it once, which loads what is needed.
   Status load(const LtProduct::Algorithm &algorithm) {
@@ -148,7 +149,8 @@ Status ProductTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(lane.stream, before_));
   for (int i = 0; i < count; ++i) {
     const Lane &lane = lanes[static_cast<size_t>(i) % lanes.size()];
-    const MatmulArgs &args = operands_[next_++ % operands_.size()];
+    const MatmulArgs &args = operands_[next_ % operands_.size()];
+    next_ += lanes_.size() / lanes.size(); // alone, each is of another set
     if (Status status = product_.launch(lane.stream, lane.workspace, args); !status.isOk())
       return status;
   }

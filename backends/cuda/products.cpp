@@ -173,7 +173,8 @@ Status Products::adopt(const PlanMatmul &shape, const std::string &choice) {
 
 std::string Products::choices() const {
   if (!isTuned_)
-    return "products: the library's first guess, because BRAID_TUNE is off";
+    return "products: the library's first guess, because BRAID_TUNE is off or "
+           "BRAID_SHARE_GPUS on";
   if (tuned_ + known_ == 0)
     return "";
   const std::string &path = cache_->path();

@@ -116,7 +116,7 @@ constexpr std::array<Variable, 8> kSettings = {{
     {"BRAID_TUNE", Role::Job, Need::Optional,
      "off: on GPUs, multiply by the library's first guess and measure nothing"},
     {"BRAID_SHARE_GPUS", Role::Job, Need::Optional,
-     "on: ranks may share GPUs, for results and not for speed"},
+     "on: ranks may share GPUs, for results and not for speed; tunes nothing"},
     {"BRAID_CACHE_DIR", Role::Job, Need::Optional, "folder of what was measured; none: keep none"},
     {"XDG_CACHE_HOME", Role::Job, Need::Optional, "folder of the folder braid for that otherwise"},
     {"HOME", Role::Job, Need::Optional, "has that in .cache/braid otherwise"},

@@ -41,6 +41,13 @@ TEST(BenchTiming, SettlesHoweverShortTheLimitIs) {
   EXPECT_EQ(timing.within(1).warmUp, 100000) << "no number overflows";
 }
 
+TEST(Settling, IsForWhatPowerLimits) {
+  EXPECT_EQ(settlingUs(GatherShape{1024, 1024, 1024}), 0);
+  EXPECT_EQ(settlingUs(GatherShape{2048, 2048, 5960}), 0) << "a little less than 5e10 operations";
+  EXPECT_EQ(settlingUs(GatherShape{2048, 2048, 5961}), 100e3);
+  EXPECT_EQ(settlingUs(GatherShape{1 << 20, 1 << 20, 1 << 20}), 100e3) << "no number overflows";
+}
+
 /// One rank, which meets nobody.
 class GatherTimerTest : public testing::Test {
 protected:

@@ -67,6 +67,8 @@ def exactness(suite):
         add_run(suite, f"exact {ranks} {' '.join(flags)}",
                 ["--verify", "--iterations", "300", "--set", f"M={41 * ranks}", "--protocol",
                  "put"] + flags, ranks)
+    if suite.shares_gpus:
+        add_run(suite, "exact 8", ["--verify", "--iterations", "20", "--set", "M=256"], 8)
     # Kernels that wait for peers on many streams, beside products that want every processor: if
     # they held them all, nobody would go on.
     for streams in ("8", "40"):
@@ -93,6 +95,11 @@ def refusals(suite):
     blocking = ["env", "CUDA_LAUNCH_BLOCKING=1", suite.braid, "run", EXAMPLE, "--backend", "cuda",
                 "--processes", "--ranks", "2", "--flight-records", "none"]
     suite.add_command("CUDA_LAUNCH_BLOCKING is refused", blocking, 2, expect=4)
+    one_gpu = ["env", f"CUDA_VISIBLE_DEVICES={(gpus() or ['0'])[0]}", suite.braid, "run", EXAMPLE,
+               "--backend", "cuda", "--ranks", "2", "--flight-records", "none"]
+    suite.add_command("ranks that see one GPU are refused", one_gpu, 1, expect=4)
+    suite.add_command("BRAID_SHARE_GPUS=maybe", ["env", "BRAID_SHARE_GPUS=maybe"] + one_gpu, 1,
+                      expect=2)
     many = len(gpus()) + 1
     suite.add_command("more ranks than GPUs are refused",
                       [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks",
@@ -308,6 +315,7 @@ def main():
              "machine": machine()}
     suite = Suite(os.path.abspath(flags.braid), flags.only, flags.json, about, flags.share_gpus)
     be_told_of_signals()
+    os.environ.pop("BRAID_SHARE_GPUS", None)  # what shares is said by case
     try:
         print(f"{len(gpus())} GPUs", flush=True)
         add_all(suite, flags.fault_seeds or range(flags.faults))

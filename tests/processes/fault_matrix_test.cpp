@@ -321,6 +321,8 @@ void runMatrix(Matrix &matrix, const JobSpec &plain, int64_t rank) {
               victim.sent.size(), victim.received.size(), jobs.size(), time.count());
 }
 
+constexpr const char *kKilledByUs = "killed by signal 9 (Killed), because it did not end by itself";
+
 /// Rank 0 may take its time to print what came of the run, unless it does not move at all.
 TEST(FaultMatrix, LauncherDoesNotWaitForAStoppedRank0) {
   JobSpec spec;
@@ -330,7 +332,7 @@ TEST(FaultMatrix, LauncherDoesNotWaitForAStoppedRank0) {
   EXPECT_EQ(outcome.code, 0) << outcome.str();
   EXPECT_TRUE(outcome.hasStruck());
   EXPECT_THAT(contradictions(spec, outcome), ::testing::IsEmpty()) << outcome.str();
-  EXPECT_EQ(outcome.ranks[0].ending, "killed by signal 9 (Killed)");
+  EXPECT_EQ(outcome.ranks[0].ending, kKilledByUs);
 }
 
 /// Before it has joined the launcher kills it, after that the host.
@@ -346,7 +348,7 @@ TEST(FaultMatrix, StoppedRankCostsNoGracePeriod) {
     EXPECT_EQ(outcome.code, static_cast<int>(StatusCode::TimedOut)) << outcome.str();
     EXPECT_TRUE(outcome.hasStruck());
     EXPECT_THAT(contradictions(spec, outcome), ::testing::IsEmpty()) << outcome.str();
-    EXPECT_EQ(outcome.ranks[1].ending, "killed by signal 9 (Killed)");
+    EXPECT_EQ(outcome.ranks[1].ending, kKilledByUs);
     EXPECT_LT(outcome.elapsedMs, spec.graceMs) << outcome.str();
   }
 }

@@ -2,7 +2,7 @@
 
 #include "tools/bench/flags.h"
 
-#include "api/plan_timer.h"
+#include "api/gather_timer.h"
 #include "tools/command.h"
 
 #include <fmt/format.h>
@@ -191,9 +191,7 @@ std::vector<GatherShape> BenchFlags::shapes() const {
 }
 
 int64_t BenchFlags::settlingMs(const GatherShape &shape) const {
-  constexpr int64_t kSettle = 100;
-  const double operations = 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
-  return settleMs.value_or(isLimitedByPower(operations) ? kSettle : 0);
+  return settleMs.value_or(static_cast<int64_t>(settlingUs(shape) / 1000));
 }
 
 Result<DType> BenchFlags::elementType() const {

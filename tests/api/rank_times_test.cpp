@@ -1,0 +1,92 @@
+//===- tests/api/rank_times_test.cpp - how often a run is repeated before it is timed ---------===//
+
+#include "api/rank_times.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace braid {
+namespace {
+
+/// The other rank of two, which takes as long as it is told.
+class BesideAnother final : public Transport {
+public:
+  int64_t rank() const override { return 0; }
+  int64_t size() const override { return 2; }
+  Result<std::vector<std::string>> allGather(std::string mine) override {
+    ++decisions;
+    return std::vector<std::string>{std::move(mine), std::to_string(othersUs)};
+  }
+  Result<void *> open(int64_t, const std::string &) override { return nullptr; }
+  Status commit() override { return Status::ok(); }
+  void abort(const Status &) override {}
+
+  double othersUs = 0;
+  int decisions = 0;
+};
+
+class WarmUp : public testing::Test {
+protected:
+  /// Runs of these times, and then of the last of them, for a millisecond in all. Returns how many.
+  int64_t runs(const std::vector<double> &times, int64_t atFirst = 2) {
+    int64_t count = 0;
+    Result<double> us = warmUp(
+        transport_, atFirst, [](double each) { return std::llround(1000 / each); },
+        [&]() -> Result<double> {
+          const auto next = static_cast<size_t>(count++);
+          return times[std::min(next, times.size() - 1)];
+        });
+    EXPECT_TRUE(us) << us.status().message();
+    decided_ = us ? *us : -1;
+    return count;
+  }
+
+  BesideAnother transport_;
+  double decided_ = 0;
+};
+
+TEST_F(WarmUp, RunsForSomeTime) {
+  EXPECT_EQ(runs({10}), 100);
+  EXPECT_EQ(decided_, 10);
+  EXPECT_LE(transport_.decisions, 7) << "once whenever there are twice as many";
+}
+
+TEST_F(WarmUp, ForgetsWhatTheFirstRunLoaded) { EXPECT_EQ(runs({5000, 10}), 100); }
+
+TEST_F(WarmUp, ForgetsARunThatWasDisturbed) {
+  EXPECT_EQ(runs({10, 200, 10}), 100) << "else there were five";
+}
+
+TEST_F(WarmUp, GoesByTheSlowestRank) {
+  transport_.othersUs = 100;
+  EXPECT_EQ(runs({10}), 10);
+  EXPECT_EQ(decided_, 100);
+}
+
+TEST_F(WarmUp, TrustsASingleRunIfItIsAskedFor) {
+  EXPECT_EQ(runs({2000}, 1), 1);
+  EXPECT_EQ(decided_, 2000);
+  EXPECT_EQ(runs({500, 10}, 1), 100) << "but no longer than there are others";
+}
+
+TEST_F(WarmUp, MayNotRunAtAll) {
+  EXPECT_EQ(runs({10}, 0), 0);
+  EXPECT_EQ(decided_, 0);
+}
+
+TEST_F(WarmUp, EndsWithTheFirstFailure) {
+  int count = 0;
+  Result<double> us = warmUp(
+      transport_, 5, [](double) { return 5; },
+      [&]() -> Result<double> {
+        if (++count == 3)
+          return Status(StatusCode::PeerFailed, "gone");
+        return 1.0;
+      });
+  EXPECT_EQ(us.status().message(), "gone");
+  EXPECT_EQ(count, 3);
+}
+
+} // namespace
+} // namespace braid
