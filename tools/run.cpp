@@ -110,25 +110,39 @@ Status findBackend(const RunFlags &flags, const BackendRegistry &registry,
   return badChoice("--backend", flags.backend, {"cpu", "cuda", "nccl", "null"});
 }
 
-/// Speaks up on stderr every two seconds of a long run.
+/// Speaks up on stderr every two seconds of a long run. How long the rest takes is told by how long
+/// iterations took since the first call: before it, ranks take their time to meet and to prepare.
 class Progress {
 public:
   explicit Progress(int64_t iterations) : iterations_(iterations) {}
 
   void operator()(int64_t done) {
-    Clock::time_point now = Clock::now();
+    const Clock::time_point now = Clock::now();
+    if (firstDone_ == 0) {
+      firstDone_ = done;
+      first_ = now;
+    }
     if (now - last_ < std::chrono::seconds(2) || done == iterations_)
       return;
     last_ = now;
-    double elapsed = std::chrono::duration<double>(now - start_).count();
-    double left = elapsed / static_cast<double>(done) * static_cast<double>(iterations_ - done);
-    llvm::errs() << fmt::format("braid: iteration {} of {}, {:.0f} s gone, about {:.0f} s left\n",
-                                done, iterations_, elapsed, left);
+    llvm::errs() << fmt::format("braid: iteration {} of {}, {:.0f} s gone{}\n", done, iterations_,
+                                seconds(now - start_), rest(done, now));
   }
 
 private:
-  int64_t iterations_;
-  Clock::time_point start_ = Clock::now(), last_ = start_;
+  static double seconds(Clock::duration time) {
+    return std::chrono::duration<double>(time).count();
+  }
+
+  std::string rest(int64_t done, Clock::time_point now) const {
+    if (done == firstDone_)
+      return "";
+    const double each = seconds(now - first_) / static_cast<double>(done - firstDone_);
+    return fmt::format(", about {:.0f} s left", each * static_cast<double>(iterations_ - done));
+  }
+
+  int64_t iterations_, firstDone_ = 0;
+  Clock::time_point start_ = Clock::now(), first_ = start_, last_ = start_;
 };
 
 /// Written under another name first, so that a reader never sees half a trace.
