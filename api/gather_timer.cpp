@@ -5,7 +5,6 @@
 #include "api/plans.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace braid {
 struct GatherTimer::Lowered {
@@ -20,15 +19,13 @@ struct GatherTimer::Lowered {
 };
 
 BenchTiming BenchTiming::within(double us) const {
-  if (us <= 0)
-    return *this;
   constexpr double kShareOfWarmUp = 0.25;
   BenchTiming fitting = *this;
   auto fit = [&](int64_t wanted, int64_t least, double time) {
     int64_t most = static_cast<int64_t>(std::min(time / us, 1e9));
     return std::min(wanted, std::max(most, least));
   };
-  if (limitUs > 0) {
+  if (limitUs > 0 && us > 0) {
     fitting.warmUp = fit(warmUp, 1, limitUs * kShareOfWarmUp);
     fitting.iterations = fit(iterations, 3, limitUs);
   }
@@ -144,9 +141,8 @@ Result<std::vector<double>> GatherTimer::time(const GatherRow &row, const BenchT
   if (Status status = prepareRow(lowered, isGraphed); !status.isOk())
     return status;
   auto once = [&] { return timeOnce(lowered, isGraphed); };
-  const int64_t atFirst = timing.settleUs > 0 ? std::max<int64_t>(timing.warmUp, 2) : timing.warmUp;
   Result<double> us = warmUp(
-      transport(), atFirst, [&](double each) { return timing.within(each).warmUp; }, once);
+      transport(), [&](double each) { return timing.within(each).warmUp; }, once);
   if (!us)
     return us.status();
   const int64_t iterations = timing.within(*us).iterations;

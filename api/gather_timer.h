@@ -29,7 +29,8 @@ struct BenchTiming {
   /// each row has to leave behind what was before it.
   double settleUs = 0;
 
-  /// The numbers for runs that take `us`. Every rank has to give the same time.
+  /// The numbers for runs that take `us`, or 0 while that is not known. Every rank has to give the
+  /// same time.
   BenchTiming within(double us) const;
 };
 

@@ -128,8 +128,7 @@ Result<double> PlanTimer::settle(TimedPlan &plan, const TimingEffort &effort) {
   auto runsFor = [&](double us) {
     return std::max(effort.warmUp, runsToSettle(effort.settleUs, us));
   };
-  const int64_t atFirst = effort.settleUs > 0 ? std::max<int64_t>(effort.warmUp, 2) : effort.warmUp;
-  return warmUp(transport(), atFirst, runsFor, [&]() -> Result<double> {
+  return warmUp(transport(), runsFor, [&]() -> Result<double> {
     Result<RunTime> time = once(plan);
     return time ? Result<double>(time->us) : time.status();
   });

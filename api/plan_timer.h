@@ -29,7 +29,8 @@ struct TimingEffort {
 bool isLimitedByPower(double operations);
 
 /// How long to let products settle, microseconds: large ones are limited by power, and the first
-/// ones still have what the GPU did not take before. 0 for few operations.
+/// ones still have what the GPU did not take before. 0 for few operations. Less than a row of a
+/// bench needs, for what is measured here follows its like.
 double settlingUs(llvm::ArrayRef<PlanMatmul> products);
 
 /// A Plan that is ready to run, issued in one way, to be timed more than once. Goes before the

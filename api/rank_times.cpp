@@ -88,13 +88,15 @@ Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vec
 
 int64_t runsToSettle(double settleUs, double us) {
   constexpr double kMost = 1e5;
+  if (settleUs > 0 && us <= 0)
+    return 2;
   return static_cast<int64_t>(std::min(std::ceil(settleUs / std::max(us, 1e-3)), kMost));
 }
 
-Result<double> warmUp(Transport &transport, int64_t atFirst, const RunsFor &runsFor,
+Result<double> warmUp(Transport &transport, const RunsFor &runsFor,
                       const std::function<Result<double>()> &run) {
   double us = 0;
-  int64_t runs = atFirst;
+  int64_t runs = runsFor(us);
   std::vector<double> times; // since the last decision
   for (int64_t done = 1; done <= runs; ++done) {
     Result<double> time = run();

@@ -34,20 +34,20 @@ Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,
 /// ranks have different numbers of them.
 Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vector<double> &mine);
 
-/// How often to run untimed, for a run that takes `us`; the same on every rank.
+/// How often to run untimed, for a run that takes `us`, or 0 while that is not known; the same on
+/// every rank.
 using RunsFor = std::function<int64_t(double us)>;
 
-/// Runs untimed: `atFirst` times, or, as soon as it is known how long one takes, as often as
-/// `runsFor` says. Returns the microseconds of one, as they were decided by last: the maximum over
-/// ranks; 0 if there was no run. Collective; blocks.
+/// Runs untimed, as often as `runsFor` says. Returns the microseconds of one, as they were decided
+/// by last: the maximum over ranks; 0 if there was no run. Collective; blocks.
 ///
 /// The first run may load what the others find, so the decision is made after the second, unless
 /// there is only one. A run can be disturbed, and many may follow, so it is made again, from the
 /// later half, whenever there are twice as many.
-Result<double> warmUp(Transport &transport, int64_t atFirst, const RunsFor &runsFor,
+Result<double> warmUp(Transport &transport, const RunsFor &runsFor,
                       const std::function<Result<double>()> &run);
 
-/// So many runs take about `settleUs`.
+/// So many runs take about `settleUs`; while `us` is not known, as many as it takes to know it.
 int64_t runsToSettle(double settleUs, double us);
 
 } // namespace braid

@@ -37,6 +37,9 @@ TEST(BenchTiming, SettlesHoweverShortTheLimitIs) {
   EXPECT_EQ(timing.within(1e6).warmUp, 1);
   EXPECT_EQ(timing.within(10).iterations, 20);
   EXPECT_EQ(timing.within(300).iterations, 3);
+  EXPECT_EQ(timing.within(0).warmUp, 5) << "not known yet";
+  EXPECT_EQ((BenchTiming{.warmUp = 0, .settleUs = 1000}).within(0).warmUp, 2) << "so as to know";
+  EXPECT_EQ((BenchTiming{.warmUp = 0}).within(0).warmUp, 0);
   timing.settleUs = 1e300;
   EXPECT_EQ(timing.within(1).warmUp, 100000) << "no number overflows";
 }

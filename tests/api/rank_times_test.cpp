@@ -32,7 +32,7 @@ protected:
   int64_t runs(const std::vector<double> &times, int64_t atFirst = 2) {
     int64_t count = 0;
     Result<double> us = warmUp(
-        transport_, atFirst, [](double each) { return std::llround(1000 / each); },
+        transport_, [=](double each) { return each > 0 ? std::llround(1000 / each) : atFirst; },
         [&]() -> Result<double> {
           const auto next = static_cast<size_t>(count++);
           return times[std::min(next, times.size() - 1)];
@@ -78,7 +78,7 @@ TEST_F(WarmUp, MayNotRunAtAll) {
 TEST_F(WarmUp, EndsWithTheFirstFailure) {
   int count = 0;
   Result<double> us = warmUp(
-      transport_, 5, [](double) { return 5; },
+      transport_, [](double) { return 5; },
       [&]() -> Result<double> {
         if (++count == 3)
           return Status(StatusCode::PeerFailed, "gone");
