@@ -189,7 +189,7 @@ private:
   bool ownsCallerStream_ = false;
   bool isCapturing_ = false;
   bool isAbandoned_ = false;
-  uint32_t idlePolls_ = 0;    ///< of this synchronize()
+  std::chrono::steady_clock::time_point waitingSince_; ///< in the last synchronize()
   std::vector<bool> isDirty_; ///< streams with work issued since they were last seen empty
 
   Step *steps_ = nullptr;            ///< one for each of kMaxStreams
