@@ -80,6 +80,7 @@ RowKind rowKind(llvm::StringRef name) {
   return llvm::StringSwitch<RowKind>(name.split(';').first)
       .Cases("matmul", "torch/matmul", RowKind::Product)
       .Case("pieces", RowKind::Pieces)
+      .Case("beside", RowKind::Beside)
       .Cases("gather", "torch/gather", "torch/gather_copy", RowKind::Gather)
       .Cases("none", "torch/sequential", RowKind::Sequential)
       .Default(RowKind::Overlapped);
@@ -134,6 +135,7 @@ ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
       takeFaster(summary.sequential, row->time());
       break;
     case RowKind::Pieces:
+    case RowKind::Beside:
     case RowKind::Overlapped:
       break;
     }
@@ -142,7 +144,8 @@ ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
 }
 
 std::optional<double> ShapeSummary::efficiency(const BenchRow &row) const {
-  if (!row.isTimed() || !row.doesAllWork() || limit() <= 0 || row.time() <= 0)
+  const bool hasBothParts = row.doesAllWork() || rowKind(row.name) == RowKind::Beside;
+  if (!row.isTimed() || !hasBothParts || limit() <= 0 || row.time() <= 0)
     return std::nullopt;
   return limit() / row.time();
 }

@@ -8,6 +8,7 @@
 //
 //   matmul, torch/matmul                       the product alone
 //   pieces                                     the product alone, cut as a pipeline cuts it
+//   beside                                     gather and product at once, neither waits
 //   gather, torch/gather, torch/gather_copy    the gather alone
 //   none, torch/sequential                     all the work, one part after the other
 //   anything else                              all the work, overlapped
@@ -29,7 +30,7 @@ struct Spread {
 /// All zero if there are no samples.
 Spread spreadOf(std::vector<double> samples);
 
-enum class RowKind { Product, Pieces, Gather, Sequential, Overlapped };
+enum class RowKind { Product, Pieces, Gather, Beside, Sequential, Overlapped };
 RowKind rowKind(llvm::StringRef name);
 /// `auto`, with whatever is given.
 bool isAutoRow(llvm::StringRef name);
@@ -78,9 +79,10 @@ struct ShapeSummary {
 
   /// The larger of product and gather: no way to do the work is faster.
   double limit() const { return product > 0 && gather > 0 ? std::max(product, gather) : 0; }
-  // Of a row that does all the work; empty if a row that it takes is missing.
-  std::optional<double> efficiency(const BenchRow &row) const; ///< limit over time
-  std::optional<double> speedUp(const BenchRow &row) const;    ///< over sequential
+  /// The limit over the time of a row that does all the work, or of `beside`, and what follows of
+  /// the former only; empty if a row that it takes is missing.
+  std::optional<double> efficiency(const BenchRow &row) const;
+  std::optional<double> speedUp(const BenchRow &row) const; ///< over sequential
   /// Of the time that sequential takes longer than the product, the share that is saved.
   std::optional<double> hiddenShare(const BenchRow &row) const;
   /// `auto` is no slower than the best by more than 3 % or 3 microseconds, whichever is more.

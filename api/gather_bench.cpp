@@ -41,32 +41,63 @@ std::string productInPieces(const GatherShape &s, DType dtype, int64_t ranks) {
                      ranks, name(dtype).str(), s.m / ranks, s.k, s.n);
 }
 
+/// Every peer's block from it, and the own one to every peer, in one group.
+struct Exchange {
+  std::string post, waits;
+};
+Exchange exchangeBlocks(int64_t ranks, const char *own) {
+  Exchange exchange;
+  for (int64_t i = 1; i < ranks; ++i) {
+    exchange.post += fmt::format("  %block_{0} = select %all[(rank + {0}) mod {1}]\n", i, ranks);
+    exchange.waits += fmt::format("  wait %r_{0}\n  wait %s_{0}\n", i);
+  }
+  exchange.post += ranks > 1 ? "  group {\n" : "";
+  for (int64_t i = 1; i < ranks; ++i)
+    exchange.post +=
+        fmt::format("    %s_{0} = p2p send {2} to (rank - {0}) mod {1} via %h\n"
+                    "    %r_{0} = p2p recv %block_{0} from (rank + {0}) mod {1} via %h\n",
+                    i, ranks, own);
+  exchange.post += ranks > 1 ? "  }\n" : "";
+  return exchange;
+}
+
 /// What is left if the product cost nothing, by one group on one stream.
 std::string gatherTogether(const GatherShape &s, DType dtype, int64_t ranks, Protocol protocol) {
   const bool pulls = protocol == Protocol::Get;
-  std::string type = fmt::format("{}[{}, {}, {}]", name(dtype).str(), ranks, s.m / ranks, s.k);
-  std::string block = fmt::format("{}[1, {}, {}]", name(dtype).str(), s.m / ranks, s.k);
-  std::string text = fmt::format("program @gather_together mesh [0 .. {0}) (%A: {1}) -> () {{\n"
-                                 "  %all = allocate symmetric {2}\n"
-                                 "  %h = share_mem_handles {3} %all\n"
-                                 "  %mine = select %all[rank]\n"
-                                 "  %own = select %A[0]\n",
-                                 ranks, block, type, name(protocol).str());
-  for (int64_t i = 1; i < ranks; ++i)
-    text += fmt::format("  %block_{0} = select %all[(rank + {0}) mod {1}]\n", i, ranks);
-  if (pulls)
-    text += "  set %mine, %own\n";
-  text += ranks > 1 ? "  group {\n" : "";
-  for (int64_t i = 1; i < ranks; ++i)
-    text += fmt::format("    %s_{0} = p2p send %{2} to (rank - {0}) mod {1} via %h\n"
-                        "    %r_{0} = p2p recv %block_{0} from (rank + {0}) mod {1} via %h\n",
-                        i, ranks, pulls ? "mine" : "own");
-  text += ranks > 1 ? "  }\n" : "";
-  if (!pulls)
-    text += "  set %mine, %own\n";
-  for (int64_t i = 1; i < ranks; ++i)
-    text += fmt::format("  wait %r_{0}\n  wait %s_{0}\n", i);
-  return text + "}\n";
+  const Exchange exchange = exchangeBlocks(ranks, pulls ? "%mine" : "%own");
+  const char *stage = "  set %mine, %own\n";
+  return fmt::format("program @gather_together mesh [0 .. {0}) (%A: {1}[1, {2}, {3}]) -> () {{\n"
+                     "  %all = allocate symmetric {1}[{0}, {2}, {3}]\n"
+                     "  %h = share_mem_handles {4} %all\n"
+                     "  %mine = select %all[rank]\n"
+                     "  %own = select %A[0]\n"
+                     "{5}{6}{7}{8}}}\n",
+                     ranks, name(dtype).str(), s.m / ranks, s.k, name(protocol).str(),
+                     pulls ? stage : "", exchange.post, pulls ? "" : stage, exchange.waits);
+}
+
+/// What is left if nothing had to wait: the product of what had been gathered, beside a gather.
+/// Only peers that pull need the own block where they can reach it.
+std::string gatherBesideProduct(const GatherShape &s, DType dtype, int64_t ranks,
+                                Protocol protocol) {
+  const bool pulls = protocol == Protocol::Get;
+  const Exchange exchange = exchangeBlocks(ranks, pulls ? "%mine" : "%own");
+  return fmt::format("program @gather_beside_product mesh [0 .. {0})\n"
+                     "    (%A: {1}[{0}, {2}, {3}], %B: {1}[{3}, {4}])\n"
+                     "    -> (%C: {1}[{0}, {2}, {4}]) {{\n"
+                     "  %all = allocate symmetric {1}[{0}, {2}, {3}]\n"
+                     "  %h = share_mem_handles {5} %all\n"
+                     "  %own = select %A[rank]\n"
+                     "  %main = get_current_stream\n"
+                     "  set_current_stream stream(1)\n"
+                     "  synchronize %main\n"
+                     "{6}{7}{8}"
+                     "  set_current_stream %main\n"
+                     "  matmul %C, %A, %B\n"
+                     "  synchronize stream(1)\n}}\n",
+                     ranks, name(dtype).str(), s.m / ranks, s.k, s.n, name(protocol).str(),
+                     pulls ? "  %mine = select %all[rank]\n  set %mine, %own\n" : "", exchange.post,
+                     exchange.waits);
 }
 
 /// What is left if the product cost nothing: every rank's block in every rank's memory, a stream
@@ -173,6 +204,9 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
     row.text = row.options.transfers == Transfers::Shared
                    ? gatherTogether(shape, dtype, ranks, protocol)
                    : gatherAlone(shape, dtype, ranks, protocol);
+  } else if (what == "beside") {
+    row.text =
+        gatherBesideProduct(shape, dtype, ranks, row.options.protocol.value_or(Protocol::Get));
   } else if (what == "auto") {
     row.text = gatherMatmul(shape, dtype, ranks);
     row.isAuto = true;
@@ -183,7 +217,8 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
     return row;
   } else {
     return badRow(name,
-                  "matmul, pieces, gather, auto, none, pairwise, hop, burst, fused or doubling",
+                  "matmul, pieces, gather, beside, auto, none, pairwise, hop, burst, fused or "
+                  "doubling",
                   what.str());
   }
   row.options = {};

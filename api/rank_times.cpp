@@ -54,6 +54,8 @@ Status takeMaxima(llvm::StringRef text, std::vector<double> &maxima) {
 } // namespace
 
 Status meetAt(const Barrier &barrier, Device &device) {
+  for (const Clock::time_point start = Clock::now(); usSince(start) < kRestUs;)
+    ; // a thread that sleeps wakes too late
   if (barrier())
     return Status::ok();
   Status cause = device.synchronize();

@@ -46,7 +46,8 @@ ROWS = ["matmul", "gather;transfers=shared;protocol=put;copies=kernel",
 # Worth their time at nine shapes only. Of four streams two are for products, of three one.
 MORE_ROWS = [SHARED, f"{SHARED};streams=3;chunks=2", f"{SHARED};taper=4", f"{DOUBLING};streams=3",
              "pairwise;protocol=put;chunks=4;taper=2", "pairwise;protocol=put"]
-PARTS_ALONE = {"matmul", "gather", "pieces", "torch/matmul", "torch/gather", "torch/gather_copy"}
+PARTS_ALONE = {"matmul", "gather", "pieces", "beside", "torch/matmul", "torch/gather",
+               "torch/gather_copy"}
 BATCHES = ("nine", "two", "grid")
 AGAIN_ROUNDS = 7
 # Shapes that keep the links, or the multiprocessors, busy all the time.

@@ -16,7 +16,7 @@ import sys
 PRODUCTS = {"matmul", "torch/matmul"}
 GATHERS = {"gather", "torch/gather", "torch/gather_copy"}
 SEQUENTIAL = {"none", "torch/sequential"}
-PARTS = PRODUCTS | GATHERS | {"pieces"}  # not all the work
+PARTS = PRODUCTS | GATHERS | {"pieces", "beside"}  # not all the work
 SAME = ("operation", "dtype", "ranks", "backend", "device")  # or the files do not belong together
 
 CELL_WIDTH, CELL_HEIGHT, GAP, LEFT, TOP = 46, 30, 34, 76, 78

@@ -18,6 +18,7 @@ one of its limits:
   matmul       the product alone, of A as if it had been gathered
   pieces       the product alone, cut as a pipeline cuts it: what the cutting costs
   gather       the gather alone
+  beside       both at once, neither waiting for the other: what the machine leaves of them
   none         gather, then one product
   auto         what braid run --schedule auto chooses, graph or not; once a shape
   pairwise, doubling, hop, burst, fused   see braid run --schedule
