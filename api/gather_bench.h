@@ -28,9 +28,9 @@ struct GatherRow {
   bool isAuto = false; ///< `auto`: what is not given is to be chosen, the way to issue included
 };
 
-/// The row that `name[;key=value]...` stands for: matmul, pieces, gather, beside, auto or a schedule,
-/// with protocol, chunks (a rank's block), taper, streams, transfers, copies and signals. BadInput says
-/// what is not understood.
+/// The row that `name[;key=value]...` stands for: matmul, pieces, gather, beside, auto or a
+/// schedule, with protocol, chunks (a rank's block), taper, streams, transfers, copies and signals.
+/// BadInput says what is not understood.
 Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shape, DType dtype,
                                 int64_t ranks, bool isGraphed);
 

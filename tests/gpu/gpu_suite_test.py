@@ -336,6 +336,56 @@ def expect_fault(fault, lines):
         check(re.fullmatch(pattern, lines[own[0]]), f"expected '{pattern}', got {lines[own[0]]}")
 
 
+class Said:
+    """A job that has ended with this, so many seconds after time 0."""
+
+    def __init__(self, said, seconds):
+        self.said, self.seconds, self.command, self.code = said, seconds, self, 6
+
+    def first(self, beginning):
+        return self.seconds if beginning in self.said else None
+
+    def out(self):
+        return self.said
+
+
+def test_late_errors():
+    """While a job starts, an error counts from when somebody waits; but nobody starts for long."""
+    sys.path.insert(0, FOLDER)
+    from gpu_faults import Fault
+
+    def is_late(seed, seconds, *waits):
+        fault = Fault("braid", seed, ["0"] * 4)
+        fault.ended_after = 0
+        lines = [f"braid: error: rank {fault.victim} is gone"] + list(waits)
+        fault.judge(Said("\n".join(lines), seconds), 0)
+        check(all("the error came after" in wrong for wrong in fault.wrong), f"got {fault.wrong}")
+        return bool(fault.wrong)
+    waits = "  rank 0 waits for rank 3 in \"wait %s\", for 1.6 s; completed nothing"
+    for seed in (0, 1):
+        check(not is_late(seed, 3.4), "expected 3.4 s to be in time")
+        check(is_late(seed, 3.6), "expected 3.6 s to be late where nobody says to have waited")
+        check(is_late(seed, 9.6, waits), "expected 9.6 s to be late")
+    check(not is_late(0, 5.0, waits), "expected the wait to count while starting")
+    check(is_late(1, 5.0, waits), "expected the fault to count while running")
+    check(is_late(0, 5.0, waits, "  rank 1 waits for rank 3, for 3.7 s; completed nothing"),
+          "expected the first wait to count")
+    check(not is_late(0, 5.0, "  rank 1 waits for rank 3, for 90 ms"), "expected milliseconds")
+
+
+def test_fault_seeds():
+    with Machine(4, LAUNCHER) as machine:
+        outcome = machine.run("--only", "faults", "--fault-seeds", "1,4-5")
+        check({fault["seed"] for fault in outcome.json["faults"]} == {1, 4, 5},
+              f"expected these seeds, got {outcome.json}")
+        check(outcome.json["cases"][0]["name"] == "faults 1,4,5", f"got {outcome.json['cases']}")
+        for text in ("", "1-", "3-2", "a", "1;2"):
+            process = machine.start("--only", "faults", "--fault-seeds", text)
+            _, err = process.communicate(timeout=120)
+            says_so = f"expected seeds, such as 8,50-99, got '{text}'" in err
+            check(process.returncode == 2 and says_so, f"expected a refusal of '{text}', got {err}")
+
+
 def send_to_a_worker(pid, number):
     """As the kernel may: to a thread that is not the one where Python's handlers run."""
     worker = next(int(tid) for tid in os.listdir(f"/proc/{pid}/task") if int(tid) != pid)

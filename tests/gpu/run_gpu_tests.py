@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run_gpu_tests.py BRAID [--only WORD] [--faults N | --fault-seeds A-B] [--share-gpus]
+"""run_gpu_tests.py BRAID [--only WORD] [--faults N | --fault-seeds A-B,C] [--share-gpus]
                     [--json OUT [--commit C]]
 
 What needs GPUs. Uses only the built command (and, beside it, the built test programs), so that it
@@ -278,17 +278,29 @@ def add_all(suite, fault_seeds):
               is_alone=True)
     extremes(suite)
     if fault_seeds:
-        suite.add(f"faults {fault_seeds[0]}-{fault_seeds[-1]}", 4 if suite.shares_gpus else 2,
+        suite.add(f"faults {named(fault_seeds)}", 4 if suite.shares_gpus else 2,
                   lambda devices: faults(suite, fault_seeds, devices), is_alone=True,
                   may_share=True)
 
 
 def seeds(text):
-    """Those of "A-B", both ends included."""
-    match = re.fullmatch(r"(\d+)-(\d+)", text)
-    if not match or int(match[1]) > int(match[2]):
-        raise argparse.ArgumentTypeError(f"expected A-B, such as 50-99, got '{text}'")
-    return range(int(match[1]), int(match[2]) + 1)
+    """Those of "A-B,C,...", both ends included."""
+    found = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise argparse.ArgumentTypeError(f"expected seeds, such as 8,50-99, got '{text}'")
+        found += range(first, last + 1)
+    return found
+
+
+def named(fault_seeds):
+    """As seeds() reads them."""
+    first, last = fault_seeds[0], fault_seeds[-1]
+    if list(fault_seeds) == list(range(first, last + 1)):
+        return f"{first}-{last}"
+    return ",".join(map(str, fault_seeds))
 
 
 def read_flags():
@@ -300,7 +312,7 @@ def read_flags():
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--faults", type=int, default=8, metavar="N",
                         help="so many faults, from seed 0 on (default 8)")
-    chosen.add_argument("--fault-seeds", type=seeds, metavar="A-B",
+    chosen.add_argument("--fault-seeds", type=seeds, metavar="A-B,C",
                         help="the faults of these seeds")
     parser.add_argument("--share-gpus", action="store_true",
                         help="let ranks share GPUs where there are too few")
