@@ -23,6 +23,9 @@
 namespace braid {
 namespace {
 
+/// To be raised when measuring changes so much that what was measured before should not count.
+constexpr int kModelVersion = 2;
+
 template <class T> std::string given(const std::optional<T> &value) {
   if constexpr (std::is_integral_v<T>)
     return value ? std::to_string(*value) : "open";
@@ -175,7 +178,7 @@ Result<TimedPlan *> Chooser::ready(size_t candidate) {
 
 /// Each may hold gigabytes, and only the fastest are timed again.
 void Chooser::keepFastest() {
-  constexpr size_t kMost = 8; // twice as many as there are finalists
+  constexpr size_t kMost = 8; // some more than there are finalists
   auto isFaster = [this](const auto &a, const auto &b) {
     return looks_.at(a.first) < looks_.at(b.first);
   };
@@ -196,10 +199,14 @@ TimingActions Chooser::timingActions() {
     return time->us;
   };
   TimingActions actions;
+  auto settling = [this](size_t candidate) {
+    return settlingUs(candidates_[candidate].plans->front().matmuls);
+  };
   actions.look = [=, this](size_t candidate) -> Result<double> {
-    const double settleUs = settlingUs(candidates_[candidate].plans->front().matmuls);
-    Result<double> us =
-        timeReady(candidate, {.least = 3, .most = 15, .budgetUs = 50000, .settleUs = settleUs});
+    constexpr double kShare = 0.3; // what is looked at follows its like, and more of it is seen
+    Result<double> us = timeReady(
+        candidate,
+        {.least = 3, .most = 15, .budgetUs = 50000, .settleUs = kShare * settling(candidate)});
     if (!us)
       return us;
     looks_[candidate] = *us;
@@ -207,7 +214,13 @@ TimingActions Chooser::timingActions() {
     return us;
   };
   actions.again = [=](size_t candidate) {
-    return timeReady(candidate, {.warmUp = 1, .least = 2, .most = 20, .budgetUs = 8000});
+    // In short turns, all would have the clocks that one that takes much power leaves to them.
+    const double settleUs = settling(candidate);
+    return timeReady(candidate, {.warmUp = 1,
+                                 .least = 2,
+                                 .most = 20,
+                                 .budgetUs = std::max(8e3, 0.4 * settleUs),
+                                 .settleUs = settleUs});
   };
   actions.seconds = [this, start = Clock::now()] {
     const double gone = std::chrono::duration<double>(Clock::now() - start).count();
@@ -282,8 +295,9 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses) {
     options.ways.push_back(Issuing::Graph);
   options.cacheFolder = measurementFolder(processEnvironment());
   options.cacheKey =
-      fmt::format("braid {}, backend {}, ranks as {}, {} cores", BRAID_VERSION, backend.name,
-                  ranksAreProcesses ? "processes" : "threads", std::thread::hardware_concurrency());
+      fmt::format("braid {}, model {}, backend {}, ranks as {}, {} cores", BRAID_VERSION,
+                  kModelVersion, backend.name, ranksAreProcesses ? "processes" : "threads",
+                  std::thread::hardware_concurrency());
   return options;
 }
 

@@ -34,8 +34,7 @@ BenchTiming BenchTiming::within(double us) const {
 }
 
 double settlingUs(const GatherShape &shape) {
-  constexpr double kSettle = 100e3;
-  return isLimitedByPower(2.0 * double(shape.m) * double(shape.n) * double(shape.k)) ? kSettle : 0;
+  return settlingUs(2.0 * double(shape.m) * double(shape.n) * double(shape.k));
 }
 
 GatherTimer::GatherTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier)

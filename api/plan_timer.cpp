@@ -20,14 +20,16 @@ double median(std::vector<double> values) {
 
 } // namespace
 
-bool isLimitedByPower(double operations) { return operations > 5e10; }
+double settlingUs(double operations) {
+  constexpr double kManyOperations = 5e10, kSettle = 100e3;
+  return operations > kManyOperations ? kSettle : 0;
+}
 
 double settlingUs(llvm::ArrayRef<PlanMatmul> products) {
-  constexpr double kSettle = 30e3;
   double operations = 0;
   for (const PlanMatmul &product : products)
     operations += 2.0 * double(product.m) * double(product.n) * double(product.k);
-  return isLimitedByPower(operations) ? kSettle : 0;
+  return settlingUs(operations);
 }
 
 PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)

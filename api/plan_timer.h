@@ -25,12 +25,10 @@ struct TimingEffort {
   double settleUs = 0; ///< more warm-up runs, until all take about as long as this
 };
 
-/// Whether so many, in a row, take more power than a GPU may have for long.
-bool isLimitedByPower(double operations);
-
-/// How long to let products settle, microseconds: large ones are limited by power, and the first
-/// ones still have what the GPU did not take before. 0 for few operations. Less than a row of a
-/// bench needs, for what is measured here follows its like.
+/// How long a run of so many operations has to be repeated until a GPU has settled, microseconds:
+/// many of them take more power than it may have for long, and the first runs still have what was
+/// not taken before. 0 for few.
+double settlingUs(double operations);
 double settlingUs(llvm::ArrayRef<PlanMatmul> products);
 
 /// A Plan that is ready to run, issued in one way, to be timed more than once. Goes before the

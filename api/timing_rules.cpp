@@ -156,7 +156,7 @@ std::optional<size_t> FirstLook::next() const {
 //===- The finals -----------------------------------------------------------------------------===//
 
 std::vector<size_t> finalistsOf(std::vector<CandidateTime> times) {
-  constexpr size_t kMost = 4;
+  constexpr size_t kMost = 6;
   constexpr double kSlower = 0.25;
   std::stable_sort(times.begin(), times.end(),
                    [](const CandidateTime &a, const CandidateTime &b) { return a.us < b.us; });

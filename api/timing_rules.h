@@ -28,7 +28,7 @@ struct Prospect {
 };
 
 /// Predictions that differ by less say nothing: of these, the simplest comes first.
-constexpr double kPredictionsTell = 0.03;
+constexpr double kPredictionsTell = 0.05;
 /// A candidate that is predicted to be slower than the best by more is not the fastest.
 constexpr double kPredictionsMiss = 0.4;
 
@@ -71,7 +71,7 @@ struct CandidateTime {
   double us;
 };
 
-/// Those of a first look that are worth another one, the fastest first: at most four, and none that
+/// Those of a first look that are worth another one, the fastest first: at most six, and none that
 /// took longer than the fastest by more than a quarter.
 std::vector<size_t> finalistsOf(std::vector<CandidateTime> times);
 

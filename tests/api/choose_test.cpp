@@ -74,7 +74,7 @@ TEST(PlanTimer, LetsLargeProductsSettle) {
   const PlanMatmul large{DType::BF16, 4096, 4096, 4096, false, {}, {}, {}, {}};
   EXPECT_EQ(settlingUs({}), 0);
   EXPECT_EQ(settlingUs({small, small}), 0);
-  EXPECT_GT(settlingUs({small, large}), 10000);
+  EXPECT_EQ(settlingUs({small, large}), 100e3);
 }
 
 TEST(Candidate, ReadsWhatItWrote) {
@@ -105,7 +105,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   ASSERT_TRUE(all[0].measuredUs);
   const size_t timed = choices[0]->timed();
   EXPECT_GE(timed, 3u);
-  EXPECT_LE(timed, 24u);
+  EXPECT_LE(timed, 32u);
   EXPECT_LE(choices[0]->finalists, 4u);
   for (size_t i = 0; i < timed; ++i)
     ASSERT_TRUE(all[i].measuredUs) << "those that were timed come first";

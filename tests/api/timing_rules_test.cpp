@@ -26,7 +26,7 @@ using testing::IsEmpty;
 using testing::Lt;
 
 TEST(OrderByPrediction, PutsTheSimplestOfEqualsFirst) {
-  EXPECT_THAT(orderByPrediction({{102, 30}, {100, 90}, {101, 60}, {104, 1}, {150, 1}}),
+  EXPECT_THAT(orderByPrediction({{104, 30}, {100, 90}, {102, 60}, {106, 1}, {150, 1}}),
               ElementsAre(0, 2, 1, 3, 4));
   EXPECT_THAT(orderByPrediction({{101, 30}, {100, 30}}), ElementsAre(1, 0)) << "as simple";
   EXPECT_THAT(orderByPrediction({}), IsEmpty());
@@ -183,7 +183,7 @@ TEST(TimeCandidates, KeepsItsBudget) {
   quick.prepareSeconds = 0.08;
   TimingLimits limits;
   ASSERT_TRUE(timeCandidates(all, limits, quick.actions()));
-  EXPECT_EQ(quick.looked.size(), 15u) << "1.2 s";
+  EXPECT_EQ(quick.looked.size(), 25u) << "2 s";
   ASSERT_TRUE(timeCandidates(all, limits, slow.actions()));
   EXPECT_EQ(slow.looked.size(), limits.least) << "however long it takes";
   EXPECT_EQ(slow.turns.size(), limits.leastRounds * 3);
@@ -246,7 +246,7 @@ TEST_P(MeasuredTable, HasItsBestFound) {
     ASSERT_TRUE(times);
     EXPECT_LE(table.measuredUs[times->times.front().candidate], best + std::max(3.0, 0.03 * best))
         << machine.looked.size() << " were timed";
-    EXPECT_LE(machine.seconds, 1.8);
+    EXPECT_LE(machine.seconds, 2.6);
   }
 }
 
@@ -273,7 +273,7 @@ TEST(TimeCandidates, FindsAmongEqualsWhatIsSimple) {
   Result<CandidateTimes> times = timeCandidates(all, {}, machine.actions());
   ASSERT_TRUE(times);
   EXPECT_LE(measuredUs[times->times.front().candidate], 13200 * 1.03);
-  EXPECT_LE(machine.seconds, 2);
+  EXPECT_LE(machine.seconds, 3);
 }
 
 } // namespace
