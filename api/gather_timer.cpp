@@ -120,10 +120,10 @@ Status GatherTimer::prepareRow(Lowered &lowered, bool isGraphed) {
   return lowered.prepared->capture(lowered.constInputs(), lowered.outputs);
 }
 
-/// One run, from the barrier on.
-Result<double> GatherTimer::timeOnce(Lowered &lowered, bool isGraphed) {
+/// One run, from the barrier on, after a rest.
+Result<double> GatherTimer::timeOnce(Lowered &lowered, bool isGraphed, double restUs) {
   const std::vector<const void *> inputs = lowered.constInputs();
-  if (Status status = meetAt(barrier_, device()); !status.isOk())
+  if (Status status = meetAt(barrier_, device(), restUs); !status.isOk())
     return status;
   Result<RunTime> time =
       timeRun(*lowered.prepared, device(), isGraphed ? Issuing::Graph : Issuing::Eager, inputs,
@@ -139,7 +139,7 @@ Result<std::vector<double>> GatherTimer::time(const GatherRow &row, const BenchT
   cluster_.setPlans(lowered.plans);
   if (Status status = prepareRow(lowered, isGraphed); !status.isOk())
     return status;
-  auto once = [&] { return timeOnce(lowered, isGraphed); };
+  auto once = [&] { return timeOnce(lowered, isGraphed, timing.restUs); };
   Result<double> us = warmUp(
       transport(), [&](double each) { return timing.within(each).warmUp; }, once);
   if (!us)

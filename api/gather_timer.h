@@ -28,6 +28,7 @@ struct BenchTiming {
   /// 0: no more than those above. A GPU that idled is faster for a while than one that did not, so
   /// each row has to leave behind what was before it.
   double settleUs = 0;
+  double restUs = kRestUs; ///< before each run
 
   /// The numbers for runs that take `us`, or 0 while that is not known. Every rank has to give the
   /// same time.
@@ -79,7 +80,7 @@ private:
   Status prepareRow(Lowered &lowered, bool isGraphed);
   Device &device() { return cluster_.device(cluster_.firstHosted()); }
   Transport &transport() { return cluster_.transport(cluster_.firstHosted()); }
-  Result<double> timeOnce(Lowered &lowered, bool isGraphed);
+  Result<double> timeOnce(Lowered &lowered, bool isGraphed, double restUs);
 
   Cluster &cluster_;
   TimedPlans &plans_;

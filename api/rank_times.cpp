@@ -53,8 +53,8 @@ Status takeMaxima(llvm::StringRef text, std::vector<double> &maxima) {
 
 } // namespace
 
-Status meetAt(const Barrier &barrier, Device &device) {
-  for (const Clock::time_point start = Clock::now(); usSince(start) < kRestUs;)
+Status meetAt(const Barrier &barrier, Device &device, double restUs) {
+  for (const Clock::time_point start = Clock::now(); usSince(start) < restUs;)
     ; // a thread that sleeps wakes too late
   if (barrier())
     return Status::ok();

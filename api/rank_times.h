@@ -23,14 +23,14 @@ struct RunTime {
 /// failed.
 using Barrier = std::function<bool()>;
 
-/// So long a device rests between two runs, microseconds. One that is limited by power has more of
-/// it for the next run then: a product of 8192 x 3584 x 4096 took 366 us without a rest, 355 with
-/// 30 us and 327 with 120. What is timed from Python rests for nearly that long in any case.
+/// How long a device rests between two runs unless it is said, microseconds. One that is limited by
+/// power has more of it for the next run then (docs/performance.md), and what is timed from Python
+/// rests for nearly that long in any case.
 inline constexpr double kRestUs = 30;
 
 /// Rests, and comes to `barrier`. If the job has failed, says why as far as `device` knows, or
 /// PeerFailed.
-Status meetAt(const Barrier &barrier, Device &device);
+Status meetAt(const Barrier &barrier, Device &device, double restUs = kRestUs);
 
 /// One run at these addresses, and until it is done. A graph's are those of its capture. Blocks.
 Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,

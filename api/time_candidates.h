@@ -23,7 +23,7 @@ struct TimingActions {
 
 struct TimingLimits {
   size_t least = 3, most = 32;      ///< candidates of the first look, if there are as many
-  double lookSeconds = 2;         ///< after which it goes on for `least` only
+  double lookSeconds = 2;           ///< after which it goes on for `least` only
   double window = kPredictionsMiss; ///< of predictions, as FirstLook has it, for all but `least`
   size_t leastRounds = 3, mostRounds = 15; ///< of the finals
   double finalSeconds = 0.4;               ///< after which they go on for `leastRounds` only

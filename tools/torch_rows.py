@@ -28,7 +28,6 @@ import time
 
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"}
 IDLE_SECONDS = 0.001  # between two looks at the board
-REST_SECONDS = 30e-6  # between two runs, as in api/rank_times.h
 SPINS_BEFORE_YIELD = 1000
 MOST_SAMPLES = 1 << 16
 SHARE_OF_WARM_UP = 0.25  # of the time for timed runs
@@ -154,7 +153,7 @@ class Rows:
         self.m, self.n, self.k = shape
         self.made = {}
         self.tensors = {}
-        self.ended = 0  # the last run, by the host's clock
+        self.ended, self.rest = 0, 0  # the last run, by the host's clock, and what follows it
 
     def tensor(self, name, make):
         if name not in self.tensors:
@@ -283,7 +282,7 @@ class Rows:
     # Timing.
 
     def time_once(self, run):
-        while time.perf_counter() < self.ended + REST_SECONDS:
+        while time.perf_counter() < self.ended + self.rest:
             pass
         self.board.wait()
         start = time.perf_counter()
@@ -295,6 +294,7 @@ class Rows:
     def time(self, request):
         """Microseconds of each timed run, the maximum over ranks. Collective."""
         run = self.find(request["row"], request["graph"])
+        self.rest = request.get("rest_us", 0) / 1e6
         iterations = self.warm_up(run, request)
         return self.board.maxima([self.time_once(run) for _ in range(iterations)])
 

@@ -37,6 +37,8 @@ TEST(BenchResults, KnowRowsByName) {
   EXPECT_EQ(rowKind("torch/matmul"), RowKind::Product);
   EXPECT_EQ(rowKind("pieces;chunks=2"), RowKind::Pieces);
   EXPECT_FALSE(row("pieces", 1).doesAllWork());
+  EXPECT_EQ(rowKind("beside;protocol=put"), RowKind::Beside);
+  EXPECT_FALSE(row("beside", 1).doesAllWork());
   EXPECT_EQ(rowKind("gather;protocol=put"), RowKind::Gather);
   EXPECT_EQ(rowKind("torch/gather_copy"), RowKind::Gather);
   EXPECT_EQ(rowKind("none;chunks=2"), RowKind::Sequential);
@@ -57,6 +59,9 @@ TEST(BenchResults, CompareWithTheFastestOfEverybodysLimits) {
   EXPECT_DOUBLE_EQ(*summary.efficiency(pairwise), 0.75);
   EXPECT_DOUBLE_EQ(*summary.speedUp(pairwise), 1.25);
   EXPECT_DOUBLE_EQ(*summary.hiddenShare(pairwise), 0.5);
+  const BenchRow beside = row("beside", 100);
+  EXPECT_DOUBLE_EQ(*summary.efficiency(beside), 0.9) << "what is left where nothing waits";
+  EXPECT_FALSE(summary.speedUp(beside));
   EXPECT_EQ(summary.best->name, "pairwise");
   EXPECT_FALSE(summary.efficiency(shape.rows.front())) << "a limit has none";
 }

@@ -112,6 +112,17 @@ TEST_F(GatherTimerTest, RunsUntimedUntilARowHasSettled) {
   }
 }
 
+TEST_F(GatherTimerTest, RestsBeforeEachRun) {
+  constexpr double kRest = 5e4;
+  const auto start = std::chrono::steady_clock::now();
+  Result<std::vector<double>> samples =
+      time(row("matmul"), {.warmUp = 1, .iterations = 3, .restUs = kRest});
+  const std::chrono::duration<double, std::micro> all = std::chrono::steady_clock::now() - start;
+  ASSERT_TRUE(samples) << samples.status().message();
+  EXPECT_GE(all.count(), 4 * kRest);
+  EXPECT_LT(*std::min_element(samples->begin(), samples->end()), kRest) << "which does not count";
+}
+
 TEST_F(GatherTimerTest, RefusesARowAndGoesOn) {
   Result<std::vector<double>> samples = time(row("pairwise;chunks=99"));
   ASSERT_FALSE(samples);

@@ -194,7 +194,8 @@ nlohmann::json Bench::requestFor(const BenchRow &row, int64_t round) const {
           {"warm_up", round == 0 ? flags_.warmUp : std::min(flags_.warmUp, kLaterWarmUp)},
           {"iterations", flags_.iterations},
           {"limit_us", 1e3 * double(flags_.rowMs)},
-          {"settle_us", 1e3 * double(flags_.settlingMs(row.shape))}};
+          {"settle_us", 1e3 * double(flags_.settlingMs(row.shape))},
+          {"rest_us", flags_.restUs}};
 }
 
 /// What fails is the row's failure, unless our ranks cannot even start.

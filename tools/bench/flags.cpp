@@ -38,7 +38,8 @@ between ours, and every other round goes backwards. Times are microseconds: wall
 barrier on, the maximum over ranks; a row's time is the median of its rounds' medians, beside the
 10th and 90th of a hundred of all its runs. Large products are limited by power, and a GPU that
 idled is faster for up to 100 ms than one that did not, so their rows run untimed for --settle-ms
-first, whatever was before them.
+first, whatever was before them. PyTorch's rows cannot begin at once when one has ended, and who
+rests is faster then, so between two runs all rest for --rest-us.
 
   E         the larger of the two limits over the time: 1 means that nothing is lost. The limits are
             the fastest product alone and the fastest gather alone, whoever is faster at it
@@ -126,6 +127,8 @@ void BenchFlags::addTo(CLI::App &app) {
                  "at least as many runs before the timed ones as take this long "
                  "(default 100 on GPUs above 5e10 operations a row, else 0)")
       ->type_name("T");
+  app.add_option("--rest-us", restUs, "how long a device rests before each run (default 30)")
+      ->type_name("T");
   app.add_option("--timeout-ms", timeoutMs,
                  "a row without progress for this long has failed (default 60000)")
       ->type_name("T");
@@ -161,6 +164,7 @@ Status BenchFlags::check(bool hasGraphs) {
                                     {"--warm-up", 0, warmUp},
                                     {"--row-ms", 0, rowMs},
                                     {"--settle-ms", 0, settleMs.value_or(0)},
+                                    {"--rest-us", 0, restUs},
                                     {"--time-limit", 0, timeLimit},
                                     {"--timeout-ms", 1, timeoutMs}})
     if (Status status = atLeast(least, flag, value); !status.isOk())

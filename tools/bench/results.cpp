@@ -230,6 +230,7 @@ std::string BenchResults::json() const {
                {"rounds", *flags_.rounds},
                {"row_ms", flags_.rowMs},
                {"settle_ms", flags_.settleMs ? Json(*flags_.settleMs) : Json("by size")},
+               {"rest_us", flags_.restUs},
                {"date", timeNow()},
                {"device", device_},
                {"host", hostName()},

@@ -110,7 +110,8 @@ Result<Json> BenchServer::answerTo(const Json &request) {
   Result<std::vector<double>> samples = timer_.time(*row, {.warmUp = request.at("warm_up"),
                                                            .iterations = request.at("iterations"),
                                                            .limitUs = request.at("limit_us"),
-                                                           .settleUs = request.at("settle_us")});
+                                                           .settleUs = request.at("settle_us"),
+                                                           .restUs = request.at("rest_us")});
   if (!samples)
     return samples.status();
   return Json{{"samples_us", *samples}, {"choice", timer_.choiceOf(*row)}};

@@ -1,6 +1,7 @@
 """torch_settling.py FOLDER: fails unless torch_rows.py in FOLDER makes as many runs as it should, of
 runs whose times are given. Numbers are those of BenchTiming in tests/api/gather_timer_test.cpp."""
 import sys
+import time
 
 sys.path.insert(0, sys.argv[1])
 import torch_rows  # noqa: E402
@@ -47,3 +48,19 @@ for few in (0, 1):
 check(runs(SETTLING, lambda run: 1e6 if run == 1 else 10), (100, 20))
 check(runs(SETTLING, lambda run: 450 if run <= 2 else 10), (100, 20))
 check(runs(SETTLING, lambda run: 450 if run in (4, 7) else 10), (100, 20))
+
+
+class Meeting(OneRank):
+    """Notes when each run begins."""
+    begins = []
+
+    def wait(self):
+        self.begins.append(time.perf_counter())
+
+
+# It rests before each run, which does not count.
+rows = torch_rows.Rows.__new__(torch_rows.Rows)
+rows.board, rows.made, rows.is_gpu, rows.ended = Meeting(), {("row", False): lambda: None}, False, 0
+times = rows.time({"warm_up": 0, "iterations": 3, "row": "row", "graph": False, "rest_us": 20000})
+gaps = [after - before for before, after in zip(Meeting.begins, Meeting.begins[1:])]
+assert len(gaps) == 2 and min(gaps) >= 0.02 and min(times) < 20000, (gaps, times)
