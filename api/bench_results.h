@@ -77,10 +77,10 @@ struct ShapeSummary {
   /// `rows` outlive the summary.
   static ShapeSummary of(llvm::ArrayRef<const BenchRow *> rows);
 
-  /// The larger of product and gather: no way to do the work is faster.
+  /// The larger of product and gather. Both were measured, so a way to do the work can be faster.
   double limit() const { return product > 0 && gather > 0 ? std::max(product, gather) : 0; }
-  /// The limit over the time of a row that does all the work, or of `beside`, and what follows of
-  /// the former only; empty if a row that it takes is missing.
+  // Empty if a row that it takes is missing.
+  /// The limit over the time, of a row that does all the work or of `beside`.
   std::optional<double> efficiency(const BenchRow &row) const;
   std::optional<double> speedUp(const BenchRow &row) const; ///< over sequential
   /// Of the time that sequential takes longer than the product, the share that is saved.

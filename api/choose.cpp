@@ -200,10 +200,10 @@ TimingActions Chooser::timingActions() {
   };
   TimingActions actions;
   auto settling = [this](size_t candidate) {
-    return settlingUs(candidates_[candidate].plans->front().matmuls);
+    return timer_.settlingUs(candidates_[candidate].plans->front().matmuls);
   };
   actions.look = [=, this](size_t candidate) -> Result<double> {
-    constexpr double kShare = 0.3; // what is looked at follows its like, and more of it is seen
+    constexpr double kShare = 0.3; // it follows another one that takes as much power
     Result<double> us = timeReady(
         candidate,
         {.least = 3, .most = 15, .budgetUs = 50000, .settleUs = kShare * settling(candidate)});

@@ -21,15 +21,16 @@ struct GatherTimer::Lowered {
 BenchTiming BenchTiming::within(double us) const {
   constexpr double kShareOfWarmUp = 0.25;
   BenchTiming fitting = *this;
+  const double each = us > 0 ? us + restUs : 0;
   auto fit = [&](int64_t wanted, int64_t least, double time) {
-    int64_t most = static_cast<int64_t>(std::min(time / us, 1e9));
+    int64_t most = static_cast<int64_t>(std::min(time / each, 1e9));
     return std::min(wanted, std::max(most, least));
   };
-  if (limitUs > 0 && us > 0) {
+  if (limitUs > 0 && each > 0) {
     fitting.warmUp = fit(warmUp, 1, limitUs * kShareOfWarmUp);
     fitting.iterations = fit(iterations, 3, limitUs);
   }
-  fitting.warmUp = std::max(fitting.warmUp, runsToSettle(settleUs, us));
+  fitting.warmUp = std::max(fitting.warmUp, runsToSettle(settleUs, each));
   return fitting;
 }
 

@@ -28,7 +28,7 @@ struct BenchTiming {
   /// 0: no more than those above. A GPU that idled is faster for a while than one that did not, so
   /// each row has to leave behind what was before it.
   double settleUs = 0;
-  double restUs = kRestUs; ///< before each run
+  double restUs = kRestUs; ///< before each run; counts for the two above
 
   /// The numbers for runs that take `us`, or 0 while that is not known. Every rank has to give the
   /// same time.

@@ -56,7 +56,7 @@ Result<RunTime> timeProducts(PlanTimer &timer, const PlanMatmul &shape, int coun
   if (!plans)
     return plans.status();
   TimingEffort effort = options.effort;
-  effort.settleUs = settlingUs(plans->front().matmuls);
+  effort.settleUs = timer.settlingUs(plans->front().matmuls);
   Result<std::vector<RunTime>> times =
       timer.time(std::move(*plans), {issuing}, effort, options.means.front());
   if (!times)

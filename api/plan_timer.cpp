@@ -25,15 +25,15 @@ double settlingUs(double operations) {
   return operations > kManyOperations ? kSettle : 0;
 }
 
-double settlingUs(llvm::ArrayRef<PlanMatmul> products) {
+PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)
+    : cluster_(cluster), rank_(rank), plans_(plans), barrier_(std::move(barrier)) {}
+
+double PlanTimer::settlingUs(llvm::ArrayRef<PlanMatmul> products) {
   double operations = 0;
   for (const PlanMatmul &product : products)
     operations += 2.0 * double(product.m) * double(product.n) * double(product.k);
-  return settlingUs(operations);
+  return device().sharesHostMemory() ? 0 : braid::settlingUs(operations);
 }
-
-PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)
-    : cluster_(cluster), rank_(rank), plans_(plans), barrier_(std::move(barrier)) {}
 
 Result<std::string> PlanTimer::fromRankZero(std::string mine) {
   Result<std::vector<std::string>> all = transport().allGather(rank_ == 0 ? std::move(mine) : "");

@@ -29,7 +29,6 @@ struct TimingEffort {
 /// many of them take more power than it may have for long, and the first runs still have what was
 /// not taken before. 0 for few.
 double settlingUs(double operations);
-double settlingUs(llvm::ArrayRef<PlanMatmul> products);
 
 /// A Plan that is ready to run, issued in one way, to be timed more than once. Goes before the
 /// cluster.
@@ -49,6 +48,10 @@ class PlanTimer {
 public:
   /// Without a barrier they meet by Transport::allGather, which is less close.
   PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier = nullptr);
+
+  /// How long a run of these products has to be repeated, microseconds; 0 where the host's own
+  /// cores do the work.
+  double settlingUs(llvm::ArrayRef<PlanMatmul> products);
 
   int64_t rank() const { return rank_; }
   int64_t ranks() const { return cluster_.ranks(); }

@@ -25,7 +25,7 @@ using Barrier = std::function<bool()>;
 
 /// How long a device rests between two runs unless it is said, microseconds. One that is limited by
 /// power has more of it for the next run then (docs/performance.md), and what is timed from Python
-/// rests for nearly that long in any case.
+/// cannot begin at once in any case.
 inline constexpr double kRestUs = 30;
 
 /// Rests, and comes to `barrier`. If the job has failed, says why as far as `device` knows, or

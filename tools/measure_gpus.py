@@ -43,7 +43,7 @@ DOUBLING = "doubling;protocol=put;signals=memory"
 ROWS = ["matmul", "gather;transfers=shared;protocol=put;copies=kernel",
         "gather;transfers=shared;protocol=put;signals=memory", "none;protocol=put;copies=kernel",
         "fused;protocol=put;copies=kernel", f"{SHARED};streams=3", DOUBLING, "auto"]
-# Nothing waits for anything: what is lost there, no schedule can win back.
+# Neither part waits for the other: about what the machine leaves of both.
 BESIDE = "beside;protocol=put;signals=memory"
 # Worth their time at nine shapes only. Of four streams two are for products, of three one.
 MORE_ROWS = [SHARED, f"{SHARED};streams=3;chunks=2", f"{SHARED};taper=4", f"{DOUBLING};streams=3",

@@ -71,7 +71,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                  "on GPUs: by memory operations, or by kernel (default in graphs)")
       ->type_name("memory|kernel");
   app.add_option("--time-best", flags.timeBest,
-                 "how many --schedule auto times (default: as many as it has a second for)")
+                 "how many --schedule auto times (default: as many as it has two seconds for)")
       ->type_name("K");
   app.add_option("--choose-into", flags.chooseInto)->group("");
   app.add_option("--chosen", flags.chosen)->group("");

@@ -318,7 +318,7 @@ class Rows:
 
 def fitting(request, us):
     """How many untimed and timed runs there are if each takes `us`, as BenchTiming::within says."""
-    us = max(us, 1e-3)
+    us = max(us, 1e-3) + request.get("rest_us", 0)
     untimed, timed = request["warm_up"], request["iterations"]
     limit = request.get("limit_us", 0)
     if limit > 0:

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::SizeIs;
 
 TEST(BenchTiming, FitsRunsIntoALimit) {
-  const BenchTiming timing{5, 20, 1000};
+  const BenchTiming timing{5, 20, 1000, 0, /*restUs=*/0};
   EXPECT_EQ(timing.within(10).iterations, 20) << "all of them";
   EXPECT_EQ(timing.within(10).warmUp, 5);
   EXPECT_EQ(timing.within(100).iterations, 10);
@@ -26,7 +26,7 @@ TEST(BenchTiming, FitsRunsIntoALimit) {
 }
 
 TEST(BenchTiming, SettlesHoweverShortTheLimitIs) {
-  BenchTiming timing{.warmUp = 5, .iterations = 20, .settleUs = 1000};
+  BenchTiming timing{.warmUp = 5, .iterations = 20, .settleUs = 1000, .restUs = 0};
   EXPECT_EQ(timing.within(10).warmUp, 100);
   EXPECT_EQ(timing.within(300).warmUp, 5) << "never fewer than asked for";
   EXPECT_EQ(timing.within(1e6).warmUp, 5);
@@ -40,6 +40,9 @@ TEST(BenchTiming, SettlesHoweverShortTheLimitIs) {
   EXPECT_EQ(timing.within(0).warmUp, 5) << "not known yet";
   EXPECT_EQ((BenchTiming{.warmUp = 0, .settleUs = 1000}).within(0).warmUp, 2) << "so as to know";
   EXPECT_EQ((BenchTiming{.warmUp = 0}).within(0).warmUp, 0);
+  timing.restUs = 10;
+  EXPECT_EQ(timing.within(10).warmUp, 50) << "rests are part of it";
+  EXPECT_EQ(timing.within(30).iterations, 10);
   timing.settleUs = 1e300;
   EXPECT_EQ(timing.within(1).warmUp, 100000) << "no number overflows";
 }

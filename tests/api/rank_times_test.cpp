@@ -2,8 +2,11 @@
 
 #include "api/rank_times.h"
 
+#include "api/run.h"
+
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 
 namespace braid {
@@ -45,6 +48,24 @@ protected:
   BesideAnother transport_;
   double decided_ = 0;
 };
+
+TEST(MeetAt, RestsFirst) {
+  BackendRegistry registry = builtinBackends();
+  auto cluster = registry.find("null")->create({.ranks = 1});
+  ASSERT_TRUE(cluster) << cluster.status().message();
+  for (double restUs : {0.0, kRestUs, 2e4}) {
+    const auto start = std::chrono::steady_clock::now();
+    std::chrono::duration<double, std::micro> rested{};
+    const Barrier barrier = [&] {
+      rested = std::chrono::steady_clock::now() - start;
+      return true;
+    };
+    Device &device = (*cluster)->device(0);
+    EXPECT_TRUE(
+        (restUs == kRestUs ? meetAt(barrier, device) : meetAt(barrier, device, restUs)).isOk());
+    EXPECT_GE(rested.count(), restUs);
+  }
+}
 
 TEST_F(WarmUp, RunsForSomeTime) {
   EXPECT_EQ(runs({10}), 100);

@@ -111,6 +111,11 @@ TEST(FirstLook, GoesBackToTheExpectedFastest) {
 TEST(FinalistsOf, AreFewAndClose) {
   EXPECT_THAT(finalistsOf({{7, 120}, {5, 100}, {9, 126}, {1, 104}}), ElementsAre(5, 1, 7));
   EXPECT_THAT(finalistsOf({{0, 6}, {1, 5}, {2, 4}, {3, 4.5}, {4, 4.4}}), ElementsAre(2, 4, 3, 1));
+  EXPECT_THAT(finalistsOf({{0, 8}, {1, 7}, {2, 6}, {3, 5}, {4, 4}, {5, 3}, {6, 2}, {7, 1}}),
+              ElementsAre(7))
+      << "all others are too slow";
+  EXPECT_THAT(finalistsOf({{0, 57}, {1, 56}, {2, 55}, {3, 54}, {4, 53}, {5, 52}, {6, 51}, {7, 50}}),
+              ElementsAre(7, 6, 5, 4, 3, 2));
   EXPECT_THAT(finalistsOf({}), IsEmpty());
 }
 

@@ -337,7 +337,7 @@ def expect_fault(fault, lines):
 
 
 class Said:
-    """A job that has ended with this, so many seconds after time 0."""
+    """A job that said all this at once, `seconds` after its fault, and has ended."""
 
     def __init__(self, said, seconds):
         self.said, self.seconds, self.command, self.code = said, seconds, self, 6
@@ -354,7 +354,7 @@ def test_late_errors():
     sys.path.insert(0, FOLDER)
     from gpu_faults import Fault
 
-    def is_late(seed, seconds, *waits):
+    def is_wrong(seed, seconds, *waits):
         fault = Fault("braid", seed, ["0"] * 4)
         fault.ended_after = 0
         lines = [f"braid: error: rank {fault.victim} is gone"] + list(waits)
@@ -363,14 +363,14 @@ def test_late_errors():
         return bool(fault.wrong)
     waits = "  rank 0 waits for rank 3 in \"wait %s\", for 1.6 s; completed nothing"
     for seed in (0, 1):
-        check(not is_late(seed, 3.4), "expected 3.4 s to be in time")
-        check(is_late(seed, 3.6), "expected 3.6 s to be late where nobody says to have waited")
-        check(is_late(seed, 9.6, waits), "expected 9.6 s to be late")
-    check(not is_late(0, 5.0, waits), "expected the wait to count while starting")
-    check(is_late(1, 5.0, waits), "expected the fault to count while running")
-    check(is_late(0, 5.0, waits, "  rank 1 waits for rank 3, for 3.7 s; completed nothing"),
+        check(not is_wrong(seed, 3.4), "expected 3.4 s to be in time")
+        check(is_wrong(seed, 3.6), "expected 3.6 s to be late where nobody says to have waited")
+        check(is_wrong(seed, 9.6, waits), "expected 9.6 s to be late")
+    check(not is_wrong(0, 5.0, waits), "expected the wait to count while starting")
+    check(is_wrong(1, 5.0, waits), "expected the fault to count while running")
+    check(is_wrong(0, 5.0, waits, "  rank 1 waits for rank 3, for 3.7 s; completed nothing"),
           "expected the first wait to count")
-    check(not is_late(0, 5.0, "  rank 1 waits for rank 3, for 90 ms"), "expected milliseconds")
+    check(not is_wrong(0, 5.0, "  rank 1 waits for rank 3, for 90 ms"), "expected milliseconds")
 
 
 def test_fault_seeds():

@@ -4,11 +4,12 @@
 #include "runtime/backend.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 
 namespace braid::test {
 
-/// Forwards everything to another device.
+/// Forwards everything to another device, whose memory may be the host's.
 class CountingDevice final : public Device {
 public:
   explicit CountingDevice(Device &inner) : inner_(inner) {}
@@ -16,6 +17,14 @@ public:
   /// Symmetric arenas that were allocated and not released, at the time when they were most.
   size_t mostHeld() const { return most_; }
 
+  size_t synchronizations() const { return synchronizations_; }
+  /// With memory of its own, and runs that take so long.
+  void actAsGpu(std::chrono::microseconds run) {
+    isGpu_ = true;
+    run_ = run;
+  }
+
+  bool sharesHostMemory() const override { return !isGpu_ && inner_.sharesHostMemory(); }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
     Result<void *> base = inner_.allocate(kind, bytes);
     if (base && kind == ArenaKind::Symmetric)
@@ -55,15 +64,23 @@ public:
   void waitEvent(uint32_t stream, Tag tag, uint32_t event) override {
     inner_.waitEvent(stream, tag, event);
   }
-  Status synchronize() override { return inner_.synchronize(); }
+  Status synchronize() override {
+    ++synchronizations_;
+    for (const auto start = Clock::now(); Clock::now() - start < run_;)
+      ;
+    return inner_.synchronize();
+  }
   std::vector<PendingWait> pending() override { return inner_.pending(); }
   void startTrace() override { inner_.startTrace(); }
   std::vector<Span> takeTrace() override { return inner_.takeTrace(); }
 
 private:
+  using Clock = std::chrono::steady_clock;
   Device &inner_;
   std::vector<void *> held_;
-  size_t most_ = 0;
+  size_t most_ = 0, synchronizations_ = 0;
+  bool isGpu_ = false;
+  std::chrono::microseconds run_{0};
 };
 
 /// All ranks of another cluster, with what their devices hold counted.

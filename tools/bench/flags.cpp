@@ -38,11 +38,12 @@ between ours, and every other round goes backwards. Times are microseconds: wall
 barrier on, the maximum over ranks; a row's time is the median of its rounds' medians, beside the
 10th and 90th of a hundred of all its runs. Large products are limited by power, and a GPU that
 idled is faster for up to 100 ms than one that did not, so their rows run untimed for --settle-ms
-first, whatever was before them. PyTorch's rows cannot begin at once when one has ended, and who
-rests is faster then, so between two runs all rest for --rest-us.
+first, whatever was before them. For the same reason all rows rest for --rest-us before each run:
+PyTorch's cannot begin at once, and a GPU that has rested is faster.
 
   E         the larger of the two limits over the time: 1 means that nothing is lost. The limits are
-            the fastest product alone and the fastest gather alone, whoever is faster at it
+            the fastest product alone and the fastest gather alone, whoever is faster at it. Gathers
+            alone copy the own block, too, or pull, so beside can do better
   speed-up  the fastest of none and torch/sequential, over the time
   hidden    how much of the time which that takes longer than the product alone is saved
 
@@ -169,6 +170,10 @@ Status BenchFlags::check(bool hasGraphs) {
                                     {"--timeout-ms", 1, timeoutMs}})
     if (Status status = atLeast(least, flag, value); !status.isOk())
       return status;
+  constexpr int64_t kMostRestUs = 10000; // nobody looks at the job meanwhile
+  if (restUs > kMostRestUs)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected --rest-us to be at most {}, got {}", kMostRestUs, restUs));
   if (Status status = checkShapes(*this); !status.isOk())
     return status;
   if ((resumes || retriesFailed) && (json.empty() || !resumes))

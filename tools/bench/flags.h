@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/gather_bench.h"
+#include "api/rank_times.h"
 
 #include <CLI/CLI.hpp>
 
@@ -21,7 +22,7 @@ struct BenchFlags {
   std::optional<int64_t> rounds;   ///< not given: 5 beside a rival, else 1
   int64_t rowMs = 200;             ///< 0: no limit
   std::optional<int64_t> settleMs; ///< not given: 0 on cpu, else see settlingMs()
-  int64_t restUs = 30;
+  int64_t restUs = static_cast<int64_t>(kRestUs);
   int64_t timeoutMs = 60000;
   int64_t timeLimit = 0; ///< seconds; 0: none
   std::string csv, json;

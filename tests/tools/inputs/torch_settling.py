@@ -36,6 +36,7 @@ def check(got, expected):
 
 for us, untimed, timed in ((10, 100, 20), (300, 4, 3), (1e6, 1, 3)):
     check(torch_rows.fitting(LIMITED, us), (untimed, timed))
+check(torch_rows.fitting(dict(LIMITED, rest_us=10), 10), (50, 20))
 check(torch_rows.fitting(dict(SETTLING, settle_us=1e300), 1), (100000, 20))
 check(torch_rows.fitting(dict(SETTLING, settle_us=1e300), 0), (100000, 20))
 check(runs(ASKED, lambda run: 10), (5, 20))
