@@ -19,7 +19,8 @@ Where a product is limited by power, what the copies draw is taken from it, so t
 times of gather and product alone, E can reach P / (P + G * (watts of a gather - idle) / watts of a
 product), and not 1, however well the copies hide.
 
-It goes on where an earlier call has ended: what is complete is not measured again. Ends with a
+It goes on where an earlier call has ended: what is complete is not measured again, and what was
+tuned and what the cost model holds is in DIR/cache, unless $BRAID_CACHE_DIR is set. Ends with a
 table of the shapes, with the shapes where `auto` lost, before and again, and with how far
 predictions were off. Exit code 1 if something failed.
 """
@@ -377,6 +378,7 @@ def main():
     if not set(parts) <= known:
         parser.error(f"--part: expected some of {', '.join(sorted(known))}, got '{flags.part}'")
     os.makedirs(flags.out, exist_ok=True)
+    os.environ.setdefault("BRAID_CACHE_DIR", os.path.abspath(os.path.join(flags.out, "cache")))
     measuring = Measuring(flags)
     usual = measuring.effort(5, 10, 3, flags.row_ms)
     if "nine" in parts:
