@@ -66,9 +66,12 @@ class Scanner:
         self.thread.start()
         return self
 
-    def __exit__(self, *_):
+    def end(self):
         self.is_ending = True
         self.thread.join()
+
+    def __exit__(self, *_):
+        self.end()
         for stranger in self.open:
             stranger.close()
 
@@ -138,7 +141,10 @@ def test_strangers_during_a_run(job):
     with Scanner(job.folder) as scanner:
         launcher = job.start("--processes", *EXACT, "--iterations", 5000, "--timeout-ms", 30000)
         job.ranks(4)
-        check(scanner.known, "expected the strangers to have seen the socket")
+        wait_for(lambda: scanner.known, "the strangers to have seen the socket")
+        # Four processes need not have met yet, and whoever looks for sockets may still connect.
+        wait_for(lambda: not scanner.look(), "the ranks to have met")
+        scanner.end()
         before = scanner.connected
         for path in list(scanner.known) * STRANGERS:
             scanner.attack(path)
