@@ -5,6 +5,7 @@
 #include "api/children.h"
 #include "api/output_relay.h"
 #include "api/signals.h"
+#include "api/stop_rule.h"
 #include "runtime/bootstrap/rendezvous.h"
 #include "runtime/job_report.h"
 
@@ -99,7 +100,7 @@ class Launcher {
 public:
   Launcher(const LaunchOptions &options, JobMemory memory, std::string job)
       : options_(options), memory_(std::move(memory)), job_(std::move(job)),
-        children_(options.ranks) {}
+        children_(options.ranks), stopRule_(options.ranks, options.timeout, kSlice) {}
 
   Status start();
   LaunchReport supervise();
@@ -110,6 +111,7 @@ private:
   void wait();
   void onSignals();
   void onEnded();
+  void onStopped();
   void abortFor(int64_t rank, const Ending &ending);
   void sayFailure();
   void killWhatIsLeft();
@@ -129,6 +131,7 @@ private:
   const std::string job_;
   SignalWatch signals_;
   Children children_;
+  StopRule stopRule_;
   OutputRelay relay_;
   std::atomic<int> interruptedBy_{0};
   std::optional<Clock::time_point> decidedAt_, firstEndAt_;
@@ -148,7 +151,7 @@ Status Launcher::start() {
     return place.status();
   RendezvousOptions host{.ranks = options_.ranks,
                          .job = job_,
-                         .joinTimeout = options_.joinTimeout,
+                         .joinTimeout = options_.timeout,
                          .grace = options_.grace,
                          .isStopped = [this](int64_t rank) { return children_.isStopped(rank); },
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
@@ -221,6 +224,7 @@ LaunchReport Launcher::supervise() {
     wait();
     onSignals();
     onEnded();
+    onStopped();
     sayFailure();
     killWhatIsLeft();
   }
@@ -268,6 +272,14 @@ void Launcher::abortFor(int64_t rank, const Ending &ending) {
                                     hasJoined ? " before the run was over"
                                               : " before it had joined the job")),
                  rank});
+}
+
+/// A peer that waits notices, too; but all may be busy with starting, and wait for nobody yet.
+void Launcher::onStopped() {
+  std::optional<int64_t> stopped =
+      stopRule_.look(Clock::now(), [this](int64_t rank) { return children_.isStopped(rank); });
+  if (stopped && !isDecided())
+    memory_.abort(stopCause(memory_, options_.plans, *stopped, options_.timeout));
 }
 
 /// Once: a failure is final as soon as the job has been aborted before its run counted. That all

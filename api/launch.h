@@ -35,8 +35,10 @@ struct LaunchOptions {
   std::vector<std::string> arguments;
   /// What every rank finds on its standard input, whole.
   std::string input;
-  /// All ranks have to have joined the job within this.
-  std::chrono::milliseconds joinTimeout{60000};
+  /// All ranks have to have joined the job within this, and none may stay stopped (SIGSTOP or the
+  /// like) for as long, waited for or not. A job that is suspended as a whole, this process
+  /// included, goes on when it is continued.
+  std::chrono::milliseconds timeout{60000};
   /// After a failure, ranks that have not ended are killed after this; stopped ones at once.
   std::chrono::milliseconds grace{1000};
   /// After a run that counts, ranks that have not ended are killed after this, but for one that

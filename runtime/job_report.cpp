@@ -373,8 +373,18 @@ public:
   Stall(const Job &job, std::chrono::milliseconds timeout) : job_(job), timeout_(timeout) {}
 
   JobCause cause() const {
-    Blame blame = find();
-    std::string text = fmt::format("no progress for {} ms: {}", timeout_.count(), blame.text);
+    const Blame blame = find();
+    return cause(blame, fmt::format("no progress for {} ms: {}", timeout_.count(), blame.text));
+  }
+
+  /// If it is known from elsewhere that `rank` is stopped.
+  JobCause causeIfStopped(int64_t rank) const {
+    return cause({rank, "", {rank}}, fmt::format("rank {} has been stopped for {} ms: {}", rank,
+                                                 timeout_.count(), job_.rankText(rank)));
+  }
+
+private:
+  JobCause cause(const Blame &blame, std::string text) const {
     for (int64_t rank : listed(blame))
       text += "\n  " + job_.rankText(rank);
     const auto left = job_.ranks() - static_cast<int64_t>(kMaxReportedRanks);
@@ -383,7 +393,6 @@ public:
     return {Status(StatusCode::TimedOut, std::move(text)), blame.rank};
   }
 
-private:
   Blame find() const {
     if (std::optional<Blame> blame = silentRank())
       return *blame;
@@ -566,6 +575,12 @@ JobCause stallCause(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                     std::chrono::milliseconds timeout) {
   const Job job(memory, plans);
   return Stall(job, timeout).cause();
+}
+
+JobCause stopCause(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
+                   std::chrono::milliseconds timeout) {
+  const Job job(memory, plans);
+  return Stall(job, timeout).causeIfStopped(rank);
 }
 
 } // namespace braid

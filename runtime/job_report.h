@@ -25,4 +25,9 @@ std::string describeRank(const JobMemory &memory, llvm::ArrayRef<Plan> plans, in
 JobCause stallCause(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                     std::chrono::milliseconds timeout);
 
+/// The same if `rank` is known to have been stopped for that long, by SIGSTOP or the like, whether
+/// anybody waits for it by now or not.
+JobCause stopCause(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
+                   std::chrono::milliseconds timeout);
+
 } // namespace braid

@@ -134,7 +134,7 @@ Result<Candidate> ScheduleChooser::chooseByLaunching() {
       launch({.ranks = ranks_,
               .arguments = commandLine({"--choose-into", (*file)->path()}),
               .input = source_.diags.text(),
-              .joinTimeout = std::chrono::milliseconds(flags_.timeoutMs),
+              .timeout = std::chrono::milliseconds(flags_.timeoutMs),
               .prefixOutput = flags_.prefixOutput});
   if (!report)
     return report.status();

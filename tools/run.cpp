@@ -449,7 +449,7 @@ int Run::launchRanks() {
   Result<LaunchReport> report = launch({.ranks = compiled_.program->ranks(),
                                         .arguments = rankArguments(),
                                         .input = source_->diags.text(),
-                                        .joinTimeout = options_.timeout,
+                                        .timeout = options_.timeout,
                                         .prefixOutput = flags_.prefixOutput,
                                         .plans = plans_,
                                         .onFailure = onFailure,

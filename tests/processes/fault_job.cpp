@@ -268,7 +268,7 @@ int playLauncher(const fs::path &folder, const JobSpec &spec) {
   LaunchOptions options;
   options.ranks = spec.ranks;
   options.arguments = {"rank"};
-  options.joinTimeout = milliseconds(spec.joinTimeoutMs);
+  options.timeout = milliseconds(spec.joinTimeoutMs);
   options.grace = milliseconds(spec.graceMs);
   options.teardown = milliseconds(std::min<int64_t>(spec.timeoutMs + 1500, 5000));
   options.plans = program.plans;

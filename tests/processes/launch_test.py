@@ -184,6 +184,33 @@ def test_stopped_rank_is_blamed_and_killed(job):
                             r"^rank 1: killed by signal 9 \(Killed\), because it did not end")
 
 
+def test_stopped_ranks_are_noticed_without_their_peers(job):
+    """Nobody waits for them: all are stopped."""
+    launcher = job.start("--processes", "--timeout-ms", 1000, "--flight-records", "none", *ENDLESS)
+    for pid in job.ranks(4).values():
+        os.kill(pid, signal.SIGSTOP)
+    begin = time.monotonic()
+    result = finish(launcher)
+    check(time.monotonic() - begin < 3, "expected the cause within the timeout and two seconds")
+    result.expect(6, r"^braid: error: rank [0-3] has been stopped for 1000 ms: rank [0-3] ")
+    for rank in range(4):
+        result.expect(6, rf"^  rank {rank} ",
+                      rf"^rank {rank}: killed by signal 9 \(Killed\), because it did not end")
+
+
+def test_suspended_job_goes_on(job):
+    """As by Ctrl-Z and fg in a shell, for longer than the timeout."""
+    launcher = job.start("--processes", "--timeout-ms", 1000, *ENDLESS, start_new_session=True)
+    job.ranks(4)
+    os.killpg(launcher.pid, signal.SIGSTOP)
+    time.sleep(2.5)
+    os.killpg(launcher.pid, signal.SIGCONT)
+    time.sleep(2.5)
+    check(launcher.poll() is None, "expected the job to go on")
+    launcher.send_signal(signal.SIGINT)
+    finish(launcher).expect(130, r"^braid: error: interrupted by signal 2 ")
+
+
 def test_flight_records_of_all_ranks(job):
     folder = os.path.join(job.folder, "records")
     launcher = job.start("--processes", "--flight-records", folder, *ENDLESS)

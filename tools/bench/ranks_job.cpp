@@ -51,7 +51,7 @@ LaunchOptions RanksJob::launchOptions() const {
     options.arguments.push_back(flag);
     options.arguments.push_back(value);
   }
-  options.joinTimeout = std::chrono::milliseconds(flags_.timeoutMs);
+  options.timeout = std::chrono::milliseconds(flags_.timeoutMs);
   return options;
 }
 
