@@ -61,6 +61,14 @@ std::vector<TransferMeans> meansOf(const Device &device) {
   return all;
 }
 
+double mayTake(const Candidate &candidate, int64_t ranks, bool hasCopyEngines) {
+  constexpr double kOtherMode = 1.2;
+  const bool drifts = candidate.schedule == Schedule::Pairwise &&
+                      candidate.transfers == Transfers::Each &&
+                      candidate.means.copies != CopyBy::Kernel;
+  return hasCopyEngines && drifts && ranks > 2 ? kOtherMode : 1;
+}
+
 std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   const CompileOptions &given = space.given;
   Candidate first;

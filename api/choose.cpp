@@ -55,14 +55,6 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
           {"ways to issue", ways}};
 }
 
-std::vector<Prospect> prospectsOf(llvm::ArrayRef<LoweredCandidate> candidates) {
-  std::vector<Prospect> prospects;
-  for (const LoweredCandidate &each : candidates)
-    prospects.push_back(
-        {each.predictedUs, each.plans->front().commands.size(), each.candidate.traits()});
-  return prospects;
-}
-
 /// `all` in that order, which names each of them once.
 std::vector<LoweredCandidate> inOrder(std::vector<LoweredCandidate> all,
                                       llvm::ArrayRef<size_t> order) {
@@ -99,6 +91,7 @@ public:
 
 private:
   Status meet();
+  std::vector<Prospect> prospects() const;
   Status findCandidates();
   Status predict();
   Result<TimedPlan *> ready(size_t candidate);
@@ -124,6 +117,15 @@ Status Chooser::meet() {
   Result<std::vector<std::string>> all =
       timer_.transport().allGather(encodeChoices(questionOf(text_, options_)));
   return all ? compareChoices(*all) : all.status();
+}
+
+std::vector<Prospect> Chooser::prospects() const {
+  const bool hasCopyEngines = timer_.device().offers({CopyBy::Engine, SignalBy::Default});
+  std::vector<Prospect> all;
+  for (const LoweredCandidate &each : candidates_)
+    all.push_back({each.predictedUs, each.plans->front().commands.size(), each.candidate.traits(),
+                   mayTake(each.candidate, timer_.ranks(), hasCopyEngines)});
+  return all;
 }
 
 /// First what changes most, then the variants of the best of those.
@@ -159,7 +161,7 @@ Status Chooser::predict() {
       return simulation.status().annotated(each.candidate.str());
     each.predictedUs = simulation->us;
   }
-  const std::vector<size_t> order = orderByPrediction(prospectsOf(candidates_));
+  const std::vector<size_t> order = orderByPrediction(prospects());
   candidates_ = inOrder(std::move(candidates_), order);
   return Status::ok();
 }
@@ -233,7 +235,7 @@ Status Chooser::timeBest() {
   if (candidates_.size() < 2 || options_.timed.value_or(1) <= 0)
     return Status::ok();
   Result<CandidateTimes> timed =
-      timeCandidates(prospectsOf(candidates_), limitsFor(options_.timed), timingActions());
+      timeCandidates(prospects(), limitsFor(options_.timed), timingActions());
   ready_.clear();
   if (!timed)
     return timed.status();

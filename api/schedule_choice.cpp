@@ -29,6 +29,14 @@ std::string othersOf(llvm::ArrayRef<JudgedCandidate> others) {
                      std::min_element(others.begin(), others.end(), isFaster)->predictedUs);
 }
 
+/// Which were measured to be, and not chosen (mayTake in candidates.h).
+int64_t fasterThanBest(llvm::ArrayRef<JudgedCandidate> candidates) {
+  return llvm::count_if(candidates, [&](const JudgedCandidate &each) {
+    return each.measuredUs && candidates.front().measuredUs &&
+           *each.measuredUs < *candidates.front().measuredUs;
+  });
+}
+
 /// By which rule; that of timing_rules.h in a line.
 std::string howTimed(const ScheduleChoice &choice) {
   if (choice.timed() == 0)
@@ -73,6 +81,8 @@ std::string reasonFor(const ScheduleChoice &choice) {
   std::string text = choice.timed() > 1
                          ? fmt::format("the fastest of the {} that were timed", choice.timed())
                          : "predicted to be the fastest";
+  if (const int64_t faster = fasterThanBest(candidates))
+    text += fmt::format(", but for {} whose runs may take longer than these few did", faster);
   auto sequential = llvm::find_if(candidates, [](const JudgedCandidate &each) {
     return multipliesWhole(each.candidate.schedule);
   });

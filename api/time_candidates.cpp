@@ -14,17 +14,13 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void sortByTime(llvm::MutableArrayRef<CandidateTime> times) {
-  std::stable_sort(times.begin(), times.end(),
-                   [](const CandidateTime &a, const CandidateTime &b) { return a.us < b.us; });
-}
-
 /// One choice.
 class Contest {
 public:
   Contest(const std::vector<Prospect> &prospects, const TimingLimits &limits,
           const TimingActions &actions)
-      : order_(prospects, limits.window, limits.least), limits_(limits), actions_(actions) {}
+      : prospects_(prospects), order_(prospects, limits.window, limits.least), limits_(limits),
+        actions_(actions) {}
 
   Result<CandidateTimes> run();
 
@@ -33,6 +29,7 @@ private:
   Status look();
   Status playRounds();
 
+  const std::vector<Prospect> &prospects_;
   FirstLook order_;
   const TimingLimits &limits_;
   const TimingActions &actions_;
@@ -64,7 +61,7 @@ Status Contest::look() {
     Result<double> us = actions_.look(*candidate);
     if (!us)
       return us.status();
-    result_.times.push_back({*candidate, *us});
+    result_.times.push_back({*candidate, *us, prospects_[*candidate].mayTake});
     order_.add(*candidate, std::max(*us, 1e-3)); // no clock is finer
   }
   sortByTime(result_.times);

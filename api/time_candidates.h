@@ -31,7 +31,7 @@ struct TimingLimits {
 
 struct CandidateTimes {
   /// Finalists first, by the median of their rounds, the winner at the front; then all others, by
-  /// the first look.
+  /// the first look; by what counts (CandidateTime).
   std::vector<CandidateTime> times;
   size_t finalists = 0; ///< how many of these took turns; 0: there was nothing to compare
   size_t rounds = 0;

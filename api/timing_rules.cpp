@@ -42,8 +42,9 @@ std::vector<size_t> orderByPrediction(llvm::ArrayRef<Prospect> prospects) {
   const double lowest = lowestOf(prospects), step = std::log1p(kPredictionsTell);
   auto keyOf = [&](size_t candidate) {
     const Prospect &prospect = prospects[candidate];
-    const double steps = std::floor(std::log(prospect.predictedUs / lowest) / step);
-    return std::tuple(steps, prospect.commands, prospect.predictedUs);
+    const double counted = prospect.predictedUs * prospect.mayTake;
+    const double steps = std::floor(std::log(counted / lowest) / step);
+    return std::tuple(steps, prospect.commands, counted);
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return keyOf(a) < keyOf(b); });
@@ -155,14 +156,19 @@ std::optional<size_t> FirstLook::next() const {
 
 //===- The finals -----------------------------------------------------------------------------===//
 
+void sortByTime(llvm::MutableArrayRef<CandidateTime> times) {
+  std::stable_sort(times.begin(), times.end(), [](const CandidateTime &a, const CandidateTime &b) {
+    return a.countedUs() < b.countedUs();
+  });
+}
+
 std::vector<size_t> finalistsOf(std::vector<CandidateTime> times) {
   constexpr size_t kMost = 6;
   constexpr double kSlower = 0.25;
-  std::stable_sort(times.begin(), times.end(),
-                   [](const CandidateTime &a, const CandidateTime &b) { return a.us < b.us; });
+  sortByTime(times);
   std::vector<size_t> finalists;
   for (const CandidateTime &each : times)
-    if (finalists.size() < kMost && each.us <= times.front().us * (1 + kSlower))
+    if (finalists.size() < kMost && each.countedUs() <= times.front().countedUs() * (1 + kSlower))
       finalists.push_back(each.candidate);
   return finalists;
 }

@@ -25,6 +25,8 @@ struct Prospect {
   double predictedUs = 0;
   size_t commands = 0; ///< of a rank in a run: the fewer, the simpler
   std::array<std::string, 3> traits = {};
+  /// Runs may take so many times as long as a few of them show: what counts where it is compared.
+  double mayTake = 1;
 };
 
 /// Predictions that differ by less say nothing: of these, the simplest comes first.
@@ -69,10 +71,16 @@ private:
 struct CandidateTime {
   size_t candidate;
   double us;
+  double mayTake = 1; ///< as Prospect has it
+
+  double countedUs() const { return us * mayTake; }
 };
 
+/// The fastest first, by what counts.
+void sortByTime(llvm::MutableArrayRef<CandidateTime> times);
+
 /// Those of a first look that are worth another one, the fastest first: at most six, and none that
-/// took longer than the fastest by more than a quarter.
+/// counts as slower than the fastest by more than a quarter.
 std::vector<size_t> finalistsOf(std::vector<CandidateTime> times);
 
 } // namespace braid

@@ -68,6 +68,23 @@ TEST(Candidate, HasProductsOnOneStreamAndOnTwo) {
   EXPECT_THAT(streamsOf(Schedule::Pairwise, Transfers::Shared), ElementsAre(5));
 }
 
+/// Only where several peers are fed at once.
+TEST(Candidate, MayTakeLongerWhereCopiesDriftApart) {
+  Candidate candidate;
+  EXPECT_GT(mayTake(candidate, 3, /*hasCopyEngines=*/true), 1);
+  EXPECT_EQ(mayTake(candidate, 2, true), 1) << "one peer";
+  EXPECT_EQ(mayTake(candidate, 3, false), 1);
+  candidate.means = {CopyBy::Kernel, SignalBy::Default};
+  EXPECT_EQ(mayTake(candidate, 3, true), 1);
+  candidate.means = {CopyBy::Engine, SignalBy::Memory};
+  EXPECT_GT(mayTake(candidate, 3, true), 1);
+  candidate.transfers = Transfers::Shared;
+  EXPECT_EQ(mayTake(candidate, 3, true), 1);
+  candidate.transfers = Transfers::Each;
+  candidate.schedule = Schedule::Burst;
+  EXPECT_EQ(mayTake(candidate, 3, true), 1);
+}
+
 /// One rank that computes nothing.
 class NullRank {
 public:
@@ -224,6 +241,15 @@ TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
                               "the first 2 again, in turns, 7 times\n"));
   EXPECT_THAT(explain(choiceOf(4), 12), testing::Not(HasSubstr("more, predicted")));
   EXPECT_THAT(explain(choiceOf(0), 3), testing::Not(HasSubstr("timed: ")));
+}
+
+TEST(Choose, SaysThatOthersWereFaster) {
+  ScheduleChoice choice = choiceOf(4);
+  EXPECT_EQ(reasonFor(choice), "the fastest of the 4 that were timed");
+  choice.candidates[2].measuredUs = 49;
+  EXPECT_EQ(reasonFor(choice),
+            "the fastest of the 4 that were timed, but for 1 whose runs may take "
+            "longer than these few did");
 }
 
 TEST(Choose, KeepsWhatIsGiven) {

@@ -119,6 +119,17 @@ TEST(FinalistsOf, AreFewAndClose) {
   EXPECT_THAT(finalistsOf({}), IsEmpty());
 }
 
+/// Of what is 1.2 times as fast as the others, but may as well not be.
+TEST(FinalistsOf, CountWhatTheyMayTake) {
+  EXPECT_THAT(finalistsOf({{0, 100, 1.2}, {1, 119}, {2, 121}, {3, 126, 1.2}}),
+              ElementsAre(1, 0, 2));
+}
+
+TEST(OrderByPrediction, CountsWhatTheyMayTake) {
+  EXPECT_THAT(orderByPrediction({Prospect{100, 1, {}, 1.2}, Prospect{110, 1}, Prospect{130, 1}}),
+              ElementsAre(1, 0, 2));
+}
+
 //===- Timing ---------------------------------------------------------------------------------===//
 
 /// A machine that takes `trueUs` for a run of each, off by noise that is the same every time, and
@@ -169,6 +180,17 @@ TEST(TimeCandidates, LetsTheBestTakeTurns) {
   EXPECT_EQ(times->rounds, 2u);
   EXPECT_EQ(times->times.front().candidate, 0u);
   EXPECT_EQ(times->times.back().candidate, 3u);
+}
+
+TEST(TimeCandidates, TakesWhatIsSteady) {
+  const std::vector<Prospect> all = {{10, 1, {}, 1.2}, {10, 1}, {10, 1}};
+  for (double steady : {115.0, 125.0}) {
+    Machine machine({100, steady, 200});
+    Result<CandidateTimes> times = timeCandidates(all, {}, machine.actions());
+    EXPECT_EQ(times->times.front().candidate, steady < 120 ? 1u : 0u);
+    EXPECT_EQ(times->finalists, 2u);
+    EXPECT_EQ(times->times.front().us, steady < 120 ? steady : 100) << "as measured";
+  }
 }
 
 /// The first look at the first candidate came at a bad moment.
