@@ -11,10 +11,11 @@ namespace braid {
 namespace {
 
 Status badPart(llvm::StringRef part) {
-  return Status(StatusCode::BadInput,
-                fmt::format("expected SCHEDULE;protocol=P;chunks=S;streams=K;taper=T;transfers=X;"
-                            "copies=C;signals=G;issuing=I, got '{}' in it",
-                            part.str()));
+  return Status(
+      StatusCode::BadInput,
+      fmt::format("expected SCHEDULE;protocol=P;chunks=S;streams=K;taper=T;wave=R;transfers=X;"
+                  "copies=C;signals=G;issuing=I, got '{}' in it",
+                  part.str()));
 }
 
 bool setPart(Candidate &candidate, llvm::StringRef key, llvm::StringRef value) {
@@ -36,6 +37,8 @@ bool setPart(Candidate &candidate, llvm::StringRef key, llvm::StringRef value) {
     candidate.streams = number;
   else if (key == "taper" && isNumber)
     candidate.taper = number;
+  else if (key == "wave" && isNumber)
+    candidate.waveRows = number;
   else
     return false;
   return true;
@@ -48,6 +51,7 @@ CompileOptions Candidate::applyTo(CompileOptions options) const {
   options.protocol = protocol;
   options.streams = streams;
   options.taper = taper;
+  options.waveRows = waveRows;
   options.transfers = transfers;
   if (chunks > 0)
     options.chunks = chunks;
@@ -64,6 +68,8 @@ std::string Candidate::str() const {
                                  name(protocol).str(), chunks, streams);
   if (taper != 1)
     text += fmt::format(";taper={}", taper);
+  if (waveRows != 0)
+    text += fmt::format(";wave={}", waveRows);
   if (transfers != Transfers::Each)
     text += ";transfers=" + name(transfers).str();
   if (means.copies != CopyBy::Default)

@@ -73,6 +73,7 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   const CompileOptions &given = space.given;
   Candidate first;
   first.taper = given.taper.value_or(1);
+  first.waveRows = given.waveRows.value_or(0);
   std::vector<Candidate> all = {first};
   vary(all, &Candidate::schedule, only(given.schedule, allSchedules().vec()));
   varyBy(all, &Candidate::transfers, [&](const Candidate &candidate) {
@@ -93,11 +94,14 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   return all;
 }
 
-std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given) {
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,
+                                  int64_t waveRows) {
   std::vector<Candidate> all = {candidate};
   vary(all, &Candidate::streams, only(given.streams, {1, 2, 3, 4, 5, 8}));
   if (!multipliesWhole(candidate.schedule))
     vary(all, &Candidate::taper, only(given.taper, {1, 2, 4}));
+  if (candidate.schedule == Schedule::Doubling)
+    vary(all, &Candidate::waveRows, only(given.waveRows, {0, waveRows}));
   return all;
 }
 

@@ -21,15 +21,16 @@ struct CandidateSpace {
 /// means and in all ways, with products on one stream or on several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
-/// The second look, around one that did well: other streams, streams for transfers alone, and
-/// smaller chunks at the end.
-std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given);
+/// The second look, around one that did well: other streams, streams for transfers alone, smaller
+/// chunks at the end, and products of whole waves, which have `waveRows` (0: there are none).
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,
+                                  int64_t waveRows);
 
 /// How many times as long as in a few runs `candidate` may take in others. With more than one peer,
 /// chunks that engines copy on several streams at once have two modes: each rank feeds another peer
-/// at a time, or, once the ranks have drifted apart, two feed one while another gets nothing. Either
-/// lasts for many runs. On 4 H200 the second one took 1.23 to 1.28 times as long, and most runs were
-/// in it where a look had seen only the first (docs/performance.md).
+/// at a time, or, once the ranks have drifted apart, two feed one while another gets nothing.
+/// Either lasts for many runs. On 4 H200 the second one took 1.23 to 1.28 times as long, and most
+/// runs were in it where a look had seen only the first (docs/cost-model.md).
 double mayTake(const Candidate &candidate, int64_t ranks, bool hasCopyEngines);
 
 } // namespace braid

@@ -48,6 +48,7 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
           {"--protocol", given(options.given.protocol)},
           {"--chunks", given(options.given.chunks)},
           {"--taper", given(options.given.taper)},
+          {"--wave-rows", given(options.given.waveRows)},
           {"--streams", given(options.given.streams)},
           {"--transfers", given(options.given.transfers)},
           {"--time-best", given(options.timed)},
@@ -92,6 +93,7 @@ public:
 private:
   Status meet();
   std::vector<Prospect> prospects() const;
+  int64_t waveRowsOf(const LoweredCandidate &candidate) const;
   Status findCandidates();
   Status predict();
   Result<TimedPlan *> ready(size_t candidate);
@@ -128,6 +130,14 @@ std::vector<Prospect> Chooser::prospects() const {
   return all;
 }
 
+/// Of its largest product.
+int64_t Chooser::waveRowsOf(const LoweredCandidate &candidate) const {
+  int64_t columns = 0;
+  for (const PlanMatmul &product : candidate.plans->front().matmuls)
+    columns = std::max(columns, product.n);
+  return columns == 0 ? 0 : timer_.device().waveRows(columns);
+}
+
 /// First what changes most, then the variants of the best of those.
 Status Chooser::findCandidates() {
   lowering_.lower(broadCandidates({options_.given, options_.ways, means_, timer_.ranks(),
@@ -142,7 +152,7 @@ Status Chooser::findCandidates() {
   std::set<std::array<std::string, 3>> families; // one of each: they tell more than two of one
   for (const LoweredCandidate &each : candidates_)
     if (families.size() < kRefined && families.insert(each.candidate.traits()).second)
-      llvm::append_range(variants, variantsOf(each.candidate, options_.given));
+      llvm::append_range(variants, variantsOf(each.candidate, options_.given, waveRowsOf(each)));
   lowering_.lower(variants, candidates_);
   return predict();
 }

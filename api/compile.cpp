@@ -69,6 +69,8 @@ const char *loweringFlag(const CompileOptions &options) {
     return "--chunks";
   if (options.taper)
     return "--taper";
+  if (options.waveRows)
+    return "--wave-rows";
   if (options.passes)
     return "--passes";
   return options.afterPass ? "--print-after" : nullptr;
@@ -131,6 +133,7 @@ LoweringOptions loweringOptions(const CompileOptions &options) {
   lowering.transfers = options.transfers.value_or(lowering.transfers);
   lowering.chunks = options.chunks.value_or(lowering.chunks);
   lowering.taper = options.taper.value_or(lowering.taper);
+  lowering.waveRows = options.waveRows.value_or(lowering.waveRows);
   return lowering;
 }
 

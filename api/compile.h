@@ -24,6 +24,7 @@ struct CompileOptions {
   std::optional<Transfers> transfers = {};
   std::optional<int64_t> chunks = {};
   std::optional<int64_t> taper = {};
+  std::optional<int64_t> waveRows = {};
   /// A pass list, `a,b{opt=1}`, instead of the whole pipeline.
   std::optional<std::string> passes = {};
   /// Called with a pass's name and the program after it; may be empty.

@@ -139,14 +139,14 @@ Status badRow(const std::string &row, const std::string &expected, const std::st
 Status badOption(const GatherRow &row, llvm::StringRef key, llvm::StringRef value) {
   const char *expected = llvm::StringSwitch<const char *>(key)
                              .Case("protocol", "get or put")
-                             .Cases("chunks", "taper", "streams", "a number from 1 on")
+                             .Cases("chunks", "taper", "streams", "wave", "a number from 1 on")
                              .Case("transfers", "each or shared")
                              .Case("copies", "engine or kernel")
                              .Case("signals", "memory or kernel")
                              .Default(nullptr);
   if (expected)
     return badRow(row.name, expected, value.str());
-  return badRow(row.name, "protocol, chunks, taper, streams, transfers, copies or signals",
+  return badRow(row.name, "protocol, chunks, taper, wave, streams, transfers, copies or signals",
                 key.str());
 }
 
@@ -162,6 +162,8 @@ Status setOption(GatherRow &row, int64_t ranks, llvm::StringRef key, llvm::Strin
     options.streams = number;
   else if (key == "taper" && isNumber)
     options.taper = number;
+  else if (key == "wave" && isNumber)
+    options.waveRows = number;
   else if (key == "transfers" && transfersFromName(value))
     options.transfers = transfersFromName(value);
   else if (key == "copies" && copyByFromName(value))

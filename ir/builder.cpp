@@ -114,6 +114,20 @@ Value *ProgramBuilder::slice(llvm::StringRef name, Value *tensor, const Scalar *
   return &op->result;
 }
 
+/// A tensor with fewer axes is left for the verifier to report.
+Value *ProgramBuilder::flatten(llvm::StringRef name, Value *tensor) {
+  auto *op = insert<FlattenOp>();
+  op->tensor = tensor;
+  define(op->result, ValueKind::Tensor, name, op);
+  op->result.type = tensor->type;
+  auto &shape = op->result.type.shape;
+  if (shape.size() >= 2) {
+    shape[1] = scalars().mul(shape[0], shape[1]);
+    shape.erase(shape.begin());
+  }
+  return &op->result;
+}
+
 SetOp *ProgramBuilder::set(Value *dst, Value *src) {
   auto *op = insert<SetOp>();
   op->dst = dst;
@@ -247,6 +261,9 @@ public:
   }
   Op *visitSlice(const SliceOp &op) {
     return defined(op.result, b_.slice(op.result.name, map(op.tensor), map(op.begin), map(op.end)));
+  }
+  Op *visitFlatten(const FlattenOp &op) {
+    return defined(op.result, b_.flatten(op.result.name, map(op.tensor)));
   }
   Op *visitSet(const SetOp &op) { return b_.set(map(op.dst), map(op.src)); }
   Op *visitMatmul(const MatmulOp &op) { return b_.matmul(map(op.dst), map(op.a), map(op.b)); }

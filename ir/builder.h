@@ -48,6 +48,7 @@ public:
   IfOp *ifOp(const Scalar *condition);
   Value *select(llvm::StringRef name, Value *tensor, const Scalar *index);
   Value *slice(llvm::StringRef name, Value *tensor, const Scalar *begin, const Scalar *end);
+  Value *flatten(llvm::StringRef name, Value *tensor);
   SetOp *set(Value *dst, Value *src);
   MatmulOp *matmul(Value *dst, Value *a, Value *b);
   LinearOp *linear(Value *dst, Value *x, Value *w, Value *bias = nullptr);

@@ -128,6 +128,7 @@ public:
   Json visitSlice(const SliceOp &op) {
     return {{"tensor", ref(op.tensor)}, {"begin", text(op.begin)}, {"end", text(op.end)}};
   }
+  Json visitFlatten(const FlattenOp &op) { return {{"tensor", ref(op.tensor)}}; }
   Json visitSet(const SetOp &op) { return {{"dst", ref(op.dst)}, {"src", ref(op.src)}}; }
   Json visitMatmul(const MatmulOp &op) {
     return {{"dst", ref(op.dst)}, {"a", ref(op.a)}, {"b", ref(op.b)}};

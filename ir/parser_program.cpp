@@ -390,6 +390,12 @@ bool ProgramParser::parseSlice(const Statement &statement) {
   return define(*statement.result, builder_.slice(statement.result->name(), tensor, begin, end));
 }
 
+/// '%'id '=' 'flatten' value
+bool ProgramParser::parseFlatten(const Statement &statement) {
+  Value *tensor = parseValue();
+  return tensor && define(*statement.result, builder_.flatten(statement.result->name(), tensor));
+}
+
 bool ProgramParser::parseValues(llvm::SmallVectorImpl<Value *> &values, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if (i != 0 && !cursor_.expect(TokenKind::Comma))

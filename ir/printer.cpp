@@ -80,6 +80,7 @@ public:
   void visitSlice(const SliceOp &op) {
     begin(op) << " " << ref(op.tensor) << "[" << op.begin->str() << " .. " << op.end->str() << "]";
   }
+  void visitFlatten(const FlattenOp &op) { begin(op) << " " << ref(op.tensor); }
   void visitSet(const SetOp &op) { begin(op) << " " << list({op.dst, op.src}); }
   void visitMatmul(const MatmulOp &op) { begin(op) << " " << list({op.dst, op.a, op.b}); }
   void visitLinear(const LinearOp &op) {

@@ -103,6 +103,8 @@ const Value *resultOf(const Op &op) {
     return &llvm::cast<SelectOp>(&op)->result;
   case OpKind::Slice:
     return &llvm::cast<SliceOp>(&op)->result;
+  case OpKind::Flatten:
+    return &llvm::cast<FlattenOp>(&op)->result;
   case OpKind::ShareMemHandles:
     return &llvm::cast<ShareMemHandlesOp>(&op)->result;
   case OpKind::P2P:
@@ -143,6 +145,8 @@ void forEachOperand(Op &op, ValueFn fn) {
     return fn(llvm::cast<SelectOp>(&op)->tensor);
   case OpKind::Slice:
     return fn(llvm::cast<SliceOp>(&op)->tensor);
+  case OpKind::Flatten:
+    return fn(llvm::cast<FlattenOp>(&op)->tensor);
   case OpKind::Set: {
     auto &set = *llvm::cast<SetOp>(&op);
     fn(set.dst);
@@ -253,6 +257,8 @@ const Value *rootOf(const Value *tensor) {
       tensor = select->tensor;
     else if (const auto *slice = llvm::dyn_cast<SliceOp>(tensor->definition))
       tensor = slice->tensor;
+    else if (const auto *flatten = llvm::dyn_cast<FlattenOp>(tensor->definition))
+      tensor = flatten->tensor;
     else
       break;
   }

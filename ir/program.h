@@ -147,6 +147,14 @@ class SliceOp : public OpOf<OpKind::Slice> {
   Value result;
 };
 
+/// `%x = flatten %t`: t with its two leading axes as one, in order. An alias, no copy. So a range
+/// of it may begin and end amid t's entries.
+class FlattenOp : public OpOf<OpKind::Flatten> {
+  BRAID_OP_CLASS(Flatten)
+  Value *tensor = nullptr;
+  Value result;
+};
+
 /// `set %dst, %src`: copies on the current stream. Same type; the two do not overlap.
 class SetOp : public OpOf<OpKind::Set> {
   BRAID_OP_CLASS(Set)
@@ -298,7 +306,8 @@ void forEachBlock(const Op &op, llvm::function_ref<void(const Block &)> fn);
 void walk(Block &block, llvm::function_ref<void(Op &)> fn);
 void walk(const Block &block, llvm::function_ref<void(const Op &)> fn);
 
-/// The buffer or parameter that a tensor is an alias of: follows `select` and `slice` to the root.
+/// The buffer or parameter that a tensor is an alias of: follows `select`, `slice` and `flatten` to
+/// the root.
 const Value *rootOf(const Value *tensor);
 
 /// The type of `select` and `slice` results. Total: a tensor without axes gives itself.

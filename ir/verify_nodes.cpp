@@ -192,6 +192,11 @@ void NodeVerifier::visitSlice(const SliceOp &op) {
               << " or below, the extent of axis 0 of " << ref(op.tensor) << ", got " << range;
 }
 
+void NodeVerifier::visitFlatten(const FlattenOp &op) {
+  if (expectTensors(op, {op.tensor}) && op.tensor->type.shape.size() < 2)
+    error(op) << quoted(op) << " expects a tensor with at least two axes, got " << typed(op.tensor);
+}
+
 //===----------------------------------------------------------------------------------------===//
 // Arithmetic
 //===----------------------------------------------------------------------------------------===//

@@ -17,6 +17,9 @@ Status checkOptions(const LoweringOptions &options) {
   if (options.taper < 1)
     return {StatusCode::BadInput,
             "expected a taper of 1 or more, got " + std::to_string(options.taper)};
+  if (options.waveRows < 0)
+    return {StatusCode::BadInput,
+            "expected 0 or more rows a wave, got " + std::to_string(options.waveRows)};
   return Status::ok();
 }
 

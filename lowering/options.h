@@ -46,6 +46,10 @@ struct LoweringOptions {
   /// Into how many times as many chunks the last step of a pipeline is cut as the others, where
   /// steps move something and are multiplied one by one. At least 1; 1: no more than the others.
   int64_t taper = 1;
+  /// Of `doubling` on a power of two of ranks: how many rows of a product's tiles occupy the device
+  /// once. Each product but the last takes a multiple of it, as far as it can, and leaves its other
+  /// rows to the next. 0: every product takes the blocks that are here.
+  int64_t waveRows = 0;
   /// Of `pairwise`. Shared takes two of the streams, or one if there are two; with one stream there
   /// is nothing to choose.
   Transfers transfers = Transfers::Each;

@@ -36,6 +36,10 @@ bool setTaper(LoweringOptions &options, llvm::StringRef value) {
   return !value.getAsInteger(10, options.taper) && options.taper >= 1;
 }
 
+bool setWave(LoweringOptions &options, llvm::StringRef value) {
+  return !value.getAsInteger(10, options.waveRows) && options.waveRows >= 0;
+}
+
 bool setTransfers(LoweringOptions &options, llvm::StringRef value) {
   auto transfers = transfersFromName(value);
   options.transfers = transfers.value_or(options.transfers);
@@ -53,6 +57,7 @@ constexpr PassOption kChunks[] = {{"chunks", "an integer, 0 or more", setChunks}
                                   {"taper", "an integer, 1 or more", setTaper}};
 constexpr PassOption kStreams[] = {{"streams", "an integer, 1 or more", setStreams},
                                    {"transfers", "'each' or 'shared'", setTransfers}};
+constexpr PassOption kWave[] = {{"wave", "an integer, 0 or more", setWave}};
 
 //===- The passes -----------------------------------------------------------------------------===//
 
@@ -100,10 +105,7 @@ constexpr Pass kPasses[] = {
      hoistSyncs},
 
     // With the steps written out, blocks that are neighbours are multiplied together.
-    {"merge-products",
-     "multiplies neighbouring blocks together (doubling)",
-     {},
-     kAfterHoisting,
+    {"merge-products", "multiplies neighbouring blocks together (doubling)", kWave, kAfterHoisting,
      mergeProducts},
 
     // With the steps written out and nothing but their transfers left to order, those of a small

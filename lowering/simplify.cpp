@@ -111,9 +111,11 @@ private:
 
 //===- Values that nobody uses ----------------------------------------------------------------===//
 
-bool isRemovable(const Op &op) {
-  return llvm::isa<SelectOp>(op) || llvm::isa<SliceOp>(op) || llvm::isa<GetCurrentStreamOp>(op);
+bool isAlias(const Op &op) {
+  return llvm::isa<SelectOp>(op) || llvm::isa<SliceOp>(op) || llvm::isa<FlattenOp>(op);
 }
+
+bool isRemovable(const Op &op) { return isAlias(op) || llvm::isa<GetCurrentStreamOp>(op); }
 
 bool removeUnusedIn(Block &block, const llvm::DenseSet<const Value *> &used) {
   bool changed = false;
@@ -152,9 +154,7 @@ Current streamAfter(const Block &block, Current current) {
 }
 
 /// True for nodes that issue nothing and do not ask which stream is current.
-bool ignoresStream(const Op &op) {
-  return llvm::isa<SelectOp>(op) || llvm::isa<SliceOp>(op) || llvm::isa<ShareMemHandlesOp>(op);
-}
+bool ignoresStream(const Op &op) { return isAlias(op) || llvm::isa<ShareMemHandlesOp>(op); }
 
 class StreamCollapser {
 public:

@@ -79,6 +79,7 @@ public:
   bool visitIf(const IfOp &op);
   bool visitSelect(const SelectOp &op);
   bool visitSlice(const SliceOp &op);
+  bool visitFlatten(const FlattenOp &op);
   bool visitSet(const SetOp &op);
   bool visitMatmul(const MatmulOp &op);
   bool visitLinear(const LinearOp &op);
@@ -271,6 +272,14 @@ bool Specializer::visitSlice(const SliceOp &op) {
   part.offset += begin * entryBytes;
   part.shape.front() = end - begin;
   views_[&op.result] = std::move(part);
+  return true;
+}
+
+bool Specializer::visitFlatten(const FlattenOp &op) {
+  View whole = view(op.tensor);
+  whole.shape = concatenated({whole.shape[0] * whole.shape[1]},
+                             llvm::ArrayRef<int64_t>(whole.shape).drop_front(2));
+  views_[&op.result] = std::move(whole);
   return true;
 }
 

@@ -29,7 +29,7 @@ struct SourceFlags {
   std::optional<int64_t> ranks;
   std::vector<std::string> set;
   std::optional<std::string> schedule, protocol, transfers, passes;
-  std::optional<int64_t> chunks, taper, streams;
+  std::optional<int64_t> chunks, taper, waveRows, streams;
 
   /// `takesAuto`: says that --schedule may be auto.
   void addTo(CLI::App &app, bool takesAuto = false);

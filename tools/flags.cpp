@@ -39,6 +39,11 @@ void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
                    "the last step has T times the chunks of the others (default 1)")
       ->type_name("T");
   lowering
+      ->add_option("--wave-rows", waveRows,
+                   "rows in a wave of tiles: doubling's products end where waves do (default 0: "
+                   "where blocks do)")
+      ->type_name("R");
+  lowering
       ->add_option("--protocol", protocol,
                    "get (default): the receiver copies; put: the sender does")
       ->type_name("get|put");
@@ -87,6 +92,7 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   options.passes = passes;
   options.chunks = chunks;
   options.taper = taper;
+  options.waveRows = waveRows;
   options.streams = streams;
   for (const std::string &text : set)
     if (Status status = readParameter(text, options); !status.isOk())

@@ -30,6 +30,7 @@ void printChosen(const Candidate &chosen) {
   printLine("streams", std::to_string(chosen.streams), why);
   printLine("chunks", chosen.chunks > 0 ? std::to_string(chosen.chunks) : "one a slice", why);
   printLine("taper", std::to_string(chosen.taper), why);
+  printLine("wave rows", std::to_string(chosen.waveRows), why);
   printLine("transfers", name(chosen.transfers).str(), why);
   printLine("means", str(chosen.means), why);
   printLine("issued", chosen.issuing == Issuing::Graph ? "as a graph" : "one by one", why);
@@ -45,6 +46,8 @@ void printLowering(const SourceFlags &source) {
             chosenBy(source.chunks.has_value()));
   printLine("taper", std::to_string(source.taper.value_or(LoweringOptions().taper)),
             chosenBy(source.taper.has_value()));
+  printLine("wave rows", std::to_string(source.waveRows.value_or(LoweringOptions().waveRows)),
+            chosenBy(source.waveRows.has_value()));
 }
 
 /// Where the ranks are, and who said so.

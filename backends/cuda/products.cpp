@@ -48,11 +48,16 @@ std::optional<LtProduct::Algorithm> algorithmOf(const std::string &choice,
   return product.check(algorithm).isOk() ? std::optional(algorithm) : std::nullopt;
 }
 
-Result<std::string> describeMachine(const CublasLt &library) {
-  int device = 0, driver = 0;
+Result<cudaDeviceProp> propertiesHere() {
+  int device = 0;
   cudaDeviceProp properties = {};
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDeviceProperties(&properties, device));
+  return properties;
+}
+
+Result<std::string> describeMachine(const cudaDeviceProp &properties, const CublasLt &library) {
+  int driver = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaDriverGetVersion(&driver));
   return fmt::format("{} with {} multiprocessors, driver for CUDA {}.{}, cuBLASLt {}, tuner {}",
                      properties.name, properties.multiProcessorCount, driver / 1000,
@@ -73,9 +78,13 @@ Result<std::unique_ptr<Products>> Products::create(bool isTuned, MeasurementCach
 
 Status Products::start() {
   BRAID_CUBLAS_RETURN_IF_ERROR(library_.create(&handle_));
-  Result<std::string> machine = describeMachine(library_);
+  Result<cudaDeviceProp> properties = propertiesHere();
+  if (!properties)
+    return properties.status();
+  Result<std::string> machine = describeMachine(*properties, library_);
   if (!machine)
     return machine.status();
+  multiprocessors_ = properties->multiProcessorCount;
   machine_ = std::move(*machine);
   return Status::ok();
 }

@@ -28,6 +28,8 @@ public:
 
   /// As Device::tuningKey.
   const std::string &tuningKey() const { return machine_; }
+  /// As Device::waveRows, by the tiles that the library prefers for large products: 128 by 256.
+  int64_t waveRows(int64_t columns) const { return multiprocessors_ * 128 * 256 / columns; }
   /// As Device::foresee.
   Status foresee(const PlanMatmul &shape);
   /// As Device::tune. An empty text stands for the library's first guess.
@@ -57,6 +59,7 @@ private:
   const bool isTuned_;
   const MeasurementCache::Warn warn_;
   cublasLtHandle_t handle_ = nullptr;
+  int64_t multiprocessors_ = 0;
   std::string machine_; ///< the device, its driver, and the library, with versions
   std::map<ProductShape, std::unique_ptr<LtProduct>> prepared_;
   std::map<ProductShape, LtProduct::Algorithm> adopted_;

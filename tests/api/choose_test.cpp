@@ -68,6 +68,26 @@ TEST(Candidate, HasProductsOnOneStreamAndOnTwo) {
   EXPECT_THAT(streamsOf(Schedule::Pairwise, Transfers::Shared), ElementsAre(5));
 }
 
+TEST(Candidate, HasProductsOfWholeWavesUnderDoubling) {
+  auto wavesOf = [](Schedule schedule, const CompileOptions &given, int64_t waveRows) {
+    Candidate candidate;
+    candidate.schedule = schedule;
+    std::set<int64_t> waves;
+    for (const Candidate &each : variantsOf(candidate, given, waveRows))
+      waves.insert(each.waveRows);
+    return waves;
+  };
+  EXPECT_THAT(wavesOf(Schedule::Doubling, {}, 603), ElementsAre(0, 603));
+  EXPECT_THAT(wavesOf(Schedule::Doubling, {}, 0), ElementsAre(0)) << "a device without";
+  EXPECT_THAT(wavesOf(Schedule::Doubling, {.waveRows = 7}, 603), ElementsAre(7));
+  EXPECT_THAT(wavesOf(Schedule::Pairwise, {}, 603), ElementsAre(0));
+  Candidate candidate;
+  candidate.waveRows = 603;
+  EXPECT_THAT(candidate.str(), HasSubstr(";wave=603;"));
+  EXPECT_EQ(Candidate::fromText(candidate.str())->waveRows, 603);
+  EXPECT_EQ(candidate.applyTo({}).waveRows, 603);
+}
+
 /// Only where several peers are fed at once.
 TEST(Candidate, MayTakeLongerWhereCopiesDriftApart) {
   Candidate candidate;

@@ -105,6 +105,7 @@ TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
   EXPECT_EQ(failure(kProgram, {.streams = 2}), message("--streams"));
   EXPECT_EQ(failure(kProgram, {.chunks = 2}), message("--chunks"));
   EXPECT_EQ(failure(kProgram, {.taper = 2}), message("--taper"));
+  EXPECT_EQ(failure(kProgram, {.waveRows = 2}), message("--wave-rows"));
   EXPECT_EQ(failure(kProgram, {.passes = "simplify"}), message("--passes"));
 }
 

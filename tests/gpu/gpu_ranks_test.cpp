@@ -152,8 +152,9 @@ struct Way {
   CompileOptions options;
   TransferMeans means;
   std::string str() const {
-    return fmt::format("{}, {}, transfers {}, copies {}, signals {}", name(*options.schedule).str(),
-                       name(*options.protocol).str(), name(*options.transfers).str(),
+    return fmt::format("{}, {}, waves of {}, transfers {}, copies {}, signals {}",
+                       name(*options.schedule).str(), name(*options.protocol).str(),
+                       options.waveRows.value_or(0), name(*options.transfers).str(),
                        name(means.copies).str(), name(means.signals).str());
   }
 };
@@ -173,6 +174,10 @@ std::vector<Way> allWays() {
           way.options.protocol = protocol;
           way.options.transfers = transfers;
           ways.push_back(way);
+          // 20, 25 and 51 rows on 4 ranks, 45 and 51 on 2.
+          way.options.waveRows = 5;
+          if (schedule == Schedule::Doubling)
+            ways.push_back(way);
         }
   return ways;
 }

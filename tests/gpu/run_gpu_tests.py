@@ -62,6 +62,11 @@ def exactness(suite):
             (2, ["--chunks", "6", "--streams", "1"]),
             (4, ["--chunks", "8", "--transfers", "shared", "--copies", "kernel"]),
             (4, ["--chunks", "8", "--schedule", "burst", "--copies", "kernel", "--graph"]),
+            # Products of 35, 42 and 87 rows, and of 35 and 47; the own block's rest is copied.
+            (4, ["--schedule", "doubling", "--wave-rows", "7", "--graph"]),
+            (4, ["--schedule", "doubling", "--wave-rows", "7", "--streams", "3", "--signals",
+                 "memory"]),
+            (2, ["--schedule", "doubling", "--wave-rows", "7", "--copies", "kernel", "--graph"]),
             # Copies of different sizes in one kernel.
             (4, ["--schedule", "burst", "--taper", "2", "--copies", "kernel"])):
         add_run(suite, f"exact {ranks} {' '.join(flags)}",

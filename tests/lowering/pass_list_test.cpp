@@ -40,7 +40,7 @@ TEST(PassList, DescribesEveryPass) {
 TEST(PassList, OptionsGoBeforeThoseGiven) {
   Diagnostics diags("--passes", "find-moves,form-pipelines{schedule=hop},insert-transfers"
                                 "{protocol=put},peel-own-step,split-chunks{chunks=16 taper=2},"
-                                "assign-streams{streams=2}");
+                                "assign-streams{streams=2},hoist-syncs,merge-products{wave=7}");
   auto list = resolvePasses(parsePassList(diags), {.streams = 3}, diags);
   ASSERT_TRUE(list) << diags.str();
   EXPECT_EQ(list->options.schedule, Schedule::Hop);
@@ -48,6 +48,7 @@ TEST(PassList, OptionsGoBeforeThoseGiven) {
   EXPECT_EQ(list->options.chunks, 16);
   EXPECT_EQ(list->options.taper, 2);
   EXPECT_EQ(list->options.streams, 2);
+  EXPECT_EQ(list->options.waveRows, 7);
 }
 
 TEST(PassList, LeavesOutPasses) {
@@ -90,6 +91,16 @@ TEST(PassList, RefusesUnknownOptionsAndValues) {
                   "'\n");
   EXPECT_EQ(messagesAbout(prefix + ",peel-own-step,split-chunks{tapir=2}"),
             "71: pass 'split-chunks' takes the option 'chunks' or 'taper', got 'tapir'\n");
+}
+
+TEST(PassList, RefusesWavesThatAreNone) {
+  const std::string prefix = "find-moves,form-pipelines,insert-transfers,peel-own-step,"
+                             "assign-streams,hoist-syncs,merge-products";
+  for (std::string value : {"-1", "many"})
+    EXPECT_EQ(messagesAbout(prefix + "{wave=" + value + "}"),
+              std::to_string(prefix.size() + 2) +
+                  ": expected an integer, 0 or more for 'wave' of 'merge-products', got '" + value +
+                  "'\n");
 }
 
 TEST(PassList, RefusesPassesBeforeWhatTheyNeed) {

@@ -114,7 +114,7 @@ std::string gather(int64_t ranks, int64_t rows, int64_t k, llvm::StringRef op) {
 void checkLowered(const std::string &text, const LoweringOptions &options) {
   SCOPED_TRACE(text + name(options.schedule).str() + " " + name(options.protocol).str() +
                " K=" + std::to_string(options.streams) + " S=" + std::to_string(options.chunks) +
-               " T=" + std::to_string(options.taper));
+               " T=" + std::to_string(options.taper) + " R=" + std::to_string(options.waveRows));
   Lowered lowered = lowerText(text, options);
   ASSERT_TRUE(lowered.status.isOk()) << lowered.status.message() << lowered.messages;
   for (size_t i = 1; i < lowered.snapshots.size(); ++i) {
@@ -156,6 +156,26 @@ TEST(Pipeline, LowersEveryTaper) {
             for (int64_t taper : {2, 4})
               checkLowered(gather(ranks, 13, 4, "matmul"),
                            {schedule, protocol, streams, chunks, taper});
+}
+
+TEST(Pipeline, LowersEveryWave) {
+  for (int64_t ranks : {1, 2, 3, 4, 6, 8})
+    for (Protocol protocol : {Protocol::Get, Protocol::Put})
+      for (int64_t streams : {1, 3, 4})
+        for (int64_t waveRows : {1, 5, 9})
+          checkLowered(gather(ranks, 13, 4, "matmul"), {.schedule = Schedule::Doubling,
+                                                        .protocol = protocol,
+                                                        .streams = streams,
+                                                        .waveRows = waveRows});
+}
+
+/// Where a product takes its blocks anyway, and where nobody cuts products.
+TEST(Pipeline, LowersAsWithoutWaves) {
+  const std::string text = gather(4, 13, 4, "matmul");
+  for (Schedule schedule : allSchedules())
+    EXPECT_EQ(lowerText(text, {.schedule = schedule, .waveRows = 14}).text,
+              lowerText(text, {.schedule = schedule}).text);
+  EXPECT_EQ(lowerText(text, {.waveRows = 5}).text, lowerText(text, {}).text);
 }
 
 TEST(Pipeline, TakesBlocksOfAnyRank) {
@@ -200,6 +220,9 @@ TEST(Pipeline, RefusesOptionsThatMeanNothing) {
   lowered = lowerText(gather(2, 2, 2, "matmul"), {.taper = 0});
   EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
   EXPECT_EQ(lowered.status.message(), "expected a taper of 1 or more, got 0");
+  lowered = lowerText(gather(2, 2, 2, "matmul"), {.waveRows = -1});
+  EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
+  EXPECT_EQ(lowered.status.message(), "expected 0 or more rows a wave, got -1");
 }
 
 // A verifier that finds fault with what a pass made: here, because the fusion is not in the module.

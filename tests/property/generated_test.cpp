@@ -64,6 +64,33 @@ TEST(Generated, EveryTaper) {
   std::printf("%d programs\n", count);
 }
 
+TEST(Generated, EveryWave) {
+  std::ifstream file("examples/ag_matmul.braid");
+  std::stringstream text;
+  text << file.rdbuf();
+  int count = 0;
+  for (int64_t ranks : {2, 4, 8, 12, 16})
+    for (Protocol protocol : {Protocol::Get, Protocol::Put})
+      for (int64_t streams : {1, 2, 3, 4, 5})
+        for (int64_t perStep : {1, 3})
+          for (int64_t waveRows = 1; waveRows <= 14; ++waveRows) {
+            CompileOptions options{.ranks = ranks,
+                                   .parameters = {{"M", 13 * ranks}, {"K", 2}, {"N", 3}},
+                                   .schedule = Schedule::Doubling,
+                                   .protocol = protocol,
+                                   .streams = streams,
+                                   .chunks = ranks * perStep,
+                                   .waveRows = waveRows};
+            Status status = checkText(text.str(), options);
+            ASSERT_TRUE(status.isOk())
+                << "--ranks " << ranks << " --protocol " << name(protocol).str() << " --streams "
+                << streams << " --chunks " << *options.chunks << " --wave-rows " << waveRows << "\n"
+                << status.message();
+            ++count;
+          }
+  std::printf("%d programs\n", count);
+}
+
 /// An example made small: four rows a step, so that they can be cut in four.
 struct Example {
   std::string name;

@@ -127,16 +127,19 @@ RandomCase randomCase(uint64_t seed) {
   drawn.run.queues = static_cast<uint32_t>(dice.pick<int64_t>({0, 0, 1, 2}));
   if (dice.chance(50))
     drawn.compile.taper = 1 + dice.below(writer.blockRows() / perStep);
+  if (dice.chance(50))
+    drawn.compile.waveRows = 1 + dice.below(writer.blockRows());
   return drawn;
 }
 
 std::string RandomCase::str() const {
-  return fmt::format(
-      "case {}: --schedule {} --protocol {} --streams {} --chunks {} --taper {} "
-      "--iterations {} --queues {} {}\n{}",
-      seed, name(*compile.schedule).str(), name(*compile.protocol).str(), *compile.streams,
-      compile.chunks.value_or(0), compile.taper.value_or(1), run.iterations, run.queues,
-      run.scheduleSeed ? fmt::format("--schedule-seed {}", *run.scheduleSeed) : "", text);
+  return fmt::format("case {}: --schedule {} --protocol {} --streams {} --chunks {} --taper {} "
+                     "--wave-rows {} --iterations {} --queues {} {}\n{}",
+                     seed, name(*compile.schedule).str(), name(*compile.protocol).str(),
+                     *compile.streams, compile.chunks.value_or(0), compile.taper.value_or(1),
+                     compile.waveRows.value_or(0), run.iterations, run.queues,
+                     run.scheduleSeed ? fmt::format("--schedule-seed {}", *run.scheduleSeed) : "",
+                     text);
 }
 
 Status checkCase(const RandomCase &drawn) {

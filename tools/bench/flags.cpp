@@ -23,7 +23,7 @@ one of its limits:
   auto         what braid run --schedule auto chooses, graph or not; once a shape
   pairwise, doubling, hop, burst, fused   see braid run --schedule
 
-each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;streams=K
+each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;wave=R ;streams=K
 ;transfers=each|shared ;copies=engine|kernel ;signals=memory|kernel. With --against torch there are
 also, as far as PyTorch can do them here:
 

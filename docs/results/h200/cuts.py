@@ -1,0 +1,84 @@
+"""cuts.py MxNxK ROWS+ROWS,...: what cutting a product of bf16 into rows costs in PyTorch, alone.
+
+Made cuts.txt on four H200, before it was tidied, a shape on each. Every line is a product that is
+replayed as a graph: whole, in four, as `doubling` has it on four ranks (a quarter, a quarter and a
+half), or with other rows for the first two; "/1" on one stream, "/2" on two in turns. Each round
+replays it for 0.1 s to settle and 0.1 s that count, with 30 us between two replays; the time is the
+median of four rounds' medians, which follow it.
+"""
+import statistics
+import sys
+
+import torch
+
+ROUNDS, SETTLED_S, REST_CYCLES = 4, 0.12, 60000
+m, n, k = map(int, sys.argv[1].split("x"))
+quarter = m // 4
+WAYS = {"whole/1": ([m], 1)}
+for streams in (1, 2):
+    WAYS[f"quarters/{streams}"] = ([quarter] * 4, streams)
+    WAYS[f"doubling/{streams}"] = ([quarter, quarter, 2 * quarter], streams)
+    for text in sys.argv[2].split(","):
+        first, second = map(int, text.split("+"))
+        WAYS[f"{text}/{streams}"] = ([first, second, m - first - second], streams)
+
+
+def uniform(*shape):
+    return torch.rand(*shape, device="cuda").mul_(2).sub_(1).bfloat16()
+
+
+a, b, c = uniform(m, k), uniform(k, n), torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+side = torch.cuda.Stream()
+
+
+def multiply(pieces, streams):
+    main = torch.cuda.current_stream()
+    side.wait_stream(main)
+    begin = 0
+    for number, rows in enumerate(pieces):
+        with torch.cuda.stream(side if streams == 2 and number % 2 else main):
+            torch.mm(a[begin:begin + rows], b, out=c[begin:begin + rows])
+        begin += rows
+    main.wait_stream(side)
+
+
+def captured(pieces, streams):
+    with torch.cuda.stream(torch.cuda.Stream()):
+        multiply(pieces, streams)  # loads the kernels
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        multiply(pieces, streams)
+    return graph
+
+
+def replay(graph, times):
+    """Microseconds of each."""
+    events = []
+    for _ in range(times):
+        torch.cuda._sleep(REST_CYCLES)
+        pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        pair[0].record()
+        graph.replay()
+        pair[1].record()
+        events.append(pair)
+    torch.cuda.synchronize()
+    return [1e3 * begin.elapsed_time(end) for begin, end in events]
+
+
+def main():
+    graphs = {name: captured(*way) for name, way in WAYS.items()}
+    times = max(8, int(SETTLED_S / (2 * m * n * k / 7e14)))
+    medians = {name: [] for name in WAYS}
+    for _ in range(ROUNDS):
+        for name, graph in graphs.items():
+            replay(graph, times)
+            medians[name].append(statistics.median(replay(graph, times)))
+    whole = statistics.median(medians["whole/1"])
+    for name, each in medians.items():
+        us = statistics.median(each)
+        rounds = " ".join(f"{time:.0f}" for time in each)
+        print(f"{sys.argv[1]} {name:18s} {us:9.1f} us {100 * (us / whole - 1):+5.1f} %   {rounds}")
+
+
+main()

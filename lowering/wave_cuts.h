@@ -1,0 +1,49 @@
+//===- lowering/wave_cuts.h - products of doubling that fill whole waves ----------------------===//
+//
+// A product's tiles are computed in waves, as many at a time as the device has multiprocessors. Two
+// products of 1.7 waves each take four, not 3.4. So a product may leave the rows of its last,
+// incomplete wave to the next one, if what that takes stays one range of rows on every rank: then
+// all products but the last are whole waves, and together take as many as one product would.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/scalar.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace braid {
+
+/// Where the products of one gather begin and end, in rows of the whole: product 0 is of own rows
+/// only, and those up to number j, together one range, lie within the aligned group of 2^j blocks
+/// that the rank belongs to. A group's other half lies before a rank's own or behind it, and so
+/// does its product.
+class WaveCuts {
+public:
+  /// `ranks` is a power of two, the other numbers are at least 1.
+  WaveCuts(ScalarContext &scalars, int64_t ranks, int64_t blockRows, int64_t waveRows);
+
+  /// False: each product takes its blocks, no more and no less.
+  bool movesRows() const { return rows_.front() < blockRows_; }
+  /// Whether product `number`, which is not 0, takes rows of blocks that earlier ones begin with.
+  bool reachesBack(size_t number) const;
+  int64_t rows(size_t number) const { return rows_[number]; }
+  const Scalar *begin(size_t number) const;
+  const Scalar *end(size_t number) const;
+  /// Where the own block begins, and how many of its rows come before those of product 0; rank
+  /// decides.
+  const Scalar *ownBegin() const;
+  const Scalar *ownRowsBefore() const;
+
+private:
+  const Scalar *comesBefore(size_t number) const;
+  const Scalar *beginUpTo(size_t number) const;
+  int64_t rowsUpTo(size_t number) const;
+  int64_t moreThanBlocks(size_t number) const;
+
+  ScalarContext &scalars_;
+  const int64_t blockRows_;
+  llvm::SmallVector<int64_t, 8> rows_; ///< of each product
+};
+
+} // namespace braid
