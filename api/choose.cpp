@@ -274,8 +274,10 @@ Result<ScheduleChoice> Chooser::decide() {
     return Status(StatusCode::Internal, "rank 0 chose what is no candidate here: " + *best);
   std::rotate(candidates_.begin(), chosen, chosen + 1);
   ScheduleChoice choice;
-  for (const LoweredCandidate &each : candidates_)
-    choice.candidates.push_back({each.candidate, each.predictedUs, each.measuredUs});
+  const std::vector<Prospect> known = prospects();
+  for (size_t i = 0; i < candidates_.size(); ++i)
+    choice.candidates.push_back({candidates_[i].candidate, candidates_[i].predictedUs,
+                                 candidates_[i].measuredUs, known[i].mayTake});
   choice.fusion = lowering_.fusion();
   choice.ranks = timer_.ranks();
   choice.finalists = finalists_;

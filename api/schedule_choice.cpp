@@ -29,10 +29,10 @@ std::string othersOf(llvm::ArrayRef<JudgedCandidate> others) {
                      std::min_element(others.begin(), others.end(), isFaster)->predictedUs);
 }
 
-/// Which were measured to be, and not chosen (mayTake in candidates.h).
+/// Not chosen, because they may take longer.
 int64_t fasterThanBest(llvm::ArrayRef<JudgedCandidate> candidates) {
   return llvm::count_if(candidates, [&](const JudgedCandidate &each) {
-    return each.measuredUs && candidates.front().measuredUs &&
+    return each.mayTake > 1 && each.measuredUs && candidates.front().measuredUs &&
            *each.measuredUs < *candidates.front().measuredUs;
   });
 }

@@ -13,6 +13,7 @@ struct JudgedCandidate {
   Candidate candidate;
   double predictedUs = 0;
   std::optional<double> measuredUs = {};
+  double mayTake = 1; ///< times measuredUs, in other runs (candidates.h)
 
   /// Of the prediction, as a part of what was measured; nothing if nothing was.
   std::optional<double> error() const;

@@ -22,7 +22,7 @@ struct TimingActions {
 };
 
 struct TimingLimits {
-  size_t least = 3, most = 32;      ///< candidates of the first look, if there are as many
+  size_t least = 3, most = 48;      ///< candidates of the first look: there are 42 families
   double lookSeconds = 2;           ///< after which it goes on for `least` only
   double window = kPredictionsMiss; ///< of predictions, as FirstLook has it, for all but `least`
   size_t leastRounds = 3, mostRounds = 15; ///< of the finals

@@ -266,7 +266,9 @@ TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
 TEST(Choose, SaysThatOthersWereFaster) {
   ScheduleChoice choice = choiceOf(4);
   EXPECT_EQ(reasonFor(choice), "the fastest of the 4 that were timed");
+  choice.candidates[1].measuredUs = 48; // in a first look, by luck
   choice.candidates[2].measuredUs = 49;
+  choice.candidates[2].mayTake = 1.2;
   EXPECT_EQ(reasonFor(choice),
             "the fastest of the 4 that were timed, but for 1 whose runs may take "
             "longer than these few did");
