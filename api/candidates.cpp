@@ -61,10 +61,16 @@ std::vector<TransferMeans> meansOf(const Device &device) {
   return all;
 }
 
+int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns) {
+  constexpr int64_t kTileRows = 128, kTileColumns = 256;
+  const int64_t tilesInARow = std::max<int64_t>((columns + kTileColumns - 1) / kTileColumns, 1);
+  return tilesAtOnce * kTileRows / tilesInARow;
+}
+
 double mayTake(const Candidate &candidate, int64_t ranks, bool hasCopyEngines) {
   constexpr double kOtherMode = 1.2;
   const bool drifts = candidate.schedule == Schedule::Pairwise &&
-                      candidate.transfers == Transfers::Each &&
+                      candidate.transfers == Transfers::Each && candidate.streams != 1 &&
                       candidate.means.copies != CopyBy::Kernel;
   return hasCopyEngines && drifts && ranks > 2 ? kOtherMode : 1;
 }
@@ -101,7 +107,9 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptio
   if (!multipliesWhole(candidate.schedule))
     vary(all, &Candidate::taper, only(given.taper, {1, 2, 4}));
   if (candidate.schedule == Schedule::Doubling)
-    vary(all, &Candidate::waveRows, only(given.waveRows, {0, waveRows}));
+    vary(all, &Candidate::waveRows,
+         only(given.waveRows,
+              waveRows == 0 ? std::vector<int64_t>{0} : std::vector<int64_t>{0, waveRows}));
   return all;
 }
 

@@ -21,6 +21,10 @@ struct CandidateSpace {
 /// means and in all ways, with products on one stream or on several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
+/// How many rows of a product with so many columns are one wave of tiles, as libraries prefer them
+/// for large products: 128 by 256. 0 if there are no waves.
+int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns);
+
 /// The second look, around one that did well: other streams, streams for transfers alone, smaller
 /// chunks at the end, and products of whole waves, which have `waveRows` (0: there are none).
 std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,

@@ -93,7 +93,7 @@ public:
 private:
   Status meet();
   std::vector<Prospect> prospects() const;
-  int64_t waveRowsOf(const LoweredCandidate &candidate) const;
+  Result<int64_t> waveRows();
   Status findCandidates();
   Status predict();
   Result<TimedPlan *> ready(size_t candidate);
@@ -130,12 +130,14 @@ std::vector<Prospect> Chooser::prospects() const {
   return all;
 }
 
-/// Of its largest product.
-int64_t Chooser::waveRowsOf(const LoweredCandidate &candidate) const {
+/// Of the widest product, on rank 0's device: all ranks have to have the same candidates.
+Result<int64_t> Chooser::waveRows() {
   int64_t columns = 0;
-  for (const PlanMatmul &product : candidate.plans->front().matmuls)
+  for (const PlanMatmul &product : candidates_.front().plans->front().matmuls)
     columns = std::max(columns, product.n);
-  return columns == 0 ? 0 : timer_.device().waveRows(columns);
+  const int64_t mine = waveRowsOf(timer_.device().tilesAtOnce(), columns);
+  Result<double> rows = timer_.numberFromRankZero(static_cast<double>(mine));
+  return rows ? Result<int64_t>(static_cast<int64_t>(*rows)) : rows.status();
 }
 
 /// First what changes most, then the variants of the best of those.
@@ -147,12 +149,15 @@ Status Chooser::findCandidates() {
     return lowering_.refusal();
   if (Status status = predict(); !status.isOk())
     return status;
+  Result<int64_t> wave = waveRows();
+  if (!wave)
+    return wave.status();
   constexpr size_t kRefined = 8;
   std::vector<Candidate> variants;
   std::set<std::array<std::string, 3>> families; // one of each: they tell more than two of one
   for (const LoweredCandidate &each : candidates_)
     if (families.size() < kRefined && families.insert(each.candidate.traits()).second)
-      llvm::append_range(variants, variantsOf(each.candidate, options_.given, waveRowsOf(each)));
+      llvm::append_range(variants, variantsOf(each.candidate, options_.given, *wave));
   lowering_.lower(variants, candidates_);
   return predict();
 }

@@ -29,11 +29,15 @@ std::string othersOf(llvm::ArrayRef<JudgedCandidate> others) {
                      std::min_element(others.begin(), others.end(), isFaster)->predictedUs);
 }
 
-/// Not chosen, because they may take longer.
-int64_t fasterThanBest(llvm::ArrayRef<JudgedCandidate> candidates) {
-  return llvm::count_if(candidates, [&](const JudgedCandidate &each) {
-    return each.mayTake > 1 && each.measuredUs && candidates.front().measuredUs &&
-           *each.measuredUs < *candidates.front().measuredUs;
+/// How many were not chosen only because they may take longer.
+int64_t fasterThanBest(const ScheduleChoice &choice) {
+  const bool wasTimed = choice.timed() > 1;
+  auto usOf = [&](const JudgedCandidate &each) {
+    return wasTimed ? each.measuredUs : std::optional(each.predictedUs);
+  };
+  const JudgedCandidate &best = choice.candidates.front();
+  return llvm::count_if(choice.candidates, [&](const JudgedCandidate &each) {
+    return each.mayTake > best.mayTake && usOf(each) && usOf(best) && *usOf(each) < *usOf(best);
   });
 }
 
@@ -81,8 +85,8 @@ std::string reasonFor(const ScheduleChoice &choice) {
   std::string text = choice.timed() > 1
                          ? fmt::format("the fastest of the {} that were timed", choice.timed())
                          : "predicted to be the fastest";
-  if (const int64_t faster = fasterThanBest(candidates))
-    text += fmt::format(", but for {} whose runs may take longer than these few did", faster);
+  if (const int64_t faster = fasterThanBest(choice))
+    text += fmt::format(", but for {} whose runs may take longer at times", faster);
   auto sequential = llvm::find_if(candidates, [](const JudgedCandidate &each) {
     return multipliesWhole(each.candidate.schedule);
   });

@@ -21,7 +21,7 @@ struct JudgedCandidate {
 
 struct ScheduleChoice {
   /// The chosen one first; then the others that took turns, then those that were timed once, the
-  /// fastest first; then all others, the best predicted first.
+  /// fastest first; then all others, the best predicted first; by what counts, with mayTake.
   std::vector<JudgedCandidate> candidates;
   size_t finalists = 0, rounds = 0; ///< how many took turns, and how often
   std::string fusion;               ///< its name

@@ -20,8 +20,9 @@ public:
   StopRule(int64_t ranks, std::chrono::milliseconds timeout, std::chrono::milliseconds period);
 
   /// The rank that has been stopped for the longest time, if that is the timeout or more. If the
-  /// last question is longer ago than a few periods, this process was stopped itself, as all of a
-  /// job are from a terminal (Ctrl-Z): the time starts anew for those that are still stopped.
+  /// last question is longer ago than a few periods and than a quarter of the timeout (a loaded
+  /// machine is late, too), this process was stopped itself, as all of a job are from a terminal
+  /// (Ctrl-Z): the time starts anew for those that are still stopped.
   std::optional<int64_t> look(Time now, llvm::function_ref<bool(int64_t rank)> isStopped);
 
 private:

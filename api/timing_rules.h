@@ -25,7 +25,8 @@ struct Prospect {
   double predictedUs = 0;
   size_t commands = 0; ///< of a rank in a run: the fewer, the simpler
   std::array<std::string, 3> traits = {};
-  /// Runs may take so many times as long as a few of them show: what counts where it is compared.
+  /// Runs may take so many times as long as a few of them show: what counts where candidates are
+  /// put in order. What is expected of a first look is without it.
   double mayTake = 1;
 };
 

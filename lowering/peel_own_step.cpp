@@ -53,8 +53,10 @@ bool peelOwnStep(LoweringState &state) {
       continue;
     if (!multipliesWhole(state.options.schedule)) {
       emitOwnStep(state, stage);
-      if (!isStagingRead(state, stage))
+      if (!isStagingRead(state, stage)) {
         state.program->body().erase(stage.staging->getIterator());
+        stage.staging = nullptr;
+      }
     }
     stage.loop->begin = state.program->scalars().constant(1);
     dropGuard(stage);

@@ -51,7 +51,7 @@ struct Stage {
 
   // From insert-transfers on.
   Value *mine = nullptr;    ///< this device's own block, where it is sent and multiplied from
-  SetOp *staging = nullptr; ///< copies the own block into its slot of `whole`
+  SetOp *staging = nullptr; ///< copies the own block into its slot of `whole`; null: nothing does
   IfOp *guard = nullptr;    ///< around the transfers of a step
 
   // From peel-own-step on.

@@ -7,10 +7,11 @@
 namespace braid {
 namespace {
 
-/// Of the tiles that libraries compute products by, or a multiple of it.
+/// The rows of a tile in most libraries, or a multiple of them.
 constexpr int64_t kTileRows = 128;
 
-/// As many whole waves as fit `most` rows; all of these, if that would be fewer than `least`.
+/// As many whole waves as fit `most` rows, rounded down to whole tiles; all of these rows, if that
+/// would be fewer than `least`.
 int64_t wholeWaves(int64_t least, int64_t most, int64_t waveRows) {
   int64_t rows = most / waveRows * waveRows;
   if (rows > kTileRows)
@@ -38,7 +39,7 @@ int64_t WaveCuts::moreThanBlocks(size_t number) const {
   return rows_[number] - (blockRows_ << (number - 1));
 }
 
-/// What later ones take moves it, too.
+/// If a later one takes more than its blocks, the range of this one is shifted into earlier blocks.
 bool WaveCuts::reachesBack(size_t number) const {
   for (; number < rows_.size(); ++number)
     if (moreThanBlocks(number) > 0)

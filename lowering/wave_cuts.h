@@ -20,12 +20,14 @@ namespace braid {
 /// does its product.
 class WaveCuts {
 public:
-  /// `ranks` is a power of two, the other numbers are at least 1.
+  /// `ranks` is a power of two from 2 on, the other numbers are at least 1.
   WaveCuts(ScalarContext &scalars, int64_t ranks, int64_t blockRows, int64_t waveRows);
 
   /// False: each product takes its blocks, no more and no less.
   bool movesRows() const { return rows_.front() < blockRows_; }
-  /// Whether product `number`, which is not 0, takes rows of blocks that earlier ones begin with.
+  size_t products() const { return rows_.size(); }
+  /// Whether product `number`, which is not 0, is not of its own blocks alone: it takes rows of
+  /// those that came before, or leaves some of its own to later ones for them.
   bool reachesBack(size_t number) const;
   int64_t rows(size_t number) const { return rows_[number]; }
   const Scalar *begin(size_t number) const;

@@ -161,9 +161,8 @@ public:
   /// again, or it may be freed. Everything issued here is done.
   virtual void recycle() {}
 
-  /// About how many rows of a product with so many columns it computes at once: a wave of tiles. 0:
-  /// its products have no waves.
-  virtual int64_t waveRows(int64_t columns) const { return (void)columns, 0; }
+  /// How many tiles of a product it computes at once. 0: its products have no waves of tiles.
+  virtual int64_t tilesAtOnce() const { return 0; }
   /// False for means that this device has not got.
   virtual bool offers(TransferMeans means) const { return means == TransferMeans(); }
   /// What is allocated and issued from now on goes by `means`, which the device offers.

@@ -71,7 +71,7 @@ public:
   void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) override;
   void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) override;
   void chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool areDisjoint) override;
-  int64_t waveRows(int64_t columns) const override { return products_->waveRows(columns); }
+  int64_t tilesAtOnce() const override { return products_->multiprocessors(); }
   bool offers(TransferMeans) const override { return true; }
   void use(TransferMeans means) override { means_ = means; }
   void record(uint32_t stream, Tag tag, uint32_t event) override;

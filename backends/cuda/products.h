@@ -28,8 +28,7 @@ public:
 
   /// As Device::tuningKey.
   const std::string &tuningKey() const { return machine_; }
-  /// As Device::waveRows, by the tiles that the library prefers for large products: 128 by 256.
-  int64_t waveRows(int64_t columns) const { return multiprocessors_ * 128 * 256 / columns; }
+  int64_t multiprocessors() const { return multiprocessors_; }
   /// As Device::foresee.
   Status foresee(const PlanMatmul &shape);
   /// As Device::tune. An empty text stands for the library's first guess.

@@ -72,9 +72,10 @@ TEST(Candidate, HasProductsOfWholeWavesUnderDoubling) {
   auto wavesOf = [](Schedule schedule, const CompileOptions &given, int64_t waveRows) {
     Candidate candidate;
     candidate.schedule = schedule;
-    std::set<int64_t> waves;
+    std::vector<int64_t> waves; // with one stream and no taper, each once
     for (const Candidate &each : variantsOf(candidate, given, waveRows))
-      waves.insert(each.waveRows);
+      if (each.streams == 1 && each.taper == 1)
+        waves.push_back(each.waveRows);
     return waves;
   };
   EXPECT_THAT(wavesOf(Schedule::Doubling, {}, 603), ElementsAre(0, 603));
@@ -101,8 +102,20 @@ TEST(Candidate, MayTakeLongerWhereCopiesDriftApart) {
   candidate.transfers = Transfers::Shared;
   EXPECT_EQ(mayTake(candidate, 3, true), 1);
   candidate.transfers = Transfers::Each;
+  candidate.streams = 1;
+  EXPECT_EQ(mayTake(candidate, 3, true), 1) << "one behind the other";
+  candidate.streams = 4;
   candidate.schedule = Schedule::Burst;
   EXPECT_EQ(mayTake(candidate, 3, true), 1);
+}
+
+/// 132 multiprocessors.
+TEST(Candidate, KnowsTheRowsOfAWave) {
+  EXPECT_EQ(waveRowsOf(132, 3584), 1206);
+  EXPECT_EQ(waveRowsOf(132, 256), 132 * 128);
+  EXPECT_EQ(waveRowsOf(132, 257), 132 * 128 / 2) << "a tile more in each row";
+  EXPECT_EQ(waveRowsOf(132, 100), 132 * 128) << "a tile may be partly empty";
+  EXPECT_EQ(waveRowsOf(0, 3584), 0);
 }
 
 /// One rank that computes nothing.
@@ -268,10 +281,20 @@ TEST(Choose, SaysThatOthersWereFaster) {
   EXPECT_EQ(reasonFor(choice), "the fastest of the 4 that were timed");
   choice.candidates[1].measuredUs = 48; // in a first look, by luck
   choice.candidates[2].measuredUs = 49;
-  choice.candidates[2].mayTake = 1.2;
+  choice.candidates[2].mayTake = choice.candidates[3].mayTake = 1.2;
   EXPECT_EQ(reasonFor(choice),
             "the fastest of the 4 that were timed, but for 1 whose runs may take "
-            "longer than these few did");
+            "longer at times");
+  choice.candidates[0].mayTake = 1.2;
+  EXPECT_EQ(reasonFor(choice), "the fastest of the 4 that were timed");
+}
+
+TEST(Choose, SaysThatOthersArePredictedToBeFaster) {
+  ScheduleChoice choice = choiceOf(0);
+  EXPECT_EQ(reasonFor(choice), "predicted to be the fastest");
+  choice.candidates[2].mayTake = 1.2;
+  EXPECT_EQ(reasonFor(choice),
+            "predicted to be the fastest, but for 1 whose runs may take longer at times");
 }
 
 TEST(Choose, KeepsWhatIsGiven) {

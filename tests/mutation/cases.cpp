@@ -42,9 +42,9 @@ const std::vector<Operation> kOperations = {
       "%C = matmul %A, %B : f32[Stream{3}, M, N]", "output %C"}},
 };
 
-std::string textOf(const std::string &operation, int64_t ranks) {
+std::string textOf(const std::string &operation, int64_t ranks, int64_t rows) {
   std::string text =
-      fmt::format("fusion @f(D = {}, M = 2, K = 3, N = 2) {{\n  mesh [0 .. D)\n", ranks);
+      fmt::format("fusion @f(D = {}, M = {}, K = 3, N = 2) {{\n  mesh [0 .. D)\n", ranks, rows);
   for (const Operation &each : kOperations)
     for (const char *line : each.lines)
       if (each.name == operation)
@@ -60,13 +60,16 @@ Result<Case> makeCase(const CaseOptions &options) {
       fmt::format("{} --ranks {} --schedule {} --protocol {} --streams {} --chunks {} a step",
                   options.operation, options.ranks, name(options.schedule).str(),
                   name(options.protocol).str(), options.streams, options.chunksPerStep) +
-      (options.transfers == Transfers::Shared ? " --transfers shared" : "");
-  made.source = parseSource("mutated.braid", textOf(options.operation, options.ranks));
+      (options.transfers == Transfers::Shared ? " --transfers shared" : "") +
+      (options.waveRows > 0 ? fmt::format(" --wave-rows {}", options.waveRows) : "");
+  const int64_t rows = options.waveRows > 0 ? 5 : 2; // so that products leave some of their blocks
+  made.source = parseSource("mutated.braid", textOf(options.operation, options.ranks, rows));
   CompileOptions compileOptions;
   compileOptions.schedule = options.schedule;
   compileOptions.protocol = options.protocol;
   compileOptions.streams = options.streams;
   compileOptions.transfers = options.transfers;
+  compileOptions.waveRows = options.waveRows;
   int64_t steps = options.operation == "local" ? 3 : options.ranks;
   compileOptions.chunks = options.chunksPerStep * steps;
   Result<Compiled> compiled = compile(*made.source, compileOptions);
@@ -113,6 +116,8 @@ std::vector<CaseOptions> representativeCases() {
       {"two", 2, Schedule::Burst, kGet, 2, 2},
       {"matmul", 4, Schedule::Doubling, kPut, 4, 1},
       {"two", 2, Schedule::Doubling, kGet, 2, 2},
+      {"matmul", 4, Schedule::Doubling, kPut, 4, 1, Transfers::Each, 3},
+      {"matmul", 2, Schedule::Doubling, kPut, 2, 1, Transfers::Each, 3},
       {"matmul", 3, Schedule::Fused, kPut, 1, 1},
       {"linear+bias", 2, Schedule::Fused, kGet, 1, 2},
   };

@@ -27,6 +27,7 @@ struct CaseOptions {
   int64_t streams = 1;
   int64_t chunksPerStep = 1;
   Transfers transfers = Transfers::Each;
+  int64_t waveRows = 0;
 };
 
 Result<Case> makeCase(const CaseOptions &options);

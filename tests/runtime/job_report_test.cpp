@@ -132,6 +132,27 @@ TEST(StallCause, BlamesARankWithoutHeartbeatFirst) {
                            "\\(trip 1\\) at ring.braid:13:5, run 2 .*; last completed: .*, run 1"));
 }
 
+TEST(StopCause, NamesTheRankAndListsAll) {
+  FakeJob job = waitingForEachOther(3);
+  const JobCause cause = stopCause(job.memory, job.plans, 2, 1500ms);
+  EXPECT_EQ(cause.rank, 2);
+  EXPECT_EQ(cause.status.code(), StatusCode::TimedOut);
+  EXPECT_THAT(firstLine(cause),
+              MatchesRegex("rank 2 has been stopped for 1500 ms: rank 2 waits for rank 0 in .*; "
+                           "last completed: .*, run 1"));
+  ASSERT_EQ(linesOf(cause).size(), 4u);
+  for (size_t rank = 0; rank < 3; ++rank)
+    EXPECT_THAT(linesOf(cause)[1 + rank], StartsWith("  rank " + std::to_string(rank) + " "));
+}
+
+/// Before anybody has a Plan, or has joined.
+TEST(StopCause, NeedsNoPlans) {
+  FakeJob job(2);
+  job.memory.slot(1).state.store(static_cast<uint32_t>(RankState::Absent), kRelaxed);
+  EXPECT_EQ(firstLine(stopCause(job.memory, {}, 1, 1500ms)),
+            "rank 1 has been stopped for 1500 ms: rank 1 has not joined");
+}
+
 TEST(StallCause, BlamesTheLongestSilence) {
   FakeJob job = waitingForEachOther(4);
   job.memory.slot(1).heartbeatNs.store(job.ago(400), kRelaxed);

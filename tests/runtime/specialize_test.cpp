@@ -214,6 +214,26 @@ program @m mesh [0 .. 1) (%A: f32[100]) -> (%C: f32[100]) {
   EXPECT_EQ(made.plan->symmetricBytes, 256);
 }
 
+/// A range that begins and ends amid the entries of what was flattened, which is a part itself.
+TEST(Specialize, FlattensTheLeadingAxes) {
+  const char *text = R"(
+program @f mesh [0 .. 2) (%A: f32[4, 2, 5, 3]) -> (%C: f32[6, 3]) {
+  %pairs = slice %A[rank .. rank + 2]
+  %rows = flatten %pairs
+  %one = select %rows[rank + 1]
+  %entries = flatten %rows
+  %some = slice %entries[4 * rank + 3 .. 4 * rank + 9]
+  set %C, %some
+  %begin = slice %C[0 .. 5]
+  set %begin, %one
+}
+)";
+  EXPECT_THAT(commandsOf(text, 0), HasSubstr("%C[0 .. 72) <- %A[36 .. 108)"));
+  EXPECT_THAT(commandsOf(text, 0), HasSubstr("%C[0 .. 60) <- %A[60 .. 120)"));
+  EXPECT_THAT(commandsOf(text, 1), HasSubstr("%C[0 .. 72) <- %A[204 .. 276)"));
+  EXPECT_THAT(commandsOf(text, 1), HasSubstr("%C[0 .. 60) <- %A[240 .. 300)"));
+}
+
 TEST(Specialize, DecidesConditionsPerRank) {
   const char *text = R"(
 program @c mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
