@@ -21,12 +21,15 @@ const std::vector<int64_t> kStreams = {1, 2, 3, 4, 5};
 const std::vector<int64_t> kChunks = {1, 2, 3, 5};
 /// Where the last step has too few rows, one chunk per row or nearly.
 const std::vector<int64_t> kTapers = {1, 2, 4};
+/// Rows of a wave.
+const std::vector<int64_t> kWaves = {0, 3};
 const std::vector<Protocol> kProtocols = {Protocol::Get, Protocol::Put};
 /// Schedules, and where their transfers are.
 const std::vector<std::pair<Schedule, Transfers>> kSchedules = {
     {Schedule::Pairwise, Transfers::Each}, {Schedule::Pairwise, Transfers::Shared},
     {Schedule::Hop, Transfers::Each},      {Schedule::None, Transfers::Each},
-    {Schedule::Burst, Transfers::Each},    {Schedule::Fused, Transfers::Each}};
+    {Schedule::Burst, Transfers::Each},    {Schedule::Fused, Transfers::Each},
+    {Schedule::Doubling, Transfers::Each}};
 const std::vector<std::string> kOperations = {"matmul", "linear", "linear+bias", "columns"};
 const std::vector<std::string> kTypes = {"bf16", "f16", "f32", "f64"};
 const std::vector<Size> kSizes = {{1, 1, 1}, {1, 16, 8}, {4, 1, 5}, {13, 7, 11}, {8, 16, 12}};
@@ -58,6 +61,7 @@ CompileOptions optionsOf(const Combination &c) {
   int64_t perStep = std::min(kChunks[c[Chunking]], rows);
   options.chunks = kRanks[c[Ranks]] * perStep;
   options.taper = std::min(kTapers[c[Taper]], rows / perStep);
+  options.waveRows = kWaves[c[Wave]];
   return options;
 }
 
@@ -113,17 +117,18 @@ Combination growAround(const Pair &seed, const std::set<Pair> &uncovered) {
 } // namespace
 
 Combination extents() {
-  return {kRanks.size(),     kStreams.size(),    kChunks.size(), kTapers.size(), kProtocols.size(),
-          kSchedules.size(), kOperations.size(), kTypes.size(),  kSizes.size()};
+  return {kRanks.size(),     kStreams.size(),   kChunks.size(),     kTapers.size(), kWaves.size(),
+          kProtocols.size(), kSchedules.size(), kOperations.size(), kTypes.size(),  kSizes.size()};
 }
 
 std::vector<Combination> allCombinations() {
   std::vector<Combination> all;
   Combination c{};
-  do
-    if (kTapers[c[Taper]] == 1)
+  do {
+    const bool isDoubling = kSchedules[c[ScheduleChoice]].first == Schedule::Doubling;
+    if (kTapers[c[Taper]] == 1 && (kWaves[c[Wave]] == 0 || isDoubling))
       all.push_back(c);
-  while (advance(c));
+  } while (advance(c));
   return all;
 }
 
@@ -147,9 +152,10 @@ std::vector<Combination> pairwiseCombinations() {
 std::string str(const Combination &c) {
   CompileOptions options = optionsOf(c);
   return fmt::format(
-      "--schedule {} --transfers {} --protocol {} --streams {} --chunks {} --taper {}\n{}",
+      "--schedule {} --transfers {} --protocol {} --streams {} --chunks {} --taper {} "
+      "--wave-rows {}\n{}",
       name(*options.schedule).str(), name(*options.transfers).str(), name(*options.protocol).str(),
-      *options.streams, *options.chunks, *options.taper, textOf(c));
+      *options.streams, *options.chunks, *options.taper, *options.waveRows, textOf(c));
 }
 
 Status checkCombination(const Combination &combination) {

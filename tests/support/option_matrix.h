@@ -19,19 +19,21 @@ enum Dimension {
   Streams,
   Chunking,
   Taper,
+  Wave,
   ProtocolChoice,
   ScheduleChoice,
   Operation,
   Type,
   Sizes
 };
-inline constexpr size_t kDimensions = 9;
+inline constexpr size_t kDimensions = 10;
 
 using Combination = std::array<size_t, kDimensions>;
 
 /// How many values each dimension has.
 Combination extents();
 /// All of them without a taper, in lexicographic order: tapered, they would be three times as many.
+/// Waves are for `doubling` only.
 std::vector<Combination> allCombinations();
 /// A selection in which every pair of values of any two dimensions occurs. Deterministic.
 std::vector<Combination> pairwiseCombinations();
