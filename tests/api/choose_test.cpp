@@ -3,6 +3,7 @@
 #include "api/candidates.h"
 #include "api/choose.h"
 #include "api/run.h"
+#include "api/time_candidates.h"
 #include "tests/support/counting_cluster.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -208,7 +209,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   ASSERT_TRUE(all[0].measuredUs);
   const size_t timed = choices[0]->timed();
   EXPECT_GE(timed, 3u);
-  EXPECT_LE(timed, 32u);
+  EXPECT_LE(timed, TimingLimits().most);
   EXPECT_LE(choices[0]->finalists, 6u);
   for (size_t i = 0; i < timed; ++i)
     ASSERT_TRUE(all[i].measuredUs) << "those that were timed come first";

@@ -117,7 +117,6 @@ std::vector<CaseOptions> representativeCases() {
       {"matmul", 4, Schedule::Doubling, kPut, 4, 1},
       {"two", 2, Schedule::Doubling, kGet, 2, 2},
       {"matmul", 4, Schedule::Doubling, kPut, 4, 1, Transfers::Each, 3},
-      {"matmul", 2, Schedule::Doubling, kPut, 2, 1, Transfers::Each, 3},
       {"matmul", 3, Schedule::Fused, kPut, 1, 1},
       {"linear+bias", 2, Schedule::Fused, kGet, 1, 2},
   };

@@ -71,9 +71,9 @@ TEST(Generated, EveryWave) {
   int count = 0;
   for (int64_t ranks : {2, 4, 8, 12, 16})
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
-      for (int64_t streams : {1, 2, 3, 4, 5})
+      for (int64_t streams : {1, 2, 3, 4})
         for (int64_t perStep : {1, 3})
-          for (int64_t waveRows = 1; waveRows <= 14; ++waveRows) {
+          for (int64_t waveRows : {1, 2, 5, 9, 12}) {
             CompileOptions options{.ranks = ranks,
                                    .parameters = {{"M", 13 * ranks}, {"K", 2}, {"N", 3}},
                                    .schedule = Schedule::Doubling,
