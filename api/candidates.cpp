@@ -2,6 +2,8 @@
 
 #include "api/candidates.h"
 
+#include "lowering/wave_cuts.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -62,7 +64,7 @@ std::vector<TransferMeans> meansOf(const Device &device) {
 }
 
 int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns) {
-  constexpr int64_t kTileRows = 128, kTileColumns = 256;
+  constexpr int64_t kTileColumns = 256;
   const int64_t tilesInARow = std::max<int64_t>((columns + kTileColumns - 1) / kTileColumns, 1);
   return tilesAtOnce * kTileRows / tilesInARow;
 }

@@ -7,9 +7,6 @@
 namespace braid {
 namespace {
 
-/// The rows of a tile in most libraries, or a multiple of them.
-constexpr int64_t kTileRows = 128;
-
 /// As many whole waves as fit `most` rows, rounded down to whole tiles; all of these rows, if that
 /// would be fewer than `least`.
 int64_t wholeWaves(int64_t least, int64_t most, int64_t waveRows) {

@@ -18,6 +18,14 @@
 namespace braid::test {
 namespace {
 
+std::string readExample(const std::string &name) {
+  std::ifstream file("examples/" + name + ".braid");
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_FALSE(text.str().empty()) << "run from the repository's root";
+  return text.str();
+}
+
 TEST(Generated, RandomFusions) {
   const char *text = std::getenv("BRAID_CASES");
   uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 2000;
@@ -36,9 +44,7 @@ TEST(Generated, EveryPairOfOptions) {
 
 /// 13 rows a step, so that no number of chunks divides them.
 TEST(Generated, EveryTaper) {
-  std::ifstream file("examples/ag_matmul.braid");
-  std::stringstream text;
-  text << file.rdbuf();
+  const std::string text = readExample("ag_matmul");
   int count = 0;
   for (int64_t ranks : {2, 3, 4, 5, 6, 7, 8})
     for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::Burst})
@@ -53,7 +59,7 @@ TEST(Generated, EveryTaper) {
                                      .streams = streams,
                                      .chunks = ranks * perStep,
                                      .taper = taper};
-              Status status = checkText(text.str(), options);
+              Status status = checkText(text, options);
               ASSERT_TRUE(status.isOk())
                   << "--ranks " << ranks << " --schedule " << name(schedule).str() << " --protocol "
                   << name(protocol).str() << " --streams " << streams << " --chunks "
@@ -65,9 +71,7 @@ TEST(Generated, EveryTaper) {
 }
 
 TEST(Generated, EveryWave) {
-  std::ifstream file("examples/ag_matmul.braid");
-  std::stringstream text;
-  text << file.rdbuf();
+  const std::string text = readExample("ag_matmul");
   int count = 0;
   for (int64_t ranks : {2, 4, 8, 12, 16})
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
@@ -81,7 +85,7 @@ TEST(Generated, EveryWave) {
                                    .streams = streams,
                                    .chunks = ranks * perStep,
                                    .waveRows = waveRows};
-            Status status = checkText(text.str(), options);
+            Status status = checkText(text, options);
             ASSERT_TRUE(status.isOk())
                 << "--ranks " << ranks << " --protocol " << name(protocol).str() << " --streams "
                 << streams << " --chunks " << *options.chunks << " --wave-rows " << waveRows << "\n"
@@ -100,14 +104,6 @@ struct Example {
 
 class Examples : public testing::TestWithParam<Example> {
 protected:
-  static std::string read(const std::string &name) {
-    std::ifstream file("examples/" + name + ".braid");
-    std::stringstream text;
-    text << file.rdbuf();
-    EXPECT_FALSE(text.str().empty()) << "run from the repository's root";
-    return text.str();
-  }
-
   static CompileOptions optionsFor(int64_t ranks) {
     const Example &example = GetParam();
     CompileOptions options;
@@ -145,7 +141,7 @@ protected:
 };
 
 TEST_P(Examples, OnOneToSixteenRanks) {
-  std::string text = read(GetParam().name);
+  const std::string text = readExample(GetParam().name);
   int count = 0;
   for (int64_t ranks = 1; ranks <= 16; ++ranks) {
     int64_t steps = GetParam().steps == 0 ? ranks : GetParam().steps;
