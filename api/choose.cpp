@@ -94,6 +94,7 @@ private:
   Status meet();
   std::vector<Prospect> prospects() const;
   Result<int64_t> waveRows();
+  std::vector<Candidate> variantsOfBest(int64_t waveRows) const;
   Status findCandidates();
   Status predict();
   Result<TimedPlan *> ready(size_t candidate);
@@ -111,7 +112,7 @@ private:
   std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
   std::map<size_t, TimedPlan> ready_;        ///< those of them that may be timed again
   std::map<size_t, double> looks_;           ///< how long the first look at each found it to take
-  size_t finalists_ = 0, rounds_ = 0;        ///< how many of them took turns, and how often
+  CandidateTimes timed_;                     ///< by their numbers when they were timed
 };
 
 /// All ranks have to have been asked the same.
@@ -140,6 +141,23 @@ Result<int64_t> Chooser::waveRows() {
   return rows ? Result<int64_t>(static_cast<int64_t>(*rows)) : rows.status();
 }
 
+/// Of the best of some families, which tell more than the next best of one; and of the best with
+/// another number of chunks, for a taper may do what more chunks do, in fewer steps.
+std::vector<Candidate> Chooser::variantsOfBest(int64_t waveRows) const {
+  constexpr size_t kFamilies = 8, kChunkCounts = 2;
+  std::map<std::array<std::string, 3>, std::set<int64_t>> refined;
+  std::vector<Candidate> variants;
+  for (const LoweredCandidate &each : candidates_) {
+    const std::array<std::string, 3> family = each.candidate.traits();
+    if (refined.size() == kFamilies && !refined.count(family))
+      continue;
+    std::set<int64_t> &chunkCounts = refined[family];
+    if (chunkCounts.size() < kChunkCounts && chunkCounts.insert(each.candidate.chunks).second)
+      llvm::append_range(variants, variantsOf(each.candidate, options_.given, waveRows));
+  }
+  return variants;
+}
+
 /// First what changes most, then the variants of the best of those.
 Status Chooser::findCandidates() {
   lowering_.lower(broadCandidates({options_.given, options_.ways, means_, timer_.ranks(),
@@ -152,13 +170,7 @@ Status Chooser::findCandidates() {
   Result<int64_t> wave = waveRows();
   if (!wave)
     return wave.status();
-  constexpr size_t kRefined = 8;
-  std::vector<Candidate> variants;
-  std::set<std::array<std::string, 3>> families; // one of each: they tell more than two of one
-  for (const LoweredCandidate &each : candidates_)
-    if (families.size() < kRefined && families.insert(each.candidate.traits()).second)
-      llvm::append_range(variants, variantsOf(each.candidate, options_.given, *wave));
-  lowering_.lower(variants, candidates_);
+  lowering_.lower(variantsOfBest(*wave), candidates_);
   return predict();
 }
 
@@ -195,7 +207,7 @@ Result<TimedPlan *> Chooser::ready(size_t candidate) {
 
 /// Each may hold gigabytes, and only the fastest are timed again.
 void Chooser::keepFastest() {
-  constexpr size_t kMost = 8; // some more than there are finalists
+  constexpr size_t kMost = 10; // some more than play
   auto isFaster = [this](const auto &a, const auto &b) {
     return looks_.at(a.first) < looks_.at(b.first);
   };
@@ -263,8 +275,7 @@ Status Chooser::timeBest() {
     if (!candidates_[candidate].measuredUs)
       order.push_back(candidate);
   candidates_ = inOrder(std::move(candidates_), order);
-  finalists_ = timed->finalists;
-  rounds_ = timed->rounds;
+  timed_ = std::move(*timed);
   return Status::ok();
 }
 
@@ -285,8 +296,9 @@ Result<ScheduleChoice> Chooser::decide() {
                                  candidates_[i].measuredUs, known[i].mayTake});
   choice.fusion = lowering_.fusion();
   choice.ranks = timer_.ranks();
-  choice.finalists = finalists_;
-  choice.rounds = rounds_;
+  choice.players = timed_.players;
+  choice.finalists = timed_.finalists;
+  choice.rounds = timed_.rounds;
   choice.reason = reasonFor(choice);
   choice.source = model_.source();
   return choice;

@@ -51,6 +51,8 @@ std::string howTimed(const ScheduleChoice &choice) {
   if (choice.finalists > 0)
     text +=
         fmt::format("; the first {} again, in turns, {} times", choice.finalists, choice.rounds);
+  if (choice.players > choice.finalists)
+    text += fmt::format(", with {} more in the first round", choice.players - choice.finalists);
   return text + "\n";
 }
 

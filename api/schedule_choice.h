@@ -20,11 +20,11 @@ struct JudgedCandidate {
 };
 
 struct ScheduleChoice {
-  /// The chosen one first; then the others that took turns, then those that were timed once, the
-  /// fastest first; then all others, the best predicted first; by what counts, with mayTake.
+  /// The chosen one first; then the others that were timed, as CandidateTimes has them; then all
+  /// others, the best predicted first; by what counts, with mayTake.
   std::vector<JudgedCandidate> candidates;
-  size_t finalists = 0, rounds = 0; ///< how many took turns, and how often
-  std::string fusion;               ///< its name
+  size_t players = 0, finalists = 0, rounds = 0; ///< as CandidateTimes has them
+  std::string fusion;                            ///< its name
   int64_t ranks = 0;
   std::string reason;
   std::string source; ///< where the model of the machine is from

@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <map>
 
 namespace braid {
 namespace {
@@ -27,6 +28,8 @@ public:
 private:
   Result<bool> goesOn(size_t done, size_t least, size_t most, double start, double limit) const;
   Status look();
+  Status playRound(size_t players);
+  void rank(size_t players);
   Status playRounds();
 
   const std::vector<Prospect> &prospects_;
@@ -34,6 +37,7 @@ private:
   const TimingLimits &limits_;
   const TimingActions &actions_;
   CandidateTimes result_;
+  std::map<size_t, std::vector<double>> turns_; ///< of each candidate, in microseconds
 };
 
 /// Asks for the time only where that decides.
@@ -68,34 +72,52 @@ Status Contest::look() {
   return Status::ok();
 }
 
-/// Every other round goes backwards, so that nobody always comes after the same one.
+/// A turn for each of the first `players` of the times. Every other round goes backwards, so that
+/// nobody always comes after the same one.
+Status Contest::playRound(size_t players) {
+  for (size_t i = 0; i < players; ++i) {
+    const size_t place = result_.rounds % 2 == 0 ? i : players - 1 - i;
+    const size_t candidate = result_.times[place].candidate;
+    Result<double> us = actions_.again(candidate);
+    if (!us)
+      return us.status();
+    turns_[candidate].push_back(*us);
+  }
+  ++result_.rounds;
+  return Status::ok();
+}
+
+/// Puts the first `players` of the times in order, by their turns so far.
+void Contest::rank(size_t players) {
+  auto first = llvm::MutableArrayRef<CandidateTime>(result_.times).take_front(players);
+  for (CandidateTime &each : first)
+    each.us = median(turns_[each.candidate]);
+  sortByTime(first);
+}
+
 Status Contest::playRounds() {
-  const std::vector<size_t> finalists = finalistsOf(result_.times);
-  if (finalists.size() < 2)
+  const size_t players = playersOf(result_.times);
+  if (players < 2)
     return Status::ok();
   Result<double> start = actions_.seconds();
   if (!start)
     return start.status();
-  std::vector<std::vector<double>> rounds(finalists.size());
-  for (;; ++result_.rounds) {
+  if (Status status = playRound(players); !status.isOk())
+    return status;
+  rank(players);
+  result_.players = players;
+  result_.finalists = std::min(players, kFinalists);
+  while (true) {
     Result<bool> isTime = goesOn(result_.rounds, limits_.leastRounds, limits_.mostRounds, *start,
                                  limits_.finalSeconds);
     if (!isTime)
       return isTime.status();
     if (!*isTime)
       break;
-    for (size_t i = 0; i < finalists.size(); ++i) {
-      const size_t turn = result_.rounds % 2 == 0 ? i : finalists.size() - 1 - i;
-      Result<double> us = actions_.again(finalists[turn]);
-      if (!us)
-        return us.status();
-      rounds[turn].push_back(*us);
-    }
+    if (Status status = playRound(result_.finalists); !status.isOk())
+      return status;
   }
-  result_.finalists = finalists.size(); // the first of the times, in the same order
-  for (size_t i = 0; i < finalists.size(); ++i)
-    result_.times[i].us = median(rounds[i]);
-  sortByTime(llvm::MutableArrayRef<CandidateTime>(result_.times).take_front(finalists.size()));
+  rank(result_.finalists);
   return Status::ok();
 }
 

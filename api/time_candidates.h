@@ -1,8 +1,8 @@
 //===- api/time_candidates.h - times the best few, and the best of these again ----------------===//
 //
 // A first look at as many as there is time for (timing_rules.h), one after the other; then rounds,
-// in which the best of them take turns. What changes with time, clocks above all, favours nobody
-// there, so these decide.
+// in which the best of them take turns: some in the first one, and the best of these in all others.
+// What changes with time, clocks above all, favours nobody there, so these decide.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -30,10 +30,12 @@ struct TimingLimits {
 };
 
 struct CandidateTimes {
-  /// Finalists first, by the median of their rounds, the winner at the front; then all others, by
-  /// the first look; by what counts (CandidateTime).
+  /// Finalists first, by the median of their turns, the winner at the front; then the others that
+  /// played the first round, by that; then all others, by the first look; by what counts
+  /// (CandidateTime).
   std::vector<CandidateTime> times;
-  size_t finalists = 0; ///< how many of these took turns; 0: there was nothing to compare
+  size_t players = 0; ///< how many of these played the first round; 0: there was nothing to compare
+  size_t finalists = 0; ///< how many of those played all rounds
   size_t rounds = 0;
 };
 

@@ -162,15 +162,13 @@ void sortByTime(llvm::MutableArrayRef<CandidateTime> times) {
   });
 }
 
-std::vector<size_t> finalistsOf(std::vector<CandidateTime> times) {
-  constexpr size_t kMost = 6;
+size_t playersOf(llvm::ArrayRef<CandidateTime> times) {
+  constexpr size_t kMost = 8;
   constexpr double kSlower = 0.25;
-  sortByTime(times);
-  std::vector<size_t> finalists;
-  for (const CandidateTime &each : times)
-    if (finalists.size() < kMost && each.countedUs() <= times.front().countedUs() * (1 + kSlower))
-      finalists.push_back(each.candidate);
-  return finalists;
+  auto isClose = [&](const CandidateTime &each) {
+    return each.countedUs() <= times.front().countedUs() * (1 + kSlower);
+  };
+  return static_cast<size_t>(llvm::count_if(times.take_front(kMost), isClose));
 }
 
 } // namespace braid

@@ -80,8 +80,11 @@ struct CandidateTime {
 /// The fastest first, by what counts.
 void sortByTime(llvm::MutableArrayRef<CandidateTime> times);
 
-/// Those of a first look that are worth another one, the fastest first: at most six, and none that
+/// How many of a first look, the fastest first, are worth another one: at most eight, and none that
 /// counts as slower than the fastest by more than a quarter.
-std::vector<size_t> finalistsOf(std::vector<CandidateTime> times);
+size_t playersOf(llvm::ArrayRef<CandidateTime> times);
+
+/// So many play on after a round.
+inline constexpr size_t kFinalists = 4;
 
 } // namespace braid

@@ -108,21 +108,20 @@ TEST(FirstLook, GoesBackToTheExpectedFastest) {
   EXPECT_EQ(std::count_if(order.begin(), order.begin() + 9, [](size_t c) { return c < 8; }), 3);
 }
 
-TEST(FinalistsOf, AreFewAndClose) {
-  EXPECT_THAT(finalistsOf({{7, 120}, {5, 100}, {9, 126}, {1, 104}}), ElementsAre(5, 1, 7));
-  EXPECT_THAT(finalistsOf({{0, 6}, {1, 5}, {2, 4}, {3, 4.5}, {4, 4.4}}), ElementsAre(2, 4, 3, 1));
-  EXPECT_THAT(finalistsOf({{0, 8}, {1, 7}, {2, 6}, {3, 5}, {4, 4}, {5, 3}, {6, 2}, {7, 1}}),
-              ElementsAre(7))
-      << "all others are too slow";
-  EXPECT_THAT(finalistsOf({{0, 57}, {1, 56}, {2, 55}, {3, 54}, {4, 53}, {5, 52}, {6, 51}, {7, 50}}),
-              ElementsAre(7, 6, 5, 4, 3, 2));
-  EXPECT_THAT(finalistsOf({}), IsEmpty());
+TEST(PlayersOf, AreFewAndClose) {
+  EXPECT_EQ(playersOf({{5, 100}, {1, 104}, {7, 120}, {9, 126}}), 3u);
+  EXPECT_EQ(playersOf({{7, 1}, {6, 2}}), 1u) << "all others are too slow";
+  EXPECT_EQ(playersOf({}), 0u);
+  std::vector<CandidateTime> equals(9, {0, 50});
+  EXPECT_EQ(playersOf(equals), 8u);
 }
 
 /// Of what is 1.2 times as fast as the others, but may as well not be.
-TEST(FinalistsOf, CountWhatTheyMayTake) {
-  EXPECT_THAT(finalistsOf({{0, 100, 1.2}, {1, 119}, {2, 121}, {3, 126, 1.2}}),
-              ElementsAre(1, 0, 2));
+TEST(PlayersOf, CountWhatTheyMayTake) {
+  std::vector<CandidateTime> times = {{0, 100, 1.2}, {1, 119}, {2, 148}, {3, 126, 1.2}};
+  sortByTime(times);
+  EXPECT_EQ(times.front().candidate, 1u);
+  EXPECT_EQ(playersOf(times), 3u) << "148 is close, 126 counts as 151";
 }
 
 TEST(OrderByPrediction, CountsWhatTheyMayTake) {
@@ -176,6 +175,7 @@ TEST(TimeCandidates, LetsTheBestTakeTurns) {
       {{10, 1}, {10, 1}, {10, 1}, {10, 1}}, {.leastRounds = 2, .mostRounds = 2}, machine.actions());
   ASSERT_TRUE(times);
   EXPECT_THAT(machine.turns, ElementsAre(0, 1, 2, 2, 1, 0)) << "not the slow one";
+  EXPECT_EQ(times->players, 3u);
   EXPECT_EQ(times->finalists, 3u);
   EXPECT_EQ(times->rounds, 2u);
   EXPECT_EQ(times->times.front().candidate, 0u);
@@ -191,6 +191,25 @@ TEST(TimeCandidates, TakesWhatIsSteady) {
     EXPECT_EQ(times->finalists, 2u);
     EXPECT_EQ(times->times.front().us, steady < 120 ? steady : 100) << "as measured";
   }
+}
+
+/// Six are about as fast, by a first look; the last of them is the fastest.
+TEST(TimeCandidates, LetsSomePlayOnceAndTheBestOfThemOn) {
+  Machine machine({106, 105, 104, 103, 102, 101});
+  TimingActions actions = machine.actions();
+  actions.look = [](size_t candidate) -> Result<double> { return 100 + double(candidate); };
+  Result<CandidateTimes> times = timeCandidates(std::vector<Prospect>(6, {10, 1}),
+                                                {.leastRounds = 3, .mostRounds = 3}, actions);
+  ASSERT_TRUE(times);
+  EXPECT_THAT(machine.turns, ElementsAre(0, 1, 2, 3, 4, 5, 2, 3, 4, 5, 5, 4, 3, 2));
+  EXPECT_EQ(times->players, 6u);
+  EXPECT_EQ(times->finalists, 4u);
+  EXPECT_EQ(times->rounds, 3u);
+  std::vector<size_t> order;
+  for (const CandidateTime &each : times->times)
+    order.push_back(each.candidate);
+  EXPECT_THAT(order, ElementsAre(5, 4, 3, 2, 1, 0));
+  EXPECT_EQ(times->times.back().us, 106) << "its turn, not the look";
 }
 
 /// The first look at the first candidate came at a bad moment.
@@ -261,24 +280,34 @@ Table readTable(const std::string &file) {
 
 class MeasuredTable : public testing::TestWithParam<const char *> {};
 
-/// Times with noise, where preparing takes as long as it did there.
+/// Times with noise, where preparing takes as long as it did there. What is best in a table is so
+/// by luck, too, so one time in eight may be off by more than 3 % or 3 us.
 TEST_P(MeasuredTable, HasItsBestFound) {
   const Table table = readTable(GetParam());
   ASSERT_GT(table.prospects.size(), 300u);
   const double best = *std::min_element(table.measuredUs.begin(), table.measuredUs.end());
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  constexpr int kTimes = 100;
+  int off = 0;
+  for (uint64_t seed = 1; seed <= kTimes; ++seed) {
     Machine machine(table.measuredUs, seed);
     machine.noise = 0.04;
     Result<CandidateTimes> times = timeCandidates(table.prospects, {}, machine.actions());
     ASSERT_TRUE(times);
-    EXPECT_LE(table.measuredUs[times->times.front().candidate], best + std::max(3.0, 0.03 * best))
-        << machine.looked.size() << " were timed";
+    const double found = table.measuredUs[times->times.front().candidate];
+    off += found > best + std::max(3.0, 0.03 * best);
+    EXPECT_LE(found, best + std::max(3.0, 0.05 * best)) << machine.looked.size() << " were timed";
     EXPECT_LE(machine.seconds, 2.6);
   }
+  EXPECT_LE(off, kTimes / 8);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfFourH200, MeasuredTable,
-                         testing::Values("auto_2048-2048-2048.txt", "auto_8192-3584-4096.txt"));
+                         testing::Values("auto_2048-2048-2048.txt", "auto_8192-3584-4096.txt",
+                                         "four/predictions_1024x1024x1024.txt",
+                                         "four/predictions_2048x2048x2048.txt",
+                                         "four/predictions_4096x4096x4096.txt",
+                                         "four/predictions_8192x7168x8192.txt",
+                                         "four/predictions_16384x1024x16384.txt"));
 
 /// As 16384 x 16384 x 16384, where the model sees no difference but power makes one: a run takes 13
 /// ms, many small products 7 % longer, and some means more than others.
