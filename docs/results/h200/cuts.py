@@ -1,10 +1,11 @@
 """cuts.py MxNxK ROWS+ROWS,...: what cutting a product of bf16 into rows costs in PyTorch, alone.
 
-Made cuts.txt on four H200, before it was tidied, a shape on each. Every line is a product that is
-replayed as a graph: whole, in four, as `doubling` has it on four ranks (a quarter, a quarter and a
-half), or with other rows for the first two; "/1" on one stream, "/2" on two in turns. Each round
-replays it for 0.1 s to settle and 0.1 s that count, with 30 us between two replays; the time is the
-median of four rounds' medians, which follow it.
+Made cuts.txt and cuts_priorities.txt on four H200, before it was tidied, a shape on each. Every line
+is a product that is replayed as a graph: whole, in four, as `doubling` has it on four ranks (a
+quarter, a quarter and a half), or with other rows for all but the last; "/1" on one stream, "/2" on
+two in turns, "/own" each piece on a stream of its own, "/priority" the same, and earlier pieces have
+the higher priority. Each round replays it for 0.1 s to settle and 0.1 s that count, with 30 us
+between two replays; the time is the median of four rounds' medians, which follow it.
 """
 import statistics
 import sys
@@ -14,13 +15,13 @@ import torch
 ROUNDS, SETTLED_S, REST_CYCLES = 4, 0.12, 60000
 m, n, k = map(int, sys.argv[1].split("x"))
 quarter = m // 4
-WAYS = {"whole/1": ([m], 1)}
-for streams in (1, 2):
+WAYS = {"whole/1": ([m], "1")}
+for streams in ("1", "2", "own", "priority"):
     WAYS[f"quarters/{streams}"] = ([quarter] * 4, streams)
     WAYS[f"doubling/{streams}"] = ([quarter, quarter, 2 * quarter], streams)
     for text in sys.argv[2].split(","):
-        first, second = map(int, text.split("+"))
-        WAYS[f"{text}/{streams}"] = ([first, second, m - first - second], streams)
+        first = [int(rows) for rows in text.split("+")]
+        WAYS[f"{text}/{streams}"] = (first + [m - sum(first)], streams)
 
 
 def uniform(*shape):
@@ -28,18 +29,30 @@ def uniform(*shape):
 
 
 a, b, c = uniform(m, k), uniform(k, n), torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-side = torch.cuda.Stream()
+EQUAL = [torch.cuda.Stream() for _ in range(4)]
+RANKED = [torch.cuda.Stream(priority=-3 + number) for number in range(4)]
+
+
+def stream_of(number, main, streams):
+    if streams == "1":
+        return main
+    if streams == "2":
+        return EQUAL[0] if number % 2 else main
+    return (RANKED if streams == "priority" else EQUAL)[number]
 
 
 def multiply(pieces, streams):
     main = torch.cuda.current_stream()
-    side.wait_stream(main)
+    used = [stream_of(number, main, streams) for number in range(len(pieces))]
+    for each in used:
+        each.wait_stream(main)
     begin = 0
-    for number, rows in enumerate(pieces):
-        with torch.cuda.stream(side if streams == 2 and number % 2 else main):
+    for rows, stream in zip(pieces, used):
+        with torch.cuda.stream(stream):
             torch.mm(a[begin:begin + rows], b, out=c[begin:begin + rows])
         begin += rows
-    main.wait_stream(side)
+    for each in used:
+        main.wait_stream(each)
 
 
 def captured(pieces, streams):
@@ -78,7 +91,7 @@ def main():
     for name, each in medians.items():
         us = statistics.median(each)
         rounds = " ".join(f"{time:.0f}" for time in each)
-        print(f"{sys.argv[1]} {name:18s} {us:9.1f} us {100 * (us / whole - 1):+5.1f} %   {rounds}")
+        print(f"{sys.argv[1]} {name:24s} {us:9.1f} us {100 * (us / whole - 1):+5.1f} %   {rounds}")
 
 
 main()
