@@ -35,6 +35,14 @@ std::vector<int64_t> streamCounts(const Candidate &candidate) {
   return areApart ? std::vector<int64_t>{3, 4} : std::vector<int64_t>{LoweringOptions().streams};
 }
 
+/// Under `doubling` a last product that is cut in two is a pair of blocks, as pairwise has them,
+/// unless it is cut where waves end.
+std::vector<int64_t> taperCounts(const Candidate &candidate) {
+  if (candidate.schedule != Schedule::Doubling)
+    return {1, 2, 4};
+  return candidate.waveRows > 0 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1};
+}
+
 /// Puts in place of each candidate one with each value of `field` that `valuesFor` it has.
 template <class T, class ValuesFor>
 void varyBy(std::vector<Candidate> &all, T Candidate::*field, ValuesFor valuesFor) {
@@ -106,12 +114,13 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptio
                                   int64_t waveRows) {
   std::vector<Candidate> all = {candidate};
   vary(all, &Candidate::streams, only(given.streams, {1, 2, 3, 4, 5, 8}));
-  if (!multipliesWhole(candidate.schedule))
-    vary(all, &Candidate::taper, only(given.taper, {1, 2, 4}));
   if (candidate.schedule == Schedule::Doubling)
     vary(all, &Candidate::waveRows,
          only(given.waveRows,
               waveRows == 0 ? std::vector<int64_t>{0} : std::vector<int64_t>{0, waveRows}));
+  if (!multipliesWhole(candidate.schedule))
+    varyBy(all, &Candidate::taper,
+           [&](const Candidate &each) { return only(given.taper, taperCounts(each)); });
   return all;
 }
 

@@ -82,9 +82,10 @@ private:
 
   /// Of work for streams; under `doubling` those that merge-products leaves.
   int64_t countPieces(const Stage &stage) {
-    if (stage.isGather() && state_.options.schedule == Schedule::Doubling)
-      return 1 + static_cast<int64_t>(
-                     GatherOrder(scalars_, state_.options.schedule, stage.steps).runs().size());
+    if (stage.isGather() && state_.options.schedule == Schedule::Doubling) {
+      const GatherOrder order(scalars_, state_.options.schedule, stage.steps);
+      return 1 + static_cast<int64_t>(order.runs(halvesLastProduct(state_.options)).size());
+    }
     return (stage.steps - firstStep(stage) + stage.taper - 1) * stage.chunks;
   }
 

@@ -25,7 +25,7 @@ const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) con
   return scalars_.add(scalars_.mul(group, unit), member);
 }
 
-std::vector<GatherOrder::Run> GatherOrder::runs() const {
+std::vector<GatherOrder::Run> GatherOrder::runs(bool halvesLast) const {
   std::vector<Run> all;
   // Of the group that begins at a multiple of `size`, in units of that.
   auto add = [&](int64_t begin, int64_t size, const Scalar *group) {
@@ -41,7 +41,21 @@ std::vector<GatherOrder::Run> GatherOrder::runs() const {
         scalars_.mod(scalars_.add(mine, scalars_.constant(group)),
                      scalars_.constant(ranks_ / unit_)));
   }
+  if (halvesLast && !all.empty())
+    halve(all);
   return all;
+}
+
+/// Half of an aligned group is one, too, and whoever is the first of a half is in it.
+void GatherOrder::halve(std::vector<Run> &runs) const {
+  const int64_t begin = runs.back().begin, end = runs.back().end, half = (end - begin) / 2;
+  if (half == 0)
+    return;
+  runs.pop_back();
+  const Scalar *size = scalars_.constant(half);
+  for (int64_t first : {begin, begin + half})
+    runs.push_back({first, first + half,
+                    scalars_.mul(scalars_.div(source(scalars_.constant(first)), size), size)});
 }
 
 } // namespace braid

@@ -35,11 +35,12 @@ public:
     const Scalar *first;
   };
   /// All steps but 0, in the longest runs that do not delay what came first: of one step, then of
-  /// twice as many each time.
-  std::vector<Run> runs() const;
+  /// twice as many each time. With `halvesLast` the last one is two, if it is of more than one.
+  std::vector<Run> runs(bool halvesLast = false) const;
 
 private:
   const Scalar *partner(const Scalar *step, ScalarKind direction) const;
+  void halve(std::vector<Run> &runs) const;
 
   ScalarContext &scalars_;
   const int64_t ranks_;

@@ -15,7 +15,8 @@
 //   matmul %outs_2, %blocks_2, %B
 //
 // The order in which blocks are taken (gather_order.h) makes them neighbours on every rank. Chunks
-// cut transfers only. With the rows of a wave given, products begin and end where waves do, amid
+// cut transfers only. A taper cuts the last product in two, so that half of it need not wait for
+// the last blocks. With the rows of a wave given, products begin and end where waves do, amid
 // blocks (wave_products.h).
 //
 //===----------------------------------------------------------------------------------------===//
@@ -44,7 +45,8 @@ public:
       waves_->emitOwn();
     const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_);
     int64_t number = 0;
-    for (const Run &run : GatherOrder(scalars_, state_.options.schedule, stage_.steps).runs())
+    const GatherOrder order(scalars_, state_.options.schedule, stage_.steps);
+    for (const Run &run : order.runs(halvesLastProduct(state_.options)))
       merge(run, ++number,
             llvm::ArrayRef<UnrolledStep>(steps).slice(
                 static_cast<size_t>(run.begin - steps.front().number),

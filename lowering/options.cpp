@@ -61,4 +61,8 @@ std::optional<Transfers> transfersFromName(llvm::StringRef name) {
       .Default(std::nullopt);
 }
 
+bool halvesLastProduct(const LoweringOptions &options) {
+  return options.schedule == Schedule::Doubling && options.taper > 1;
+}
+
 } // namespace braid

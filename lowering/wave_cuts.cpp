@@ -2,6 +2,7 @@
 
 #include "lowering/wave_cuts.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace braid {
@@ -20,71 +21,100 @@ int64_t wholeWaves(int64_t least, int64_t most, int64_t waveRows) {
 
 /// A product that took fewer rows than its blocks have would leave some of a peer's to the next one
 /// that are not beside it on every rank.
-WaveCuts::WaveCuts(ScalarContext &scalars, int64_t ranks, int64_t blockRows, int64_t waveRows)
-    : scalars_(scalars), blockRows_(blockRows), rows_({wholeWaves(1, blockRows, waveRows)}) {
-  int64_t taken = rows_.front();
+WaveCuts::WaveCuts(ScalarContext &scalars, int64_t ranks, int64_t blockRows, int64_t waveRows,
+                   bool halvesLast)
+    : scalars_(scalars), ranks_(ranks), blockRows_(blockRows),
+      groups_({wholeWaves(1, blockRows, waveRows)}) {
+  int64_t taken = groups_.front();
   for (int64_t half = 1; half < ranks; half *= 2) {
     const int64_t left = 2 * half * blockRows - taken;
     const bool isLast = 2 * half == ranks;
-    rows_.push_back(isLast ? left : wholeWaves(half * blockRows, left, waveRows));
-    taken += rows_.back();
+    groups_.push_back(isLast ? left : wholeWaves(half * blockRows, left, waveRows));
+    taken += groups_.back();
   }
+  if (halvesLast && ranks >= 4)
+    firstPart_ = wholeWaves(1, ranks / 4 * blockRows, waveRows);
 }
 
-/// Rows of product `number` beyond those of its blocks.
-int64_t WaveCuts::moreThanBlocks(size_t number) const {
-  return rows_[number] - (blockRows_ << (number - 1));
+int64_t WaveCuts::rows(size_t number) const {
+  if (!isPart(number))
+    return groups_[number];
+  return number == groups_.size() ? groups_.back() - firstPart_ : firstPart_;
+}
+
+/// Rows of a group's product beyond those of its blocks.
+int64_t WaveCuts::moreThanBlocks(size_t group) const {
+  return groups_[group] - (blockRows_ << (group - 1));
 }
 
 /// If a later one takes more than its blocks, the range of this one is shifted into earlier blocks.
+/// And what the first part leaves of its quarter is the other part's.
 bool WaveCuts::reachesBack(size_t number) const {
-  for (; number < rows_.size(); ++number)
-    if (moreThanBlocks(number) > 0)
+  if (isPart(number) && firstPart_ < ranks_ / 4 * blockRows_)
+    return true;
+  for (size_t group = std::min(number, groups_.size() - 1); group < groups_.size(); ++group)
+    if (moreThanBlocks(group) > 0)
       return true;
   return false;
 }
 
-/// 1 if the blocks of product `number` come before those of all earlier ones, else 0.
-const Scalar *WaveCuts::comesBefore(size_t number) const {
-  const Scalar *half = scalars_.constant(int64_t(1) << (number - 1));
-  return scalars_.mod(scalars_.div(scalars_.rank(), half), scalars_.constant(2));
+/// 1 if the other of two neighbouring groups of so many blocks comes before the rank's, else 0.
+const Scalar *WaveCuts::comesBefore(int64_t blocks) const {
+  return scalars_.mod(scalars_.div(scalars_.rank(), scalars_.constant(blocks)),
+                      scalars_.constant(2));
 }
 
-int64_t WaveCuts::rowsUpTo(size_t number) const {
-  return std::accumulate(rows_.begin(), rows_.begin() + static_cast<ptrdiff_t>(number) + 1,
+int64_t WaveCuts::rowsUpTo(size_t group) const {
+  return std::accumulate(groups_.begin(), groups_.begin() + static_cast<ptrdiff_t>(group) + 1,
                          int64_t(0));
 }
 
-/// Where all products up to `number` begin: behind those of later ones that come before.
-const Scalar *WaveCuts::beginUpTo(size_t number) const {
+/// Where all groups up to this one begin: behind those of later ones that come before.
+const Scalar *WaveCuts::beginUpTo(size_t group) const {
   const Scalar *begin = scalars_.constant(0);
-  for (size_t later = number + 1; later < rows_.size(); ++later)
-    begin = scalars_.add(begin, scalars_.mul(comesBefore(later), scalars_.constant(rows_[later])));
+  for (size_t later = group + 1; later < groups_.size(); ++later)
+    begin = scalars_.add(begin, scalars_.mul(comesBefore(int64_t(1) << (later - 1)),
+                                             scalars_.constant(groups_[later])));
   return begin;
 }
 
-const Scalar *WaveCuts::begin(size_t number) const {
-  if (number == 0)
+const Scalar *WaveCuts::beginOf(size_t group) const {
+  if (group == 0)
     return scalars_.add(ownBegin(), ownRowsBefore());
-  const Scalar *comesAfter = scalars_.sub(scalars_.constant(1), comesBefore(number));
-  return scalars_.add(beginUpTo(number),
-                      scalars_.mul(comesAfter, scalars_.constant(rowsUpTo(number - 1))));
+  const Scalar *comesAfter =
+      scalars_.sub(scalars_.constant(1), comesBefore(int64_t(1) << (group - 1)));
+  return scalars_.add(beginUpTo(group),
+                      scalars_.mul(comesAfter, scalars_.constant(rowsUpTo(group - 1))));
+}
+
+/// The quarter that comes first lies in its half as the rank's own quarter lies in the other half:
+/// at the end of what is left if it is the second one, else at the beginning.
+const Scalar *WaveCuts::begin(size_t number) const {
+  if (!isPart(number))
+    return beginOf(number);
+  const Scalar *isSecond = comesBefore(ranks_ / 4);
+  const bool isFirstPart = number + 1 == groups_.size();
+  const Scalar *isBehind = isFirstPart ? isSecond : scalars_.sub(scalars_.constant(1), isSecond);
+  const int64_t others = groups_.back() - rows(number);
+  return scalars_.add(beginOf(groups_.size() - 1),
+                      scalars_.mul(isBehind, scalars_.constant(others)));
 }
 
 const Scalar *WaveCuts::end(size_t number) const {
-  return scalars_.add(begin(number), scalars_.constant(rows_[number]));
+  return scalars_.add(begin(number), scalars_.constant(rows(number)));
 }
 
 const Scalar *WaveCuts::ownBegin() const {
   return scalars_.mul(scalars_.rank(), scalars_.constant(blockRows_));
 }
 
-/// Each product that comes before takes those of its rows that are not of its own blocks.
+/// Each group that comes before takes those of its rows that are not of its own blocks.
 const Scalar *WaveCuts::ownRowsBefore() const {
   const Scalar *before = scalars_.constant(0);
-  for (size_t number = 1; number < rows_.size(); ++number)
-    if (const int64_t more = moreThanBlocks(number))
-      before = scalars_.add(before, scalars_.mul(comesBefore(number), scalars_.constant(more)));
+  for (size_t group = 1; group < groups_.size(); ++group)
+    if (const int64_t more = moreThanBlocks(group))
+      before = scalars_.add(
+          before, scalars_.mul(comesBefore(int64_t(1) << (group - 1)), scalars_.constant(more)));
   return before;
 }
 

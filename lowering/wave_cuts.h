@@ -21,18 +21,24 @@ inline constexpr int64_t kTileRows = 128;
 /// only, and those up to number j, together one range, lie within the aligned group of 2^j blocks
 /// that the rank belongs to. A group's other half lies before a rank's own or behind it, and so
 /// does its product.
+///
+/// With `halvesLast` the last of them, which takes half of all blocks or more, is cut in two, from
+/// 4 ranks on. The first part is of the quarter of all blocks that comes first, and of what earlier
+/// products left, if that lies between: so it is at that end of the rows that are left at which the
+/// quarter lies, and leaves one range to the other part.
 class WaveCuts {
 public:
   /// `ranks` is a power of two from 2 on, the other numbers are at least 1.
-  WaveCuts(ScalarContext &scalars, int64_t ranks, int64_t blockRows, int64_t waveRows);
+  WaveCuts(ScalarContext &scalars, int64_t ranks, int64_t blockRows, int64_t waveRows,
+           bool halvesLast = false);
 
   /// False: each product takes its blocks, no more and no less.
-  bool movesRows() const { return rows_.front() < blockRows_; }
-  size_t products() const { return rows_.size(); }
+  bool movesRows() const { return groups_.front() < blockRows_; }
+  size_t products() const { return groups_.size() + (isHalved() ? 1 : 0); }
   /// Whether product `number`, which is not 0, is not of its own blocks alone: it takes rows of
   /// those that came before, or leaves some of its own to later ones for them.
   bool reachesBack(size_t number) const;
-  int64_t rows(size_t number) const { return rows_[number]; }
+  int64_t rows(size_t number) const;
   const Scalar *begin(size_t number) const;
   const Scalar *end(size_t number) const;
   /// Where the own block begins, and how many of its rows come before those of product 0; rank
@@ -41,14 +47,18 @@ public:
   const Scalar *ownRowsBefore() const;
 
 private:
-  const Scalar *comesBefore(size_t number) const;
-  const Scalar *beginUpTo(size_t number) const;
-  int64_t rowsUpTo(size_t number) const;
-  int64_t moreThanBlocks(size_t number) const;
+  bool isHalved() const { return firstPart_ > 0; }
+  bool isPart(size_t number) const { return isHalved() && number + 1 >= groups_.size(); }
+  const Scalar *comesBefore(int64_t blocks) const;
+  const Scalar *beginUpTo(size_t group) const;
+  const Scalar *beginOf(size_t group) const;
+  int64_t rowsUpTo(size_t group) const;
+  int64_t moreThanBlocks(size_t group) const;
 
   ScalarContext &scalars_;
-  const int64_t blockRows_;
-  llvm::SmallVector<int64_t, 8> rows_; ///< of each product
+  const int64_t ranks_, blockRows_;
+  llvm::SmallVector<int64_t, 8> groups_; ///< rows of each product, the last not halved
+  int64_t firstPart_ = 0;                ///< rows of its first part; 0: it is not halved
 };
 
 } // namespace braid

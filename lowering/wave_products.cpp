@@ -20,7 +20,8 @@ std::optional<WaveProducts> WaveProducts::of(LoweringState &state, Stage &stage,
   const bool hasHalves = stage.steps > 1 && llvm::isPowerOf2_64(static_cast<uint64_t>(stage.steps));
   if (waveRows == 0 || stage.rows == 0 || !hasHalves)
     return std::nullopt;
-  WaveCuts cuts(state.program->scalars(), stage.steps, stage.rows, waveRows);
+  WaveCuts cuts(state.program->scalars(), stage.steps, stage.rows, waveRows,
+                halvesLastProduct(state.options));
   if (!cuts.movesRows())
     return std::nullopt;
   return WaveProducts(state, stage, builder, std::move(cuts));

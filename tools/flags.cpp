@@ -35,8 +35,10 @@ void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
                    "chunks in all, a multiple of the Stream axis (default: its extent)")
       ->type_name("S");
   lowering
-      ->add_option("--taper", taper,
-                   "the last step has T times the chunks of the others (default 1)")
+      ->add_option(
+          "--taper", taper,
+          "the last step has T times the chunks of the others; under doubling, two products "
+          "(default 1)")
       ->type_name("T");
   lowering
       ->add_option("--wave-rows", waveRows,

@@ -84,6 +84,9 @@ TEST(Candidate, HasProductsOfWholeWavesUnderDoubling) {
   EXPECT_THAT(wavesOf(Schedule::Doubling, {.waveRows = 7}, 603), ElementsAre(7));
   EXPECT_THAT(wavesOf(Schedule::Pairwise, {}, 603), ElementsAre(0));
   Candidate candidate;
+  candidate.schedule = Schedule::Doubling;
+  for (const Candidate &each : variantsOf(candidate, {}, 603))
+    EXPECT_TRUE(each.taper == 1 || (each.taper == 2 && each.waveRows == 603)) << each.str();
   candidate.waveRows = 603;
   EXPECT_THAT(candidate.str(), HasSubstr(";wave=603;"));
   EXPECT_EQ(Candidate::fromText(candidate.str())->waveRows, 603);

@@ -36,31 +36,36 @@ TEST(GatherOrder, TakesFromOneRankAndGivesToOneInEveryStep) {
     }
 }
 
-TEST(GatherOrder, RunsAreNeighboursOnEveryRank) {
-  for (int64_t ranks = 2; ranks <= 24; ++ranks) {
-    ScalarContext scalars;
-    const GatherOrder order(scalars, Schedule::Doubling, ranks);
-    int64_t next = 1;
-    for (const GatherOrder::Run &run : order.runs()) {
-      EXPECT_EQ(run.begin, next);
-      EXPECT_LE(run.end - run.begin, run.begin) << "no longer than all before it";
-      next = run.end;
-      for (int64_t rank = 0; rank < ranks; ++rank)
-        for (int64_t i = run.begin; i < run.end; ++i) {
-          const int64_t place = on(rank, order.source(scalars.constant(i))) - on(rank, run.first);
-          EXPECT_TRUE(place >= 0 && place < run.end - run.begin)
-              << "rank " << rank << " of " << ranks << ", step " << i;
-        }
-    }
-    EXPECT_EQ(next, ranks);
+void expectNeighboursOnEveryRank(int64_t ranks, bool halvesLast) {
+  ScalarContext scalars;
+  const GatherOrder order(scalars, Schedule::Doubling, ranks);
+  int64_t next = 1;
+  for (const GatherOrder::Run &run : order.runs(halvesLast)) {
+    EXPECT_EQ(run.begin, next);
+    EXPECT_LE(run.end - run.begin, run.begin) << "no longer than all before it";
+    next = run.end;
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      for (int64_t i = run.begin; i < run.end; ++i) {
+        const int64_t place = on(rank, order.source(scalars.constant(i))) - on(rank, run.first);
+        EXPECT_TRUE(place >= 0 && place < run.end - run.begin)
+            << "rank " << rank << " of " << ranks << ", step " << i;
+      }
   }
+  EXPECT_EQ(next, ranks);
+}
+
+TEST(GatherOrder, RunsAreNeighboursOnEveryRank) {
+  for (bool halvesLast : {false, true})
+    for (int64_t ranks = 2; ranks <= 24; ++ranks)
+      expectNeighboursOnEveryRank(ranks, halvesLast);
 }
 
 TEST(GatherOrder, DoublesUpToTheLargestPowerOfTwo) {
   ScalarContext scalars;
-  auto lengths = [&](int64_t ranks) {
+  auto lengths = [&](int64_t ranks, bool halvesLast = false) {
     std::vector<int64_t> all;
-    for (const GatherOrder::Run &run : GatherOrder(scalars, Schedule::Doubling, ranks).runs())
+    const GatherOrder order(scalars, Schedule::Doubling, ranks);
+    for (const GatherOrder::Run &run : order.runs(halvesLast))
       all.push_back(run.end - run.begin);
     return all;
   };
@@ -68,6 +73,10 @@ TEST(GatherOrder, DoublesUpToTheLargestPowerOfTwo) {
   EXPECT_EQ(lengths(12), (std::vector<int64_t>{1, 2, 4, 4}));
   EXPECT_EQ(lengths(6), (std::vector<int64_t>{1, 2, 2}));
   EXPECT_EQ(lengths(3), (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(lengths(8, true), (std::vector<int64_t>{1, 2, 2, 2}));
+  EXPECT_EQ(lengths(12, true), (std::vector<int64_t>{1, 2, 4, 2, 2}));
+  EXPECT_EQ(lengths(3, true), (std::vector<int64_t>{1, 1})) << "nothing to halve";
+  EXPECT_EQ(lengths(1, true), (std::vector<int64_t>{}));
 }
 
 } // namespace

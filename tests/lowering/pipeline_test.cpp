@@ -162,11 +162,13 @@ TEST(Pipeline, LowersEveryWave) {
   for (int64_t ranks : {1, 2, 3, 4, 6, 8})
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
       for (int64_t streams : {1, 3, 4})
-        for (int64_t waveRows : {1, 5, 9})
-          checkLowered(gather(ranks, 13, 4, "matmul"), {.schedule = Schedule::Doubling,
-                                                        .protocol = protocol,
-                                                        .streams = streams,
-                                                        .waveRows = waveRows});
+        for (int64_t taper : {1, 2})
+          for (int64_t waveRows : {1, 5, 9})
+            checkLowered(gather(ranks, 13, 4, "matmul"), {.schedule = Schedule::Doubling,
+                                                          .protocol = protocol,
+                                                          .streams = streams,
+                                                          .taper = taper,
+                                                          .waveRows = waveRows});
 }
 
 /// Where a product takes its blocks anyway, and where nobody cuts products.

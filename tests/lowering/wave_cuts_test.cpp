@@ -14,60 +14,72 @@ struct Rows {
 };
 
 /// Of every product, on one rank.
-std::vector<Rows> rowsOn(int64_t rank, const WaveCuts &cuts, size_t products) {
+std::vector<Rows> rowsOn(int64_t rank, const WaveCuts &cuts) {
   auto on = [rank](const Scalar *scalar) {
     const ScalarValue value = evaluate(scalar, {.rank = rank});
     EXPECT_TRUE(value.isOk()) << scalar->str();
     return value.value;
   };
   std::vector<Rows> all;
-  for (size_t i = 0; i < products; ++i) {
+  for (size_t i = 0; i < cuts.products(); ++i) {
     all.push_back({on(cuts.begin(i)), on(cuts.end(i))});
     EXPECT_EQ(all.back().end - all.back().begin, cuts.rows(i)) << "as many on every rank";
+    EXPECT_GT(cuts.rows(i), 0);
   }
   EXPECT_EQ(on(cuts.ownBegin()) + on(cuts.ownRowsBefore()), all.front().begin);
   return all;
 }
 
-/// Each range continues what those before it cover, and all that is covered has come by then.
-void expectRightOn(int64_t rank, int64_t blockRows, const WaveCuts &cuts, size_t products) {
-  const std::vector<Rows> all = rowsOn(rank, cuts, products);
-  Rows covered = all.front();
-  for (size_t i = 0; i < products; ++i) {
-    if (i > 0) {
-      EXPECT_TRUE(all[i].end == covered.begin || all[i].begin == covered.end) << "product " << i;
-      covered = {std::min(covered.begin, all[i].begin), std::max(covered.end, all[i].end)};
+/// How many blocks have come when product `number` begins, the own one among them: those of as many
+/// steps of the order in which `doubling` takes them.
+int64_t blocksBefore(size_t number, int64_t ranks, bool isHalved) {
+  const int64_t blocks = int64_t(1) << number;
+  return isHalved && blocks == ranks ? ranks / 4 * 3 : std::min(blocks, ranks);
+}
+
+/// Every row is in one product, and has come by then.
+void expectRightOn(int64_t rank, int64_t ranks, int64_t blockRows, bool isHalved,
+                   const WaveCuts &cuts) {
+  std::vector<Rows> all = rowsOn(rank, cuts);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const int64_t here = blocksBefore(i, ranks, isHalved);
+    const int64_t earlier = i == 0 ? 0 : blocksBefore(i - 1, ranks, isHalved);
+    for (int64_t block = all[i].begin / blockRows; block * blockRows < all[i].end; ++block) {
+      const int64_t step = rank ^ block;
+      EXPECT_LT(step, here) << "product " << i << ", block " << block;
+      EXPECT_TRUE(step >= earlier || cuts.reachesBack(i)) << "product " << i << ", block " << block;
     }
-    const int64_t group = blockRows << i, first = rank * blockRows / group * group;
-    EXPECT_GE(covered.begin, first) << "product " << i;
-    EXPECT_LE(covered.end, first + group) << "product " << i;
-    const int64_t blocks = i == 0 ? blockRows : blockRows << (i - 1);
-    const bool isInOwnBlocks = i > 0 && all[i].begin % blocks == 0 && cuts.rows(i) == blocks;
-    EXPECT_TRUE(i == 0 || isInOwnBlocks || cuts.reachesBack(i)) << "product " << i;
   }
-  EXPECT_EQ(covered.begin, 0);
-  EXPECT_EQ(covered.end, blockRows << (products - 1));
+  std::sort(all.begin(), all.end(), [](Rows a, Rows b) { return a.begin < b.begin; });
+  int64_t covered = 0;
+  for (Rows rows : all) {
+    EXPECT_EQ(rows.begin, covered);
+    covered = rows.end;
+  }
+  EXPECT_EQ(covered, ranks * blockRows);
 }
 
 TEST(WaveCuts, CoverAllRowsOnceOnEveryRank) {
-  for (size_t products = 2; products <= 5; ++products)
-    for (int64_t blockRows : {1, 2, 5, 64, 129, 2048})
-      for (int64_t waveRows : {1, 2, 3, 7, 60, 264, 603, 1206, 5000}) {
-        SCOPED_TRACE(testing::Message() << products << " products, blocks of " << blockRows
-                                        << " rows, waves of " << waveRows);
-        ScalarContext scalars;
-        const int64_t ranks = int64_t(1) << (products - 1);
-        const WaveCuts cuts(scalars, ranks, blockRows, waveRows);
-        for (int64_t rank = 0; rank < ranks; ++rank)
-          expectRightOn(rank, blockRows, cuts, products);
-      }
+  for (bool isHalved : {false, true})
+    for (int64_t ranks : {2, 4, 8, 16})
+      for (int64_t blockRows : {1, 2, 5, 64, 129, 2048})
+        for (int64_t waveRows : {1, 2, 3, 7, 60, 264, 603, 1206, 5000}) {
+          SCOPED_TRACE(testing::Message()
+                       << ranks << " ranks, blocks of " << blockRows << " rows, waves of "
+                       << waveRows << (isHalved ? ", halved" : ""));
+          ScalarContext scalars;
+          const WaveCuts cuts(scalars, ranks, blockRows, waveRows, isHalved);
+          for (int64_t rank = 0; rank < ranks; ++rank)
+            expectRightOn(rank, ranks, blockRows, isHalved && ranks >= 4, cuts);
+        }
 }
 
-std::vector<int64_t> rowsOf(int64_t ranks, int64_t blockRows, int64_t waveRows) {
+std::vector<int64_t> rowsOf(int64_t ranks, int64_t blockRows, int64_t waveRows,
+                            bool isHalved = false) {
   ScalarContext scalars;
-  const WaveCuts cuts(scalars, ranks, blockRows, waveRows);
+  const WaveCuts cuts(scalars, ranks, blockRows, waveRows, isHalved);
   std::vector<int64_t> rows;
-  for (size_t i = 0; int64_t(1) << i <= ranks; ++i)
+  for (size_t i = 0; i < cuts.products(); ++i)
     rows.push_back(cuts.rows(i));
   return rows;
 }
@@ -79,6 +91,13 @@ TEST(WaveCuts, AreWholeWavesOfWholeTiles) {
       << "a wave less would leave rows of a peer to a product that is not beside them";
   EXPECT_EQ(rowsOf(2, 4096, 1206), (std::vector<int64_t>{3584, 4608}));
   EXPECT_EQ(rowsOf(2, 7, 3), (std::vector<int64_t>{6, 8})) << "too small for tiles";
+}
+
+TEST(WaveCuts, HalveTheLastProduct) {
+  EXPECT_EQ(rowsOf(4, 2048, 1206, true), (std::vector<int64_t>{1152, 2304, 1152, 3584}));
+  EXPECT_EQ(rowsOf(4, 2048, 603, true), (std::vector<int64_t>{1792, 2304, 1792, 2304}));
+  EXPECT_EQ(rowsOf(2, 4096, 1206, true), (std::vector<int64_t>{3584, 4608})) << "of one block";
+  EXPECT_EQ(rowsOf(8, 1024, 1000, true), (std::vector<int64_t>{896, 1152, 2048, 1920, 2176}));
 }
 
 TEST(WaveCuts, LeaveBlocksThatAreNoWave) {

@@ -61,7 +61,8 @@ Result<Case> makeCase(const CaseOptions &options) {
                   options.operation, options.ranks, name(options.schedule).str(),
                   name(options.protocol).str(), options.streams, options.chunksPerStep) +
       (options.transfers == Transfers::Shared ? " --transfers shared" : "") +
-      (options.waveRows > 0 ? fmt::format(" --wave-rows {}", options.waveRows) : "");
+      (options.waveRows > 0 ? fmt::format(" --wave-rows {}", options.waveRows) : "") +
+      (options.taper > 1 ? fmt::format(" --taper {}", options.taper) : "");
   const int64_t rows = options.waveRows > 0 ? 5 : 2; // so that products leave some of their blocks
   made.source = parseSource("mutated.braid", textOf(options.operation, options.ranks, rows));
   CompileOptions compileOptions;
@@ -70,6 +71,7 @@ Result<Case> makeCase(const CaseOptions &options) {
   compileOptions.streams = options.streams;
   compileOptions.transfers = options.transfers;
   compileOptions.waveRows = options.waveRows;
+  compileOptions.taper = options.taper;
   int64_t steps = options.operation == "local" ? 3 : options.ranks;
   compileOptions.chunks = options.chunksPerStep * steps;
   Result<Compiled> compiled = compile(*made.source, compileOptions);
@@ -116,7 +118,7 @@ std::vector<CaseOptions> representativeCases() {
       {"two", 2, Schedule::Burst, kGet, 2, 2},
       {"matmul", 4, Schedule::Doubling, kPut, 4, 1},
       {"two", 2, Schedule::Doubling, kGet, 2, 2},
-      {"matmul", 4, Schedule::Doubling, kPut, 4, 1, Transfers::Each, 3},
+      {"matmul", 4, Schedule::Doubling, kPut, 4, 1, Transfers::Each, 3, 2},
       {"matmul", 3, Schedule::Fused, kPut, 1, 1},
       {"linear+bias", 2, Schedule::Fused, kGet, 1, 2},
   };

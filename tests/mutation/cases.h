@@ -28,6 +28,7 @@ struct CaseOptions {
   int64_t chunksPerStep = 1;
   Transfers transfers = Transfers::Each;
   int64_t waveRows = 0;
+  int64_t taper = 1;
 };
 
 Result<Case> makeCase(const CaseOptions &options);

@@ -76,7 +76,7 @@ TEST(Generated, EveryWave) {
   for (int64_t ranks : {2, 4, 8, 12, 16})
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
       for (int64_t streams : {1, 2, 3, 4})
-        for (int64_t perStep : {1, 3})
+        for (auto [perStep, taper] : {std::pair(1, 1), {1, 2}, {3, 1}, {3, 2}})
           for (int64_t waveRows : {1, 2, 5, 9, 12}) {
             CompileOptions options{.ranks = ranks,
                                    .parameters = {{"M", 13 * ranks}, {"K", 2}, {"N", 3}},
@@ -84,11 +84,13 @@ TEST(Generated, EveryWave) {
                                    .protocol = protocol,
                                    .streams = streams,
                                    .chunks = ranks * perStep,
+                                   .taper = taper,
                                    .waveRows = waveRows};
             Status status = checkText(text, options);
             ASSERT_TRUE(status.isOk())
                 << "--ranks " << ranks << " --protocol " << name(protocol).str() << " --streams "
-                << streams << " --chunks " << *options.chunks << " --wave-rows " << waveRows << "\n"
+                << streams << " --chunks " << *options.chunks << " --taper " << taper
+                << " --wave-rows " << waveRows << "\n"
                 << status.message();
             ++count;
           }
