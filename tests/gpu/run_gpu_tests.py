@@ -66,6 +66,9 @@ def exactness(suite):
             (4, ["--schedule", "doubling", "--wave-rows", "7", "--graph"]),
             (4, ["--schedule", "doubling", "--wave-rows", "7", "--streams", "3", "--signals",
                  "memory"]),
+            (4, ["--schedule", "doubling", "--wave-rows", "7", "--taper", "2", "--graph"]),
+            (4, ["--schedule", "doubling", "--wave-rows", "7", "--taper", "2", "--streams", "3",
+                 "--signals", "memory", "--graph"]),
             (2, ["--schedule", "doubling", "--wave-rows", "7", "--copies", "kernel", "--graph"]),
             # Copies of different sizes in one kernel.
             (4, ["--schedule", "burst", "--taper", "2", "--copies", "kernel"])):
