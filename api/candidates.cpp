@@ -7,6 +7,8 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace braid {
 namespace {
@@ -35,12 +37,10 @@ std::vector<int64_t> streamCounts(const Candidate &candidate) {
   return areApart ? std::vector<int64_t>{3, 4} : std::vector<int64_t>{LoweringOptions().streams};
 }
 
-/// Under `doubling` a last product that is cut in two is a pair of blocks, as pairwise has them,
-/// unless it is cut where waves end.
-std::vector<int64_t> taperCounts(const Candidate &candidate) {
-  if (candidate.schedule != Schedule::Doubling)
-    return {1, 2, 4};
-  return candidate.waveRows > 0 ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{1};
+/// Under `doubling` all from 2 on are the same.
+std::vector<int64_t> tapersOf(Schedule schedule) {
+  return schedule == Schedule::Doubling ? std::vector<int64_t>{1, 2}
+                                        : std::vector<int64_t>{1, 2, 4};
 }
 
 /// Puts in place of each candidate one with each value of `field` that `valuesFor` it has.
@@ -110,6 +110,21 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   return all;
 }
 
+std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
+  constexpr size_t kFamilies = 8, kChunkCounts = 2;
+  std::map<std::array<std::string, 3>, std::set<int64_t>> seen;
+  std::vector<Candidate> worth;
+  for (const Candidate &each : bestFirst) {
+    const std::array<std::string, 3> family = each.traits();
+    if (seen.size() == kFamilies && !seen.count(family))
+      continue;
+    std::set<int64_t> &chunkCounts = seen[family];
+    if (chunkCounts.size() < kChunkCounts && chunkCounts.insert(each.chunks).second)
+      worth.push_back(each);
+  }
+  return worth;
+}
+
 std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,
                                   int64_t waveRows) {
   std::vector<Candidate> all = {candidate};
@@ -119,8 +134,7 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptio
          only(given.waveRows,
               waveRows == 0 ? std::vector<int64_t>{0} : std::vector<int64_t>{0, waveRows}));
   if (!multipliesWhole(candidate.schedule))
-    varyBy(all, &Candidate::taper,
-           [&](const Candidate &each) { return only(given.taper, taperCounts(each)); });
+    vary(all, &Candidate::taper, only(given.taper, tapersOf(candidate.schedule)));
   return all;
 }
 

@@ -25,6 +25,11 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 /// for large products: 128 by 256. 0 if there are no waves.
 int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns);
 
+/// Of candidates in the order of their predictions, those that are worth a second look around them:
+/// the best of eight families, which tell more than the next best of one; and of each of these the
+/// best with another number of chunks, for a taper may do what more chunks do, in fewer steps.
+std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst);
+
 /// The second look, around one that did well: other streams, streams for transfers alone, smaller
 /// chunks at the end, and products of whole waves, which have `waveRows` (0: there are none).
 std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,

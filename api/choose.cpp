@@ -92,9 +92,9 @@ public:
 
 private:
   Status meet();
+  double mayTakeOf(const Candidate &candidate) const;
   std::vector<Prospect> prospects() const;
   Result<int64_t> waveRows();
-  std::vector<Candidate> variantsOfBest(int64_t waveRows) const;
   Status findCandidates();
   Status predict();
   Result<TimedPlan *> ready(size_t candidate);
@@ -111,8 +111,8 @@ private:
   JobModel model_;
   std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
   std::map<size_t, TimedPlan> ready_;        ///< those of them that may be timed again
-  std::map<size_t, double> looks_;           ///< how long the first look at each found it to take
-  CandidateTimes timed_;                     ///< by their numbers when they were timed
+  std::map<size_t, double> looks_;           ///< what counts of the first look at each
+  Finals finals_;
 };
 
 /// All ranks have to have been asked the same.
@@ -122,12 +122,16 @@ Status Chooser::meet() {
   return all ? compareChoices(*all) : all.status();
 }
 
-std::vector<Prospect> Chooser::prospects() const {
+double Chooser::mayTakeOf(const Candidate &candidate) const {
   const bool hasCopyEngines = timer_.device().offers({CopyBy::Engine, SignalBy::Default});
+  return mayTake(candidate, timer_.ranks(), hasCopyEngines);
+}
+
+std::vector<Prospect> Chooser::prospects() const {
   std::vector<Prospect> all;
   for (const LoweredCandidate &each : candidates_)
     all.push_back({each.predictedUs, each.plans->front().commands.size(), each.candidate.traits(),
-                   mayTake(each.candidate, timer_.ranks(), hasCopyEngines)});
+                   mayTakeOf(each.candidate)});
   return all;
 }
 
@@ -139,23 +143,6 @@ Result<int64_t> Chooser::waveRows() {
   const int64_t mine = waveRowsOf(timer_.device().tilesAtOnce(), columns);
   Result<double> rows = timer_.numberFromRankZero(static_cast<double>(mine));
   return rows ? Result<int64_t>(static_cast<int64_t>(*rows)) : rows.status();
-}
-
-/// Of the best of some families, which tell more than the next best of one; and of the best with
-/// another number of chunks, for a taper may do what more chunks do, in fewer steps.
-std::vector<Candidate> Chooser::variantsOfBest(int64_t waveRows) const {
-  constexpr size_t kFamilies = 8, kChunkCounts = 2;
-  std::map<std::array<std::string, 3>, std::set<int64_t>> refined;
-  std::vector<Candidate> variants;
-  for (const LoweredCandidate &each : candidates_) {
-    const std::array<std::string, 3> family = each.candidate.traits();
-    if (refined.size() == kFamilies && !refined.count(family))
-      continue;
-    std::set<int64_t> &chunkCounts = refined[family];
-    if (chunkCounts.size() < kChunkCounts && chunkCounts.insert(each.candidate.chunks).second)
-      llvm::append_range(variants, variantsOf(each.candidate, options_.given, waveRows));
-  }
-  return variants;
 }
 
 /// First what changes most, then the variants of the best of those.
@@ -170,7 +157,12 @@ Status Chooser::findCandidates() {
   Result<int64_t> wave = waveRows();
   if (!wave)
     return wave.status();
-  lowering_.lower(variantsOfBest(*wave), candidates_);
+  std::vector<Candidate> bestFirst, variants;
+  for (const LoweredCandidate &each : candidates_)
+    bestFirst.push_back(each.candidate);
+  for (const Candidate &each : worthVariants(bestFirst))
+    llvm::append_range(variants, variantsOf(each, options_.given, *wave));
+  lowering_.lower(variants, candidates_);
   return predict();
 }
 
@@ -238,7 +230,7 @@ TimingActions Chooser::timingActions() {
         {.least = 3, .most = 15, .budgetUs = 50000, .settleUs = kShare * settling(candidate)});
     if (!us)
       return us;
-    looks_[candidate] = *us;
+    looks_[candidate] = *us * mayTakeOf(candidates_[candidate].candidate);
     keepFastest();
     return us;
   };
@@ -275,7 +267,7 @@ Status Chooser::timeBest() {
     if (!candidates_[candidate].measuredUs)
       order.push_back(candidate);
   candidates_ = inOrder(std::move(candidates_), order);
-  timed_ = std::move(*timed);
+  finals_ = timed->finals;
   return Status::ok();
 }
 
@@ -296,9 +288,7 @@ Result<ScheduleChoice> Chooser::decide() {
                                  candidates_[i].measuredUs, known[i].mayTake});
   choice.fusion = lowering_.fusion();
   choice.ranks = timer_.ranks();
-  choice.players = timed_.players;
-  choice.finalists = timed_.finalists;
-  choice.rounds = timed_.rounds;
+  choice.finals = finals_;
   choice.reason = reasonFor(choice);
   choice.source = model_.source();
   return choice;

@@ -48,11 +48,12 @@ std::string howTimed(const ScheduleChoice &choice) {
   std::string text =
       fmt::format("  timed: {} of {}, one of each schedule, protocol and means first",
                   choice.timed(), choice.candidates.size());
-  if (choice.finalists > 0)
-    text +=
-        fmt::format("; the first {} again, in turns, {} times", choice.finalists, choice.rounds);
-  if (choice.players > choice.finalists)
-    text += fmt::format(", with {} more in the first round", choice.players - choice.finalists);
+  if (choice.finals.finalists > 0)
+    text += fmt::format("; the first {} again, in turns, {} times", choice.finals.finalists,
+                        choice.finals.rounds);
+  if (choice.finals.players > choice.finals.finalists)
+    text += fmt::format(", with {} more in the first round",
+                        choice.finals.players - choice.finals.finalists);
   return text + "\n";
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/candidate.h"
+#include "api/timing_rules.h"
 
 #include <optional>
 #include <string>
@@ -23,8 +24,8 @@ struct ScheduleChoice {
   /// The chosen one first; then the others that were timed, as CandidateTimes has them; then all
   /// others, the best predicted first; by what counts, with mayTake.
   std::vector<JudgedCandidate> candidates;
-  size_t players = 0, finalists = 0, rounds = 0; ///< as CandidateTimes has them
-  std::string fusion;                            ///< its name
+  Finals finals;
+  std::string fusion; ///< its name
   int64_t ranks = 0;
   std::string reason;
   std::string source; ///< where the model of the machine is from

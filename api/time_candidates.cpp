@@ -76,14 +76,14 @@ Status Contest::look() {
 /// nobody always comes after the same one.
 Status Contest::playRound(size_t players) {
   for (size_t i = 0; i < players; ++i) {
-    const size_t place = result_.rounds % 2 == 0 ? i : players - 1 - i;
+    const size_t place = result_.finals.rounds % 2 == 0 ? i : players - 1 - i;
     const size_t candidate = result_.times[place].candidate;
     Result<double> us = actions_.again(candidate);
     if (!us)
       return us.status();
     turns_[candidate].push_back(*us);
   }
-  ++result_.rounds;
+  ++result_.finals.rounds;
   return Status::ok();
 }
 
@@ -105,19 +105,19 @@ Status Contest::playRounds() {
   if (Status status = playRound(players); !status.isOk())
     return status;
   rank(players);
-  result_.players = players;
-  result_.finalists = std::min(players, kFinalists);
+  result_.finals.players = players;
+  result_.finals.finalists = std::min(players, kFinalists);
   while (true) {
-    Result<bool> isTime = goesOn(result_.rounds, limits_.leastRounds, limits_.mostRounds, *start,
-                                 limits_.finalSeconds);
+    Result<bool> isTime = goesOn(result_.finals.rounds, limits_.leastRounds, limits_.mostRounds,
+                                 *start, limits_.finalSeconds);
     if (!isTime)
       return isTime.status();
     if (!*isTime)
       break;
-    if (Status status = playRound(result_.finalists); !status.isOk())
+    if (Status status = playRound(result_.finals.finalists); !status.isOk())
       return status;
   }
-  rank(result_.finalists);
+  rank(result_.finals.finalists);
   return Status::ok();
 }
 

@@ -1,8 +1,8 @@
 //===- api/time_candidates.h - times the best few, and the best of these again ----------------===//
 //
 // A first look at as many as there is time for (timing_rules.h), one after the other; then rounds,
-// in which the best of them take turns: some in the first one, and the best of these in all others.
-// What changes with time, clocks above all, favours nobody there, so these decide.
+// in which the best of them take turns. The first one only leaves out some. Those that stay decide
+// it among themselves: what changes with time, clocks above all, favours none of them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -34,9 +34,7 @@ struct CandidateTimes {
   /// played the first round, by that; then all others, by the first look; by what counts
   /// (CandidateTime).
   std::vector<CandidateTime> times;
-  size_t players = 0; ///< how many of these played the first round; 0: there was nothing to compare
-  size_t finalists = 0; ///< how many of those played all rounds
-  size_t rounds = 0;
+  Finals finals;
 };
 
 /// Fails as the actions do.

@@ -84,7 +84,13 @@ void sortByTime(llvm::MutableArrayRef<CandidateTime> times);
 /// counts as slower than the fastest by more than a quarter.
 size_t playersOf(llvm::ArrayRef<CandidateTime> times);
 
-/// So many play on after a round.
+/// So many stay after the first round.
 inline constexpr size_t kFinalists = 4;
+
+struct Finals {
+  size_t players = 0;   ///< that had a turn in the first round; 0: there was nothing to compare
+  size_t finalists = 0; ///< of these, that had one in every round
+  size_t rounds = 0;
+};
 
 } // namespace braid

@@ -73,8 +73,8 @@ function(braid_add_test name)
   endif()
 endfunction()
 
-# Headers that most tests include, compiled once for all of them: so they take two thirds of the
-# time. Not for what is optimised, where g++ 12 then reports false overflows in the standard library.
+# Headers that most tests include, compiled once for all of them: tests then take half the time to
+# compile. Not for optimised code, where g++ 12 would report false overflows in its own library.
 if(BRAID_BUILD_TESTS)
   file(CONFIGURE OUTPUT braid_test_headers.cpp CONTENT "// Headers are precompiled for this.\n")
   add_library(braid_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/braid_test_headers.cpp)

@@ -46,7 +46,8 @@ std::vector<GatherOrder::Run> GatherOrder::runs(bool halvesLast) const {
   return all;
 }
 
-/// Half of an aligned group is one, too, and whoever is the first of a half is in it.
+/// The first half of a run's steps takes one half of its group, and that is aligned, too: it begins
+/// at the first of these steps' block, rounded down to a multiple of its size.
 void GatherOrder::halve(std::vector<Run> &runs) const {
   const int64_t begin = runs.back().begin, end = runs.back().end, half = (end - begin) / 2;
   if (half == 0)

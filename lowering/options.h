@@ -44,8 +44,8 @@ struct LoweringOptions {
   /// chunks / extent row ranges, uneven where they do not divide). 0: one chunk a slice.
   int64_t chunks = 0;
   /// Into how many times as many chunks the last step of a pipeline is cut as the others, where
-  /// steps move something and are multiplied one by one. Under `doubling` the last product is cut
-  /// in two, if it is of more than one block. At least 1; 1: no more than the others.
+  /// steps move something and are multiplied one by one. Under `doubling`, from 2 on, the last
+  /// product is cut in two if it is of more than one block. At least 1; 1: no more than the others.
   int64_t taper = 1;
   /// Of `doubling` on a power of two of ranks: how many rows of a product's tiles occupy the device
   /// once. Each product but the last takes a multiple of it, as far as it can, and leaves its other

@@ -50,7 +50,7 @@ int64_t WaveCuts::moreThanBlocks(size_t group) const {
 /// If a later one takes more than its blocks, the range of this one is shifted into earlier blocks.
 /// And what the first part leaves of its quarter is the other part's.
 bool WaveCuts::reachesBack(size_t number) const {
-  if (isPart(number) && firstPart_ < ranks_ / 4 * blockRows_)
+  if (number == groups_.size() && firstPart_ < ranks_ / 4 * blockRows_)
     return true;
   for (size_t group = std::min(number, groups_.size() - 1); group < groups_.size(); ++group)
     if (moreThanBlocks(group) > 0)

@@ -22,10 +22,10 @@ inline constexpr int64_t kTileRows = 128;
 /// that the rank belongs to. A group's other half lies before a rank's own or behind it, and so
 /// does its product.
 ///
-/// With `halvesLast` the last of them, which takes half of all blocks or more, is cut in two, from
-/// 4 ranks on. The first part is of the quarter of all blocks that comes first, and of what earlier
-/// products left, if that lies between: so it is at that end of the rows that are left at which the
-/// quarter lies, and leaves one range to the other part.
+/// With `halvesLast`, and 4 ranks or more, the last of these products is two. The first part is of
+/// the quarter of all blocks that comes first, and of what earlier products left, if that lies
+/// between. So it takes rows at that end of all that are left at which the quarter lies, and leaves
+/// one range to the other part; but on half of the ranks it is not beside the products before it.
 class WaveCuts {
 public:
   /// `ranks` is a power of two from 2 on, the other numbers are at least 1.

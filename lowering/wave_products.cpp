@@ -4,6 +4,7 @@
 
 #include "lowering/emit.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -96,9 +97,10 @@ void WaveProducts::emit(size_t number) {
 
 /// For the blocks of product `number`, of which they may take some rows, and not for the product.
 void WaveProducts::letLaterOnesWait(size_t number, int64_t stream) {
+  llvm::SmallDenseSet<int64_t> waiting = {stream};
   for (size_t later = number + 1; later < cuts_.products(); ++later) {
     const int64_t other = productStream(stage_, static_cast<int64_t>(later));
-    if (other == stream || !cuts_.reachesBack(later))
+    if (!cuts_.reachesBack(later) || !waiting.insert(other).second)
       continue;
     useStream(other);
     synchronize(stream);

@@ -37,8 +37,8 @@ void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
   lowering
       ->add_option(
           "--taper", taper,
-          "the last step has T times the chunks of the others; under doubling, two products "
-          "(default 1)")
+          "the last step has T times the chunks of the others; of doubling, from 2 on: the "
+          "last product is cut in two (default 1)")
       ->type_name("T");
   lowering
       ->add_option("--wave-rows", waveRows,

@@ -69,24 +69,53 @@ TEST(Candidate, HasProductsOnOneStreamAndOnTwo) {
   EXPECT_THAT(streamsOf(Schedule::Pairwise, Transfers::Shared), ElementsAre(5));
 }
 
-TEST(Candidate, HasProductsOfWholeWavesUnderDoubling) {
-  auto wavesOf = [](Schedule schedule, const CompileOptions &given, int64_t waveRows) {
+/// Its chunks tell the candidates of a family apart.
+TEST(Candidate, IsWorthVariantsIfItsFamilyHasFewBetterOnes) {
+  auto of = [](Schedule schedule, Protocol protocol, int64_t chunks) {
     Candidate candidate;
     candidate.schedule = schedule;
-    std::vector<int64_t> waves; // with one stream and no taper, each once
-    for (const Candidate &each : variantsOf(candidate, given, waveRows))
-      if (each.streams == 1 && each.taper == 1)
-        waves.push_back(each.waveRows);
-    return waves;
+    candidate.protocol = protocol;
+    candidate.chunks = chunks;
+    return candidate;
   };
-  EXPECT_THAT(wavesOf(Schedule::Doubling, {}, 603), ElementsAre(0, 603));
-  EXPECT_THAT(wavesOf(Schedule::Doubling, {}, 0), ElementsAre(0)) << "a device without";
-  EXPECT_THAT(wavesOf(Schedule::Doubling, {.waveRows = 7}, 603), ElementsAre(7));
-  EXPECT_THAT(wavesOf(Schedule::Pairwise, {}, 603), ElementsAre(0));
+  std::vector<Candidate> bestFirst = {of(Schedule::Hop, Protocol::Get, 4)};
+  for (int64_t chunks : {4, 0, 8}) {
+    bestFirst.push_back(of(Schedule::Pairwise, Protocol::Put, chunks));
+    bestFirst.back().streams = 3;
+    bestFirst.push_back(of(Schedule::Pairwise, Protocol::Put, chunks));
+  }
+  std::vector<std::string> worth;
+  for (const Candidate &each : worthVariants(bestFirst))
+    worth.push_back(fmt::format("{} {} {}", name(each.schedule).str(), each.chunks, each.streams));
+  EXPECT_THAT(worth, ElementsAre("hop 4 0", "pairwise 4 3", "pairwise 0 3"));
+  bestFirst.clear();
+  for (Schedule schedule : allSchedules())
+    for (Protocol protocol : {Protocol::Get, Protocol::Put})
+      bestFirst.push_back(of(schedule, protocol, 0));
+  ASSERT_GT(bestFirst.size(), 8u);
+  EXPECT_EQ(worthVariants(bestFirst).size(), 8u) << "of the best families";
+}
+
+TEST(Candidate, HasProductsOfWholeWavesUnderDoubling) {
+  using testing::Pair;
+  auto cutsOf = [](Schedule schedule, const CompileOptions &given, int64_t waveRows) {
+    Candidate candidate;
+    candidate.schedule = schedule;
+    std::vector<std::pair<int64_t, int64_t>> cuts; // waves and tapers, with one stream
+    for (const Candidate &each : variantsOf(candidate, given, waveRows))
+      if (each.streams == 1)
+        cuts.emplace_back(each.waveRows, each.taper);
+    return cuts;
+  };
+  EXPECT_THAT(cutsOf(Schedule::Doubling, {}, 603),
+              ElementsAre(Pair(0, 1), Pair(0, 2), Pair(603, 1), Pair(603, 2)));
+  EXPECT_THAT(cutsOf(Schedule::Doubling, {}, 0), ElementsAre(Pair(0, 1), Pair(0, 2)))
+      << "a device without";
+  EXPECT_THAT(cutsOf(Schedule::Doubling, {.taper = 1, .waveRows = 7}, 603),
+              ElementsAre(Pair(7, 1)));
+  EXPECT_THAT(cutsOf(Schedule::Pairwise, {}, 603), ElementsAre(Pair(0, 1), Pair(0, 2), Pair(0, 4)));
+  EXPECT_THAT(cutsOf(Schedule::Fused, {}, 603), ElementsAre(Pair(0, 1)));
   Candidate candidate;
-  candidate.schedule = Schedule::Doubling;
-  for (const Candidate &each : variantsOf(candidate, {}, 603))
-    EXPECT_TRUE(each.taper == 1 || (each.taper == 2 && each.waveRows == 603)) << each.str();
   candidate.waveRows = 603;
   EXPECT_THAT(candidate.str(), HasSubstr(";wave=603;"));
   EXPECT_EQ(Candidate::fromText(candidate.str())->waveRows, 603);
@@ -213,10 +242,13 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   const size_t timed = choices[0]->timed();
   EXPECT_GE(timed, 3u);
   EXPECT_LE(timed, TimingLimits().most);
-  EXPECT_LE(choices[0]->finalists, kFinalists);
+  const Finals finals = choices[0]->finals;
+  EXPECT_GE(finals.players, 2u);
+  EXPECT_LE(finals.players, 8u);
+  EXPECT_EQ(finals.finalists, std::min(finals.players, kFinalists));
   for (size_t i = 0; i < timed; ++i)
     ASSERT_TRUE(all[i].measuredUs) << "those that were timed come first";
-  for (size_t i = 0; i < choices[0]->finalists; ++i)
+  for (size_t i = 0; i < finals.finalists; ++i)
     EXPECT_GE(*all[i].measuredUs, *all[0].measuredUs);
   bool hasOther = std::any_of(all.begin(), all.begin() + int64_t(timed), [&](const auto &each) {
     return each.candidate.schedule != all[0].candidate.schedule;
@@ -258,8 +290,8 @@ TEST(Choose, HoldsTheMemoryOfAFewCandidates) {
 /// Made up: twelve candidates, of which `timed` were.
 ScheduleChoice choiceOf(size_t timed) {
   ScheduleChoice choice;
-  choice.finalists = timed / 2;
-  choice.rounds = 7;
+  choice.finals.finalists = timed / 2;
+  choice.finals.rounds = 7;
   for (size_t i = 0; i < 12; ++i) {
     JudgedCandidate judged;
     judged.predictedUs = 112 - double(i);
@@ -277,7 +309,7 @@ TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
                               "  timed: 4 of 12, one of each schedule, protocol and means first; "
                               "the first 2 again, in turns, 7 times\n"));
   ScheduleChoice withOthers = choiceOf(4);
-  withOthers.players = 3;
+  withOthers.finals.players = 3;
   EXPECT_THAT(explain(withOthers),
               HasSubstr("the first 2 again, in turns, 7 times, with 1 more in the first round\n"));
   EXPECT_THAT(explain(choiceOf(4), 12), testing::Not(HasSubstr("more, predicted")));

@@ -175,9 +175,9 @@ TEST(TimeCandidates, LetsTheBestTakeTurns) {
       {{10, 1}, {10, 1}, {10, 1}, {10, 1}}, {.leastRounds = 2, .mostRounds = 2}, machine.actions());
   ASSERT_TRUE(times);
   EXPECT_THAT(machine.turns, ElementsAre(0, 1, 2, 2, 1, 0)) << "not the slow one";
-  EXPECT_EQ(times->players, 3u);
-  EXPECT_EQ(times->finalists, 3u);
-  EXPECT_EQ(times->rounds, 2u);
+  EXPECT_EQ(times->finals.players, 3u);
+  EXPECT_EQ(times->finals.finalists, 3u);
+  EXPECT_EQ(times->finals.rounds, 2u);
   EXPECT_EQ(times->times.front().candidate, 0u);
   EXPECT_EQ(times->times.back().candidate, 3u);
 }
@@ -188,7 +188,7 @@ TEST(TimeCandidates, TakesWhatIsSteady) {
     Machine machine({100, steady, 200});
     Result<CandidateTimes> times = timeCandidates(all, {}, machine.actions());
     EXPECT_EQ(times->times.front().candidate, steady < 120 ? 1u : 0u);
-    EXPECT_EQ(times->finalists, 2u);
+    EXPECT_EQ(times->finals.finalists, 2u);
     EXPECT_EQ(times->times.front().us, steady < 120 ? steady : 100) << "as measured";
   }
 }
@@ -202,9 +202,9 @@ TEST(TimeCandidates, LetsSomePlayOnceAndTheBestOfThemOn) {
                                                 {.leastRounds = 3, .mostRounds = 3}, actions);
   ASSERT_TRUE(times);
   EXPECT_THAT(machine.turns, ElementsAre(0, 1, 2, 3, 4, 5, 2, 3, 4, 5, 5, 4, 3, 2));
-  EXPECT_EQ(times->players, 6u);
-  EXPECT_EQ(times->finalists, 4u);
-  EXPECT_EQ(times->rounds, 3u);
+  EXPECT_EQ(times->finals.players, 6u);
+  EXPECT_EQ(times->finals.finalists, 4u);
+  EXPECT_EQ(times->finals.rounds, 3u);
   std::vector<size_t> order;
   for (const CandidateTime &each : times->times)
     order.push_back(each.candidate);
@@ -278,17 +278,20 @@ Table readTable(const std::string &file) {
   return table;
 }
 
-class MeasuredTable : public testing::TestWithParam<const char *> {};
+struct Measured {
+  const char *file;
+  int mostOff; ///< of a hundred choices, beyond 3 % and 3 us: what is best is so by luck, too
+};
 
-/// Times with noise, where preparing takes as long as it did there. What is best in a table is so
-/// by luck, too, so one time in eight may be off by more than 3 % or 3 us.
+class MeasuredTable : public testing::TestWithParam<Measured> {};
+
+/// Times with noise, where preparing takes as long as it did there.
 TEST_P(MeasuredTable, HasItsBestFound) {
-  const Table table = readTable(GetParam());
+  const Table table = readTable(GetParam().file);
   ASSERT_GT(table.prospects.size(), 300u);
   const double best = *std::min_element(table.measuredUs.begin(), table.measuredUs.end());
-  constexpr int kTimes = 100;
   int off = 0;
-  for (uint64_t seed = 1; seed <= kTimes; ++seed) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
     Machine machine(table.measuredUs, seed);
     machine.noise = 0.04;
     Result<CandidateTimes> times = timeCandidates(table.prospects, {}, machine.actions());
@@ -298,16 +301,18 @@ TEST_P(MeasuredTable, HasItsBestFound) {
     EXPECT_LE(found, best + std::max(3.0, 0.05 * best)) << machine.looked.size() << " were timed";
     EXPECT_LE(machine.seconds, 2.6);
   }
-  EXPECT_LE(off, kTimes / 8);
+  EXPECT_LE(off, GetParam().mostOff);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfFourH200, MeasuredTable,
-                         testing::Values("auto_2048-2048-2048.txt", "auto_8192-3584-4096.txt",
-                                         "four/predictions_1024x1024x1024.txt",
-                                         "four/predictions_2048x2048x2048.txt",
-                                         "four/predictions_4096x4096x4096.txt",
-                                         "four/predictions_8192x7168x8192.txt",
-                                         "four/predictions_16384x1024x16384.txt"));
+                         testing::Values(Measured{"auto_2048-2048-2048.txt", 0},
+                                         Measured{"auto_8192-3584-4096.txt", 0},
+                                         Measured{"four/predictions_1024x1024x1024.txt", 0},
+                                         Measured{"four/predictions_2048x2048x2048.txt", 0},
+                                         Measured{"four/predictions_4096x4096x4096.txt", 0},
+                                         Measured{"four/predictions_8192x7168x8192.txt", 12},
+                                         Measured{"four/predictions_16384x1024x16384.txt", 5}),
+                         [](const auto &test) { return "Table" + std::to_string(test.index); });
 
 /// As 16384 x 16384 x 16384, where the model sees no difference but power makes one: a run takes 13
 /// ms, many small products 7 % longer, and some means more than others.

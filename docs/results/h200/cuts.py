@@ -1,27 +1,37 @@
-"""cuts.py MxNxK ROWS+ROWS,...: what cutting a product of bf16 into rows costs in PyTorch, alone.
+"""cuts.py MxNxK ROWS+ROWS,... [WAYS]: what cutting a product of bf16 into rows costs in PyTorch, alone.
 
-Made cuts.txt and cuts_priorities.txt on four H200, before it was tidied, a shape on each. Every line
-is a product that is replayed as a graph: whole, in four, as `doubling` has it on four ranks (a
-quarter, a quarter and a half), or with other rows for all but the last; "/1" on one stream, "/2" on
-two in turns, "/own" each piece on a stream of its own, "/priority" the same, and earlier pieces have
-the higher priority. Each round replays it for 0.1 s to settle and 0.1 s that count, with 30 us
-between two replays; the time is the median of four rounds' medians, which follow it.
+Made cuts.txt, cuts_priorities.txt and gaps.txt on H200, before it was tidied, a shape on each GPU.
+Every line is a product that is replayed as a graph: whole, in four, as `doubling` has it on four
+ranks (a quarter, a quarter and a half), or with other rows for all but the last; "~" instead of "+",
+also behind the rows, is a rest of 14 to 20 us before the next piece, as if its rows were not here
+yet. Of the WAYS "1" is one stream, "2" two in turns, "own" each piece on a stream of its own, and
+"priority" the same where earlier pieces have the higher priority. Each round replays it for 0.1 s to
+settle and 0.1 s that count, with 30 us between two replays; the time is the median of four rounds'
+medians, which follow it.
 """
+import re
 import statistics
 import sys
 
 import torch
 
-ROUNDS, SETTLED_S, REST_CYCLES = 4, 0.12, 60000
+ROUNDS, SETTLED_S, REST_CYCLES, GAP_CYCLES = 4, 0.12, 60000, 28000
 m, n, k = map(int, sys.argv[1].split("x"))
 quarter = m // 4
-WAYS = {"whole/1": ([m], "1")}
-for streams in ("1", "2", "own", "priority"):
-    WAYS[f"quarters/{streams}"] = ([quarter] * 4, streams)
-    WAYS[f"doubling/{streams}"] = ([quarter, quarter, 2 * quarter], streams)
+
+
+def pieces_of(text):
+    """(rests before it, rows) of each, the last one with the rows that are left."""
+    pieces = [(sign == "~", int(rows)) for sign, rows in re.findall(r"([+~]?)([0-9]+)", text)]
+    return pieces + [(text.endswith("~"), m - sum(rows for _, rows in pieces))]
+
+
+WAYS = {"whole/1": ([(False, m)], "1")}
+for streams in (sys.argv[3] if len(sys.argv) > 3 else "1,2,own,priority").split(","):
+    WAYS[f"quarters/{streams}"] = ([(False, quarter)] * 4, streams)
+    WAYS[f"doubling/{streams}"] = (pieces_of(f"{quarter}+{quarter}"), streams)
     for text in sys.argv[2].split(","):
-        first = [int(rows) for rows in text.split("+")]
-        WAYS[f"{text}/{streams}"] = (first + [m - sum(first)], streams)
+        WAYS[f"{text}/{streams}"] = (pieces_of(text), streams)
 
 
 def uniform(*shape):
@@ -47,8 +57,10 @@ def multiply(pieces, streams):
     for each in used:
         each.wait_stream(main)
     begin = 0
-    for rows, stream in zip(pieces, used):
+    for (rests, rows), stream in zip(pieces, used):
         with torch.cuda.stream(stream):
+            if rests:
+                torch.cuda._sleep(GAP_CYCLES)
             torch.mm(a[begin:begin + rows], b, out=c[begin:begin + rows])
         begin += rows
     for each in used:
