@@ -17,7 +17,6 @@
 #include <chrono>
 #include <limits>
 #include <map>
-#include <set>
 #include <thread>
 
 namespace braid {

@@ -58,10 +58,10 @@ bool WaveCuts::reachesBack(size_t number) const {
   return false;
 }
 
-/// 1 if the other of two neighbouring groups of so many blocks comes before the rank's, else 0.
-const Scalar *WaveCuts::comesBefore(int64_t blocks) const {
-  return scalars_.mod(scalars_.div(scalars_.rank(), scalars_.constant(blocks)),
-                      scalars_.constant(2));
+/// 1 if the blocks of this group come before those of all earlier ones, else 0.
+const Scalar *WaveCuts::comesBefore(size_t group) const {
+  const Scalar *half = scalars_.constant(int64_t(1) << (group - 1));
+  return scalars_.mod(scalars_.div(scalars_.rank(), half), scalars_.constant(2));
 }
 
 int64_t WaveCuts::rowsUpTo(size_t group) const {
@@ -73,16 +73,15 @@ int64_t WaveCuts::rowsUpTo(size_t group) const {
 const Scalar *WaveCuts::beginUpTo(size_t group) const {
   const Scalar *begin = scalars_.constant(0);
   for (size_t later = group + 1; later < groups_.size(); ++later)
-    begin = scalars_.add(begin, scalars_.mul(comesBefore(int64_t(1) << (later - 1)),
-                                             scalars_.constant(groups_[later])));
+    begin =
+        scalars_.add(begin, scalars_.mul(comesBefore(later), scalars_.constant(groups_[later])));
   return begin;
 }
 
 const Scalar *WaveCuts::beginOf(size_t group) const {
   if (group == 0)
     return scalars_.add(ownBegin(), ownRowsBefore());
-  const Scalar *comesAfter =
-      scalars_.sub(scalars_.constant(1), comesBefore(int64_t(1) << (group - 1)));
+  const Scalar *comesAfter = scalars_.sub(scalars_.constant(1), comesBefore(group));
   return scalars_.add(beginUpTo(group),
                       scalars_.mul(comesAfter, scalars_.constant(rowsUpTo(group - 1))));
 }
@@ -92,7 +91,7 @@ const Scalar *WaveCuts::beginOf(size_t group) const {
 const Scalar *WaveCuts::begin(size_t number) const {
   if (!isPart(number))
     return beginOf(number);
-  const Scalar *isSecond = comesBefore(ranks_ / 4);
+  const Scalar *isSecond = comesBefore(groups_.size() - 2);
   const bool isFirstPart = number + 1 == groups_.size();
   const Scalar *isBehind = isFirstPart ? isSecond : scalars_.sub(scalars_.constant(1), isSecond);
   const int64_t others = groups_.back() - rows(number);
@@ -113,8 +112,7 @@ const Scalar *WaveCuts::ownRowsBefore() const {
   const Scalar *before = scalars_.constant(0);
   for (size_t group = 1; group < groups_.size(); ++group)
     if (const int64_t more = moreThanBlocks(group))
-      before = scalars_.add(
-          before, scalars_.mul(comesBefore(int64_t(1) << (group - 1)), scalars_.constant(more)));
+      before = scalars_.add(before, scalars_.mul(comesBefore(group), scalars_.constant(more)));
   return before;
 }
 

@@ -49,7 +49,7 @@ public:
 private:
   bool isHalved() const { return firstPart_ > 0; }
   bool isPart(size_t number) const { return isHalved() && number + 1 >= groups_.size(); }
-  const Scalar *comesBefore(int64_t blocks) const;
+  const Scalar *comesBefore(size_t group) const;
   const Scalar *beginUpTo(size_t group) const;
   const Scalar *beginOf(size_t group) const;
   int64_t rowsUpTo(size_t group) const;
