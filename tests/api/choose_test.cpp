@@ -243,7 +243,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   EXPECT_GE(timed, 3u);
   EXPECT_LE(timed, TimingLimits().most);
   const Finals finals = choices[0]->finals;
-  EXPECT_GE(finals.players, 2u);
+  EXPECT_NE(finals.players, 1u) << "if none is close to the fastest, nobody plays";
   EXPECT_LE(finals.players, 8u);
   EXPECT_EQ(finals.finalists, std::min(finals.players, kFinalists));
   for (size_t i = 0; i < timed; ++i)
