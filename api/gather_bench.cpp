@@ -143,10 +143,12 @@ Status badOption(const GatherRow &row, llvm::StringRef key, llvm::StringRef valu
                              .Case("transfers", "each or shared")
                              .Case("copies", "engine or kernel")
                              .Case("signals", "memory or kernel")
+                             .Case("products", "each or joined")
                              .Default(nullptr);
   if (expected)
     return badRow(row.name, expected, value.str());
-  return badRow(row.name, "protocol, chunks, taper, wave, streams, transfers, copies or signals",
+  return badRow(row.name,
+                "protocol, chunks, taper, wave, streams, transfers, copies, signals or products",
                 key.str());
 }
 
@@ -166,6 +168,8 @@ Status setOption(GatherRow &row, int64_t ranks, llvm::StringRef key, llvm::Strin
     options.waveRows = number;
   else if (key == "transfers" && transfersFromName(value))
     options.transfers = transfersFromName(value);
+  else if (key == "products" && productsFromName(value))
+    options.products = productsFromName(value);
   else if (key == "copies" && copyByFromName(value))
     row.means.copies = *copyByFromName(value);
   else if (key == "signals" && signalByFromName(value))
@@ -223,8 +227,7 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
                   "doubling",
                   what.str());
   }
-  row.options = {};
-  row.options.ranks = ranks;
+  row.options = {.ranks = ranks, .products = row.options.products};
   return row;
 }
 
