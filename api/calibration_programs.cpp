@@ -37,9 +37,9 @@ std::string productsHead(int64_t ranks, const PlanMatmul &shape, int count) {
 
 } // namespace
 
-Result<std::vector<Plan>> plansOf(const std::string &text, Products products) {
+Result<std::vector<Plan>> plansOf(const std::string &text) {
   std::unique_ptr<Source> source = parseSource("calibration", text);
-  Result<Compiled> compiled = compile(*source, {.products = products});
+  Result<Compiled> compiled = compile(*source, {});
   Result<std::vector<Plan>> plans = compiled ? makePlans(*compiled) : compiled.status();
   if (!plans)
     return plans.status().annotated("calibration: " + source->diags.str());

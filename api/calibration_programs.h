@@ -5,7 +5,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/compile.h"
+#include "ir/program.h"
+#include "ir/status.h"
 #include "runtime/plan.h"
 
 namespace braid::calibration {
@@ -25,7 +26,7 @@ std::string fan(int64_t ranks, Protocol protocol, int64_t bytes);
 std::string products(int64_t ranks, const PlanMatmul &shape, int count, int streams);
 
 /// The Plans of all ranks.
-Result<std::vector<Plan>> plansOf(const std::string &text, Products products = Products::Each);
+Result<std::vector<Plan>> plansOf(const std::string &text);
 /// What is left of transfers without their copies: the signals.
 void dropCopies(std::vector<Plan> &plans);
 

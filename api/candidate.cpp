@@ -14,7 +14,7 @@ Status badPart(llvm::StringRef part) {
   return Status(
       StatusCode::BadInput,
       fmt::format("expected SCHEDULE;protocol=P;chunks=S;streams=K;taper=T;wave=R;transfers=X;"
-                  "copies=C;signals=G;products=J;issuing=I, got '{}' in it",
+                  "copies=C;signals=G;issuing=I, got '{}' in it",
                   part.str()));
 }
 
@@ -31,8 +31,6 @@ bool setPart(Candidate &candidate, llvm::StringRef key, llvm::StringRef value) {
     candidate.means.copies = *copyByFromName(value);
   else if (key == "signals" && signalByFromName(value))
     candidate.means.signals = *signalByFromName(value);
-  else if (key == "products" && productsFromName(value))
-    candidate.products = *productsFromName(value);
   else if (key == "chunks" && isNumber)
     candidate.chunks = number;
   else if (key == "streams" && isNumber)
@@ -55,7 +53,6 @@ CompileOptions Candidate::applyTo(CompileOptions options) const {
   options.taper = taper;
   options.waveRows = waveRows;
   options.transfers = transfers;
-  options.products = products;
   if (chunks > 0)
     options.chunks = chunks;
   return options;
@@ -63,7 +60,7 @@ CompileOptions Candidate::applyTo(CompileOptions options) const {
 
 std::array<std::string, 3> Candidate::traits() const {
   return {name(schedule).str() + " " + name(transfers).str(), name(protocol).str(),
-          braid::str(means) + (products == Products::Joined ? ", products joined" : "")};
+          braid::str(means)};
 }
 
 std::string Candidate::str() const {
@@ -79,8 +76,6 @@ std::string Candidate::str() const {
     text += ";copies=" + name(means.copies).str();
   if (means.signals != SignalBy::Default)
     text += ";signals=" + name(means.signals).str();
-  if (products != Products::Each)
-    text += ";products=" + name(products).str();
   return text + ";issuing=" + name(issuing).str();
 }
 

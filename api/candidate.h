@@ -15,7 +15,6 @@ struct Candidate {
   int64_t streams = 0, taper = 1;
   int64_t waveRows = 0; ///< as LoweringOptions has it
   Transfers transfers = Transfers::Each;
-  Products products = Products::Each;
   TransferMeans means = {};
   Issuing issuing = Issuing::Eager;
 
@@ -24,8 +23,8 @@ struct Candidate {
   /// What predictions are wrong about alike: the schedule with its transfers, the protocol, and the
   /// means.
   std::array<std::string, 3> traits() const;
-  /// "pairwise;protocol=get;chunks=8;streams=3;taper=2;issuing=graph"; also wave, transfers, copies,
-  /// signals and products; these and taper only where they are not the default.
+  /// "pairwise;protocol=get;chunks=8;streams=3;taper=2;issuing=graph"; also wave, transfers, copies
+  /// and signals; these and taper only where they are not the default.
   std::string str() const;
   /// Reads what str() writes; BadInput names the part that is not so.
   static Result<Candidate> fromText(llvm::StringRef text);

@@ -37,15 +37,6 @@ std::vector<int64_t> streamCounts(const Candidate &candidate) {
   return areApart ? std::vector<int64_t>{3, 4} : std::vector<int64_t>{LoweringOptions().streams};
 }
 
-/// Whether joining products is worth a look, where the device joins them: they are on one stream,
-/// nothing else needs a processor, and blocks come by themselves.
-bool mayJoin(const Candidate &candidate) {
-  const bool areApart =
-      candidate.transfers == Transfers::Shared || candidate.schedule == Schedule::Doubling;
-  return areApart && candidate.streams == 3 && candidate.protocol == Protocol::Put &&
-         candidate.means == TransferMeans{CopyBy::Engine, SignalBy::Memory};
-}
-
 /// Under `doubling` all from 2 on are the same.
 std::vector<int64_t> tapersOf(Schedule schedule) {
   return schedule == Schedule::Doubling ? std::vector<int64_t>{1, 2}
@@ -115,11 +106,6 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
                                   : chunkCounts(space.ranks, space.blockRows));
   });
   vary(all, &Candidate::means, space.means.vec());
-  varyBy(all, &Candidate::products, [&](const Candidate &candidate) {
-    return only(given.products, space.joins && mayJoin(candidate)
-                                    ? std::vector<Products>{Products::Each, Products::Joined}
-                                    : std::vector<Products>{Products::Each});
-  });
   vary(all, &Candidate::issuing, space.ways.vec());
   return all;
 }

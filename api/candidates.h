@@ -15,11 +15,10 @@ struct CandidateSpace {
   llvm::ArrayRef<TransferMeans> means;
   int64_t ranks = 0;
   int64_t blockRows = 0; ///< of a product's left operand, that one rank owns
-  bool joins = false;    ///< the device makes one kernel of joined products
 };
 
 /// The first look, at what changes most: every schedule, protocol and number of chunks, by all
-/// means and in all ways, with products on one stream or on several, and on one also joined.
+/// means and in all ways, with products on one stream or on several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
 /// How many rows of a product with so many columns are one wave of tiles, as libraries prefer them

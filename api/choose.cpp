@@ -7,7 +7,6 @@
 #include "api/lowered_candidates.h"
 #include "api/time_candidates.h"
 #include "runtime/handshake.h"
-#include "runtime/join_products.h"
 #include "runtime/simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -24,7 +23,7 @@ namespace braid {
 namespace {
 
 /// To be raised when measuring changes so much that what was measured before should not count.
-constexpr int kModelVersion = 3;
+constexpr int kModelVersion = 2;
 
 template <class T> std::string given(const std::optional<T> &value) {
   if constexpr (std::is_integral_v<T>)
@@ -51,7 +50,6 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
           {"--wave-rows", given(options.given.waveRows)},
           {"--streams", given(options.given.streams)},
           {"--transfers", given(options.given.transfers)},
-          {"--products", given(options.given.products)},
           {"--time-best", given(options.timed)},
           {"means", means},
           {"ways to issue", ways}};
@@ -96,7 +94,6 @@ private:
   double mayTakeOf(const Candidate &candidate) const;
   std::vector<Prospect> prospects() const;
   Result<int64_t> waveRows();
-  Result<bool> joinsProducts();
   Status findCandidates();
   Status predict();
   Result<TimedPlan *> ready(size_t candidate);
@@ -147,22 +144,10 @@ Result<int64_t> Chooser::waveRows() {
   return rows ? Result<int64_t>(static_cast<int64_t>(*rows)) : rows.status();
 }
 
-/// As rank 0's device says of all products.
-Result<bool> Chooser::joinsProducts() {
-  const bool mine = llvm::all_of(lowering_.products(), [this](const PlanMatmul &product) {
-    return timer_.device().joins(product);
-  });
-  Result<double> all = timer_.numberFromRankZero(mine ? 1 : 0);
-  return all ? Result<bool>(*all != 0) : all.status();
-}
-
 /// First what changes most, then the variants of the best of those.
 Status Chooser::findCandidates() {
-  Result<bool> joins = joinsProducts();
-  if (!joins)
-    return joins.status();
   lowering_.lower(broadCandidates({options_.given, options_.ways, means_, timer_.ranks(),
-                                   lowering_.blockRows(), *joins}),
+                                   lowering_.blockRows()}),
                   candidates_);
   if (candidates_.empty())
     return lowering_.refusal();
@@ -184,7 +169,7 @@ Status Chooser::findCandidates() {
 Status Chooser::predict() {
   std::vector<PlanMatmul> shapes;
   for (const LoweredCandidate &each : candidates_)
-    llvm::append_range(shapes, productsToCost(each.plans->front()));
+    llvm::append_range(shapes, each.plans->front().matmuls);
   if (Status status = model_.addProducts(shapes); !status.isOk())
     return status;
   for (LoweredCandidate &each : candidates_) {

@@ -4,8 +4,6 @@
 
 #include "lowering/lower.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -90,8 +88,7 @@ Result<Compiled> compileProgram(Source &source, Program &program, const CompileO
         << "--ranks is " << *options.ranks << ", but the program's mesh has " << program.ranks();
     return located();
   }
-  return Compiled{&source, &program, source.module.findFusion(program.implements()), false,
-                  options.products.value_or(Products::Each)};
+  return Compiled{&source, &program, source.module.findFusion(program.implements()), false};
 }
 
 /// Gives the fusion's parameters the values asked for.
@@ -176,22 +173,10 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
   if (!program)
     return program.status();
   source.module.programs.push_back(std::move(*program));
-  return Compiled{&source, source.module.programs.back().get(), &fusion, true,
-                  options.products.value_or(Products::Each)};
+  return Compiled{&source, source.module.programs.back().get(), &fusion, true};
 }
 
 } // namespace
-
-llvm::StringRef name(Products products) {
-  return products == Products::Joined ? "joined" : "each";
-}
-
-std::optional<Products> productsFromName(llvm::StringRef name) {
-  return llvm::StringSwitch<std::optional<Products>>(name)
-      .Case("each", Products::Each)
-      .Case("joined", Products::Joined)
-      .Default(std::nullopt);
-}
 
 Result<Compiled> compile(Source &source, const CompileOptions &options) {
   if (source.diags.hasErrors())

@@ -8,11 +8,6 @@
 
 namespace braid {
 
-/// How the products of a stream are issued: each by itself, or together, see join_products.h.
-enum class Products : uint8_t { Each, Joined };
-llvm::StringRef name(Products products);
-std::optional<Products> productsFromName(llvm::StringRef name);
-
 /// What a user chooses. Every optional left empty means the default, which for lowering is that of
 /// LoweringOptions.
 struct CompileOptions {
@@ -30,8 +25,6 @@ struct CompileOptions {
   std::optional<int64_t> chunks = {};
   std::optional<int64_t> taper = {};
   std::optional<int64_t> waveRows = {};
-  /// Of programs, too. The default: each.
-  std::optional<Products> products = {};
   /// A pass list, `a,b{opt=1}`, instead of the whole pipeline.
   std::optional<std::string> passes = {};
   /// Called with a pass's name and the program after it; may be empty.
@@ -44,7 +37,6 @@ struct Compiled {
   const Program *program = nullptr;
   const Fusion *fusion = nullptr; ///< null: nothing says what the result should be
   bool isLowered = false;         ///< made from the fusion here, rather than read
-  Products products = Products::Each;
 };
 
 /// Verifies the source and finds or makes its program, which is added to the source's module.

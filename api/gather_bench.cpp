@@ -143,12 +143,10 @@ Status badOption(const GatherRow &row, llvm::StringRef key, llvm::StringRef valu
                              .Case("transfers", "each or shared")
                              .Case("copies", "engine or kernel")
                              .Case("signals", "memory or kernel")
-                             .Case("products", "each or joined")
                              .Default(nullptr);
   if (expected)
     return badRow(row.name, expected, value.str());
-  return badRow(row.name,
-                "protocol, chunks, taper, wave, streams, transfers, copies, signals or products",
+  return badRow(row.name, "protocol, chunks, taper, wave, streams, transfers, copies or signals",
                 key.str());
 }
 
@@ -168,8 +166,6 @@ Status setOption(GatherRow &row, int64_t ranks, llvm::StringRef key, llvm::Strin
     options.waveRows = number;
   else if (key == "transfers" && transfersFromName(value))
     options.transfers = transfersFromName(value);
-  else if (key == "products" && productsFromName(value))
-    options.products = productsFromName(value);
   else if (key == "copies" && copyByFromName(value))
     row.means.copies = *copyByFromName(value);
   else if (key == "signals" && signalByFromName(value))
@@ -227,7 +223,8 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
                   "doubling",
                   what.str());
   }
-  row.options = {.ranks = ranks, .products = row.options.products};
+  row.options = {};
+  row.options.ranks = ranks;
   return row;
 }
 

@@ -29,8 +29,8 @@ struct GatherRow {
 };
 
 /// The row that `name[;key=value]...` stands for: matmul, pieces, gather, beside, auto or a
-/// schedule, with protocol, chunks (a rank's block), taper, wave, streams, transfers, copies,
-/// signals and products.
+/// schedule, with protocol, chunks (a rank's block), taper, wave, streams, transfers, copies and
+/// signals.
 /// BadInput says what is not understood.
 Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shape, DType dtype,
                                 int64_t ranks, bool isGraphed);

@@ -11,7 +11,7 @@ namespace {
 
 /// What rank 0 does, in numbers: equal for candidates between which nothing decides.
 std::string signatureOf(const Plan &plan) {
-  std::string text = plan.joinsProducts ? "joined\n" : "";
+  std::string text;
   for (const Command &c : plan.commands)
     text +=
         fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(c.kind), c.stream,
@@ -42,7 +42,6 @@ Result<std::vector<Plan>> CandidateLowering::makePlans(CompileOptions options) {
 Status CandidateLowering::findFusion() {
   CompileOptions options = given_;
   options.schedule = options.schedule.value_or(Schedule::Pairwise);
-  options.products = Products::Each; // any schedule shows them
   Result<std::vector<Plan>> plans = makePlans(options);
   if (!plans)
     return plans.status();
@@ -51,7 +50,6 @@ Status CandidateLowering::findFusion() {
     if (command.kind == CommandKind::Matmul)
       rows += plans->front().matmuls[command.matmul].m;
   blockRows_ = rows / ranks_;
-  products_ = plans->front().matmuls;
   return Status::ok();
 }
 

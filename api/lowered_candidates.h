@@ -33,8 +33,6 @@ public:
   Status findFusion();
   const std::string &fusion() const { return fusion_; } ///< its name
   int64_t blockRows() const { return blockRows_; }      ///< of a rank's block
-  /// In whatever pieces a schedule makes them.
-  const std::vector<PlanMatmul> &products() const { return products_; }
 
   /// Appends those that can be lowered, and that do not come to the same commands as one before.
   void lower(llvm::ArrayRef<Candidate> candidates, std::vector<LoweredCandidate> &lowered);
@@ -50,7 +48,6 @@ private:
   const int64_t ranks_;
   std::string fusion_;
   int64_t blockRows_ = 0;
-  std::vector<PlanMatmul> products_;
   std::map<std::string, SharedPlans> plans_; ///< null: refused
   std::set<std::string> seen_;               ///< what rank 0 does, and how it is issued
   Status refusal_;

@@ -29,11 +29,11 @@ std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
 }
 
 std::vector<PlanMatmul> shapesToMeasure(const CostModel &model, llvm::ArrayRef<PlanMatmul> shapes) {
-  using Column = std::tuple<DType, bool, int64_t, int64_t, bool>;
+  using Column = std::tuple<DType, bool, int64_t, int64_t>;
   std::map<Column, std::vector<PlanMatmul>> columns;
   for (const PlanMatmul &shape : shapes)
     if (shape.m > 0 && shape.n > 0)
-      columns[{shape.dtype, shape.transposeB, shape.n, shape.k, shape.isJoined}].push_back(shape);
+      columns[{shape.dtype, shape.transposeB, shape.n, shape.k}].push_back(shape);
   std::vector<PlanMatmul> wanted;
   for (auto &[column, all] : columns)
     for (const PlanMatmul &shape : fewRows(std::move(all)))
@@ -52,8 +52,7 @@ int chainOf(const PlanMatmul &shape) {
 Result<RunTime> timeProducts(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,
                              Issuing issuing, const CalibrationOptions &options) {
   Result<std::vector<Plan>> plans =
-      calibration::plansOf(calibration::products(timer.ranks(), shape, count, streams),
-                           shape.isJoined ? Products::Joined : Products::Each);
+      calibration::plansOf(calibration::products(timer.ranks(), shape, count, streams));
   if (!plans)
     return plans.status();
   TimingEffort effort = options.effort;
@@ -75,24 +74,10 @@ void setShareAndCrowding(ProductCost &product, double part) {
   product.crowding = std::clamp(part, 1.0, kMostCrowding);
 }
 
-/// A single one, which keeps the whole machine busy.
-Result<ProductCost> measureJoined(const OperationCosts &costs, const PlanMatmul &shape,
-                                  PlanTimer &timer, const CalibrationOptions &options) {
-  Result<RunTime> run = timeProducts(timer, shape, 1, 1, options.ways.back(), options);
-  if (!run)
-    return run.status();
-  ProductCost product{shape.dtype, shape.transposeB, shape.m, shape.n, shape.k};
-  product.us = std::max(run->us - costs.runUs - costs.issueMatmulUs, kLeastUs);
-  product.isJoined = true;
-  return product;
-}
-
 Result<ProductCost> measureProduct(const CostModel &model, const PlanMatmul &shape,
                                    PlanTimer &timer, const CalibrationOptions &options) {
   const Issuing issuing = options.ways.back();
   const OperationCosts &costs = *model.find(issuing, options.means.front());
-  if (shape.isJoined)
-    return measureJoined(costs, shape, timer, options);
   const int count = chainOf(shape);
   Result<RunTime> one = timeProducts(timer, shape, count, 1, issuing, options);
   if (!one)

@@ -2,7 +2,6 @@
 
 #include "api/plans.h"
 
-#include "runtime/join_products.h"
 #include "runtime/specialize.h"
 
 namespace braid {
@@ -13,9 +12,6 @@ Result<std::vector<Plan>> makePlans(const Compiled &compiled) {
     Result<Plan> plan = specialize(*compiled.program, rank, compiled.source->diags);
     if (!plan)
       return plan.status();
-    if (compiled.products == Products::Joined)
-      if (Status status = joinProducts(*plan); !status.isOk())
-        return status;
     plans.push_back(std::move(*plan));
   }
   return plans;

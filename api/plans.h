@@ -7,7 +7,7 @@
 namespace braid {
 
 /// Makes the Plan of every rank, in rank order. Located mistakes that only unrolling shows are in
-/// the source's diags, and end it. BadInput if products are to be joined and cannot be.
+/// the source's diags, and end it.
 Result<std::vector<Plan>> makePlans(const Compiled &compiled);
 
 } // namespace braid

@@ -272,7 +272,6 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"--graph", options.graph ? "yes" : "no"},
           {"--copies", name(options.means.copies).str()},
           {"--signals", name(options.means.signals).str()},
-          {"--products", name(compiled.products).str()},
           {"--trace", options.trace ? "yes" : "no"},
           {"runs in flight", std::to_string(options.runsInFlight)},
           {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};

@@ -13,7 +13,7 @@ namespace {
 /// Products that differ in their rows only. `Shape`: a PlanMatmul or a ProductCost.
 template <class Shape> bool isSameColumn(const ProductCost &product, const Shape &shape) {
   return product.dtype == shape.dtype && product.transposeB == shape.transposeB &&
-         product.n == shape.n && product.k == shape.k && product.isJoined == shape.isJoined;
+         product.n == shape.n && product.k == shape.k;
 }
 
 template <class Shape> bool isSameShape(const ProductCost &product, const Shape &shape) {
@@ -141,8 +141,7 @@ Result<ProductCost> CostModel::nearest(const PlanMatmul &shape) const {
   };
   const ProductCost *found = nullptr;
   for (const ProductCost &product : products)
-    if (product.dtype == shape.dtype && product.isJoined == shape.isJoined &&
-        (!found || distance(product) < distance(*found)))
+    if (product.dtype == shape.dtype && (!found || distance(product) < distance(*found)))
       found = &product;
   if (!found)
     return Status(StatusCode::Unsupported,

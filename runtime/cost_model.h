@@ -68,8 +68,6 @@ struct ProductCost {
   /// How many times as long such products take dealt out to several streams as one behind the
   /// other, at least 1. Above 1 they get into one another's way.
   double crowding = 1;
-  /// Made as joined products are; `us` is then that of all parts together.
-  bool isJoined = false;
 };
 
 struct CostModel {
@@ -86,8 +84,7 @@ struct CostModel {
   void add(const ProductCost &product);
   void add(const OperationCosts &costs);
 
-  /// What a product costs, measured or not. Of the entries with the same type, columns and depth,
-  /// all joined or none:
+  /// What a product costs, measured or not. Of the entries with the same type, columns and depth:
   /// between two row counts time, share and crowding are on the line through both. With fewer rows
   /// than the smallest entry the time is on the line through the two smallest, and what it keeps
   /// busy of the machine in all, time x share, is in proportion to the rows. With more rows than

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *kFormat = "braid cost model 4";
+constexpr const char *kFormat = "braid cost model 3";
 /// No time and no rate of a machine is larger; sums of them stay finite.
 constexpr double kLargest = 1e15;
 /// Something is divided by each rate.
@@ -68,8 +68,7 @@ Json toJson(const ProductCost &product) {
           {"k", product.k},
           {"us", product.us},
           {"share", product.share},
-          {"crowding", product.crowding},
-          {"joined", product.isJoined}};
+          {"crowding", product.crowding}};
 }
 
 // -- Reading. The first mistake stays. --
@@ -84,7 +83,6 @@ private:
   double number(const Json &object, const char *key, const std::string &where, double least);
   int64_t integer(const Json &object, const char *key, const std::string &where);
   std::string text(const Json &object, const char *key, const std::string &where);
-  bool flag(const Json &object, const char *key, const std::string &where);
   const Json &list(const Json &object, const char *key);
   TransferMeans means(const Json &json, const std::string &where);
   OperationCosts operation(const Json &json, const std::string &where);
@@ -141,13 +139,6 @@ std::string Reader::text(const Json &object, const char *key, const std::string 
   return "";
 }
 
-bool Reader::flag(const Json &object, const char *key, const std::string &where) {
-  const Json &json = field(object, key, where);
-  if (!json.is_boolean())
-    fail(where + "." + key, "true or false", json);
-  return json.is_boolean() && json.get<bool>();
-}
-
 const Json &Reader::list(const Json &object, const char *key) {
   static const Json kEmpty = Json::array();
   const Json &json = field(object, key, "it");
@@ -194,8 +185,10 @@ ProductCost Reader::product(const Json &json, const std::string &where) {
   if (!type)
     fail(where + ".dtype", "bf16, f16, f32 or f64", Json(dtype));
   product.dtype = type.value_or(DType::BF16);
-  product.transposeB = flag(json, "transpose_b", where);
-  product.isJoined = flag(json, "joined", where);
+  const Json &transpose = field(json, "transpose_b", where);
+  if (!transpose.is_boolean())
+    fail(where + ".transpose_b", "true or false", transpose);
+  product.transposeB = transpose.is_boolean() && transpose.get<bool>();
   product.m = integer(json, "m", where);
   product.n = integer(json, "n", where);
   product.k = integer(json, "k", where);

@@ -50,14 +50,4 @@ void Device::chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bo
   }
 }
 
-void Device::joined(uint32_t stream, Tag tag, llvm::ArrayRef<ProductStep> steps) {
-  for (const ProductStep &step : steps) {
-    tag.command = step.command;
-    if (step.kind == CommandKind::Await)
-      await(stream, tag, step.word, tag.run);
-    else
-      matmul(stream, tag, step.args);
-  }
-}
-
 } // namespace braid

@@ -48,14 +48,6 @@ struct ChainStep {
   int64_t bytes;
 };
 
-/// A product, or an await between products, of those that are joined.
-struct ProductStep {
-  CommandKind kind; ///< Matmul or Await
-  uint32_t command; ///< index into plan->commands
-  void *word;       ///< Await
-  MatmulArgs args;  ///< Matmul
-};
-
 /// Who moves the bytes of copies, and who makes and awaits signals. Default is the device's choice.
 enum class CopyBy : uint8_t {
   Default,
@@ -171,8 +163,6 @@ public:
 
   /// How many tiles of a product it computes at once. 0: its products have no waves of tiles.
   virtual int64_t tilesAtOnce() const { return 0; }
-  /// Whether such products, joined, are one kernel here, so that joining them may be worth it.
-  virtual bool joins(const PlanMatmul &) const { return false; }
   /// False for means that this device has not got.
   virtual bool offers(TransferMeans means) const { return means == TransferMeans(); }
   /// What is allocated and issued from now on goes by `means`, which the device offers.
@@ -197,10 +187,6 @@ public:
   /// Copies `bytes`; either side may be an address that Transport::open returned.
   virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;
   virtual void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) = 0;
-  /// The steps, one after the other, where a Plan joins products: the same as matmul() and await()
-  /// for each, which is what happens here. A device may need fewer launches for it. The products
-  /// differ in their rows and addresses only. `tag.command` is that of the first step.
-  virtual void joined(uint32_t stream, Tag tag, llvm::ArrayRef<ProductStep> steps);
   /// dst[i] += src[i] for `bytes / sizeOf(dtype)` elements, each sum rounded once.
   virtual void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
                    int64_t bytes) = 0;

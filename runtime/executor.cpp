@@ -3,7 +3,6 @@
 #include "runtime/executor.h"
 
 #include "runtime/handshake.h"
-#include "runtime/join_products.h"
 #include "runtime/tune_products.h"
 
 #include <fmt/format.h>
@@ -245,8 +244,6 @@ void Binder::findChains() {
   size_t longest = 1;
   for (uint32_t first = 0; first < commands.size();) {
     uint32_t end = first + 1;
-    if (commands[first].kind == CommandKind::Matmul)
-      end = first + countJoined(plan_, first);
     while (isChainable(commands[first].kind) && end < commands.size() &&
            isChainable(commands[end].kind) && commands[end].stream == commands[first].stream)
       ++end;
@@ -255,7 +252,6 @@ void Binder::findChains() {
     first = end;
   }
   prepared_->steps_.reserve(longest);
-  prepared_->productSteps_.reserve(longest);
 }
 
 /// Different buffers are different memory, as far as a run goes, unless both are in the private
@@ -398,9 +394,7 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
   device_->use(means_);
   const uint32_t count = static_cast<uint32_t>(plan_->commands.size());
   for (uint32_t index = 0; index < count; index += chains_[index].count)
-    if (plan_->joinsProducts && plan_->commands[index].kind == CommandKind::Matmul)
-      issueJoined(index, chains_[index].count);
-    else if (chains_[index].count > 1)
+    if (chains_[index].count > 1)
       issueChain(index, chains_[index]);
     else
       issue(index, plan_->commands[index]);
@@ -440,27 +434,13 @@ void Prepared::issue(uint32_t index, const Command &command) {
   }
 }
 
-void Prepared::issueJoined(uint32_t first, uint32_t count) {
-  productSteps_.clear();
-  for (uint32_t index = first; index < first + count; ++index) {
-    const Command &command = plan_->commands[index];
-    const bool isMatmul = command.kind == CommandKind::Matmul;
-    productSteps_.push_back({command.kind, index, bound_[index].word,
-                             isMatmul ? argsOf(command) : MatmulArgs()});
-  }
-  device_->joined(plan_->commands[first].stream, {plan_, first, epoch_}, productSteps_);
-}
-
-MatmulArgs Prepared::argsOf(const Command &command) const {
+void Prepared::issueMatmul(uint32_t index, const Command &command) {
   const PlanMatmul &shape = plan_->matmuls[command.matmul];
   const BoundMatmul &bound = matmuls_[command.matmul];
   const void *bias = shape.bias.bytes == 0 ? nullptr : at(bound.bias);
-  return {shape.dtype, shape.transposeB, shape.m, shape.n,      shape.k,
-          at(bound.a), at(bound.b),      bias,    at(bound.c), shape.overlaps};
-}
-
-void Prepared::issueMatmul(uint32_t index, const Command &command) {
-  device_->matmul(command.stream, {plan_, index, epoch_}, argsOf(command));
+  device_->matmul(command.stream, {plan_, index, epoch_},
+                  {shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, at(bound.a),
+                   at(bound.b), bias, at(bound.c), shape.overlaps});
 }
 
 } // namespace braid

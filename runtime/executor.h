@@ -55,17 +55,15 @@ private:
   void *at(Operand operand) const {
     return static_cast<char *>(bases_[operand.base]) + operand.offset;
   }
-  MatmulArgs argsOf(const Command &command) const;
   void issueMatmul(uint32_t index, const Command &command);
 
   /// Commands that are issued together: signals, awaits and copies that follow one another on one
-  /// stream, or joined products.
+  /// stream.
   struct Chain {
     uint32_t count = 1;
     bool areDisjoint = false; ///< see Device::chain
   };
   void issueChain(uint32_t first, const Chain &chain);
-  void issueJoined(uint32_t first, uint32_t count);
 
   const Plan *plan_;
   Device *device_;
@@ -78,7 +76,6 @@ private:
   std::vector<Bound> bound_;     ///< one for each command
   std::vector<Chain> chains_;    ///< one for each command; that of a chain's first command counts
   std::vector<ChainStep> steps_; ///< of the chain that is being issued; room for the longest
-  std::vector<ProductStep> productSteps_; ///< likewise
   std::vector<const void *> capturedInputs_;
   std::vector<void *> capturedOutputs_;
   struct BoundMatmul {

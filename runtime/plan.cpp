@@ -31,10 +31,9 @@ llvm::StringRef name(CommandKind kind) {
 }
 
 std::string productKey(const PlanMatmul &product) {
-  return fmt::format("product {} {}x{}x{}{}{}{}{}", name(product.dtype).str(), product.m, product.n,
+  return fmt::format("product {} {}x{}x{}{}{}{}", name(product.dtype).str(), product.m, product.n,
                      product.k, product.transposeB ? " bT" : "",
-                     product.bias.bytes != 0 ? " bias" : "", product.overlaps ? " overlapped" : "",
-                     product.isJoined ? " joined" : "");
+                     product.bias.bytes != 0 ? " bias" : "", product.overlaps ? " overlapped" : "");
 }
 
 std::string place(const Plan &plan, uint32_t origin) {
@@ -100,9 +99,9 @@ std::string str(const Plan &plan, const Command &command) {
 
 std::string str(const Plan &plan) {
   std::string text = fmt::format("plan @{} rank {} of {}\n", plan.program, plan.rank, plan.ranks);
-  text += fmt::format("  symmetric {} bytes, device {} bytes, {} words, {} events, {} streams{}\n",
+  text += fmt::format("  symmetric {} bytes, device {} bytes, {} words, {} events, {} streams\n",
                       plan.symmetricBytes, plan.deviceBytes, plan.words, plan.events,
-                      plan.streams.size(), plan.joinsProducts ? ", products joined" : "");
+                      plan.streams.size());
   for (size_t i = 0; i < plan.commands.size(); ++i)
     text += fmt::format("  {:>5}  {}\n", i, str(plan, plan.commands[i]));
   return text;

@@ -116,10 +116,9 @@ struct PlanMatmul {
   Range a, b, c;
   Range bias;            ///< bytes == 0: none
   bool overlaps = false; ///< products of the Plan are on several streams, so two may run at once
-  bool isJoined = false; ///< one of a Plan that joins products
 };
-/// Names what decides how it is multiplied: type, shape m x n x k, layout, whether others run at the
-/// same time, and whether it is joined with others: "product bf16 128x1024x512 bT bias overlapped".
+/// Names what decides how it is multiplied: type, shape m x n x k, layout, and whether others run
+/// at the same time: "product bf16 128x1024x512 bT bias overlapped".
 std::string productKey(const PlanMatmul &product);
 
 /// What has to happen before the first run, in this order on every rank.
@@ -167,7 +166,6 @@ struct Plan {
   std::vector<PrepareStep> preparation;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order
-  bool joinsProducts = false;        ///< see join_products.h
 
   std::vector<Site> sites;
   std::vector<Origin> origins;

@@ -171,9 +171,8 @@ void Simulator::beginProduct(uint32_t number, const Command &command) {
 void Simulator::beginAwait(uint32_t number, const Command &command) {
   RankState &rank = ranks_[lanes_[number].rank];
   const double set = rank.wordSetUs[command.word];
-  const double afterUs = rank.isInside[lanes_[number].command()] ? 0 : costs_.awaitUs;
   if (set != kNever)
-    return at(std::max(now_, set) + afterUs, number);
+    return at(std::max(now_, set) + costs_.awaitUs, number);
   rank.wordLane[command.word] = number;
   lanes_[number].isBusy = false;
 }

@@ -4,8 +4,7 @@
 // begins when the host has issued it and the one before it on its stream has ended; then
 //
 //   signal       ends after signalUs; its word is set flightUs later
-//   await        ends awaitUs after its word is set, or after its own begin; within joined products,
-//                with the word or the begin
+//   await        ends awaitUs after its word is set, or after its own begin
 //   record       ends at once
 //   wait_event   ends eventUs after the record, or at once if that is over
 //   copy, add    waits fixedUs; then its bytes flow. Copies that leave one rank, or reach one,

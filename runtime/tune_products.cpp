@@ -18,11 +18,10 @@ constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
 
 using Choices = std::map<std::string, std::string>; ///< of Device::tune, by productKey
 
-/// Joined products are not chosen among.
 std::vector<const PlanMatmul *> shapesOf(const Plan &plan) {
   std::vector<const PlanMatmul *> shapes;
   for (const PrepareStep &step : plan.preparation)
-    if (step.kind == PrepareKind::Warm && !plan.matmuls[step.matmul].isJoined)
+    if (step.kind == PrepareKind::Warm)
       shapes.push_back(&plan.matmuls[step.matmul]);
   return shapes;
 }

@@ -27,7 +27,6 @@ outputs in between, and says what it proved, or prints a counterexample and exit
 
 void addFlags(CLI::App &app, CheckFlags &flags) {
   flags.source.addTo(app);
-  flags.source.addProductsTo(app);
   app.add_option("--queues", flags.options.queues,
                  "hardware queues a rank (default: find the smallest that is safe)")
       ->type_name("Q");

@@ -28,13 +28,11 @@ struct SourceFlags {
   std::optional<std::string> entry;
   std::optional<int64_t> ranks;
   std::vector<std::string> set;
-  std::optional<std::string> schedule, protocol, transfers, passes, products;
+  std::optional<std::string> schedule, protocol, transfers, passes;
   std::optional<int64_t> chunks, taper, waveRows, streams;
 
   /// `takesAuto`: says that --schedule may be auto.
   void addTo(CLI::App &app, bool takesAuto = false);
-  /// For commands that look at what ranks issue.
-  void addProductsTo(CLI::App &app);
   /// The schedule is to be chosen by measuring.
   bool isAuto() const { return schedule == "auto"; }
   /// Reads the values into `options`; BadInput names the flag, what was expected and what came.

@@ -61,13 +61,6 @@ void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
       ->type_name("a,b{opt=1}");
 }
 
-void SourceFlags::addProductsTo(CLI::App &app) {
-  app.add_option("--products", products,
-                 "each (default): products are issued one by one; joined: those of a stream "
-                 "together, which a GPU may make one kernel of")
-      ->type_name("each|joined");
-}
-
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices) {
   return Status(StatusCode::BadInput,
@@ -116,11 +109,6 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
     options.transfers = transfersFromName(*transfers);
     if (!options.transfers)
       return badChoice("--transfers", *transfers, {"each", "shared"});
-  }
-  if (products) {
-    options.products = productsFromName(*products);
-    if (!options.products)
-      return badChoice("--products", *products, {"each", "joined"});
   }
   if (protocol) {
     if (*protocol != "get" && *protocol != "put")

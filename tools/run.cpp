@@ -35,7 +35,6 @@ Under torchrun, mpirun or srun the command is one rank, which takes its place fr
 
 void addFlags(CLI::App &app, RunFlags &flags) {
   flags.source.addTo(app, /*takesAuto=*/true);
-  flags.source.addProductsTo(app);
   app.add_option("--backend", flags.backend,
                  "cpu (default), cuda, nccl, or null (computes nothing)")
       ->type_name("NAME");

@@ -33,7 +33,6 @@ void printChosen(const Candidate &chosen) {
   printLine("wave rows", std::to_string(chosen.waveRows), why);
   printLine("transfers", name(chosen.transfers).str(), why);
   printLine("means", str(chosen.means), why);
-  printLine("products", name(chosen.products).str(), why);
   printLine("issued", chosen.issuing == Issuing::Graph ? "as a graph" : "one by one", why);
 }
 
@@ -49,7 +48,6 @@ void printLowering(const SourceFlags &source) {
             chosenBy(source.taper.has_value()));
   printLine("wave rows", std::to_string(source.waveRows.value_or(LoweringOptions().waveRows)),
             chosenBy(source.waveRows.has_value()));
-  printLine("products", source.products.value_or("each"), chosenBy(source.products.has_value()));
 }
 
 /// Where the ranks are, and who said so.

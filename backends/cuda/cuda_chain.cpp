@@ -97,13 +97,10 @@ bool CudaDevice::hasWordsOnDevice() const {
          (means_.signals == SignalBy::Default && means_.copies == CopyBy::Kernel);
 }
 
-/// Beside joined products, which keep all processors, nothing is made by kernels (checkJoined()).
 /// What belongs to no program may be the host's memory, which only engines reach.
 bool CudaDevice::isByKernel(const ChainStep &step, Tag tag) const {
   if (step.kind == CommandKind::Copy)
     return tag.plan && means_.copies == CopyBy::Kernel;
-  if (tag.plan && tag.plan->joinsProducts)
-    return false;
   return hasWordsOnDevice() || (means_.signals == SignalBy::Default && isCapturing_ &&
                                 !timetableOf(tag.plan).waitsByMemory);
 }

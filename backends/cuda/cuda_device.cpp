@@ -47,8 +47,6 @@ Status CudaDevice::start() {
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadKernels());
   if (Status status = startExchanges(); !status.isOk())
     return status;
-  if (Status status = startJoined(); !status.isOk())
-    return status;
   Result<void *> steps = memory_.allocateReports(kStreamLimit * sizeof(Step));
   if (!steps)
     return steps.status();
@@ -72,7 +70,6 @@ CudaDevice::~CudaDevice() {
   }
   nvtxDomainDestroy(domain_);
   cudaFree(exchangeCounters_);
-  cudaFree(joinedCounters_);
   for (cudaGraphExec_t graph : graphs_)
     if (graph)
       cudaGraphExecDestroy(graph);
@@ -186,8 +183,6 @@ Status CudaDevice::adopt(const PlanMatmul &shape, const std::string &choice) {
 
 Status CudaDevice::warm(const PlanMatmul &shape) {
   enter();
-  if (shape.isJoined) // the kernels are loaded
-    return Status::ok();
   return products_->warm(shape);
 }
 

@@ -21,7 +21,6 @@
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/driver.h"
 #include "backends/cuda/exchange.h"
-#include "backends/cuda/joined_product.h"
 #include "backends/cuda/products.h"
 #include "runtime/event_ranges.h"
 #include "runtime/process_group.h"
@@ -67,14 +66,12 @@ public:
 
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
-  void joined(uint32_t stream, Tag tag, llvm::ArrayRef<ProductStep> steps) override;
   void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
            int64_t bytes) override;
   void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) override;
   void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) override;
   void chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool areDisjoint) override;
   int64_t tilesAtOnce() const override { return products_->multiprocessors(); }
-  bool joins(const PlanMatmul &shape) const override;
   bool offers(TransferMeans) const override { return true; }
   void use(TransferMeans means) override { means_ = means; }
   void record(uint32_t stream, Tag tag, uint32_t event) override;
@@ -130,14 +127,6 @@ private:
   size_t addToExchange(cuda::Exchange &exchange, uint32_t stream, Tag tag,
                        llvm::ArrayRef<ChainStep> steps, bool areDisjoint);
   void copyByEngine(uint32_t stream, const ChainStep &step);
-  // cuda_joined.cpp
-  Status startJoined();
-  Status checkJoined(const Plan &plan) const;
-  bool addPart(cuda::JoinedProduct &product, const MatmulArgs &args);
-  bool addMap(CUtensorMap &map, const void *address, int64_t rows, int64_t columns, DType dtype,
-              cuda::JoinedBox box);
-  size_t addToJoined(cuda::JoinedProduct &product, uint32_t stream, Tag tag,
-                     llvm::ArrayRef<ProductStep> steps);
   void pushRange(Tag tag);
   cudaEvent_t beginSpan(uint32_t stream, Tag tag);
 
@@ -196,8 +185,6 @@ private:
   TransferMeans means_;
   uint32_t *released_ = nullptr;         ///< not 0: kernels wait no longer
   uint32_t *exchangeCounters_ = nullptr; ///< Exchange::kCounters for each of kMaxStreams, twice
-  uint32_t *joinedCounters_ = nullptr;   ///< JoinedProduct::kCounters for each, likewise
-  bool hasJoinedProducts_ = false;       ///< the GPU is one that joined_product.h is for
   bool hasBulkCopies_ = false;           ///< the GPU has a bulk copy unit
   int processors_ = 0;
   bool ownsCallerStream_ = false;

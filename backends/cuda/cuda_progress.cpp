@@ -21,8 +21,6 @@ Status CudaDevice::introduce(const Plan &plan) {
     if (kind == CommandKind::Signal || kind == CommandKind::Await)
       timetable->commands[plan.commands[i].stream].push_back(i);
   }
-  if (Status status = checkJoined(plan); !status.isOk())
-    return status;
   if (Status status = planExchanges(plan, *timetable); !status.isOk())
     return status;
   if (timetableOf(&plan).commands == timetable->commands) // prepared again

@@ -36,8 +36,6 @@ Result<Driver> load() {
   Driver driver;
   if (Status status = find("cuStreamBatchMemOp", driver.streamBatchMemOp); !status.isOk())
     return status;
-  if (Status status = find("cuTensorMapEncodeTiled", driver.tensorMapEncodeTiled); !status.isOk())
-    return status;
   if (Status status = find("cuGetErrorName", driver.getErrorName); !status.isOk())
     return status;
   return driver;

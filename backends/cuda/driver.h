@@ -15,7 +15,6 @@ namespace braid {
 /// Filled once, by loadDriver().
 struct Driver {
   CUresult (*streamBatchMemOp)(CUstream, unsigned, CUstreamBatchMemOpParams *, unsigned) = nullptr;
-  decltype(&cuTensorMapEncodeTiled) tensorMapEncodeTiled = nullptr;
   CUresult (*getErrorName)(CUresult, const char **) = nullptr;
 };
 

@@ -2,8 +2,6 @@
 
 #include "runtime/simulator/job.h"
 
-#include "runtime/join_products.h"
-
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -83,8 +81,7 @@ void addLanes(Job &job, RankState &state, const OperationCosts &costs) {
     const bool isWait = command.kind == CommandKind::WaitEvent;
     if (i >= launched) {
       issued += costs.issueUs(command.kind);
-      launched = i + (command.kind == CommandKind::Matmul ? countJoined(plan, i)
-                                                          : state.together[i]);
+      launched = i + state.together[i];
     }
     state.issuedUs.push_back(issued);
     state.record.push_back(isWait ? lastRecord[command.event] : kNone);
@@ -94,51 +91,17 @@ void addLanes(Job &job, RankState &state, const OperationCosts &costs) {
   }
 }
 
-/// Parts of joined products take their part of the time of the whole, by rows.
-Status addJoinedCosts(RankState &state, const CostModel &model) {
-  const Plan &plan = *state.plan;
-  state.costs.resize(plan.matmuls.size());
-  for (uint32_t first = 0, count = 1; first < plan.commands.size(); first += count, count = 1) {
-    if (plan.commands[first].kind != CommandKind::Matmul)
-      continue;
-    count = countJoined(plan, first);
-    const PlanMatmul whole = wholeProduct(plan, first, count);
-    Result<ProductCost> cost = model.productCost(whole);
-    if (!cost)
-      return cost.status();
-    for (uint32_t i = first; i < first + count; ++i) {
-      const Command &command = plan.commands[i];
-      state.isInside[i] = command.kind == CommandKind::Await;
-      if (command.kind != CommandKind::Matmul)
-        continue;
-      ProductCost &part = state.costs[command.matmul] = *cost;
-      part.m = plan.matmuls[command.matmul].m;
-      part.us = whole.m == 0 ? 0 : cost->us * double(part.m) / double(whole.m);
-    }
-  }
-  return Status::ok();
-}
-
-Status addCosts(RankState &state, const CostModel &model) {
-  state.isInside.assign(state.plan->commands.size(), false);
-  if (state.plan->joinsProducts)
-    return addJoinedCosts(state, model);
-  for (const PlanMatmul &shape : state.plan->matmuls) {
-    Result<ProductCost> cost = model.productCost(shape);
-    if (!cost)
-      return cost.status();
-    state.costs.push_back(*cost);
-  }
-  return Status::ok();
-}
-
 Result<RankState> makeRank(Job &job, const Plan &plan, const CostModel &model,
                            const OperationCosts &costs) {
   RankState state;
   state.plan = &plan;
   addLanes(job, state, costs);
-  if (Status status = addCosts(state, model); !status.isOk())
-    return status;
+  for (const PlanMatmul &shape : plan.matmuls) {
+    Result<ProductCost> cost = model.productCost(shape);
+    if (!cost)
+      return cost.status();
+    state.costs.push_back(*cost);
+  }
   state.wordSetUs.assign(plan.words, kNever);
   state.wordLane.assign(plan.words, kNone);
   return state;

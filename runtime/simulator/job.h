@@ -30,7 +30,6 @@ struct RankState {
   std::vector<uint32_t> together;
   std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
   std::vector<ProductCost> costs;  ///< of each product of the Plan
-  std::vector<bool> isInside;      ///< of each command: an await within joined products
   std::vector<double> wordSetUs;   ///< kNever: not signalled yet
   std::vector<uint32_t> wordLane;  ///< the lane that awaits it, or kNone
   std::vector<uint32_t> peerWord;  ///< of each endpoint: the word that its signal sets
