@@ -130,7 +130,7 @@ private:
     return true;
   }
   void resetSignals() const {
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) {
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGALRM}) {
       struct sigaction action;
       sigaction(signal, nullptr, &action);
       if (action.sa_handler == SIG_IGN)
@@ -179,7 +179,8 @@ Status Children::start(int64_t index, const ChildOptions &options) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &side.mask);
-  pid_t pid = fork();
+  // fork() would first run what libraries have registered for it: they may wait for their threads.
+  pid_t pid = _Fork();
   int error = errno;
   if (pid == 0)
     side.run();

@@ -13,6 +13,7 @@ namespace braid {
 struct Ending {
   bool isSignal = false;
   int number = 0; ///< the signal, or the exit status
+  bool operator==(const Ending &) const = default;
 };
 /// "killed by signal 9 (Killed)", "ended with exit status 3".
 std::string str(const Ending &ending);

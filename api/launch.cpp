@@ -106,6 +106,7 @@ public:
   LaunchReport supervise();
 
 private:
+  Status giveUp(const Status &why);
   Status startRank(int64_t rank, const std::string &meeting, const FileDescriptor &input);
   std::string explainDeath(int64_t rank);
   void wait();
@@ -162,13 +163,17 @@ Status Launcher::start() {
     return rendezvous.status();
   rendezvous_ = std::move(*rendezvous);
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
-    if (Status status = startRank(rank, rendezvous_->path(), *input); !status.isOk()) {
-      memory_.abort({status, -1});
-      children_.killAll(SIGKILL);
-      children_.reapAll();
-      return status;
-    }
-  return Status::ok();
+    if (Status status = startRank(rank, rendezvous_->path(), *input); !status.isOk())
+      return giveUp(status);
+  Status status = relay_.start();
+  return status.isOk() ? status : giveUp(status);
+}
+
+Status Launcher::giveUp(const Status &why) {
+  memory_.abort({why, -1});
+  children_.killAll(SIGKILL);
+  children_.reapAll();
+  return why;
 }
 
 Status Launcher::startRank(int64_t rank, const std::string &meeting, const FileDescriptor &input) {
@@ -219,7 +224,6 @@ void Launcher::interrupt(int signal) {
 }
 
 LaunchReport Launcher::supervise() {
-  relay_.start();
   while (children_.anyAlive()) {
     wait();
     onSignals();
@@ -336,9 +340,12 @@ LaunchReport Launcher::report() const {
   if (memory_.committed() == 0)
     report.status = failure();
   int expected = static_cast<int>(report.status.code());
+  constexpr int kCannotPrint = static_cast<int>(StatusCode::Unsupported);
+  report.isOutputLost = report.status.isOk() && children_.ending(0) == Ending{false, kCannotPrint};
   for (int64_t rank = 0; report.signal == 0 && rank < options_.ranks; ++rank) {
     std::optional<Ending> ending = children_.ending(rank);
-    if (!ending || (!ending->isSignal && ending->number == expected))
+    if (!ending || (!ending->isSignal && ending->number == expected) ||
+        (rank == 0 && report.isOutputLost))
       continue;
     const bool isByUs =
         ending->isSignal && (killed_.count(rank) || memory_.slot(rank).isKilled.load());

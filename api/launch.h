@@ -66,6 +66,8 @@ struct LaunchReport {
   /// and if that was us, because what.
   /// Empty after an interrupt.
   std::vector<std::string> endings;
+  /// The run counts, but rank 0 could not print what came of it, and has said why.
+  bool isOutputLost = false;
 };
 
 /// Blocks until all ranks have ended. A failure of the result itself means that no rank was

@@ -1,6 +1,7 @@
 //===- api/mesh.cpp - the ranks of a mesh that live in this process ---------------------------===//
 
 #include "api/mesh.h"
+#include "runtime/bootstrap/start_thread.h"
 
 #include "api/plans.h"
 #include "runtime/bootstrap/member.h"
@@ -92,15 +93,13 @@ Status LocalMesh::onEveryRank(const std::function<Status(int64_t rank)> &fn) {
   };
   std::vector<std::thread> threads;
   for (int64_t i = 1; i < hosted(); ++i) {
-    try {
-      threads.emplace_back(call, i);
-    } catch (const std::system_error &error) {
-      statuses[static_cast<size_t>(i)] =
-          Status(StatusCode::Unsupported,
-                 fmt::format("no host thread for rank {}: {}", firstHosted() + i, error.what()));
-      cluster_->transport(firstHosted()).abort(statuses[static_cast<size_t>(i)]);
-      break;
-    }
+    Status started = startThread(threads.emplace_back(), "a rank", [&call, i] { call(i); });
+    if (started.isOk())
+      continue;
+    threads.pop_back();
+    cluster_->transport(firstHosted()).abort(started);
+    statuses[static_cast<size_t>(i)] = std::move(started);
+    break;
   }
   call(0);
   for (std::thread &thread : threads)

@@ -1,6 +1,7 @@
 //===- api/output_relay.cpp - what several processes write, line by line ----------------------===//
 
 #include "api/output_relay.h"
+#include "runtime/bootstrap/start_thread.h"
 
 #include <fmt/format.h>
 
@@ -42,9 +43,9 @@ Result<OutputRelay::Pipes> OutputRelay::add(int64_t number) {
   return pipes;
 }
 
-void OutputRelay::start() {
-  if (!sources_.empty())
-    thread_ = std::thread([this] { relay(); });
+Status OutputRelay::start() {
+  return sources_.empty() ? Status::ok()
+                          : startThread(thread_, "what ranks write", [this] { relay(); });
 }
 
 void OutputRelay::finish() {

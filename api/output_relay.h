@@ -23,7 +23,7 @@ public:
   };
   /// A further writer. Before start().
   Result<Pipes> add(int64_t number);
-  void start();
+  Status start();
   /// Blocks until all writers have closed their ends, and everything has been passed on.
   void finish();
 

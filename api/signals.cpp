@@ -16,9 +16,17 @@ namespace {
 std::atomic<int> pipeEnd{-1};
 std::atomic<uint64_t> received{0}; ///< a bit for each signal
 
+std::atomic<int> first{0}; ///< that was received
+
+/// What was noted has led to nothing: something hangs that should not.
+void endAtOnce(int) { _exit(128 + first.load()); }
+
 void note(int signal) {
   int saved = errno;
   received.fetch_or(uint64_t(1) << signal);
+  int none = 0;
+  if (first.compare_exchange_strong(none, signal))
+    alarm(SignalWatch::kLastResortSeconds);
   char byte = static_cast<char>(signal);
   // A full pipe holds enough signals already.
   [[maybe_unused]] ssize_t ignored = write(pipeEnd.load(), &byte, 1);
@@ -33,8 +41,11 @@ SignalWatch::SignalWatch() {
     events_ = FileDescriptor(ends[0]);
     sender_ = FileDescriptor(ends[1]);
   }
-  pipeEnd.store(sender_.get());
-  received.store(0);
+  pipeBefore_ = pipeEnd.exchange(sender_.get());
+  receivedBefore_ = received.exchange(0);
+  struct sigaction last = {};
+  last.sa_handler = endAtOnce;
+  sigaction(SIGALRM, &last, &alarmBefore_);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     sigaction(kSignals[i], nullptr, &before_[i]);
     if (before_[i].sa_handler == SIG_IGN)
@@ -50,7 +61,13 @@ SignalWatch::~SignalWatch() {
   for (size_t i = 0; i < std::size(kSignals); ++i)
     if (isWatched_[i])
       sigaction(kSignals[i], &before_[i], nullptr);
-  pipeEnd.store(-1);
+  pipeEnd.store(pipeBefore_);
+  received.store(receivedBefore_);
+  if (pipeBefore_ >= 0)
+    return;
+  alarm(0);
+  first.store(0);
+  sigaction(SIGALRM, &alarmBefore_, nullptr);
 }
 
 int SignalWatch::take() {

@@ -2,9 +2,7 @@
 
 #include "api/source.h"
 
-#include "llvm/Support/MemoryBuffer.h"
-
-#include <fmt/format.h>
+#include "runtime/files.h"
 
 namespace braid {
 
@@ -16,15 +14,11 @@ std::unique_ptr<Source> parseSource(std::string name, std::string text) {
 
 Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name) {
   constexpr size_t kMaxBytes = size_t(64) << 20;
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path);
-  if (!buffer)
-    return Status(StatusCode::BadInput,
-                  fmt::format("cannot read '{}': {}", path, buffer.getError().message()));
-  if ((*buffer)->getBufferSize() > kMaxBytes)
-    return Status(StatusCode::BadInput, fmt::format("'{}' has {} bytes, expected at most {}", path,
-                                                    (*buffer)->getBufferSize(), kMaxBytes));
+  Result<std::string> text = readFile(path, kMaxBytes);
+  if (!text)
+    return text.status();
   const std::string &known = path == "-" ? "<stdin>" : path;
-  return parseSource(name.empty() ? known : name, (*buffer)->getBuffer().str());
+  return parseSource(name.empty() ? known : name, std::move(*text));
 }
 
 } // namespace braid

@@ -1,5 +1,6 @@
 //===- runtime/flight_recording.cpp - records from the job memory, into files -----------------===//
 
+#include "runtime/files.h"
 #include "runtime/flight_record.h"
 
 #include <fmt/format.h>
@@ -128,38 +129,8 @@ private:
 };
 
 Status cannotWrite(const std::string &path) {
-  return Status(StatusCode::BadInput,
+  return Status(StatusCode::Unsupported,
                 fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
-}
-
-bool writeAll(int descriptor, llvm::StringRef text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return false;
-    text = text.drop_front(static_cast<size_t>(written));
-  }
-  return true;
-}
-
-/// Under another name first, so that nobody sees half a record; never through a link that somebody
-/// has put there.
-Status writeFile(int directory, const std::string &path, const std::string &name,
-                 const std::string &text) {
-  const std::string temporary = fmt::format(".{}.{}", name, getpid());
-  unlinkat(directory, temporary.c_str(), 0); // of a process that had our number
-  FileDescriptor file(openat(directory, temporary.c_str(),
-                             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file.isValid())
-    return cannotWrite(path + "/" + name);
-  if (writeAll(file.get(), text) &&
-      renameat(directory, temporary.c_str(), directory, name.c_str()) == 0)
-    return Status::ok();
-  Status status = cannotWrite(path + "/" + name);
-  unlinkat(directory, temporary.c_str(), 0);
-  return status;
 }
 
 } // namespace
@@ -196,8 +167,11 @@ Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
     return cannotWrite(directory);
   Status first;
   for (int64_t rank : ranks) {
-    Status status = writeFile(folder.get(), directory, flightRecordName(rank),
-                              recordOf(memory, plans, rank, job).encode());
+    // In this very folder, whatever its name may lead to by now.
+    const std::string name = flightRecordName(rank);
+    Status status = replaceFile(fmt::format("/proc/self/fd/{}/{}", folder.get(), name),
+                                recordOf(memory, plans, rank, job).encode(),
+                                {.mode = 0600, .shownAs = directory + "/" + name});
     if (first.isOk())
       first = status;
   }

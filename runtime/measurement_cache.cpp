@@ -3,10 +3,10 @@
 #include "runtime/measurement_cache.h"
 
 #include "runtime/bootstrap/socket.h"
+#include "runtime/files.h"
 #include "runtime/measurement_file.h"
 
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 
 #include <fmt/format.h>
@@ -56,7 +56,7 @@ Result<FileDescriptor> lock(const std::string &path) {
 }
 
 /// The contents of a regular file. Does not map it, because it may be cut short meanwhile.
-Result<std::string> readFile(const std::string &path, int descriptor) {
+Result<std::string> readRegularFile(const std::string &path, int descriptor) {
   struct stat about = {};
   if (fstat(descriptor, &about) != 0)
     return failed("read", path, errno);
@@ -98,7 +98,7 @@ void MeasurementCache::read(std::map<std::string, std::string> &entries) {
   if (!file.isValid() && (errno == ENOENT || errno == ENOTDIR))
     return; // nothing was measured yet; whether the folder can be made is seen when it is needed
   Result<std::string> text =
-      file.isValid() ? readFile(path_, file.get()) : failed("read", path_, errno);
+      file.isValid() ? readRegularFile(path_, file.get()) : failed("read", path_, errno);
   Result<MeasurementFile> found = text ? MeasurementFile::decode(*text) : text.status();
   Status status = found.status();
   if (found && found->machine != machine_)
@@ -149,27 +149,7 @@ Status MeasurementCache::write() {
     std::erase_if(entries_, [&](const auto &entry) { return !unsaved_.count(entry.first); });
     text = MeasurementFile{machine_, entries_}.encode();
   }
-  return replaceFile(text);
-}
-
-/// The caller has the lock, so nobody else writes the file beside it. What a writer leaves there
-/// that was killed is overwritten.
-Status MeasurementCache::replaceFile(const std::string &text) const {
-  const std::string part = path_ + ".part";
-  FileDescriptor file(
-      open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!file.isValid())
-    return failed("write", part, errno);
-  llvm::raw_fd_ostream os(file.get(), /*shouldClose=*/false);
-  os << text;
-  os.flush();
-  std::error_code error = os.error();
-  os.clear_error();
-  if (error)
-    return failed("write", part, error.value());
-  if (rename(part.c_str(), path_.c_str()) != 0)
-    return failed("replace", path_, errno);
-  return Status::ok();
+  return replaceFile(path_, text);
 }
 
 } // namespace braid

@@ -58,7 +58,6 @@ public:
 private:
   void read(std::map<std::string, std::string> &entries);
   Status write();
-  Status replaceFile(const std::string &text) const;
 
   const std::string folder_, machine_, path_;
   const Warn warn_;

@@ -1,6 +1,7 @@
 //===- runtime/process_group.cpp - a rank that is a process -----------------------------------===//
 
 #include "runtime/process_group.h"
+#include "runtime/bootstrap/start_thread.h"
 
 #include "runtime/futex.h"
 #include "runtime/host_memory.h"
@@ -91,13 +92,7 @@ ProcessGroup::~ProcessGroup() {
 
 Status ProcessGroup::start() {
   setActivity(HostActivity::OwnCode);
-  try {
-    watchdog_ = std::thread([this] { watch(); });
-  } catch (const std::system_error &error) {
-    return Status(StatusCode::Unsupported,
-                  fmt::format("expected one more thread for a watchdog, got '{}'", error.what()));
-  }
-  return Status::ok();
+  return startThread(watchdog_, "a watchdog", [this] { watch(); });
 }
 
 void ProcessGroup::setPlans(llvm::ArrayRef<Plan> plans) {

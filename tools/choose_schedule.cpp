@@ -3,6 +3,7 @@
 #include "tools/choose_schedule.h"
 
 #include "api/launch.h"
+#include "runtime/files.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -11,9 +12,6 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-
-#include <fstream>
-#include <sstream>
 
 namespace braid::tools {
 namespace {
@@ -32,11 +30,7 @@ public:
   ~AnswerFile() { unlink(path_.c_str()); }
   AnswerFile(const AnswerFile &) = delete;
   const std::string &path() const { return path_; }
-  std::string read() const {
-    std::ostringstream text;
-    text << std::ifstream(path_).rdbuf();
-    return text.str();
-  }
+  Result<std::string> read() const { return readFile(path_, 4096); }
 
 private:
   explicit AnswerFile(std::string path) : path_(std::move(path)) {}
@@ -141,7 +135,8 @@ Result<Candidate> ScheduleChooser::chooseByLaunching() {
   signal_ = report->signal;
   if (!report->status.isOk())
     return report->status;
-  return Candidate::fromText((*file)->read());
+  Result<std::string> text = (*file)->read();
+  return text ? Candidate::fromText(*text) : text.status();
 }
 
 Result<Candidate> ScheduleChooser::choose() {
@@ -171,11 +166,7 @@ Status ScheduleChooser::answer(JobRank &job) {
     return chosen.status();
   if (job.place().rank != 0)
     return Status::ok();
-  std::ofstream file(flags_.chooseInto, std::ios::trunc);
-  file << chosen->str();
-  file.close();
-  return file ? Status::ok()
-              : Status(StatusCode::BadInput, "cannot write '" + flags_.chooseInto + "'");
+  return writeFile(flags_.chooseInto, chosen->str());
 }
 
 } // namespace braid::tools

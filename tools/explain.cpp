@@ -1,13 +1,10 @@
 //===- tools/explain.cpp - `braid explain` ----------------------------------------------------===//
 
+#include "runtime/files.h"
 #include "runtime/flight_page.h"
 #include "tools/command.h"
 
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
-
-#include <fmt/format.h>
 
 namespace braid::tools {
 namespace {
@@ -27,20 +24,8 @@ before it. Records of some ranks may be missing.
   braid explain records/rank*.json)";
 
 Result<FlightRecord> readRecord(const std::string &path) {
-  llvm::sys::fs::file_status status;
-  std::error_code error = llvm::sys::fs::status(path, status);
-  if (!error && llvm::sys::fs::is_directory(status))
-    return Status(StatusCode::BadInput,
-                  fmt::format("{}: expected a flight record, got a directory", path));
-  if (!error && status.getSize() > kMostBytes)
-    return Status(StatusCode::BadInput,
-                  fmt::format("{}: expected a flight record of at most {} bytes, got {}", path,
-                              kMostBytes, status.getSize()));
-  auto file = llvm::MemoryBuffer::getFile(path);
-  if (!file)
-    return Status(StatusCode::BadInput,
-                  fmt::format("cannot read '{}': {}", path, file.getError().message()));
-  return FlightRecord::decode((*file)->getBuffer(), path);
+  Result<std::string> text = readFile(path, kMostBytes);
+  return text ? FlightRecord::decode(*text, path) : text.status();
 }
 
 int explainCommand(const ExplainFlags &flags) {

@@ -1,6 +1,7 @@
 //===- tools/main.cpp - the `braid` command ---------------------------------------------------===//
 
 #include "tools/command.h"
+#include "tools/process.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -17,7 +18,8 @@ A first look:
   braid run examples/ag_matmul.braid --ranks 4 --iterations 5 --verify
 
 Exit codes: 0 fine; 1 a result is wrong; 2 usage or bad input; 3 rejected by the checker;
-4 unsupported or unavailable here; 5 a peer failed; 6 timed out; 70 internal error.)";
+4 unsupported or unavailable here; 5 a peer failed; 6 timed out; 70 internal error;
+129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM.)";
 
 constexpr const char *kVersion = "braid " BRAID_VERSION;
 
@@ -86,10 +88,11 @@ int parseAndRun(CLI::App &app, const std::vector<Command> &commands, int argc, c
 } // namespace
 
 int main(int argc, char **argv) {
+  prepareProcess();
   CLI::App app("Lowers sharded tensor expressions to host programs, and runs them.", "braid");
   app.footer(kFooter);
   app.set_version_flag("--version", kVersion);
   std::vector<Command> commands = {addCompile(app), addCheck(app),   addRun(app),
                                    addBench(app),   addExplain(app), addEnv(app)};
-  return parseAndRun(app, commands, argc, argv);
+  return exitCodeOf([&] { return parseAndRun(app, commands, argc, argv); });
 }

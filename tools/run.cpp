@@ -4,12 +4,12 @@
 #include "api/job_rank.h"
 #include "api/launch.h"
 #include "api/plans.h"
+#include "runtime/files.h"
 #include "runtime/flight_record.h"
 #include "tools/choose_schedule.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -145,25 +145,6 @@ private:
   Clock::time_point start_ = Clock::now(), first_ = start_, last_ = start_;
 };
 
-/// Written under another name first, so that a reader never sees half a trace.
-Status writeFile(const std::string &path, const std::string &text) {
-  std::string temporary = path + ".part";
-  std::error_code error;
-  llvm::raw_fd_ostream os(temporary, error);
-  if (!error) {
-    os << text;
-    os.close();
-    error = os.error();
-    os.clear_error();
-  }
-  if (!error)
-    error = llvm::sys::fs::rename(temporary, path);
-  if (error)
-    return Status(StatusCode::BadInput,
-                  fmt::format("cannot write '{}': {}", path, error.message()));
-  return Status::ok();
-}
-
 RunOptions toOptions(const RunFlags &flags, Progress &progress) {
   RunOptions options;
   options.iterations = flags.iterations;
@@ -222,6 +203,14 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
                   fmt::format("--ranks is {}, but {} says that there are {}", *flags.source.ranks,
                               setup.place->source, setup.place->ranks));
   return Status::ok();
+}
+
+/// Before anything is run for it.
+Status checkTrace(const RunFlags &flags) {
+  if (flags.trace == "-" && flags.prefixOutput)
+    return Status(StatusCode::BadInput,
+                  "--trace -: expected no --prefix-output, which would write into the trace");
+  return flags.trace.empty() ? Status::ok() : checkWritable(flags.trace);
 }
 
 /// What a rank was doing is of interest if the run itself failed, not what it was asked to do.
@@ -337,6 +326,8 @@ Status Run::begin() {
   setup_ = std::move(*setup);
   if (Status status = checkSetup(flags_, setup_, *backend_); !status.isOk())
     return status;
+  if (Status status = checkTrace(flags_); !status.isOk())
+    return status;
   if (setup_.kind != RankSetup::Rank)
     return Status::ok();
   auto job = JobRank::join(*setup_.place, {options_.timeout, setup_.meeting});
@@ -425,9 +416,11 @@ int Run::runRanks() {
     return fail(report.status());
   if (setup_.place && setup_.place->rank != 0)
     return 0;
-  printSummary(flags_, compiled_, *report);
+  // Standard output is the trace's, if that was asked for there.
+  llvm::raw_ostream &os = flags_.trace == "-" ? llvm::errs() : llvm::outs();
+  printSummary(os, flags_, compiled_, *report);
   if (flags_.explain)
-    printChoices(flags_, setup_, compiled_, chosen_, *report, job_ ? job_->joinSeconds() : 0);
+    printChoices(os, flags_, setup_, compiled_, chosen_, *report, job_ ? job_->joinSeconds() : 0);
   return 0;
 }
 
@@ -462,7 +455,7 @@ int Run::launchRanks() {
   llvm::errs() << records;
   if (report->signal != 0)
     return 128 + report->signal; // as a shell says it
-  return static_cast<int>(report->status.code());
+  return static_cast<int>(report->isOutputLost ? StatusCode::Unsupported : report->status.code());
 }
 
 /// The message with this process's rank in front of every line, if it shares the terminal with

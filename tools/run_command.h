@@ -42,12 +42,13 @@ struct RankSetup {
   bool isLaunched() const { return !meeting.empty(); }
 };
 
-/// What ran, how long it took and what it was compared with, on stdout.
-void printSummary(const RunFlags &flags, const Compiled &compiled, const RunReport &report);
-/// What was chosen, by whom, and why, on stdout; what the device chose, on stderr. `chosen` is what
+/// What ran, how long it took and what it was compared with.
+void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &compiled,
+                  const RunReport &report);
+/// What was chosen, by whom, and why; what the device chose, on stderr. `chosen` is what
 /// --schedule auto came to; `joinSeconds` is what a Rank needed to join.
-void printChoices(const RunFlags &flags, const RankSetup &setup, const Compiled &compiled,
-                  const std::optional<Candidate> &chosen, const RunReport &report,
-                  double joinSeconds);
+void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
+                  const Compiled &compiled, const std::optional<Candidate> &chosen,
+                  const RunReport &report, double joinSeconds);
 
 } // namespace braid::tools

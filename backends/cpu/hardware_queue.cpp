@@ -1,6 +1,7 @@
 //===- backends/cpu/hardware_queue.cpp - runs the commands of one queue in order --------------===//
 
 #include "backends/cpu/hardware_queue.h"
+#include "runtime/bootstrap/start_thread.h"
 
 #include "backends/cpu/words.h"
 
@@ -29,13 +30,7 @@ bool isRunnable(const QueuedCommand &command) {
 }
 
 Status HardwareQueue::start() {
-  try {
-    worker_ = std::thread([this] { work(); });
-  } catch (const std::system_error &error) {
-    return Status(StatusCode::Unsupported,
-                  fmt::format("expected one more thread for a stream, got '{}'", error.what()));
-  }
-  return Status::ok();
+  return startThread(worker_, "a stream", [this] { work(); });
 }
 
 void HardwareQueue::stop() {

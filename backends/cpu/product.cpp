@@ -12,6 +12,8 @@
 #include <new>
 #include <thread>
 
+#include <sys/mman.h>
+
 #if defined(__SANITIZE_THREAD__)
 #define BRAID_PLAIN_PRODUCT 1
 #elif defined(__has_feature)
@@ -80,29 +82,51 @@ template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g) { multiplyPla
 template <class Element>
 constexpr bool kTakesOperandsInPlace = std::is_same_v<Element, Accumulator<Element>>;
 
-/// Lets one product a core into OpenBLAS. It ends the process when more threads are in it than it
-/// has buffers for (64 in Debian's build), and more than one a core only evict each other's panels.
+/// OpenBLAS starts a thread for each core before main(), whoever never multiplies included, and
+/// waits for them at every fork and exit; it hangs there for good if memory was too short to start
+/// one. It reads this variable first.
+[[gnu::constructor(101)]] void keepOpenBlasToOneThread() { setenv("OPENBLAS_NUM_THREADS", "1", 1); }
+
+/// Lets one GEMM a core into OpenBLAS. It ends the process when more threads are in it than it has
+/// buffers for (64 in Debian's build), and more than one a core only evict each other's panels; and
+/// it tries again without end when there is no memory for a buffer, so that is looked for first.
 /// Locking orders the streams that multiply, which is harmless here: where ThreadSanitizer looks
 /// on, this is not compiled.
 class Gate {
 public:
+  /// Throws std::bad_alloc if there is no memory for a single buffer.
   void enter() {
     std::unique_lock lock(mutex_);
-    freed_.wait(lock, [&] { return free_ > 0; });
-    --free_;
+    while (true) {
+      freed_.wait(lock, [&] { return inside_ < limit_; });
+      if (inside_ < buffers_ || hasRoomForBuffer())
+        break;
+      if (buffers_ == 0)
+        throw std::bad_alloc();
+      limit_ = buffers_;
+    }
+    buffers_ = std::max(buffers_, ++inside_);
   }
   void leave() {
     {
       std::lock_guard lock(mutex_);
-      ++free_;
+      --inside_;
     }
     freed_.notify_one();
   }
 
 private:
+  /// Whoever entered before may not have taken a buffer yet, so there has to be room for two.
+  static bool hasRoomForBuffer() {
+    constexpr size_t kBytes = size_t(128) << 20; // OpenBLAS 0.3, x86-64
+    void *room = mmap(nullptr, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap(room, 2 * kBytes) == 0;
+  }
+
   std::mutex mutex_;
   std::condition_variable freed_;
-  unsigned free_ = std::clamp(std::thread::hardware_concurrency(), 1u, 48u);
+  unsigned limit_ = std::clamp(std::thread::hardware_concurrency(), 1u, 48u);
+  unsigned inside_ = 0, buffers_ = 0; ///< OpenBLAS keeps its buffers
 };
 
 void callBlas(const Gemm<float> &g, CBLAS_TRANSPOSE transposeB, int ldb) {

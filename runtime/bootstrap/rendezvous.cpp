@@ -1,5 +1,6 @@
 //===- runtime/bootstrap/rendezvous.cpp -------------------------------------------------------===//
 #include "runtime/bootstrap/rendezvous.h"
+#include "runtime/bootstrap/start_thread.h"
 
 #include "runtime/bootstrap/member.h"
 
@@ -614,7 +615,10 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(MeetingPlace place, JobMem
   rendezvous->path_ = place.path();
   rendezvous->server_ =
       std::make_unique<Server>(std::move(place), memory, std::move(options), std::move(wake));
-  rendezvous->thread_ = std::thread([server = rendezvous->server_.get()] { server->run(); });
+  Server *server = rendezvous->server_.get();
+  Status started = startThread(rendezvous->thread_, "the meeting", [server] { server->run(); });
+  if (!started.isOk())
+    return started;
   return rendezvous;
 }
 

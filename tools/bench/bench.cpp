@@ -102,7 +102,7 @@ Status Bench::run() {
       shapes.push_back(shape);
   if (shapes.empty()) {
     llvm::errs() << "braid: every row is there\n";
-    return results_.write();
+    return results_.write(/*isLast=*/true);
   }
   if (flags_.against == "torch")
     (void)torch_.launch(); // if that fails, its rows say so
@@ -117,7 +117,7 @@ Status Bench::run() {
     }
   }
   torch_.end();
-  return Status::ok();
+  return results_.write(/*isLast=*/true);
 }
 
 void Bench::sayWhatIsLeft(const Progress &progress) const {
@@ -166,7 +166,7 @@ Result<bool> Bench::measureShape(const GatherShape &shape, Progress &progress) {
   results_.add(std::move(rows), batch);
   progress.shapeDone();
   results_.printTable(shape);
-  if (Status status = results_.write(); !status.isOk())
+  if (Status status = results_.write(/*isLast=*/false); !status.isOk())
     return status;
   return true;
 }

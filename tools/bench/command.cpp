@@ -68,6 +68,8 @@ int benchGatherMatmul(BenchFlags flags) {
   });
   job.runJobs();
   thread.join();
+  if (job.interruptedBy() != 0)
+    return 128 + job.interruptedBy(); // as a shell says it
   if (!status.isOk())
     return report(status);
   return bench.hasFailedRow() ? static_cast<int>(StatusCode::PeerFailed) : 0;

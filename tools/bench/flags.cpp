@@ -179,6 +179,8 @@ Status BenchFlags::check(bool hasGraphs) {
   if ((resumes || retriesFailed) && (json.empty() || !resumes))
     return Status(StatusCode::BadInput, "expected --json OUT.json with --resume, and --resume with "
                                         "--retry-failed");
+  if (csv == "-" && json == "-")
+    return Status(StatusCode::BadInput, "expected one of --csv and --json to be -, got both");
   Result<DType> type = elementType();
   if (!type)
     return type.status();

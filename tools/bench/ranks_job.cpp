@@ -2,6 +2,8 @@
 
 #include "tools/bench/ranks_job.h"
 
+#include "api/signals.h"
+
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -18,11 +20,16 @@ using Json = nlohmann::json;
 //===- The main thread ------------------------------------------------------------------------===//
 
 void RanksJob::runJobs() {
+  constexpr std::chrono::milliseconds kSlice{50};
+  SignalWatch signals; // between jobs: a rival's rows take their time, too
   std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return state_ == State::Wanted || state_ == State::Closed; });
-    if (state_ == State::Closed)
-      return;
+  while (state_ != State::Closed) {
+    if (int signal = signals.take())
+      signal_ = signal;
+    if (state_ != State::Wanted) {
+      changed_.wait_for(lock, kSlice);
+      continue;
+    }
     state_ = State::Running;
     LaunchOptions options = launchOptions();
     lock.unlock();

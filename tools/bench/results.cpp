@@ -2,6 +2,8 @@
 
 #include "tools/bench/results.h"
 
+#include "runtime/files.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -9,8 +11,7 @@
 
 #include <cmath>
 #include <ctime>
-#include <fstream>
-#include <sstream>
+#include <filesystem>
 
 #include <unistd.h>
 
@@ -19,26 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Status writeText(const std::string &path, const std::string &text) {
-  const std::string part = path + ".part";
-  std::ofstream file(part, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file || std::rename(part.c_str(), path.c_str()) != 0) {
-    unlink(part.c_str());
-    return Status(StatusCode::BadInput, "cannot write " + path);
-  }
-  return Status::ok();
-}
-
-std::optional<std::string> readText(const std::string &path) {
-  std::ifstream file(path);
-  if (!file)
-    return std::nullopt;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+constexpr size_t kMostBytes = size_t(1) << 30; ///< of a file that is resumed
 
 std::string hostName() {
   char name[256] = "";
@@ -140,9 +122,11 @@ Json BenchResults::question() const {
 Status BenchResults::resume() {
   if (!flags_.resumes)
     return Status::ok();
-  std::optional<std::string> text = readText(flags_.json);
-  if (!text)
+  if (!std::filesystem::exists(flags_.json))
     return Status::ok(); // the first piece
+  Result<std::string> text = readFile(flags_.json, kMostBytes);
+  if (!text)
+    return text.status();
   Result<std::vector<BenchRow>> rows = readBenchRows(*text, question());
   if (!rows)
     return rows.status().annotated("--resume: " + flags_.json);
@@ -160,13 +144,9 @@ Status BenchResults::resume() {
 
 Status BenchResults::checkFiles() const {
   for (const std::string &path : {flags_.csv, flags_.json}) {
-    if (path.empty())
-      continue;
-    const std::string part = path + ".part";
-    const bool canWrite = std::ofstream(part, std::ios::trunc).good();
-    unlink(part.c_str());
-    if (!canWrite)
-      return Status(StatusCode::BadInput, "cannot write " + path);
+    if (!path.empty())
+      if (Status status = checkWritable(path); !status.isOk())
+        return status;
   }
   return Status::ok();
 }
@@ -269,13 +249,14 @@ std::string BenchResults::csv() const {
   return text;
 }
 
-Status BenchResults::write() const {
-  if (!flags_.csv.empty())
-    if (Status status = writeText(flags_.csv, csv()); !status.isOk())
+Status BenchResults::write(bool isLast) const {
+  auto isDue = [&](const std::string &path) {
+    return !path.empty() && (isLast || isReplacedAsAWhole(path));
+  };
+  if (isDue(flags_.csv))
+    if (Status status = writeFile(flags_.csv, csv()); !status.isOk())
       return status;
-  if (flags_.json.empty())
-    return Status::ok();
-  return writeText(flags_.json, json());
+  return isDue(flags_.json) ? writeFile(flags_.json, json()) : Status::ok();
 }
 
 } // namespace braid::tools

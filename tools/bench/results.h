@@ -38,10 +38,11 @@ public:
     return rowsOfShape(rows_, shape);
   }
 
-  /// On stdout.
+  /// On stdout, or on stderr if a file goes there.
   void printTable(const GatherShape &shape) const;
-  /// Writes the files that were asked for, each by renaming a complete one.
-  Status write() const;
+  /// Writes the files that were asked for, each as a whole: also before the last time, but for what
+  /// can be written once only, such as a pipe.
+  Status write(bool isLast) const;
 
 private:
   nlohmann::json question() const;

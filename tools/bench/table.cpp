@@ -34,16 +34,17 @@ std::string lineOf(const BenchRow &row, const ShapeSummary &summary) {
 void BenchResults::printTable(const GatherShape &shape) const {
   const std::vector<const BenchRow *> rows = rowsOf(shape);
   const ShapeSummary summary = ShapeSummary::of(rows);
-  llvm::outs() << fmt::format("{} x {} x {}\n  {:<32}{:>7}{:>12}{:>12}{:>12}{:>10}{:>7}{:>10}{:>8}"
-                              "\n",
-                              shape.m, shape.n, shape.k, "row", "graph", "median us", "p10", "p90",
-                              "TFLOP/s", "E", "speed-up", "hidden");
+  llvm::raw_ostream &os = flags_.csv == "-" || flags_.json == "-" ? llvm::errs() : llvm::outs();
+  os << fmt::format("{} x {} x {}\n  {:<32}{:>7}{:>12}{:>12}{:>12}{:>10}{:>7}{:>10}{:>8}"
+                    "\n",
+                    shape.m, shape.n, shape.k, "row", "graph", "median us", "p10", "p90", "TFLOP/s",
+                    "E", "speed-up", "hidden");
   for (const BenchRow *row : rows)
-    llvm::outs() << lineOf(*row, summary) << "\n";
+    os << lineOf(*row, summary) << "\n";
   for (const std::string &line : {summary.verdict(), summary.rivalVerdict()})
     if (!line.empty())
-      llvm::outs() << "  " << line << "\n";
-  llvm::outs().flush();
+      os << "  " << line << "\n";
+  os.flush();
 }
 
 } // namespace braid::tools

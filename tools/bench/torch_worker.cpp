@@ -43,7 +43,8 @@ std::vector<std::string> workersEnvironment() {
   bool hasMulticast = false, hasNvls = false;
   for (char **entry = environ; *entry; ++entry) {
     const std::string_view text(*entry), name = text.substr(0, text.find('='));
-    if (name == "LD_LIBRARY_PATH" || name.starts_with("BRAID_"))
+    // The last one is ours: see backends/cpu/product.cpp.
+    if (name == "LD_LIBRARY_PATH" || name.starts_with("BRAID_") || name == "OPENBLAS_NUM_THREADS")
       continue;
     hasMulticast |= name == "TORCH_SYMM_MEM_DISABLE_MULTICAST";
     hasNvls |= name == "NCCL_NVLS_ENABLE";

@@ -1,0 +1,120 @@
+//===- tools/process.cpp - what surrounds a command: its streams, its memory, its exit code ---===//
+
+#include "tools/process.h"
+
+#include "ir/status.h"
+
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <system_error>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace braid::tools {
+namespace {
+
+constexpr const char *kOutOfMemory =
+    "out of memory: expected more than this process may have (ulimit -v, cgroup or machine)";
+
+/// By system calls alone, since there may be no memory.
+void say(const char *what) {
+  for (const char *part : {"braid: error: ", what, "\n"})
+    (void)!write(STDERR_FILENO, part, std::strlen(part));
+}
+
+/// To be called where an exception is handled: says what it was, and returns its code.
+StatusCode explainException() {
+  try {
+    throw;
+  } catch (const std::bad_alloc &) {
+    say(kOutOfMemory);
+  } catch (const std::system_error &error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) {
+      say(error.what());
+      return StatusCode::Internal;
+    }
+    say("cannot start a thread: expected more memory or processes (ulimit -v, ulimit -u)");
+  } catch (const std::exception &error) {
+    say(error.what());
+    return StatusCode::Internal;
+  } catch (...) {
+    say("unknown exception");
+    return StatusCode::Internal;
+  }
+  return StatusCode::Unsupported;
+}
+
+/// Nobody above catches what a thread throws.
+/// Memory was not to be had once: what fails afterwards may fail because of that.
+std::atomic<bool> wasShort{false};
+
+[[noreturn]] void throwBadAlloc() {
+  wasShort.store(true);
+  throw std::bad_alloc();
+}
+
+/// Nobody above catches what a thread throws, or what is thrown while threads have to be joined.
+[[noreturn]] void endProcess() {
+  StatusCode code = wasShort.load() ? StatusCode::Unsupported : StatusCode::Internal;
+  if (std::current_exception())
+    code = explainException();
+  else
+    say(wasShort.load() ? kOutOfMemory : "a thread was left behind");
+  _exit(static_cast<int>(code));
+}
+
+/// What has been printed arrives now, or never.
+std::error_code flushed(llvm::raw_fd_ostream &os) {
+  os.flush();
+  std::error_code error = os.error();
+  os.clear_error(); // LLVM would abort at the end
+  return error;
+}
+
+int codeOfOutput(int code) {
+  const std::error_code error = flushed(llvm::outs());
+  if (!error || error == std::errc::broken_pipe)
+    return code;
+  say(("cannot write standard output: " + error.message()).c_str());
+  return code == 0 ? static_cast<int>(StatusCode::Unsupported) : code;
+}
+
+} // namespace
+
+void prepareProcess() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  // Writing to one that was closed fails, then.
+  while (true) {
+    const int number = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (number < 0 || number > STDERR_FILENO) {
+      close(number);
+      break;
+    }
+  }
+  std::set_terminate(endProcess);
+  std::set_new_handler(throwBadAlloc);
+  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { throwBadAlloc(); });
+}
+
+int exitCodeOf(const std::function<int()> &command) {
+  int code = 0;
+  try {
+    code = command();
+  } catch (...) {
+    code = static_cast<int>(explainException());
+  }
+  code = codeOfOutput(code);
+  (void)flushed(llvm::errs());
+  return code;
+}
+
+} // namespace braid::tools

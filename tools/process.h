@@ -1,0 +1,19 @@
+//===- tools/process.h - what surrounds a command: its streams, its memory, its exit code -----===//
+#pragma once
+
+#include <functional>
+
+namespace braid::tools {
+
+/// To be called first in main(). From then on a write to a closed pipe, or past a limit on files, is
+/// an error like any other; descriptors 0 to 2 are open, so that no file takes their place; and an
+/// exception on a thread of a library ends the process as exitCodeOf() says.
+void prepareProcess();
+
+/// What the process exits with: what `command` returns, if it returns and what it printed has
+/// arrived. A reader that has gone wants no more, which is no error. Says what else went wrong in
+/// one line on stderr: memory or threads that are not to be had, and output that cannot be written,
+/// are Unsupported; any other exception is Internal.
+int exitCodeOf(const std::function<int()> &command);
+
+} // namespace braid::tools
