@@ -2,6 +2,8 @@
 
 #include "backends/cuda/exchange.h"
 
+#include "backends/cuda/granules.h"
+
 #include <cuda/atomic>
 
 namespace braid::cuda {
@@ -10,7 +12,6 @@ namespace {
 using SystemWord = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
 using DeviceCounter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
 
-constexpr int kThreads = 128;
 constexpr int kStages = 4; ///< tiles in flight in a block: 64 KiB on their way
 
 // -- Words. --
@@ -50,11 +51,44 @@ __device__ void countTiles(const Exchange &exchange, uint32_t copier, uint32_t c
       DeviceCounter(exchange.counters[i]).fetch_add(done[i], ::cuda::memory_order_release);
 }
 
-__device__ void copyPlainly(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
+/// The granule behind this thread's: the next thread's, or, behind the last one of a warp, the
+/// `later` one of the first.
+__device__ Granule nextInWarp(const Granule &own, const Granule &later) {
+  const uint32_t lane = threadIdx.x % kWarp;
+  Granule next;
+  for (int i = 0; i < 4; ++i)
+    next.words[i] = __shfl_sync(~0u, lane == 0 ? later.words[i] : own.words[i], (lane + 1) % kWarp);
+  return next;
+}
+
+/// A team's thread `thread` of one. All loads are on their way before the first store.
+__device__ void copyTile(const Tile &tile, uint32_t thread) {
+  const GranuleTile granules(tile);
+  const uint32_t edgeAt = granules.edgeAt(thread);
+  const char edge = thread < granules.edges ? tile.src[edgeAt] : 0;
+  Granule read[kGranulesEach + 1] = {};
+#pragma unroll
+  for (uint32_t i = 0; i <= kGranulesEach; ++i)
+    if (const uint32_t at = granuleOf(thread, i);
+        at < granules.reads && (i < kGranulesEach || thread % kWarp == 0))
+      read[i] = granules.src[at];
+#pragma unroll
+  for (uint32_t i = 0; i < kGranulesEach; ++i) {
+    const Granule next = nextInWarp(read[i], read[i + 1]);
+    if (const uint32_t at = granuleOf(thread, i); at < granules.writes)
+      granules.dst[at] = assemble(read[i], next, granules.shift);
+  }
+  if (thread < granules.edges)
+    tile.dst[edgeAt] = edge;
+}
+
+/// The block's teams take its tiles in turns, so that as much is on its way as in bulk.
+__device__ void copyByThreads(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
   TileWalk walk = tilesFor(exchange, copier, copiers);
-  for (Tile tile; walk.next(tile);)
-    for (uint32_t i = threadIdx.x; i < tile.bytes; i += kThreads)
-      tile.dst[i] = tile.src[i];
+  uint32_t turn = threadIdx.x / kTeam;
+  for (Tile tile; walk.next(tile); turn = (turn + kStages - 1) % kStages)
+    if (turn == 0)
+      copyTile(tile, threadIdx.x % kTeam);
   __threadfence_system();
   __syncthreads();
 }
@@ -217,8 +251,11 @@ __device__ void coordinate(const Exchange &exchange) {
     take(exchange.arrivals[lane].word);
 }
 
+/// Of a block. The bulk copy unit needs one thread, and the first block a warp.
+template <bool InBulk> constexpr int kThreads = InBulk ? kTeam : kTeam *kStages;
+
 template <bool InBulk>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads<InBulk>)
     exchangeKernel(const __grid_constant__ Exchange exchange) {
   if (blockIdx.x == 0) {
     if (threadIdx.x < 32)
@@ -236,7 +273,7 @@ __global__ void __launch_bounds__(kThreads)
 #endif
   } else {
     __syncthreads();
-    copyPlainly(exchange, copier, copiers);
+    copyByThreads(exchange, copier, copiers);
   }
   if (threadIdx.x == 0)
     countTiles(exchange, copier, copiers);
@@ -267,9 +304,9 @@ void launchExchange(cudaStream_t stream, const Exchange &exchange,
   if (tiles == 0)
     exchangeKernel<false><<<1, 32, 0, stream>>>(exchange);
   else if (hasBulkCopies && isAligned(exchange))
-    exchangeKernel<true><<<blocks, kThreads, kSharedBytes, stream>>>(exchange);
+    exchangeKernel<true><<<blocks, kThreads<true>, kSharedBytes, stream>>>(exchange);
   else
-    exchangeKernel<false><<<blocks, kThreads, 0, stream>>>(exchange);
+    exchangeKernel<false><<<blocks, kThreads<false>, 0, stream>>>(exchange);
 }
 
 cudaError_t loadExchange() {

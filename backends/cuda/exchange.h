@@ -60,8 +60,8 @@ struct ExchangeBlocks {
   int ofSeveral = 64; ///< of one with more
 };
 
-/// Launches it. Copies need no alignment; those of which everything is a multiple of 16 bytes are
-/// made by the bulk copy unit where there is one (compute capability 9 on).
+/// Launches it. Copies need no alignment. Where everything is a multiple of 16 bytes, the bulk copy
+/// unit makes them if there is one (compute capability 9 on); else threads do (granules.h).
 void launchExchange(cudaStream_t stream, const Exchange &exchange, const ExchangeBlocks &most,
                     bool hasBulkCopies);
 
