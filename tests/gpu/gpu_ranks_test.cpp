@@ -13,6 +13,7 @@
 #include "api/launch.h"
 #include "api/plans.h"
 #include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/exchange.h"
 #include "runtime/numeric.h"
 #include "runtime/reference.h"
 
@@ -448,12 +449,105 @@ Status preparesManyPrograms(RankTest &test) {
   return Status::ok();
 }
 
+// -- Copies by kernels, of so many bytes, from every alignment to every other. --
+
+/// Both on this rank's GPU: a place of `room` bytes for each pair of alignments, which a copy
+/// leaves alone but for its own bytes.
+class CopyPlaces {
+public:
+  static constexpr int64_t kAlignments = 16, kPairs = kAlignments * kAlignments;
+
+  explicit CopyPlaces(int64_t room)
+      : room_(room), source_(static_cast<size_t>(kPairs * room)), target_(source_.size()) {
+    std::mt19937 dice(1);
+    for (char &byte : source_)
+      byte = static_cast<char>(dice());
+    cudaMalloc(&from_, source_.size());
+    cudaMalloc(&to_, target_.size());
+    cudaMalloc(&counters_, cuda::Exchange::kCounters * sizeof(uint32_t));
+    cudaMalloc(&step_, sizeof(uint32_t));
+    cudaMemset(counters_, 0, cuda::Exchange::kCounters * sizeof(uint32_t));
+    cudaMemcpy(from_, source_.data(), source_.size(), cudaMemcpyDefault);
+  }
+  ~CopyPlaces() {
+    for (void *memory : {static_cast<void *>(from_), static_cast<void *>(to_),
+                         static_cast<void *>(counters_), static_cast<void *>(step_)})
+      cudaFree(memory);
+  }
+  CopyPlaces(const CopyPlaces &) = delete;
+
+  Status checkAll(int64_t bytes) {
+    static_assert(cuda::Exchange::kMost == kAlignments);
+    constexpr char kPoison = 0x5a;
+    cudaMemset(to_, kPoison, target_.size());
+    for (int64_t first = 0; first < kPairs; first += kAlignments)
+      launch(first, bytes);
+    cudaMemcpy(target_.data(), to_, target_.size(), cudaMemcpyDefault);
+    if (cudaError_t code = cudaGetLastError(); code != cudaSuccess)
+      return wrong(fmt::format("{} bytes: {}", bytes, cudaGetErrorString(code)));
+    for (int64_t pair = 0; pair < kPairs; ++pair)
+      for (int64_t i = 0; i < room_; ++i) {
+        const int64_t at = i - targetOf(pair);
+        const char expected =
+            at >= 0 && at < bytes ? source_[index(pair, sourceOf(pair) + at)] : kPoison;
+        if (const char found = target_[index(pair, i)]; found != expected)
+          return wrong(fmt::format("{} bytes from {} to {} of 16, byte {}: expected {}, got {}",
+                                   bytes, sourceOf(pair), targetOf(pair) % kAlignments, at,
+                                   int(expected), int(found)));
+      }
+    return Status::ok();
+  }
+
+private:
+  static int64_t sourceOf(int64_t pair) { return pair % kAlignments; }
+  /// Behind a granule that is nobody's.
+  static int64_t targetOf(int64_t pair) { return kAlignments + pair / kAlignments; }
+  size_t index(int64_t pair, int64_t at) const { return static_cast<size_t>(pair * room_ + at); }
+
+  /// The copies of all pairs of one target alignment, most of which are not for the bulk copy unit,
+  /// by so few blocks that each has several tiles.
+  void launch(int64_t first, int64_t bytes) {
+    cuda::Exchange exchange;
+    exchange.step = step_;
+    exchange.counters = counters_;
+    for (int64_t pair = first; bytes != 0 && pair < first + kAlignments; ++pair)
+      exchange.copies[exchange.copyCount++] = {to_ + index(pair, targetOf(pair)),
+                                               from_ + index(pair, sourceOf(pair)), bytes};
+    cuda::launchExchange(nullptr, exchange, {.ofOne = 1, .ofSeveral = 5}, true);
+  }
+
+  const int64_t room_;
+  std::vector<char> source_, target_;
+  char *from_ = nullptr, *to_ = nullptr;
+  uint32_t *counters_ = nullptr, *step_ = nullptr;
+};
+
+/// Every byte arrives, and none beside is written.
+Status copiesAnyBytes(RankTest &test) {
+  std::vector<int64_t> sizes;
+  for (int64_t bytes = 0; bytes <= 100; ++bytes)
+    sizes.push_back(bytes);
+  for (int64_t border : {cuda::kTileBytes, 2 * cuda::kTileBytes})
+    for (int64_t beside : {-17, -16, -15, -1, 0, 1, 15, 16, 17})
+      sizes.push_back(border + beside);
+  for (int64_t bytes : sizes) {
+    CopyPlaces places((bytes + 63) / 16 * 16);
+    if (Status status = places.checkAll(bytes); !status.isOk())
+      return status;
+  }
+  if (test.rank() == 0)
+    std::printf("  %zu sizes, %d pairs of alignments each\n", sizes.size(),
+                static_cast<int>(CopyPlaces::kPairs));
+  return Status::ok();
+}
+
 struct Case {
   const char *name;
   Status (*run)(RankTest &);
 };
 constexpr Case kCases[] = {
     {"runs without allocating", runsWithoutAllocating}, // first: it measures, in a new process
+    {"copies any bytes", copiesAnyBytes},
     {"runs every way", runsEveryWay},
     {"refuses moved tensors", refusesMovedTensors},
     {"mixes runs and replays", mixesRunsAndReplays},

@@ -51,6 +51,21 @@ if ranks == 4:
         file.write(f"hangs {{os.getsid(0)}}\\n")
     time.sleep(1000)
 """
+# A benchmark: kernels copy in 150 us, or in {slow} what is unaligned; engines in 100.
+TIMES = """#!{python}
+import json, sys
+def after(flag):
+    return sys.argv[sys.argv.index(flag) + 1].split(",")
+rows = []
+for shape in after("--shapes"):
+    for name in after("--impl"):
+        m, n, k = map(int, shape.split("x"))
+        by_kernels = {slow} if m % 16 and name.startswith("gather") else 150
+        rows.append(dict(m=m, n=n, k=k, implementation=name, graph=False,
+                         median_us=by_kernels if "kernel" in name else 100))
+with open(*after("--json"), "w") as file:
+    json.dump(dict(rows=rows), file)
+"""
 # A launcher: says which rank died or stopped; with --graph, it names the wrong one.
 LAUNCHER = """#!{python}
 import os, signal, subprocess, sys
@@ -405,6 +420,17 @@ def test_killed_amid_faults():
         end = f"{1000 - count} not run"
         check(outcome.lines[-1].startswith("0 passed, 0 failed, 0 skipped, 1 not run; faults: ")
               and outcome.lines[-1].endswith(end), f"expected '{end}', got {outcome.lines[-1]}")
+
+
+def test_unaligned_copies():
+    """Copies by kernels are slow if they take more than twice as long as by engines."""
+    for slow, expected in (("199", "passed"), ("201", "failed"), ("None", "failed")):
+        with Machine(2, TIMES.replace("{slow}", slow)) as machine:
+            outcome = machine.run("--only", "unaligned copies")
+            case, = outcome.json["cases"]
+            check(case["outcome"] == expected, f"expected {expected}, got {case}")
+            line = f"8190x4097x4099 gather;protocol=put;copies=kernel eager: {slow} us by kernels"
+            check(line in case["detail"], f"expected {line}, got {case}")
 
 
 def test_output_that_stays_open():

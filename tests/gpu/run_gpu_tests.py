@@ -75,6 +75,11 @@ def exactness(suite):
         add_run(suite, f"exact {ranks} {' '.join(flags)}",
                 ["--verify", "--iterations", "300", "--set", f"M={41 * ranks}", "--protocol",
                  "put"] + flags, ranks)
+    # Blocks that begin and end anywhere.
+    for protocol in ("get", "put"):
+        add_run(suite, f"exact 2 {protocol} --copies kernel, unaligned",
+                ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=1027", "--set",
+                 "N=65", "--protocol", protocol, "--copies", "kernel"], 2)
     if suite.shares_gpus:
         add_run(suite, "exact 8", ["--verify", "--iterations", "20", "--set", "M=256"], 8)
     # Kernels that wait for peers on many streams, beside products that want every processor: if
@@ -252,23 +257,59 @@ def tuning(suite):
     add("BRAID_TUNE=maybe", refused)
 
 
-def bench(suite, devices):
-    """Every row of ours is timed, in turns with those of PyTorch where that is there."""
+def timed_rows(suite, ranks, flags, seconds):
+    """What `braid bench gather-matmul` makes of them. Raises RuntimeError if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.json")
         arguments = [suite.braid, "bench", "gather-matmul", "--backend", "cuda", "--ranks",
-                     str(min(4, len(devices))), "-m", "1024,2048", "-n", "1024", "-k", "1024",
-                     "--rounds", "2", "--iterations", "5", "--timeout-ms", "30000", "--time-limit",
-                     "120", "--against", "torch", "--python", sys.executable, "--json", out]
-        code, _, err = run(arguments, 180)
+                     str(ranks), "--timeout-ms", "30000", "--json", out] + flags
+        code, _, err = run(arguments, seconds)
         if code != 0:
-            return "failed", err[-3000:]
+            raise RuntimeError(err[-3000:])
         with open(out, encoding="utf-8") as file:
-            rows = json.load(file)["rows"]
+            return json.load(file)["rows"]
+
+
+def bench(suite, devices):
+    """Every row of ours is timed, in turns with those of PyTorch where that is there."""
+    rows = timed_rows(suite, min(4, len(devices)),
+                      ["-m", "1024,2048", "-n", "1024", "-k", "1024", "--rounds", "2",
+                       "--iterations", "5", "--time-limit", "120", "--against", "torch",
+                       "--python", sys.executable], 180)
     refused = sorted({f"{row['implementation']}: {row['failure']}" for row in rows
                       if "failure" in row})
     detail = f"{len(rows)} rows, {len(refused)} refused" + "".join("\n" + text for text in refused)
     return ("failed" if refused and has_torch() else "passed"), detail
+
+
+# Where rows and blocks begin at multiples of 2 bytes, and, beside it, of 16.
+UNALIGNED, ALIGNED = "8190x4097x4099", "8192x4096x4096"
+MOST_BY_KERNELS = 2  # times of the copy engines
+
+
+def unaligned_copies(suite):
+    """Kernels copy blocks at any address nearly as fast as the copy engines do."""
+    rows = timed_rows(suite, 2, ["--shapes", f"{UNALIGNED},{ALIGNED}", "--impl", ",".join(
+        f"{what};protocol={protocol};{means}" for what in ("gather", "none")
+        for protocol in ("put", "get") for means in ("copies=kernel", "signals=memory")),
+        "--rounds", "3", "--row-ms", "100", "--time-limit", "55"], 90)
+    wrong, said = [], []
+    by_engines = {(row["m"], row["graph"], row["implementation"]): row.get("median_us")
+                  for row in rows}
+    for row in rows:
+        shape, name = f"{row['m']}x{row['n']}x{row['k']}", row["implementation"]
+        engines = name.replace("copies=kernel", "signals=memory")
+        if engines == name:
+            continue
+        mine, theirs = row.get("median_us"), by_engines.get((row["m"], row["graph"], engines))
+        issued = "replayed" if row["graph"] else "eager"
+        said.append(f"{shape} {name} {issued}: {mine} us by kernels, {theirs} us by engines")
+        is_judged = shape == UNALIGNED and name.startswith("gather")
+        if not mine or not theirs or (is_judged and mine > MOST_BY_KERNELS * theirs):
+            wrong.append(said[-1])
+    if wrong or not said:
+        return "failed", "\n".join([f"expected at most {MOST_BY_KERNELS} times as long", *said])
+    return "passed", "\n".join(["", *said])
 
 
 def has_torch():
@@ -283,6 +324,8 @@ def add_all(suite, fault_seeds):
     programs(suite)
     tuning(suite)
     suite.add("bench, in turns with PyTorch", 2, lambda devices: bench(suite, devices),
+              is_alone=True)
+    suite.add("unaligned copies by kernels", 2, lambda devices: unaligned_copies(suite),
               is_alone=True)
     extremes(suite)
     if fault_seeds:
