@@ -90,6 +90,17 @@ bool isAutoRow(llvm::StringRef name) { return name.split(';').first == "auto"; }
 
 bool isTorchRow(llvm::StringRef name) { return std::string_view(name).starts_with(kTorch); }
 
+std::vector<BenchRow> torchRows(const GatherShape &shape, const std::vector<bool> &graphChoices) {
+  std::vector<BenchRow> rows;
+  for (bool isGraphed : graphChoices)
+    for (const char *name :
+         {"torch/matmul", "torch/gather", "torch/gather_copy", "torch/sequential", "torch/fused"})
+      rows.push_back({shape, name, isGraphed});
+  if (!llvm::is_contained(graphChoices, false))
+    rows.push_back({shape, "torch/fused", false});
+  return rows;
+}
+
 /// As Candidate::str() ends.
 bool BenchRow::isIssuedAsGraph() const {
   return choice.empty() ? isGraphed : llvm::StringRef(choice).endswith(";issuing=graph");

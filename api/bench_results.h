@@ -64,6 +64,10 @@ struct BenchRow {
   }
 };
 
+/// The rows of PyTorch in the order of their turns, once for each of `graphChoices`. torch/fused is
+/// there eagerly in any case: so it is mostly used, and not every PyTorch can capture it.
+std::vector<BenchRow> torchRows(const GatherShape &shape, const std::vector<bool> &graphChoices);
+
 /// What the rows of one shape say together. Microseconds; 0: no row says so.
 struct ShapeSummary {
   double product = 0;                  ///< the fastest product alone

@@ -231,7 +231,8 @@ class Rows:
         return lambda: operation(block, [b], 0, self.group, return_A=False)
 
     def graphed(self, run):
-        """A replay of `run`, recorded."""
+        """A replay of `run`, recorded. Before, it runs: what it needs, such as memory that peers
+        map, is made then, as a capture may not."""
         torch = self.torch
         if not self.is_gpu:
             raise Refused("graphs are there on GPUs only")
@@ -241,30 +242,25 @@ class Rows:
             for _ in range(3):
                 run()
         torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            run()
+        graph, failures = torch.cuda.CUDAGraph(), []
+        try:
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                try:
+                    run()
+                except Exception as error:
+                    failures.append(error)
+                    raise
+        except Exception as error:
+            # The end of a capture that has failed fails, too; what failed first says why.
+            raise (failures or [error])[0] from None
         return graph.replay
 
-    def find(self, name, is_graphed):
-        """The function of a row. Collective; raises on every rank if it does on one."""
-        key = (name, is_graphed)
-        if key in self.made:
-            return self.made[key]
-        makers = {"torch/matmul": self.matmul, "torch/gather": self.gather,
-                  "torch/gather_copy": self.gather_copy, "torch/sequential": self.sequential,
-                  "torch/fused": self.fused}
-        run, failure = None, ""
+    def together(self, step):
+        """What `step` gives. Collective; raises on every rank if it does on one, so that no rank
+        goes on to wait on its device for one that does not."""
+        value, failure = None, ""
         try:
-            if name not in makers:
-                raise Refused(f"expected one of {', '.join(makers)}, got '{name}'")
-            if self.m % self.args.ranks != 0:
-                raise Refused(f"expected m to be a multiple of {self.args.ranks} ranks")
-            run = makers[name]()
-            if is_graphed:
-                run = self.graphed(run)
-            run()  # what it refuses or loads, it does now
-            self.synchronize()
+            value = step()
         except Exception as error:
             if isinstance(error, Stuck):
                 raise
@@ -272,8 +268,33 @@ class Rows:
         failure = self.board.agree(failure)
         if failure:
             raise Refused(failure)
+        return value
+
+    def maker(self, name):
+        makers = {"torch/matmul": self.matmul, "torch/gather": self.gather,
+                  "torch/gather_copy": self.gather_copy, "torch/sequential": self.sequential,
+                  "torch/fused": self.fused}
+        if name not in makers:
+            raise Refused(f"expected one of {', '.join(makers)}, got '{name}'")
+        if self.m % self.args.ranks != 0:
+            raise Refused(f"expected m to be a multiple of {self.args.ranks} ranks")
+        return makers[name]
+
+    def find(self, name, is_graphed):
+        """The function of a row. Collective; raises on every rank if it does on one."""
+        key = (name, is_graphed)
+        if key in self.made:
+            return self.made[key]
+        run = self.together(lambda: self.maker(name)())
+        if is_graphed:
+            run = self.together(lambda: self.graphed(run))
+        self.together(lambda: self.run_first(run))
         self.made[key] = run
         return run
+
+    def run_first(self, run):
+        run()  # what it refuses or loads, it does now
+        self.synchronize()
 
     def synchronize(self):
         if self.is_gpu:

@@ -47,6 +47,21 @@ TEST(BenchResults, KnowRowsByName) {
   EXPECT_EQ(rowKind("torch/fused"), RowKind::Overlapped);
 }
 
+/// A graph is the fair rival of a graph; eagerly, torch/fused is timed in any case.
+TEST(BenchResults, PyTorchHasItsRowsAsGraphsToo) {
+  auto said = [](const std::vector<bool> &graphChoices) {
+    std::string text;
+    for (const BenchRow &row : torchRows(kShape, graphChoices))
+      text += row.name.substr(6) + (row.isGraphed ? "* " : " ");
+    return text;
+  };
+  const std::string eager = "matmul gather gather_copy sequential fused ";
+  const std::string graphed = "matmul* gather* gather_copy* sequential* fused* ";
+  EXPECT_EQ(said({false}), eager);
+  EXPECT_EQ(said({true}), graphed + "fused ");
+  EXPECT_EQ(said({false, true}), eager + graphed);
+}
+
 TEST(BenchResults, CompareWithTheFastestOfEverybodysLimits) {
   Shape shape{{row("matmul", 100), row("torch/matmul", 90, true), row("gather", 60),
                row("torch/gather_copy", 50), row("none", 170), row("torch/sequential", 150),

@@ -20,11 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
 
-/// The rows of PyTorch; those that can be replayed as a graph, and those that cannot.
-constexpr const char *kTorchRows[] = {"torch/matmul", "torch/gather", "torch/gather_copy",
-                                      "torch/sequential"};
-constexpr const char *kTorchEagerRows[] = {"torch/fused"};
-
 /// How many rows a job can have prepared. Each takes open files, of which this process may have as
 /// many as it is allowed to from now on, and memory that a rank offers to its peers: on CPUs all
 /// that is symmetric, on GPUs the words.
@@ -79,13 +74,9 @@ std::vector<BenchRow> Bench::rowsToTime(const GatherShape &shape) const {
         ours.push_back({shape, name, isGraphed});
       else if (isGraphed == graphChoices.front()) // once: it chooses how to issue, too
         ours.push_back({shape, name});
-    for (const char *name : kTorchRows)
-      theirs.push_back({shape, name, isGraphed});
   }
-  for (const char *name : kTorchEagerRows)
-    theirs.push_back({shape, name, false});
-  if (flags_.against != "torch")
-    theirs.clear();
+  if (flags_.against == "torch")
+    theirs = torchRows(shape, graphChoices);
   std::vector<BenchRow> rows = mixed(std::move(ours), std::move(theirs));
   llvm::erase_if(rows, [&](const BenchRow &row) { return results_.has(row); });
   return rows;

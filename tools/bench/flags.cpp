@@ -31,7 +31,7 @@ also, as far as PyTorch can do them here:
   torch/gather       all_gather_into_tensor (NCCL)
   torch/gather_copy  copies from symmetric memory (copy engines)
   torch/sequential   all_gather_into_tensor, then torch.matmul
-  torch/fused        symm_mem.fused_all_gather_matmul
+  torch/fused        symm_mem.fused_all_gather_matmul, eagerly in any case
 
 All rows of a shape are timed in turns: in each round every row has its runs, those of PyTorch
 between ours, and every other round goes backwards. Times are microseconds: wall clock from a

@@ -1,6 +1,9 @@
-"""As much of PyTorch as tools/torch_rows.py needs on CPUs, computing nothing. STUB_TORCH says what
-goes wrong: `refuses` (rank 1 raises in matmul), `dies` (rank 1 exits in a gather) or nothing."""
+"""As much of PyTorch as tools/torch_rows.py needs, computing nothing. STUB_TORCH says what goes
+wrong: `refuses` (rank 1 raises in matmul), `dies` (rank 1 exits in a gather), `uncapturable` (rank 1
+raises when torch/fused is captured) or nothing."""
 import os
+
+from torch import cuda, version  # noqa: F401
 
 __version__ = "0.stub"
 float32 = bfloat16 = "a type"
@@ -13,7 +16,7 @@ class Tensor:
     def __mul__(self, _):
         return self
 
-    __sub__ = to = __mul__
+    __sub__ = to = copy_ = __mul__
 
 
 def rand(*extents, device, dtype):
@@ -23,8 +26,8 @@ def rand(*extents, device, dtype):
 empty = rand
 
 
-def device(kind):
-    return kind
+def device(kind, rank=0):
+    return kind, rank
 
 
 def set_num_threads(_):
@@ -35,3 +38,17 @@ def matmul(a, b, out):
     assert (*a.extents[:1], *b.extents[1:]) == out.extents
     if os.environ.get("STUB_TORCH") == "refuses" and os.environ["RANK"] == "1":
         raise ValueError("rank 1 does not like it\nat all")
+
+
+class ops:
+    class symm_mem:
+        has_workspace = False
+
+        @classmethod
+        def fused_all_gather_matmul(cls, block, others, dimension, group, return_A):
+            if cuda.capturing:
+                assert cls.has_workspace, "a workspace cannot be made in a capture"
+                if os.environ.get("STUB_TORCH") == "uncapturable" and os.environ["RANK"] == "1":
+                    raise ValueError("rank 1 cannot be captured")
+                cuda.capturing.commands.append("fused")
+            cls.has_workspace = True

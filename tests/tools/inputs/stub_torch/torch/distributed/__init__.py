@@ -1,4 +1,4 @@
-"""See __init__.py."""
+"""See ../__init__.py."""
 import os
 
 
@@ -7,8 +7,8 @@ class group:
         group_name = "0"
 
 
-def init_process_group(backend, timeout):
-    assert backend == "gloo" and timeout.total_seconds() >= 120
+def init_process_group(backend, timeout, device_id=None):
+    assert backend == ("nccl" if device_id else "gloo") and timeout.total_seconds() >= 120
     assert os.environ["MASTER_ADDR"] and os.environ["MASTER_PORT"] and os.environ["WORLD_SIZE"]
 
 
