@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Prints one Markdown table of medians from what `braid bench --json` wrote.
+
+    results_table.py nine.json [grid.json ...] > docs/results/MACHINE/OPERATION.md
+
+A line for each shape, in microseconds: the GEMM alone, the gather alone, both at once without
+waiting for each other (the uncoupled bound), Braid's fastest row that does all the work, its
+overlap efficiency E, its name, `auto`, and each rival that does all the work. What one shape shows
+comes from one file: the first that has it, whose letter is in the last column. Above the table
+stands what made each file. Needs nothing but Python.
+"""
+import json
+import sys
+
+from plot_bench import GATHERS, PARTS, PRODUCTS, BadFile, fastest, load
+
+LIMITS = (("GEMM", PRODUCTS), ("gather", GATHERS), ("uncoupled bound", {"beside"}))
+FLAGS = ("rounds", "iterations", "warm_up", "row_ms", "settle_ms", "rest_us")
+
+
+def is_whole(name):
+    """True for a row that does all the work."""
+    return name.split(";")[0] not in PARTS
+
+
+def best_of_braid(rows):
+    """(microseconds, name) of the fastest row that does all the work; None if there is none."""
+    return min(((us, name) for (name, _), us in rows.items()
+                if us > 0 and is_whole(name) and "/" not in name), default=None)
+
+
+def rivals_of(files):
+    return sorted({name for _, by_shape in files for rows in by_shape.values()
+                   for name, _ in rows if "/" in name and is_whole(name)})
+
+
+def command_of(data):
+    """The call that writes such a file; SHAPES stands for its shapes."""
+    names = list(dict.fromkeys(row["implementation"] for row in data["rows"]))
+    graphs = {row["graph"] for row in data["rows"]
+              if "/" not in row["implementation"] and row["implementation"] != "auto"}
+    words = ["braid bench", data["operation"], "--backend", data["backend"], "--ranks",
+             str(data["ranks"]), "--dtype", data["dtype"], "--shapes", "SHAPES", "--graph",
+             "both" if len(graphs) == 2 else "yes" if True in graphs else "no"]
+    for flag in FLAGS:
+        if isinstance(data.get(flag), int):
+            words += ["--" + flag.replace("_", "-"), str(data[flag])]
+    words += ["--against " + rival for rival in sorted({name.split("/")[0] for name in names
+                                                        if "/" in name})]
+    return " ".join(words + ["--impl '" + ",".join(n for n in names if "/" not in n) + "'"])
+
+
+def driver_of(data):
+    """The driver's version where the bench could ask for it; `device` names the rest."""
+    for batch in data.get("batches", []):
+        for gpu in batch.get("gpus_before") or []:
+            return f", driver {gpu['driver']}"
+    return ""
+
+
+def head_of(letter, data):
+    rivals = sorted({batch["rival"] for batch in data.get("batches", []) if batch.get("rival")})
+    return [f"{letter}: {data['date'][:10]}, commit {data.get('commit', 'unknown')}, "
+            f"{data['ranks']} x {data.get('device') or data['backend']}{driver_of(data)}"
+            + "".join(f"; rivals: {rival}" for rival in rivals), "", f"    {command_of(data)}", ""]
+
+
+def shown(us):
+    return "-" if us is None else f"{us:.0f}" if us >= 100 else f"{us:.1f}"
+
+
+def line(shape, rows, rivals, letter):
+    limits = [fastest(rows, names) for _, names in LIMITS]
+    best_us, best = best_of_braid(rows) or (None, "-")
+    has_e = best_us and None not in limits[:2]
+    efficiency = f"{max(limits[:2]) / best_us:.2f}" if has_e else "-"
+    return "|".join(["", "×".join(map(str, shape)), *map(shown, limits), shown(best_us), efficiency,
+                     f"`{best}`", shown(fastest(rows, {"auto"})),
+                     *(shown(fastest(rows, {rival})) for rival in rivals), letter, ""])
+
+
+def table(files):
+    """`files`: of each file its JSON, and its rows by shape."""
+    rivals, chosen = rivals_of(files), {}
+    for index, (_, by_shape) in enumerate(files):
+        for shape, rows in by_shape.items():
+            chosen.setdefault(shape, (rows, chr(ord("A") + index)))
+    titles = ["M×N×K", *(title for title, _ in LIMITS), "Braid", "E", "row of Braid", "`auto`",
+              *(f"`{rival}`" for rival in rivals), "from"]
+    return ["|".join(["", *titles, ""]), "|---" * len(titles) + "|",
+            *(line(shape, rows, rivals, letter)
+              for shape, (rows, letter) in sorted(chosen.items(), key=lambda each: each[0]))]
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        print("usage: results_table.py FILE.json [FILE.json ...]", file=sys.stderr)
+        return 2
+    try:
+        load(sys.argv[1:])  # all are of one operation and machine
+        files = []
+        for path in sys.argv[1:]:
+            with open(path, encoding="utf-8") as file:
+                files.append((json.load(file), load([path])[0]))
+        first = files[0][0]
+        lines = [f"# {first['operation']}, {first['dtype']}, {first['ranks']} ranks", "",
+                 "Medians in microseconds. SHAPES are the shapes of the table.", ""]
+        for index, (data, _) in enumerate(files):
+            lines += head_of(chr(ord("A") + index), data)
+        print("\n".join(lines + table(files)))
+    except (BadFile, OSError, KeyError) as error:
+        text = f"expected what braid bench writes, got no {error}"
+        print("results_table: error:", text if isinstance(error, KeyError) else error,
+              file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
