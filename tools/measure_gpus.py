@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures everything that README.md and docs/ say of gather+matmul on GPUs, in pieces.
 
-    measure_gpus.py build/release/bin/braid --out docs/results/h200 \\
+    measure_gpus.py build/release/bin/braid --out build/results \\
         [--commit 1a2b3c4] [--part nine,two,...] [--time-limit 500]
 
     nine         nine shapes on 4 ranks, every row in turns with PyTorch's    DIR/nine.json

@@ -32,7 +32,7 @@ VENDOR_USERS = ("examples/cuda_rank/", "tests/gpu/")
 SOURCE = re.compile(r"\.(h|def|cpp|cu|cuh)$")
 TEXT = re.compile(r"\.(h|def|cpp|cu|cuh|py|sh|md|txt|cmake|in|json|braid|test)$|^[^.]+$")
 # A line is a paragraph, an operation, an output.
-PROSE = re.compile(r"\.(md|braid|test)$|/inputs/|^docs/results/")
+PROSE = re.compile(r"\.(md|braid|test)$|/inputs/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 LINKED = re.compile(r"\bbraid_(ir|lowering|runtime|backend_\w+|api)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(home|root|work|Users|mnt)/\w")

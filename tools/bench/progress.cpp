@@ -14,7 +14,7 @@ namespace {
 
 /// In units of what any shape costs: rows are timed for some time whatever their size, and longer
 /// only if the runs that are asked for do not fit into it. On 2 H200 16384 x 16384 x 16384 took
-/// twice as long as 1024 x 1024 x 1024 (docs/results/h200/two/two.json).
+/// twice as long as 1024 x 1024 x 1024.
 double workOf(const GatherShape &shape) {
   constexpr double kFlopsOfOneUnit = 1e13;
   const double flops = 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
