@@ -5,9 +5,9 @@
 
 A line for each shape, in microseconds: the GEMM alone, the gather alone, both at once without
 waiting for each other (the uncoupled bound), Braid's fastest row that does all the work, its
-overlap efficiency E, its name, `auto`, and each rival that does all the work. What one shape shows
-comes from one file: the first that has it, whose letter is in the last column. Above the table
-stands what made each file. Needs nothing but Python.
+overlap efficiency E, its name (of `auto` with its choice), `auto`, and each rival that does all the
+work. What one shape shows comes from one file: the first that has it, whose letter is in the last
+column. Above the table stands what made each file. Needs nothing but Python.
 """
 import json
 import sys
@@ -59,9 +59,10 @@ def driver_of(data):
 
 
 def head_of(letter, data):
+    """What made a file, and the call that does so again."""
     rivals = sorted({batch["rival"] for batch in data.get("batches", []) if batch.get("rival")})
-    return [f"{letter}: {data['date'][:10]}, commit {data.get('commit', 'unknown')}, "
-            f"{data['ranks']} x {data.get('device') or data['backend']}{driver_of(data)}"
+    return [f"{letter}: {data.get('date', 'no date')[:10]}, commit {data.get('commit', 'unknown')}"
+            f", {data['ranks']} x {data.get('device') or data['backend']}{driver_of(data)}"
             + "".join(f"; rivals: {rival}" for rival in rivals), "", f"    {command_of(data)}", ""]
 
 
@@ -69,11 +70,11 @@ def shown(us):
     return "-" if us is None else f"{us:.0f}" if us >= 100 else f"{us:.1f}"
 
 
-def line(shape, rows, rivals, letter):
+def line(shape, rows, rivals, letter, choice):
     limits = [fastest(rows, names) for _, names in LIMITS]
     best_us, best = best_of_braid(rows) or (None, "-")
-    has_e = best_us and None not in limits[:2]
-    efficiency = f"{max(limits[:2]) / best_us:.2f}" if has_e else "-"
+    best = f"auto:{choice}" if best == "auto" and choice else best
+    efficiency = f"{max(limits[:2]) / best_us:.2f}" if best_us and None not in limits[:2] else "-"
     return "|".join(["", "×".join(map(str, shape)), *map(shown, limits), shown(best_us), efficiency,
                      f"`{best}`", shown(fastest(rows, {"auto"})),
                      *(shown(fastest(rows, {rival})) for rival in rivals), letter, ""])
@@ -82,18 +83,19 @@ def line(shape, rows, rivals, letter):
 def table(files):
     """`files`: of each file its JSON, and its rows by shape."""
     rivals, chosen = rivals_of(files), {}
-    for index, (_, by_shape) in enumerate(files):
+    for index, (data, by_shape) in enumerate(files):
+        choices = {(row["m"], row["n"], row["k"]): row["choice"]
+                   for row in data["rows"] if row.get("choice")}
         for shape, rows in by_shape.items():
-            chosen.setdefault(shape, (rows, chr(ord("A") + index)))
+            chosen.setdefault(shape, (rows, rivals, chr(ord("A") + index), choices.get(shape)))
     titles = ["M×N×K", *(title for title, _ in LIMITS), "Braid", "E", "row of Braid", "`auto`",
               *(f"`{rival}`" for rival in rivals), "from"]
     return ["|".join(["", *titles, ""]), "|---" * len(titles) + "|",
-            *(line(shape, rows, rivals, letter)
-              for shape, (rows, letter) in sorted(chosen.items(), key=lambda each: each[0]))]
+            *(line(shape, *chosen[shape]) for shape in sorted(chosen))]
 
 
 def main():
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+    if len(sys.argv) < 2:
         print("usage: results_table.py FILE.json [FILE.json ...]", file=sys.stderr)
         return 2
     try:
@@ -108,10 +110,8 @@ def main():
         for index, (data, _) in enumerate(files):
             lines += head_of(chr(ord("A") + index), data)
         print("\n".join(lines + table(files)))
-    except (BadFile, OSError, KeyError) as error:
-        text = f"expected what braid bench writes, got no {error}"
-        print("results_table: error:", text if isinstance(error, KeyError) else error,
-              file=sys.stderr)
+    except (BadFile, OSError) as error:
+        print(f"results_table: error: {error}", file=sys.stderr)
         return 2
     return 0
 
