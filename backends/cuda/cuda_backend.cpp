@@ -208,7 +208,7 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
 }
 
 /// With the driver's eight hardware queues all times were longer and varied by 20 % and more, even
-/// of a product alone (docs/cuda-transfers.md). The driver looks at this when the process first
+/// of a product alone (docs/transfers.md). The driver looks at this when the process first
 /// uses a GPU.
 static void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 

@@ -3,7 +3,7 @@
 
 Makes a model from a trace that `braid run --trace` wrote, and lets spin run it. Every stream is a
 process that does what the trace says it did, in that order; the words are those of words.pml, and
-each transfer goes through the five steps of docs/cuda-transfers.md. What ended before something
+each transfer goes through the five phases of docs/transfers.md. What ended before something
 else began on the same rank stays before it. With --skew, that holds between ranks, too: for clocks
 that differ by at most so much. The trace is accepted if the model comes to its end. One execution
 decides: no step of one stream can take away what another one needs, so all executions end alike.

@@ -1,4 +1,4 @@
-/* transfers.pml: the protocol of transfers between GPUs (docs/cuda-transfers.md), for spin.
+/* transfers.pml: the protocol of transfers between GPUs (docs/transfers.md), for spin.
  *
  * Every rank runs the pairwise schedule on a main stream and two side streams, STEPS * RUNS_A_STEP
  * times, each run issued eagerly or as the replay of a graph. On side stream s a rank sends its own

@@ -1,4 +1,4 @@
-/* words.pml: the words of transfers, as docs/cuda-transfers.md defines them. Shared by the model
+/* words.pml: the words of transfers, as docs/transfers.md defines them. Shared by the model
  * (transfers.pml) and by the models that accept_trace.py makes from traces.
  *
  * A word is owned by the rank that awaits it, and holds one of three values. With FLAG it lies in the
