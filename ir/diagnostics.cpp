@@ -2,6 +2,7 @@
 
 #include "ir/diagnostics.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
@@ -21,9 +22,33 @@ bool Diagnostics::InFlight::isDropped() const { return index_ == kDropped; }
 
 Diagnostic &Diagnostics::InFlight::target() { return owner_->diagnostics_[index_]; }
 
+/// A longer name or number is quoted by its beginning, and nobody has mistyped it.
+static constexpr size_t kLongestWord = 100;
+
+static bool isOfWord(char c) { return llvm::isAlnum(c) || c == '_'; }
+
+/// The text with every long name and number in it cut off: an input may hold one of megabytes.
+static std::string shortened(llvm::StringRef text) {
+  constexpr size_t kShown = 60;
+  std::string result;
+  while (!text.empty()) {
+    llvm::StringRef word = text.take_while(isOfWord);
+    text = text.drop_front(word.size());
+    if (word.size() <= kLongestWord)
+      result += word;
+    else
+      result +=
+          word.take_front(kShown).str() + "... (" + std::to_string(word.size()) + " characters)";
+    llvm::StringRef between = text.take_until(isOfWord);
+    text = text.drop_front(between.size());
+    result += between;
+  }
+  return result;
+}
+
 Diagnostics::InFlight &Diagnostics::InFlight::operator<<(llvm::StringRef text) {
   if (!isDropped())
-    target().message.append(text.begin(), text.end());
+    target().message += shortened(text);
   return *this;
 }
 
@@ -33,7 +58,7 @@ Diagnostics::InFlight &Diagnostics::InFlight::operator<<(int64_t number) {
 
 Diagnostics::InFlight &Diagnostics::InFlight::note(Location location, llvm::StringRef text) {
   if (!isDropped())
-    target().notes.push_back({Severity::Note, location, text.str(), {}});
+    target().notes.push_back({Severity::Note, location, shortened(text), {}});
   return *this;
 }
 
@@ -154,6 +179,8 @@ std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candid
   // One slip for every three letters; a word of which nothing is left is not a slip.
   unsigned best = static_cast<unsigned>((word.size() + 2) / 3 + 1);
   std::string nearest;
+  if (word.size() > kLongestWord)
+    return nearest;
   for (const std::string &candidate : candidates) {
     unsigned distance = word.edit_distance(candidate, /*AllowReplacements=*/true, best);
     if (word.equals_insensitive(candidate))

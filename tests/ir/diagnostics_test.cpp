@@ -33,6 +33,21 @@ TEST(Diagnostics, WarningsAreNoErrors) {
   EXPECT_FALSE(diags.hasErrors());
 }
 
+// An input may hold a number of megabytes, which no message repeats.
+TEST(Diagnostics, LongNamesAndNumbersAreQuotedByTheirBeginning) {
+  const std::string digits(1000000, '7'), start(60, '7');
+  Diagnostics diags("f", "x");
+  diags.error({1, 1}).note({1, 1}, "not " + digits) << "got '%" << digits << "', " << digits;
+  EXPECT_EQ(diags.str(), "f:1:1: error: got '%" + start + "... (1000000 characters)', " + start +
+                             "... (1000000 characters)\nx\n^\nf:1:1: note: not " + start +
+                             "... (1000000 characters)\nx\n^\n");
+  const std::string hundred(100, 'a');
+  Diagnostics whole("f", "");
+  whole.error({}) << hundred;
+  EXPECT_EQ(whole.str(), "f: error: " + hundred + "\n");
+  EXPECT_EQ(didYouMean(digits, {digits.substr(1)}), "");
+}
+
 TEST(Diagnostics, UnknownPlaceShowsTheFileOnly) {
   Diagnostics diags;
   diags.error({}) << "made by a builder";
