@@ -125,6 +125,31 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
   return fusion.setParameter(parameter->name, *options.ranks);
 }
 
+/// "--ranks 3 --set M=100": the flags that give parameters values.
+std::string parameterFlags(const CompileOptions &options) {
+  std::string flags = options.ranks ? fmt::format("--ranks {}", *options.ranks) : "";
+  for (const auto &[name, value] : options.parameters)
+    flags += fmt::format("{}--set {}={}", flags.empty() ? "" : " ", name, value);
+  return flags;
+}
+
+/// Gives the fusion the values asked for and verifies it. If it is fine as it stands, the flags are
+/// to blame, and each message begins with them.
+bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
+  Diagnostics asItStands, asAsked;
+  verify(fusion, asItStands);
+  if (!setParameters(fusion, options, diags) || !setRanks(fusion, options, diags))
+    return false;
+  if (verify(fusion, asAsked))
+    return true;
+  if (asItStands.hasErrors())
+    return verify(fusion, diags);
+  for (const Diagnostic &found : asAsked.all())
+    if (found.severity == Severity::Error)
+      diags.error(found.location) << parameterFlags(options) << ": " << found.message;
+  return false;
+}
+
 LoweringOptions loweringOptions(const CompileOptions &options) {
   LoweringOptions lowering;
   lowering.schedule = options.schedule.value_or(lowering.schedule);
@@ -156,11 +181,10 @@ Result<PassList> passList(const CompileOptions &options) {
 }
 
 Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOptions &options) {
-  if (!setParameters(fusion, options, source.diags) || !setRanks(fusion, options, source.diags))
-    return located();
   // Programs in the same text were written for the parameters' own values.
   bool isOverridden = options.ranks || !options.parameters.empty();
-  if (!(isOverridden ? verify(fusion, source.diags) : verify(source.module, source.diags)))
+  if (!(isOverridden ? applyParameters(fusion, options, source.diags)
+                     : verify(source.module, source.diags)))
     return located();
   Result<PassList> passes = passList(options);
   if (!passes)

@@ -3,6 +3,7 @@
 #include "ir/lexer.h"
 #include "ir/verify.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -32,7 +33,8 @@ private:
   bool verifyKinds(const FusionTensor &tensor);
   bool reportValue(const Scalar *scalar, ScalarError error, Location location,
                    const std::string &subject);
-  std::string failingStep(const Scalar *scalar) const;
+  const Scalar *failingStep(const Scalar *scalar) const;
+  bool isReported(const Scalar *extent, const Scalar *cause);
 
   bool hasShape(const FusionTensor *tensor) const { return shapes_.count(tensor) != 0; }
   bool verifyDTypes(const FusionNode &node, const FusionTensor &result);
@@ -42,7 +44,8 @@ private:
 
   const Fusion &fusion_;
   Diagnostics &diags_;
-  int64_t ranks_ = 0; ///< 0: the mesh has an error
+  int64_t ranks_ = 0;                     ///< 0: the mesh has an error
+  llvm::DenseSet<const Scalar *> causes_; ///< why extents have been reported
   std::map<std::string, const FusionTensor *> names_;
   llvm::DenseMap<const FusionTensor *, bool> defined_; ///< and whether anything uses it
   llvm::DenseMap<const FusionTensor *, Shape> shapes_; ///< of tensors without errors
@@ -165,14 +168,30 @@ bool FusionVerifier::verifyType(const FusionTensor &tensor) {
   return verifyKinds(tensor);
 }
 
+/// One error for each cause: not the same step of parameters in two extents, and no extent that a
+/// wrong mesh size spoils.
+bool FusionVerifier::isReported(const Scalar *extent, const Scalar *cause) {
+  auto isParameter = [](const Scalar *leaf) { return !leaf->isConstant(); };
+  auto sizesMesh = [&](const Scalar *leaf) {
+    return isParameter(leaf) &&
+           anyLeaf(fusion_.mesh(), [&](const Scalar *other) { return other == leaf; });
+  };
+  if (ranks_ == 0 && fusion_.mesh() && anyLeaf(extent, sizesMesh))
+    return true;
+  return anyLeaf(cause, isParameter) && !causes_.insert(cause).second;
+}
+
 bool FusionVerifier::verifyExtent(const FusionTensor &tensor, size_t axis) {
   const Scalar *extent = tensor.type.axes[axis].extent;
   std::string subject =
       "extent " + extent->str() + " of axis " + std::to_string(axis) + " of " + ref(&tensor);
   ScalarValue value = fusion_.valueOf(extent);
+  bool isFine = value.isOk() && value.value >= 1;
+  if (!isFine && isReported(extent, value.isOk() ? extent : failingStep(extent)))
+    return false;
   if (!value.isOk())
     return reportValue(extent, value.error, tensor.location, subject);
-  if (value.value >= 1)
+  if (isFine)
     return true;
   return diags_.error(tensor.location)
          << subject << " is " << value.value << ", expected at least 1";
@@ -205,17 +224,19 @@ bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Locati
   if (error == ScalarError::Unbound)
     return diags_.error(location)
            << subject << " uses a name that has no value here, expected parameters and integers";
-  return diags_.error(location) << subject << " " << describe(error) << ": " << failingStep(scalar);
+  const Scalar *step = failingStep(scalar);
+  return diags_.error(location) << subject << " " << describe(error) << ": "
+                                << fusion_.valueOf(step->lhs()).value << " " << symbol(step->kind())
+                                << " " << fusion_.valueOf(step->rhs()).value;
 }
 
-/// The innermost operation that cannot be computed, with the values of its operands.
-std::string FusionVerifier::failingStep(const Scalar *scalar) const {
-  for (const Scalar *operand : {scalar->lhs(), scalar->rhs()})
-    if (!fusion_.valueOf(operand).isOk())
-      return failingStep(operand);
-  std::string lhs = std::to_string(fusion_.valueOf(scalar->lhs()).value);
-  std::string rhs = std::to_string(fusion_.valueOf(scalar->rhs()).value);
-  return lhs + " " + symbol(scalar->kind()).str() + " " + rhs;
+/// The innermost operation that cannot be computed, or a leaf that has no value.
+const Scalar *FusionVerifier::failingStep(const Scalar *scalar) const {
+  if (isBinary(scalar->kind()))
+    for (const Scalar *operand : {scalar->lhs(), scalar->rhs()})
+      if (!fusion_.valueOf(operand).isOk())
+        return failingStep(operand);
+  return scalar;
 }
 
 //===----------------------------------------------------------------------------------------===//
