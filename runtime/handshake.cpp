@@ -129,7 +129,7 @@ std::string firstDifference(const std::vector<std::string> &texts) {
     std::vector<std::string> heads;
     for (llvm::StringRef &text : rest) {
       auto [head, tail] = text.split('\n');
-      heads.push_back(text.empty() ? "(the text has ended)" : head.trim().str());
+      heads.push_back(text.empty() ? "(the text has ended)" : head.str());
       text = tail;
     }
     auto groups = groupRanks(heads);
@@ -137,7 +137,8 @@ std::string firstDifference(const std::vector<std::string> &texts) {
       continue;
     std::string lines;
     for (const auto &[head, ranks] : groups)
-      lines += fmt::format("\n  {}, line {}: {}", rankList(ranks), line, head);
+      lines += fmt::format("\n  {}, line {}: {}", rankList(ranks), line,
+                           llvm::StringRef(head).trim().str());
     return lines;
   }
   return "";
@@ -197,6 +198,13 @@ Status compareChoices(const std::vector<std::string> &texts) {
       continue;
     std::string message =
         fmt::format("expected all ranks to have the same {}, got", ranks[0][i].name);
+    if (llvm::any_of(ranks, [&](const auto &choices) {
+          return llvm::StringRef(choices[i].value).contains('\n');
+        })) { // a text: the line that differs is enough
+      for (size_t rank = 0; rank < ranks.size(); ++rank)
+        values[rank] = ranks[rank][i].value;
+      return Status(StatusCode::BadInput, message + firstDifference(values));
+    }
     for (const auto &[value, group] : groups)
       message += fmt::format("\n  {}: {}", rankList(group), value);
     return Status(StatusCode::BadInput, message);

@@ -117,5 +117,19 @@ TEST(Handshake, ComparesChoices) {
         << text;
 }
 
+// Of a text the line that differs is shown, and what it is a text of is named once.
+TEST(Handshake, ComparesChoicesThatAreTexts) {
+  std::string first = encodeChoices({{"fusion", "fusion @f {\n  mesh [0 .. 2)\n}\n"}});
+  std::string second = encodeChoices({{"fusion", "fusion @f {\n  mesh [0 .. 4)\n}\n"}});
+  EXPECT_EQ(compareChoices({first, second}).message(),
+            "expected all ranks to have the same fusion, got\n"
+            "  rank 0, line 2: mesh [0 .. 2)\n"
+            "  rank 1, line 2: mesh [0 .. 4)");
+  EXPECT_EQ(compareChoices({first, encodeChoices({{"fusion", "none"}})}).message(),
+            "expected all ranks to have the same fusion, got\n"
+            "  rank 0, line 1: fusion @f {\n"
+            "  rank 1, line 1: none");
+}
+
 } // namespace
 } // namespace braid
