@@ -2,6 +2,8 @@
 
 #include "runtime/flight_page.h"
 
+#include "ir/counted.h"
+
 #include "llvm/Support/ConvertUTF.h"
 
 #include <fmt/format.h>
@@ -470,8 +472,12 @@ private:
   }
 
   void writeHead() {
-    line("job {}, {} rank{}, {} step{} committed", printable(page_.job), page_.ranks,
-         page_.ranks == 1 ? "" : "s", page_.committed, page_.committed == 1 ? "" : "s");
+    line("job {}, {}", printable(page_.job), counted(page_.ranks, "rank"));
+    if (page_.committed == 0)
+      line("no results were committed: the job ended before all ranks had finished");
+    else
+      line("results were committed {}, when all ranks had finished",
+           counted(page_.committed, "time"));
     if (page_.program.empty())
       line("program: none yet");
     else
@@ -494,13 +500,28 @@ private:
   }
 
   void writeRows() {
-    line("\n{:>5}  {:<6}  {:>6}  {:>13}  {:>11}  {:>11}  in", "rank", "state", "run", "completed",
-         "word/wanted", "for");
+    line("\n{:>5}  {:<6}  {:>6}  {:>13}  {:>13}  {:>11}  in", "rank", "state", "run", "done/issued",
+         "flag/awaited", "for");
     for (const FlightRow &row : page_.rows)
-      line("{:>5}  {:<6}  {:>6}  {:>13}  {:>11}  {:>11}  {}", row.rank, row.state, row.run,
+      line("{:>5}  {:<6}  {:>6}  {:>13}  {:>13}  {:>11}  {}", row.rank, row.state, row.run,
            fmt::format("{}/{}", row.completed, row.issued),
            row.word ? fmt::format("{}/{}", row.word->first, row.word->second) : "-",
            row.forMs ? fmt::format("{:.1f} ms", *row.forMs) : "-", printable(row.in));
+    writeLegend();
+  }
+
+  void writeLegend() {
+    line("\n{:>13}: the last run that the rank has begun to issue", "run");
+    line("{:>13}: commands of the rank that are complete, of those issued, over all runs",
+         "done/issued");
+    line("{:>13}: of a rank that waits for a signal, the signal flag's value as last seen, and the "
+         "value that ends the wait",
+         "flag/awaited");
+    line("{:>13}: how long the rank has been in what the last column says", "for");
+    line("{:>13}: the command that the rank executes or waits in; \"its own code\" says that no "
+         "command is under way and that its host thread, which waits for nobody, issues commands "
+         "or runs the caller's code",
+         "in");
   }
 
   void writeDifference() {
@@ -533,8 +554,9 @@ private:
   void writeTimeline() {
     if (page_.timeline.empty())
       return;
-    line("\nthe last {} commands that began{}, in ms after the first of them",
-         page_.timeline.size(), page_.difference ? " until then" : "");
+    line("\nthe last {} that began{}, in ms after the first of them",
+         counted(static_cast<int64_t>(page_.timeline.size()), "command"),
+         page_.difference ? " until then" : "");
     for (const FlightMoment &moment : page_.timeline)
       line("{:>12.3f}  rank {:<3}  {:<10}  {:>13}  {}", moment.atMs, moment.rank,
            printable(moment.stream, 40),

@@ -374,13 +374,18 @@ TEST(FlightPage, FindsTheFirstOfManyDifferencesInTheOrderOfIssue) {
 
 TEST(FlightPage, PrintsEverythingOnOnePage) {
   const std::string text = explain(recordsOf(brokenJob(), {0, 1, 3}));
-  EXPECT_THAT(text, StartsWith("job job-7, 4 ranks, 1 step committed\n"
+  EXPECT_THAT(text, StartsWith("job job-7, 4 ranks\n"
+                               "results were committed 1 time, when all ranks had finished\n"
                                "program @ring in ring.braid\n"
                                "records of ranks 0-1, 3; missing: rank 2\n"
                                "\n"
                                "first cause: a peer failed, exit code 5, by rank 1\n"
                                "  rank 1 was killed by signal 9\n"));
-  EXPECT_THAT(text, HasSubstr("    0  joined       2          21/40          1/2 "));
+  EXPECT_THAT(text, HasSubstr("    0  joined       2          21/40            1/2 "));
+  EXPECT_THAT(text,
+              HasSubstr("\n  done/issued: commands of the rank that are complete, of those "));
+  EXPECT_THAT(text, HasSubstr("\n flag/awaited: of a rank that waits for a signal, the signal "));
+  EXPECT_THAT(text, HasSubstr("; \"its own code\" says that no command is under way and "));
   EXPECT_THAT(text, HasSubstr("await from rank 1 of \"%r = p2p recv %block from (rank + %i) mod 4 "
                               "via %h\" (trip 1) at ring.braid:13:5, run 2\n"));
   EXPECT_THAT(text, HasSubstr("    1  dead "));
