@@ -92,10 +92,10 @@ private:
     if (!isFromFirst(to))
       return refuse(both + "only %" + first()->name + " is gathered", to.as("DIDx"));
     if (from.index != 0)
-      return refuse(both +
-                        "only a leading axis is gathered slice by slice: any other would take a " +
-                        "collective for each slice",
-                    to.as("DIDx") + ", or a %" + first()->name + " with its DIDx axis first,");
+      return refuse(both + "only a leading axis is gathered: any other takes a collective for " +
+                        "each slice, and lowering to collectives is not there yet",
+                    to.as("DIDx") + ", or a %" + first()->name +
+                        " with its DIDx axis first, as in examples/ag_matmul.braid,");
     if (to.axis().kind != AxisKind::Stream)
       refuse(both + "what is gathered is produced slice by slice", to.as("Stream"));
   }

@@ -75,9 +75,10 @@ const Refusal kRefusals[] = {
 )",
      "5:3: cannot lower %C: axis 1 of %A (f32[2, DIDx{D}, 3, 5]) is split over devices but axis 1 "
      "of "
-     "%C (f32[Stream{2}, D, 3, 6]) is not, and only a leading axis is gathered slice by slice: any "
-     "other would take a collective for each slice; DIDx{D} as axis 1 of %C, or a %A with its DIDx "
-     "axis first, would be accepted\n"},
+     "%C (f32[Stream{2}, D, 3, 6]) is not, and only a leading axis is gathered: any other takes a "
+     "collective for each slice, and lowering to collectives is not there yet; DIDx{D} as axis 1 "
+     "of "
+     "%C, or a %A with its DIDx axis first, as in examples/ag_matmul.braid, would be accepted\n"},
     {"GatherNotStreamed",
      R"(  %A = input f32[DIDx{D}, 3, 5]
   %B = input f32[5, 6]
