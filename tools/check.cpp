@@ -27,10 +27,10 @@ outputs in between, and says what it proved, or prints a counterexample and exit
 
 void addFlags(CLI::App &app, CheckFlags &flags) {
   flags.source.addTo(app);
-  app.add_option("--queues", flags.options.queues,
-                 "hardware queues a rank (default: find the smallest that is safe)")
+  addInteger(app, "--queues", flags.options.queues,
+             "hardware queues a rank (default: find the smallest that is safe)")
       ->type_name("Q");
-  app.add_option("--runs", flags.options.runs, "successive runs (default 3)")->type_name("R");
+  addInteger(app, "--runs", flags.options.runs, "successive runs (default 3)")->type_name("R");
   app.add_flag("--json", flags.json, "the report as JSON");
   app.add_option("--emit", flags.emit, "text (default) or dot, a picture of a counterexample")
       ->type_name("WHAT");

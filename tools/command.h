@@ -2,8 +2,7 @@
 #pragma once
 
 #include "api/compile.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/integer_flag.h"
 
 #include <functional>
 
@@ -31,8 +30,9 @@ struct SourceFlags {
   std::optional<std::string> schedule, protocol, transfers, passes;
   std::optional<int64_t> chunks, taper, waveRows, streams;
 
-  /// `takesAuto`: says that --schedule may be auto.
-  void addTo(CLI::App &app, bool takesAuto = false);
+  bool takesAuto = false; ///< --schedule may be auto
+
+  void addTo(CLI::App &app);
   /// The schedule is to be chosen by measuring.
   bool isAuto() const { return schedule == "auto"; }
   /// Reads the values into `options`; BadInput names the flag, what was expected and what came.

@@ -11,12 +11,13 @@
 
 namespace braid::tools {
 
-void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
+void SourceFlags::addTo(CLI::App &app) {
   app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
       ->required();
   app.add_option("--entry", entry, "which fusion or program, where FILE holds several")
       ->type_name("NAME");
-  app.add_option("--ranks", ranks, "size of the mesh (a program in FILE fixes it)")->type_name("N");
+  addInteger(app, "--ranks", ranks, "size of the mesh (a program in FILE fixes it)")
+      ->type_name("N");
   // Flags that steer lowering are refused for a file that holds a program.
   auto *lowering = app.add_option_group("Lowering", "only where FILE holds a fusion");
   lowering->add_option("--set", set, "give a parameter of the fusion a value; repeatable")
@@ -30,26 +31,22 @@ void SourceFlags::addTo(CLI::App &app, bool takesAuto) {
               ? "pairwise (default), doubling, hop, burst, fused, none, or auto: measure and choose"
               : "pairwise (default), doubling, hop, burst, fused or none")
       ->type_name("NAME");
-  lowering
-      ->add_option("--chunks", chunks,
-                   "chunks in all, a multiple of the Stream axis (default: its extent)")
+  addInteger(*lowering, "--chunks", chunks,
+             "chunks in all, a multiple of the Stream axis (default: its extent)")
       ->type_name("S");
-  lowering
-      ->add_option(
-          "--taper", taper,
-          "the last step has T times the chunks of the others; of doubling, from 2 on: the "
-          "last product is cut in two (default 1)")
+  addInteger(*lowering, "--taper", taper,
+             "the last step has T times the chunks of the others; of doubling, from 2 on: the "
+             "last product is cut in two (default 1)")
       ->type_name("T");
-  lowering
-      ->add_option("--wave-rows", waveRows,
-                   "rows in a wave of tiles: doubling's products end where waves do (default 0: "
-                   "where blocks do)")
+  addInteger(*lowering, "--wave-rows", waveRows,
+             "rows in a wave of tiles: doubling's products end where waves do (default 0: "
+             "where blocks do)")
       ->type_name("R");
   lowering
       ->add_option("--protocol", protocol,
                    "get (default): the receiver copies; put: the sender does")
       ->type_name("get|put");
-  lowering->add_option("--streams", streams, "streams that steps are dealt out to (default 4)")
+  addInteger(*lowering, "--streams", streams, "streams that steps are dealt out to (default 4)")
       ->type_name("K");
   lowering
       ->add_option("--transfers", transfers,
@@ -89,6 +86,9 @@ Status readParameter(const std::string &text, CompileOptions &options) {
 } // namespace
 
 Status SourceFlags::toOptions(CompileOptions &options) const {
+  if (ranks && *ranks < 1)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected --ranks to be at least 1, got {}", *ranks));
   options.entry = entry;
   options.ranks = ranks;
   options.passes = passes;
@@ -101,9 +101,11 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
       return status;
   if (schedule && !isAuto()) {
     options.schedule = scheduleFromName(*schedule);
+    std::vector<std::string> choices = {"pairwise", "doubling", "hop", "burst", "fused", "none"};
+    if (takesAuto)
+      choices.push_back("auto");
     if (!options.schedule)
-      return badChoice("--schedule", *schedule,
-                       {"pairwise", "doubling", "hop", "burst", "fused", "none", "auto"});
+      return badChoice("--schedule", *schedule, choices);
   }
   if (transfers) {
     options.transfers = transfersFromName(*transfers);

@@ -63,13 +63,22 @@ int usageError(const CLI::App &app, const std::string &message) {
   return static_cast<int>(StatusCode::BadInput);
 }
 
+/// A word on the line stands where a command is expected, and names none.
+bool hasUnknownCommand(const CLI::App &app) {
+  return &chosen(app) == &app && !app.remaining().empty();
+}
+
 int parseAndRun(CLI::App &app, const std::vector<Command> &commands, int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
+    if (hasUnknownCommand(app))
+      return usageError(app, unexpected(app, commands));
     llvm::outs() << app.help() << "\n"; // that of the command on the line, if there is one
     return 0;
   } catch (const CLI::CallForVersion &) {
+    if (hasUnknownCommand(app))
+      return usageError(app, unexpected(app, commands));
     llvm::outs() << kVersion << "\n";
     return 0;
   } catch (const CLI::Success &) { // a flag that has said what it had to say

@@ -4,6 +4,7 @@
 #include "api/job_rank.h"
 #include "api/launch.h"
 #include "api/plans.h"
+#include "ir/counted.h"
 #include "runtime/files.h"
 #include "runtime/flight_record.h"
 #include "tools/choose_schedule.h"
@@ -34,22 +35,23 @@ Under torchrun, mpirun or srun the command is one rank, which takes its place fr
   mpirun -n 4 braid run examples/ag_matmul.braid --verify)";
 
 void addFlags(CLI::App &app, RunFlags &flags) {
-  flags.source.addTo(app, /*takesAuto=*/true);
+  flags.source.takesAuto = true;
+  flags.source.addTo(app);
   app.add_option("--backend", flags.backend,
                  "cpu (default), cuda, nccl, or null (computes nothing)")
       ->type_name("NAME");
-  app.add_option("--iterations", flags.iterations, "how many runs, one after another (default 1)")
+  addInteger(app, "--iterations", flags.iterations, "how many runs, one after another (default 1)")
       ->type_name("I");
   app.add_flag("--verify", flags.verify, "compare every result with the reference");
-  app.add_option("--seed", flags.seed, "draws the inputs (default 1)")->type_name("S");
-  app.add_option("--schedule-seed", flags.scheduleSeed,
-                 "run commands one at a time, in an order drawn from this seed")
+  addInteger(app, "--seed", flags.seed, "draws the inputs (default 1)")->type_name("S");
+  addInteger(app, "--schedule-seed", flags.scheduleSeed,
+             "run commands one at a time, in an order drawn from this seed")
       ->type_name("S");
-  app.add_option("--queues", flags.queues,
-                 "let stream k share queue k mod Q (default: a queue for each)")
+  addInteger(app, "--queues", flags.queues,
+             "let stream k share queue k mod Q (default: a queue for each)")
       ->type_name("Q");
-  app.add_option("--timeout-ms", flags.timeoutMs,
-                 "give up after this long without progress (default 60000)")
+  addInteger(app, "--timeout-ms", flags.timeoutMs,
+             "give up after this long without progress (default 60000)")
       ->type_name("T");
   app.add_option("--trace", flags.trace, "write what ran when, for https://ui.perfetto.dev")
       ->type_name("OUT.json");
@@ -70,8 +72,8 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   app.add_option("--signals", flags.signals,
                  "on GPUs: by memory operations, or by kernel (default in graphs)")
       ->type_name("memory|kernel");
-  app.add_option("--time-best", flags.timeBest,
-                 "how many --schedule auto times (default: as many as it has two seconds for)")
+  addInteger(app, "--time-best", flags.timeBest,
+             "how many --schedule auto times (default: as many as it has two seconds for)")
       ->type_name("K");
   app.add_option("--choose-into", flags.chooseInto)->group("");
   app.add_option("--chosen", flags.chosen)->group("");
@@ -257,8 +259,8 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
     return "";
   if (Status status = writeFlightRecords(folder, memory, plans, ranks, job); !status.isOk())
     return fmt::format("braid: warning: no flight records: {}\n", status.message());
-  return fmt::format("braid: flight records of {} ranks in {}; see braid explain {}/*.json\n",
-                     memory.ranks(), folder, folder);
+  return fmt::format("braid: flight records of {} in {}; see braid explain {}/*.json\n",
+                     counted(memory.ranks(), "rank"), folder, folder);
 }
 
 /// One `braid run`: compiles, checks, and then runs the ranks, starts them, or is one of them.
@@ -385,6 +387,8 @@ Status Run::understand() {
   if (!compiled)
     return compiled.status();
   compiled_ = *compiled;
+  if (Status status = checkRun(compiled_, *backend_, options_); !status.isOk())
+    return status; // before the proof, which may take long
   Result<std::vector<Plan>> plans = makePlans(compiled_);
   if (!plans)
     return plans.status();
@@ -430,8 +434,6 @@ std::vector<std::string> Run::rankArguments() const {
 }
 
 int Run::launchRanks() {
-  if (Status status = checkRun(compiled_, *backend_, options_); !status.isOk())
-    return fail(status);
   std::string records;
   auto onEnd = [&](const LaunchReport &end, const JobMemory &memory, const std::string &job) {
     if (hasFailedRunning(end.status) && end.signal == 0)

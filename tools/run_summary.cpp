@@ -1,5 +1,6 @@
 //===- tools/run_summary.cpp - what `braid run` prints when it is done ------------------------===//
 
+#include "ir/counted.h"
 #include "tools/run_command.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -55,13 +56,15 @@ void printLowering(llvm::raw_ostream &os, const SourceFlags &source) {
 void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                 const RunReport &report, double joinSeconds) {
   if (setup.kind == RankSetup::Threads) {
-    printLine(os, "ranks", fmt::format("{} threads of this process", report.ranks),
+    printLine(os, "ranks", counted(report.ranks, "thread") + " of this process",
               "no launcher has started it, and without --processes");
     return;
   }
   if (setup.isLaunched())
-    printLine(os, "ranks", fmt::format("{} processes of this command", report.ranks),
-              flags.processes ? "--processes" : "--backend " + flags.backend);
+    printLine(
+        os, "ranks",
+        fmt::format("{} process{} of this command", report.ranks, report.ranks == 1 ? "" : "es"),
+        flags.processes ? "--processes" : "--backend " + flags.backend);
   else
     printLine(os, "ranks", fmt::format("rank {} of {}", setup.place->rank, report.ranks),
               "from " + setup.place->source);
@@ -75,17 +78,18 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
                   const RunReport &report) {
   std::string compared = "nothing (--verify compares every element with a reference)";
   if (flags.verify)
-    compared = fmt::format("{} elements with the reference for @{}: all equal",
-                           report.elementsCompared, compiled.fusion->name());
-  os << fmt::format(
-      "@{} on {} ranks of backend {}, {} iterations with fresh inputs\n"
-      "  compared  {}\n"
-      "  time      {} an iteration, {} in all; prepared in {}\n"
-      "  program   {} commands a run on rank 0, on {} streams besides the caller's; {}\n",
-      compiled.program->name(), report.ranks, flags.backend, report.iterations, compared,
-      timeText(report.runSeconds / static_cast<double>(report.iterations)),
-      timeText(report.runSeconds), timeText(report.prepareSeconds), report.commandsPerRun,
-      report.streams, flags.noCheck ? "not checked" : "proved safe");
+    compared = fmt::format("{} with the reference for @{}: all equal",
+                           counted(report.elementsCompared, "element"), compiled.fusion->name());
+  os << fmt::format("@{} on {} of backend {}, {} with fresh inputs\n"
+                    "  compared  {}\n"
+                    "  time      {} an iteration, {} in all; prepared in {}\n"
+                    "  program   {} a run on rank 0, on {} besides the caller's; {}\n",
+                    compiled.program->name(), counted(report.ranks, "rank"), flags.backend,
+                    counted(report.iterations, "iteration"), compared,
+                    timeText(report.runSeconds / static_cast<double>(report.iterations)),
+                    timeText(report.runSeconds), timeText(report.prepareSeconds),
+                    counted(report.commandsPerRun, "command"), counted(report.streams, "stream"),
+                    flags.noCheck ? "not checked" : "proved safe");
   if (!flags.trace.empty())
     os << fmt::format("  trace     {} (open it in https://ui.perfetto.dev)\n", flags.trace);
 }

@@ -96,14 +96,14 @@ Status checkShapes(const BenchFlags &flags) {
 } // namespace
 
 void BenchFlags::addTo(CLI::App &app) {
-  app.add_option("-m", m, "rows of A and C")->delimiter(',')->type_name("M,...");
-  app.add_option("-n", n, "columns of B and C, on every rank")->delimiter(',')->type_name("N,...");
-  app.add_option("-k", k, "columns of A, rows of B")->delimiter(',')->type_name("K,...");
+  addInteger(app, "-m", m, "rows of A and C")->delimiter(',')->type_name("M,...");
+  addInteger(app, "-n", n, "columns of B and C, on every rank")->delimiter(',')->type_name("N,...");
+  addInteger(app, "-k", k, "columns of A, rows of B")->delimiter(',')->type_name("K,...");
   app.add_option("--shapes", listed, "these shapes, instead of all of -m, -n and -k")
       ->delimiter(',')
       ->type_name("MxNxK,...");
   app.add_option("--dtype", dtype, "bf16 (default), f16, f32 or f64")->type_name("TYPE");
-  app.add_option("--ranks", ranks, "ranks, a process each (default 2)")->type_name("N");
+  addInteger(app, "--ranks", ranks, "ranks, a process each (default 2)")->type_name("N");
   app.add_option("--backend", backend, "cpu (default) or cuda")->type_name("NAME");
   app.add_option("--impl", impl, "which rows (default: all)")->delimiter(',')->type_name("LIST");
   app.add_option("--graph", graph,
@@ -112,29 +112,29 @@ void BenchFlags::addTo(CLI::App &app) {
   app.add_option("--against", against, "also time a rival's rows: torch")->type_name("NAME");
   app.add_option("--python", python, "the Python that has PyTorch (default python3)")
       ->type_name("FILE");
-  app.add_option("--rounds", rounds,
-                 "how often each row has its turn (default: 5 with --against, else 1)")
+  addInteger(app, "--rounds", rounds,
+             "how often each row has its turn (default: 5 with --against, else 1)")
       ->type_name("R");
-  app.add_option("--iterations", iterations, "timed runs of a row, a round (default 20)")
+  addInteger(app, "--iterations", iterations, "timed runs of a row, a round (default 20)")
       ->type_name("I");
-  app.add_option("--warm-up", warmUp,
-                 "runs before them (default 5; from the second round on at most 2)")
+  addInteger(app, "--warm-up", warmUp,
+             "runs before them (default 5; from the second round on at most 2)")
       ->type_name("I");
-  app.add_option("--row-ms", rowMs,
-                 "fewer runs, but 3 or more, so that they take about this long (default 200; "
-                 "0: no limit)")
+  addInteger(app, "--row-ms", rowMs,
+             "fewer runs, but 3 or more, so that they take about this long (default 200; "
+             "0: no limit)")
       ->type_name("T");
-  app.add_option("--settle-ms", settleMs,
-                 "at least as many runs before the timed ones as take this long "
-                 "(default 100 on GPUs above 5e10 operations a row, else 0)")
+  addInteger(app, "--settle-ms", settleMs,
+             "at least as many runs before the timed ones as take this long "
+             "(default 100 on GPUs above 5e10 operations a row, else 0)")
       ->type_name("T");
-  app.add_option("--rest-us", restUs, "how long a device rests before each run (default 30)")
+  addInteger(app, "--rest-us", restUs, "how long a device rests before each run (default 30)")
       ->type_name("T");
-  app.add_option("--timeout-ms", timeoutMs,
-                 "a row without progress for this long has failed (default 60000)")
+  addInteger(app, "--timeout-ms", timeoutMs,
+             "a row without progress for this long has failed (default 60000)")
       ->type_name("T");
-  app.add_option("--time-limit", timeLimit,
-                 "end after this many seconds, with all shapes that are complete then")
+  addInteger(app, "--time-limit", timeLimit,
+             "end after this many seconds, with all shapes that are complete then")
       ->type_name("S");
   app.add_option("--csv", csv, "write the rows as CSV; the first columns are those of DDLB")
       ->type_name("OUT.csv");
@@ -144,7 +144,7 @@ void BenchFlags::addTo(CLI::App &app) {
   app.add_option("--label", labels, "also in the JSON, such as commit=1a2b3c")
       ->type_name("NAME=VALUE");
   app.add_option("--torch-rows", torchRows)->group("");
-  app.add_option("--job-mib", jobMib)->group("");
+  addInteger(app, "--job-mib", jobMib, "")->group("");
   app.footer(kFooter);
 }
 
@@ -222,7 +222,7 @@ void BenchRankFlags::addTo(CLI::App &app) {
   app.add_option("--dtype", dtype)->required();
   app.add_option("--backend", backend)->required();
   app.add_option("--graph", graph)->required();
-  app.add_option("--timeout-ms", timeoutMs)->required();
+  addInteger(app, "--timeout-ms", timeoutMs, "")->required();
   app.add_option("--requests", requests)->required();
   app.add_option("--answers", answers)->required();
 }

@@ -4,7 +4,7 @@
 #include "api/gather_bench.h"
 #include "api/rank_times.h"
 
-#include <CLI/CLI.hpp>
+#include "tools/integer_flag.h"
 
 namespace braid::tools {
 

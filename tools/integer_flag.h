@@ -1,0 +1,40 @@
+//===- tools/integer_flag.h - flags that take an integer --------------------------------------===//
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace braid::tools {
+
+/// The integers that a variable of a flag holds: itself, one that may be missing, or a list.
+template <class T> struct IntegerOf { using Type = T; };
+template <class T> struct IntegerOf<std::optional<T>> { using Type = T; };
+template <class T> struct IntegerOf<std::vector<T>> { using Type = T; };
+
+/// Adds a flag that takes a decimal integer of the variable's type. CLI11's own conversion makes
+/// another number of one that does not fit, and reads 010 as 8; here the first is refused with its
+/// text as it came, and the second is 10.
+template <class T>
+CLI::Option *addInteger(CLI::App &app, const std::string &name, T &variable,
+                        const std::string &help) {
+  using Integer = typename IntegerOf<T>::Type;
+  auto rewrite = [](std::string &text) -> std::string {
+    Integer number = 0;
+    if (llvm::StringRef(text).getAsInteger(10, number))
+      return std::string("expected ") +
+             (std::is_signed_v<Integer> ? "an integer of " : "a whole number of ") +
+             std::to_string(8 * sizeof(Integer)) + " bits, got '" + text + "'";
+    text = std::to_string(number);
+    return "";
+  };
+  return app.add_option(name, variable, help)->transform(CLI::Validator(rewrite, ""));
+}
+
+} // namespace braid::tools
