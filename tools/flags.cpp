@@ -132,7 +132,9 @@ Status SourceFlags::refuseAuto(llvm::StringRef command) const {
 std::string messageOf(const Status &status, const Source *source) {
   if (source && source->diags.hasErrors())
     return source->diags.str();
-  return fmt::format("braid: error: {}\n", status.message());
+  Diagnostics plain("braid", ""); // which cuts long names short
+  plain.error({}) << status.message();
+  return plain.str();
 }
 
 int report(const Status &status, const Source *source) {
