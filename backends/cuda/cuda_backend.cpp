@@ -142,10 +142,12 @@ Result<bool> isOn(const char *variable, bool otherwise) {
 Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank, bool mayShare) {
   int count = 0;
   cudaError_t code = cudaGetDeviceCount(&count);
-  if (code != cudaSuccess || count == 0)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("--backend cuda: no GPU here ({})",
-                              code == cudaSuccess ? "none found" : cudaGetErrorString(code)));
+  if (code != cudaSuccess || count == 0) {
+    int driver = 0, runtime = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    return noGpu(code == cudaSuccess ? "none found" : cudaGetErrorString(code), driver, runtime);
+  }
   int64_t device = rank.device >= 0 ? rank.device : count == 1 ? 0 : localRank;
   if (device >= count && mayShare)
     device %= count;
@@ -179,6 +181,19 @@ Status checkOptions(const ClusterOptions &options) {
 }
 
 } // namespace
+
+/// CUDA says of a driver that is not there, too, that it is insufficient.
+Status noGpu(const char *reason, int driver, int runtime) {
+  constexpr int kMajor = 1000, kMinor = 10; // in CUDA's version numbers
+  std::string text = fmt::format("no GPU here ({})", reason);
+  if (driver == 0)
+    text = "no GPU here: expected an NVIDIA driver, got none";
+  else if (driver < runtime / kMajor * kMajor)
+    text = fmt::format("expected an NVIDIA driver that supports CUDA {}.0, got one that supports "
+                       "CUDA {}.{}",
+                       runtime / kMajor, driver / kMajor, driver % kMajor / kMinor);
+  return Status(StatusCode::Unsupported, "--backend cuda: " + text);
+}
 
 int countGpus() {
   int count = 0;

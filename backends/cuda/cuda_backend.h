@@ -17,6 +17,11 @@ void registerCudaBackend(BackendRegistry &registry);
 /// GPUs that this process can use; 0 where there is no driver.
 int countGpus();
 
+/// Why there are none, Unsupported: there is no driver, it is too old, or else CUDA's `reason`.
+/// `driver` and `runtime` are CUDA's version numbers, 12040 for 12.4: what the driver supports, 0
+/// if there is none, and what this build was made with.
+Status noGpu(const char *reason, int driver, int runtime);
+
 /// What a process that has CUDA streams of its own chooses.
 struct CudaRankOptions {
   /// CUDA's number of the GPU; -1: the rank's number on this host, or the only GPU there is.

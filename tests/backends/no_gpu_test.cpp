@@ -1,0 +1,28 @@
+//===- tests/backends/no_gpu_test.cpp - why there is no GPU ----------------------------------===//
+
+#ifdef BRAID_HAS_CUDA
+
+#include "backends/cuda/cuda_backend.h"
+
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+TEST(NoGpu, TellsADriverThatIsMissingFromOneThatIsTooOld) {
+  auto said = [](int driver, int runtime) {
+    Status status = noGpu("no device", driver, runtime);
+    EXPECT_EQ(status.code(), StatusCode::Unsupported);
+    return status.message();
+  };
+  EXPECT_EQ(said(0, 12080), "--backend cuda: no GPU here: expected an NVIDIA driver, got none");
+  EXPECT_EQ(said(11040, 12080), "--backend cuda: expected an NVIDIA driver that supports CUDA "
+                                "12.0, got one that supports CUDA 11.4");
+  EXPECT_EQ(said(12000, 12080), "--backend cuda: no GPU here (no device)");
+  EXPECT_EQ(said(13000, 12080), "--backend cuda: no GPU here (no device)");
+}
+
+} // namespace
+} // namespace braid
+
+#endif
