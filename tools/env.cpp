@@ -21,8 +21,9 @@ constexpr const char *kFooter = R"(
 A process that a launcher started is one rank of a job. Its place comes from one source, the first
 of BRAID_*, torchrun, Open MPI, PMI (MPICH, Intel MPI) and SLURM's srun that is there; one that is
 partial or contradictory is an error, with exit code 2. What is set but does not count is of a
-source that was not chosen, or says what a better variable of its source says. Ranks started by
-hand, with BRAID_RANK and BRAID_RANKS, need a BRAID_JOB if there are several such jobs at once.
+source that was not chosen, or says what a better variable of its source says. An empty variable is
+taken for one that is not set. Ranks started by hand, with BRAID_RANK and BRAID_RANKS, need a
+BRAID_JOB if there are several such jobs at once.
 
   braid env
   mpirun -n 4 braid env --json

@@ -330,13 +330,13 @@ Status Run::begin() {
     return status;
   if (Status status = checkTrace(flags_); !status.isOk())
     return status;
-  if (setup_.kind != RankSetup::Rank)
-    return Status::ok();
-  auto job = JobRank::join(*setup_.place, {options_.timeout, setup_.meeting});
-  if (!job)
-    return job.status();
-  job_ = std::move(*job);
-  return Status::ok();
+  if (setup_.kind == RankSetup::Rank) {
+    auto job = JobRank::join(*setup_.place, {options_.timeout, setup_.meeting});
+    if (!job)
+      return job.status();
+    job_ = std::move(*job);
+  }
+  return checkSettings(processEnvironment());
 }
 
 /// The text, and what the flags say about lowering it.

@@ -126,18 +126,6 @@ CudaCluster::~CudaCluster() {
   group_.leave();
 }
 
-/// What an environment variable says, which may be on or off.
-Result<bool> isOn(const char *variable, bool otherwise) {
-  const char *value = std::getenv(variable);
-  const std::string text = value ? value : "";
-  if (text.empty())
-    return otherwise;
-  if (text == "on" || text == "off")
-    return text == "on";
-  return Status(StatusCode::BadInput, fmt::format("expected {} to be on or off, got '{}'", variable,
-                                                  printable(text, 40)));
-}
-
 /// The GPU of this rank: the one of its number on this host, or the only one it sees.
 Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank, bool mayShare) {
   int count = 0;
@@ -205,13 +193,13 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           const CudaRankOptions &rank) {
   if (Status status = checkOptions(options); !status.isOk())
     return status;
-  Result<bool> mayShare = isOn("BRAID_SHARE_GPUS", rank.mayShare);
+  Result<bool> mayShare = isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare);
   if (!mayShare)
     return mayShare.status();
   Result<int> device = chooseDevice(rank, member->rank(), *mayShare);
   if (!device)
     return device.status();
-  Result<bool> tuned = isOn("BRAID_TUNE", true);
+  Result<bool> tuned = isOn(processEnvironment(), "BRAID_TUNE", true);
   if (!tuned)
     return tuned.status();
   CudaDevice::Options chosen{.rank = member->rank(),

@@ -109,17 +109,22 @@ const std::vector<Source> &sources() {
   return all;
 }
 
-constexpr std::array<Variable, 8> kSettings = {{
-    {"BRAID_MEETING", Role::Job, Need::Optional, "socket at which the ranks of the job meet"},
-    {"XDG_RUNTIME_DIR", Role::Job, Need::Optional, "folder for that socket, if it is this user's"},
-    {"TMPDIR", Role::Job, Need::Optional, "folder for that socket otherwise; /tmp if not set"},
-    {"BRAID_TUNE", Role::Job, Need::Optional,
-     "off: on GPUs, multiply by the library's first guess and measure nothing"},
-    {"BRAID_SHARE_GPUS", Role::Job, Need::Optional,
-     "on: ranks may share GPUs, for results and not for speed; tunes nothing"},
-    {"BRAID_CACHE_DIR", Role::Job, Need::Optional, "folder of what was measured; none: keep none"},
-    {"XDG_CACHE_HOME", Role::Job, Need::Optional, "folder of the folder braid for that otherwise"},
-    {"HOME", Role::Job, Need::Optional, "has that in .cache/braid otherwise"},
+struct Setting {
+  const char *name;
+  const char *meaning;
+  bool isSwitch = false; ///< it is on or off
+};
+
+constexpr std::array<Setting, 8> kSettings = {{
+    {"BRAID_MEETING", "socket at which the ranks of the job meet"},
+    {"XDG_RUNTIME_DIR", "folder for that socket, if it is this user's"},
+    {"TMPDIR", "folder for that socket otherwise; /tmp if not set"},
+    {"BRAID_TUNE", "off: on GPUs, multiply by the library's first guess and measure nothing", true},
+    {"BRAID_SHARE_GPUS", "on: ranks may share GPUs, for results and not for speed; tunes nothing",
+     true},
+    {"BRAID_CACHE_DIR", "folder of what was measured; none: keep none"},
+    {"XDG_CACHE_HOME", "folder of the folder braid for that otherwise"},
+    {"HOME", "has that in .cache/braid otherwise"},
 }};
 
 constexpr size_t kShownOfValue = 60;
@@ -318,9 +323,6 @@ Status readLocal(const Source &source, const Environment &environment, Place &pl
 Status readJob(const Source &source, const Environment &environment, const Launcher &launcher,
                Place &place) {
   using From = Source::JobOfLauncher;
-  if (const Variable *variable = first(source, Role::Job, environment);
-      variable && environment(variable->name)->empty())
-    return badInput(fmt::format("expected {} to be a name, got ''", variable->name));
   if (source.defaultJob) {
     const Variable *variable = first(source, Role::Job, environment);
     place.job = variable ? *environment(variable->name) : source.defaultJob;
@@ -419,8 +421,11 @@ bool wasStartedWith(int64_t pid, const std::string &variable) {
   std::optional<std::string> text = readFile(fmt::format("/proc/{}/environ", pid));
   if (!text)
     return false;
-  std::string entry = variable + "=";
-  return text->rfind(entry, 0) == 0 || text->find('\0' + entry) != std::string::npos;
+  llvm::SmallVector<llvm::StringRef, 64> entries;
+  llvm::StringRef(*text).split(entries, '\0');
+  return llvm::any_of(entries, [&](llvm::StringRef entry) {
+    return entry.consume_front(variable + "=") && !entry.empty();
+  });
 }
 
 } // namespace
@@ -428,7 +433,7 @@ bool wasStartedWith(int64_t pid, const std::string &variable) {
 Environment processEnvironment() {
   return [](const std::string &name) -> std::optional<std::string> {
     const char *value = std::getenv(name.c_str());
-    return value ? std::optional<std::string>(value) : std::nullopt;
+    return value && *value ? std::optional<std::string>(value) : std::nullopt;
   };
 }
 
@@ -461,6 +466,33 @@ Result<std::optional<Place>> findPlace(const Environment &environment, const Lau
                               status.message(), found(environment)));
 }
 
+std::string variablesOfPlace(const Environment &environment) {
+  std::vector<std::string> names;
+  if (const Source *source = chosenSource(environment))
+    for (const Variable &variable : source->variables)
+      if (variable.need == Need::Identifies && environment(variable.name))
+        names.push_back(variable.name);
+  return llvm::join(names, ", ");
+}
+
+Result<bool> isOn(const Environment &environment, const std::string &name, bool otherwise) {
+  const std::optional<std::string> value = environment(name);
+  if (!value)
+    return otherwise;
+  if (*value == "on" || *value == "off")
+    return *value == "on";
+  return badInput(
+      fmt::format("expected {} to be on or off, got '{}'", name, printable(*value, kShownOfValue)));
+}
+
+Status checkSettings(const Environment &environment) {
+  for (const Setting &setting : kSettings)
+    if (setting.isSwitch)
+      if (Result<bool> value = isOn(environment, setting.name, false); !value)
+        return value.status();
+  return Status::ok();
+}
+
 std::vector<VariableReport> reportVariables(const Environment &environment) {
   std::vector<VariableReport> reports;
   const Source *chosen = chosenSource(environment);
@@ -468,7 +500,7 @@ std::vector<VariableReport> reportVariables(const Environment &environment) {
     for (const Variable &variable : source.variables)
       reports.push_back({variable.name, source.name, variable.meaning, environment(variable.name),
                          &source == chosen && counts(source, variable, environment)});
-  for (const Variable &setting : kSettings) {
+  for (const Setting &setting : kSettings) {
     std::optional<std::string> value = environment(setting.name);
     reports.push_back({setting.name, "braid", setting.meaning, value, value.has_value()});
   }

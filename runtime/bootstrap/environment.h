@@ -35,7 +35,8 @@ struct Place {
   std::string job;
 };
 
-/// Looks up a variable; nothing if it is not set. An empty value counts as set.
+/// Looks up a variable; nothing if it is not set, or is empty, which launchers and shells take for
+/// not set. Never gives an empty value.
 using Environment = std::function<std::optional<std::string>(const std::string &name)>;
 Environment processEnvironment();
 
@@ -56,6 +57,16 @@ std::optional<std::string> launcherProcess(const std::string &rankVariable);
 /// on this host, all are taken to be.
 Result<std::optional<Place>> findPlace(const Environment &environment,
                                        const Launcher &launcher = launcherProcess);
+
+/// The variables that make findPlace() look for a place, "RANK, WORLD_SIZE": without them it would
+/// find none, or that of an outer launcher. Empty if there are none.
+std::string variablesOfPlace(const Environment &environment);
+
+/// What the setting `name` says, a BRAID_* variable that is on or off: `otherwise` if it is not
+/// set, BadInput if it is anything else.
+Result<bool> isOn(const Environment &environment, const std::string &name, bool otherwise);
+/// BadInput unless all such settings are on, off or not set.
+Status checkSettings(const Environment &environment);
 
 /// A variable that Braid reads, for `braid env`.
 struct VariableReport {

@@ -174,7 +174,6 @@ const Row kRows[] = {
      "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be set too"},
 
     // No numbers.
-    {"@torchrun RANK=", "2: torchrun: expected RANK to be a whole number, got ''"},
     {"@torchrun RANK=-1", "2: torchrun: expected RANK to be a whole number, got '-1'"},
     {"@torchrun RANK=+1", "2: torchrun: expected RANK to be a whole number, got '+1'"},
     {"@torchrun WORLD_SIZE=4.0",
@@ -192,8 +191,6 @@ const Row kRows[] = {
      "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be a list like 4(x2),3, got '4,'"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=4(x0)",
      "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be a list like 4(x2),3, got '4(x0)'"},
-    {"@braid BRAID_JOB=", "2: BRAID_*: expected BRAID_JOB to be a name, got ''"},
-    {"@openmpi PMIX_NAMESPACE=", "2: Open MPI: expected PMIX_NAMESPACE to be a name, got ''"},
 
     // Contradictions.
     {"@braid BRAID_RANK=4",
@@ -335,11 +332,34 @@ TEST(Environment, NothingIsReadThatIsNotReported) {
   }
 }
 
-TEST(Environment, TheProcessEnvironmentTellsEmptyFromNotSet) {
+TEST(Environment, AnEmptyVariableOfTheProcessIsNotSet) {
   setenv("BRAID_TEST_EMPTY", "", 1);
+  setenv("BRAID_TEST_BLANK", " ", 1);
   unsetenv("BRAID_TEST_UNSET");
-  EXPECT_EQ(processEnvironment()("BRAID_TEST_EMPTY"), "");
+  EXPECT_EQ(processEnvironment()("BRAID_TEST_EMPTY"), std::nullopt);
+  EXPECT_EQ(processEnvironment()("BRAID_TEST_BLANK"), " ");
   EXPECT_EQ(processEnvironment()("BRAID_TEST_UNSET"), std::nullopt);
+}
+
+TEST(Environment, NamesTheVariablesThatMakeItAPlace) {
+  EXPECT_EQ(variablesOfPlace(environmentOf("")), "");
+  EXPECT_EQ(variablesOfPlace(environmentOf("@batch")), "");
+  EXPECT_EQ(variablesOfPlace(environmentOf("@srun @torchrun")),
+            "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE");
+  EXPECT_EQ(variablesOfPlace(environmentOf("@srun")), "SLURM_STEP_ID");
+  EXPECT_EQ(variablesOfPlace(environmentOf("BRAID_RANK=1")), "BRAID_RANK");
+}
+
+TEST(Environment, SwitchesAreOnOrOff) {
+  EXPECT_TRUE(*isOn(environmentOf("X=on"), "X", false));
+  EXPECT_FALSE(*isOn(environmentOf("X=off"), "X", true));
+  EXPECT_TRUE(*isOn(environmentOf(""), "X", true));
+  EXPECT_TRUE(checkSettings(environmentOf("BRAID_TUNE=off BRAID_SHARE_GPUS=on X=y")).isOk());
+  for (const char *name : {"BRAID_TUNE", "BRAID_SHARE_GPUS"}) {
+    Status status = checkSettings(environmentOf({{name, "ON\x1b"}}));
+    EXPECT_EQ(status.code(), StatusCode::BadInput);
+    EXPECT_EQ(status.message(), fmt::format("expected {} to be on or off, got 'ON\\x1B'", name));
+  }
 }
 
 TEST(Environment, PrintableEscapesAndShortens) {

@@ -68,7 +68,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Variables variables = readLines({reinterpret_cast<const char *>(data), size});
   Environment environment = [&](const std::string &name) -> std::optional<std::string> {
     auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
+    const bool isSet = found != variables.end() && !found->second.empty();
+    return isSet ? std::optional(found->second) : std::nullopt;
   };
   bool hasLauncher = size % 2 == 0;
   auto launcher = [&](const std::string &) {

@@ -8,6 +8,7 @@
 
 #include "tools/command.h"
 #include "api/run.h"
+#include "runtime/bootstrap/environment.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/serve.h"
 
@@ -55,6 +56,8 @@ int benchGatherMatmul(BenchFlags flags) {
   if (Status status = flags.check(backend->hasGraphs); !status.isOk())
     return report(status);
   if (Status status = checkAgainst(flags, *backend); !status.isOk())
+    return report(status);
+  if (Status status = checkSettings(processEnvironment()); !status.isOk())
     return report(status);
   TemporaryFolder folder;
   if (!folder.isMade())
