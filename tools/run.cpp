@@ -166,21 +166,36 @@ RunOptions toOptions(const RunFlags &flags, Progress &progress) {
   return options;
 }
 
-/// A flag that starts processes comes before what another launcher says of this one; in a rank that
-/// our own launcher started it says what the launcher was asked.
+/// Each rank of another launcher would start all ranks. What is said in part, or of one rank only,
+/// does not matter: containers have such variables.
+Status checkIsNoRank(const Result<std::optional<Place>> &place, const Environment &environment) {
+  bool isOfSeveralHosts = place.status().code() == StatusCode::Unsupported;
+  if (!isOfSeveralHosts && (!place || !*place || (*place)->ranks == 1))
+    return Status::ok();
+  std::string got = isOfSeveralHosts
+                        ? place.status().message()
+                        : fmt::format("{} says that this is rank {} of {}", (*place)->source,
+                                      (*place)->rank, (*place)->ranks);
+  return Status(StatusCode::BadInput,
+                fmt::format("--processes: expected no other launcher, but {}; leave out "
+                            "--processes to be that rank, or unset {}",
+                            got, variablesOfPlace(environment)));
+}
+
+/// In a rank that our own launcher started, --processes says what the launcher was asked.
 Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend,
                             const Environment &environment) {
   std::string meeting = launchersMeeting(environment);
-  if (flags.processes && meeting.empty())
-    return RankSetup{RankSetup::Launcher};
   Result<std::optional<Place>> place = findPlace(environment);
-  if (!place)
-    return place.status();
-  bool isOurs = *place && (*place)->source == "BRAID_*" && !meeting.empty();
+  bool isOurs = place && *place && (*place)->source == "BRAID_*" && !meeting.empty();
   if (isOurs)
     return RankSetup{RankSetup::Rank, **place, meeting};
-  if (flags.processes)
-    return RankSetup{RankSetup::Launcher};
+  if (flags.processes) {
+    Status status = checkIsNoRank(place, environment);
+    return status.isOk() ? Result<RankSetup>(RankSetup{RankSetup::Launcher}) : status;
+  }
+  if (!place)
+    return place.status();
   if (*place)
     return RankSetup{RankSetup::Rank, **place};
   return RankSetup{backend.create ? RankSetup::Threads : RankSetup::Launcher};
@@ -201,9 +216,13 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
     return unsupported(fmt::format(
         "--backend {}: its ranks cannot be processes, only threads of one", backend.name));
   if (setup.place && flags.source.ranks && *flags.source.ranks != setup.place->ranks)
-    return Status(StatusCode::BadInput,
-                  fmt::format("--ranks is {}, but {} says that there are {}", *flags.source.ranks,
-                              setup.place->source, setup.place->ranks));
+    return Status(
+        StatusCode::BadInput,
+        fmt::format("--ranks is {}, but {} says that there are {}; leave out --ranks{}, or "
+                    "unset {}",
+                    *flags.source.ranks, setup.place->source, setup.place->ranks,
+                    setup.place->ranks == 1 ? ", add --processes" : "",
+                    variablesOfPlace(processEnvironment())));
   return Status::ok();
 }
 

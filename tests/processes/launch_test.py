@@ -23,6 +23,9 @@ FOREIGN = re.compile(r"^(BRAID_|OMPI_|PMI|SLURM_|MPI_|TORCHELASTIC_|(RANK|WORLD_
 ENDLESS = ["examples/ag_matmul.braid", "--set", "D=4", "--set", "M=64", "--set", "K=64",
            "--set", "N=64", "--iterations", "1000000000", "--no-check"]
 
+# Open MPI wants to be asked twice.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
 
 class Skipped(Exception):
     pass
@@ -299,6 +302,38 @@ def test_variables_of_other_launchers_do_not_matter(job):
             variables={"RANK": "0", "WORLD_SIZE": "7", "SLURM_PROCID": "1"}).expect_exact()
 
 
+def torchrun(rank, ranks, job):
+    """Its variables; the program itself would need PyTorch."""
+    return {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
+            "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
+            "TORCHELASTIC_RUN_ID": job.mark}
+
+
+def test_ranks_of_another_launcher_start_no_jobs(job):
+    run = ("examples/ag_matmul.braid", "--ranks", 2, "--processes")
+    job.run(*run, variables=torchrun(1, 2, job)).expect(
+        2, r"^braid: error: --processes: expected no other launcher, but torchrun says that this "
+           r"is rank 1 of 2; leave out --processes to be that rank, or unset RANK, WORLD_SIZE, "
+           r"LOCAL_RANK, LOCAL_WORLD_SIZE$")
+    job.run(*run, variables=by_hand(0)).expect(2, r"rank 0 of 2.* unset BRAID_RANK, BRAID_RANKS$")
+    job.run(*run, variables={"PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0",
+                             "MPI_LOCALNRANKS": "2"}).expect(
+        2, r"but PMI: ranks on several hosts .* unset PMI_RANK, PMI_SIZE$")
+    mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+    if mpirun:
+        job.run(*run, command=(mpirun, "--oversubscribe", "-n", "2", BRAID, "run"),
+                variables=AS_ROOT).expect(2, r"but Open MPI says that this is rank [01] of 2;")
+
+
+def test_container_with_variables_of_one_rank(job):
+    alone = torchrun(0, 1, job)
+    job.run("examples/ag_matmul.braid", "--ranks", 4, "--processes", "--verify",
+            variables=alone).expect_exact()
+    job.run("examples/ag_matmul.braid", "--ranks", 4, variables=alone).expect(
+        2, r"--ranks is 4, but torchrun says that there are 1; leave out --ranks, add --processes, "
+           r"or unset RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE$")
+
+
 def test_rank_killed_when_the_run_is_complete(job):
     """Rank 0 is left, because nobody reads what it prints; the result stands all the same."""
     for kills in (True, False):
@@ -414,7 +449,8 @@ def test_mistake_of_one_rank_ends_all(job):
 
 def test_number_of_ranks_is_the_launchers(job):
     job.run("examples/ag_matmul.braid", "--ranks", 4, variables=by_hand(0)).expect(
-        2, r"^rank 0: braid: error: --ranks is 4, but BRAID_\* says that there are 2$")
+        2, r"^rank 0: braid: error: --ranks is 4, but BRAID_\* says that there are 2; leave out "
+           r"--ranks, or unset BRAID_RANK, BRAID_RANKS$")
 
 
 def test_missing_rank(job):
@@ -444,11 +480,7 @@ def test_killed_ranks_by_hand(job):
 
 
 def test_torchrun(job):
-    """Its variables; the program itself would need PyTorch."""
-    ranks = [job.start("examples/ag_matmul.braid", "--verify",
-                       variables={"RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": str(rank),
-                                  "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "localhost",
-                                  "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": job.mark})
+    ranks = [job.start("examples/ag_matmul.braid", "--verify", variables=torchrun(rank, 4, job))
              for rank in range(4)]
     for process in ranks[1:]:
         finish(process).expect(0)
@@ -459,13 +491,12 @@ def test_mpirun(job):
     mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
     if not mpirun:
         raise Skipped("mpirun is not installed")
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     command = (mpirun, "--oversubscribe", "-n", "4", BRAID, "run")
     job.run("examples/ag_matmul.braid", "--verify", "--iterations", 3, command=command,
-            variables=as_root).expect_exact()
+            variables=AS_ROOT).expect_exact()
     job.run("tests/tools/wrong.braid", "--no-check", "--verify", "--flight-records", "none",
             command=(mpirun, "--oversubscribe", "-n", "2", BRAID, "run"),
-            variables=as_root).expect(1, r"^rank [01]: braid: error: rank [01], iteration 0: ")
+            variables=AS_ROOT).expect(1, r"^rank [01]: braid: error: rank [01], iteration 0: ")
 
 
 def main(tests):
