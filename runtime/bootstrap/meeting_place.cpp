@@ -32,6 +32,7 @@ namespace {
 constexpr const char *kSocket = "s";
 constexpr const char *kLock = "lock";
 constexpr size_t kKeyDigits = 16, kRandomDigits = 32;
+constexpr size_t kInsteadDigits = 6; ///< as mkdtemp(3) makes them
 constexpr time_t kUnfinishedSeconds = 60;
 
 Status failed(const std::string &what, int error) {
@@ -69,23 +70,34 @@ std::string userDirectory(const std::string &base) {
   return base + "/braid-" + std::to_string(geteuid());
 }
 
+/// What is there instead of a directory that is only this user's; empty: it is such a directory.
+std::string whatIsWrong(const struct stat &status) {
+  std::string of = " of user " + std::to_string(status.st_uid);
+  if (!S_ISDIR(status.st_mode))
+    return (S_ISLNK(status.st_mode) ? "a link" : "a file") + of;
+  if (status.st_uid != geteuid())
+    return "one" + of;
+  return status.st_mode & 077 ? "one that is open to others" : "";
+}
+
 /// Nothing if there is none; a failure if it is not only this user's.
 Result<FileDescriptor> openUserDirectory(const std::string &path) {
-  std::string expected = "expected a directory of user " + std::to_string(geteuid()) +
-                         " with mode 0700 at '" + path + "', got ";
   FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!directory.isValid() && errno == ENOENT)
+  int error = errno;
+  if (!directory.isValid() && error == ENOENT)
     return FileDescriptor();
-  if (!directory.isValid() && (errno == ENOTDIR || errno == ELOOP))
-    return Status(StatusCode::Unsupported, expected + "a link or a file");
   struct stat status {};
-  if (!directory.isValid() || fstat(directory.get(), &status) != 0)
+  // What cannot be opened is looked at all the same: it says whose it is.
+  if ((directory.isValid() ? fstat(directory.get(), &status) : lstat(path.c_str(), &status)) != 0)
     return failed("cannot open '" + path + "'", errno);
-  if (status.st_uid != geteuid())
+  if (std::string wrong = whatIsWrong(status); !wrong.empty())
     return Status(StatusCode::Unsupported,
-                  expected + "one of user " + std::to_string(status.st_uid));
-  if (status.st_mode & 077)
-    return Status(StatusCode::Unsupported, expected + "one that is open to others");
+                  "expected a directory of user " + std::to_string(geteuid()) +
+                      " with mode 0700 at '" + path + "', got " + wrong +
+                      "; set XDG_RUNTIME_DIR to a directory of your own, or TMPDIR where that is "
+                      "not set, the same for all ranks");
+  if (!directory.isValid())
+    return failed("cannot open '" + path + "'", error);
   return directory;
 }
 
@@ -147,6 +159,40 @@ void sweepOne(int parent, llvm::StringRef name) {
   unlinkat(parent, name.str().c_str(), AT_REMOVEDIR);
 }
 
+void sweepDirectory(int directory) {
+  for (const std::string &entry : entries(directory))
+    sweepOne(directory, entry);
+}
+
+/// What killed jobs left that had a directory instead of the user's.
+void sweepInsteads(const std::string &base, const std::string &prefix) {
+  FileDescriptor all(open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (const std::string &name : entries(all.get())) {
+    std::string path = base + "/" + name;
+    if (!path.starts_with(prefix) || path.size() != prefix.size() + kInsteadDigits)
+      continue;
+    Result<FileDescriptor> directory = openUserDirectory(path);
+    if (!directory || !directory->isValid())
+      continue;
+    sweepDirectory(directory->get());
+    rmdir(path.c_str()); // if nobody is in it
+  }
+}
+
+/// The user's directory. If that name is taken, and nobody has to find the job by its key, a new
+/// one with another name.
+Result<std::string> chooseDirectory(const std::string &base, const std::string &job) {
+  std::string own = userDirectory(base);
+  Result<FileDescriptor> opened = openUserDirectory(own);
+  if (opened)
+    return own;
+  if (!job.empty())
+    return opened.status();
+  sweepInsteads(base, own + "-");
+  std::string instead = own + "-" + std::string(kInsteadDigits, 'X');
+  return mkdtemp(instead.data()) ? Result<std::string>(instead) : opened.status();
+}
+
 /// The directory of all jobs, swept, and in it a new one named `name`.
 Status makeDirectory(const std::string &parent, const std::string &name) {
   // Whoever was the last to go also removes the parent, perhaps just now.
@@ -158,8 +204,7 @@ Status makeDirectory(const std::string &parent, const std::string &name) {
       return directory.status();
     if (!directory->isValid())
       continue;
-    for (const std::string &entry : entries(directory->get()))
-      sweepOne(directory->get(), entry);
+    sweepDirectory(directory->get());
     if (mkdirat(directory->get(), name.c_str(), 0700) == 0)
       return Status::ok();
     if (errno != ENOENT)
@@ -213,16 +258,18 @@ Result<MeetingPlace> MeetingPlace::open(const std::string &base, const std::stri
   Result<std::string> random = randomName();
   if (!random)
     return random.status();
-  std::string parent = userDirectory(base);
+  Result<std::string> parent = chooseDirectory(base, job);
+  if (!parent)
+    return parent.status();
   std::string unfinished = "new-" + *random;
-  std::string final = parent + "/" + keyName(job) + "-" + *random;
+  std::string final = *parent + "/" + keyName(job) + "-" + *random;
+  MeetingPlace place; // from here on, it removes what has been made
+  place.parent_ = *parent;
+  place.directory_ = *parent + "/" + unfinished;
   if (Status status = checkLength(final + "/" + kSocket); !status.isOk())
     return status;
-  if (Status status = makeDirectory(parent, unfinished); !status.isOk())
+  if (Status status = makeDirectory(*parent, unfinished); !status.isOk())
     return status;
-  MeetingPlace place; // from here on, it removes what has been made
-  place.parent_ = parent;
-  place.directory_ = parent + "/" + unfinished;
   Result<FileDescriptor> lock = makeLock(place.directory_ + "/" + kLock);
   if (!lock)
     return lock.status();

@@ -1,7 +1,8 @@
 //===- runtime/bootstrap/meeting_place.h - where the ranks of a job find each other -----------===//
 //
-// The base directory, <base>/braid-<uid>, belongs to the user with mode 0700; it is refused if it
-// is a link, somebody else's, or open to others. In it, each job has a directory with a random name
+// The user's directory, <base>/braid-<uid>, belongs to the user with mode 0700; it is refused if it
+// is a link, a file, somebody else's, or open to others. A job whose ranks are told the path has
+// <base>/braid-<uid>-<random> instead then. In it, each job has a directory with a random name
 // (128 bits), and in that a socket. Under a foreign launcher the ranks share only the job's key, so
 // the name then begins with a digest of the key. The directory gets its name, by renaming, when
 // somebody listens in it.
@@ -23,7 +24,8 @@ std::string meetingBase();
 class MeetingPlace {
 public:
   /// Sweeps what dead jobs left, then makes a directory and listens in it. If `job` is not empty,
-  /// publishes the place under that key. Unsupported if the base is not as it has to be.
+  /// publishes the place under that key. Unsupported if nothing can be made in the base, or the
+  /// user's directory is not as it has to be and `job` is not empty.
   static Result<MeetingPlace> open(const std::string &base, const std::string &job);
   MeetingPlace(MeetingPlace &&) noexcept;
   MeetingPlace &operator=(MeetingPlace &&) = delete;

@@ -83,8 +83,11 @@ TEST(MeetingPlace, HasAnotherNameEachTime) {
 TEST(MeetingPlace, RefusesADirectoryThatIsNotOnlyTheUsers) {
   TemporaryBase base;
   std::string directory = userDirectory(base);
-  std::string expected = "expected a directory of user " + std::to_string(geteuid()) +
-                         " with mode 0700 at '" + directory + "', got ";
+  std::string user = std::to_string(geteuid());
+  std::string expected =
+      "expected a directory of user " + user + " with mode 0700 at '" + directory + "', got ";
+  std::string advice = "; set XDG_RUNTIME_DIR to a directory of your own, or TMPDIR where that is "
+                       "not set, the same for all ranks";
   auto message = [&] {
     Status opened = MeetingPlace::open(base.path(), "key").status();
     EXPECT_EQ(opened.code(), StatusCode::Unsupported);
@@ -93,19 +96,37 @@ TEST(MeetingPlace, RefusesADirectoryThatIsNotOnlyTheUsers) {
   };
   std::filesystem::create_directory(base.path() + "/elsewhere");
   std::filesystem::create_symlink(base.path() + "/elsewhere", directory);
-  EXPECT_EQ(message(), expected + "a link or a file");
+  EXPECT_EQ(message(), expected + "a link of user " + user + advice);
   std::filesystem::remove(directory);
   std::ofstream(directory) << "a file";
-  EXPECT_EQ(message(), expected + "a link or a file");
+  EXPECT_EQ(message(), expected + "a file of user " + user + advice);
   std::filesystem::remove(directory);
   ASSERT_EQ(mkdir(directory.c_str(), 0700), 0);
   ASSERT_EQ(chmod(directory.c_str(), 0710), 0);
-  EXPECT_EQ(message(), expected + "one that is open to others");
+  EXPECT_EQ(message(), expected + "one that is open to others" + advice);
   ASSERT_EQ(chmod(directory.c_str(), 0700), 0);
   if (geteuid() != 0)
     return;
   ASSERT_EQ(chown(directory.c_str(), 12345, static_cast<gid_t>(-1)), 0);
-  EXPECT_EQ(message(), expected + "one of user 12345");
+  EXPECT_EQ(message(), expected + "one of user 12345" + advice);
+}
+
+TEST(MeetingPlace, OfAJobThatNobodyLooksForHasAnotherDirectoryThen) {
+  TemporaryBase base;
+  std::ofstream(userDirectory(base)) << "a file";
+  {
+    MeetingPlace place = openPlace(base), other = openPlace(base);
+    std::filesystem::path parent = std::filesystem::path(place.path()).parent_path().parent_path();
+    EXPECT_EQ(parent.string().rfind(userDirectory(base) + "-", 0), 0u) << parent;
+    EXPECT_EQ(modeOf(parent), 0700u);
+    EXPECT_TRUE(connectRaw(place.path()).isValid());
+    EXPECT_TRUE(connectRaw(other.path()).isValid());
+  }
+  EXPECT_EQ(base.entries(), std::vector{userDirectory(base)});
+  std::string stale = leaveStalePlace(base, "");
+  ASSERT_TRUE(std::filesystem::exists(stale));
+  openPlace(base);
+  EXPECT_EQ(base.entries(), std::vector{userDirectory(base)});
 }
 
 TEST(MeetingPlace, RefusesABaseThatIsTooLongForASocket) {

@@ -334,6 +334,30 @@ def test_container_with_variables_of_one_rank(job):
            r"or unset RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE$")
 
 
+def test_folder_that_somebody_else_has_made(job):
+    """Only ranks that look for each other need it."""
+    taken = os.path.join(job.folder, f"braid-{os.geteuid()}")
+    run = ("examples/ag_matmul.braid", "--ranks", 2, "--verify")
+
+    def expect_refused(got):
+        job.run("--processes", *run).expect_exact()
+        for rank in (0, 1):
+            job.run(*run, variables=by_hand(rank)).expect(
+                4, rf"^rank {rank}: braid: error: expected a directory of user \d+ with mode 0700 "
+                   rf"at '{taken}', got {got}; set XDG_RUNTIME_DIR to a directory of your own, or "
+                   r"TMPDIR where that is not set, the same for all ranks$")
+    os.symlink("/tmp", taken)
+    expect_refused(rf"a link of user {os.geteuid()}")
+    os.unlink(taken)
+    os.mkdir(taken, 0o755)
+    expect_refused("one that is open to others")
+    if os.geteuid() == 0:
+        os.chmod(taken, 0o700)
+        os.chown(taken, 12345, 12345)
+        expect_refused("one of user 12345")
+    os.rmdir(taken)
+
+
 def test_rank_killed_when_the_run_is_complete(job):
     """Rank 0 is left, because nobody reads what it prints; the result stands all the same."""
     for kills in (True, False):
