@@ -25,6 +25,11 @@ constexpr milliseconds kForFailedRanks{3000};
 /// How long it stays after a run that counts. Whoever is not done with leaving by then can do so
 /// without a host.
 constexpr milliseconds kForFinishedRanks{1000};
+/// How long it stays for further processes that contradict a rank: who made one such mistake has
+/// often started several of them.
+constexpr milliseconds kForContradictions{1000};
+/// How long another host has for its answer. It may be stopped.
+constexpr milliseconds kForGreeting{1000};
 
 /// Whoever dies begins to end before anything is closed.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {
@@ -43,12 +48,14 @@ bool isRankStopped(const JobMemory &memory, int64_t rank) {
 /// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name.
 Result<std::unique_ptr<Member>> joinPublished(const MemberHello &hello, Deadline deadline) {
   for (;;) {
-    Result<std::string> path = findMeetingPlace(meetingBase(), hello.job, deadline);
-    if (!path)
-      return path.status();
-    auto member = Member::join(*path, hello, deadline);
-    if (member || member.status().code() != StatusCode::PeerFailed || Clock::now() >= deadline)
-      return member;
+    auto paths = findMeetingPlaces(meetingBase(), hello.job, deadline);
+    if (!paths)
+      return paths.status();
+    for (const std::string &path : *paths) {
+      auto member = Member::join(path, hello, deadline);
+      if (member || member.status().code() != StatusCode::PeerFailed || Clock::now() >= deadline)
+        return member;
+    }
     std::this_thread::sleep_for(milliseconds(5));
   }
 }
@@ -64,7 +71,8 @@ struct JobRank::Host {
   Host(JobMemory made) : memory(std::move(made)) {}
   JobMemory memory;
   std::mutex mutex;
-  llvm::ArrayRef<Plan> plans; ///< under mutex
+  llvm::ArrayRef<Plan> plans;  ///< under mutex
+  bool isContradicted = false; ///< by another host of this job
   std::unique_ptr<Rendezvous> rendezvous;
 
   static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout);
@@ -80,13 +88,15 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
   if (!memory)
     return memory.status();
   auto host = std::make_unique<Host>(std::move(*memory));
-  Result<MeetingPlace> meeting = MeetingPlace::open(meetingBase(), place.job);
+  Result<MeetingPlace> meeting =
+      MeetingPlace::open(meetingBase(), place.ranks == 1 ? "" : place.job);
   if (!meeting)
     return meeting.status();
   auto rendezvous = Rendezvous::start(
       std::move(*meeting), host->memory,
       {.ranks = place.ranks,
        .job = place.job,
+       .ownRank = place.rank,
        .joinTimeout = timeout,
        .isStopped = [host = host.get()](int64_t rank) { return isRankStopped(host->memory, rank); },
        .explainDeath =
@@ -115,6 +125,25 @@ Result<std::unique_ptr<Member>> JobRank::joinOwn(Host &host, const MemberHello &
   }
 }
 
+/// Where two processes are rank 0 of one job, each has a place of its own. Whoever made the later
+/// one sees the other, so that at least one of them says hello to the other. Both stay for a while:
+/// other ranks may have come to either.
+void JobRank::greetOtherHosts(Host &host, const MemberHello &hello) {
+  if (hello.ranks == 1)
+    return;
+  auto paths = findMeetingPlaces(meetingBase(), hello.job, Clock::now());
+  for (const std::string &path : paths ? *paths : std::vector<std::string>()) {
+    if (path == host.rendezvous->path())
+      continue;
+    // Without an answer, that job has begun or is over.
+    Status answer = Member::join(path, hello, deadlineIn(kForGreeting)).status();
+    if (answer.code() != StatusCode::BadInput)
+      continue;
+    host.isContradicted = true;
+    host.memory.abort({answer, hello.rank});
+  }
+}
+
 Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOptions &options) {
   Clock::time_point start = Clock::now();
   Deadline deadline = deadlineIn(options.timeout);
@@ -132,6 +161,8 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOpt
                                                : Member::join(options.meeting, hello, deadline);
   if (!member)
     return member.status();
+  if (host)
+    greetOtherHosts(*host, hello);
   Result<JobMemory> memory =
       JobMemory::map(FileDescriptor::duplicate((*member)->memory().descriptor()), place.ranks);
   if (!memory)
@@ -158,9 +189,11 @@ void JobRank::waitForOthers() {
     return memory_.slot(rank).state.load(std::memory_order_relaxed) ==
            static_cast<uint32_t>(RankState::Absent);
   };
-  Deadline deadline = std::min(deadlineIn(kForLateRanks), joinDeadline_);
+  const bool isContradicted = host_->isContradicted || host_->rendezvous->counts().contradicted > 0;
+  Deadline deadline =
+      std::min(deadlineIn(isContradicted ? kForContradictions : kForLateRanks), joinDeadline_);
   for (int64_t rank = 0; rank < place_.ranks && Clock::now() < deadline;)
-    if (isAbsent(rank))
+    if (isContradicted || isAbsent(rank))
       std::this_thread::sleep_for(milliseconds(5));
     else
       ++rank;

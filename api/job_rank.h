@@ -7,7 +7,7 @@
 //   Result<RunReport> report = run(compiled, plans, backend, options, (*rank)->takeMember());
 //
 // If braid's own launcher started the ranks, it hosts the job, and BRAID_MEETING says where. Else
-// rank 0 does, in a place that the others find by the job's name.
+// rank 0 does, in a place that the others find by the job's name. A job of one rank has no others.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -33,7 +33,9 @@ std::string launchersMeeting(const Environment &environment);
 class JobRank {
 public:
   /// Blocks until this rank is known to the host; the other ranks may be yet to come. TimedOut if
-  /// there is no host in time.
+  /// there is no host in time; BadInput if this rank contradicts one that is known, see
+  /// rendezvous.h. Like any failure of another rank, such a contradiction may also have aborted the
+  /// job when this returns.
   static Result<std::unique_ptr<JobRank>> join(const Place &place, const JoinOptions &options);
   /// Leaves the job, then waitForOthers().
   ~JobRank();
@@ -63,6 +65,7 @@ private:
   JobRank(Place place, JobMemory memory);
   static Result<std::unique_ptr<Member>> joinOwn(Host &host, const MemberHello &hello,
                                                  Deadline deadline);
+  static void greetOtherHosts(Host &host, const MemberHello &hello);
 
   const Place place_;
   JobMemory memory_;

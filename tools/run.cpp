@@ -354,6 +354,8 @@ Status Run::begin() {
     if (!job)
       return job.status();
     job_ = std::move(*job);
+    if (std::optional<JobCause> cause = job_->memory().cause())
+      return cause->status;
   }
   return checkSettings(processEnvironment());
 }

@@ -242,6 +242,24 @@ Status checkLength(const std::string &path) {
                                        ": '" + path +
                                        "'; set XDG_RUNTIME_DIR or TMPDIR to a shorter one"};
 }
+
+/// The names in `directory` that begin with `prefix` and whose owner is alive, the newest first.
+std::vector<std::string> livingPlaces(const FileDescriptor &directory, const std::string &prefix) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  for (const std::string &name : entries(directory.get())) {
+    FileDescriptor place;
+    if (name.starts_with(prefix))
+      place = openDirectoryAt(directory.get(), name);
+    struct stat status {};
+    if (place.isValid() && isOwnerAlive(place.get()) && fstat(place.get(), &status) == 0)
+      found.emplace_back(-(status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec), name);
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> names;
+  for (auto &[age, name] : found)
+    names.push_back(std::move(name));
+  return names;
+}
 } // namespace
 
 std::string meetingBase() {
@@ -304,8 +322,8 @@ void MeetingPlace::close() {
   directory_.clear();
 }
 
-Result<std::string> findMeetingPlace(const std::string &base, const std::string &job,
-                                     Deadline deadline) {
+Result<std::vector<std::string>> findMeetingPlaces(const std::string &base, const std::string &job,
+                                                   Deadline deadline) {
   if (job.empty())
     return Status(StatusCode::BadInput, "expected the key of a job, got an empty one");
   std::string parent = userDirectory(base);
@@ -314,14 +332,11 @@ Result<std::string> findMeetingPlace(const std::string &base, const std::string 
     Result<FileDescriptor> directory = openUserDirectory(parent);
     if (!directory)
       return directory.status();
-    if (directory->isValid())
-      for (const std::string &name : entries(directory->get())) {
-        FileDescriptor place;
-        if (name.starts_with(prefix))
-          place = openDirectoryAt(directory->get(), name);
-        if (place.isValid() && isOwnerAlive(place.get()))
-          return parent + "/" + name + "/" + kSocket;
-      }
+    if (std::vector<std::string> names = livingPlaces(*directory, prefix); !names.empty()) {
+      for (std::string &name : names)
+        name = parent + "/" + name + "/" + kSocket;
+      return names;
+    }
     if (std::chrono::steady_clock::now() >= deadline)
       return Status(StatusCode::TimedOut, "expected rank 0 of job '" + job + "' to listen in '" +
                                               parent + "', got nobody");

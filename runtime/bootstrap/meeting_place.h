@@ -7,8 +7,8 @@
 // the name then begins with a digest of the key. The directory gets its name, by renaming, when
 // somebody listens in it.
 //
-// Nothing stays: the directory goes as soon as all ranks have met. What a killed job leaves is
-// recognised by a lock that died with its owner, and swept by the next one.
+// Nothing stays: the directory goes as soon as all ranks have met and agreed. What a killed job
+// leaves is recognised by a lock that died with its owner, and swept by the next one.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -42,9 +42,9 @@ private:
   FileDescriptor listener_, lock_;
 };
 
-/// The path of the socket that a living owner published under `job`; waits for it until the
-/// deadline, then TimedOut.
-Result<std::string> findMeetingPlace(const std::string &base, const std::string &job,
-                                     Deadline deadline);
+/// The paths of the sockets that living owners published under `job`, the newest first: of several,
+/// others may be of a job that has just failed. Waits for one until the deadline, then TimedOut.
+Result<std::vector<std::string>> findMeetingPlaces(const std::string &base, const std::string &job,
+                                                   Deadline deadline);
 
 } // namespace braid

@@ -2,6 +2,7 @@
 #include "runtime/bootstrap/rendezvous.h"
 #include "runtime/bootstrap/start_thread.h"
 
+#include "runtime/bootstrap/environment.h"
 #include "runtime/bootstrap/member.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -36,6 +37,7 @@ constexpr auto kTick = 50ms;
 constexpr size_t kMaxOffers = 256;    ///< of one rank
 constexpr size_t kMaxNameBytes = 256; ///< of an offer
 constexpr size_t kMaxAnswers = 64;    ///< that one rank has not read
+constexpr size_t kShownOfJob = 80;    ///< characters of its name
 
 /// "rank 2" or "ranks 2, 3".
 std::string nameRanks(const std::vector<int64_t> &ranks) {
@@ -43,6 +45,14 @@ std::string nameRanks(const std::vector<int64_t> &ranks) {
   for (size_t i = 0; i < ranks.size(); ++i)
     text += (i ? ", " : "") + std::to_string(ranks[i]);
   return text;
+}
+
+/// ": processes 12 and 13", the smaller first; nothing if they cannot be told apart from here.
+std::string namePids(int64_t one, int64_t other) {
+  if (one == 0 || other == 0 || one == other)
+    return "";
+  auto [first, second] = std::minmax(one, other);
+  return ": processes " + std::to_string(first) + " and " + std::to_string(second);
 }
 
 std::string seconds(std::chrono::milliseconds time) {
@@ -152,6 +162,8 @@ private:
   void serveStrangers();
   Verdict serveStranger(Stranger &stranger);
   Status whyRefused(const Result<MemberHello> &hello) const;
+  Status contradiction(const MemberHello &hello, pid_t pid) const;
+  void contradict(Stranger &stranger, int64_t rank, const Status &cause);
   void refuse(Stranger &stranger, const std::string &why);
   void welcome(Stranger &stranger, int64_t rank);
   void countDropped();
@@ -184,6 +196,7 @@ private:
   std::deque<Stranger> strangers_; ///< oldest first
   std::vector<pollfd> events_;     ///< wake, listener, ranks, strangers
   uint32_t gather_ = 1;            ///< the number of the all-gather that is going on
+  bool isContradicted_ = false;    ///< which aborted the job
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
   Deadline acceptTime_{}; ///< not before
@@ -321,6 +334,8 @@ Rendezvous::Server::Verdict Rendezvous::Server::serveStranger(Stranger &stranger
   Result<MemberHello> hello = MemberHello::decode(frames[0].frame.body);
   if (Status why = whyRefused(hello); !why.isOk())
     refuse(stranger, why.message());
+  else if (Status cause = contradiction(*hello, stranger.identity.pid); !cause.isOk())
+    contradict(stranger, hello->rank, cause);
   else
     welcome(stranger, hello->rank);
   return Verdict::Done;
@@ -332,13 +347,45 @@ Status Rendezvous::Server::whyRefused(const Result<MemberHello> &hello) const {
     return hello.status();
   if (hello->job != options_.job)
     return no("expected a rank of this job, got one of another job");
-  if (hello->ranks != options_.ranks)
-    return no("expected a rank of a job of " + std::to_string(options_.ranks) +
-              " ranks, got one of " + std::to_string(hello->ranks));
-  if (ranks_[static_cast<size_t>(hello->rank)].state != RankState::Absent)
-    return no("expected a rank that has not joined, got rank " + std::to_string(hello->rank) +
-              " a second time");
   return Status::ok();
+}
+
+/// Two processes that are rank 0 each host a place and tell each other, so that both have to find
+/// the same words.
+Status Rendezvous::Server::contradiction(const MemberHello &hello, pid_t pid) const {
+  const std::string rank = "rank " + std::to_string(hello.rank);
+  const std::string job = "job '" + printable(options_.job, kShownOfJob) + "'";
+  const bool isOurs = hello.rank == options_.ownRank;
+  const bool isTaken = hello.rank < options_.ranks &&
+                       ranks_[static_cast<size_t>(hello.rank)].state != RankState::Absent;
+  if (isTaken || (isOurs && pid != getpid())) {
+    const int64_t other =
+        isOurs ? getpid() : memory_.slot(hello.rank).pid.load(std::memory_order_relaxed);
+    return {StatusCode::BadInput,
+            "two processes are " + rank + " of " + job + namePids(pid, other) +
+                "; expected each rank once, and a name of its own for each job (see braid env)"};
+  }
+  if (hello.ranks != options_.ranks)
+    return {StatusCode::BadInput, rank + " says that " + job + " has " +
+                                      std::to_string(hello.ranks) + " ranks, rank 0 says " +
+                                      std::to_string(options_.ranks)};
+  return Status::ok();
+}
+
+/// Ends a job that has not begun. One that has, or has failed for another reason, is no concern of
+/// who comes now: it may be the next job of that name.
+void Rendezvous::Server::contradict(Stranger &stranger, int64_t rank, const Status &cause) {
+  const bool isFirst = !isContradicted_ && gather_ == 1 && !memory_.isAborted();
+  if (!isFirst && !isContradicted_)
+    return countDropped();
+  if (isFirst)
+    abort(cause.code(), cause.message(), rank < options_.ranks ? rank : -1);
+  isContradicted_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    ++counts_.contradicted;
+  }
+  refuse(stranger, memory_.cause()->status.message());
 }
 
 void Rendezvous::Server::refuse(Stranger &stranger, const std::string &why) {
@@ -361,9 +408,6 @@ void Rendezvous::Server::welcome(Stranger &stranger, int64_t number) {
                                  std::memory_order_relaxed);
   setState(number, RankState::Joined);
   answer(number, share({.kind = FrameKind::Welcome, .hasDescriptor = true}), std::move(memory));
-  // Everybody is there: nobody else is to find this place.
-  if (ranksIn(RankState::Absent).empty())
-    place_.close();
 }
 
 void Rendezvous::Server::countDropped() {
@@ -437,6 +481,7 @@ void Rendezvous::Server::finishGather() {
     parts.push_back(std::move(*rank.part));
     rank.part.reset();
   }
+  place_.close(); // nobody else is to find it
   Frame frame{.kind = FrameKind::Gathered, .sequence = gather_++};
   if (bytes > kMaxBody)
     return abort(StatusCode::BadInput,

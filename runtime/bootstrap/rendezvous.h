@@ -5,8 +5,11 @@
 // connection ends without a goodbye: that rank is dead, and the job is aborted in the job memory,
 // which all ranks see. It takes no part in running, and the ranks do not need it to abort.
 //
-// Whoever connects has the same user id, says Hello within two seconds with the right job, version
-// and number of ranks, and a rank that is not taken; anybody else is dropped and the job goes on.
+// Whoever connects has the same user id, and says Hello within two seconds with the right job and
+// version; anybody else is dropped and the job goes on. A Hello of this job that contradicts what
+// another process has said, a rank that is taken or another number of ranks, aborts the job with
+// BadInput, so that all hear of it; so the place stays until the first all-gather, in which the
+// ranks agree on what to run. Whoever comes later finds nothing, and disturbs nothing.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,6 +25,8 @@ namespace braid {
 struct RendezvousOptions {
   int64_t ranks = 1;
   std::string job; ///< what a Hello has to say
+  /// The rank that this process is itself, or -1: another process that says so contradicts it.
+  int64_t ownRank = -1;
   /// All ranks have to come within this; then the job is aborted with TimedOut, which names those
   /// that did not.
   std::chrono::milliseconds joinTimeout{60000};
@@ -41,9 +46,10 @@ struct RendezvousOptions {
 
 /// Counts, for tests and logs.
 struct RendezvousCounts {
-  uint64_t joined = 0;  ///< ranks
-  uint64_t dropped = 0; ///< connections of strangers, of any kind
-  uint64_t killed = 0;  ///< stragglers
+  uint64_t joined = 0;       ///< ranks
+  uint64_t dropped = 0;      ///< connections of strangers, of any kind
+  uint64_t contradicted = 0; ///< of these, those that contradicted a rank and were told so
+  uint64_t killed = 0;       ///< stragglers
 };
 
 class Rendezvous {

@@ -54,14 +54,14 @@ private:
       return socket_.reset();
     case 5:
       return send(helloFrame({.job = "another job", .rank = 3, .ranks = kRanks}));
-    case 6: // taken
-      return send(helloFrame({.job = "job", .rank = 0, .ranks = kRanks}));
+    case 6: // no rank of that many
+      return send(helloFrame({.job = "job", .rank = kRanks, .ranks = kRanks}));
     case 7:
       return send(good, 2);
     case 8:
       return send(helloFrame({.job = "job", .rank = 3, .ranks = kRanks}, true), 1);
     case 9:
-      slowly_ = helloFrame({.job = "job", .rank = 0, .ranks = kRanks});
+      slowly_ = helloFrame({.job = "jobs", .rank = 0, .ranks = kRanks});
       return trickle();
     case 10: // connected, and never heard of again
       return;

@@ -24,6 +24,11 @@ MeetingPlace openPlace(const TemporaryBase &base, const std::string &job = "") {
   return std::move(*place);
 }
 
+Result<std::string> firstPlace(const std::string &base, const std::string &job, Deadline deadline) {
+  auto places = findMeetingPlaces(base, job, deadline);
+  return places ? Result<std::string>(places->front()) : places.status();
+}
+
 mode_t modeOf(const std::string &path) {
   struct stat status {};
   EXPECT_EQ(lstat(path.c_str(), &status), 0) << path;
@@ -91,7 +96,7 @@ TEST(MeetingPlace, RefusesADirectoryThatIsNotOnlyTheUsers) {
   auto message = [&] {
     Status opened = MeetingPlace::open(base.path(), "key").status();
     EXPECT_EQ(opened.code(), StatusCode::Unsupported);
-    EXPECT_EQ(findMeetingPlace(base.path(), "key", soon()).status().message(), opened.message());
+    EXPECT_EQ(firstPlace(base.path(), "key", soon()).status().message(), opened.message());
     return opened.message();
   };
   std::filesystem::create_directory(base.path() + "/elsewhere");
@@ -147,13 +152,25 @@ TEST(MeetingPlace, IsFoundByTheKeyOfItsJob) {
   std::string odd = std::string("../ ä\0", 7) + std::string(300, '/');
   MeetingPlace hidden = openPlace(base);
   MeetingPlace one = openPlace(base, "one"), other = openPlace(base, odd);
-  EXPECT_EQ(*findMeetingPlace(base.path(), "one", soon()), one.path());
-  EXPECT_EQ(*findMeetingPlace(base.path(), odd, soon()), other.path());
-  auto none = findMeetingPlace(base.path(), "two", deadlineIn(20ms));
+  EXPECT_EQ(*firstPlace(base.path(), "one", soon()), one.path());
+  EXPECT_EQ(*firstPlace(base.path(), odd, soon()), other.path());
+  auto none = firstPlace(base.path(), "two", deadlineIn(20ms));
   EXPECT_EQ(none.status().code(), StatusCode::TimedOut);
   EXPECT_EQ(none.status().message(),
             "expected rank 0 of job 'two' to listen in '" + userDirectory(base) + "', got nobody");
-  EXPECT_EQ(findMeetingPlace(base.path(), "", soon()).status().code(), StatusCode::BadInput);
+  EXPECT_EQ(firstPlace(base.path(), "", soon()).status().code(), StatusCode::BadInput);
+}
+
+TEST(MeetingPlace, OfSeveralTheNewestIsFirst) {
+  TemporaryBase base;
+  std::vector<std::string> paths;
+  std::deque<MeetingPlace> places;
+  for (int i = 0; i < 5; ++i) {
+    places.push_back(openPlace(base, "key"));
+    paths.insert(paths.begin(), places.back().path());
+    std::this_thread::sleep_for(20ms); // the file system's clock ticks
+  }
+  EXPECT_EQ(*findMeetingPlaces(base.path(), "key", soon()), paths);
 }
 
 TEST(MeetingPlace, IsWaitedFor) {
@@ -162,7 +179,7 @@ TEST(MeetingPlace, IsWaitedFor) {
   Result<std::string> found = Status(StatusCode::Internal, "not looked for");
   std::thread finder([&] {
     isLooking = true;
-    found = findMeetingPlace(base.path(), "key", soon());
+    found = firstPlace(base.path(), "key", soon());
   });
   ASSERT_TRUE(eventually([&] { return isLooking.load(); }));
   MeetingPlace place = openPlace(base, "key");
@@ -175,11 +192,10 @@ TEST(MeetingPlace, OfAKilledProcessIsNotFoundAndIsSwept) {
   TemporaryBase base;
   std::string stale = leaveStalePlace(base, "key");
   ASSERT_TRUE(std::filesystem::exists(stale));
-  EXPECT_EQ(findMeetingPlace(base.path(), "key", deadlineIn(20ms)).status().code(),
-            StatusCode::TimedOut);
+  EXPECT_EQ(firstPlace(base.path(), "key", deadlineIn(20ms)).status().code(), StatusCode::TimedOut);
   MeetingPlace place = openPlace(base, "key");
   EXPECT_FALSE(std::filesystem::exists(stale));
-  EXPECT_EQ(*findMeetingPlace(base.path(), "key", soon()), place.path());
+  EXPECT_EQ(*firstPlace(base.path(), "key", soon()), place.path());
   place.close();
   EXPECT_TRUE(base.entries().empty());
 }
@@ -223,7 +239,7 @@ TEST(MeetingPlace, ComesAndGoesBesideOthers) {
         Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
         ASSERT_TRUE(place.isOk()) << place.status().message();
         EXPECT_TRUE(connectRaw(place->path()).isValid());
-        EXPECT_EQ(*findMeetingPlace(base.path(), job, soon()), place->path());
+        EXPECT_EQ(*firstPlace(base.path(), job, soon()), place->path());
       }
     });
   for (std::thread &thread : threads)

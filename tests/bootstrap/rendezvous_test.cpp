@@ -52,6 +52,7 @@ public:
     kill(pid_, SIGKILL);
     wait();
   }
+  pid_t pid() const { return pid_; }
   /// As of waitpid(2).
   int wait() {
     int status = 0;
@@ -98,12 +99,19 @@ TEST(Rendezvous, GathersWhatNoSocketHoldsAtOnce) {
   EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
 }
 
-TEST(Rendezvous, VanishesWhenAllHaveMet) {
+/// Both ranks' first all-gather.
+void agree(WatchedMember &first, WatchedMember &second) {
+  std::thread other([&] { EXPECT_TRUE(second->allGather("").isOk()); });
+  EXPECT_TRUE(first->allGather("").isOk());
+  other.join();
+}
+
+TEST(Rendezvous, VanishesWhenAllHaveAgreed) {
   Host host(optionsFor(2));
-  auto first = joinAs(host.path(), 0, 2);
-  EXPECT_FALSE(host.base.entries().empty());
-  auto second = joinAs(host.path(), 1, 2);
-  EXPECT_TRUE(eventually([&] { return host.base.entries().empty(); }));
+  auto first = joinAs(host.path(), 0, 2), second = joinAs(host.path(), 1, 2);
+  EXPECT_TRUE(connectRaw(host.path()).isValid());
+  agree(*first, *second);
+  EXPECT_TRUE(host.base.entries().empty());
   EXPECT_FALSE(connectRaw(host.path()).isValid());
   EXPECT_EQ((*second)->memory().slot(0).pid, static_cast<uint32_t>(getpid()));
 }
@@ -154,9 +162,9 @@ TEST(Rendezvous, OfTwoJobsSeeNothingOfEachOther) {
     Result<JobMemory> memory = JobMemory::create(3);
     auto host = Rendezvous::start(std::move(*place), *memory, {.ranks = 3, .job = job});
     onAllRanks(3, [&](int64_t rank) {
-      auto path = findMeetingPlace(base.path(), job, soon());
-      ASSERT_TRUE(path.isOk());
-      auto member = joinAs(*path, rank, 3, job);
+      auto paths = findMeetingPlaces(base.path(), job, soon());
+      ASSERT_TRUE(paths.isOk());
+      auto member = joinAs(paths->front(), rank, 3, job);
       ASSERT_TRUE(member);
       for (int step = 0; step < 20; ++step)
         EXPECT_EQ(*(*member)->allGather(job), std::vector<std::string>(3, job));
@@ -176,19 +184,106 @@ TEST(Rendezvous, OfTwoJobsSeeNothingOfEachOther) {
 TEST(Rendezvous, RefusesWhoDoesNotBelong) {
   Host host(optionsFor(3));
   auto member = joinAs(host.path(), 1, 3);
-  EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 1, .ranks = 3}),
-            "expected a rank that has not joined, got rank 1 a second time");
-  EXPECT_EQ(refusalOf(host, {.job = "jobs", .rank = 0, .ranks = 3}),
+  EXPECT_EQ(refusalOf(host, {.job = "jobs", .rank = 1, .ranks = 4}),
             "expected a rank of this job, got one of another job");
-  EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 0, .ranks = 4}),
-            "expected a rank of a job of 3 ranks, got one of 4");
   EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 3, .ranks = 3}),
             "expected a rank below the number of ranks, got rank 3 of 3");
   EXPECT_EQ(refusalOf(host, {.job = std::string(3000, 'x'), .rank = 0, .ranks = 3}),
             "expected the key of a job of at most 2048 bytes, got a longer one");
   EXPECT_FALSE(host.memory->isAborted());
   EXPECT_EQ(host.rendezvous->counts().joined, 1u);
-  EXPECT_EQ(host.rendezvous->counts().dropped, 4u);
+  EXPECT_EQ(host.rendezvous->counts().dropped, 2u);
+  EXPECT_EQ(host.rendezvous->counts().contradicted, 0u);
+}
+
+// -- Who contradicts. --
+
+std::string twoAre(int64_t rank, const std::string &processes = "") {
+  return "two processes are rank " + std::to_string(rank) + " of job 'job'" + processes +
+         "; expected each rank once, and a name of its own for each job (see braid env)";
+}
+
+std::string processes(pid_t one, pid_t other) {
+  return ": processes " + std::to_string(std::min(one, other)) + " and " +
+         std::to_string(std::max(one, other));
+}
+
+/// Everybody hears it: who was there, who comes, and who comes later.
+void expectAllHear(Host &host, WatchedMember &member, const MemberHello &hello,
+                   const std::string &cause) {
+  EXPECT_EQ(refusalOf(host, hello), cause);
+  Status status = member->allGather("").status();
+  EXPECT_EQ(status.code(), StatusCode::BadInput);
+  EXPECT_EQ(status.message(), cause);
+  EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 1, .ranks = 3}), cause);
+  EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 4, .ranks = 5}), cause);
+  auto late = joinAs(host.path(), 2, 3);
+  EXPECT_EQ((*late)->allGather("").status().message(), cause);
+  EXPECT_EQ(host.rendezvous->counts().contradicted, 3u);
+}
+
+TEST(Rendezvous, ARankThatComesTwiceEndsTheJob) {
+  Host host(optionsFor(3));
+  auto member = joinAs(host.path(), 1, 3);
+  expectAllHear(host, *member, {.job = "job", .rank = 1, .ranks = 3}, twoAre(1));
+}
+
+TEST(Rendezvous, AnotherNumberOfRanksEndsTheJob) {
+  for (int64_t rank : {0, 3}) {
+    Host host(optionsFor(3));
+    auto member = joinAs(host.path(), 1, 3);
+    expectAllHear(host, *member, {.job = "job", .rank = rank, .ranks = 4},
+                  "rank " + std::to_string(rank) +
+                      " says that job 'job' has 4 ranks, rank 0 says 3");
+  }
+}
+
+TEST(Rendezvous, NamesTheTwoProcesses) {
+  Host host(optionsFor(2));
+  ChildRank child([&] {
+    auto member = Member::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+    pause();
+  });
+  ASSERT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Joined; }));
+  EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 1, .ranks = 2}),
+            twoAre(1, processes(child.pid(), getpid())));
+}
+
+TEST(Rendezvous, KnowsItsOwnRankBeforeThatHasJoined) {
+  RendezvousOptions options = optionsFor(2);
+  options.ownRank = 0;
+  Host host(options);
+  ChildRank child([&] {
+    auto member = Member::join(host.path(), {.job = "job", .rank = 0, .ranks = 2}, soon());
+    _exit(member ? 1 : static_cast<int>(member.status().code()));
+  });
+  const std::string cause = twoAre(0, processes(child.pid(), getpid()));
+  EXPECT_EQ(WEXITSTATUS(child.wait()), static_cast<int>(StatusCode::BadInput));
+  auto member = joinAs(host.path(), 0, 2);
+  EXPECT_EQ((*member)->allGather("").status().message(), cause);
+}
+
+TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {
+  Host host(optionsFor(2));
+  auto first = joinAs(host.path(), 0, 2), second = joinAs(host.path(), 1, 2);
+  auto connection = Connection::connect(host.path(), soon(), kMaxBody);
+  ASSERT_TRUE(connection.isOk());
+  agree(*first, *second);
+  std::string hello = MemberHello{.job = "job", .rank = 1, .ranks = 2}.encode();
+  (void)connection->send({.kind = FrameKind::Hello, .body = hello}, soon()); // or it is cut off
+  EXPECT_EQ(connection->receive(soon()).status().code(), StatusCode::PeerFailed);
+  agree(*first, *second);
+  EXPECT_FALSE(host.memory->isAborted());
+  EXPECT_EQ(host.rendezvous->counts().contradicted, 0u);
+}
+
+TEST(Rendezvous, ThatHasFailedDoesNotConcernTheNextJobOfItsName) {
+  Host host(optionsFor(2));
+  auto member = joinAs(host.path(), 0, 2);
+  host.memory->abort({Status(StatusCode::TimedOut, "the cause"), -1});
+  auto next = Member::join(host.path(), {.job = "job", .rank = 0, .ranks = 2}, soon());
+  EXPECT_EQ(next.status().code(), StatusCode::PeerFailed);
+  EXPECT_EQ(host.memory->cause()->status.message(), "the cause");
 }
 
 TEST(Rendezvous, RefusesAnotherVersion) {

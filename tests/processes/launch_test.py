@@ -8,6 +8,7 @@ status 77 means that all tests were skipped; the reasons are printed.
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -475,6 +476,96 @@ def test_number_of_ranks_is_the_launchers(job):
     job.run("examples/ag_matmul.braid", "--ranks", 4, variables=by_hand(0)).expect(
         2, r"^rank 0: braid: error: --ranks is 4, but BRAID_\* says that there are 2; leave out "
            r"--ranks, or unset BRAID_RANK, BRAID_RANKS$")
+
+
+def places(job):
+    """Where ranks meet just now."""
+    below = os.path.join(job.folder, f"braid-{os.geteuid()}")
+    names = os.listdir(below) if os.path.isdir(below) else []
+    return {name for name in names if not name.startswith("new-")}
+
+
+def expect_all_hear(processes, cause):
+    """At once, and in the same words if there is only one pair of processes to name."""
+    begin = time.monotonic()
+    results = [finish(process).expect(2, rf"^rank \d: braid: error: {cause}$")
+               for process in processes]
+    said = {result.err.partition(": braid: ")[2] for result in results}
+    check(len(said) == 1 or len(processes) > 3, f"expected one cause, got {said}")
+    check(time.monotonic() - begin < 15, "expected all to end long before the time limit")
+
+
+TWO_ARE = (r"two processes are rank {} of job 'by hand': processes \d+ and \d+; expected each rank "
+           r"once, and a name of its own for each job \(see braid env\)")
+
+
+def has_spoken(process, seconds=0):
+    """On stderr, or it has ended."""
+    return select.select([process.stderr], [], [], seconds)[0]
+
+
+def open_gate(gate, process):
+    """Gives the process what it reads, unless it has heard before that it need not."""
+    def try_to():
+        try:
+            return has_spoken(process) or [os.open(gate, os.O_WRONLY | os.O_NONBLOCK)]
+        except OSError:  # nobody reads yet
+            return None
+    opened = wait_for(try_to, "a rank to read")[0]
+    if opened is not process.stderr:
+        with open(opened, "wb") as file, open("examples/ag_matmul.braid", "rb") as text:
+            file.write(text.read())
+
+
+def test_two_processes_are_one_rank(job):
+    """In any order of start. The rank that is there once finds its program late, so that nobody
+    runs before the others have come."""
+    gate = os.path.join(job.folder, "gate")
+    os.mkfifo(gate)
+    for numbers in ((0, 0), (0, 0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 1, 0)):
+        twice = max(numbers, key=numbers.count)
+        ranks = [job.start("examples/ag_matmul.braid" if rank == twice else gate,
+                           variables=by_hand(rank)) for rank in numbers]
+        has_spoken(ranks[numbers.index(twice)], SECONDS)
+        for rank, process in zip(numbers, ranks):
+            if rank != twice:
+                open_gate(gate, process)
+        expect_all_hear(ranks, TWO_ARE.format(twice))
+    os.unlink(gate)
+
+
+def test_different_numbers_of_ranks(job):
+    for ranks in ((2, 4), (4, 2)):
+        for order in ((0, 1), (1, 0)):
+            processes = []
+            for rank in order:
+                processes.append(job.start("examples/ag_matmul.braid",
+                                           variables=by_hand(rank, ranks[rank])))
+                time.sleep(0.1)
+            expect_all_hear(processes, rf"rank 1 says that job 'by hand' has {ranks[1]} ranks, "
+                                       rf"rank 0 says {ranks[0]}")
+
+
+def test_job_that_runs_is_not_disturbed(job):
+    endless = ENDLESS + ["--flight-records", "none"]
+    ranks = [job.start(*endless, variables=by_hand(rank, 4)) for rank in range(4)]
+    job.prepared_ranks(4)
+    for rank in (0, 1):
+        job.run(*endless, "--timeout-ms", 500, variables=by_hand(rank, 4)).expect(6)
+    check(all(rank.poll() is None for rank in ranks), "expected the job to go on")
+
+
+def test_failed_job_is_no_obstacle_to_the_next(job):
+    """It waits for its late ranks meanwhile."""
+    failed = job.start("no-such-file", variables=by_hand(0))
+    has_spoken(failed, SECONDS)
+    old = places(job)
+    ranks = [job.start("examples/ag_matmul.braid", "--verify", variables=by_hand(0))]
+    wait_for(lambda: places(job) - old, "the other rank 0 to listen")
+    ranks.append(job.start("examples/ag_matmul.braid", "--verify", variables=by_hand(1)))
+    finish(ranks[0]).expect_exact()
+    finish(ranks[1]).expect(0)
+    finish(failed).expect(2, r"^rank 0: braid: error: cannot read 'no-such-file'")
 
 
 def test_missing_rank(job):
