@@ -8,9 +8,9 @@
 namespace braid {
 
 /// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process; those that
-/// are ignored stay ignored. If the process has not ended kLastResortSeconds after one came, it ends
-/// at once, whatever it is doing. Several may be nested: the innermost notes. Handlers rather than a
-/// mask, because libraries have threads that block nothing.
+/// are ignored stay ignored. If the process has not ended kLastResortSeconds after one came, it
+/// ends at once, whatever it is doing. Several may be nested: the innermost notes. Handlers rather
+/// than a mask, because libraries have threads that block nothing.
 class SignalWatch {
 public:
   SignalWatch();

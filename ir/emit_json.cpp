@@ -168,6 +168,9 @@ public:
 
 Json convert(const Op &op) {
   Json json = {{"kind", text(keyword(op.kind()))}};
+  for (const OpLabel &label : op.labels)
+    json["labels"].push_back(
+        {{"stage", label.stage}, {"role", label.role}, {"numbers", label.numbers}});
   json.update(FieldEmitter().visit(op));
   if (const Value *result = resultOf(op))
     json["result"] = define(*result);
@@ -188,13 +191,23 @@ Json define(llvm::ArrayRef<std::unique_ptr<Value>> values) {
   return json;
 }
 
+Json convert(const StageLabel &stage) {
+  Json settings = Json::object();
+  for (const auto &[name, value] : stage.settings)
+    settings[name] = value;
+  return {{"name", stage.stage}, {"settings", std::move(settings)}};
+}
+
 Json convert(const Program &program) {
-  return {{"name", program.name()},
-          {"implements", program.implements()},
-          {"ranks", program.ranks()},
-          {"params", define(program.params())},
-          {"results", define(program.results())},
-          {"body", convert(program.body())}};
+  Json json = {{"name", program.name()},
+               {"implements", program.implements()},
+               {"ranks", program.ranks()},
+               {"params", define(program.params())},
+               {"results", define(program.results())}};
+  for (const StageLabel &stage : program.stages)
+    json["stages"].push_back(convert(stage));
+  json["body"] = convert(program.body());
+  return json;
 }
 
 } // namespace

@@ -12,14 +12,15 @@
 
 namespace braid {
 
-/// Everything in a file, up to its end. Blocks as long as whoever writes a pipe does. BadInput if it
-/// cannot be read or has more than `mostBytes`, of which no more is read.
+/// Everything in a file, up to its end. Blocks as long as whoever writes a pipe does. BadInput if
+/// it cannot be read or has more than `mostBytes`, of which no more is read.
 Result<std::string> readFile(const std::string &path, size_t mostBytes);
 
 /// Puts `text` into a file. A regular file is replaced as a whole, so that a reader sees the old or
 /// the new one and a failure leaves the old one; a link is followed to what it names. What is not a
-/// regular file (a device, a pipe) is written in place; a pipe that nobody has opened for reading is
-/// waited for, up to kReaderPatienceMs. Nothing else is left in the folder. Unsupported if it fails.
+/// regular file (a device, a pipe) is written in place; a pipe that nobody has opened for reading
+/// is waited for, up to kReaderPatienceMs. Nothing else is left in the folder. Unsupported if it
+/// fails.
 Status writeFile(const std::string &path, llvm::StringRef text);
 
 struct ReplaceOptions {

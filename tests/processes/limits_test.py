@@ -2,8 +2,8 @@
 """limits_test.py BRAID [PATTERN]: how every command ends where something is short.
 
 Each command is run under each limit: standard output full, closed, or without a reader; memory
-(ulimit -v); a full disk; and each of SIGHUP, SIGINT and SIGTERM while it is at work. It has to end in
-time with an exit status of the README's table, to abort nowhere, and to leave nothing behind.
+(ulimit -v); a full disk; and each of SIGHUP, SIGINT and SIGTERM while it is at work. It has to end
+in time with an exit status of the README's table, to abort nowhere, and to leave nothing behind.
 """
 import functools
 import glob
@@ -156,7 +156,7 @@ def test_endless_input_is_refused(job):
 # -- Disk. --
 
 def on_full_disk(job, arguments, seconds=SECONDS):
-    """Runs a command that writes to DISK, a file system of 16 KiB; what is left there, and its end."""
+    """Runs a command that writes to DISK, a file system of 16 KiB: its end, and what is left."""
     disk = os.path.join(job.folder, "disk")
     os.mkdir(disk)
     script = ('mount -t tmpfs -o size=16k none "$DISK" || exit 99; echo old >"$DISK/old"; '
