@@ -76,7 +76,64 @@ const char *loweringFlag(const CompileOptions &options) {
   return options.afterPass ? "--print-after" : nullptr;
 }
 
+LoweringOptions loweringOptions(const CompileOptions &options) {
+  LoweringOptions lowering;
+  lowering.schedule = options.schedule.value_or(lowering.schedule);
+  lowering.protocol = options.protocol.value_or(lowering.protocol);
+  lowering.streams = options.streams.value_or(lowering.streams);
+  lowering.transfers = options.transfers.value_or(lowering.transfers);
+  lowering.chunks = options.chunks.value_or(lowering.chunks);
+  lowering.taper = options.taper.value_or(lowering.taper);
+  lowering.waveRows = options.waveRows.value_or(lowering.waveRows);
+  return lowering;
+}
+
+/// The passes to run; the messages about a pass list are put in the Status, since they are
+/// located in the list and not in the source.
+Result<PassList> passList(const CompileOptions &options, std::vector<const Pass *> earlier = {}) {
+  LoweringOptions lowering = loweringOptions(options);
+  if (!options.passes)
+    return defaultPasses(lowering);
+  Diagnostics diags("--passes", *options.passes);
+  std::vector<PassSpec> specs = parsePassList(diags);
+  std::optional<PassList> list;
+  if (!diags.hasErrors())
+    list = resolvePasses(specs, lowering, diags, std::move(earlier));
+  if (list)
+    return *list;
+  std::string text = diags.str();
+  text.erase(text.find_last_not_of('\n') + 1);
+  return Status(StatusCode::BadInput, "the pass list is not accepted\n" + text);
+}
+
+/// Runs the passes asked for on a program that some have been run on.
+Result<Compiled> goOnLowering(Source &source, Program &program, const CompileOptions &options) {
+  const Fusion *fusion = source.module.findFusion(program.implements());
+  std::optional<std::vector<const Pass *>> earlier = passesRunOn(program, source.diags);
+  if (!earlier)
+    return located();
+  Result<PassList> passes = passList(options, std::move(*earlier));
+  if (!passes)
+    return passes.status();
+  auto place = llvm::find_if(source.module.programs,
+                             [&](const auto &other) { return other.get() == &program; });
+  std::unique_ptr<Program> begun = std::move(*place);
+  source.module.programs.erase(place);
+  auto afterPass = [&](const Pass &pass, const Program &after, bool) {
+    if (options.afterPass)
+      options.afterPass(pass.name, after);
+  };
+  auto lowered = lower(source.module, *fusion, *passes, source.diags, afterPass, std::move(begun));
+  if (!lowered)
+    return lowered.status();
+  source.module.programs.push_back(std::move(*lowered));
+  return Compiled{&source, source.module.programs.back().get(), fusion, true};
+}
+
 Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {
+  const bool isBegun = !program.passes.empty() && source.module.findFusion(program.implements());
+  if (options.passes && isBegun)
+    return verify(source.module, source.diags) ? goOnLowering(source, program, options) : located();
   if (const char *flag = loweringFlag(options))
     return Status(StatusCode::BadInput,
                   fmt::format("{} steers lowering, but @{} in '{}' is a program already", flag,
@@ -148,36 +205,6 @@ bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics 
     if (found.severity == Severity::Error)
       diags.error(found.location) << parameterFlags(options) << ": " << found.message;
   return false;
-}
-
-LoweringOptions loweringOptions(const CompileOptions &options) {
-  LoweringOptions lowering;
-  lowering.schedule = options.schedule.value_or(lowering.schedule);
-  lowering.protocol = options.protocol.value_or(lowering.protocol);
-  lowering.streams = options.streams.value_or(lowering.streams);
-  lowering.transfers = options.transfers.value_or(lowering.transfers);
-  lowering.chunks = options.chunks.value_or(lowering.chunks);
-  lowering.taper = options.taper.value_or(lowering.taper);
-  lowering.waveRows = options.waveRows.value_or(lowering.waveRows);
-  return lowering;
-}
-
-/// The passes to run; the messages about a pass list are put in the Status, since they are
-/// located in the list and not in the source.
-Result<PassList> passList(const CompileOptions &options) {
-  LoweringOptions lowering = loweringOptions(options);
-  if (!options.passes)
-    return defaultPasses(lowering);
-  Diagnostics diags("--passes", *options.passes);
-  std::vector<PassSpec> specs = parsePassList(diags);
-  std::optional<PassList> list;
-  if (!diags.hasErrors())
-    list = resolvePasses(specs, lowering, diags);
-  if (list)
-    return *list;
-  std::string text = diags.str();
-  text.erase(text.find_last_not_of('\n') + 1);
-  return Status(StatusCode::BadInput, "the pass list is not accepted\n" + text);
 }
 
 Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOptions &options) {

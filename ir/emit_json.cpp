@@ -204,6 +204,8 @@ Json convert(const Program &program) {
                {"ranks", program.ranks()},
                {"params", define(program.params())},
                {"results", define(program.results())}};
+  for (const std::string &pass : program.passes)
+    json["passes"].push_back(pass);
   for (const StageLabel &stage : program.stages)
     json["stages"].push_back(convert(stage));
   json["body"] = convert(program.body());

@@ -39,7 +39,7 @@ private:
   bool parseDeclarations(MakeDeclared make);
   bool parseDeclaration(MakeDeclared make);
   bool parseHeader();
-  bool parseStages();
+  bool parseLowering();
   std::optional<StageLabel> parseStage();
   bool parseSetting(StageLabel &stage);
   std::optional<TensorType> parseType();
@@ -107,11 +107,21 @@ void ProgramParser::run(bool isHeaderBroken) {
 
 bool ProgramParser::parseHeader() {
   return parseDeclarations(&ProgramBuilder::param) && cursor_.expect(TokenKind::Arrow) &&
-         parseDeclarations(&ProgramBuilder::result) && parseStages();
+         parseDeclarations(&ProgramBuilder::result) && parseLowering();
 }
 
-/// stage*
-bool ProgramParser::parseStages() {
+/// ['lowered' 'by' id (',' id)*] stage*
+bool ProgramParser::parseLowering() {
+  if (cursor_.acceptWord("lowered")) {
+    if (!cursor_.expectWord("by"))
+      return false;
+    do {
+      const Token *pass = cursor_.expect(TokenKind::Word);
+      if (!pass)
+        return false;
+      builder_.program().passes.push_back(pass->text.str());
+    } while (cursor_.accept(TokenKind::Comma));
+  }
   while (cursor_.acceptWord("stage")) {
     std::optional<StageLabel> stage = parseStage();
     if (!stage)

@@ -215,6 +215,8 @@ void print(const Program &program, llvm::raw_ostream &os) {
   printDeclarations(program.params(), os);
   os << " -> ";
   printDeclarations(program.results(), os);
+  if (!program.passes.empty())
+    os << "\n    lowered by " << llvm::join(program.passes, ", ");
   for (const StageLabel &stage : program.stages)
     printStage(stage, os);
   BlockPrinter(os).printBlock(program.body());

@@ -355,7 +355,9 @@ public:
   llvm::ArrayRef<std::unique_ptr<Value>> results() const { return results_; }
   Block &body() { return body_; }
   const Block &body() const { return body_; }
-  std::vector<StageLabel> stages = {}; ///< while it is being lowered
+  /// While it is being lowered: the passes that have run, as words, and how its stages are lowered.
+  std::vector<std::string> passes = {};
+  std::vector<StageLabel> stages = {};
 
 private:
   friend class ProgramBuilder;

@@ -11,6 +11,7 @@
 #include "lowering/passes.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace braid {
@@ -111,7 +112,7 @@ private:
   llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< of products; inputs have none
 };
 
-/// Makes the program's signature and its values for the fusion's tensors.
+/// Makes the program's signature and the tensors between products.
 class Declarer {
 public:
   explicit Declarer(LoweringState &state)
@@ -119,14 +120,12 @@ public:
 
   void run() {
     for (const FusionTensor *input : state_.fusion.inputs())
-      values_[input] = builder_.param(state_.names.global(input->name), typeOf(*input));
+      declare(*input, &ProgramBuilder::param);
     for (const FusionTensor *output : state_.fusion.outputs())
-      declareOutput(*output);
+      declare(*output, &ProgramBuilder::result);
     for (const auto &node : state_.fusion.nodes())
       if (isProduct(*node))
         declareBetween(*resultOf(*node));
-    for (Stage &stage : state_.stages)
-      connect(stage);
   }
 
 private:
@@ -134,52 +133,107 @@ private:
     return builder_.tensorType(tensor.type.dtype, state_.fusion.localShape(tensor.type));
   }
 
-  void declareOutput(const FusionTensor &tensor) {
-    Value *result = builder_.result(state_.names.global(tensor.name), typeOf(tensor));
+  using Make = Value *(ProgramBuilder::*)(llvm::StringRef, TensorType);
+  void declare(const FusionTensor &tensor, Make make) {
+    (builder_.*make)(state_.names.global(tensor.name), typeOf(tensor));
+    declared_.insert(&tensor);
+  }
+
+  void declareBetween(const FusionTensor &tensor) {
+    if (!declared_.insert(&tensor).second)
+      return;
+    builder_.setLocation(tensor.location);
+    Value *between =
+        builder_.allocate(state_.names.global(tensor.name), MemorySpace::Device, typeOf(tensor));
+    between->definition->labels.push_back({tensor.name, kBetween});
+  }
+
+  LoweringState &state_;
+  ProgramBuilder builder_;
+  llvm::DenseSet<const FusionTensor *> declared_;
+};
+
+/// Finds the program's values for the fusion's tensors.
+class Connector {
+public:
+  explicit Connector(LoweringState &state) : state_(state) {}
+
+  bool run() {
+    const Program &program = *state_.program;
+    for (auto [tensor, value] : llvm::zip(state_.fusion.inputs(), program.params()))
+      values_[tensor] = value.get();
+    for (auto [tensor, value] : llvm::zip(state_.fusion.outputs(), program.results()))
+      connectOutput(*tensor, value.get());
+    for (const Op &op : program.body())
+      for (const OpLabel &label : op.labels)
+        if (label.role == kBetween)
+          connectBetween(label.stage, op);
+    return llvm::all_of(state_.stages, [&](Stage &stage) { return connect(stage); });
+  }
+
+private:
+  void connectOutput(const FusionTensor &tensor, Value *result) {
     auto [entry, isNew] = values_.try_emplace(&tensor, result);
     if (!isNew)
       state_.copies.emplace_back(result, entry->second);
   }
 
-  void declareBetween(const FusionTensor &tensor) {
-    if (values_.count(&tensor))
-      return;
-    builder_.setLocation(tensor.location);
-    values_[&tensor] =
-        builder_.allocate(state_.names.global(tensor.name), MemorySpace::Device, typeOf(tensor));
+  void connectBetween(llvm::StringRef name, const Op &op) {
+    const auto *allocate = llvm::dyn_cast<AllocateOp>(&op);
+    for (const auto &node : state_.fusion.nodes())
+      if (allocate && isProduct(*node) && resultOf(*node)->name == name)
+        values_.try_emplace(resultOf(*node), const_cast<Value *>(&allocate->result));
   }
 
-  void connect(Stage &stage) {
-    stage.input = values_.lookup(stage.operand);
+  bool connect(Stage &stage) {
+    stage.input = find(stage.operand);
+    bool isFine = stage.input != nullptr;
     for (Product &product : stage.products) {
       auto operands = operandsOf(*product.node);
-      product.dst = values_.lookup(resultOf(*product.node));
-      product.right = values_.lookup(operands[1]);
-      product.bias = operands.size() == 3 ? values_.lookup(operands[2]) : nullptr;
+      product.dst = find(resultOf(*product.node));
+      product.right = find(operands[1]);
+      product.bias = operands.size() == 3 ? find(operands[2]) : nullptr;
+      isFine = isFine && product.dst && product.right && (operands.size() < 3 || product.bias);
     }
+    return isFine;
+  }
+
+  Value *find(const FusionTensor *tensor) {
+    Value *value = values_.lookup(tensor);
+    if (!value)
+      state_.diags.error(state_.program->location())
+          << "expected a tensor for %" << tensor->name << " of @" << state_.fusion.name()
+          << " with the label '@" << tensor->name << " " << kBetween << "', got none";
+    return value;
   }
 
   LoweringState &state_;
-  ProgramBuilder builder_;
   llvm::DenseMap<const FusionTensor *, Value *> values_;
 };
 
 } // namespace
 
-bool findMoves(LoweringState &state) {
+bool findStages(LoweringState &state) {
   if (!checkAll(state))
     return false;
   Grouper grouper(state);
   for (const auto &node : state.fusion.nodes())
     if (isProduct(*node))
       grouper.add(*node);
+  return true;
+}
 
+bool connectStages(LoweringState &state) { return Connector(state).run(); }
+
+bool findMoves(LoweringState &state) {
+  if (!findStages(state))
+    return false;
   const std::string &fusion = state.fusion.name();
   llvm::StringRef how = state.gathersAnything() ? name(state.options.schedule) : "local";
   state.program = std::make_unique<Program>(fusion + "_" + how.str(), fusion, state.fusion.ranks(),
                                             state.fusion.location());
   Declarer(state).run();
-  return true;
+  return connectStages(state);
 }
 
 } // namespace braid

@@ -2,7 +2,7 @@
 
 #include "lowering/lower.h"
 
-#include "lowering/state.h"
+#include "lowering/labels.h"
 
 namespace braid {
 namespace {
@@ -38,25 +38,42 @@ Status verifyAfter(const Pass &pass, const Program &program, const Module &modul
           "pass '" + pass.name.str() + "' made an invalid program:\n" + found.str()};
 }
 
+/// One pass on what the passes before have left in `program`, and nowhere else.
+Result<bool> runPass(const Pass &pass, const Fusion &fusion, const PassList &passes,
+                     std::unique_ptr<Program> &program, Diagnostics &diags) {
+  const size_t errorsBefore = diags.errorCount();
+  LoweringState state{fusion, passes.options, diags, std::move(program)};
+  if (state.program && !readLabels(state))
+    return Status(StatusCode::BadInput, "cannot go on lowering @" + fusion.name());
+  const bool changed = pass.run(state);
+  if (diags.errorCount() != errorsBefore)
+    return refusal(pass, fusion);
+  state.program->passes.push_back(wordOf(pass.name));
+  writeLabels(state);
+  if (&pass == &allPasses().back())
+    dropLabels(*state.program);
+  program = std::move(state.program);
+  return changed;
+}
+
 } // namespace
 
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const PassList &passes, Diagnostics &diags,
-                                       const AfterPass &afterPass) {
+                                       const AfterPass &afterPass,
+                                       std::unique_ptr<Program> program) {
   if (Status status = checkOptions(passes.options); !status.isOk())
     return status;
-  LoweringState state{fusion, passes.options, diags};
   for (const Pass *pass : passes.passes) {
-    size_t errorsBefore = diags.errorCount();
-    bool changed = pass->run(state);
-    if (diags.errorCount() != errorsBefore)
-      return refusal(*pass, fusion);
-    if (Status status = verifyAfter(*pass, *state.program, module); !status.isOk())
+    Result<bool> changed = runPass(*pass, fusion, passes, program, diags);
+    if (!changed)
+      return changed.status();
+    if (Status status = verifyAfter(*pass, *program, module); !status.isOk())
       return status;
     if (afterPass)
-      afterPass(*pass, *state.program, changed);
+      afterPass(*pass, *program, *changed);
   }
-  return std::move(state.program);
+  return program;
 }
 
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,

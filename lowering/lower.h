@@ -19,11 +19,15 @@ using AfterPass = std::function<void(const Pass &pass, const Program &program, b
 /// and what would be accepted; the status is Unsupported then, and BadInput if an option is at
 /// fault. A program that the verifier rejects is a bug in a pass: Internal, naming it.
 ///
+/// `program` is one that some passes have been run on, as printed after any of them: `passes` go on
+/// with it. By default they begin.
+///
 /// A list without insert-transfers gives a program that does not compute the fusion, for reading
 /// only.
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const PassList &passes, Diagnostics &diags,
-                                       const AfterPass &afterPass = {});
+                                       const AfterPass &afterPass = {},
+                                       std::unique_ptr<Program> program = nullptr);
 /// The same with all passes.
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const LoweringOptions &options, Diagnostics &diags,

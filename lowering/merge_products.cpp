@@ -127,7 +127,7 @@ bool mergeProducts(LoweringState &state) {
       changed = true;
     }
     state.program->body().erase(stage.loop->getIterator());
-    stage.loop = nullptr;
+    stage.forgetLoop();
   }
   return changed;
 }

@@ -10,6 +10,11 @@
 namespace braid {
 
 bool findMoves(LoweringState &state);
+/// Parts of find-moves, which reading a program that has been lowered partly repeats: what is
+/// computed together, and which of the program's values are the fusion's tensors.
+bool findStages(LoweringState &state);
+bool connectStages(LoweringState &state);
+
 bool formPipelines(LoweringState &state);
 bool insertTransfers(LoweringState &state);
 bool peelOwnStep(LoweringState &state);

@@ -12,6 +12,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+
 namespace braid {
 namespace {
 
@@ -161,12 +163,13 @@ bool checkOrder(const PassSpec &spec, const Pass &pass, const PassList &before,
                 Diagnostics &diags) {
   bool isFine = true;
   for (llvm::StringRef needed : pass.needs) {
-    if (llvm::is_contained(before.passes, findPass(needed)))
+    if (llvm::is_contained(before.passes, findPass(needed)) ||
+        llvm::is_contained(before.earlier, findPass(needed)))
       continue;
     isFine = diags.error(spec.location)
              << "pass '" << pass.name << "' needs '" << needed << "' before it";
   }
-  for (const Pass *earlier : before.passes) {
+  for (const Pass *earlier : llvm::concat<const Pass *const>(before.earlier, before.passes)) {
     if (earlier < &pass)
       continue;
     if (earlier == &pass)
@@ -200,6 +203,20 @@ const Pass *findPass(llvm::StringRef name) {
 
 std::string didYouMeanPass(llvm::StringRef name) { return didYouMean(name, passNames()); }
 
+std::optional<std::vector<const Pass *>> passesRunOn(const Program &program, Diagnostics &diags) {
+  std::vector<const Pass *> run;
+  for (std::string word : program.passes) {
+    std::replace(word.begin(), word.end(), '_', '-');
+    run.push_back(findPass(word));
+    if (!run.back()) {
+      diags.error(program.location())
+          << "'lowered by' names the unknown pass '" << word << "'" << didYouMeanPass(word);
+      return std::nullopt;
+    }
+  }
+  return run;
+}
+
 PassList defaultPasses(const LoweringOptions &options) {
   PassList list{{}, options};
   for (const Pass &pass : kPasses)
@@ -208,8 +225,9 @@ PassList defaultPasses(const LoweringOptions &options) {
 }
 
 std::optional<PassList> resolvePasses(llvm::ArrayRef<PassSpec> specs,
-                                      const LoweringOptions &options, Diagnostics &diags) {
-  PassList list{{}, options};
+                                      const LoweringOptions &options, Diagnostics &diags,
+                                      std::vector<const Pass *> earlier) {
+  PassList list{{}, options, std::move(earlier)};
   bool isFine = true;
   for (const PassSpec &spec : specs)
     isFine &= addPass(spec, list, diags);

@@ -17,14 +17,20 @@ std::string didYouMeanPass(llvm::StringRef name);
 struct PassList {
   std::vector<const Pass *> passes;
   LoweringOptions options;
+  /// Those that have been run on the program already.
+  std::vector<const Pass *> earlier = {};
 };
 
 /// All passes, each once.
 PassList defaultPasses(const LoweringOptions &options);
 /// What a `--passes` list asks for. Options written there go before those in `options`. Unknown
 /// names, options and values, and passes in an order that cannot work, are reported with their
-/// place in the list; nothing is returned then.
+/// place in the list; nothing is returned then. `earlier` have been run already.
 std::optional<PassList> resolvePasses(llvm::ArrayRef<PassSpec> specs,
-                                      const LoweringOptions &options, Diagnostics &diags);
+                                      const LoweringOptions &options, Diagnostics &diags,
+                                      std::vector<const Pass *> earlier = {});
+/// The passes that have been run on a program that some were, in order. Reports words of its header
+/// that are no pass; nothing is returned then.
+std::optional<std::vector<const Pass *>> passesRunOn(const Program &program, Diagnostics &diags);
 
 } // namespace braid

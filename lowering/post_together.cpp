@@ -112,7 +112,7 @@ bool postTogether(LoweringState &state) {
     if (!stage.ownStream)
       poster.runRest(nodes, *stage.first);
     state.program->body().erase(stage.loop->getIterator());
-    stage.loop = nullptr;
+    stage.forgetLoop();
     changed = true;
   }
   return changed;

@@ -1,7 +1,7 @@
-//===- lowering/state.h - what the passes hand to one another --------------------------------===//
+//===- lowering/state.h - what a pass works on ------------------------------------------------===//
 //
-// The passes work on one Program. Beside it they keep what the program's text does not say: which
-// products of the fusion are computed together, and which nodes a later pass has to find again.
+// The passes work on one Program. What a pass has to find again of what earlier ones made is here
+// while it runs, and in the program's labels between passes (labels.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -29,6 +29,9 @@ struct Product {
   /// The product of the same stage whose slice is the first operand; none: the stage's block is.
   std::optional<size_t> source = {};
 };
+
+/// The role of the allocation of a tensor that one product makes and another takes (labels.h).
+inline constexpr const char *kBetween = "between";
 
 /// Products that share a first operand, or feed one another slice by slice. A stage that is not
 /// straight becomes one pipeline: a fork, a step for each index of the Stream axis, a join.
@@ -70,6 +73,15 @@ struct Stage {
   llvm::SmallVector<std::pair<Block *, Op *>, 8> syncs = {};
 
   llvm::StringRef name() const { return operand->name; }
+  /// Its steps have been written out.
+  void forgetLoop() {
+    if (first == loop)
+      first = nullptr;
+    loop = chunkLoop = nullptr;
+    block = nullptr;
+    guard = nullptr;
+    chunks = taper = 1;
+  }
   bool isGather() const { return kind == StageKind::Gather; }
   Location location() const { return products.front().node->location(); }
   /// The block whose nodes are executed once a step and chunk.

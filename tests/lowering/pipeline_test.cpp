@@ -121,6 +121,8 @@ void checkLowered(const std::string &text, const LoweringOptions &options) {
     const Snapshot &now = lowered.snapshots[i];
     EXPECT_EQ(now.changed, now.text != lowered.snapshots[i - 1].text) << now.pass;
   }
+  for (const Snapshot &snapshot : lowered.snapshots)
+    EXPECT_EQ(continueLowering(text, snapshot, options), lowered.text) << snapshot.labelled;
   EXPECT_EQ(lowerText(text, options).text, lowered.text);
 
   Diagnostics diags("printed.braid", text + lowered.text);
@@ -242,6 +244,24 @@ TEST(Options, HaveNames) {
   for (Schedule schedule : allSchedules())
     EXPECT_EQ(scheduleFromName(name(schedule)), schedule);
   EXPECT_EQ(scheduleFromName("ring"), std::nullopt);
+}
+
+// Everything that a pass has to know from an earlier one stands in the program.
+TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
+  for (const char *name :
+       {"ag_matmul.braid", "ag_linear.braid", "ag_matmul_column.braid", "matmul_local.braid"})
+    for (Schedule schedule : allSchedules())
+      for (Protocol protocol : {Protocol::Get, Protocol::Put})
+        for (auto [chunks, taper, transfers] : {std::tuple(int64_t(0), int64_t(1), Transfers::Each),
+                                                {16, 1, Transfers::Each},
+                                                {16, 2, Transfers::Shared}})
+          for (int64_t waveRows : {0, 192})
+            checkLowered(readExample(name), {.schedule = schedule,
+                                             .protocol = protocol,
+                                             .chunks = chunks,
+                                             .taper = taper,
+                                             .waveRows = waveRows,
+                                             .transfers = transfers});
 }
 
 } // namespace

@@ -5,10 +5,13 @@
 #include "runtime/checker.h"
 #include "runtime/specialize.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <gtest/gtest.h>
+
+#include <regex>
 
 namespace braid {
 namespace {
@@ -25,6 +28,12 @@ std::string messagesOf(const Diagnostics &diags) {
       text += std::to_string(diagnostic.location.line) + ":" +
               std::to_string(diagnostic.location.column) + ": " + diagnostic.message + "\n";
   return text;
+}
+
+/// Without what passes note for one another.
+std::string withoutLabels(const std::string &program) {
+  static const std::regex label("@\\w+ \\w+( \\d+)*: "), header("\n    (lowered by|stage) [^\n{]*[^\n{ ]");
+  return std::regex_replace(std::regex_replace(program, label, ""), header, "");
 }
 
 PassList passesFor(llvm::StringRef list, const LoweringOptions &options) {
@@ -75,7 +84,8 @@ Lowered lowerText(llvm::StringRef text, const LoweringOptions &options, llvm::St
     isRunnable |= pass.name == "insert-transfers";
     if (isRunnable)
       expectSafe(*module.fusions[0], program, pass.name);
-    lowered.snapshots.push_back({pass.name.str(), str(program), changed});
+    lowered.snapshots.push_back(
+        {pass.name.str(), withoutLabels(str(program)), changed, str(program)});
     if (changed)
       lowered.changes.push_back(pass.name.str());
   };
@@ -83,8 +93,23 @@ Lowered lowerText(llvm::StringRef text, const LoweringOptions &options, llvm::St
   lowered.messages = messagesOf(diags);
   lowered.status = result.status();
   if (result)
-    lowered.text = str(**result);
+    lowered.text = withoutLabels(str(**result));
   return lowered;
+}
+
+std::string continueLowering(llvm::StringRef fusion, const Snapshot &snapshot,
+                             const LoweringOptions &options) {
+  Diagnostics diags("begun.braid", (fusion + "\n" + snapshot.labelled).str());
+  Module module = parse(diags);
+  if (!verify(module, diags))
+    return diags.str();
+  std::unique_ptr<Program> program = std::move(module.programs.front());
+  module.programs.clear();
+  PassList rest = defaultPasses(options);
+  rest.passes.erase(rest.passes.begin(), llvm::find(rest.passes, findPass(snapshot.pass)) + 1);
+  auto result =
+      lower(module, *module.fusions.front(), rest, diags, AfterPass(), std::move(program));
+  return result ? str(**result) : result.status().message() + "\n" + diags.str();
 }
 
 std::string withoutLayout(llvm::StringRef text) {

@@ -8,8 +8,9 @@ namespace braid {
 /// The program behind one pass.
 struct Snapshot {
   std::string pass;
-  std::string text;
+  std::string text; ///< without labels and without what the header says of lowering
   bool changed;
+  std::string labelled; ///< as it is
 };
 
 /// What came of lowering a text.
@@ -31,6 +32,11 @@ struct Lowered {
 /// as `--passes` takes it; without one, all passes run.
 Lowered lowerText(llvm::StringRef text, const LoweringOptions &options = {},
                   llvm::StringRef passes = "");
+
+/// Reads back what was printed behind a pass, with the fusion's text before it, and runs the passes
+/// that have not run yet: the program, or what was wrong.
+std::string continueLowering(llvm::StringRef fusion, const Snapshot &snapshot,
+                             const LoweringOptions &options);
 
 /// The program's body as one would write it by hand: without comments, runs of blanks as one blank.
 std::string withoutLayout(llvm::StringRef text);

@@ -1,0 +1,286 @@
+//===- lowering/labels.cpp - what passes know, as labels in the program -----------------------===//
+
+#include "lowering/labels.h"
+
+#include "lowering/passes.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+llvm::StringRef nameOf(const Stage &stage) { return resultOf(*stage.products.front().node)->name; }
+
+//===- Writing --------------------------------------------------------------------------------===//
+
+class Writer {
+public:
+  explicit Writer(const Stage &stage) : stage_(stage) {}
+
+  void run() {
+    if (stage_.isGather())
+      label("whole", stage_.whole);
+    label("first", stage_.first);
+    label("steps", stage_.loop, {stage_.chunks, stage_.taper});
+    label("chunks", stage_.chunkLoop);
+    label("block", stage_.block);
+    label("mine", stage_.mine);
+    label("staging", stage_.staging);
+    label("guard", stage_.guard);
+    label("own", stage_.ownFirst);
+    label("own_stream", stage_.ownStream);
+    for (auto [block, op] : stage_.syncs)
+      label("sync", op);
+    Op *anchor = stage_.loop ? stage_.loop : stage_.ownStream;
+    if (stage_.streams > 0)
+      label("streams", anchor, {stage_.streams, stage_.transferStreams});
+  }
+
+private:
+  void label(const char *role, Op *op, std::vector<int64_t> numbers = {}) {
+    if (op)
+      op->labels.push_back({nameOf(stage_).str(), role, std::move(numbers)});
+  }
+  void label(const char *role, const Value *value) {
+    label(role, value ? value->definition : nullptr);
+  }
+
+  const Stage &stage_;
+};
+
+//===- Reading --------------------------------------------------------------------------------===//
+
+/// Brings one label into its stage. Each part says what is wrong by a text, or nothing by "".
+class Reader {
+public:
+  Reader(LoweringState &state, Stage &stage, Block &block, Op &op, const OpLabel &label)
+      : body_(state.program->body()), stage_(stage), block_(block), op_(op), label_(label) {}
+
+  std::string run() {
+    using Take = std::string (Reader::*)();
+    static constexpr std::pair<const char *, Take> kRoles[] = {
+        {"whole", &Reader::takeWhole},     {"first", &Reader::takeFirst},
+        {"steps", &Reader::takeSteps},     {"chunks", &Reader::takeChunks},
+        {"block", &Reader::takeBlock},     {"mine", &Reader::takeMine},
+        {"staging", &Reader::takeStaging}, {"guard", &Reader::takeGuard},
+        {"own", &Reader::takeOwn},         {"own_stream", &Reader::takeOwnStream},
+        {"streams", &Reader::takeStreams}, {"sync", &Reader::takeSync}};
+    for (auto [role, take] : kRoles)
+      if (label_.role == role)
+        return (this->*take)();
+    if (label_.role == kBetween)
+      return ""; // connectStages() has read it
+    std::vector<std::string> known;
+    for (auto [role, take] : kRoles)
+      known.push_back(role);
+    return "unknown role" + didYouMean(label_.role, known);
+  }
+
+private:
+  /// The node as one of that kind, if it lies in `block`.
+  template <class Kind> Kind *as(const Block &block) {
+    return &block_ == &block ? llvm::dyn_cast<Kind>(&op_) : nullptr;
+  }
+  template <class Kind> std::string put(Kind *&field, Kind *found, const char *expected) {
+    if (!found || field)
+      return std::string("expected ") + (found ? "one node only" : expected);
+    field = found;
+    return "";
+  }
+  std::string putValue(Value *&field, const Block *block, const char *expected) {
+    Value *found = !block || block == &block_ ? resultOf(op_) : nullptr;
+    return put(field, found && found->kind == ValueKind::Tensor ? found : nullptr, expected);
+  }
+  std::string putNumbers(int64_t least, std::vector<int64_t *> fields) {
+    if (label_.numbers.size() != fields.size())
+      return "expected " + std::to_string(fields.size()) + " numbers";
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (label_.numbers[i] < least || label_.numbers[i] > (int64_t(1) << 30))
+        return "expected numbers from " + std::to_string(least) + " on";
+      *fields[i] = label_.numbers[i];
+    }
+    return "";
+  }
+  /// The body of the stage's loop: outer nodes are read first.
+  const Block *steps() const { return stage_.loop ? &stage_.loop->body : nullptr; }
+
+  std::string takeWhole() {
+    return put(stage_.whole, op_.kind() == OpKind::Allocate ? resultOf(op_) : nullptr,
+               "an allocate");
+  }
+  std::string takeFirst() { return put(stage_.first, as<Op>(body_), "a node outside of loops"); }
+  std::string takeSteps() {
+    auto *loop = as<ForOp>(body_);
+    const bool isFixed = loop && loop->begin->isConstant() && loop->end->isConstant();
+    std::string wrong = put(stage_.loop, isFixed ? loop : nullptr, "a loop of constant bounds");
+    return wrong.empty() ? putNumbers(1, {&stage_.chunks, &stage_.taper}) : wrong;
+  }
+  std::string takeChunks() {
+    return put(stage_.chunkLoop, steps() ? as<ForOp>(*steps()) : nullptr, "a loop in the steps");
+  }
+  std::string takeBlock() {
+    return steps() ? putValue(stage_.block, steps(), "a tensor in the steps")
+                   : "expected it in the steps";
+  }
+  std::string takeMine() { return putValue(stage_.mine, &body_, "a tensor outside of loops"); }
+  std::string takeStaging() { return put(stage_.staging, as<SetOp>(body_), "a set"); }
+  std::string takeGuard() {
+    return put(stage_.guard, steps() ? as<IfOp>(*steps()) : nullptr, "a condition in the steps");
+  }
+  std::string takeOwn() { return put(stage_.ownFirst, as<Op>(body_), "a node outside of loops"); }
+  std::string takeOwnStream() {
+    return put(stage_.ownStream, as<Op>(body_), "a node outside of loops");
+  }
+  std::string takeStreams() {
+    std::string wrong = putNumbers(0, {&stage_.streams, &stage_.transferStreams});
+    return wrong.empty() && stage_.transferStreams >= stage_.streams
+               ? "expected more streams than those of transfers"
+               : wrong;
+  }
+  std::string takeSync() {
+    if (!llvm::isa<SetCurrentStreamOp>(op_) && !llvm::isa<SynchronizeOp>(op_))
+      return "expected a node that orders streams";
+    stage_.syncs.emplace_back(&block_, &op_);
+    return "";
+  }
+
+  Block &body_;
+  Stage &stage_;
+  Block &block_;
+  Op &op_;
+  const OpLabel &label_;
+};
+
+class StateReader {
+public:
+  explicit StateReader(LoweringState &state) : state_(state) {
+    for (Stage &stage : state_.stages)
+      stages_[nameOf(stage)] = &stage;
+  }
+
+  bool run() {
+    noteNames();
+    return readBlock(state_.program->body()) && findWholes();
+  }
+
+private:
+  /// Those that no value may get again.
+  void noteNames() {
+    for (const auto &value : state_.program->params())
+      state_.names.global(value->name);
+    for (const auto &value : state_.program->results())
+      state_.names.global(value->name);
+    noteNames(state_.program->body());
+  }
+  void noteNames(const Block &block) {
+    for (const Op &op : block) {
+      if (const Value *result = resultOf(op))
+        state_.names.global(result->name);
+      if (!llvm::isa<ForOp>(op))
+        forEachBlock(op, [&](const Block &inner) { noteNames(inner); });
+    }
+  }
+
+  bool readBlock(Block &block) {
+    for (Op &op : block) {
+      for (const OpLabel &label : op.labels)
+        if (!readLabel(block, op, label))
+          return false;
+      bool isFine = true;
+      forEachBlock(op, [&](Block &inner) { isFine = isFine && readBlock(inner); });
+      if (!isFine)
+        return false;
+    }
+    return true;
+  }
+
+  bool readLabel(Block &block, Op &op, const OpLabel &label) {
+    auto stage = stages_.find(label.stage);
+    if (stage == stages_.end())
+      return state_.diags.error(op.location())
+             << "label '@" << label.stage << " " << label.role << "': @" << state_.fusion.name()
+             << " has no stage that makes %" << label.stage;
+    const std::string wrong = Reader(state_, *stage->second, block, op, label).run();
+    return wrong.empty() || state_.diags.error(op.location())
+                                << "label '@" << label.stage << " " << label.role << "': " << wrong;
+  }
+
+  bool findWholes() {
+    const bool isFormed = llvm::is_contained(state_.program->passes, wordOf("form-pipelines"));
+    for (Stage &stage : state_.stages) {
+      if (!isFormed)
+        continue;
+      if (stage.gatheredBy)
+        stage.whole = state_.stages[*stage.gatheredBy].whole;
+      else if (!stage.isGather())
+        stage.whole = stage.input;
+      if (!checkComplete(stage))
+        return false;
+    }
+    return true;
+  }
+
+  bool hasRun(const char *pass) const {
+    return llvm::is_contained(state_.program->passes, wordOf(pass));
+  }
+
+  bool missing(const Stage &stage, const char *role) {
+    return state_.diags.error(state_.program->location())
+           << "expected a node with the label '@" << nameOf(stage) << " " << role
+           << "', which the passes that have run leave, got none";
+  }
+
+  /// Everything that later passes rely on.
+  bool checkComplete(const Stage &stage) {
+    const bool isMoved = stage.isGather() && hasRun("insert-transfers");
+    const bool isPeeled = stage.isGather() && hasRun("peel-own-step");
+    if (stage.isGather() && !stage.whole)
+      return missing(stage, "whole");
+    if (stage.loop && !stage.block)
+      return missing(stage, "block");
+    if (isMoved && !stage.mine)
+      return missing(stage, "mine");
+    if (isMoved && !isPeeled && !(stage.loop && stage.guard))
+      return missing(stage, stage.loop ? "guard" : "steps");
+    if (stage.chunks * stage.taper > 1 && !stage.chunkLoop)
+      return missing(stage, "chunks");
+    if (!stage.syncs.empty() && stage.streams == 0)
+      return missing(stage, "streams");
+    return true;
+  }
+
+  LoweringState &state_;
+  llvm::StringMap<Stage *> stages_;
+};
+
+} // namespace
+
+std::string wordOf(llvm::StringRef pass) {
+  std::string word = pass.str();
+  std::replace(word.begin(), word.end(), '-', '_');
+  return word;
+}
+
+void writeLabels(LoweringState &state) {
+  // A tensor between products stays one.
+  walk(state.program->body(), [](Op &op) {
+    llvm::erase_if(op.labels, [](const OpLabel &label) { return label.role != kBetween; });
+  });
+  for (const Stage &stage : state.stages)
+    Writer(stage).run();
+}
+
+bool readLabels(LoweringState &state) {
+  return findStages(state) && connectStages(state) && StateReader(state).run();
+}
+
+void dropLabels(Program &program) {
+  walk(program.body(), [](Op &op) { op.labels.clear(); });
+  program.passes.clear();
+  program.stages.clear();
+}
+
+} // namespace braid
