@@ -5,6 +5,7 @@
 #include "api/arguments.h"
 #include "api/plans.h"
 #include "api/rank_summary.h"
+#include "api/run_memory.h"
 #include "runtime/bootstrap/member.h"
 #include "runtime/handshake.h"
 #include "runtime/reference.h"
@@ -19,7 +20,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
@@ -33,15 +33,6 @@ double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Bytes of the caller's tensors of one run on one rank.
-int64_t argumentBytes(const Plan &plan) {
-  int64_t bytes = 0;
-  for (const PlanBuffer &buffer : plan.buffers)
-    if (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Output)
-      bytes += buffer.bytes;
-  return bytes;
-}
-
 /// As many as asked for, or as fit a gigabyte over all ranks.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
   if (options.graph) // recorded with the addresses of one run
@@ -51,26 +42,6 @@ int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
   constexpr int64_t kBudget = int64_t(1) << 30;
   int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
   return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
-}
-
-/// Refuses what the machine cannot hold, rather than have it swap or kill.
-Status checkMemory(const LocalMesh &mesh, int64_t runsInFlight) {
-  double needed = 0; // bytes; a double cannot overflow
-  for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
-    const Plan &plan = mesh.plan(rank);
-    needed += static_cast<double>(argumentBytes(plan)) * static_cast<double>(runsInFlight) +
-              static_cast<double>(plan.symmetricBytes) + static_cast<double>(plan.deviceBytes);
-  }
-  double present =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-  if (needed <= present)
-    return Status::ok();
-  return Status(
-      StatusCode::Unsupported,
-      fmt::format("the tensors of all {} ranks take {:.1f} GiB, but this machine has {:.1f} "
-                  "GiB of memory",
-                  mesh.ranks(), needed / kGiB, present / kGiB));
 }
 
 /// Inputs where no fusion says what they mean: words of a counter hashed with the seed, with the
@@ -99,8 +70,6 @@ public:
   }
 
   Status run() {
-    if (Status status = checkMemory(mesh_, report_.runsInFlight); !status.isOk())
-      return status;
     if (options_.trace)
       for (int64_t i = 0; i < mesh_.hosted(); ++i)
         mesh_.device(mesh_.firstHosted() + i).startTrace();
@@ -309,12 +278,8 @@ Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> pla
   return Status::ok();
 }
 
-} // namespace
-
-Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
-  if (options.iterations < 1)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected at least 1 iteration, got {}", options.iterations));
+/// That the results can be verified, if they are to be.
+Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
   if (!options.verify)
     return Status::ok();
   if (!compiled.fusion)
@@ -330,9 +295,29 @@ Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptio
   return Status::ok();
 }
 
+} // namespace
+
+Status checkRun(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
+                const RunOptions &options, bool areThreads) {
+  if (options.iterations < 1)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected at least 1 iteration, got {}", options.iterations));
+  if (Status status = checkVerify(compiled, backend, options); !status.isOk())
+    return status;
+  const char *kind = areThreads ? "threads of a process" : "processes";
+  if (Status status = checkGroup(kind, compiled.program->ranks(), options.timeout); !status.isOk())
+    return status;
+  const auto hosted = areThreads ? static_cast<int64_t>(plans.size()) : 1;
+  return expectMemory(
+      runMemory(plans, backend, chooseRunsInFlight(options, plans.front()), hosted),
+      fmt::format("running {} rank{} takes", plans.size(), plans.size() == 1 ? "" : "s"),
+      "run fewer ranks or smaller tensors");
+}
+
 Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
                       const RunOptions &options, std::unique_ptr<Member> member) {
-  if (Status status = checkRun(compiled, backend, options); !status.isOk())
+  if (Status status = checkRun(compiled, plans, backend, options, member == nullptr);
+      !status.isOk())
     return status;
   ClusterOptions cluster{.ranks = compiled.program->ranks(),
                          .timeout = options.timeout,
@@ -349,8 +334,6 @@ Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, cons
 }
 
 Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
-  if (Status status = checkRun(compiled, backend, options); !status.isOk())
-    return status;
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)
     return plans.status();

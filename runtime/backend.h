@@ -48,6 +48,9 @@ struct Backend {
   bool computes = true;
   /// Its devices record and replay graphs.
   bool hasGraphs = false;
+  /// Its ranks keep their arenas in memory of the host; if it computes, then with a host thread for
+  /// each stream.
+  bool isOnHost = false;
   /// All ranks, in this process. Null if that is not possible.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};
   /// One rank in this process, the others in processes of their own. Null if that is not possible.

@@ -408,12 +408,14 @@ Status Run::understand() {
   if (!compiled)
     return compiled.status();
   compiled_ = *compiled;
-  if (Status status = checkRun(compiled_, *backend_, options_); !status.isOk())
-    return status; // before the proof, which may take long
   Result<std::vector<Plan>> plans = makePlans(compiled_);
   if (!plans)
     return plans.status();
   plans_ = std::move(*plans);
+  // Before the proof, which may take long.
+  const bool areThreads = setup_.kind == RankSetup::Threads;
+  if (Status status = checkRun(compiled_, plans_, *backend_, options_, areThreads); !status.isOk())
+    return status;
   if (job_)
     job_->setPlans(plans_);
   return checkFirst();

@@ -21,6 +21,7 @@ void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe) {
   };
   registry.add({.name = "cpu",
                 .description = "ranks as threads or processes, products by OpenBLAS",
+                .isOnHost = true,
                 .create = create,
                 .join = join});
 }

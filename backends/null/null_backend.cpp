@@ -57,6 +57,7 @@ void registerNullBackend(BackendRegistry &registry) {
   registry.add({.name = "null",
                 .description = "accepts every command and does nothing",
                 .computes = false,
+                .isOnHost = true,
                 .create = createCluster});
 }
 

@@ -1,0 +1,153 @@
+//===- runtime/memory_limit.cpp - how much memory there is left to take -----------------------===//
+
+#include "runtime/memory_limit.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+struct Limit {
+  uint64_t left; ///< bytes
+  const char *name;
+  bool isAddressSpace;
+};
+
+std::string textOf(const std::string &path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// The number that a file begins with; nothing for "max" or where there is no such file.
+std::optional<uint64_t> numberIn(const std::string &path) {
+  std::ifstream file(path);
+  uint64_t number = 0;
+  return file >> number ? std::optional(number) : std::nullopt;
+}
+
+/// The number behind a key that begins a line.
+std::optional<uint64_t> numberBehind(llvm::StringRef key, const std::string &path) {
+  std::istringstream text(textOf(path));
+  for (std::string word; text >> word;)
+    if (uint64_t number = 0; word == key && text >> number)
+      return number;
+  return std::nullopt;
+}
+
+uint64_t minus(uint64_t limit, uint64_t used) { return limit > used ? limit - used : 0; }
+
+/// The names that the two versions of control groups have for the same things.
+struct GroupFiles {
+  const char *limit, *used, *cache;
+};
+constexpr GroupFiles kVersion1{"/memory.limit_in_bytes", "/memory.usage_in_bytes",
+                               "total_inactive_file"};
+constexpr GroupFiles kVersion2{"/memory.max", "/memory.current", "inactive_file"};
+constexpr uint64_t kUnlimited = uint64_t(1) << 60; ///< version 1 says it with a number
+
+std::optional<uint64_t> leftIn(const std::string &folder, const GroupFiles &files) {
+  std::optional<uint64_t> limit = numberIn(folder + files.limit);
+  std::optional<uint64_t> used = numberIn(folder + files.used);
+  if (!limit || !used || *limit >= kUnlimited)
+    return std::nullopt;
+  return minus(*limit,
+               minus(*used, numberBehind(files.cache, folder + "/memory.stat").value_or(0)));
+}
+
+/// The limits of all groups above hold, too. Inside a container the path may name groups that only
+/// the host sees; the mounted root is the container's own group then.
+std::optional<uint64_t> leftInChain(const std::string &root, llvm::StringRef path,
+                                    const GroupFiles &files) {
+  std::optional<uint64_t> least;
+  for (path = path.rtrim('/');; path = path.rsplit('/').first) {
+    if (std::optional<uint64_t> left = leftIn(root + path.str(), files))
+      least = std::min(*left, least.value_or(*left));
+    if (path.empty())
+      return least;
+  }
+}
+
+std::vector<Limit> limits() {
+  std::vector<Limit> found;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    if (std::optional<uint64_t> pages = numberIn("/proc/self/statm"))
+      found.push_back({minus(limit.rlim_cur, *pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))),
+                       "ulimit -v", true});
+  if (auto left = memoryLeftInGroups(textOf("/proc/self/cgroup"), "/sys/fs/cgroup"))
+    found.push_back({*left, "memory limit of the control group", false});
+  if (auto kilobytes = numberBehind("MemAvailable:", "/proc/meminfo"))
+    found.push_back({*kilobytes * 1024, "MemAvailable", false});
+  return found;
+}
+
+} // namespace
+
+std::optional<uint64_t> memoryLeftInGroups(const std::string &membership, const std::string &root) {
+  std::optional<uint64_t> least;
+  std::istringstream lines(membership); // number:controllers:path; version 2 names no controllers
+  for (std::string line; std::getline(lines, line);) {
+    auto [controllers, path] = llvm::StringRef(line).split(':').second.split(':');
+    std::optional<uint64_t> left;
+    if (controllers.empty())
+      left = leftInChain(root, path, kVersion2);
+    else if (controllers == "memory")
+      left = leftInChain(root + "/memory", path, kVersion1);
+    if (left)
+      least = std::min(*left, least.value_or(*left));
+  }
+  return least;
+}
+
+uint64_t availableMemory() {
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  for (const Limit &limit : limits())
+    least = std::min(least, limit.left);
+  return least;
+}
+
+std::string strOfBytes(double bytes) {
+  constexpr double kMiB = 1024.0 * 1024.0, kGiB = 1024.0 * kMiB;
+  if (bytes < kGiB)
+    return fmt::format("{:.0f} MiB", bytes / kMiB);
+  return fmt::format("{:.{}f} GiB", bytes / kGiB, bytes < 10 * kGiB ? 1 : 0);
+}
+
+Status expectMemory(const MemoryNeed &need, const std::string &forWhat, const std::string &advice) {
+  const Limit *tightest = nullptr;
+  std::vector<Limit> all = limits();
+  auto needOf = [&](const Limit &limit) {
+    return limit.isAddressSpace ? need.addressSpace : need.bytes;
+  };
+  for (const Limit &limit : all)
+    if (needOf(limit) > static_cast<double>(limit.left))
+      if (!tightest || limit.left < tightest->left)
+        tightest = &limit;
+  if (!tightest)
+    return Status::ok();
+  return Status(StatusCode::Unsupported,
+                fmt::format("{} about {} of {}, but {} are available ({}){}", forWhat,
+                            strOfBytes(needOf(*tightest)),
+                            tightest->isAddressSpace ? "memory addresses" : "memory",
+                            strOfBytes(static_cast<double>(tightest->left)), tightest->name,
+                            advice.empty() ? "" : "; " + advice));
+}
+
+Status expectMemory(double bytes, const std::string &forWhat, const std::string &advice) {
+  return expectMemory(MemoryNeed{bytes, bytes}, forWhat, advice);
+}
+
+} // namespace braid

@@ -1,0 +1,39 @@
+//===- runtime/memory_limit.h - how much memory there is left to take -------------------------===//
+#pragma once
+
+#include "ir/status.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace braid {
+
+/// Bytes that this process can still take: the smallest of RLIMIT_AS less the address space in use,
+/// the memory limits of its control groups less what is used there, and MemAvailable of
+/// /proc/meminfo. UINT64_MAX if none of them can be read.
+uint64_t availableMemory();
+
+/// What a piece of work takes, in bytes.
+struct MemoryNeed {
+  double bytes;        ///< of memory, in all processes that take part
+  double addressSpace; ///< of one process; what is reserved and never touched counts, too
+};
+
+/// Ok, or Unsupported where the work takes more than is available:
+/// "checking 3 runs takes about 123 GiB of memory, but 20 GiB are available (MemAvailable)".
+/// `forWhat` is the subject with its verb, "checking 3 runs takes"; `advice` ends the message.
+Status expectMemory(const MemoryNeed &need, const std::string &forWhat,
+                    const std::string &advice = "");
+/// The same for work in this process that touches all it takes.
+Status expectMemory(double bytes, const std::string &forWhat, const std::string &advice = "");
+
+/// "123 GiB", "2.6 GiB", "190 MiB".
+std::string strOfBytes(double bytes);
+
+/// What the control groups leave: `membership` is the text of /proc/self/cgroup, `root` the folder
+/// where groups are mounted. Nothing if no group has a limit. Page cache that can be dropped at once
+/// does not count as used.
+std::optional<uint64_t> memoryLeftInGroups(const std::string &membership, const std::string &root);
+
+} // namespace braid
