@@ -6,7 +6,6 @@
 #include "runtime/checker/provenance.h"
 #include "runtime/checker/races.h"
 #include "runtime/checker/transfers.h"
-#include "runtime/checker/words.h"
 
 #include <fmt/format.h>
 
@@ -105,9 +104,6 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   }
 
   report.violation = findRace(history, execution.order, report.accesses);
-  if (report.violation)
-    return report;
-  report.violation = findEarlySignal(history, execution.order);
   if (report.violation)
     return report;
   report.violation = findWrongResult(history, execution.order, fusion, report.resultNotChecked);

@@ -15,7 +15,7 @@ Place localPlace(const Plan &plan, uint32_t buffer, int64_t begin, int64_t bytes
   return {{rank, b.kind, 0}, buffer, b.offset + begin, b.offset + begin + bytes};
 }
 
-void addCommand(const History &history, const Event &event, std::vector<Access> &accesses) {
+void addCommand(const History &history, const Event &event, Accesses &accesses) {
   const Command &command = history.command(event);
   auto add = [&](const Range &range, bool isWrite) {
     if (range.bytes != 0)
@@ -55,10 +55,10 @@ Place placeOf(const History &history, const Event &event, const Range &range, ui
   return localPlace(peer, other.buffer, other.offset, range.bytes);
 }
 
-std::vector<Access> accessesOf(const History &history, EventId id) {
+Accesses accessesOf(const History &history, EventId id) {
   const Event &event = history.event(id);
   const Plan &plan = history.plan(event);
-  std::vector<Access> accesses;
+  Accesses accesses;
   auto addWhole = [&](uint32_t buffer, bool isWrite) {
     accesses.push_back({localPlace(plan, buffer, 0, plan.buffers[buffer].bytes), isWrite});
   };

@@ -3,6 +3,8 @@
 
 #include "runtime/checker/history.h"
 
+#include "llvm/ADT/SmallVector.h"
+
 namespace braid::checker {
 
 /// A byte-addressed memory of one rank.
@@ -24,12 +26,13 @@ struct Access {
   Place place;
   bool isWrite;
 };
+using Accesses = llvm::SmallVector<Access, 4>;
 
 /// Where a range of a rank's Plan lies. A peer's side is looked up at the peer.
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
 /// Everything an event reads and writes, reads first. The caller writes inputs and reads outputs;
 /// handing over an output counts as a write, and so does the end of a buffer's life.
-std::vector<Access> accessesOf(const History &history, EventId id);
+Accesses accessesOf(const History &history, EventId id);
 /// "%A_all of rank 2, bytes [0 .. 64)"
 std::string str(const History &history, const Place &place);
 

@@ -2,42 +2,73 @@
 
 #include "runtime/checker/history.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <deque>
-#include <map>
 
 namespace braid::checker {
 
+namespace {
+
+/// Calls `onRelease(i)` and `onCommand(i)` in issue order.
+template <class ReleaseFn, class CommandFn>
+void forEachIssued(const Plan &plan, ReleaseFn onRelease, CommandFn onCommand) {
+  uint32_t release = 0;
+  for (uint32_t i = 0; i <= plan.commands.size(); ++i) {
+    for (; release < plan.releases.size() && plan.releases[release].beforeCommand <= i; ++release)
+      onRelease(release);
+    if (i < plan.commands.size())
+      onCommand(i);
+  }
+}
+
+} // namespace
+
 History::History(llvm::ArrayRef<Plan> plans, const std::vector<std::vector<uint32_t>> &partner,
                  uint32_t runs)
-    : plans_(plans), partner_(partner), issued_(plans.size()) {
-  for (const Plan &plan : plans) {
-    firstThread_.push_back(threads_);
-    threads_ += static_cast<uint32_t>(plan.streams.size());
-    lastRecord_.emplace_back(plan.events, kNone);
-  }
+    : plans_(plans), partner_(partner), ranks_(1) {
+  for (const Plan &plan : plans)
+    index(plan, runs);
   threadLength_.assign(threads_, 0);
-  for (size_t rank = 0; rank < plans.size(); ++rank)
-    addRuns(rank, runs);
-  linkAwaits();
+  events_.reserve(ranks_.back().first);
+  for (size_t rank = 0; rank < plans.size(); ++rank) {
+    for (uint32_t run = 0; run < runs; ++run)
+      addRun(rank, run);
+    if (runs == 1) // what the caller does then shows where the next run begins
+      add({EventKind::CallerWrites, static_cast<uint32_t>(rank), runs, 0, 0, 0, 0, kNone});
+  }
+}
+
+void History::index(const Plan &plan, uint32_t runs) {
+  RankEvents &mine = ranks_.back();
+  mine.awaits.assign(plan.endpoints.size(), kNone);
+  mine.signals = mine.awaits;
+  mine.lastRecord.assign(plan.events, kNone);
+  mine.firstThread = threads_;
+  threads_ += static_cast<uint32_t>(plan.streams.size());
+  mine.perRun = 1; // the caller writes
+  forEachIssued(
+      plan, [&](uint32_t) { ++mine.perRun; },
+      [&](uint32_t i) {
+        const Command &command = plan.commands[i];
+        if (command.kind == CommandKind::Await)
+          mine.awaits[command.endpoint] = mine.perRun;
+        if (command.kind == CommandKind::Signal)
+          mine.signals[command.endpoint] = mine.perRun;
+        ++mine.perRun;
+      });
+  ++mine.perRun; // the caller reads
+  EventId next = mine.first + runs * mine.perRun + (runs == 1 ? 1 : 0);
+  ranks_.emplace_back().first = next;
 }
 
 void History::add(Event event) {
-  event.thread = firstThread_[event.rank] + event.stream;
+  event.thread = ranks_[event.rank].firstThread + event.stream;
   event.position = threadLength_[event.thread]++;
-  issued_[event.rank].push_back(static_cast<EventId>(events_.size()));
   events_.push_back(event);
-}
-
-/// What the caller does after a run shows where the next one begins, so a single run is followed by
-/// that.
-void History::addRuns(size_t rank, uint32_t runs) {
-  for (uint32_t run = 0; run < runs; ++run)
-    addRun(rank, run);
-  if (runs == 1)
-    add({EventKind::CallerWrites, static_cast<uint32_t>(rank), runs, 0, 0, 0, 0, kNone});
 }
 
 /// One run of one rank, in issue order, between the caller's accesses.
@@ -45,49 +76,30 @@ void History::addRun(size_t rank, uint32_t run) {
   const Plan &plan = plans_[rank];
   auto r = static_cast<uint32_t>(rank);
   add({EventKind::CallerWrites, r, run, 0, 0, 0, 0, kNone});
-  size_t release = 0;
-  auto addReleases = [&](size_t before) {
-    for (; release < plan.releases.size() && plan.releases[release].beforeCommand <= before;
-         ++release)
-      add({EventKind::Release, r, run, plan.releases[release].stream,
-           static_cast<uint32_t>(release), 0, 0, kNone});
-  };
-  for (uint32_t i = 0; i < plan.commands.size(); ++i) {
-    addReleases(i);
-    const Command &command = plan.commands[i];
-    Event event{EventKind::Command, r, run, command.stream, i, 0, 0, kNone};
-    if (command.kind == CommandKind::WaitEvent)
-      event.cause = lastRecord_[rank][command.event]; // an event never recorded holds nothing up
-    add(event);
-    if (command.kind == CommandKind::Record)
-      lastRecord_[rank][command.event] = static_cast<EventId>(events_.size() - 1);
-  }
-  addReleases(plan.commands.size());
+  forEachIssued(
+      plan,
+      [&](uint32_t i) {
+        add({EventKind::Release, r, run, plan.releases[i].stream, i, 0, 0, kNone});
+      },
+      [&](uint32_t i) {
+        const Command &command = plan.commands[i];
+        add({EventKind::Command, r, run, command.stream, i, 0, 0, causeOf(rank, run, command)});
+        if (command.kind == CommandKind::Record)
+          ranks_[rank].lastRecord[command.event] = static_cast<EventId>(events_.size() - 1);
+      });
   add({EventKind::CallerReads, r, run, 0, 0, 0, 0, kNone});
 }
 
-/// An await of run e passes when its word has reached e: at the first signal of run e or later.
-/// Every word has at most one signal a run, and a rank's signals of one word ascend with its
-/// runs.
-void History::linkAwaits() {
-  std::map<std::pair<size_t, uint32_t>, std::map<uint32_t, EventId>> signals; // (rank, word): run
-  for (EventId id = 0; id < events_.size(); ++id) {
-    const Event &event = events_[id];
-    if (event.kind != EventKind::Command || command(event).kind != CommandKind::Signal)
-      continue;
-    const Endpoint &mine = plan(event).endpoints[command(event).endpoint];
-    auto peer = static_cast<size_t>(mine.peer);
-    const Endpoint &other = plans_[peer].endpoints[partner(event.rank, command(event).endpoint)];
-    signals[{peer, other.word}].emplace(event.run, id);
-  }
-  for (Event &event : events_) {
-    if (event.kind != EventKind::Command || command(event).kind != CommandKind::Await)
-      continue;
-    const auto &written = signals[{event.rank, command(event).word}];
-    auto found = written.lower_bound(event.run);
-    // kNever: nothing will ever release it.
-    event.cause = found == written.end() ? kNever : found->second;
-  }
+/// An await of run e passes when its word has reached e. Every word is written by one signal a run,
+/// and a rank's signals of one word ascend with its runs: by the one of run e. An event never
+/// recorded holds nothing up.
+EventId History::causeOf(size_t rank, uint32_t run, const Command &command) const {
+  if (command.kind == CommandKind::WaitEvent)
+    return ranks_[rank].lastRecord[command.event];
+  if (command.kind != CommandKind::Await)
+    return kNone;
+  EventId signal = signalFor(rank, command.endpoint, run);
+  return signal == kNone ? kNever : signal; // kNever: nothing will ever release it
 }
 
 CheckedEvent History::describe(EventId id) const {
@@ -147,7 +159,8 @@ public:
     std::deque<size_t> ready(queues_.size());
     for (size_t q = 0; q < ready.size(); ++q)
       ready[q] = q;
-    std::vector<std::vector<size_t>> sleepers(history_.events().size());
+    execution.order.reserve(history_.events().size());
+    Sleepers sleepers;
     while (!ready.empty()) {
       size_t q = ready.front();
       ready.pop_front();
@@ -159,11 +172,14 @@ public:
   }
 
 private:
+  /// Queues by the event that their head waits for.
+  using Sleepers = llvm::DenseMap<EventId, llvm::SmallVector<size_t, 2>>;
+
   size_t queueOf(const Event &event) const {
     return firstQueue_[event.rank] + event.stream % count_[event.rank];
   }
 
-  void advance(size_t q, std::vector<EventId> &order, std::vector<std::vector<size_t>> &sleepers,
+  void advance(size_t q, std::vector<EventId> &order, Sleepers &sleepers,
                std::deque<size_t> &ready) {
     Queue &queue = queues_[q];
     while (queue.next < queue.events.size()) {
@@ -178,8 +194,10 @@ private:
       isDone_[id] = true;
       order.push_back(id);
       ++queue.next;
-      ready.insert(ready.end(), sleepers[id].begin(), sleepers[id].end());
-      sleepers[id].clear();
+      if (auto woken = sleepers.find(id); woken != sleepers.end()) {
+        ready.insert(ready.end(), woken->second.begin(), woken->second.end());
+        sleepers.erase(woken);
+      }
     }
   }
 
@@ -228,17 +246,23 @@ HappensBefore::HappensBefore(const History &history)
 void HappensBefore::advance(EventId id) {
   const Event &event = history_.event(id);
   Clock &clock = clocks_[event.thread];
-  if (event.cause != kNone) {
-    auto cause = awaited_.find(event.cause);
-    for (size_t i = 0; i < clock.size(); ++i)
-      clock[i] = std::max(clock[i], cause->second[i]);
-    if (--waiters_[event.cause] == 0)
-      awaited_.erase(cause);
-  }
+  if (event.cause != kNone)
+    join(event.cause, clock);
   clock[event.thread] = event.position + 1;
   if (waiters_[id] != 0)
     awaited_.emplace(id, clock);
   present_ = id;
+}
+
+/// A clock that counts an event has been joined with all that the event's own clock counts.
+void HappensBefore::join(EventId id, Clock &clock) {
+  const Event &event = history_.event(id);
+  auto cause = awaited_.find(id);
+  if (clock[event.thread] <= event.position)
+    for (size_t i = 0; i < clock.size(); ++i)
+      clock[i] = std::max(clock[i], cause->second[i]);
+  if (--waiters_[id] == 0)
+    awaited_.erase(cause);
 }
 
 bool HappensBefore::isBeforePresent(EventId earlier) const {

@@ -3,6 +3,8 @@
 
 #include "runtime/checker.h"
 
+#include "llvm/ADT/Sequence.h"
+
 #include <unordered_map>
 
 namespace braid::checker {
@@ -27,7 +29,8 @@ struct Event {
   EventId cause;     ///< the event this one waits for besides the one ahead of it, or kNone
 };
 
-/// All events, issue order within each rank, and who waits for whom.
+/// All events, issue order within each rank, and who waits for whom. A rank's events have
+/// successive numbers, and so have those of each of its runs, which are all alike.
 class History {
 public:
   /// Endpoints must match (see matchTransfers); `partner[rank][endpoint]` is the peer's endpoint.
@@ -40,24 +43,42 @@ public:
   llvm::ArrayRef<Plan> plans() const { return plans_; }
   const Command &command(const Event &event) const { return plan(event).commands[event.index]; }
   /// Events of a rank in issue order.
-  llvm::ArrayRef<EventId> issued(size_t rank) const { return issued_[rank]; }
+  auto issued(size_t rank) const { return llvm::seq(ranks_[rank].first, ranks_[rank + 1].first); }
   uint32_t threads() const { return threads_; }
   uint32_t partner(size_t rank, uint32_t endpoint) const { return partner_[rank][endpoint]; }
+  /// The await for an endpoint in a run, and the signal that its peer gives for it; kNone: no such
+  /// command.
+  EventId awaitOf(size_t rank, uint32_t endpoint, uint32_t run) const {
+    return eventOf(rank, ranks_[rank].awaits[endpoint], run);
+  }
+  EventId signalFor(size_t rank, uint32_t endpoint, uint32_t run) const {
+    auto peer = static_cast<size_t>(plans_[rank].endpoints[endpoint].peer);
+    return eventOf(peer, ranks_[peer].signals[partner(rank, endpoint)], run);
+  }
 
   CheckedEvent describe(EventId id) const;
 
 private:
-  void addRuns(size_t rank, uint32_t runs);
+  /// Where a rank's events are.
+  struct RankEvents {
+    EventId first = 0;   ///< of the rank
+    uint32_t perRun = 0; ///< events
+    uint32_t firstThread = 0;
+    std::vector<uint32_t> awaits, signals; ///< by endpoint: which event of a run, or kNone
+    std::vector<EventId> lastRecord;       ///< by event of the Plan
+  };
+  void index(const Plan &plan, uint32_t runs);
   void addRun(size_t rank, uint32_t run);
   void add(Event event);
-  void linkAwaits();
+  EventId causeOf(size_t rank, uint32_t run, const Command &command) const;
+  EventId eventOf(size_t rank, uint32_t ofRun, uint32_t run) const {
+    return ofRun == kNone ? kNone : ranks_[rank].first + run * ranks_[rank].perRun + ofRun;
+  }
 
   llvm::ArrayRef<Plan> plans_;
   const std::vector<std::vector<uint32_t>> &partner_;
   std::vector<Event> events_;
-  std::vector<std::vector<EventId>> issued_;
-  std::vector<std::vector<EventId>> lastRecord_; ///< by rank and event
-  std::vector<uint32_t> firstThread_;            ///< by rank
+  std::vector<RankEvents> ranks_; ///< one more than there are ranks
   std::vector<uint32_t> threadLength_;
   uint32_t threads_ = 0;
 };
@@ -79,12 +100,13 @@ public:
   explicit HappensBefore(const History &history);
   /// Goes on to `id`, the next event of the order.
   void advance(EventId id);
-  /// `earlier`, which the order has passed, is done before the present event starts in every
-  /// execution.
+  /// `earlier` is done before the present event starts in every execution; not if the order has not
+  /// passed it.
   bool isBeforePresent(EventId earlier) const;
 
 private:
   using Clock = std::vector<uint32_t>; ///< by thread: how many of its events are known to be done
+  void join(EventId id, Clock &clock);
 
   const History &history_;
   std::vector<Clock> clocks_;                  ///< by thread

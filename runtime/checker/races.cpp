@@ -9,6 +9,7 @@
 #include "runtime/checker/races.h"
 
 #include "runtime/checker/access.h"
+#include "runtime/checker/words.h"
 
 #include <fmt/format.h>
 
@@ -42,28 +43,30 @@ void split(Cells &cells, int64_t at) {
 
 /// Makes cells that cover [begin, end) exactly, and calls `fn` for each.
 template <class Fn> bool forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn) {
+  if (auto same = cells.find(begin); same != cells.end() && same->second.end == end)
+    return fn(begin, same->second); // as it mostly is
   split(cells, begin);
   split(cells, end);
-  for (int64_t at = begin; at < end;) {
-    auto next = cells.lower_bound(at);
+  auto next = cells.lower_bound(begin);
+  for (int64_t at = begin; at < end; at = next++->second.end) {
     if (next == cells.end() || next->first > at) {
       int64_t gapEnd = next == cells.end() ? end : std::min(end, next->first);
-      next = cells.emplace(at, Cell{gapEnd, kNone, {}}).first;
+      next = cells.emplace_hint(next, at, Cell{gapEnd, kNone, {}});
     }
     if (!fn(at, next->second))
       return false;
-    at = next->second.end;
   }
   return true;
 }
 
 class RaceFinder {
 public:
-  explicit RaceFinder(const History &history) : history_(history), before_(history) {}
+  RaceFinder(const History &history, const HappensBefore &before)
+      : history_(history), before_(before), cells_(history.plans().size()) {}
 
+  /// `before` stands at `id`.
   bool visit(EventId id) {
-    before_.advance(id);
-    std::vector<Access> accesses = accessesOf(history_, id);
+    Accesses accesses = accessesOf(history_, id);
     count_ += accesses.size();
     for (const Access &access : accesses)
       if (!checkLifetime(id, access) || !checkItself(id, accesses, access) ||
@@ -86,6 +89,8 @@ private:
   /// A use belongs to the run of the rank that makes it. One that the release may come before is a
   /// conflict, if it is seen first, because the release counts as a write; and else found here.
   bool checkLifetime(EventId id, const Access &access) {
+    if (releases_.empty())
+      return true;
     auto release =
         releases_.find({access.place.memory.rank, access.place.buffer, history_.event(id).run});
     if (release == releases_.end())
@@ -122,9 +127,18 @@ private:
     return true;
   }
 
+  /// A rank has few memories.
+  Cells &cellsOf(const Memory &memory) {
+    std::vector<std::pair<Memory, Cells>> &ofRank = cells_[memory.rank];
+    for (auto &[known, cells] : ofRank)
+      if (known == memory)
+        return cells;
+    return ofRank.emplace_back(memory, Cells()).second;
+  }
+
   bool checkOrder(EventId id, const Access &access) {
     const Place &place = access.place;
-    return forEachCell(cells_[place.memory], place.begin, place.end, [&](int64_t at, Cell &cell) {
+    return forEachCell(cellsOf(place.memory), place.begin, place.end, [&](int64_t at, Cell &cell) {
       if (cell.write != kNone && !isOrdered(cell.write, id))
         return conflict(cell.write, id, place, at, cell.end, true, access.isWrite);
       if (!access.isWrite) {
@@ -171,8 +185,8 @@ private:
   }
 
   const History &history_;
-  HappensBefore before_;
-  std::map<Memory, Cells> cells_;
+  const HappensBefore &before_;
+  std::vector<std::vector<std::pair<Memory, Cells>>> cells_;             ///< by rank
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, EventId> releases_; // rank, buffer, run
   size_t count_ = 0;
   std::optional<Violation> violation_;
@@ -182,12 +196,19 @@ private:
 
 std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId> order,
                                   size_t &accesses) {
-  RaceFinder finder(history);
-  for (EventId id : order)
+  HappensBefore before(history);
+  RaceFinder finder(history, before);
+  std::optional<Violation> earlySignal;
+  for (EventId id : order) {
+    before.advance(id);
     if (!finder.visit(id))
       break;
+    if (!earlySignal)
+      earlySignal = findEarlySignal(history, before, id);
+  }
   accesses = finder.count();
-  return finder.take();
+  std::optional<Violation> race = finder.take();
+  return race ? race : earlySignal;
 }
 
 } // namespace braid::checker

@@ -7,7 +7,8 @@ namespace braid::checker {
 
 /// Every signal but a word's first happens after the await of the one before. Then it makes no
 /// difference whether a word counts runs or only says "there is a signal": neither loses one.
-/// `order` is one in which the history can run.
-std::optional<Violation> findEarlySignal(const History &history, llvm::ArrayRef<EventId> order);
+/// `before` stands at `id`.
+std::optional<Violation> findEarlySignal(const History &history, const HappensBefore &before,
+                                         EventId id);
 
 } // namespace braid::checker
