@@ -7,7 +7,7 @@
 namespace braid {
 
 Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &options) {
-  Result<std::vector<Plan>> plans = makePlans(compiled);
+  Result<std::vector<Plan>> plans = makePlans(compiled, &options);
   if (!plans)
     return plans.status();
   return check(*plans, compiled.fusion, options);

@@ -2,18 +2,53 @@
 
 #include "api/plans.h"
 
+#include "runtime/memory_limit.h"
 #include "runtime/specialize.h"
 
-namespace braid {
+#include <fmt/format.h>
 
-Result<std::vector<Plan>> makePlans(const Compiled &compiled) {
-  std::vector<Plan> plans;
+namespace braid {
+namespace {
+
+/// Ok if there is memory for Plans like this one on all ranks, and for the check of them.
+Status expectMemoryLike(const Plan &plan, const CheckOptions *check) {
+  const auto ranks = static_cast<double>(plan.ranks);
+  const double plans = ranks * memoryOf(plan);
+  if (check)
+    return expectMemoryToCheck(plans + ranks * memoryToCheck(plan, check->runs), plan.ranks,
+                               check->runs);
+  return expectMemory(plans, fmt::format("the Plans of {} ranks take", plan.ranks),
+                      "take fewer ranks");
+}
+
+} // namespace
+
+Status forEachPlan(const Compiled &compiled, llvm::function_ref<Status(Plan plan)> fn) {
   for (int64_t rank = 0; rank < compiled.program->ranks(); ++rank) {
     Result<Plan> plan = specialize(*compiled.program, rank, compiled.source->diags);
     if (!plan)
       return plan.status();
-    plans.push_back(std::move(*plan));
+    if (Status status = fn(std::move(*plan)); !status.isOk())
+      return status;
   }
+  return Status::ok();
+}
+
+Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check) {
+  const ProgressFn silent;
+  ProgressStep step(check ? check->progress : silent, "making Plans", "ranks",
+                    static_cast<size_t>(compiled.program->ranks()));
+  std::vector<Plan> plans;
+  Status status = forEachPlan(compiled, [&](Plan plan) {
+    if (plans.empty())
+      if (Status enough = expectMemoryLike(plan, check); !enough.isOk())
+        return enough;
+    plans.push_back(std::move(plan));
+    step.advance();
+    return Status::ok();
+  });
+  if (!status.isOk())
+    return status;
   return plans;
 }
 

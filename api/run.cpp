@@ -297,27 +297,33 @@ Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOp
 
 } // namespace
 
-Status checkRun(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
-                const RunOptions &options, bool areThreads) {
+Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
+                bool areThreads) {
   if (options.iterations < 1)
     return Status(StatusCode::BadInput,
                   fmt::format("expected at least 1 iteration, got {}", options.iterations));
   if (Status status = checkVerify(compiled, backend, options); !status.isOk())
     return status;
   const char *kind = areThreads ? "threads of a process" : "processes";
-  if (Status status = checkGroup(kind, compiled.program->ranks(), options.timeout); !status.isOk())
-    return status;
+  return checkGroup(kind, compiled.program->ranks(), options.timeout);
+}
+
+Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
+                       const RunOptions &options, bool areThreads) {
   const auto hosted = areThreads ? static_cast<int64_t>(plans.size()) : 1;
+  const int64_t inFlight = chooseRunsInFlight(options, plans.front());
   return expectMemory(
-      runMemory(plans, backend, chooseRunsInFlight(options, plans.front()), hosted),
+      runMemory(plans, backend, inFlight, hosted),
       fmt::format("running {} rank{} takes", plans.size(), plans.size() == 1 ? "" : "s"),
       "run fewer ranks or smaller tensors");
 }
 
 Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
                       const RunOptions &options, std::unique_ptr<Member> member) {
-  if (Status status = checkRun(compiled, plans, backend, options, member == nullptr);
-      !status.isOk())
+  const bool areThreads = member == nullptr;
+  if (Status status = checkRun(compiled, backend, options, areThreads); !status.isOk())
+    return status;
+  if (Status status = expectRunMemory(plans, backend, options, areThreads); !status.isOk())
     return status;
   ClusterOptions cluster{.ranks = compiled.program->ranks(),
                          .timeout = options.timeout,
@@ -334,6 +340,8 @@ Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, cons
 }
 
 Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
+  if (Status status = checkRun(compiled, backend, options, /*areThreads=*/true); !status.isOk())
+    return status;
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)
     return plans.status();

@@ -66,10 +66,13 @@ Result<RunReport> run(const Compiled &compiled, const Backend &backend, const Ru
 Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
                       const RunOptions &options, std::unique_ptr<Member> member = nullptr);
 
-/// What run() refuses before it begins: options that make no sense for this program and backend,
-/// and more memory than is available. `areThreads`: all ranks are to live in this process.
-Status checkRun(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
-                const RunOptions &options, bool areThreads);
+/// What run() refuses before it begins: options that make no sense for this program and backend, or
+/// too many ranks. `areThreads`: all ranks are to live in this process.
+Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
+                bool areThreads);
+/// Unsupported if the run takes more memory than is available. run() asks, too, before it begins.
+Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
+                       const RunOptions &options, bool areThreads);
 
 /// The backends of this build.
 BackendRegistry builtinBackends();

@@ -6,6 +6,7 @@
 #include "runtime/checker/provenance.h"
 #include "runtime/checker/races.h"
 #include "runtime/checker/transfers.h"
+#include "runtime/memory_limit.h"
 
 #include <fmt/format.h>
 
@@ -49,9 +50,10 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
 }
 
 /// The smallest number of queues with which nothing gets stuck; or, with the cycle, none.
-uint32_t smallestSafeQueues(const History &history, uint32_t streams, Execution &execution) {
+uint32_t smallestSafeQueues(const History &history, uint32_t streams, Execution &execution,
+                            const ProgressFn &progress) {
   for (uint32_t queues = 1; queues <= streams; ++queues) {
-    execution = execute(history, queues);
+    execution = execute(history, queues, progress);
     if (execution.cycle.empty())
       return queues;
   }
@@ -65,7 +67,31 @@ uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
   return static_cast<uint32_t>(most);
 }
 
+/// Ok, with what the Plans and the check take, if the history can be followed.
+Status expectRoom(llvm::ArrayRef<Plan> plans, const CheckReport &report, double &bytes) {
+  double more = 0;
+  for (const Plan &plan : plans) {
+    more += memoryToCheck(plan, report.runs);
+    bytes += memoryOf(plan);
+  }
+  bytes += more;
+  constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
+  if (report.commands > kMostCommands)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("{} commands of {} ranks in {} runs are more than the checker "
+                              "follows; check fewer runs or ranks",
+                              report.commands, report.ranks, report.runs));
+  return expectMemoryToCheck(more, report.ranks, report.runs);
+}
+
 } // namespace
+
+Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs) {
+  return expectMemory(bytes,
+                      fmt::format("checking {} run{} of {} rank{} takes", runs,
+                                  runs == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s"),
+                      "check fewer runs or ranks");
+}
 
 Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                           const CheckOptions &options) {
@@ -74,39 +100,39 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   CheckReport report;
   report.ranks = static_cast<int64_t>(plans.size());
   report.runs = options.runs;
-  Partners partners;
-  report.violation = matchTransfers(plans, partners);
-  for (const Plan &plan : plans)
+  for (const Plan &plan : plans) {
+    report.commands += commandsToCheck(plan, options.runs);
     report.transfers += plan.endpoints.size();
+  }
   report.transfers /= 2;
+  double bytes = 0;
+  if (Status status = expectRoom(plans, report, bytes); !status.isOk())
+    return status;
+  const ProgressFn progress = withMemory(options.progress, bytes);
+  Partners partners;
+  report.violation = matchTransfers(plans, partners, progress);
   if (report.violation)
     return report;
 
-  History history(plans, partners, options.runs);
-  report.commands = history.events().size();
-  constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
-  if (report.commands > kMostCommands)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("{} commands of {} ranks in {} runs are more than the checker "
-                              "follows; check fewer runs or ranks",
-                              report.commands, report.ranks, report.runs));
+  History history(plans, partners, options.runs, progress);
 
   Execution execution;
   uint32_t streams = mostStreams(plans);
   report.queues = options.queues;
   if (options.queues != 0)
-    execution = execute(history, options.queues);
+    execution = execute(history, options.queues, progress);
   else
-    report.queues = smallestSafeQueues(history, streams, execution);
+    report.queues = smallestSafeQueues(history, streams, execution, progress);
   if (!execution.cycle.empty()) {
     report.violation = deadlock(history, execution, options.queues);
     return report;
   }
 
-  report.violation = findRace(history, execution.order, report.accesses);
+  report.violation = findRace(history, execution.order, report.accesses, progress);
   if (report.violation)
     return report;
-  report.violation = findWrongResult(history, execution.order, fusion, report.resultNotChecked);
+  report.violation =
+      findWrongResult(history, execution.order, fusion, report.resultNotChecked, progress);
   report.resultChecked = report.resultNotChecked.empty();
   return report;
 }

@@ -25,6 +25,7 @@
 #include "ir/fusion.h"
 #include "ir/status.h"
 #include "runtime/plan.h"
+#include "runtime/progress.h"
 
 namespace braid {
 
@@ -33,6 +34,8 @@ struct CheckOptions {
   uint32_t queues = 0;
   /// Successive runs. Three cover the seams between runs and any alternation of two buffers.
   uint32_t runs = 3;
+  /// Hears of every step, with the memory that it takes in all.
+  ProgressFn progress = {};
 };
 
 enum class CheckRule : uint8_t { Transfers, Deadlock, Race, Lifetime, Result };
@@ -68,8 +71,18 @@ struct CheckReport {
   bool isSafe() const { return !violation; }
 };
 
+/// Bytes that a Plan takes.
+double memoryOf(const Plan &plan);
+/// Commands of the history that are of this Plan's rank, and what stands beside them.
+size_t commandsToCheck(const Plan &plan, uint32_t runs);
+/// Bytes that check() takes for this Plan's rank, the Plan not counted.
+double memoryToCheck(const Plan &plan, uint32_t runs);
+/// Ok if `bytes` are available for a check of that many ranks and runs, else Unsupported.
+Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs);
+
 /// Checks Plans 0 .. ranks-1 of one program. `fusion` says what the result should be, or is null.
-/// Unsupported if the history is too large to be followed (the message says how large).
+/// Unsupported, before anything is followed, if that takes more memory than is available, or more
+/// commands than the checker follows (the message says how many).
 Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                           const CheckOptions &options);
 

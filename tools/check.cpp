@@ -1,18 +1,23 @@
 //===- tools/check.cpp - `braid check` --------------------------------------------------------===//
 
 #include "api/check.h"
+#include "tools/check_progress.h"
 #include "tools/command.h"
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <limits>
 
 namespace braid::tools {
 namespace {
 
 struct CheckFlags {
   SourceFlags source;
-  CheckOptions options;
+  uint32_t queues = CheckOptions().queues;
+  int64_t runs = CheckOptions().runs;
   bool json = false;
   std::string emit = "text";
 };
@@ -27,10 +32,10 @@ outputs in between, and says what it proved, or prints a counterexample and exit
 
 void addFlags(CLI::App &app, CheckFlags &flags) {
   flags.source.addTo(app);
-  addInteger(app, "--queues", flags.options.queues,
+  addInteger(app, "--queues", flags.queues,
              "hardware queues a rank (default: find the smallest that is safe)")
       ->type_name("Q");
-  addInteger(app, "--runs", flags.options.runs, "successive runs (default 3)")->type_name("R");
+  addInteger(app, "--runs", flags.runs, "successive runs (default 3)")->type_name("R");
   app.add_flag("--json", flags.json, "the report as JSON");
   app.add_option("--emit", flags.emit, "text (default) or dot, a picture of a counterexample")
       ->type_name("WHAT");
@@ -92,11 +97,25 @@ void printDot(const CheckReport &report) {
   os << "}\n";
 }
 
+Status toOptions(const CheckFlags &flags, CheckOptions &options) {
+  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+  if (flags.runs < 1 || flags.runs > kMost)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected --runs to be an integer from 1 to {}, got {}", kMost,
+                              flags.runs));
+  options.queues = flags.queues;
+  options.runs = static_cast<uint32_t>(flags.runs);
+  return Status::ok();
+}
+
 int checkCommand(const CheckFlags &flags) {
   if (flags.emit != "text" && flags.emit != "dot")
     return report(badChoice("--emit", flags.emit, {"text", "dot"}));
-  if (flags.options.runs < 1)
-    return report(Status(StatusCode::BadInput, "expected --runs to be at least 1, got 0"));
+  CheckProgress progress;
+  CheckOptions checkOptions;
+  checkOptions.progress = std::ref(progress);
+  if (Status status = toOptions(flags, checkOptions); !status.isOk())
+    return report(status);
   if (Status status = flags.source.refuseAuto("braid check"); !status.isOk())
     return report(status);
   CompileOptions options;
@@ -108,7 +127,7 @@ int checkCommand(const CheckFlags &flags) {
   Result<Compiled> compiled = compile(**source, options);
   if (!compiled)
     return report(compiled.status(), source->get());
-  Result<CheckReport> checked = checkProgram(*compiled, flags.options);
+  Result<CheckReport> checked = checkProgram(*compiled, checkOptions);
   if (!checked)
     return report(checked.status(), source->get());
   if (flags.json)

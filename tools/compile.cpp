@@ -88,12 +88,10 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
                   fmt::format("--emit fusion: @{} implements no fusion", compiled.program->name()));
   if (flags.emit != "plan")
     return Status::ok();
-  Result<std::vector<Plan>> plans = makePlans(compiled);
-  if (!plans)
-    return plans.status();
-  for (const Plan &plan : *plans)
+  return forEachPlan(compiled, [&](const Plan &plan) {
     os << str(plan);
-  return Status::ok();
+    return Status::ok();
+  });
 }
 
 int compileCommand(const CompileFlags &flags) {

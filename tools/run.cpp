@@ -7,6 +7,7 @@
 #include "ir/counted.h"
 #include "runtime/files.h"
 #include "runtime/flight_record.h"
+#include "tools/check_progress.h"
 #include "tools/choose_schedule.h"
 
 #include "llvm/ADT/Sequence.h"
@@ -307,7 +308,8 @@ private:
   Status read();
   Status chooseSchedule();
   Status understand();
-  Status checkFirst();
+  bool checksFirst() const;
+  Status checkFirst(const CheckOptions &options);
   int runRanks();
   std::vector<std::string> rankArguments() const;
   int launchRanks();
@@ -408,26 +410,28 @@ Status Run::understand() {
   if (!compiled)
     return compiled.status();
   compiled_ = *compiled;
-  Result<std::vector<Plan>> plans = makePlans(compiled_);
+  const bool areThreads = setup_.kind == RankSetup::Threads;
+  if (Status status = checkRun(compiled_, *backend_, options_, areThreads); !status.isOk())
+    return status;
+  CheckProgress progress;
+  const CheckOptions check{.queues = flags_.queues, .progress = std::ref(progress)};
+  Result<std::vector<Plan>> plans = makePlans(compiled_, checksFirst() ? &check : nullptr);
   if (!plans)
     return plans.status();
   plans_ = std::move(*plans);
-  // Before the proof, which may take long.
-  const bool areThreads = setup_.kind == RankSetup::Threads;
-  if (Status status = checkRun(compiled_, plans_, *backend_, options_, areThreads); !status.isOk())
-    return status;
   if (job_)
     job_->setPlans(plans_);
-  return checkFirst();
+  return checksFirst() ? checkFirst(check) : Status::ok();
 }
 
-/// By one process of a job: the launcher, or rank 0. Rejected with the counterexample, unless the
-/// program is safe on as many queues as it will have.
-Status Run::checkFirst() {
-  bool isMine = !setup_.place || (!setup_.isLaunched() && setup_.place->rank == 0);
-  if (flags_.noCheck || !isMine)
-    return Status::ok();
-  Result<CheckReport> report = check(plans_, compiled_.fusion, {.queues = flags_.queues});
+/// By one process of a job: the launcher, or rank 0.
+bool Run::checksFirst() const {
+  return !flags_.noCheck && (!setup_.place || (!setup_.isLaunched() && setup_.place->rank == 0));
+}
+
+/// Rejected with the counterexample, unless the program is safe on as many queues as it will have.
+Status Run::checkFirst(const CheckOptions &options) {
+  Result<CheckReport> report = check(plans_, compiled_.fusion, options);
   if (!report)
     return report.status();
   if (report->isSafe())
@@ -457,6 +461,9 @@ std::vector<std::string> Run::rankArguments() const {
 }
 
 int Run::launchRanks() {
+  if (Status status = expectRunMemory(plans_, *backend_, options_, /*areThreads=*/false);
+      !status.isOk())
+    return fail(status);
   std::string records;
   auto onEnd = [&](const LaunchReport &end, const JobMemory &memory, const std::string &job) {
     if (hasFailedRunning(end.status) && end.signal == 0)

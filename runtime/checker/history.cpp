@@ -28,15 +28,16 @@ void forEachIssued(const Plan &plan, ReleaseFn onRelease, CommandFn onCommand) {
 } // namespace
 
 History::History(llvm::ArrayRef<Plan> plans, const std::vector<std::vector<uint32_t>> &partner,
-                 uint32_t runs)
+                 uint32_t runs, const ProgressFn &progress)
     : plans_(plans), partner_(partner), ranks_(1) {
   for (const Plan &plan : plans)
     index(plan, runs);
   threadLength_.assign(threads_, 0);
   events_.reserve(ranks_.back().first);
+  ProgressStep step(progress, "building the history", "commands", ranks_.back().first);
   for (size_t rank = 0; rank < plans.size(); ++rank) {
     for (uint32_t run = 0; run < runs; ++run)
-      addRun(rank, run);
+      addRun(rank, run, step);
     if (runs == 1) // what the caller does then shows where the next run begins
       add({EventKind::CallerWrites, static_cast<uint32_t>(rank), runs, 0, 0, 0, 0, kNone});
   }
@@ -72,7 +73,7 @@ void History::add(Event event) {
 }
 
 /// One run of one rank, in issue order, between the caller's accesses.
-void History::addRun(size_t rank, uint32_t run) {
+void History::addRun(size_t rank, uint32_t run, ProgressStep &step) {
   const Plan &plan = plans_[rank];
   auto r = static_cast<uint32_t>(rank);
   add({EventKind::CallerWrites, r, run, 0, 0, 0, 0, kNone});
@@ -86,6 +87,7 @@ void History::addRun(size_t rank, uint32_t run) {
         add({EventKind::Command, r, run, command.stream, i, 0, 0, causeOf(rank, run, command)});
         if (command.kind == CommandKind::Record)
           ranks_[rank].lastRecord[command.event] = static_cast<EventId>(events_.size() - 1);
+        step.advance();
       });
   add({EventKind::CallerReads, r, run, 0, 0, 0, 0, kNone});
 }
@@ -142,8 +144,9 @@ struct Queue {
 /// Since waits only ever become true, one order decides for all: if this one gets stuck, all do.
 class Executor {
 public:
-  Executor(const History &history, uint32_t queues)
-      : history_(history), isDone_(history.events().size()) {
+  Executor(const History &history, uint32_t queues, const ProgressFn &progress)
+      : history_(history), step_(progress, "executing", "commands", history.events().size()),
+        isDone_(history.events().size()) {
     for (size_t rank = 0; rank < history.plans().size(); ++rank) {
       firstQueue_.push_back(queues_.size());
       size_t streams = history.plans()[rank].streams.size();
@@ -193,6 +196,7 @@ private:
       }
       isDone_[id] = true;
       order.push_back(id);
+      step_.advance();
       ++queue.next;
       if (auto woken = sleepers.find(id); woken != sleepers.end()) {
         ready.insert(ready.end(), woken->second.begin(), woken->second.end());
@@ -222,6 +226,7 @@ private:
   }
 
   const History &history_;
+  ProgressStep step_;
   std::vector<Queue> queues_;
   std::vector<size_t> firstQueue_, count_; ///< by rank
   std::vector<bool> isDone_;
@@ -229,14 +234,14 @@ private:
 
 } // namespace
 
-Execution execute(const History &history, uint32_t queues) {
-  return Executor(history, queues).run();
+Execution execute(const History &history, uint32_t queues, const ProgressFn &progress) {
+  return Executor(history, queues, progress).run();
 }
 
 //===- Happens before -------------------------------------------------------------------------===//
 
 HappensBefore::HappensBefore(const History &history)
-    : history_(history), clocks_(history.threads(), Clock(history.threads())),
+    : history_(history), clocks_(history.threads(), std::make_shared<Clock>(history.threads())),
       waiters_(history.events().size()) {
   for (const Event &event : history.events())
     if (event.cause != kNone && event.cause != kNever)
@@ -245,30 +250,37 @@ HappensBefore::HappensBefore(const History &history)
 
 void HappensBefore::advance(EventId id) {
   const Event &event = history_.event(id);
-  Clock &clock = clocks_[event.thread];
   if (event.cause != kNone)
-    join(event.cause, clock);
-  clock[event.thread] = event.position + 1;
+    join(event.thread, event.cause);
   if (waiters_[id] != 0)
-    awaited_.emplace(id, clock);
+    awaited_.emplace(id, clocks_[event.thread]);
   present_ = id;
 }
 
+bool HappensBefore::isKnownTo(uint32_t thread, const Event &event) const {
+  return event.thread == thread || (*clocks_[thread])[event.thread] > event.position;
+}
+
 /// A clock that counts an event has been joined with all that the event's own clock counts.
-void HappensBefore::join(EventId id, Clock &clock) {
+void HappensBefore::join(uint32_t thread, EventId id) {
   const Event &event = history_.event(id);
   auto cause = awaited_.find(id);
-  if (clock[event.thread] <= event.position)
-    for (size_t i = 0; i < clock.size(); ++i)
-      clock[i] = std::max(clock[i], cause->second[i]);
+  if (!isKnownTo(thread, event)) {
+    std::shared_ptr<Clock> &clock = clocks_[thread];
+    if (clock.use_count() != 1)
+      clock = std::make_shared<Clock>(*clock);
+    for (size_t i = 0; i < clock->size(); ++i)
+      (*clock)[i] = std::max((*clock)[i], (*cause->second)[i]);
+    (*clock)[event.thread] = event.position + 1;
+  }
   if (--waiters_[id] == 0)
     awaited_.erase(cause);
 }
 
 bool HappensBefore::isBeforePresent(EventId earlier) const {
-  const Event &first = history_.event(earlier);
-  const Clock &clock = clocks_[history_.event(present_).thread];
-  return earlier != present_ && clock[first.thread] > first.position;
+  const Event &first = history_.event(earlier), &present = history_.event(present_);
+  return first.thread == present.thread ? first.position < present.position
+                                        : isKnownTo(present.thread, first);
 }
 
 } // namespace braid::checker

@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/Sequence.h"
 
+#include <memory>
 #include <unordered_map>
 
 namespace braid::checker {
@@ -35,7 +36,7 @@ class History {
 public:
   /// Endpoints must match (see matchTransfers); `partner[rank][endpoint]` is the peer's endpoint.
   History(llvm::ArrayRef<Plan> plans, const std::vector<std::vector<uint32_t>> &partner,
-          uint32_t runs);
+          uint32_t runs, const ProgressFn &progress);
 
   llvm::ArrayRef<Event> events() const { return events_; }
   const Event &event(EventId id) const { return events_[id]; }
@@ -68,7 +69,7 @@ private:
     std::vector<EventId> lastRecord;       ///< by event of the Plan
   };
   void index(const Plan &plan, uint32_t runs);
-  void addRun(size_t rank, uint32_t run);
+  void addRun(size_t rank, uint32_t run, ProgressStep &step);
   void add(Event event);
   EventId causeOf(size_t rank, uint32_t run, const Command &command) const;
   EventId eventOf(size_t rank, uint32_t ofRun, uint32_t run) const {
@@ -90,7 +91,7 @@ struct Execution {
   std::vector<EventId> cycle; ///< empty: every event was reached. Each waits for the next, the last
                               ///< for the first; one that waits for nobody ends the list
 };
-Execution execute(const History &history, uint32_t queues);
+Execution execute(const History &history, uint32_t queues, const ProgressFn &progress);
 
 /// Which events happen before which, whatever the queues do: vector clocks over (rank, stream),
 /// advanced event by event in an order in which the history can run. Only what later events need is
@@ -105,13 +106,16 @@ public:
   bool isBeforePresent(EventId earlier) const;
 
 private:
-  using Clock = std::vector<uint32_t>; ///< by thread: how many of its events are known to be done
-  void join(EventId id, Clock &clock);
+  /// By thread: how many of its events are known to be done. What a thread knows of itself is the
+  /// position of its event, so its events have one clock in common until it hears of something new.
+  using Clock = std::vector<uint32_t>;
+  bool isKnownTo(uint32_t thread, const Event &event) const;
+  void join(uint32_t thread, EventId id);
 
   const History &history_;
-  std::vector<Clock> clocks_;                  ///< by thread
+  std::vector<std::shared_ptr<Clock>> clocks_; ///< by thread
   std::vector<uint32_t> waiters_;              ///< by event: who still waits for it
-  std::unordered_map<EventId, Clock> awaited_; ///< clocks of passed events with waiters
+  std::unordered_map<EventId, std::shared_ptr<Clock>> awaited_; ///< of passed events with waiters
   EventId present_ = kNone;
 };
 

@@ -352,15 +352,19 @@ private:
 } // namespace
 
 std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<EventId> order,
-                                         const Fusion *fusion, std::string &notChecked) {
+                                         const Fusion *fusion, std::string &notChecked,
+                                         const ProgressFn &progress) {
   Terms scratch;
   notChecked = fusion ? Definition(*fusion, scratch).whyNot() : "the program implements no fusion";
   if (!notChecked.empty())
     fusion = nullptr;
   Follower follower(history, fusion);
-  for (EventId id : order)
+  ProgressStep step(progress, "results", "commands", order.size());
+  for (EventId id : order) {
+    step.advance();
     if (!follower.visit(id))
       break;
+  }
   return follower.take();
 }
 

@@ -11,6 +11,7 @@ namespace braid::checker {
 /// output block that is not computed exactly once from exactly the right blocks of its run; the
 /// latter only if there is a definition that can be followed (else `notChecked` says why).
 std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<EventId> order,
-                                         const Fusion *fusion, std::string &notChecked);
+                                         const Fusion *fusion, std::string &notChecked,
+                                         const ProgressFn &progress);
 
 } // namespace braid::checker

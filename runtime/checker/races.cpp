@@ -195,11 +195,13 @@ private:
 } // namespace
 
 std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId> order,
-                                  size_t &accesses) {
+                                  size_t &accesses, const ProgressFn &progress) {
   HappensBefore before(history);
   RaceFinder finder(history, before);
   std::optional<Violation> earlySignal;
+  ProgressStep step(progress, "races and early signals", "commands", order.size());
   for (EventId id : order) {
+    step.advance();
     before.advance(id);
     if (!finder.visit(id))
       break;

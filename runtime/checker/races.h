@@ -9,6 +9,6 @@ namespace braid::checker {
 /// that overlaps, of which one writes, and that nothing orders; and the first use of a buffer after
 /// its own release; if there is none of them, the first early signal (words.h). Counts accesses.
 std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId> order,
-                                  size_t &accesses);
+                                  size_t &accesses, const ProgressFn &progress);
 
 } // namespace braid::checker

@@ -25,7 +25,8 @@ CheckedEvent describe(const Plan &plan, const Endpoint &endpoint) {
 
 class Matcher {
 public:
-  Matcher(llvm::ArrayRef<Plan> plans, Partners &partners) : plans_(plans), partners_(partners) {}
+  Matcher(llvm::ArrayRef<Plan> plans, Partners &partners, const ProgressFn &progress)
+      : plans_(plans), partners_(partners), progress_(progress) {}
 
   std::optional<Violation> run() {
     partners_.assign(plans_.size(), {});
@@ -64,7 +65,9 @@ private:
   }
 
   std::optional<Violation> index() {
-    for (const Plan &plan : plans_)
+    ProgressStep step(progress_, "listing transfers", "ranks", plans_.size());
+    for (const Plan &plan : plans_) {
+      step.advance();
       for (uint32_t i = 0; i < plan.endpoints.size(); ++i) {
         const Endpoint &e = plan.endpoints[i];
         if (e.peer < 0 || e.peer >= static_cast<int64_t>(plans_.size()) || e.peer == plan.rank)
@@ -76,11 +79,14 @@ private:
                            {describe(plan, plan.endpoints[*side]), describe(plan, e)});
         side = i;
       }
+    }
     return std::nullopt;
   }
 
   std::optional<Violation> meet() {
+    ProgressStep step(progress_, "matching transfers", "transfers", transfers_.size());
     for (const auto &[key, sides] : transfers_) {
+      step.advance();
       const Plan &source = plans_[static_cast<size_t>(std::get<0>(key))];
       const Plan &target = plans_[static_cast<size_t>(std::get<1>(key))];
       if (!sides.send)
@@ -119,7 +125,9 @@ private:
 
   /// Each endpoint awaits a word of its own: with a shared one, a signal could pass for another.
   std::optional<Violation> checkWords() {
+    ProgressStep step(progress_, "matching signals with words", "ranks", plans_.size());
     for (const Plan &plan : plans_) {
+      step.advance();
       std::map<uint32_t, const Endpoint *> owner;
       for (const Endpoint &e : plan.endpoints) {
         auto [entry, isNew] = owner.try_emplace(e.word, &e);
@@ -133,7 +141,9 @@ private:
 
   /// An endpoint is signalled for, awaited and copied for at most once a run.
   std::optional<Violation> checkCommands() {
+    ProgressStep step(progress_, "matching commands with transfers", "ranks", plans_.size());
     for (const Plan &plan : plans_) {
+      step.advance();
       std::map<std::pair<CommandKind, uint32_t>, uint32_t> seen;
       for (const Command &command : plan.commands) {
         if (command.endpoint == kNone)
@@ -178,13 +188,15 @@ private:
 
   llvm::ArrayRef<Plan> plans_;
   Partners &partners_;
+  const ProgressFn &progress_;
   std::map<TransferKey, Sides> transfers_;
 };
 
 } // namespace
 
-std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners) {
-  return Matcher(plans, partners).run();
+std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners,
+                                        const ProgressFn &progress) {
+  return Matcher(plans, partners, progress).run();
 }
 
 } // namespace braid::checker

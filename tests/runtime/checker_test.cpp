@@ -11,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace braid {
 namespace {
 
@@ -118,6 +120,40 @@ TEST(Checker, ProgramWithoutDefinition) {
             "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
             "%h\" at t.braid:14:3\n"
             "  %all of rank 0, bytes [0 .. 64)\n");
+}
+
+TEST(Checker, SaysHowFarItIs) {
+  std::vector<std::string> steps;
+  std::map<std::string, size_t> told;
+  CheckOptions options;
+  options.progress = [&](const WorkProgress &now) {
+    if (now.done == 0)
+      steps.push_back(now.step);
+    EXPECT_EQ(now.step, steps.back());
+    EXPECT_LE(now.done, now.total);
+    EXPECT_EQ(now.bytes == 0, now.step == "making Plans");
+    told[now.step] = now.done;
+  };
+  EXPECT_TRUE(isSafe(kGather, options));
+  EXPECT_THAT(steps,
+              testing::ElementsAre("making Plans", "listing transfers", "matching transfers",
+                                   "matching signals with words",
+                                   "matching commands with transfers", "building the history",
+                                   "executing", "races and early signals", "results"));
+  EXPECT_EQ(told["making Plans"], 2);
+  EXPECT_EQ(told["matching transfers"], 2);
+  EXPECT_EQ(told["races and early signals"], 84);
+}
+
+TEST(Checker, RefusesWhatDoesNotFitIntoMemory) {
+  Checked made{parseSource("t.braid", kGather)};
+  Result<Compiled> compiled = compile(*made.source, {});
+  CheckOptions options;
+  options.runs = 3000000000;
+  Result<CheckReport> report = checkProgram(*compiled, options);
+  EXPECT_EQ(report.status().code(), StatusCode::Unsupported);
+  EXPECT_THAT(report.status().message(),
+              HasSubstr("checking 3000000000 runs of 2 ranks takes about"));
 }
 
 //===- Transfers ------------------------------------------------------------------------------===//

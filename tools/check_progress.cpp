@@ -1,0 +1,54 @@
+//===- tools/check_progress.cpp - says on stderr how far a check is ---------------------------===//
+
+#include "tools/check_progress.h"
+
+#include "runtime/memory_limit.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+namespace braid::tools {
+namespace {
+
+/// "19,019,776"
+std::string grouped(size_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t at = digits.size(); at > 3;)
+    digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string amount(const WorkProgress &now) {
+  constexpr size_t kMostToCount = 10000; // beyond this a share says more
+  if (now.total < kMostToCount)
+    return fmt::format("{} of {} {}", now.done, now.total, now.unit);
+  return fmt::format("{} % of {} {}", now.done * 100 / now.total, grouped(now.total), now.unit);
+}
+
+} // namespace
+
+void CheckProgress::operator()(const WorkProgress &now) {
+  const Clock::time_point time = Clock::now();
+  if (now.step != step_ || now.done == 0) {
+    step_ = now.step;
+    stepStart_ = time;
+  }
+  if (time < next_)
+    return;
+  next_ = time + std::chrono::seconds(2);
+  say(now, std::chrono::duration<double>(time - stepStart_).count());
+}
+
+/// How long the rest of a step takes is told by what is done of it.
+void CheckProgress::say(const WorkProgress &now, double secondsOfStep) {
+  std::string left, memory;
+  if (now.done != 0)
+    left = fmt::format(", about {:.0f} s left", secondsOfStep / static_cast<double>(now.done) *
+                                                    static_cast<double>(now.total - now.done));
+  if (now.bytes != 0)
+    memory = fmt::format(" (about {} in all)", strOfBytes(now.bytes));
+  llvm::errs() << fmt::format("braid: check: {}, {}{}{}\n", now.step, amount(now), left, memory);
+}
+
+} // namespace braid::tools

@@ -1,0 +1,24 @@
+//===- tools/check_progress.h - says on stderr how far a check is -----------------------------===//
+#pragma once
+
+#include "runtime/progress.h"
+
+#include <chrono>
+
+namespace braid::tools {
+
+/// A CheckOptions::progress: silent for half a second, then a line on stderr at once and again every
+/// two seconds. Copies share nothing, so hand it on with std::ref.
+class CheckProgress {
+public:
+  void operator()(const WorkProgress &now);
+
+private:
+  using Clock = std::chrono::steady_clock;
+  void say(const WorkProgress &now, double secondsOfStep);
+
+  std::string step_;
+  Clock::time_point stepStart_, next_ = Clock::now() + std::chrono::milliseconds(500);
+};
+
+} // namespace braid::tools
