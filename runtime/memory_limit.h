@@ -32,8 +32,8 @@ Status expectMemory(double bytes, const std::string &forWhat, const std::string 
 std::string strOfBytes(double bytes);
 
 /// What the control groups leave: `membership` is the text of /proc/self/cgroup, `root` the folder
-/// where groups are mounted. Nothing if no group has a limit. Page cache that can be dropped at once
-/// does not count as used.
+/// where groups are mounted. Nothing if no group has a limit. Page cache that can be dropped does
+/// not count as used.
 std::optional<uint64_t> memoryLeftInGroups(const std::string &membership, const std::string &root);
 
 } // namespace braid

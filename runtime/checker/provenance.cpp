@@ -178,7 +178,7 @@ private:
   std::map<int64_t, Piece> stretches_;
 };
 
-/// Without a definition, only reads of what nothing wrote are found.
+/// Without a definition, only reads of what nothing wrote are found, those of the caller included.
 class Follower {
 public:
   Follower(const History &history, const Fusion *fusion) : history_(history) {
@@ -196,7 +196,7 @@ public:
     case EventKind::CallerWrites:
       return startRun(event);
     case EventKind::CallerReads:
-      return compareOutputs(id, event);
+      return definition_ ? compareOutputs(id, event) : checkOutputs(id, event);
     case EventKind::Release:
       return forget(event);
     case EventKind::Command:
@@ -285,6 +285,22 @@ private:
     if (m.bias.bytes != 0 && !read(id, at(m.bias), factor.bias))
       return false;
     return write(id, at(m.c), terms_.productOf(a, factor));
+  }
+
+  /// Without a definition: the caller reads every byte of every output.
+  bool checkOutputs(EventId id, const Event &event) {
+    const Plan &plan = history_.plan(event);
+    for (uint32_t i = 0; i < plan.outputs.size(); ++i) {
+      const uint32_t buffer = plan.outputs[i];
+      Place place{{event.rank, BufferKind::Output, i}, buffer, 0, plan.buffers[buffer].bytes};
+      for (const Piece &piece : memory_[place.memory].read(0, place.end)) {
+        place.end = place.begin + piece.bytes;
+        if (piece.term == kUndefined && piece.bytes != 0)
+          return fail("the caller reads what nothing has written", id, {str(history_, place)});
+        place.begin = place.end;
+      }
+    }
+    return true;
   }
 
   bool compareOutputs(EventId id, const Event &event) {

@@ -2,7 +2,8 @@
 //
 // Random programs that lowering did not make. One that the checker accepts must end, and give the
 // same bytes, in every interleaving, with every number of queues that it was accepted for, whatever
-// ran before. One that it rejects for a deadlock or an unmatched transfer must show it.
+// ran before. One that it rejects for a deadlock, an unmatched transfer or an output that nothing
+// wrote must show it.
 //
 // BRAID_CASES=n draws n programs instead of 5,000; BRAID_CASE=seed prints one and judges it.
 // BRAID_FREE=1 leaves the order to the machine (for ThreadSanitizer) instead of drawing it.
@@ -173,6 +174,18 @@ bool deadlocks(const Judged &judged, uint32_t queues, uint64_t seed) {
   return explored.status.code() == StatusCode::TimedOut;
 }
 
+/// Some word of an output is as the caller handed it over: no sum of what is drawn is a NaN.
+bool leavesPoison(const Judged &judged, uint64_t seed) {
+  std::vector<std::string> outputs;
+  Explored explored = explore(*judged.compiled, optionsFor(judged, 0, seed), 1, outputs);
+  if (!explored.status.isOk())
+    return false;
+  for (size_t at = 0; at < outputs.front().size(); at += sizeof(float))
+    if (outputs.front().compare(at, sizeof(float), "\xff\xff\xff\xff") == 0)
+      return true;
+  return false;
+}
+
 struct Count {
   int programs = 0, shown = 0;
 };
@@ -203,6 +216,12 @@ void judgeAgainstExecution(uint64_t seed, std::map<std::string, Count> &counts) 
   if (rule == CheckRule::Transfers || rule == CheckRule::Deadlock) {
     EXPECT_TRUE(wasShown) << context;
   }
+  if (judged.report->violation->summary == "the caller reads what nothing has written") {
+    EXPECT_TRUE(leavesPoison(judged, seed)) << context;
+    Count &unwritten = counts["an output is not written"];
+    ++unwritten.programs;
+    ++unwritten.shown;
+  }
 }
 
 TEST(Handmade, NoAcceptedProgramFails) {
@@ -225,7 +244,7 @@ TEST(Handmade, NoAcceptedProgramFails) {
   EXPECT_GT(counts["rejected: race"].programs + counts["rejected: result"].programs, atLeast / 2);
   EXPECT_GT(counts["rejected: race"].shown, atLeast / 4);
   for (const char *what : {"accepted with more than one queue", "rejected: deadlock",
-                           "rejected: lifetime", "rejected: transfers"})
+                           "rejected: lifetime", "rejected: transfers", "an output is not written"})
     EXPECT_GT(counts[what].programs, static_cast<int>(cases / 1000)) << what;
 }
 

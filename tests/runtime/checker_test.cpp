@@ -588,10 +588,22 @@ TEST(CheckerResult, WhatCannotBeFollowedIsSaid) {
 }
 program @part implements @f mesh [0 .. 2) (%A: f32[3, 4], %B: f32[4, 1, 5])
     -> (%C: f32[3, 2, 5]) {
+  for %i in 0 .. 3 {
+    %a = select %A[%i]
+    %c = select %C[%i]
+    for %j in 0 .. 2 {
+      %d = slice %c[%j .. %j + 1]
+      matmul %d, %a, %B
+    }
+  }
 }
 )";
   EXPECT_THAT(verdict(text),
               HasSubstr("not checked: %C moves an axis of its second operand, %B\n"));
+  EXPECT_EQ(verdict(edited(text, {{"%j in 0 .. 2", "%j in 1 .. 2"}})),
+            "unsafe (result): the caller reads what nothing has written\n"
+            "  rank 0, main, run 1: the caller reads the outputs\n"
+            "  %C of rank 0, bytes [0 .. 20)\n");
 }
 
 //===- Plans that no program gives ------------------------------------------------------------===//
