@@ -37,11 +37,17 @@ namespace {
 /// `queues` is 0 if no number of them helps.
 Violation deadlock(const History &history, const Execution &stuck, uint32_t queues) {
   Violation violation{CheckRule::Deadlock, "", {}, {}};
-  for (EventId id : stuck.cycle) {
-    violation.events.push_back(history.describe(id));
-    EventId cause = history.event(id).cause;
-    if (cause == kNever)
+  for (size_t i = 0; i < stuck.cycle.size(); ++i) {
+    CheckedEvent event = history.describe(stuck.cycle[i]);
+    const EventId cause = history.event(stuck.cycle[i]).cause;
+    const EventId ahead = stuck.cycle[(i + 1) % stuck.cycle.size()];
+    if (cause == kNever) {
       violation.notes.push_back("nothing ever signals it");
+    } else {
+      event.waitsFor = history.describe(cause).text;
+      event.behind = history.describe(ahead).text;
+    }
+    violation.events.push_back(std::move(event));
   }
   std::string count = queues == 0 ? "any number of" : std::to_string(queues);
   violation.summary =
@@ -100,6 +106,7 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   CheckReport report;
   report.ranks = static_cast<int64_t>(plans.size());
   report.runs = options.runs;
+  report.seamsChecked = options.runs > 1;
   for (const Plan &plan : plans) {
     report.commands += commandsToCheck(plan, options.runs);
     report.transfers += plan.endpoints.size();
@@ -137,12 +144,24 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   return report;
 }
 
+namespace {
+
+std::string str(const CheckedEvent &event) {
+  std::string text = "  " + event.text + "\n";
+  if (!event.waitsFor.empty())
+    text += fmt::format("    waits for {}\n    which is queued behind {}\n", event.waitsFor,
+                        event.behind);
+  return text;
+}
+
+} // namespace
+
 std::string str(const CheckReport &report) {
   if (report.violation) {
     const Violation &v = *report.violation;
     std::string text = fmt::format("unsafe ({}): {}\n", name(v.rule).str(), v.summary);
     for (const CheckedEvent &event : v.events)
-      text += "  " + event.text + "\n";
+      text += str(event);
     for (const std::string &note : v.notes)
       text += "  " + note + "\n";
     return text;
@@ -155,6 +174,8 @@ std::string str(const CheckReport &report) {
       report.ranks, report.ranks == 1 ? "" : "s", report.runs, report.runs == 1 ? "" : "s",
       report.commands, report.transfers, report.queues, report.queues == 1 ? "" : "s",
       report.queues == 1 ? ", so with any number" : "", report.accesses);
+  if (!report.seamsChecked)
+    text += "  seams      not looked at: what a run does to the next shows with 2 runs or more\n";
   text += report.resultChecked
               ? "  result     every output computed once, from the right blocks of its run\n"
               : fmt::format("  result     not checked: {}\n", report.resultNotChecked);

@@ -32,7 +32,8 @@ namespace braid {
 struct CheckOptions {
   /// Hardware queues a rank; 0: the smallest number that is safe is looked for.
   uint32_t queues = 0;
-  /// Successive runs. Three cover the seams between runs and any alternation of two buffers.
+  /// Successive runs. Three cover the seams between runs and any alternation of two buffers; one
+  /// shows no seam.
   uint32_t runs = 3;
   /// Hears of every step, with the memory that it takes in all.
   ProgressFn progress = {};
@@ -47,6 +48,9 @@ struct CheckedEvent {
   uint32_t run = 1;         ///< 1, 2, ...
   uint32_t command = kNone; ///< index into the rank's Plan; kNone: the caller
   std::string text;         ///< "rank 1, stream(2), run 2: copy in "..." (trip 3) at a.braid:9:5"
+  /// Of one in the cycle of a deadlock: the command that it waits for, and the one that this is
+  /// queued behind, the next of the cycle. Else empty.
+  std::string waitsFor = {}, behind = {};
 };
 
 /// Why a program is not safe: what is wrong, the operations at fault, and which order is missing.
@@ -64,6 +68,7 @@ struct CheckReport {
   size_t commands = 0;          ///< of all ranks and runs
   size_t transfers = 0;         ///< of one run, over all ranks
   size_t accesses = 0;          ///< to memory, of all ranks and runs
+  bool seamsChecked = false;    ///< what successive runs do to each other: not of a single one
   bool resultChecked = false;   ///< false: nothing says what the result should be
   std::string resultNotChecked; ///< why, if so
   std::optional<Violation> violation;

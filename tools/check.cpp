@@ -42,22 +42,37 @@ void addFlags(CLI::App &app, CheckFlags &flags) {
   app.footer(kFooter);
 }
 
+using Json = nlohmann::ordered_json;
+
+Json toJson(const CheckedEvent &event) {
+  Json json = {{"rank", event.rank},
+               {"run", event.run},
+               {"command", event.command == kNone ? Json() : Json(event.command)},
+               {"text", event.text}};
+  if (!event.waitsFor.empty()) {
+    json["waits_for"] = event.waitsFor;
+    json["behind"] = event.behind;
+  }
+  return json;
+}
+
 void printJson(const CheckReport &report) {
-  using Json = nlohmann::ordered_json;
-  Json json = {{"safe", report.isSafe()},     {"ranks", report.ranks},
-               {"runs", report.runs},         {"queues", report.queues},
-               {"commands", report.commands}, {"transfers", report.transfers},
-               {"accesses", report.accesses}, {"result_checked", report.resultChecked},
+  Json json = {{"safe", report.isSafe()},
+               {"ranks", report.ranks},
+               {"runs", report.runs},
+               {"queues", report.queues},
+               {"commands", report.commands},
+               {"transfers", report.transfers},
+               {"accesses", report.accesses},
+               {"seams_checked", report.seamsChecked},
+               {"result_checked", report.resultChecked},
                {"violation", nullptr}};
   if (!report.resultChecked)
     json["result_not_checked"] = report.resultNotChecked;
   if (report.violation) {
     Json events = Json::array();
     for (const CheckedEvent &event : report.violation->events)
-      events.push_back({{"rank", event.rank},
-                        {"run", event.run},
-                        {"command", event.command == kNone ? Json() : Json(event.command)},
-                        {"text", event.text}});
+      events.push_back(toJson(event));
     json["violation"] = {{"rule", name(report.violation->rule).str()},
                          {"summary", report.violation->summary},
                          {"events", std::move(events)},
@@ -76,6 +91,16 @@ std::string quoted(const std::string &text) {
   return result + "\"";
 }
 
+/// From one of the accused to the next: a wait, or that nothing orders the two.
+std::string edge(const CheckedEvent &from, size_t index, size_t next) {
+  if (!from.waitsFor.empty())
+    return fmt::format("  e{} -> e{} [label={}];\n", index, next,
+                       quoted("waits for what is queued behind it: " + from.waitsFor));
+  if (next > index)
+    return fmt::format("  e{} -> e{} [dir=none, style=dashed, color=red];\n", index, next);
+  return "";
+}
+
 /// The accused and what relates them: a cycle of waits, or a pair that nothing orders.
 void printDot(const CheckReport &report) {
   llvm::raw_ostream &os = llvm::outs();
@@ -88,12 +113,9 @@ void printDot(const CheckReport &report) {
   os << "  label=" << quoted(name(violation.rule).str() + ": " + violation.summary) << ";\n";
   for (size_t i = 0; i < violation.events.size(); ++i)
     os << "  e" << i << " [label=" << quoted(violation.events[i].text) << "];\n";
-  bool isCycle = violation.rule == CheckRule::Deadlock;
-  for (size_t i = 0; i + 1 < violation.events.size(); ++i)
-    os << "  e" << i << " -> e" << i + 1
-       << (isCycle ? " [label=\"waits for\"];\n" : " [dir=none, style=dashed, color=red];\n");
-  if (isCycle && violation.events.size() > 1)
-    os << "  e" << violation.events.size() - 1 << " -> e0 [label=\"waits for\"];\n";
+  const size_t count = violation.events.size();
+  for (size_t i = 0; i < count; ++i)
+    os << edge(violation.events[i], i, (i + 1) % count);
   os << "}\n";
 }
 

@@ -7,8 +7,8 @@
 
 namespace braid::tools {
 
-/// A CheckOptions::progress: silent for half a second, then a line on stderr at once and again every
-/// two seconds. Copies share nothing, so hand it on with std::ref.
+/// A CheckOptions::progress: silent for half a second, then a line on stderr, and again every two
+/// seconds. Copies share nothing, so hand it on with std::ref.
 class CheckProgress {
 public:
   void operator()(const WorkProgress &now);

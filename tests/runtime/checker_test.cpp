@@ -108,6 +108,7 @@ TEST(Checker, SaysWhatItProved) {
             "  transfers  2 a run: each send meets one receive, same bytes, type and order\n"
             "  deadlock   none, with 2 hardware queues a rank\n"
             "  races      none: 34 accesses to memory, every conflicting pair ordered\n"
+            "  seams      not looked at: what a run does to the next shows with 2 runs or more\n"
             "  result     every output computed once, from the right blocks of its run\n");
 }
 
@@ -202,22 +203,32 @@ TEST(CheckerTransfers, OrderDecidesWhoMeets) {
 
 //===- Deadlock -------------------------------------------------------------------------------===//
 
+/// Each of two ranks awaits, on stream(0), a signal that is queued behind the other's await.
+std::string circle(const std::string &await, const std::string &signal) {
+  std::string text;
+  for (int rank : {0, 1}) {
+    std::string mine = std::to_string(rank), peers = std::to_string(1 - rank);
+    text += "  rank " + mine + ", stream(0), run 1: await of " + await + "\n    waits for rank " +
+            peers + ", " + signal + "\n    which is queued behind rank " + peers +
+            ", stream(0), run 1: await of " + await + "\n";
+  }
+  return text;
+}
+
 TEST(CheckerDeadlock, EveryRankCopiesBeforeItPromises) {
   std::string send = "  %s = p2p send %mine to 1 - rank via %h\n";
   EXPECT_EQ(verdict(edited(kGather, {{send, ""}, {"  matmul %C_own", send + "  matmul %C_own"}})),
-            "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n"
-            "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
-            "%h\" at t.braid:21:3\n"
-            "  rank 1, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
-            "%h\" at t.braid:21:3\n");
+            "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n" +
+                circle("\"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:21:3",
+                       "stream(0), run 1: signal of \"%s = p2p send %mine to 1 - rank via %h\" "
+                       "at t.braid:22:3"));
   std::string receive = "  %r = p2p recv %theirs from 1 - rank via %h\n";
   EXPECT_EQ(
       verdict(edited(put(), {{receive, ""}, {"  matmul %C_own", receive + "  matmul %C_own"}})),
-      "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n"
-      "  rank 0, stream(0), run 1: await of \"%s = p2p send %mine to 1 - rank via %h\" "
-      "at t.braid:21:3\n"
-      "  rank 1, stream(0), run 1: await of \"%s = p2p send %mine to 1 - rank via %h\" "
-      "at t.braid:21:3\n");
+      "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n" +
+          circle("\"%s = p2p send %mine to 1 - rank via %h\" at t.braid:21:3",
+                 "stream(0), run 1: signal of \"%r = p2p recv %theirs from 1 - rank via %h\" "
+                 "at t.braid:22:3"));
 }
 
 /// The promise stands on another stream, but behind the copy in issue order.
@@ -231,11 +242,10 @@ std::string promiseOnOtherStream() {
 
 TEST(CheckerDeadlock, OneQueueIsTooFew) {
   EXPECT_EQ(verdict(promiseOnOtherStream(), {.queues = 1}),
-            "unsafe (deadlock): with 1 hardware queue a rank, nobody goes on\n"
-            "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
-            "%h\" at t.braid:21:3\n"
-            "  rank 1, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
-            "%h\" at t.braid:21:3\n");
+            "unsafe (deadlock): with 1 hardware queue a rank, nobody goes on\n" +
+                circle("\"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:21:3",
+                       "main, run 1: signal of \"%s = p2p send %mine to 1 - rank via %h\" at "
+                       "t.braid:23:3"));
 }
 
 TEST(CheckerDeadlock, TheSmallestSafeNumberOfQueuesIsFound) {
