@@ -264,7 +264,8 @@ std::string wordOf(llvm::StringRef pass) {
   return word;
 }
 
-void writeLabels(LoweringState &state) {
+void writeLabels(const Pass &pass, LoweringState &state) {
+  state.program->passes.push_back(wordOf(pass.name));
   // A tensor between products stays one.
   walk(state.program->body(), [](Op &op) {
     llvm::erase_if(op.labels, [](const OpLabel &label) { return label.role != kBetween; });

@@ -15,12 +15,14 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "lowering/pass.h"
 #include "lowering/state.h"
 
 namespace braid {
 
-/// Labels the nodes of state.program, in place of the labels that are there.
-void writeLabels(LoweringState &state);
+/// Says in state.program that `pass` has run, and labels its nodes, in place of the labels that are
+/// there.
+void writeLabels(const Pass &pass, LoweringState &state);
 
 /// Fills what the passes before have found out into `state`, which has a program that implements
 /// its fusion. False after an error, located at the label or at the program, if the labels are not

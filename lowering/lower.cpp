@@ -48,10 +48,10 @@ Result<bool> runPass(const Pass &pass, const Fusion &fusion, const PassList &pas
   const bool changed = pass.run(state);
   if (diags.errorCount() != errorsBefore)
     return refusal(pass, fusion);
-  state.program->passes.push_back(wordOf(pass.name));
-  writeLabels(state);
   if (&pass == &allPasses().back())
-    dropLabels(*state.program);
+    dropLabels(*state.program); // nobody goes on from here
+  else
+    writeLabels(pass, state);
   program = std::move(state.program);
   return changed;
 }

@@ -32,7 +32,8 @@ std::string messagesOf(const Diagnostics &diags) {
 
 /// Without what passes note for one another.
 std::string withoutLabels(const std::string &program) {
-  static const std::regex label("@\\w+ \\w+( \\d+)*: "), header("\n    (lowered by|stage) [^\n{]*[^\n{ ]");
+  static const std::regex label("@\\w+ \\w+( \\d+)*: "),
+      header("\n    (lowered by|stage) [^\n{]*[^\n{ ]");
   return std::regex_replace(std::regex_replace(program, label, ""), header, "");
 }
 
