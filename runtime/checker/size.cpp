@@ -78,7 +78,7 @@ size_t commandsToCheck(const Plan &plan, uint32_t runs) {
   return (plan.commands.size() + plan.releases.size() + 2) * runs + (runs == 1 ? 1 : 0);
 }
 
-/// The numbers were measured with all schedules on 64 to 1,024 ranks.
+/// The numbers were measured with all schedules on 512 ranks, and `pairwise` on 64 to 1,024.
 double memoryToCheck(const Plan &plan, uint32_t runs) {
   constexpr double kOfEvent = 42;    ///< in the history, its order, and who waits for it
   constexpr double kOfCommand = 50;  ///< of one run: who did what last to its bytes
