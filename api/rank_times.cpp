@@ -51,6 +51,14 @@ Status takeMaxima(llvm::StringRef text, std::vector<double> &maxima) {
   return Status::ok();
 }
 
+void issueRun(Prepared &prepared, Issuing issuing, llvm::ArrayRef<const void *> inputs,
+              llvm::ArrayRef<void *> outputs) {
+  if (issuing == Issuing::Graph)
+    prepared.replay();
+  else
+    prepared.run(inputs, outputs);
+}
+
 } // namespace
 
 Status meetAt(const Barrier &barrier, Device &device, double restUs) {
@@ -66,15 +74,25 @@ Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,
                         llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
   RunTime time;
   const Clock::time_point start = Clock::now();
-  if (issuing == Issuing::Graph)
-    prepared.replay();
-  else
-    prepared.run(inputs, outputs);
+  issueRun(prepared, issuing, inputs, outputs);
   time.issueUs = usSince(start);
   if (Status status = device.synchronize(); !status.isOk())
     return status;
   time.us = usSince(start);
   return time;
+}
+
+Result<double> timeBurst(Prepared &prepared, Device &device, Issuing issuing, int64_t runs,
+                         llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  const Clock::time_point start = Clock::now();
+  device.startClock();
+  for (int64_t i = 0; i < runs; ++i)
+    issueRun(prepared, issuing, inputs, outputs);
+  device.stopClock();
+  if (Status status = device.synchronize(); !status.isOk())
+    return status;
+  const double onHost = usSince(start);
+  return device.clockedUs().value_or(onHost) / static_cast<double>(runs);
 }
 
 Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vector<double> &mine) {

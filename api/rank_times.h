@@ -36,6 +36,12 @@ Status meetAt(const Barrier &barrier, Device &device, double restUs = kRestUs);
 Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,
                         llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
 
+/// So many runs, issued one right after the other, and until all are done: the microseconds of each
+/// on average, between two events on the device, or by the host's clock where the device has none.
+/// Addresses as those of timeRun(). Blocks.
+Result<double> timeBurst(Prepared &prepared, Device &device, Issuing issuing, int64_t runs,
+                         llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+
 /// Number by number the largest of all ranks', to three places. Collective; blocks. BadInput if the
 /// ranks have different numbers of them.
 Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vector<double> &mine);

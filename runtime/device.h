@@ -206,8 +206,14 @@ public:
   /// holds nothing up. Equivalent to: cudaStreamWaitEvent
   virtual void waitEvent(uint32_t stream, Tag tag, uint32_t event) = 0;
 
+  /// A stopwatch on stream 0: it starts, and stops, when the stream gets here. Not in a capture.
+  virtual void startClock() {}
+  virtual void stopClock() {}
+
   // -- From the host. --
 
+  /// Microseconds on the stopwatch, once synchronize() was Ok. Empty: the device has none.
+  virtual std::optional<double> clockedUs() { return std::nullopt; }
   /// Blocks until everything issued is done. TimedOut if no rank made progress for the backend's
   /// timeout, or if none ever can; the message names what waits. After a failure, contents of
   /// outputs are undefined and every later call returns the first cause.

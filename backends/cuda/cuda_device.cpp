@@ -75,6 +75,9 @@ CudaDevice::~CudaDevice() {
       cudaGraphExecDestroy(graph);
   for (cudaEvent_t event : events_)
     cudaEventDestroy(event);
+  for (cudaEvent_t mark : clock_)
+    if (mark)
+      cudaEventDestroy(mark);
   for (size_t i = ownsCallerStream_ ? 0 : 1; i < streams_.size(); ++i)
     cudaStreamDestroy(streams_[i]);
 }
@@ -272,6 +275,22 @@ void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
     return;
   Issuing issuing(*this, stream, tag);
   check(cudaStreamWaitEvent(streams_[stream], events_[event], 0), "cudaStreamWaitEvent");
+}
+
+void CudaDevice::markClock(size_t mark) {
+  if (group_.isAborted())
+    return;
+  enter();
+  isDirty_[0] = true;
+  if (!clock_[mark])
+    check(cudaEventCreate(&clock_[mark]), "cudaEventCreate");
+  check(cudaEventRecord(clock_[mark], streams_[0]), "cudaEventRecord");
+}
+
+std::optional<double> CudaDevice::clockedUs() {
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, clock_[0], clock_[1]), "cudaEventElapsedTime");
+  return 1e3 * double(milliseconds);
 }
 
 // -- Graphs. --

@@ -76,7 +76,10 @@ public:
   void use(TransferMeans means) override { means_ = means; }
   void record(uint32_t stream, Tag tag, uint32_t event) override;
   void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
+  void startClock() override { markClock(0); }
+  void stopClock() override { markClock(1); }
 
+  std::optional<double> clockedUs() override;
   Status synchronize() override;
   std::vector<PendingWait> pending() override;
   void startTrace() override;
@@ -118,6 +121,7 @@ private:
   bool isDone();
   void pause();
   void note(Tag tag);
+  void markClock(size_t mark);
   uint32_t number(uint32_t stream, Tag tag);
   // cuda_chain.cpp
   bool hasWordsOnDevice() const;
@@ -177,6 +181,7 @@ private:
   CudaMemory memory_{group_};
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
+  cudaEvent_t clock_[2] = {};    ///< where the stopwatch starts and stops; null until it does
   std::vector<bool> isRecorded_; ///< in this capture, or ever
   EventRanges ranges_;           ///< of events_
   std::vector<cudaGraphExec_t> graphs_;
