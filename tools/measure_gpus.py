@@ -6,7 +6,8 @@
 
     nine         nine shapes on 4 ranks, every row in turns with PyTorch's    DIR/nine.json
     two          the same on 2 ranks                                           DIR/two.json
-    grid         m, n and k of 512, 1024, 2048, 8192 and 16384                 DIR/grid.json
+    grid         n and k of 512, 1024, 2048, 8192 and 16384, m of these and
+                 16, 64 and 256                                                DIR/grid.json
     predictions  every candidate of `--schedule auto`, predicted and timed     DIR/predictions_*.txt
     again        where `auto` lost in DIR/nine.json, two.json or grid.json:
                  it and the row that won, alone in turns                       DIR/again_*.json
@@ -39,6 +40,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NINE = ("1024x1024x1024,2048x2048x2048,4096x4096x4096,8192x3584x4096,8192x7168x8192,"
         "8192x8192x8192,16384x1024x16384,16384x16384x16384,32768x8192x16384")
 SIZES = "512,1024,2048,8192,16384"
+ROW_SIZES = f"16,64,256,{SIZES}"
 SHARED = "pairwise;protocol=put;transfers=shared;signals=memory"
 DOUBLING = "doubling;protocol=put;signals=memory"
 ROWS = ["matmul", "gather;transfers=shared;protocol=put;copies=kernel",
@@ -367,7 +369,8 @@ def main():
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--shapes", default=NINE, help="instead of the nine")
-    parser.add_argument("--sizes", default=SIZES, help="of m, n and k in the grid")
+    parser.add_argument("--sizes", default=SIZES, help="of n and k in the grid")
+    parser.add_argument("--row-sizes", default=ROW_SIZES, help="of m in the grid")
     parser.add_argument("--row-ms", type=int, default=100, help="of a row, a round")
     parser.add_argument("--settle-ms", type=int,
                         help="of a row, before those (default: as long as its size asks for)")
@@ -387,7 +390,7 @@ def main():
     if "two" in parts:
         measuring.bench("two", 2, ["--shapes", flags.shapes], ROWS + [BESIDE], usual)
     if "grid" in parts:
-        sizes = [word for axis in ("-m", "-n", "-k") for word in (axis, flags.sizes)]
+        sizes = ["-m", flags.row_sizes, "-n", flags.sizes, "-k", flags.sizes]
         measuring.bench("grid", flags.ranks, sizes, ROWS,
                         measuring.effort(5, 6, 2, 30))
     if "predictions" in parts:
