@@ -2,8 +2,6 @@
 
 #include "api/bench_results.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,6 +47,18 @@ const Json &field(const Json &object, const char *key) {
   return found == object.end() ? none : *found;
 }
 
+Status readShape(const Json &json, const Operation &operation, BenchShape &shape) {
+  if (!operation.hasShapes)
+    return Status::ok();
+  for (auto [key, extent] : {std::pair("m", &shape.m), {"n", &shape.n}, {"k", &shape.k}}) {
+    const Json &value = field(json, key);
+    if (!value.is_number_integer() || value.get<int64_t>() < 1)
+      return unexpected(key, "a number from 1 on", value);
+    *extent = value.get<int64_t>();
+  }
+  return Status::ok();
+}
+
 Status readRounds(const Json &json, BenchRow &row) {
   // What was not measured in rounds is one round.
   const Json &samples = field(json, "samples_us");
@@ -60,6 +70,13 @@ Status readRounds(const Json &json, BenchRow &row) {
       return unexpected("rounds_us", "times in every round", round);
     row.rounds.push_back(round.get<std::vector<double>>());
   }
+  // What was measured before there were bursts has none.
+  const Json &bursts = field(json, "burst_us");
+  if (bursts.is_null())
+    return Status::ok();
+  if (!bursts.is_array() || !std::all_of(bursts.begin(), bursts.end(), isTime))
+    return unexpected("burst_us", "a list of times", bursts);
+  row.bursts = bursts.get<std::vector<double>>();
   return Status::ok();
 }
 
@@ -76,28 +93,23 @@ Spread spreadOf(std::vector<double> samples) {
   return {at(0.5), at(0.1), at(0.9)};
 }
 
-RowKind rowKind(llvm::StringRef name) {
-  return llvm::StringSwitch<RowKind>(name.split(';').first)
-      .Cases("matmul", "torch/matmul", RowKind::Product)
-      .Case("pieces", RowKind::Pieces)
-      .Case("beside", RowKind::Beside)
-      .Cases("gather", "torch/gather", "torch/gather_copy", RowKind::Gather)
-      .Cases("none", "torch/sequential", RowKind::Sequential)
-      .Default(RowKind::Overlapped);
-}
-
 bool isAutoRow(llvm::StringRef name) { return name.split(';').first == "auto"; }
 
 bool isTorchRow(llvm::StringRef name) { return std::string_view(name).starts_with(kTorch); }
 
-std::vector<BenchRow> torchRows(const GatherShape &shape, const std::vector<bool> &graphChoices) {
+std::vector<BenchRow> torchRows(const Operation &operation, const BenchShape &shape,
+                                const std::vector<bool> &graphChoices) {
   std::vector<BenchRow> rows;
+  auto add = [&](const RowType &type, bool isGraphed) {
+    rows.push_back({shape, type.name, isGraphed, {}, "", "", "", type.kind});
+  };
   for (bool isGraphed : graphChoices)
-    for (const char *name :
-         {"torch/matmul", "torch/gather", "torch/gather_copy", "torch/sequential", "torch/fused"})
-      rows.push_back({shape, name, isGraphed});
+    for (const RowType &type : operation.rivals)
+      add(type, isGraphed);
   if (!llvm::is_contained(graphChoices, false))
-    rows.push_back({shape, "torch/fused", false});
+    for (const RowType &type : operation.rivals)
+      if (type.isEagerToo)
+        add(type, false);
   return rows;
 }
 
@@ -122,6 +134,10 @@ Spread BenchRow::spread() const {
   return spreadOf(std::move(all));
 }
 
+std::optional<double> BenchRow::burstTime() const {
+  return bursts.empty() ? std::nullopt : std::optional(spreadOf(bursts).median);
+}
+
 //===- A shape --------------------------------------------------------------------------------===//
 
 ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
@@ -135,18 +151,18 @@ ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
     }
     if (isAutoRow(row->name))
       takeFaster(summary.automatic, *row);
-    switch (rowKind(row->name)) {
-    case RowKind::Product:
-      takeFaster(summary.product, row->time());
+    switch (row->kind) {
+    case RowKind::Gemm:
+      takeFaster(summary.gemm, row->time());
       break;
-    case RowKind::Gather:
-      takeFaster(summary.gather, row->time());
+    case RowKind::Transfers:
+      takeFaster(summary.transfers, row->time());
       break;
     case RowKind::Sequential:
       takeFaster(summary.sequential, row->time());
       break;
-    case RowKind::Pieces:
-    case RowKind::Beside:
+    case RowKind::ChunkedGemm:
+    case RowKind::Uncoupled:
     case RowKind::Overlapped:
       break;
     }
@@ -155,7 +171,7 @@ ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
 }
 
 std::optional<double> ShapeSummary::efficiency(const BenchRow &row) const {
-  const bool hasBothParts = row.doesAllWork() || rowKind(row.name) == RowKind::Beside;
+  const bool hasBothParts = row.doesAllWork() || row.kind == RowKind::Uncoupled;
   if (!row.isTimed() || !hasBothParts || limit() <= 0 || row.time() <= 0)
     return std::nullopt;
   return limit() / row.time();
@@ -168,9 +184,9 @@ std::optional<double> ShapeSummary::speedUp(const BenchRow &row) const {
 }
 
 std::optional<double> ShapeSummary::hiddenShare(const BenchRow &row) const {
-  if (!row.isTimed() || !row.doesAllWork() || product <= 0 || sequential <= product)
+  if (!row.isTimed() || !row.doesAllWork() || gemm <= 0 || sequential <= gemm)
     return std::nullopt;
-  return (sequential - row.time()) / (sequential - product);
+  return (sequential - row.time()) / (sequential - gemm);
 }
 
 bool ShapeSummary::isAutoClose() const {
@@ -205,7 +221,7 @@ std::string ShapeSummary::rivalVerdict() const {
                      isBehind ? ", which is slower beyond the spread" : "");
 }
 
-std::vector<const BenchRow *> rowsOfShape(llvm::ArrayRef<BenchRow> rows, const GatherShape &shape) {
+std::vector<const BenchRow *> rowsOfShape(llvm::ArrayRef<BenchRow> rows, const BenchShape &shape) {
   std::vector<const BenchRow *> found;
   for (const BenchRow &row : rows)
     if (row.shape == shape)
@@ -216,8 +232,9 @@ std::vector<const BenchRow *> rowsOfShape(llvm::ArrayRef<BenchRow> rows, const G
 //===- JSON -----------------------------------------------------------------------------------===//
 
 Json toJson(const BenchRow &row) {
-  Json json = {{"m", row.shape.m},           {"n", row.shape.n},       {"k", row.shape.k},
-               {"implementation", row.name}, {"graph", row.isGraphed}, {"date", row.date}};
+  Json json = {{"implementation", row.name}, {"graph", row.isGraphed}, {"date", row.date}};
+  if (row.shape != BenchShape())
+    json.update({{"m", row.shape.m}, {"n", row.shape.n}, {"k", row.shape.k}});
   if (!row.choice.empty())
     json["choice"] = row.choice;
   if (!row.failure.empty()) {
@@ -230,20 +247,17 @@ Json toJson(const BenchRow &row) {
                {"p90_us", spread.high},
                {"medians_us", row.medians()},
                {"rounds_us", row.rounds}});
+  if (std::optional<double> us = row.burstTime())
+    json.update({{"burst_us", row.bursts}, {"burst_median_us", *us}});
   return json;
 }
 
-Result<BenchRow> benchRowFrom(const Json &json) {
+Result<BenchRow> benchRowFrom(const Json &json, const Operation &operation) {
   if (!json.is_object())
     return unexpected("rows", "objects", json);
   BenchRow row;
-  for (auto [key, extent] :
-       {std::pair("m", &row.shape.m), {"n", &row.shape.n}, {"k", &row.shape.k}}) {
-    const Json &value = field(json, key);
-    if (!value.is_number_integer() || value.get<int64_t>() < 1)
-      return unexpected(key, "a number from 1 on", value);
-    *extent = value.get<int64_t>();
-  }
+  if (Status status = readShape(json, operation, row.shape); !status.isOk())
+    return status;
   for (auto [key, text] : {std::pair("implementation", &row.name),
                            {"failure", &row.failure},
                            {"date", &row.date},
@@ -257,13 +271,15 @@ Result<BenchRow> benchRowFrom(const Json &json) {
   if (!graph.is_boolean())
     return unexpected("graph", "true or false", graph);
   row.isGraphed = graph.get<bool>();
+  row.kind = operation.kindOf(row.name);
   if (row.failure.empty())
     if (Status status = readRounds(json, row); !status.isOk())
       return status;
   return row;
 }
 
-Result<std::vector<BenchRow>> readBenchRows(const std::string &text, const Json &question) {
+Result<std::vector<BenchRow>> readBenchRows(const std::string &text, const Json &question,
+                                            const Operation &operation) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
     return Status(StatusCode::BadInput, "expected the results of braid bench as JSON");
@@ -275,7 +291,7 @@ Result<std::vector<BenchRow>> readBenchRows(const std::string &text, const Json 
     return unexpected("rows", "a list", list);
   std::vector<BenchRow> rows;
   for (const Json &each : list) {
-    Result<BenchRow> row = benchRowFrom(each);
+    Result<BenchRow> row = benchRowFrom(each, operation);
     if (!row)
       return row.status();
     rows.push_back(std::move(*row));

@@ -326,8 +326,8 @@ Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
   return Chooser(name, text, options, timer).choose();
 }
 
-Result<GatherRow> chooseRow(GatherRow row, ChooseOptions options, PlanTimer &timer,
-                            ScheduleChoice *choice) {
+Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
+                           ScheduleChoice *choice) {
   options.given = row.options;
   options.given.schedule = std::nullopt;
   if (row.means != TransferMeans())

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/gather_bench.h"
+#include "api/bench_row.h"
 #include "api/plan_timer.h"
 #include "api/schedule_choice.h"
 
@@ -40,7 +40,7 @@ Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
 
 /// `row` with the schedule and the way to issue that choose() finds for it. What `row.options` says
 /// is kept, but for the schedule. `choice`, if not null, gets what there is to explain.
-Result<GatherRow> chooseRow(GatherRow row, ChooseOptions options, PlanTimer &timer,
-                            ScheduleChoice *choice = nullptr);
+Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
+                           ScheduleChoice *choice = nullptr);
 
 } // namespace braid

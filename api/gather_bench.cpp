@@ -1,4 +1,4 @@
-//===- api/gather_bench.cpp - the ways to do gather+matmul, and its limits -------------------===//
+//===- api/gather_bench.cpp - gather-matmul, an operation of the benchmark --------------------===//
 
 #include "api/gather_bench.h"
 
@@ -12,7 +12,7 @@ namespace braid {
 namespace {
 
 /// The operation itself, for schedules to be chosen from.
-std::string gatherMatmul(const GatherShape &s, DType dtype, int64_t ranks) {
+std::string gatherMatmul(const BenchShape &s, DType dtype, int64_t ranks) {
   return fmt::format("fusion @gather_matmul(D = {0}) {{\n"
                      "  mesh [0 .. D)\n"
                      "  %A = input {1}[DIDx{{D}}, {2}, {3}]\n"
@@ -23,7 +23,7 @@ std::string gatherMatmul(const GatherShape &s, DType dtype, int64_t ranks) {
 }
 
 /// What is left if the gather cost nothing.
-std::string productAlone(const GatherShape &s, DType dtype, int64_t ranks) {
+std::string productAlone(const BenchShape &s, DType dtype, int64_t ranks) {
   return fmt::format("program @product_alone mesh [0 .. {0})\n"
                      "    (%A: {1}[{2}, {3}], %B: {1}[{3}, {4}]) -> (%C: {1}[{2}, {4}]) {{\n"
                      "  matmul %C, %A, %B\n}}\n",
@@ -31,7 +31,7 @@ std::string productAlone(const GatherShape &s, DType dtype, int64_t ranks) {
 }
 
 /// What is left if the gather cost nothing, in the pieces in which a pipeline multiplies.
-std::string productInPieces(const GatherShape &s, DType dtype, int64_t ranks) {
+std::string productInPieces(const BenchShape &s, DType dtype, int64_t ranks) {
   return fmt::format("fusion @pieces(D = {0}, S = {0}) {{\n"
                      "  mesh [0 .. D)\n"
                      "  %A = input {1}[S, {2}, {3}]\n"
@@ -62,7 +62,7 @@ Exchange exchangeBlocks(int64_t ranks, const char *own) {
 }
 
 /// What is left if the product cost nothing, by one group on one stream.
-std::string gatherTogether(const GatherShape &s, DType dtype, int64_t ranks, Protocol protocol) {
+std::string gatherTogether(const BenchShape &s, DType dtype, int64_t ranks, Protocol protocol) {
   const bool pulls = protocol == Protocol::Get;
   const Exchange exchange = exchangeBlocks(ranks, pulls ? "%mine" : "%own");
   const char *stage = "  set %mine, %own\n";
@@ -78,7 +78,7 @@ std::string gatherTogether(const GatherShape &s, DType dtype, int64_t ranks, Pro
 
 /// What is left if nothing had to wait: the product of what had been gathered, beside a gather.
 /// Only peers that pull need the own block where they can reach it.
-std::string gatherBesideProduct(const GatherShape &s, DType dtype, int64_t ranks,
+std::string gatherBesideProduct(const BenchShape &s, DType dtype, int64_t ranks,
                                 Protocol protocol) {
   const bool pulls = protocol == Protocol::Get;
   const Exchange exchange = exchangeBlocks(ranks, pulls ? "%mine" : "%own");
@@ -102,7 +102,7 @@ std::string gatherBesideProduct(const GatherShape &s, DType dtype, int64_t ranks
 
 /// What is left if the product cost nothing: every rank's block in every rank's memory, a stream
 /// for each peer. `put`: the owner pushes.
-std::string gatherAlone(const GatherShape &s, DType dtype, int64_t ranks, Protocol protocol) {
+std::string gatherAlone(const BenchShape &s, DType dtype, int64_t ranks, Protocol protocol) {
   std::string type = fmt::format("{}[{}, {}, {}]", name(dtype).str(), ranks, s.m / ranks, s.k);
   std::string block = fmt::format("{}[1, {}, {}]", name(dtype).str(), s.m / ranks, s.k);
   std::string text = fmt::format("program @gather_alone mesh [0 .. {0}) (%A: {1}) -> () {{\n"
@@ -136,7 +136,7 @@ Status badRow(const std::string &row, const std::string &expected, const std::st
                 fmt::format("--impl {}: expected {}, got '{}'", row, expected, got));
 }
 
-Status badOption(const GatherRow &row, llvm::StringRef key, llvm::StringRef value) {
+Status badOption(const TimedRow &row, llvm::StringRef key, llvm::StringRef value) {
   const char *expected = llvm::StringSwitch<const char *>(key)
                              .Case("protocol", "get or put")
                              .Cases("chunks", "taper", "streams", "wave", "a number from 1 on")
@@ -150,7 +150,7 @@ Status badOption(const GatherRow &row, llvm::StringRef key, llvm::StringRef valu
                 key.str());
 }
 
-Status setOption(GatherRow &row, int64_t ranks, llvm::StringRef key, llvm::StringRef value) {
+Status setOption(TimedRow &row, int64_t ranks, llvm::StringRef key, llvm::StringRef value) {
   CompileOptions &options = row.options;
   int64_t number = 0;
   bool isNumber = !value.getAsInteger(10, number) && number >= 1;
@@ -175,16 +175,24 @@ Status setOption(GatherRow &row, int64_t ranks, llvm::StringRef key, llvm::Strin
   return Status::ok();
 }
 
+Status unevenRows(int64_t m, int64_t ranks) {
+  const int64_t below = m / ranks * ranks, above = below + ranks;
+  return Status(
+      StatusCode::BadInput,
+      fmt::format("expected -m to be a multiple of {} ranks, got {}: ranks with "
+                  "different numbers of rows are not supported yet; take -m {}",
+                  ranks, m,
+                  below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above)));
+}
+
 } // namespace
 
-Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shape, DType dtype,
-                                int64_t ranks, bool isGraphed) {
-  if (shape.m % ranks != 0)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected -m to be a multiple of {} ranks, got {}", ranks, shape.m));
-  GatherRow row;
+Result<TimedRow> readRowName(const std::string &name, int64_t ranks, bool isGraphed,
+                             CompileOptions options) {
+  TimedRow row;
   row.name = name;
   row.isGraphed = isGraphed;
+  row.options = std::move(options);
   row.options.ranks = ranks;
   llvm::SmallVector<llvm::StringRef, 4> parts;
   llvm::StringRef(name).split(parts, ';');
@@ -193,7 +201,18 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
     if (Status status = setOption(row, ranks, key, value); !status.isOk())
       return status;
   }
-  llvm::StringRef what = parts.front();
+  return row;
+}
+
+Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape, DType dtype,
+                               int64_t ranks, bool isGraphed) {
+  if (shape.m % ranks != 0)
+    return unevenRows(shape.m, ranks);
+  Result<TimedRow> read = readRowName(name, ranks, isGraphed, {});
+  if (!read)
+    return read.status();
+  TimedRow &row = *read;
+  llvm::StringRef what = llvm::StringRef(name).split(';').first;
   if (what == "matmul") {
     row.text = productAlone(shape, dtype, ranks);
   } else if (what == "pieces") {
@@ -226,6 +245,52 @@ Result<GatherRow> makeGatherRow(const std::string &name, const GatherShape &shap
   row.options = {};
   row.options.ranks = ranks;
   return row;
+}
+
+//===- The entry ------------------------------------------------------------------------------===//
+
+Operation gatherMatmul() {
+  Operation operation;
+  operation.name = "gather-matmul";
+  operation.summary = "gather of A, and the product with B";
+  operation.help = "C[m, n] = A[m, k] B[k, n], with m / ranks rows of A on each rank and n columns "
+                   "of B on every\n"
+                   "rank. m has to be a multiple of the ranks.";
+  operation.examples = "  braid bench gather-matmul -m 8192 -n 8192 -k 8192 --ranks 4 --backend "
+                       "cuda --against torch\n"
+                       "  braid bench gather-matmul -m 4096 -n 4096 -k 4096 --impl "
+                       "'matmul,gather,pairwise;chunks=4'\n"
+                       "  braid bench gather-matmul -m 512,2048 -n 512,2048 -k 512,2048 --json "
+                       "grid.json --resume \\\n"
+                       "    --time-limit 300";
+  operation.rows = {
+      {"matmul", RowKind::Gemm, "the GEMM alone, of A as if it had been gathered"},
+      {"pieces", RowKind::ChunkedGemm,
+       "the GEMM alone, cut as a pipeline cuts it: what the cutting costs"},
+      {"gather", RowKind::Transfers, "the gather alone"},
+      {"beside", RowKind::Uncoupled,
+       "both at once, neither waiting for the other: what the machine leaves of them"},
+      {"none", RowKind::Sequential, "gather, then one GEMM"},
+      {"auto", RowKind::Overlapped,
+       "what braid run --schedule auto chooses, graph or not; once a shape"},
+  };
+  operation.rivals = {
+      {"torch/matmul", RowKind::Gemm, "torch.matmul"},
+      {"torch/gather", RowKind::Transfers, "all_gather_into_tensor (NCCL)"},
+      {"torch/gather_copy", RowKind::Transfers, "copies from symmetric memory (copy engines)"},
+      {"torch/sequential", RowKind::Sequential, "all_gather_into_tensor, then torch.matmul"},
+      // So it is mostly used, and not every PyTorch can capture it.
+      {"torch/fused", RowKind::Overlapped, "symm_mem.fused_all_gather_matmul, eagerly in any case",
+       /*isEagerToo=*/true},
+  };
+  operation.standard = {"matmul", "gather",   "gather;protocol=put",
+                        "none",   "pairwise", "pairwise;protocol=put",
+                        "hop"};
+  operation.makeRow = makeGatherRow;
+  operation.flops = [](const BenchShape &shape) {
+    return 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
+  };
+  return operation;
 }
 
 } // namespace braid

@@ -39,7 +39,8 @@ private:
 
 } // namespace
 
-std::vector<std::string> commandLine(const std::vector<std::string> &extra) {
+std::vector<std::string> commandLine(const std::vector<std::string> &extra,
+                                     llvm::StringRef command) {
   std::vector<std::string> arguments;
   if (auto text = llvm::MemoryBuffer::getFileAsStream("/proc/self/cmdline")) {
     llvm::SmallVector<llvm::StringRef> parts;
@@ -48,7 +49,7 @@ std::vector<std::string> commandLine(const std::vector<std::string> &extra) {
     for (llvm::StringRef part : parts)
       arguments.push_back(part.str());
   }
-  auto subcommand = llvm::find(arguments, "run");
+  auto subcommand = llvm::find(arguments, command);
   if (subcommand != arguments.end())
     arguments.insert(subcommand + 1, extra.begin(), extra.end());
   return arguments;

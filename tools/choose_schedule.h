@@ -50,6 +50,7 @@ private:
 };
 
 /// The command line of a rank: this process's own, with `extra` behind the subcommand.
-std::vector<std::string> commandLine(const std::vector<std::string> &extra = {});
+std::vector<std::string> commandLine(const std::vector<std::string> &extra = {},
+                                     llvm::StringRef command = "run");
 
 } // namespace braid::tools

@@ -9,7 +9,8 @@ rank touches the device.
 
 A rank has A[m / ranks, k] and B[k, n], random in [-1, 1]. What is timed is what `braid bench` times
 of its own rows: the host's clock from a barrier in shared memory on until the rank's own device has
-done everything, the maximum over ranks. The barrier spins; it is no collective of PyTorch.
+done everything, the maximum over ranks. The barrier spins; it is no collective of PyTorch. Bursts
+are runs back to back, or replays, between two events on the device.
 """
 import argparse
 import ctypes
@@ -32,6 +33,7 @@ SPINS_BEFORE_YIELD = 1000
 MOST_SAMPLES = 1 << 16
 SHARE_OF_WARM_UP = 0.25  # of the time for timed runs
 MOST_TO_SETTLE = 100000  # runs
+BURST_US, MOST_OF_BURST = 10e3, 10000  # runs of a burst take about so long, and are no more
 TEXT_BYTES = 1 << 16
 
 
@@ -319,6 +321,34 @@ class Rows:
         iterations = self.warm_up(run, request)
         return self.board.maxima([self.time_once(run) for _ in range(iterations)])
 
+    def time_burst(self, run, count):
+        """Microseconds of a run, on average, where `count` of them follow one another at once."""
+        while time.perf_counter() < self.ended + self.rest:
+            pass
+        events = [self.torch.cuda.Event(enable_timing=True) for _ in range(2)] if self.is_gpu else []
+        self.board.wait()
+        start = time.perf_counter()
+        for event in events[:1]:
+            event.record()
+        for _ in range(count):
+            run()
+        for event in events[1:]:
+            event.record()
+        self.synchronize()
+        self.ended = time.perf_counter()
+        total = 1e3 * events[0].elapsed_time(events[1]) if events else (self.ended - start) * 1e6
+        return total / count
+
+    def time_bursts(self, request, samples):
+        """Microseconds of a run in each burst, the maximum over ranks, once its runs alone took
+        `samples`. Collective. As RowTimer::timeBursts does."""
+        if request.get("bursts", 0) == 0:
+            return []
+        run, us = self.find(request["row"], request["graph"]), statistics.median_high(samples)
+        runs, untimed, timed = bursts_of(request, us)
+        times = [self.time_burst(run, runs) for _ in range(untimed + timed)]
+        return self.board.maxima(times[untimed:])
+
     def warm_up(self, run, request):
         """Runs untimed; gives how many timed runs there are. Decides as warmUp() of
         api/rank_times.h does: after the second run, and again whenever there are twice as many."""
@@ -346,6 +376,17 @@ def fitting(request, us):
         untimed = min(untimed, max(1, int(limit * SHARE_OF_WARM_UP / us)))
         timed = min(timed, max(3, int(limit / us)))
     return max(untimed, min(math.ceil(request.get("settle_us", 0) / us), MOST_TO_SETTLE)), timed
+
+
+def bursts_of(request, us):
+    """How many runs a burst has if each takes `us`, and how many bursts are untimed and timed."""
+    us = max(us, 1e-3)
+    runs = max(2, int(min(BURST_US / us, MOST_OF_BURST)))
+    untimed = 1 + min(math.ceil(request.get("settle_us", 0) / (us * runs)), MOST_TO_SETTLE)
+    timed, limit = request["bursts"], request.get("limit_us", 0)
+    if limit > 0:
+        timed = min(timed, max(3, int(limit / (us * runs))))
+    return runs, untimed, timed
 
 
 def describe(error):
@@ -390,7 +431,10 @@ class Rank:
             self.forget()
             self.rows, self.shape = Rows(self.torch, self.args, self.board, shape), shape
         try:
-            return {"samples_us": [round(us, 3) for us in self.rows.time(request)]}
+            samples = self.rows.time(request)
+            bursts = self.rows.time_bursts(request, samples)
+            return {"samples_us": [round(us, 3) for us in samples],
+                    "burst_us": [round(us, 3) for us in bursts]}
         except Stuck:
             raise
         except Exception as error:

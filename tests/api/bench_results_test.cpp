@@ -2,6 +2,8 @@
 
 #include "api/bench_results.h"
 
+#include "api/gather_bench.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,10 +14,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Json = nlohmann::json;
 
-constexpr GatherShape kShape{64, 32, 16};
+constexpr BenchShape kShape{64, 32, 16};
 
 BenchRow row(const std::string &name, double us, bool isGraphed = false) {
-  return {kShape, name, isGraphed, {{us}}};
+  return {kShape, name, isGraphed, {{us}}, "", "", "", gatherMatmul().kindOf(name)};
 }
 
 /// Rows, and what they say together.
@@ -32,26 +34,50 @@ TEST(BenchResults, TakeTheMedianOfTheMediansOfRounds) {
   EXPECT_EQ(BenchRow().time(), 0);
 }
 
-TEST(BenchResults, KnowRowsByName) {
-  EXPECT_EQ(rowKind("matmul"), RowKind::Product);
-  EXPECT_EQ(rowKind("torch/matmul"), RowKind::Product);
-  EXPECT_EQ(rowKind("pieces;chunks=2"), RowKind::Pieces);
+TEST(Operations, KnowTheirRowsByName) {
+  const Operation gather = gatherMatmul();
+  EXPECT_EQ(gather.kindOf("matmul"), RowKind::Gemm);
+  EXPECT_EQ(gather.kindOf("torch/matmul"), RowKind::Gemm);
+  EXPECT_EQ(gather.kindOf("pieces;chunks=2"), RowKind::ChunkedGemm);
   EXPECT_FALSE(row("pieces", 1).doesAllWork());
-  EXPECT_EQ(rowKind("beside;protocol=put"), RowKind::Beside);
+  EXPECT_EQ(gather.kindOf("beside;protocol=put"), RowKind::Uncoupled);
   EXPECT_FALSE(row("beside", 1).doesAllWork());
-  EXPECT_EQ(rowKind("gather;protocol=put"), RowKind::Gather);
-  EXPECT_EQ(rowKind("torch/gather_copy"), RowKind::Gather);
-  EXPECT_EQ(rowKind("none;chunks=2"), RowKind::Sequential);
-  EXPECT_EQ(rowKind("torch/sequential"), RowKind::Sequential);
-  EXPECT_EQ(rowKind("auto"), RowKind::Overlapped);
-  EXPECT_EQ(rowKind("torch/fused"), RowKind::Overlapped);
+  EXPECT_EQ(gather.kindOf("gather;protocol=put"), RowKind::Transfers);
+  EXPECT_EQ(gather.kindOf("torch/gather_copy"), RowKind::Transfers);
+  EXPECT_EQ(gather.kindOf("none;chunks=2"), RowKind::Sequential);
+  EXPECT_EQ(gather.kindOf("torch/sequential"), RowKind::Sequential);
+  EXPECT_EQ(gather.kindOf("auto"), RowKind::Overlapped);
+  EXPECT_EQ(gather.kindOf("pairwise;streams=2"), RowKind::Overlapped);
+  EXPECT_EQ(gather.kindOf("torch/fused"), RowKind::Overlapped);
+}
+
+/// All that others see of an operation works for each of the table.
+TEST(Operations, HaveRowsThatTheyCanMake) {
+  ASSERT_FALSE(operations().empty());
+  for (const Operation &operation : operations()) {
+    EXPECT_GT(operation.flops({64, 32, 16}), 0);
+    for (const std::string &name : operation.standard) {
+      Result<TimedRow> row = operation.makeRow(name, {64, 32, 16}, DType::F32, 2, false);
+      EXPECT_TRUE(row) << operation.name << ": " << row.status().message();
+    }
+  }
+}
+
+TEST(Operations, SayThatRowsHaveToDivide) {
+  auto refusal = [](int64_t m) {
+    return makeGatherRow("matmul", {m, 8, 8}, DType::F32, 4, false).status().message();
+  };
+  EXPECT_EQ(refusal(1), "expected -m to be a multiple of 4 ranks, got 1: ranks with different "
+                        "numbers of rows are not supported yet; take -m 4");
+  EXPECT_THAT(refusal(514), HasSubstr("; take -m 512 or 516"));
+  EXPECT_EQ(refusal(4), "");
 }
 
 /// A graph is the fair rival of a graph; eagerly, torch/fused is timed in any case.
 TEST(BenchResults, PyTorchHasItsRowsAsGraphsToo) {
   auto said = [](const std::vector<bool> &graphChoices) {
     std::string text;
-    for (const BenchRow &row : torchRows(kShape, graphChoices))
+    for (const BenchRow &row : torchRows(gatherMatmul(), kShape, graphChoices))
       text += row.name.substr(6) + (row.isGraphed ? "* " : " ");
     return text;
   };
@@ -67,8 +93,8 @@ TEST(BenchResults, CompareWithTheFastestOfEverybodysLimits) {
                row("torch/gather_copy", 50), row("none", 170), row("torch/sequential", 150),
                row("pairwise", 120)}};
   ShapeSummary summary = shape.summary();
-  EXPECT_EQ(summary.product, 90);
-  EXPECT_EQ(summary.gather, 50);
+  EXPECT_EQ(summary.gemm, 90);
+  EXPECT_EQ(summary.transfers, 50);
   EXPECT_EQ(summary.sequential, 150);
   const BenchRow &pairwise = shape.rows.back();
   EXPECT_DOUBLE_EQ(*summary.efficiency(pairwise), 0.75);
@@ -132,28 +158,33 @@ TEST(BenchResults, CompareWithTheRivalByTheSpreadOfRounds) {
 
 TEST(BenchResults, ReadWhatTheyWrote) {
   BenchRow timed{kShape, "hop;streams=2", true, {{1.5, 2.5}, {3}}, "", "2026-11-20T00:00:00Z"};
-  Result<BenchRow> again = benchRowFrom(toJson(timed));
+  timed.bursts = {2, 1, 4};
+  Result<BenchRow> again = benchRowFrom(toJson(timed), gatherMatmul());
   ASSERT_TRUE(again) << again.status().message();
   EXPECT_TRUE(again->isSameRow(timed));
   EXPECT_EQ(again->rounds, timed.rounds);
   EXPECT_EQ(again->date, timed.date);
+  EXPECT_EQ(again->bursts, timed.bursts);
+  EXPECT_EQ(again->burstTime(), 2);
+  EXPECT_EQ(toJson(timed)["burst_median_us"], 2);
   BenchRow failed{kShape, "hop", false, {}, "it hung"};
-  again = benchRowFrom(toJson(failed));
+  again = benchRowFrom(toJson(failed), gatherMatmul());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->failure, "it hung");
 }
 
-TEST(BenchResults, ReadFilesWithoutRounds) {
+TEST(BenchResults, ReadFilesWithoutRoundsAndBursts) {
   Json old = {{"m", 64},        {"n", 32},
               {"k", 16},        {"implementation", "hop"},
               {"graph", false}, {"samples_us", {3, 1, 2}}};
-  Result<BenchRow> read = benchRowFrom(old);
+  Result<BenchRow> read = benchRowFrom(old, gatherMatmul());
   ASSERT_TRUE(read) << read.status().message();
   EXPECT_EQ(read->time(), 2);
+  EXPECT_FALSE(read->burstTime());
 }
 
 std::string refusal(const std::string &text) {
-  Result<std::vector<BenchRow>> rows = readBenchRows(text, {{"dtype", "bf16"}});
+  Result<std::vector<BenchRow>> rows = readBenchRows(text, {{"dtype", "bf16"}}, gatherMatmul());
   return rows ? "read" : rows.status().message();
 }
 
@@ -175,6 +206,8 @@ TEST(BenchResults, RefuseWhatIsNoResult) {
   EXPECT_EQ(refusal(withRow(hop)), R"("rounds_us": expected a list of rounds, got nothing)");
   EXPECT_EQ(refusal(withRow(hop + R"(, "rounds_us": [[1, -1]])")),
             R"("rounds_us": expected times in every round, got an array)");
+  EXPECT_EQ(refusal(withRow(hop + R"(, "rounds_us": [[1, 2]], "burst_us": [null])")),
+            R"("burst_us": expected a list of times, got an array)");
   EXPECT_EQ(refusal(withRow(hop + R"(, "rounds_us": [[1, 2]])")), "read");
 }
 

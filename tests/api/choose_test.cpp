@@ -2,6 +2,7 @@
 
 #include "api/candidates.h"
 #include "api/choose.h"
+#include "api/gather_bench.h"
 #include "api/run.h"
 #include "api/time_candidates.h"
 #include "tests/support/counting_cluster.h"
@@ -389,9 +390,9 @@ TEST(Choose, MakesARowOfABench) {
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
   PlanTimer timer((*mesh)->cluster(), 0, plans[0]);
-  Result<GatherRow> row = makeGatherRow("pairwise;streams=2", {8, 8, 8}, DType::F32, 1, false);
+  Result<TimedRow> row = makeGatherRow("pairwise;streams=2", {8, 8, 8}, DType::F32, 1, false);
   ScheduleChoice choice;
-  Result<GatherRow> chosen = chooseRow(*row, {}, timer, &choice);
+  Result<TimedRow> chosen = chooseRow(*row, {}, timer, &choice);
   ASSERT_TRUE(chosen.isOk()) << chosen.status().message();
   EXPECT_EQ(chosen->options.schedule, choice.best().schedule);
   EXPECT_EQ(chosen->options.streams, 2);

@@ -21,7 +21,7 @@ namespace braid {
 namespace {
 
 struct MeasuredRow {
-  GatherShape shape;
+  BenchShape shape;
   bool isGraphed = false;
   double us = 0;
   std::string name;
@@ -50,8 +50,8 @@ std::vector<MeasuredRow> readRows() {
 
 /// The error of the prediction for a measured row, as a part of what was measured.
 double errorOf(const MeasuredRow &row, const CostModel &model) {
-  const GatherShape &shape = row.shape;
-  Result<GatherRow> made = makeGatherRow(row.name, shape, DType::BF16, model.ranks, row.isGraphed);
+  const BenchShape &shape = row.shape;
+  Result<TimedRow> made = makeGatherRow(row.name, shape, DType::BF16, model.ranks, row.isGraphed);
   EXPECT_TRUE(made.isOk()) << made.status().message();
   std::unique_ptr<Source> source = parseSource(row.name, made->text);
   Result<Compiled> compiled = compile(*source, made->options);

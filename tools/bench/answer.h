@@ -20,7 +20,8 @@ bool answers(const nlohmann::json &message, uint64_t id);
 struct Answer {
   std::vector<double> samples; ///< microseconds, one or more, unless there is a failure
   std::string failure;
-  std::string choice; ///< of `auto`: what it was; may be empty
+  std::vector<double> bursts; ///< microseconds of a run in each; may be empty
+  std::string choice;         ///< of `auto`: what it was; may be empty
   /// BadInput if it says neither.
   static Result<Answer> from(const nlohmann::json &message);
 };

@@ -65,7 +65,7 @@ Bench::Bench(const BenchFlags &flags, RanksJob &job)
       torch_(flags, job.folder(), [&job] { return job.interruptedBy() != 0; }) {}
 
 /// In the order in which they are timed, without those that are there.
-std::vector<BenchRow> Bench::rowsToTime(const GatherShape &shape) const {
+std::vector<BenchRow> Bench::rowsToTime(const BenchShape &shape) const {
   std::vector<BenchRow> ours, theirs;
   const std::vector<bool> graphChoices = flags_.graphChoices();
   for (bool isGraphed : graphChoices) {
@@ -75,8 +75,10 @@ std::vector<BenchRow> Bench::rowsToTime(const GatherShape &shape) const {
       else if (isGraphed == graphChoices.front()) // once: it chooses how to issue, too
         ours.push_back({shape, name});
   }
+  for (BenchRow &row : ours)
+    row.kind = flags_.operation.kindOf(row.name);
   if (flags_.against == "torch")
-    theirs = torchRows(shape, graphChoices);
+    theirs = torchRows(flags_.operation, shape, graphChoices);
   std::vector<BenchRow> rows = mixed(std::move(ours), std::move(theirs));
   llvm::erase_if(rows, [&](const BenchRow &row) { return results_.has(row); });
   return rows;
@@ -87,8 +89,8 @@ Status Bench::run() {
     return status;
   if (Status status = results_.checkFiles(); !status.isOk())
     return status;
-  std::vector<GatherShape> shapes;
-  for (const GatherShape &shape : flags_.shapes())
+  std::vector<BenchShape> shapes;
+  for (const BenchShape &shape : flags_.shapes())
     if (!rowsToTime(shape).empty() && !llvm::is_contained(shapes, shape))
       shapes.push_back(shape);
   if (shapes.empty()) {
@@ -97,8 +99,8 @@ Status Bench::run() {
   }
   if (flags_.against == "torch")
     (void)torch_.launch(); // if that fails, its rows say so
-  Progress progress(shapes, *flags_.rounds, flags_.timeLimit);
-  for (const GatherShape &shape : shapes) {
+  Progress progress(flags_.operation, shapes, *flags_.rounds, flags_.timeLimit);
+  for (const BenchShape &shape : shapes) {
     Result<bool> isDone = progress.hasTimeForNext() ? measureShape(shape, progress) : false;
     if (!isDone)
       return isDone.status();
@@ -112,11 +114,11 @@ Status Bench::run() {
 }
 
 void Bench::sayWhatIsLeft(const Progress &progress) const {
-  const GatherShape &next = progress.shapes()[progress.shapesDone()];
+  const BenchShape &next = progress.shapes()[progress.shapesDone()];
   const char *advice = flags_.json.empty() ? "" : "; go on with --resume";
   llvm::errs() << fmt::format("braid: --time-limit: {} of {} shapes are done, ",
                               progress.shapesDone(), progress.shapes().size())
-               << fmt::format("{} x {} x {} is next{}\n", next.m, next.n, next.k, advice);
+               << fmt::format("{} is next{}\n", flags_.operation.title(next), advice);
 }
 
 /// A device keeps memory that is shared, and its descriptors, for later programs of like sizes. The
@@ -130,7 +132,7 @@ Status Bench::replaceFullJob(const std::vector<BenchRow> &next) {
   return results_.setDevice(job_.device());
 }
 
-Result<bool> Bench::measureShape(const GatherShape &shape, Progress &progress) {
+Result<bool> Bench::measureShape(const BenchShape &shape, Progress &progress) {
   std::vector<BenchRow> rows = rowsToTime(shape);
   BenchBatch batch{shape, timeNow(), 0, "", nullptr, nullptr};
   for (BenchRow &row : rows)
@@ -186,7 +188,8 @@ nlohmann::json Bench::requestFor(const BenchRow &row, int64_t round) const {
           {"iterations", flags_.iterations},
           {"limit_us", 1e3 * double(flags_.rowMs)},
           {"settle_us", 1e3 * double(flags_.settlingMs(row.shape))},
-          {"rest_us", flags_.restUs}};
+          {"rest_us", flags_.restUs},
+          {"bursts", (flags_.bursts + *flags_.rounds - 1) / *flags_.rounds}};
 }
 
 /// What fails is the row's failure, unless our ranks cannot even start.
@@ -201,14 +204,16 @@ Status Bench::timeRow(BenchRow &row, int64_t round) {
     return Status(StatusCode::PeerFailed, "interrupted");
   if (answer && answer->failure.empty()) {
     row.rounds.push_back(std::move(answer->samples));
+    row.bursts.insert(row.bursts.end(), answer->bursts.begin(), answer->bursts.end());
     row.choice = answer->choice;
     return Status::ok();
   }
   row.rounds.clear();
+  row.bursts.clear();
   row.failure = firstLine(answer ? answer->failure : answer.status().message());
   hasFailedRow_ |= !isTorch;
-  llvm::errs() << fmt::format("braid: {} x {} x {}  {}{}: {}\n", row.shape.m, row.shape.n,
-                              row.shape.k, row.name, row.isGraphed ? ", graph" : "", row.failure);
+  llvm::errs() << fmt::format("braid: {}  {}{}: {}\n", flags_.operation.title(row.shape), row.name,
+                              row.isGraphed ? ", graph" : "", row.failure);
   return Status::ok();
 }
 

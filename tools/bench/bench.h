@@ -19,9 +19,9 @@ public:
   bool hasFailedRow() const { return hasFailedRow_; }
 
 private:
-  std::vector<BenchRow> rowsToTime(const GatherShape &shape) const;
+  std::vector<BenchRow> rowsToTime(const BenchShape &shape) const;
   /// False if there was not enough time for all its rounds; then nothing of it is kept.
-  Result<bool> measureShape(const GatherShape &shape, Progress &progress);
+  Result<bool> measureShape(const BenchShape &shape, Progress &progress);
   Status timeRound(std::vector<BenchRow> &rows, int64_t round);
   nlohmann::json requestFor(const BenchRow &row, int64_t round) const;
   Status timeRow(BenchRow &row, int64_t round);

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "tools/command.h"
+#include "api/file_bench.h"
+#include "api/plans.h"
 #include "api/run.h"
 #include "runtime/bootstrap/environment.h"
 #include "tools/bench/bench.h"
@@ -14,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include <deque>
 #include <filesystem>
 #include <thread>
 
@@ -48,7 +51,7 @@ Status checkAgainst(const BenchFlags &flags, const Backend &backend) {
   return Status::ok();
 }
 
-int benchGatherMatmul(BenchFlags flags) {
+int bench(BenchFlags flags) {
   BackendRegistry registry = builtinBackends();
   const Backend *backend = registry.find(flags.backend);
   if (!backend)
@@ -59,6 +62,8 @@ int benchGatherMatmul(BenchFlags flags) {
     return report(status);
   if (Status status = checkSettings(processEnvironment()); !status.isOk())
     return report(status);
+  if (!flags.requests.empty())
+    return benchRank(flags);
   TemporaryFolder folder;
   if (!folder.isMade())
     return report(Status(StatusCode::Unsupported, "cannot make a folder like " + folder.path()));
@@ -78,21 +83,89 @@ int benchGatherMatmul(BenchFlags flags) {
   return bench.hasFailedRow() ? static_cast<int>(StatusCode::PeerFailed) : 0;
 }
 
+std::string namesOfOperations() {
+  std::string names;
+  for (const Operation &operation : operations())
+    names += (names.empty() ? "" : ", ") + operation.name;
+  return names;
+}
+
+std::string expectedOperation(const std::string &got) {
+  return fmt::format("expected an operation ({}) or a FILE, got {}", namesOfOperations(), got);
+}
+
+/// Refuses a word that names nothing before its flags are looked at. A rank does not read FILE.
+void checkFile(const std::string &file, const BenchFlags &flags) {
+  if (flags.requests.empty() && file != "-" && !std::filesystem::exists(file))
+    throw CLI::ParseError(expectedOperation("'" + file + "'"), // caught in main
+                          CLI::ExitCodes::ValidationError);
+}
+
+/// A rank gets what FILE holds on its standard input: FILE itself may have changed, or been read.
+int benchFile(BenchFlags flags) {
+  CompileOptions options;
+  const std::string &file = flags.source.file;
+  const bool isRank = !flags.requests.empty();
+  if (file.empty())
+    return report(Status(StatusCode::BadInput, expectedOperation("neither")));
+  if (Status status = flags.source.toOptions(options); !status.isOk())
+    return report(status);
+  Result<std::unique_ptr<Source>> source = readSource(isRank ? "-" : file, file == "-" ? "" : file);
+  if (!source)
+    return report(source.status());
+  Result<Compiled> compiled = compile(**source, options);
+  if (!compiled)
+    return report(compiled.status(), source->get());
+  Result<std::vector<Plan>> plans = makePlans(*compiled);
+  if (!plans)
+    return report(plans.status(), source->get());
+  const BenchFile read{*compiled, options, *plans, flags.source.isAuto()};
+  flags.operation = fileOperation(read);
+  flags.fileText = (*source)->diags.text();
+  flags.dtype = name(dtypeOf(read)).str();
+  flags.ranks = static_cast<int64_t>(plans->size());
+  return bench(std::move(flags));
+}
+
+constexpr const char *kFooter = R"(
+An operation has shapes, and rows for its limits, for the ways to do it and for its rivals: see
+braid bench gather-matmul --help, which says what is measured, too. The rows of a FILE are
+
+  of a fusion    gemms and transfers (those of none alone), none (one part after the other), given
+                 (the lowering that the flags ask for), auto (what braid run --schedule auto
+                 chooses), pieces (the GEMMs of given alone), and schedules; all can have options
+  of a program   program, and its gemms and transfers alone
+
+  braid bench gather-matmul -m 4096 -n 4096 -k 4096 --ranks 4 --backend cuda
+  braid bench examples/ag_matmul.braid --ranks 4 --set M=4096 --impl 'given,pairwise;protocol=put')";
+
 } // namespace
 
 Command addBench(CLI::App &app) {
-  auto flags = std::make_shared<BenchFlags>();
-  auto rankFlags = std::make_shared<BenchRankFlags>();
-  CLI::App *command = app.add_subcommand("bench", "Time an operation beside its limits");
-  CLI::App *operation =
-      command->add_subcommand("gather-matmul", "gather of A, and the product with B");
-  flags->addTo(*operation);
-  CLI::App *rank = command->add_subcommand("rank", "one rank of a job of this command");
-  rank->group("");
-  rankFlags->addTo(*rank);
-  command->require_subcommand(1);
-  return {command, [flags, rankFlags, rank] {
-            return rank->parsed() ? benchRank(*rankFlags) : benchGatherMatmul(*flags);
+  auto file = std::make_shared<BenchFlags>();
+  CLI::App *command =
+      app.add_subcommand("bench", "Time an operation, or a FILE, beside its limits");
+  command->add_option("--requests", file->requests)->group("");
+  command->add_option("--answers", file->answers)->group("");
+  file->operation.hasShapes = false;
+  file->source.takesAuto = true;
+  file->addTo(*command);
+  command->get_option("FILE")->required(false)->each(
+      [&flags = *file](const std::string &word) { checkFile(word, flags); });
+  command->footer(kFooter);
+  auto flags = std::make_shared<std::deque<BenchFlags>>(); // which the options refer to
+  for (const Operation &operation : operations()) {
+    flags->emplace_back().operation = operation;
+    flags->back().addTo(*command->add_subcommand(operation.name, operation.summary));
+  }
+  return {command, [=] {
+            for (BenchFlags each : *flags)
+              if (command->got_subcommand(each.operation.name)) {
+                each.requests = file->requests;
+                each.answers = file->answers;
+                return bench(std::move(each));
+              }
+            return benchFile(*file);
           }};
 }
 

@@ -1,59 +1,60 @@
-//===- tools/bench/flags.cpp - what `braid bench gather-matmul` was asked for -----------------===//
+//===- tools/bench/flags.cpp - what `braid bench` was asked for ---------------------------------===//
 
 #include "tools/bench/flags.h"
 
-#include "api/gather_timer.h"
-#include "tools/command.h"
+#include "api/plan_timer.h"
 
 #include <fmt/format.h>
 
 namespace braid::tools {
 namespace {
 
-constexpr const char *kFooter = R"(
-C[m, n] = A[m, k] B[k, n], with m / ranks rows of A on each rank and n columns of B on every rank.
-Every combination of -m, -n and -k is a shape, or --shapes has them. A row is one way to do it, or
-one of its limits:
-
-  matmul       the product alone, of A as if it had been gathered
-  pieces       the product alone, cut as a pipeline cuts it: what the cutting costs
-  gather       the gather alone
-  beside       both at once, neither waiting for the other: what the machine leaves of them
-  none         gather, then one product
-  auto         what braid run --schedule auto chooses, graph or not; once a shape
-  pairwise, doubling, hop, burst, fused   see braid run --schedule
-
+constexpr const char *kRows = R"(
 each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;wave=R ;streams=K
-;transfers=each|shared ;copies=engine|kernel ;signals=memory|kernel. With --against torch there are
-also, as far as PyTorch can do them here:
+;transfers=each|shared ;copies=engine|kernel ;signals=memory|kernel.)";
 
-  torch/matmul       torch.matmul
-  torch/gather       all_gather_into_tensor (NCCL)
-  torch/gather_copy  copies from symmetric memory (copy engines)
-  torch/sequential   all_gather_into_tensor, then torch.matmul
-  torch/fused        symm_mem.fused_all_gather_matmul, eagerly in any case
-
-All rows of a shape are timed in turns: in each round every row has its runs, those of PyTorch
+constexpr const char *kMethod = R"(
+All rows of a shape are timed in turns: in each round every row has its runs, those of a rival
 between ours, and every other round goes backwards. Times are microseconds: wall clock from a
 barrier on, the maximum over ranks; a row's time is the median of its rounds' medians, beside the
-10th and 90th of a hundred of all its runs. Large products are limited by power, and a GPU that
+10th and 90th of a hundred of all its runs. Large GEMMs are limited by power, and a GPU that
 idled is faster for up to 100 ms than one that did not, so their rows run untimed for --settle-ms
 first, whatever was before them. For the same reason all rows rest for --rest-us before each run:
 PyTorch's cannot begin at once, and a GPU that has rested is faster.
 
+  burst us  a run where runs follow one another, as layers of a model do: those of some 10 ms are
+            issued back to back, between two events on the GPU; the median of --bursts such bursts
   E         the larger of the two limits over the time: 1 means that nothing is lost. The limits are
-            the fastest product alone and the fastest gather alone, whoever is faster at it. Gathers
-            alone copy the own block, too, or pull, so beside can do better
-  speed-up  the fastest of none and torch/sequential, over the time
-  hidden    how much of the time which that takes longer than the product alone is saved
+            the fastest GEMMs alone and the fastest transfers alone, whoever is faster at it.
+            Transfers alone copy the own block, too, or pull, so both at once can do better
+  speed-up  the fastest of what does one part after the other, over the time
+  hidden    how much of the time which that takes longer than the GEMMs alone is saved
 
 With --resume, rows that OUT.json has are not timed again; it is written after every shape, so that
 a grid can be measured in pieces.
+)";
 
-  braid bench gather-matmul -m 8192 -n 8192 -k 8192 --ranks 4 --backend cuda --against torch
-  braid bench gather-matmul -m 4096 -n 4096 -k 4096 --impl 'matmul,gather,pairwise;chunks=4'
-  braid bench gather-matmul -m 512,2048 -n 512,2048 -k 512,2048 --json grid.json --resume \
-    --time-limit 300)";
+std::string listOf(const std::vector<RowType> &types) {
+  size_t width = std::string("a schedule").size();
+  for (const RowType &type : types)
+    width = std::max(width, type.name.size());
+  std::string text = "\n";
+  for (const RowType &type : types)
+    text += fmt::format("  {:<{}}  {}\n", type.name, width, type.help);
+  return text;
+}
+
+std::string scheduleLine() { return "  a schedule  see braid run --schedule\n"; }
+
+std::string footerOf(const Operation &operation) {
+  return "\n" + operation.help +
+         "\nEvery combination of -m, -n and -k is a shape, or --shapes has them. A row is one way "
+         "to "
+         "do it, or\none of its limits:\n" +
+         listOf(operation.rows) + scheduleLine() + kRows +
+         " With --against torch there are\nalso, as far as PyTorch can do them here:\n" +
+         listOf(operation.rivals) + kMethod + "\n" + operation.examples;
+}
 
 Status atLeast(int64_t least, const char *flag, int64_t value) {
   return value >= least ? Status::ok()
@@ -63,8 +64,8 @@ Status atLeast(int64_t least, const char *flag, int64_t value) {
 }
 
 /// "8192x7168x4096"
-std::optional<GatherShape> parseShape(llvm::StringRef text) {
-  GatherShape shape;
+std::optional<BenchShape> parseShape(llvm::StringRef text) {
+  BenchShape shape;
   auto [m, rest] = text.split('x');
   auto [n, k] = rest.split('x');
   if (m.getAsInteger(10, shape.m) || n.getAsInteger(10, shape.n) || k.getAsInteger(10, shape.k))
@@ -86,7 +87,7 @@ Status checkShapes(const BenchFlags &flags) {
     if (!parseShape(text))
       return Status(StatusCode::BadInput,
                     fmt::format("expected --shapes to be MxNxK,..., got '{}'", text));
-  for (const GatherShape &shape : flags.shapes())
+  for (const BenchShape &shape : flags.shapes())
     for (auto [flag, value] : {std::pair("-m", shape.m), {"-n", shape.n}, {"-k", shape.k}})
       if (Status status = atLeast(1, flag, value); !status.isOk())
         return status;
@@ -95,7 +96,7 @@ Status checkShapes(const BenchFlags &flags) {
 
 } // namespace
 
-void BenchFlags::addTo(CLI::App &app) {
+void BenchFlags::addShapesTo(CLI::App &app) {
   addInteger(app, "-m", m, "rows of A and C")->delimiter(',')->type_name("M,...");
   addInteger(app, "-n", n, "columns of B and C, on every rank")->delimiter(',')->type_name("N,...");
   addInteger(app, "-k", k, "columns of A, rows of B")->delimiter(',')->type_name("K,...");
@@ -104,14 +105,26 @@ void BenchFlags::addTo(CLI::App &app) {
       ->type_name("MxNxK,...");
   app.add_option("--dtype", dtype, "bf16 (default), f16, f32 or f64")->type_name("TYPE");
   addInteger(app, "--ranks", ranks, "ranks, a process each (default 2)")->type_name("N");
-  app.add_option("--backend", backend, "cpu (default) or cuda")->type_name("NAME");
-  app.add_option("--impl", impl, "which rows (default: all)")->delimiter(',')->type_name("LIST");
-  app.add_option("--graph", graph,
-                 "replayed as a graph: no, yes or both (default: both, if the backend can)")
-      ->type_name("WHICH");
   app.add_option("--against", against, "also time a rival's rows: torch")->type_name("NAME");
   app.add_option("--python", python, "the Python that has PyTorch (default python3)")
       ->type_name("FILE");
+  app.add_option("--torch-rows", torchRows)->group("");
+  app.footer(footerOf(operation));
+}
+
+void BenchFlags::addTo(CLI::App &app) {
+  if (operation.hasShapes)
+    addShapesTo(app);
+  else
+    source.addTo(app);
+  app.add_option("--backend", backend, "cpu (default) or cuda")->type_name("NAME");
+  app.add_option("--impl", impl, "which rows (default: the usual ones); repeatable")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("LIST");
+  app.add_option("--graph", graph,
+                 "replayed as a graph: no, yes or both (default: both, if the backend can)")
+      ->type_name("WHICH");
   addInteger(app, "--rounds", rounds,
              "how often each row has its turn (default: 5 with --against, else 1)")
       ->type_name("R");
@@ -120,9 +133,12 @@ void BenchFlags::addTo(CLI::App &app) {
   addInteger(app, "--warm-up", warmUp,
              "runs before them (default 5; from the second round on at most 2)")
       ->type_name("I");
+  addInteger(app, "--bursts", bursts,
+             "bursts of runs of a row, over all rounds (default 21; 0: none)")
+      ->type_name("B");
   addInteger(app, "--row-ms", rowMs,
-             "fewer runs, but 3 or more, so that they take about this long (default 200; "
-             "0: no limit)")
+             "fewer runs, but 3 or more, so that they take about this long, and fewer bursts "
+             "(default 200; 0: no limit)")
       ->type_name("T");
   addInteger(app, "--settle-ms", settleMs,
              "at least as many runs before the timed ones as take this long "
@@ -142,13 +158,14 @@ void BenchFlags::addTo(CLI::App &app) {
   app.add_flag("--resume", resumes, "go on with what OUT.json has");
   app.add_flag("--retry-failed", retriesFailed, "with --resume: time rows again that failed");
   app.add_option("--label", labels, "also in the JSON, such as commit=1a2b3c")
+      ->allow_extra_args(false)
       ->type_name("NAME=VALUE");
-  app.add_option("--torch-rows", torchRows)->group("");
   addInteger(app, "--job-mib", jobMib, "")->group("");
-  app.footer(kFooter);
 }
 
 Status BenchFlags::check(bool hasGraphs) {
+  if (impl.empty())
+    impl = operation.standard;
   if (graph.empty())
     graph = hasGraphs ? "both" : "no";
   if (graph != "no" && graph != "yes" && graph != "both")
@@ -163,6 +180,7 @@ Status BenchFlags::check(bool hasGraphs) {
                                     {"--rounds", 1, *rounds},
                                     {"--iterations", 1, iterations},
                                     {"--warm-up", 0, warmUp},
+                                    {"--bursts", 0, bursts},
                                     {"--row-ms", 0, rowMs},
                                     {"--settle-ms", 0, settleMs.value_or(0)},
                                     {"--rest-us", 0, restUs},
@@ -174,7 +192,7 @@ Status BenchFlags::check(bool hasGraphs) {
   if (restUs > kMostRestUs)
     return Status(StatusCode::BadInput,
                   fmt::format("expected --rest-us to be at most {}, got {}", kMostRestUs, restUs));
-  if (Status status = checkShapes(*this); !status.isOk())
+  if (Status status = operation.hasShapes ? checkShapes(*this) : Status::ok(); !status.isOk())
     return status;
   if ((resumes || retriesFailed) && (json.empty() || !resumes))
     return Status(StatusCode::BadInput, "expected --json OUT.json with --resume, and --resume with "
@@ -184,15 +202,17 @@ Status BenchFlags::check(bool hasGraphs) {
   Result<DType> type = elementType();
   if (!type)
     return type.status();
-  for (const GatherShape &shape : shapes())
+  for (const BenchShape &shape : shapes())
     for (const std::string &name : impl)
-      if (Result<GatherRow> row = makeGatherRow(name, shape, *type, ranks, false); !row)
+      if (Result<TimedRow> row = operation.makeRow(name, shape, *type, ranks, false); !row)
         return row.status();
   return Status::ok();
 }
 
-std::vector<GatherShape> BenchFlags::shapes() const {
-  std::vector<GatherShape> shapes;
+std::vector<BenchShape> BenchFlags::shapes() const {
+  if (!operation.hasShapes)
+    return {BenchShape()};
+  std::vector<BenchShape> shapes;
   for (const std::string &text : listed)
     shapes.push_back(*parseShape(text));
   for (int64_t eachM : m)
@@ -202,8 +222,8 @@ std::vector<GatherShape> BenchFlags::shapes() const {
   return shapes;
 }
 
-int64_t BenchFlags::settlingMs(const GatherShape &shape) const {
-  return settleMs.value_or(static_cast<int64_t>(settlingUs(shape) / 1000));
+int64_t BenchFlags::settlingMs(const BenchShape &shape) const {
+  return settleMs.value_or(static_cast<int64_t>(settlingUs(operation.flops(shape)) / 1000));
 }
 
 Result<DType> BenchFlags::elementType() const {
@@ -216,15 +236,6 @@ std::vector<bool> BenchFlags::graphChoices() const {
   if (graph == "both")
     return {false, true};
   return {graph == "yes"};
-}
-
-void BenchRankFlags::addTo(CLI::App &app) {
-  app.add_option("--dtype", dtype)->required();
-  app.add_option("--backend", backend)->required();
-  app.add_option("--graph", graph)->required();
-  addInteger(app, "--timeout-ms", timeoutMs, "")->required();
-  app.add_option("--requests", requests)->required();
-  app.add_option("--answers", answers)->required();
 }
 
 } // namespace braid::tools

@@ -1,25 +1,27 @@
-//===- tools/bench/flags.h - what `braid bench gather-matmul` was asked for -------------------===//
+//===- tools/bench/flags.h - what `braid bench` was asked for -----------------------------------===//
 #pragma once
 
-#include "api/gather_bench.h"
+#include "api/operation.h"
 #include "api/rank_times.h"
-
-#include "tools/integer_flag.h"
+#include "tools/command.h"
 
 namespace braid::tools {
 
 struct BenchFlags {
+  Operation operation;  ///< of a FILE: once it has been read
+  SourceFlags source;   ///< of a FILE
+  std::string fileText; ///< what FILE holds
+
   std::vector<int64_t> m, n, k;
   std::vector<std::string> listed; ///< shapes as MxNxK, instead
   std::string dtype = "bf16";
   int64_t ranks = 2;
   std::string backend = "cpu";
-  std::vector<std::string> impl = {"matmul", "gather",   "gather;protocol=put",
-                                   "none",   "pairwise", "pairwise;protocol=put",
-                                   "hop"};
-  std::string graph; ///< empty: what the backend can do
+  std::vector<std::string> impl; ///< empty: the standard ones
+  std::string graph;             ///< empty: what the backend can do
   int64_t iterations = 20, warmUp = 5;
   std::optional<int64_t> rounds;   ///< not given: 5 beside a rival, else 1
+  int64_t bursts = 21;             ///< over all rounds; 0: none
   int64_t rowMs = 200;             ///< 0: no limit
   std::optional<int64_t> settleMs; ///< not given: 0 on cpu, else see settlingMs()
   int64_t restUs = static_cast<int64_t>(kRestUs);
@@ -33,27 +35,24 @@ struct BenchFlags {
   std::string torchRows;     ///< the worker's script; empty: the one that comes with this program
   int64_t jobMib = 32 << 10; ///< a job of ranks that has allocated more (of each) is replaced
 
+  std::string requests, answers; ///< of a rank that this command has started: named pipes
+
+  /// Those of an operation that has shapes, or of a FILE.
   void addTo(CLI::App &app);
   /// BadInput names the flag, what was expected and what came. Fills in what was not given.
   Status check(bool hasGraphs);
 
   /// All of them, once check() is Ok.
-  std::vector<GatherShape> shapes() const;
+  std::vector<BenchShape> shapes() const;
   /// How long a row of that shape runs untimed: what was given, or else until a GPU whose power
   /// limits it has settled.
-  int64_t settlingMs(const GatherShape &shape) const;
+  int64_t settlingMs(const BenchShape &shape) const;
   Result<DType> elementType() const;
   /// Eager, graph, or both.
   std::vector<bool> graphChoices() const;
-};
 
-/// Those of one rank of the job that the command starts.
-struct BenchRankFlags {
-  std::string dtype, backend, graph;
-  int64_t timeoutMs = 60000;
-  std::string requests, answers; ///< named pipes
-
-  void addTo(CLI::App &app);
+private:
+  void addShapesTo(CLI::App &app);
 };
 
 } // namespace braid::tools

@@ -12,15 +12,6 @@
 namespace braid::tools {
 namespace {
 
-/// In units of what any shape costs: rows are timed for some time whatever their size, and longer
-/// only if the runs that are asked for do not fit into it. On 2 H200 16384 x 16384 x 16384 took
-/// twice as long as 1024 x 1024 x 1024.
-double workOf(const GatherShape &shape) {
-  constexpr double kFlopsOfOneUnit = 1e13;
-  const double flops = 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
-  return 1 + std::min(flops / kFlopsOfOneUnit, 10.0);
-}
-
 std::string duration(double seconds) {
   const auto whole = static_cast<int64_t>(std::lround(seconds));
   return whole < 100 ? fmt::format("{} s", whole)
@@ -29,10 +20,19 @@ std::string duration(double seconds) {
 
 } // namespace
 
-Progress::Progress(std::vector<GatherShape> shapes, int64_t rounds, int64_t timeLimit)
-    : shapes_(std::move(shapes)), rounds_(rounds), timeLimit_(timeLimit) {
-  for (const GatherShape &shape : shapes_)
+Progress::Progress(const Operation &operation, std::vector<BenchShape> shapes, int64_t rounds,
+                   int64_t timeLimit)
+    : operation_(operation), shapes_(std::move(shapes)), rounds_(rounds), timeLimit_(timeLimit) {
+  for (const BenchShape &shape : shapes_)
     workLeft_ += workOf(shape);
+}
+
+/// In units of what any shape costs: rows are timed for some time whatever their size, and longer
+/// only if the runs that are asked for do not fit into it. On 2 H200 16384 x 16384 x 16384 took
+/// twice as long as 1024 x 1024 x 1024.
+double Progress::workOf(const BenchShape &shape) const {
+  constexpr double kFlopsOfOneUnit = 1e13;
+  return 1 + std::min(operation_.flops(shape) / kFlopsOfOneUnit, 10.0);
 }
 
 double Progress::seconds() const {
@@ -54,13 +54,13 @@ bool Progress::hasTimeForNext() const {
 }
 
 void Progress::roundDone(int64_t round) {
-  const GatherShape &shape = shapes_[done_];
+  const BenchShape &shape = shapes_[done_];
   const double part = workOf(shape) / double(rounds_);
   workDone_ += part;
   workLeft_ -= part;
-  llvm::errs() << fmt::format(
-      "braid: {} x {} x {}: round {} of {}, shape {} of {}, about {} left\n", shape.m, shape.n,
-      shape.k, round + 1, rounds_, done_ + 1, shapes_.size(), duration(secondsFor(workLeft_)));
+  llvm::errs() << fmt::format("braid: {}: round {} of {}, shape {} of {}, about {} left\n",
+                              operation_.title(shape), round + 1, rounds_, done_ + 1,
+                              shapes_.size(), duration(secondsFor(workLeft_)));
 }
 
 void Progress::shapeDone() { ++done_; }

@@ -3,6 +3,7 @@
 #include "tools/bench/ranks_job.h"
 
 #include "api/signals.h"
+#include "tools/choose_schedule.h"
 
 #include <fmt/format.h>
 
@@ -48,16 +49,8 @@ void RanksJob::runJobs() {
 LaunchOptions RanksJob::launchOptions() const {
   LaunchOptions options;
   options.ranks = flags_.ranks;
-  options.arguments = {"braid", "bench", "rank"};
-  for (auto [flag, value] : {std::pair("--dtype", flags_.dtype),
-                             {"--backend", flags_.backend},
-                             {"--graph", flags_.graph},
-                             {"--timeout-ms", std::to_string(flags_.timeoutMs)},
-                             {"--requests", requests_},
-                             {"--answers", answers_}}) {
-    options.arguments.push_back(flag);
-    options.arguments.push_back(value);
-  }
+  options.arguments = commandLine({"--requests", requests_, "--answers", answers_}, "bench");
+  options.input = flags_.fileText;
   options.timeout = std::chrono::milliseconds(flags_.timeoutMs);
   return options;
 }

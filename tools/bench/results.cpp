@@ -70,16 +70,19 @@ std::string timesOf(const BenchRow &row) {
                      *std::max_element(all.begin(), all.end()) * 1e-3);
 }
 
-std::string throughputOf(const BenchRow &row) {
-  if (!row.isTimed() || rowKind(row.name) == RowKind::Gather)
+std::string throughputOf(const BenchRow &row, double flops) {
+  if (!row.isTimed() || row.kind == RowKind::Transfers)
     return ",";
-  const double flops = 2.0 * double(row.shape.m) * double(row.shape.n) * double(row.shape.k);
   std::vector<double> all;
   for (const std::vector<double> &round : row.rounds)
     for (double us : round)
       all.push_back(std::max(us, 1e-3)); // no clock is finer
   Moments rate = Moments::of(all, [&](double us) { return flops / us * 1e-6; });
   return fmt::format("{:.3f},{:.3f}", rate.mean, rate.deviation);
+}
+
+std::string extentsOf(const BenchShape &shape) {
+  return shape == BenchShape() ? ",," : fmt::format("{},{},{}", shape.m, shape.n, shape.k);
 }
 
 std::string optionsOf(const BenchRow &row) {
@@ -95,7 +98,7 @@ std::string numberOr(std::optional<double> number) {
 constexpr const char *kCsvHeader =
     "implementation,mean_time (ms),std_time,min_time,max_time,m,n,k,dtype,Throughput (TFLOPS),"
     "Throughput std (TFLOPS),world_size,hostname,option,valid,"
-    "graph,backend,median_us,p10_us,p90_us,E,speed_up,hidden,failure\n";
+    "graph,backend,median_us,p10_us,p90_us,E,speed_up,hidden,failure,burst_median_us\n";
 
 Json orNull(double us) { return us > 0 ? Json(us) : Json(); }
 
@@ -113,10 +116,13 @@ std::string timeNow() {
 //===- What is there --------------------------------------------------------------------------===//
 
 Json BenchResults::question() const {
-  return {{"operation", "gather-matmul"},
-          {"dtype", flags_.dtype},
-          {"ranks", flags_.ranks},
-          {"backend", flags_.backend}};
+  Json question = {{"operation", flags_.operation.name},
+                   {"dtype", flags_.dtype},
+                   {"ranks", flags_.ranks},
+                   {"backend", flags_.backend}};
+  if (!flags_.operation.fingerprint.empty())
+    question["fingerprint"] = flags_.operation.fingerprint;
+  return question;
 }
 
 Status BenchResults::resume() {
@@ -127,7 +133,7 @@ Status BenchResults::resume() {
   Result<std::string> text = readFile(flags_.json, kMostBytes);
   if (!text)
     return text.status();
-  Result<std::vector<BenchRow>> rows = readBenchRows(*text, question());
+  Result<std::vector<BenchRow>> rows = readBenchRows(*text, question(), flags_.operation);
   if (!rows)
     return rows.status().annotated("--resume: " + flags_.json);
   rows_ = std::move(*rows);
@@ -192,8 +198,8 @@ Json BenchResults::jsonOf(const BenchBatch &batch) const {
           {"rival", batch.rival},
           {"gpus_before", batch.gpusBefore},
           {"gpus_after", batch.gpusAfter},
-          {"product_us", orNull(summary.product)},
-          {"gather_us", orNull(summary.gather)},
+          {"product_us", orNull(summary.gemm)},
+          {"gather_us", orNull(summary.transfers)},
           {"sequential_us", orNull(summary.sequential)},
           {"best_us", summary.best ? Json(summary.best->time()) : Json()},
           {"auto_us", summary.automatic ? Json(summary.automatic->time()) : Json()},
@@ -208,6 +214,7 @@ std::string BenchResults::json() const {
   json.update({{"iterations", flags_.iterations},
                {"warm_up", flags_.warmUp},
                {"rounds", *flags_.rounds},
+               {"bursts", flags_.bursts},
                {"row_ms", flags_.rowMs},
                {"settle_ms", flags_.settleMs ? Json(*flags_.settleMs) : Json("by size")},
                {"rest_us", flags_.restUs},
@@ -234,12 +241,13 @@ std::string BenchResults::csvLine(const BenchRow &row, const ShapeSummary &summa
   std::string medians =
       row.isTimed() ? fmt::format("{:.3f},{:.3f},{:.3f}", row.time(), spread.low, spread.high)
                     : ",,";
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},,{},{},{},{},{},{},{}\n", quoted(row.name),
-                     timesOf(row), row.shape.m, row.shape.n, row.shape.k, torchName(flags_.dtype),
-                     throughputOf(row), flags_.ranks, quoted(hostName()), quoted(optionsOf(row)),
-                     row.isIssuedAsGraph() ? "yes" : "no", flags_.backend, medians,
-                     numberOr(summary.efficiency(row)), numberOr(summary.speedUp(row)),
-                     numberOr(summary.hiddenShare(row)), quoted(row.failure));
+  return fmt::format(
+      "{},{},{},{},{},{},{},{},,{},{},{},{},{},{},{},{}\n", quoted(row.name), timesOf(row),
+      extentsOf(row.shape), torchName(flags_.dtype),
+      throughputOf(row, flags_.operation.flops(row.shape)), flags_.ranks, quoted(hostName()),
+      quoted(optionsOf(row)), row.isIssuedAsGraph() ? "yes" : "no", flags_.backend, medians,
+      numberOr(summary.efficiency(row)), numberOr(summary.speedUp(row)),
+      numberOr(summary.hiddenShare(row)), quoted(row.failure), numberOr(row.burstTime()));
 }
 
 std::string BenchResults::csv() const {

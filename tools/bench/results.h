@@ -11,7 +11,7 @@ namespace braid::tools {
 
 /// One shape's batch, beside its rows.
 struct BenchBatch {
-  GatherShape shape;
+  BenchShape shape;
   std::string date; ///< UTC, its beginning
   double seconds = 0;
   std::string rival;                    ///< what the rival's rows ran on; empty: there were none
@@ -34,12 +34,12 @@ public:
   bool has(const BenchRow &row) const;
   /// Ours before a rival's. Rows that are there already are replaced.
   void add(std::vector<BenchRow> rows, const BenchBatch &batch);
-  std::vector<const BenchRow *> rowsOf(const GatherShape &shape) const {
+  std::vector<const BenchRow *> rowsOf(const BenchShape &shape) const {
     return rowsOfShape(rows_, shape);
   }
 
   /// On stdout, or on stderr if a file goes there.
-  void printTable(const GatherShape &shape) const;
+  void printTable(const BenchShape &shape) const;
   /// Writes the files that were asked for, each as a whole: also before the last time, but for what
   /// can be written once only, such as a pipe.
   Status write(bool isLast) const;

@@ -9,8 +9,8 @@
 #include "tools/bench/serve.h"
 
 #include "api/choose.h"
-#include "api/gather_timer.h"
 #include "api/job_rank.h"
+#include "api/row_timer.h"
 #include "api/run.h"
 #include "tools/bench/channel.h"
 #include "tools/command.h"
@@ -32,10 +32,11 @@ std::string firstLine(const std::string &text) { return text.substr(0, text.find
 class BenchServer {
 public:
   /// `tried`: what `planTimer` timed to choose for rows `auto`.
-  BenchServer(Cluster &cluster, GatherTimer &timer, const PlanTimer &planTimer,
-              const TimedPlans &tried, DType dtype, Channel channel)
-      : cluster_(cluster), transport_(cluster.transport(cluster.firstHosted())), timer_(timer),
-        planTimer_(planTimer), tried_(tried), dtype_(dtype), channel_(std::move(channel)) {}
+  BenchServer(const Operation &operation, Cluster &cluster, RowTimer &timer,
+              const PlanTimer &planTimer, const TimedPlans &tried, DType dtype, Channel channel)
+      : operation_(operation), cluster_(cluster),
+        transport_(cluster.transport(cluster.firstHosted())), timer_(timer), planTimer_(planTimer),
+        tried_(tried), dtype_(dtype), channel_(std::move(channel)) {}
 
   /// Until the end is asked for, or the job has failed. Collective.
   Status serve();
@@ -47,14 +48,15 @@ private:
     return transport_.rank() == 0 ? channel_.send(message) : Status::ok();
   }
 
+  const Operation &operation_;
   Cluster &cluster_;
   Transport &transport_;
-  GatherTimer &timer_;
+  RowTimer &timer_;
   const PlanTimer &planTimer_;
   const TimedPlans &tried_;
   const DType dtype_;
   Channel channel_; ///< of rank 0
-  std::optional<GatherShape> shape_;
+  std::optional<BenchShape> shape_;
 };
 
 Status BenchServer::serve() {
@@ -97,28 +99,30 @@ Result<Json> BenchServer::nextRequest() {
 
 /// Requests are the command's own, so they have what they should.
 Result<Json> BenchServer::answerTo(const Json &request) {
-  GatherShape shape{request.at("m"), request.at("n"), request.at("k")};
+  BenchShape shape{request.at("m"), request.at("n"), request.at("k")};
   if (shape_ != shape)
     timer_.forgetRows();
   shape_ = shape;
-  Result<GatherRow> row = makeGatherRow(request.at("row"), shape, dtype_, cluster_.ranks(),
-                                        request.at("graph").get<bool>());
+  Result<TimedRow> row = operation_.makeRow(request.at("row"), shape, dtype_, cluster_.ranks(),
+                                            request.at("graph").get<bool>());
   if (!row)
     return Json{{"failure", firstLine(row.status().message())}};
   if (Status status = timer_.lower(*row); !status.isOk())
     return Json{{"failure", firstLine(status.message())}};
-  Result<std::vector<double>> samples = timer_.time(*row, {.warmUp = request.at("warm_up"),
-                                                           .iterations = request.at("iterations"),
-                                                           .limitUs = request.at("limit_us"),
-                                                           .settleUs = request.at("settle_us"),
-                                                           .restUs = request.at("rest_us")});
-  if (!samples)
-    return samples.status();
-  return Json{{"samples_us", *samples}, {"choice", timer_.choiceOf(*row)}};
+  Result<RowTimes> times = timer_.time(*row, {.warmUp = request.at("warm_up"),
+                                              .iterations = request.at("iterations"),
+                                              .limitUs = request.at("limit_us"),
+                                              .settleUs = request.at("settle_us"),
+                                              .restUs = request.at("rest_us"),
+                                              .bursts = request.at("bursts")});
+  if (!times)
+    return times.status();
+  return Json{
+      {"samples_us", times->us}, {"burst_us", times->burstUs}, {"choice", timer_.choiceOf(*row)}};
 }
 
 /// What `auto` is, found as `braid run --schedule auto` finds it; rank 0 shows the best candidates.
-RowChooser chooserFor(const BenchRankFlags &flags, const Backend &backend, PlanTimer &planTimer) {
+RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer &planTimer) {
   ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
   if (flags.graph != "both")
     options.ways = {flags.graph == "yes" ? Issuing::Graph : Issuing::Eager};
@@ -126,9 +130,9 @@ RowChooser chooserFor(const BenchRankFlags &flags, const Backend &backend, PlanT
     options.warn = [](const std::string &line) {
       llvm::errs() << "braid: warning: " << line << "\n";
     };
-  return [options, &planTimer](const GatherRow &row) -> Result<ChosenRow> {
+  return [options, &planTimer](const TimedRow &row) -> Result<ChosenRow> {
     ScheduleChoice choice;
-    Result<GatherRow> chosen = chooseRow(row, options, planTimer, &choice);
+    Result<TimedRow> chosen = chooseRow(row, options, planTimer, &choice);
     if (!chosen)
       return chosen.status();
     if (planTimer.rank() == 0)
@@ -137,7 +141,7 @@ RowChooser chooserFor(const BenchRankFlags &flags, const Backend &backend, PlanT
   };
 }
 
-Result<Channel> openChannel(const BenchRankFlags &flags) {
+Result<Channel> openChannel(const BenchFlags &flags) {
   FileDescriptor in(open(flags.requests.c_str(), O_RDONLY | O_CLOEXEC));
   FileDescriptor out(open(flags.answers.c_str(), O_WRONLY | O_CLOEXEC));
   if (!in.isValid() || !out.isValid())
@@ -146,8 +150,7 @@ Result<Channel> openChannel(const BenchRankFlags &flags) {
   return Channel(std::move(in), std::move(out));
 }
 
-Status serveAsRank(const BenchRankFlags &flags, const Backend &backend, DType dtype,
-                   JobRank &rank) {
+Status serveAsRank(const BenchFlags &flags, const Backend &backend, DType dtype, JobRank &rank) {
   if (!backend.join)
     return Status(StatusCode::Unsupported,
                   "--backend " + backend.name + ": its ranks cannot be processes");
@@ -166,15 +169,16 @@ Status serveAsRank(const BenchRankFlags &flags, const Backend &backend, DType dt
   if (!cluster)
     return cluster.status();
   auto barrier = [&] { return rank.memory().spinUntilAllCome(number); };
-  GatherTimer timer(**cluster, dtype, timed, barrier);
+  RowTimer timer(**cluster, dtype, timed, barrier);
   PlanTimer planTimer(**cluster, number, tried, barrier);
   timer.setChooser(chooserFor(flags, backend, planTimer));
-  return BenchServer(**cluster, timer, planTimer, tried, dtype, std::move(channel)).serve();
+  return BenchServer(flags.operation, **cluster, timer, planTimer, tried, dtype, std::move(channel))
+      .serve();
 }
 
 } // namespace
 
-int benchRank(const BenchRankFlags &flags) {
+int benchRank(const BenchFlags &flags) {
   BackendRegistry registry = builtinBackends();
   const Backend *backend = registry.find(flags.backend);
   std::optional<DType> dtype = dtypeFromName(flags.dtype);

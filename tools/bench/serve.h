@@ -6,6 +6,6 @@
 namespace braid::tools {
 
 /// Joins the job, and times what rank 0 is asked for until it is told to end. Gives the exit code.
-int benchRank(const BenchRankFlags &flags);
+int benchRank(const BenchFlags &flags);
 
 } // namespace braid::tools

@@ -14,33 +14,32 @@ std::string cell(std::optional<double> number, int width, const char *format = "
   return fmt::format("{:>{}}", text, width);
 }
 
-std::string lineOf(const BenchRow &row, const ShapeSummary &summary) {
+std::string lineOf(const BenchRow &row, const ShapeSummary &summary, double flops) {
   std::string line = fmt::format("  {:<32}{:>7}", row.name, row.isIssuedAsGraph() ? "yes" : "no");
   if (!row.isTimed())
     return line + "  failed: " + row.failure;
   const Spread spread = row.spread();
-  const double flops = 2.0 * double(row.shape.m) * double(row.shape.n) * double(row.shape.k);
   std::optional<double> rate;
-  if (rowKind(row.name) != RowKind::Gather && row.time() > 0)
+  if (row.kind != RowKind::Transfers && row.time() > 0)
     rate = flops / row.time() * 1e-6;
   line += fmt::format("{:>12.1f}{:>12.1f}{:>12.1f}", row.time(), spread.low, spread.high);
-  line += cell(rate, 10, "{:.1f}") + cell(summary.efficiency(row), 7) +
-          cell(summary.speedUp(row), 10, "{:.2f}") + cell(summary.hiddenShare(row), 8, "{:.2f}");
+  line += cell(row.burstTime(), 12, "{:.1f}") + cell(rate, 10, "{:.1f}") +
+          cell(summary.efficiency(row), 7) + cell(summary.speedUp(row), 10, "{:.2f}") +
+          cell(summary.hiddenShare(row), 8, "{:.2f}");
   return row.choice.empty() ? line : line + "  " + row.choice;
 }
 
 } // namespace
 
-void BenchResults::printTable(const GatherShape &shape) const {
+void BenchResults::printTable(const BenchShape &shape) const {
   const std::vector<const BenchRow *> rows = rowsOf(shape);
   const ShapeSummary summary = ShapeSummary::of(rows);
   llvm::raw_ostream &os = flags_.csv == "-" || flags_.json == "-" ? llvm::errs() : llvm::outs();
-  os << fmt::format("{} x {} x {}\n  {:<32}{:>7}{:>12}{:>12}{:>12}{:>10}{:>7}{:>10}{:>8}"
-                    "\n",
-                    shape.m, shape.n, shape.k, "row", "graph", "median us", "p10", "p90", "TFLOP/s",
-                    "E", "speed-up", "hidden");
+  os << fmt::format("{}\n  {:<32}{:>7}{:>12}{:>12}{:>12}{:>12}{:>10}{:>7}{:>10}{:>8}\n",
+                    flags_.operation.title(shape), "row", "graph", "median us", "p10", "p90",
+                    "burst us", "TFLOP/s", "E", "speed-up", "hidden");
   for (const BenchRow *row : rows)
-    os << lineOf(*row, summary) << "\n";
+    os << lineOf(*row, summary, flags_.operation.flops(shape)) << "\n";
   for (const std::string &line : {summary.verdict(), summary.rivalVerdict()})
     if (!line.empty())
       os << "  " << line << "\n";

@@ -30,7 +30,7 @@ for line in sys.stdin:
         break
     row = request["row"]
     with open(os.environ["FAKE_TORCH_LOG"], "a", encoding="utf-8") as log:
-        print(row, request["warm_up"], request["settle_us"], request["rest_us"], file=log)
+        print(row, request["warm_up"], request["settle_us"], request["rest_us"], request["bursts"], file=log)
     if row == "torch/gather" and behaviour == "dies":
         sys.exit(1)
     if row == "torch/gather" and behaviour == "hangs":
@@ -42,4 +42,5 @@ for line in sys.stdin:
         send({"id": request["id"], "failure": f"not {request['m']} rows"})
         continue
     send({"id": request["id"] - 1, "samples_us": [1]})  # too late: nobody asks any more
-    send({"id": request["id"], "samples_us": [7.0] * request["iterations"]})
+    send({"id": request["id"], "samples_us": [7.0] * request["iterations"],
+          "burst_us": [5.0] * request["bursts"]})

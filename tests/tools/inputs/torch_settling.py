@@ -40,6 +40,11 @@ check(torch_rows.fitting(dict(LIMITED, rest_us=10), 10), (50, 20))
 check(torch_rows.fitting(dict(SETTLING, settle_us=1e300), 1), (100000, 20))
 check(torch_rows.fitting(dict(SETTLING, settle_us=1e300), 0), (100000, 20))
 check(runs(ASKED, lambda run: 10), (5, 20))
+# Runs of a burst, and bursts that are untimed and timed, as RowTimer has them.
+BURSTS = dict(LIMITED, limit_us=50e3, bursts=21)
+for us, expected in ((100, (100, 2, 5)), (1e6, (2, 2, 3)), (0, (10000, 101, 21))):
+    check(torch_rows.bursts_of(BURSTS, us), expected)
+check(torch_rows.bursts_of({"bursts": 2}, 1e6), (2, 1, 2))
 check(runs(SETTLING, lambda run: 10), (100, 20))
 check(runs(SETTLING, lambda run: 300), (5, 20))
 for few in (0, 1):
@@ -65,3 +70,10 @@ rows.board, rows.made, rows.is_gpu, rows.ended = Meeting(), {("row", False): lam
 times = rows.time({"warm_up": 0, "iterations": 3, "row": "row", "graph": False, "rest_us": 20000})
 gaps = [after - before for before, after in zip(Meeting.begins, Meeting.begins[1:])]
 assert len(gaps) == 2 and min(gaps) >= 0.02 and min(times) < 20000, (gaps, times)
+
+# A burst is runs back to back from one barrier on, and its time is that of one run.
+done = []
+rows.made, rows.rest, Meeting.begins = {("row", False): lambda: done.append(0)}, 0, []
+bursts = rows.time_bursts({"row": "row", "graph": False, "bursts": 4}, [4000, 5000, 6000])
+assert (len(bursts), len(Meeting.begins), len(done)) == (4, 5, 10), (bursts, len(done))
+assert rows.time_bursts({"row": "row", "graph": False}, [1]) == []

@@ -1,4 +1,4 @@
-//===- api/gather_timer.h - times rows of gather+matmul on one rank of a job ------------------===//
+//===- api/row_timer.h - times rows of a bench on one rank of a job ---------------------------===//
 //
 // What is timed is in rank_times.h. Rows stay prepared until the timer is told to forget them, so
 // that they can be timed in turns; all of them read and write the same tensors.
@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/gather_bench.h"
+#include "api/bench_row.h"
 #include "api/plan_timer.h"
 #include "api/rank_times.h"
 #include "api/row_tensors.h"
@@ -29,42 +29,49 @@ struct BenchTiming {
   /// each row has to leave behind what was before it.
   double settleUs = 0;
   double restUs = kRestUs; ///< before each run; counts for the two above
+  /// Bursts beside them: runs one right after the other, as layers of a model follow one another.
+  /// They have the same limit, and go on as long to settle, but for one more that is not timed.
+  int64_t bursts = 0;
 
   /// The numbers for runs that take `us`, or 0 while that is not known. Every rank has to give the
   /// same time.
   BenchTiming within(double us) const;
+  /// How many runs that take `us` each make a burst: some 10 ms of them, 2 to 10,000.
+  static int64_t runsOfBurst(double us);
 };
 
-/// How long a row of that shape has to run until a GPU has settled, microseconds; 0 where power
-/// does not limit it.
-double settlingUs(const GatherShape &shape);
+/// Microseconds, each the maximum over ranks.
+struct RowTimes {
+  std::vector<double> us;      ///< of each iteration
+  std::vector<double> burstUs; ///< of a run in each burst, on average
+};
 
 /// A row `auto` once it is decided, and what was chosen, for people.
 struct ChosenRow {
-  GatherRow row;
+  TimedRow row;
   std::string choice;
 };
 /// Decides for a row `auto`. Collective, the same on every rank.
-using RowChooser = std::function<Result<ChosenRow>(const GatherRow &row)>;
+using RowChooser = std::function<Result<ChosenRow>(const TimedRow &row)>;
 
 /// Times rows on one rank of a job. The processes of all ranks make the same calls.
-class GatherTimer {
+class RowTimer {
 public:
   /// `dtype` is that of all rows. `plans` keeps the Plans and outlives the cluster, which outlives
   /// this.
-  GatherTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier);
-  ~GatherTimer();
+  RowTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier);
+  ~RowTimer();
   /// Without one, rows `auto` are refused.
   void setChooser(RowChooser chooser) { chooser_ = std::move(chooser); }
 
   /// Lowers a row, unless that is done; its graph is the same row. No rank meets another here, but
   /// to choose for `auto`, and what one refuses, all refuse: the job can go on without the row.
-  Status lower(const GatherRow &row);
+  Status lower(const TimedRow &row);
   /// What was chosen for a row that was lowered; empty if nothing was to be.
-  const std::string &choiceOf(const GatherRow &row) const;
-  /// Microseconds of each iteration, the maximum over ranks, of a row that was lowered; prepares it
-  /// first, unless that is done. Collective; blocks. After a failure the job is over.
-  Result<std::vector<double>> time(const GatherRow &row, const BenchTiming &timing);
+  const std::string &choiceOf(const TimedRow &row) const;
+  /// Times a row that was lowered; prepares it first, unless that is done. Collective; blocks.
+  /// After a failure the job is over.
+  Result<RowTimes> time(const TimedRow &row, const BenchTiming &timing);
   /// The next rows are of another shape. What was prepared for the others is given back.
   void forgetRows();
   /// What this rank has allocated for rows so far, those that were forgotten included.
@@ -75,12 +82,15 @@ public:
 private:
   struct Lowered;
 
-  Result<ChosenRow> decide(const GatherRow &row);
+  Result<ChosenRow> decide(const TimedRow &row);
   Status bindRow(Lowered &lowered);
   Status prepareRow(Lowered &lowered, bool isGraphed);
   Device &device() { return cluster_.device(cluster_.firstHosted()); }
   Transport &transport() { return cluster_.transport(cluster_.firstHosted()); }
   Result<double> timeOnce(Lowered &lowered, bool isGraphed, double restUs);
+  Result<std::vector<double>> timeRuns(Lowered &lowered, bool isGraphed, const BenchTiming &timing);
+  Result<std::vector<double>> timeBursts(Lowered &lowered, bool isGraphed,
+                                         const BenchTiming &timing, double us);
 
   Cluster &cluster_;
   TimedPlans &plans_;

@@ -1,7 +1,9 @@
-//===- tests/api/gather_timer_test.cpp - timing rows on one rank ------------------------------===//
+//===- tests/api/row_timer_test.cpp - timing rows on one rank ------------------------------===//
 
-#include "api/gather_timer.h"
+#include "api/row_timer.h"
 
+#include "api/gather_bench.h"
+#include "api/plans.h"
 #include "api/run.h"
 
 #include <gmock/gmock.h>
@@ -47,46 +49,64 @@ TEST(BenchTiming, SettlesHoweverShortTheLimitIs) {
   EXPECT_EQ(timing.within(1).warmUp, 100000) << "no number overflows";
 }
 
+TEST(BenchTiming, HasAboutTenMillisecondsOfRunsInABurst) {
+  EXPECT_EQ(BenchTiming::runsOfBurst(100), 100);
+  EXPECT_EQ(BenchTiming::runsOfBurst(1e6), 2) << "one follows another";
+  EXPECT_EQ(BenchTiming::runsOfBurst(0.1), 10000);
+  EXPECT_EQ(BenchTiming::runsOfBurst(0), 10000);
+  const BenchTiming timing{.limitUs = 50e3, .bursts = 21};
+  EXPECT_EQ(timing.within(100).bursts, 5);
+  EXPECT_EQ(timing.within(1e6).bursts, 3) << "never fewer";
+  EXPECT_EQ((BenchTiming{.limitUs = 50e3, .bursts = 2}).within(1e6).bursts, 2);
+  EXPECT_EQ((BenchTiming{.bursts = 21}).within(1e6).bursts, 21) << "no limit";
+}
+
 TEST(Settling, IsForWhatPowerLimits) {
-  EXPECT_EQ(settlingUs(GatherShape{1024, 1024, 1024}), 0);
-  EXPECT_EQ(settlingUs(GatherShape{2048, 2048, 5960}), 0) << "a little less than 5e10 operations";
-  EXPECT_EQ(settlingUs(GatherShape{2048, 2048, 5961}), 100e3);
-  EXPECT_EQ(settlingUs(GatherShape{1 << 20, 1 << 20, 1 << 20}), 100e3) << "no number overflows";
+  auto settling = [](const BenchShape &shape) { return settlingUs(gatherMatmul().flops(shape)); };
+  EXPECT_EQ(settling({1024, 1024, 1024}), 0);
+  EXPECT_EQ(settling({2048, 2048, 5960}), 0) << "a little less than 5e10 operations";
+  EXPECT_EQ(settling({2048, 2048, 5961}), 100e3);
+  EXPECT_EQ(settling({1 << 20, 1 << 20, 1 << 20}), 100e3) << "no number overflows";
 }
 
 /// One rank, which meets nobody.
-class GatherTimerTest : public testing::Test {
+class RowTimerTest : public testing::Test {
 protected:
-  GatherTimerTest() : registry_(builtinBackends()) {
+  RowTimerTest() : registry_(builtinBackends()) {
     auto cluster = registry_.find("cpu")->create({.ranks = 1});
     EXPECT_TRUE(cluster) << cluster.status().message();
     cluster_ = std::move(*cluster);
-    timer_ = std::make_unique<GatherTimer>(*cluster_, DType::F32, plans_, [this] {
+    timer_ = std::make_unique<RowTimer>(*cluster_, DType::F32, plans_, [this] {
       ++runs_;
       return true;
     });
   }
 
-  GatherRow row(const std::string &name, int64_t m = 4) {
-    Result<GatherRow> made = makeGatherRow(name, {m, 3, 2}, DType::F32, 1, false);
+  TimedRow row(const std::string &name, int64_t m = 4) {
+    Result<TimedRow> made = makeGatherRow(name, {m, 3, 2}, DType::F32, 1, false);
     EXPECT_TRUE(made) << made.status().message();
     return *made;
   }
-  Result<std::vector<double>> time(const GatherRow &row,
+  Result<std::vector<double>> time(const TimedRow &row,
                                    const BenchTiming &timing = {.warmUp = 1, .iterations = 4}) {
     if (Status status = timer_->lower(row); !status.isOk())
       return status;
-    return timer_->time(row, timing);
+    Result<RowTimes> times = timer_->time(row, timing);
+    if (!times)
+      return times.status();
+    bursts_ = times->burstUs;
+    return times->us;
   }
 
   BackendRegistry registry_;
   TimedPlans plans_;
   std::unique_ptr<Cluster> cluster_;
-  std::unique_ptr<GatherTimer> timer_;
-  int64_t runs_ = 0; ///< each begins at the barrier
+  std::unique_ptr<RowTimer> timer_;
+  int64_t runs_ = 0;           ///< each begins at the barrier, and so does each burst
+  std::vector<double> bursts_; ///< of the row that was timed last
 };
 
-TEST_F(GatherTimerTest, TimesRowsInTurnsOnTheSameTensors) {
+TEST_F(RowTimerTest, TimesRowsInTurnsOnTheSameTensors) {
   for (int round = 0; round < 3; ++round)
     for (const char *name : {"matmul", "gather", "pairwise"}) {
       Result<std::vector<double>> samples = time(row(name));
@@ -102,7 +122,7 @@ TEST_F(GatherTimerTest, TimesRowsInTurnsOnTheSameTensors) {
   EXPECT_GE(timer_->allocatedBytes(), before + 1024 * 2 * 4);
 }
 
-TEST_F(GatherTimerTest, RunsUntimedUntilARowHasSettled) {
+TEST_F(RowTimerTest, RunsUntimedUntilARowHasSettled) {
   ASSERT_TRUE(time(row("matmul")));
   EXPECT_EQ(runs_, 1 + 4);
   for (int64_t warmUp : {0, 1, 7}) {
@@ -115,7 +135,7 @@ TEST_F(GatherTimerTest, RunsUntimedUntilARowHasSettled) {
   }
 }
 
-TEST_F(GatherTimerTest, RestsBeforeEachRun) {
+TEST_F(RowTimerTest, RestsBeforeEachRun) {
   constexpr double kRest = 5e4;
   const auto start = std::chrono::steady_clock::now();
   Result<std::vector<double>> samples =
@@ -126,7 +146,63 @@ TEST_F(GatherTimerTest, RestsBeforeEachRun) {
   EXPECT_LT(*std::min_element(samples->begin(), samples->end()), kRest) << "which does not count";
 }
 
-TEST_F(GatherTimerTest, RefusesARowAndGoesOn) {
+TEST_F(RowTimerTest, TimesBurstsBesideRuns) {
+  constexpr double kLong = 1e4; // microseconds; no run here takes so long
+  Result<std::vector<double>> samples =
+      time(row("pairwise"), {.warmUp = 1, .iterations = 5, .bursts = 4});
+  ASSERT_TRUE(samples) << samples.status().message();
+  EXPECT_THAT(*samples, SizeIs(5));
+  ASSERT_THAT(bursts_, SizeIs(4));
+  EXPECT_EQ(runs_, 1 + 5 + 1 + 4) << "one burst is untimed";
+  EXPECT_GT(*std::min_element(bursts_.begin(), bursts_.end()), 0);
+  EXPECT_LT(*std::min_element(bursts_.begin(), bursts_.end()), kLong) << "is that of one run";
+  runs_ = 0;
+  ASSERT_TRUE(time(row("pairwise"), {.warmUp = 1, .iterations = 5}));
+  EXPECT_EQ(runs_, 1 + 5) << "unless nobody asks";
+  EXPECT_THAT(bursts_, SizeIs(0));
+  ASSERT_TRUE(time(row("pairwise"), {.warmUp = 0, .iterations = 3, .settleUs = 1e5, .bursts = 1}));
+  EXPECT_THAT(bursts_, SizeIs(1));
+}
+
+/// Each run of a burst is a run: it has a number, and follows the one before it on stream 0.
+TEST_F(RowTimerTest, ABurstIsAsManyRunsAsItSays) {
+  const TimedRow gather = row("pairwise");
+  std::unique_ptr<Source> source = parseSource("t.braid", gather.text);
+  Result<Compiled> compiled = compile(*source, gather.options);
+  ASSERT_TRUE(compiled);
+  plans_.push_back(std::move(*makePlans(*compiled)));
+  Device &device = cluster_->device(0);
+  Result<std::unique_ptr<Prepared>> prepared =
+      prepare(plans_.back()[0], device, cluster_->transport(0));
+  ASSERT_TRUE(prepared) << prepared.status().message();
+  std::vector<float> a(8, 1), b(6, 2), c(12);
+  const auto start = std::chrono::steady_clock::now();
+  Result<double> us =
+      timeBurst(**prepared, device, Issuing::Eager, 50, {a.data(), b.data()}, {c.data()});
+  const std::chrono::duration<double, std::micro> all = std::chrono::steady_clock::now() - start;
+  ASSERT_TRUE(us) << us.status().message();
+  EXPECT_EQ((*prepared)->epoch(), 50u);
+  EXPECT_LE(50 * *us, all.count()) << "is the time of one";
+  EXPECT_EQ(c, std::vector<float>(12, 4)) << "and they are done";
+}
+
+/// GEMMs read what is random, and not an arena full of zeros.
+TEST_F(RowTimerTest, TimesAPartOfARow) {
+  TimedRow gemms = row("pairwise");
+  gemms.name = "gemms";
+  gemms.part = PlanPart::Gemms;
+  TimedRow transfers = gemms;
+  transfers.name = "transfers";
+  transfers.part = PlanPart::Transfers;
+  ASSERT_TRUE(time(gemms));
+  ASSERT_TRUE(time(transfers));
+  EXPECT_EQ(timer_->loweredRows(), 2);
+  ASSERT_EQ(plans_.size(), 2u);
+  EXPECT_EQ(plans_[0][0].symmetricBytes, 0);
+  EXPECT_TRUE(plans_[1][0].matmuls.empty());
+}
+
+TEST_F(RowTimerTest, RefusesARowAndGoesOn) {
   Result<std::vector<double>> samples = time(row("pairwise;chunks=99"));
   ASSERT_FALSE(samples);
   EXPECT_THAT(samples.status().message(), HasSubstr("99"));
@@ -136,14 +212,14 @@ TEST_F(GatherTimerTest, RefusesARowAndGoesOn) {
   EXPECT_TRUE(time(row("pairwise")));
 }
 
-TEST_F(GatherTimerTest, AsksForWhatAutoIs) {
+TEST_F(RowTimerTest, AsksForWhatAutoIs) {
   Result<std::vector<double>> samples = time(row("auto"));
   ASSERT_FALSE(samples);
   EXPECT_EQ(samples.status().message(), "auto: nothing here chooses");
   int asked = 0;
-  timer_->setChooser([&](const GatherRow &open) -> Result<ChosenRow> {
+  timer_->setChooser([&](const TimedRow &open) -> Result<ChosenRow> {
     ++asked;
-    GatherRow chosen = open;
+    TimedRow chosen = open;
     chosen.options.schedule = Schedule::None;
     return ChosenRow{chosen, "none"};
   });

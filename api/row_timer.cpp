@@ -1,13 +1,37 @@
-//===- api/gather_timer.cpp - times rows of gather+matmul on one rank of a job ----------------===//
+//===- api/row_timer.cpp - times rows of a bench on one rank of a job -------------------------===//
 
-#include "api/gather_timer.h"
+#include "api/row_timer.h"
 
 #include "api/plans.h"
+#include "runtime/plan_parts.h"
 
 #include <algorithm>
 
 namespace braid {
-struct GatherTimer::Lowered {
+namespace {
+
+Plan partOf(Plan plan, PlanPart part) {
+  switch (part) {
+  case PlanPart::All:
+    return plan;
+  case PlanPart::Gemms:
+    return gemmsOf(std::move(plan));
+  case PlanPart::Transfers:
+    return transfersOf(std::move(plan));
+  }
+  llvm_unreachable("covered above");
+}
+
+/// The same on every rank if `samples` are. Of two in the middle the larger one.
+double medianOf(std::vector<double> samples) {
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+} // namespace
+
+struct RowTimer::Lowered {
   ChosenRow chosen;
   const std::vector<Plan> &plans;
   // Once it has been prepared.
@@ -31,29 +55,35 @@ BenchTiming BenchTiming::within(double us) const {
     fitting.iterations = fit(iterations, 3, limitUs);
   }
   fitting.warmUp = std::max(fitting.warmUp, runsToSettle(settleUs, each));
+  if (limitUs > 0 && us > 0)
+    fitting.bursts =
+        std::min(bursts, std::max<int64_t>(3, static_cast<int64_t>(std::min(
+                                                  limitUs / (us * double(runsOfBurst(us))), 1e9))));
   return fitting;
 }
 
-double settlingUs(const GatherShape &shape) {
-  return settlingUs(2.0 * double(shape.m) * double(shape.n) * double(shape.k));
+int64_t BenchTiming::runsOfBurst(double us) {
+  constexpr double kBurstUs = 10e3, kMostRuns = 1e4;
+  return std::max<int64_t>(
+      2, static_cast<int64_t>(std::min(kBurstUs / std::max(us, 1e-3), kMostRuns)));
 }
 
-GatherTimer::GatherTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier)
+RowTimer::RowTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier)
     : cluster_(cluster), plans_(plans), barrier_(std::move(barrier)),
       tensors_(device(), dtype, cluster.firstHosted()) {}
 
-GatherTimer::~GatherTimer() = default;
+RowTimer::~RowTimer() = default;
 
-int64_t GatherTimer::allocatedBytes() const { return preparedBytes_ + tensors_.allocatedBytes(); }
+int64_t RowTimer::allocatedBytes() const { return preparedBytes_ + tensors_.allocatedBytes(); }
 
-int64_t GatherTimer::loweredRows() const { return static_cast<int64_t>(all_.size()); }
+int64_t RowTimer::loweredRows() const { return static_cast<int64_t>(all_.size()); }
 
-const std::string &GatherTimer::choiceOf(const GatherRow &row) const {
+const std::string &RowTimer::choiceOf(const TimedRow &row) const {
   return rows_.at(row.name)->chosen.choice;
 }
 
 /// Where a row that leaves the choice to Braid gets it from.
-Result<ChosenRow> GatherTimer::decide(const GatherRow &row) {
+Result<ChosenRow> RowTimer::decide(const TimedRow &row) {
   if (!row.isAuto)
     return ChosenRow{row, ""};
   if (!chooser_)
@@ -61,13 +91,13 @@ Result<ChosenRow> GatherTimer::decide(const GatherRow &row) {
   return chooser_(row);
 }
 
-Status GatherTimer::lower(const GatherRow &asked) {
+Status RowTimer::lower(const TimedRow &asked) {
   if (rows_.count(asked.name))
     return Status::ok();
   Result<ChosenRow> chosen = decide(asked);
   if (!chosen)
     return chosen.status();
-  const GatherRow &row = chosen->row;
+  const TimedRow &row = chosen->row;
   if (!device().offers(row.means))
     return Status(StatusCode::Unsupported,
                   row.name + ": this backend has no such way to copy or to signal");
@@ -79,20 +109,22 @@ Status GatherTimer::lower(const GatherRow &asked) {
   Result<std::vector<Plan>> plans = makePlans(*compiled);
   if (!plans)
     return plans.status();
+  for (Plan &plan : *plans)
+    plan = partOf(std::move(plan), row.part);
   plans_.push_back(std::move(*plans));
   all_.push_back({std::move(*chosen), plans_.back()});
   rows_[asked.name] = &all_.back();
   return Status::ok();
 }
 
-void GatherTimer::forgetRows() {
+void RowTimer::forgetRows() {
   for (auto &[name, lowered] : rows_)
     lowered->prepared.reset();
   rows_.clear();
 }
 
 /// Binds a row to the tensors that all rows share.
-Status GatherTimer::bindRow(Lowered &lowered) {
+Status RowTimer::bindRow(Lowered &lowered) {
   const Plan &plan = lowered.plans[static_cast<size_t>(cluster_.firstHosted())];
   Result<std::unique_ptr<Prepared>> prepared =
       prepare(plan, device(), transport(), lowered.chosen.row.means);
@@ -111,7 +143,7 @@ Status GatherTimer::bindRow(Lowered &lowered) {
   return Status::ok();
 }
 
-Status GatherTimer::prepareRow(Lowered &lowered, bool isGraphed) {
+Status RowTimer::prepareRow(Lowered &lowered, bool isGraphed) {
   if (!lowered.prepared)
     if (Status status = bindRow(lowered); !status.isOk())
       return status;
@@ -122,7 +154,7 @@ Status GatherTimer::prepareRow(Lowered &lowered, bool isGraphed) {
 }
 
 /// One run, from the barrier on, after a rest.
-Result<double> GatherTimer::timeOnce(Lowered &lowered, bool isGraphed, double restUs) {
+Result<double> RowTimer::timeOnce(Lowered &lowered, bool isGraphed, double restUs) {
   const std::vector<const void *> inputs = lowered.constInputs();
   if (Status status = meetAt(barrier_, device(), restUs); !status.isOk())
     return status;
@@ -134,12 +166,21 @@ Result<double> GatherTimer::timeOnce(Lowered &lowered, bool isGraphed, double re
   return time->us;
 }
 
-Result<std::vector<double>> GatherTimer::time(const GatherRow &row, const BenchTiming &timing) {
+Result<RowTimes> RowTimer::time(const TimedRow &row, const BenchTiming &timing) {
   Lowered &lowered = *rows_.at(row.name);
   const bool isGraphed = row.isAuto ? lowered.chosen.row.isGraphed : row.isGraphed;
   cluster_.setPlans(lowered.plans);
   if (Status status = prepareRow(lowered, isGraphed); !status.isOk())
     return status;
+  Result<std::vector<double>> runs = timeRuns(lowered, isGraphed, timing);
+  if (!runs || timing.bursts == 0)
+    return runs ? Result<RowTimes>({std::move(*runs), {}}) : runs.status();
+  Result<std::vector<double>> bursts = timeBursts(lowered, isGraphed, timing, medianOf(*runs));
+  return bursts ? Result<RowTimes>({std::move(*runs), std::move(*bursts)}) : bursts.status();
+}
+
+Result<std::vector<double>> RowTimer::timeRuns(Lowered &lowered, bool isGraphed,
+                                               const BenchTiming &timing) {
   auto once = [&] { return timeOnce(lowered, isGraphed, timing.restUs); };
   Result<double> us = warmUp(
       transport(), [&](double each) { return timing.within(each).warmUp; }, once);
@@ -152,6 +193,27 @@ Result<std::vector<double>> GatherTimer::time(const GatherRow &row, const BenchT
     if (!time)
       return time.status();
     mine.push_back(*time);
+  }
+  return maximaOverRanks(transport(), mine);
+}
+
+/// Bursts of runs that take `us` each when they are alone, on every rank the same number.
+Result<std::vector<double>> RowTimer::timeBursts(Lowered &lowered, bool isGraphed,
+                                                 const BenchTiming &timing, double us) {
+  const int64_t runs = BenchTiming::runsOfBurst(us);
+  const int64_t untimed = 1 + runsToSettle(timing.settleUs, std::max(us, 1e-3) * double(runs));
+  const std::vector<const void *> inputs = lowered.constInputs();
+  std::vector<double> mine;
+  for (int64_t i = -untimed, timed = timing.within(us).bursts; i < timed; ++i) {
+    if (Status status = meetAt(barrier_, device(), timing.restUs); !status.isOk())
+      return status;
+    Result<double> time =
+        timeBurst(*lowered.prepared, device(), isGraphed ? Issuing::Graph : Issuing::Eager, runs,
+                  inputs, lowered.outputs);
+    if (!time)
+      return time.status();
+    if (i >= 0)
+      mine.push_back(*time);
   }
   return maximaOverRanks(transport(), mine);
 }
