@@ -1,19 +1,12 @@
-//===- api/operation.cpp - the operations of the benchmark ------------------------------------===//
+//===- api/operation.cpp - an operation of the benchmark --------------------------------------===//
 
 #include "api/operation.h"
-
-#include "api/gather_bench.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
 
 namespace braid {
-
-llvm::ArrayRef<Operation> operations() {
-  static const std::vector<Operation> all = {gatherMatmul()};
-  return all;
-}
 
 RowKind Operation::kindOf(llvm::StringRef row) const {
   const llvm::StringRef what = row.split(';').first;
@@ -22,7 +15,7 @@ RowKind Operation::kindOf(llvm::StringRef row) const {
     if (found != types->end())
       return found->kind;
   }
-  return scheduleFromName(what) == Schedule::None ? RowKind::Sequential : RowKind::Overlapped;
+  return RowKind::Overlapped;
 }
 
 std::string Operation::title(const BenchShape &shape) const {

@@ -49,7 +49,7 @@ struct Operation {
       makeRow;
   std::function<double(const BenchShape &shape)> flops; ///< of one rank in a run
 
-  /// A schedule that is no RowType is Sequential if it overlaps nothing, else Overlapped.
+  /// What is no RowType is a schedule, which is Overlapped.
   RowKind kindOf(llvm::StringRef row) const;
   /// For people: "32 x 8 x 8", or the FILE.
   std::string title(const BenchShape &shape) const;

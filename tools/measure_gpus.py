@@ -129,7 +129,8 @@ class Measuring:
         arguments = [flags.braid, "bench", "gather-matmul", "--backend", flags.backend, "--ranks",
                      str(flags.ranks), "--impl", row, "--shapes", shape, "--rounds", "1",
                      "--iterations", "1000000", "--row-ms", str(flags.power_ms),
-                     "--settle-ms", "1000", "--timeout-ms", str(20000 + flags.power_ms)]
+                     "--settle-ms", "1000", "--bursts", "0", "--timeout-ms",
+                     str(20000 + flags.power_ms)]
         watts = []
         with tempfile.TemporaryFile("w+") as said, subprocess.Popen(
                 arguments, stdout=subprocess.DEVNULL, stderr=said, text=True) as process:

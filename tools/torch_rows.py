@@ -325,7 +325,8 @@ class Rows:
         """Microseconds of a run, on average, where `count` of them follow one another at once."""
         while time.perf_counter() < self.ended + self.rest:
             pass
-        events = [self.torch.cuda.Event(enable_timing=True) for _ in range(2)] if self.is_gpu else []
+        cuda = self.torch.cuda if self.is_gpu else None
+        events = [cuda.Event(enable_timing=True) for _ in range(2)] if cuda else []
         self.board.wait()
         start = time.perf_counter()
         for event in events[:1]:

@@ -9,6 +9,9 @@ using Json = nlohmann::json;
 
 namespace {
 
+/// It has shapes.
+const braid::Operation kOperation;
+
 /// What was read says something about each shape, whatever it is, and is read again as it was.
 void checkRows(const std::vector<braid::BenchRow> &rows) {
   for (const braid::BenchRow &row : rows) {
@@ -18,7 +21,7 @@ void checkRows(const std::vector<braid::BenchRow> &rows) {
     (void)summary.speedUp(row);
     (void)summary.hiddenShare(row);
     const Json json = braid::toJson(row);
-    braid::Result<braid::BenchRow> again = braid::benchRowFrom(json);
+    braid::Result<braid::BenchRow> again = braid::benchRowFrom(json, kOperation);
     if (!again || braid::toJson(*again) != json)
       std::abort();
   }
@@ -28,9 +31,9 @@ void checkRows(const std::vector<braid::BenchRow> &rows) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string text(reinterpret_cast<const char *>(data), size);
-  if (auto rows = braid::readBenchRows(text, Json::object()))
+  if (auto rows = braid::readBenchRows(text, Json::object(), kOperation))
     checkRows(*rows);
-  (void)braid::readBenchRows(text, {{"operation", "gather-matmul"}});
+  (void)braid::readBenchRows(text, {{"operation", "gather-matmul"}}, kOperation);
   const Json message = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!message.is_object())
     return 0;

@@ -8,7 +8,8 @@
 //               "warm_up": 5, "iterations": 20, "limit_us": 200000, "settle_us": 100000,
 //               "rest_us": 30, "bursts": 5}; all of them are those of BenchTiming
 //   answer     {"id": 7, "samples_us": [81.2, ...], "burst_us": [62.5, ...], "choice": "..."}, the
-//              choice only of `auto`, or {"id": 7, "failure": "..."}, with "over": true if that has ended the worker
+//              choice only of `auto`, or {"id": 7, "failure": "..."}, with "over": true if that has
+//              ended the worker
 //   request    {"id": 8, "end": true}: the worker ends
 //
 // A worker keeps what it prepared for a row until a request names another shape.

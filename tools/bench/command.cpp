@@ -137,7 +137,7 @@ braid bench gather-matmul --help, which says what is measured, too. The rows of 
   of a program   program, and its gemms and transfers alone
 
   braid bench gather-matmul -m 4096 -n 4096 -k 4096 --ranks 4 --backend cuda
-  braid bench examples/ag_matmul.braid --ranks 4 --set M=4096 --impl 'given,pairwise;protocol=put')";
+  braid bench examples/ag_matmul.braid --ranks 4 --impl 'given,pairwise;protocol=put')";
 
 } // namespace
 

@@ -1,4 +1,4 @@
-//===- tools/bench/flags.cpp - what `braid bench` was asked for ---------------------------------===//
+//===- tools/bench/flags.cpp - what `braid bench` was asked for -------------------------------===//
 
 #include "tools/bench/flags.h"
 
