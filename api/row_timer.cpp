@@ -2,6 +2,7 @@
 
 #include "api/row_timer.h"
 
+#include "api/bench_results.h"
 #include "api/plans.h"
 #include "runtime/plan_parts.h"
 
@@ -22,13 +23,6 @@ Plan partOf(Plan plan, PlanPart part) {
   llvm_unreachable("covered above");
 }
 
-/// The same on every rank if `samples` are. Of two in the middle the larger one.
-double medianOf(std::vector<double> samples) {
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
-}
-
 } // namespace
 
 struct RowTimer::Lowered {
@@ -46,19 +40,15 @@ BenchTiming BenchTiming::within(double us) const {
   constexpr double kShareOfWarmUp = 0.25;
   BenchTiming fitting = *this;
   const double each = us > 0 ? us + restUs : 0;
-  auto fit = [&](int64_t wanted, int64_t least, double time) {
-    int64_t most = static_cast<int64_t>(std::min(time / each, 1e9));
-    return std::min(wanted, std::max(most, least));
+  auto fit = [](int64_t wanted, int64_t least, double most) {
+    return std::min(wanted, std::max(least, static_cast<int64_t>(std::min(most, 1e9))));
   };
-  if (limitUs > 0 && each > 0) {
-    fitting.warmUp = fit(warmUp, 1, limitUs * kShareOfWarmUp);
-    fitting.iterations = fit(iterations, 3, limitUs);
+  if (limitUs > 0 && us > 0) {
+    fitting.warmUp = fit(warmUp, 1, limitUs * kShareOfWarmUp / each);
+    fitting.iterations = fit(iterations, 3, limitUs / each);
+    fitting.bursts = fit(bursts, 3, limitUs / (us * double(runsOfBurst(us))));
   }
   fitting.warmUp = std::max(fitting.warmUp, runsToSettle(settleUs, each));
-  if (limitUs > 0 && us > 0)
-    fitting.bursts =
-        std::min(bursts, std::max<int64_t>(3, static_cast<int64_t>(std::min(
-                                                  limitUs / (us * double(runsOfBurst(us))), 1e9))));
   return fitting;
 }
 
@@ -175,7 +165,8 @@ Result<RowTimes> RowTimer::time(const TimedRow &row, const BenchTiming &timing) 
   Result<std::vector<double>> runs = timeRuns(lowered, isGraphed, timing);
   if (!runs || timing.bursts == 0)
     return runs ? Result<RowTimes>({std::move(*runs), {}}) : runs.status();
-  Result<std::vector<double>> bursts = timeBursts(lowered, isGraphed, timing, medianOf(*runs));
+  Result<std::vector<double>> bursts =
+      timeBursts(lowered, isGraphed, timing, spreadOf(*runs).median);
   return bursts ? Result<RowTimes>({std::move(*runs), std::move(*bursts)}) : bursts.status();
 }
 
