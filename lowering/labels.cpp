@@ -71,8 +71,6 @@ public:
     for (auto [role, take] : kRoles)
       if (label_.role == role)
         return (this->*take)();
-    if (label_.role == kBetween)
-      return ""; // connectStages() has read it
     std::vector<std::string> known;
     for (auto [role, take] : kRoles)
       known.push_back(role);
@@ -198,6 +196,8 @@ private:
   }
 
   bool readLabel(Block &block, Op &op, const OpLabel &label) {
+    if (label.role == kBetween)
+      return true; // connectStages() has read it
     auto stage = stages_.find(label.stage);
     if (stage == stages_.end())
       return state_.diags.error(op.location())

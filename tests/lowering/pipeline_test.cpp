@@ -121,8 +121,6 @@ void checkLowered(const std::string &text, const LoweringOptions &options) {
     const Snapshot &now = lowered.snapshots[i];
     EXPECT_EQ(now.changed, now.text != lowered.snapshots[i - 1].text) << now.pass;
   }
-  for (const Snapshot &snapshot : lowered.snapshots)
-    EXPECT_EQ(continueLowering(text, snapshot, options), lowered.text) << snapshot.labelled;
   EXPECT_EQ(lowerText(text, options).text, lowered.text);
 
   Diagnostics diags("printed.braid", text + lowered.text);
@@ -246,6 +244,12 @@ TEST(Options, HaveNames) {
   EXPECT_EQ(scheduleFromName("ring"), std::nullopt);
 }
 
+void expectToGoOn(const std::string &text, const LoweringOptions &options) {
+  const Lowered lowered = lowerText(text, options);
+  for (const Snapshot &snapshot : lowered.snapshots)
+    EXPECT_EQ(continueLowering(text, snapshot, options), lowered.text) << snapshot.labelled;
+}
+
 // Everything that a pass has to know from an earlier one stands in the program.
 TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
   for (const char *name :
@@ -256,7 +260,7 @@ TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
                                                 {16, 1, Transfers::Each},
                                                 {16, 2, Transfers::Shared}})
           for (int64_t waveRows : {0, 192})
-            checkLowered(readExample(name), {.schedule = schedule,
+            expectToGoOn(readExample(name), {.schedule = schedule,
                                              .protocol = protocol,
                                              .chunks = chunks,
                                              .taper = taper,
