@@ -115,7 +115,7 @@ std::vector<BenchRow> torchRows(const Operation &operation, const BenchShape &sh
 
 /// As Candidate::str() ends.
 bool BenchRow::isIssuedAsGraph() const {
-  return choice.empty() ? isGraphed : llvm::StringRef(choice).endswith(";issuing=graph");
+  return choice.empty() ? isGraphed : llvm::StringRef(choice).endswith("launch=graph");
 }
 
 double BenchRow::time() const { return spreadOf(medians()).median; }

@@ -2,97 +2,46 @@
 
 #include "api/candidate.h"
 
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
-
-#include <fmt/format.h>
-
 namespace braid {
 namespace {
 
-Status badPart(llvm::StringRef part) {
-  return Status(
-      StatusCode::BadInput,
-      fmt::format("expected SCHEDULE;protocol=P;chunks=S;streams=K;taper=T;wave=R;transfers=X;"
-                  "copies=C;signals=G;issuing=I, got '{}' in it",
-                  part.str()));
+// Runtime's values are in the order of the table; those of the transfer mode behind Default.
+static_assert(int(CopyBy::Engine) == int(schedule::Copies::Engine) + 1);
+static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
+static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);
+static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
+static_assert(int(Issuing::Eager) == int(schedule::Launch::Eager));
+static_assert(int(Issuing::Graph) == int(schedule::Launch::Graph));
+
+template <class Mode> Mode modeOf(const Configuration &config, Knob knob) {
+  return static_cast<Mode>(config.get(knob).value_or(-1) + 1);
 }
 
-bool setPart(Candidate &candidate, llvm::StringRef key, llvm::StringRef value) {
-  int64_t number = 0;
-  const bool isNumber = !value.getAsInteger(10, number) && number >= 0;
-  if (key == "protocol" && (value == "get" || value == "put"))
-    candidate.protocol = value == "get" ? Protocol::Get : Protocol::Put;
-  else if (key == "issuing" && (value == "eager" || value == "graph"))
-    candidate.issuing = value == "graph" ? Issuing::Graph : Issuing::Eager;
-  else if (key == "transfers" && transfersFromName(value))
-    candidate.transfers = *transfersFromName(value);
-  else if (key == "copies" && copyByFromName(value))
-    candidate.means.copies = *copyByFromName(value);
-  else if (key == "signals" && signalByFromName(value))
-    candidate.means.signals = *signalByFromName(value);
-  else if (key == "chunks" && isNumber)
-    candidate.chunks = number;
-  else if (key == "streams" && isNumber)
-    candidate.streams = number;
-  else if (key == "taper" && isNumber)
-    candidate.taper = number;
-  else if (key == "wave" && isNumber)
-    candidate.waveRows = number;
-  else
-    return false;
-  return true;
+template <class Mode> std::optional<int64_t> valueOf(Mode mode) {
+  return mode == Mode::Default ? std::nullopt : std::optional(static_cast<int64_t>(mode) - 1);
 }
 
 } // namespace
 
-CompileOptions Candidate::applyTo(CompileOptions options) const {
-  options.schedule = schedule;
-  options.protocol = protocol;
-  options.streams = streams;
-  options.taper = taper;
-  options.waveRows = waveRows;
-  options.transfers = transfers;
-  if (chunks > 0)
-    options.chunks = chunks;
+CompileOptions applyTo(CompileOptions options, const Configuration &config) {
+  options.schedule.all = config.over(options.schedule.all);
   return options;
 }
 
-std::array<std::string, 3> Candidate::traits() const {
-  return {name(schedule).str() + " " + name(transfers).str(), name(protocol).str(),
-          braid::str(means)};
+TransferMeans transferModeOf(const Configuration &config) {
+  return {modeOf<CopyBy>(config, Knob::Copies), modeOf<SignalBy>(config, Knob::Signals)};
 }
 
-std::string Candidate::str() const {
-  std::string text = fmt::format("{};protocol={};chunks={};streams={}", name(schedule).str(),
-                                 name(protocol).str(), chunks, streams);
-  if (taper != 1)
-    text += fmt::format(";taper={}", taper);
-  if (waveRows != 0)
-    text += fmt::format(";wave={}", waveRows);
-  if (transfers != Transfers::Each)
-    text += ";transfers=" + name(transfers).str();
-  if (means.copies != CopyBy::Default)
-    text += ";copies=" + name(means.copies).str();
-  if (means.signals != SignalBy::Default)
-    text += ";signals=" + name(means.signals).str();
-  return text + ";issuing=" + name(issuing).str();
+Issuing launchModeOf(const Configuration &config) { return static_cast<Issuing>(config.launch()); }
+
+Configuration withTransferMode(Configuration config, TransferMeans mode) {
+  return config.set(Knob::Copies, valueOf(mode.copies)).set(Knob::Signals, valueOf(mode.signals));
 }
 
-Result<Candidate> Candidate::fromText(llvm::StringRef text) {
-  llvm::SmallVector<llvm::StringRef, 8> parts;
-  text.split(parts, ';');
-  std::optional<Schedule> schedule = scheduleFromName(parts.front());
-  if (!schedule)
-    return badPart(parts.front());
-  Candidate candidate;
-  candidate.schedule = *schedule;
-  for (llvm::StringRef part : llvm::drop_begin(parts)) {
-    auto [key, value] = part.split('=');
-    if (!setPart(candidate, key, value))
-      return badPart(part);
-  }
-  return candidate;
+std::array<std::string, 3> traitsOf(const Candidate &candidate) {
+  auto text = [&](Knob knob) { return rowOf(knob).str(candidate.valueOf(knob)); };
+  return {candidate.preset().str() + " " + text(Knob::Placement), text(Knob::Protocol),
+          str(transferModeOf(candidate))};
 }
 
 } // namespace braid

@@ -8,26 +8,18 @@
 
 namespace braid {
 
-struct Candidate {
-  Schedule schedule = Schedule::Pairwise;
-  Protocol protocol = Protocol::Get;
-  int64_t chunks = 0; ///< in all; 0: one a block
-  int64_t streams = 0, taper = 1;
-  int64_t waveRows = 0; ///< as LoweringOptions has it
-  Transfers transfers = Transfers::Each;
-  TransferMeans means = {};
-  Issuing issuing = Issuing::Eager;
+/// A value for each knob of which more than one is tried; the others as they were given.
+using Candidate = Configuration;
 
-  /// `options` with what this one says about lowering.
-  CompileOptions applyTo(CompileOptions options) const;
-  /// What predictions are wrong about alike: the schedule with its transfers, the protocol, and the
-  /// means.
-  std::array<std::string, 3> traits() const;
-  /// "pairwise;protocol=get;chunks=8;streams=3;taper=2;issuing=graph"; also wave, transfers, copies
-  /// and signals; these and taper only where they are not the default.
-  std::string str() const;
-  /// Reads what str() writes; BadInput names the part that is not so.
-  static Result<Candidate> fromText(llvm::StringRef text);
-};
+/// `options` with what `config` says, for all stages.
+CompileOptions applyTo(CompileOptions options, const Configuration &config);
+/// How `config` has transfers made, and commands launched.
+TransferMeans transferModeOf(const Configuration &config);
+Issuing launchModeOf(const Configuration &config);
+/// `config` with that transfer mode; nothing where it is the device's choice.
+Configuration withTransferMode(Configuration config, TransferMeans mode);
+/// What predictions are wrong about alike: the schedule with its placement, the protocol, and the
+/// transfer mode.
+std::array<std::string, 3> traitsOf(const Candidate &candidate);
 
 } // namespace braid

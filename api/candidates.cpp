@@ -16,48 +16,108 @@ namespace {
 /// Fewer rows make products that leave most of a GPU idle.
 constexpr int64_t kLeastRows = 64;
 
-template <class T> std::vector<T> only(const std::optional<T> &given, std::vector<T> all) {
-  return given ? std::vector<T>{*given} : all;
+using namespace schedule;
+
+/// What decides which values of a knob are tried.
+struct Surroundings {
+  int64_t blockRows = 0; ///< of the first look
+  int64_t waveRows = 0;  ///< of the second
+};
+
+using Values = std::vector<int64_t>;
+/// The values of a knob that are tried, for a candidate that has those of the knobs before.
+struct Trial {
+  Knob knob;
+  Values (*values)(const Candidate &candidate, const Surroundings &around);
+};
+
+bool isGeometric(const Candidate &candidate) {
+  return candidate.granularity() == Granularity::Geometric;
 }
 
-/// Chunks of a block that are worth a look.
-std::vector<int64_t> chunkCounts(int64_t ranks, int64_t blockRows) {
-  std::vector<int64_t> counts = {0};
-  for (int64_t each : {2, 4, 8})
-    if (blockRows / each >= kLeastRows)
-      counts.push_back(each * ranks);
-  return counts;
+bool multipliesWhole(const Candidate &candidate) {
+  return candidate.granularity() == Granularity::Whole;
+}
+
+/// So that its transfers may be on streams of GEMMs, or on their own.
+bool takesBlocksInTurn(const Candidate &candidate) {
+  return candidate.order() == Order::Shift && candidate.posting() == Posting::Each &&
+         candidate.granularity() == Granularity::Chunk;
+}
+
+Values placements(const Candidate &candidate, const Surroundings &) {
+  return takesBlocksInTurn(candidate) ? Values{int64_t(Placement::Each), int64_t(Placement::Shared)}
+                                      : Values{candidate.valueOf(Knob::Placement)};
 }
 
 /// Where two streams are for transfers alone, products are on one stream or on two: which of both
 /// is better is not known from the schedule, and decides the most where power limits.
-std::vector<int64_t> streamCounts(const Candidate &candidate) {
+Values streamCounts(const Candidate &candidate, const Surroundings &) {
   const bool areApart =
-      candidate.transfers == Transfers::Shared || candidate.schedule == Schedule::Doubling;
-  return areApart ? std::vector<int64_t>{3, 4} : std::vector<int64_t>{LoweringOptions().streams};
+      candidate.placement() == Placement::Shared && candidate.posting() == Posting::Each;
+  return areApart ? Values{3, 4} : Values{*rowOf(Knob::Streams).fallback};
 }
 
-/// Under `doubling` all from 2 on are the same.
-std::vector<int64_t> tapersOf(Schedule schedule) {
-  return schedule == Schedule::Doubling ? std::vector<int64_t>{1, 2}
-                                        : std::vector<int64_t>{1, 2, 4};
+Values protocols(const Candidate &, const Surroundings &) {
+  return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
-/// Puts in place of each candidate one with each value of `field` that `valuesFor` it has.
-template <class T, class ValuesFor>
-void varyBy(std::vector<Candidate> &all, T Candidate::*field, ValuesFor valuesFor) {
+/// Chunks of a block that are worth a look.
+Values chunkCounts(const Candidate &candidate, const Surroundings &around) {
+  Values counts = {1};
+  for (int64_t each : {2, 4, 8})
+    if (!multipliesWhole(candidate) && around.blockRows / each >= kLeastRows)
+      counts.push_back(each);
+  return counts;
+}
+
+Values allStreamCounts(const Candidate &, const Surroundings &) { return {1, 2, 3, 4, 5, 8}; }
+
+Values waves(const Candidate &candidate, const Surroundings &around) {
+  return isGeometric(candidate) && around.waveRows > 0 ? Values{0, around.waveRows} : Values{0};
+}
+
+/// Of growing groups, all from 2 on are the same.
+Values tailSplits(const Candidate &candidate, const Surroundings &) {
+  if (multipliesWhole(candidate))
+    return {1};
+  return isGeometric(candidate) ? Values{1, 2} : Values{1, 2, 4};
+}
+
+constexpr Trial kFirstLook[] = {{Knob::Placement, placements},
+                                {Knob::Streams, streamCounts},
+                                {Knob::Protocol, protocols},
+                                {Knob::Chunks, chunkCounts}};
+constexpr Trial kSecondLook[] = {
+    {Knob::Streams, allStreamCounts}, {Knob::WaveRows, waves}, {Knob::TailSplit, tailSplits}};
+
+/// What is the default is left out of a candidate, but for the fields of its schedule.
+std::optional<int64_t> written(Knob knob, int64_t value) {
+  const bool isField = llvm::is_contained(presetFields(), knob);
+  return isField || value != rowOf(knob).fallback ? std::optional(value) : std::nullopt;
+}
+
+/// Puts in place of each candidate one with each value that is tried, unless it was given.
+void vary(std::vector<Candidate> &all, const Trial &trial, const Configuration &given,
+          const Surroundings &around) {
+  if (given.get(trial.knob))
+    return;
   std::vector<Candidate> varied;
   for (Candidate candidate : all)
-    for (T value : valuesFor(candidate)) {
-      candidate.*field = value;
-      varied.push_back(candidate);
-    }
+    for (int64_t value : trial.values(candidate, around))
+      varied.push_back(candidate.set(trial.knob, written(trial.knob, value)));
   all = std::move(varied);
 }
 
-template <class T>
-void vary(std::vector<Candidate> &all, T Candidate::*field, const std::vector<T> &values) {
-  varyBy(all, field, [&](const Candidate &) { return values; });
+/// One with each transfer mode in place of each, in each way.
+std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
+  std::vector<Candidate> varied;
+  for (const Candidate &candidate : all)
+    for (TransferMeans means : space.means)
+      for (Issuing way : space.ways)
+        varied.push_back(withTransferMode(candidate, means)
+                             .set(Knob::Launch, written(Knob::Launch, int64_t(way))));
+  return varied;
 }
 
 } // namespace
@@ -79,35 +139,21 @@ int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns) {
 
 double mayTake(const Candidate &candidate, int64_t ranks, bool hasCopyEngines) {
   constexpr double kOtherMode = 1.2;
-  const bool drifts = candidate.schedule == Schedule::Pairwise &&
-                      candidate.transfers == Transfers::Each && candidate.streams != 1 &&
-                      candidate.means.copies != CopyBy::Kernel;
+  const bool drifts = takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
+                      candidate.streams() != 1 &&
+                      transferModeOf(candidate).copies != CopyBy::Kernel;
   return hasCopyEngines && drifts && ranks > 2 ? kOtherMode : 1;
 }
 
 std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
-  const CompileOptions &given = space.given;
-  Candidate first;
-  first.taper = given.taper.value_or(1);
-  first.waveRows = given.waveRows.value_or(0);
-  std::vector<Candidate> all = {first};
-  vary(all, &Candidate::schedule, only(given.schedule, allSchedules().vec()));
-  varyBy(all, &Candidate::transfers, [&](const Candidate &candidate) {
-    return candidate.schedule == Schedule::Pairwise
-               ? only(given.transfers, {Transfers::Each, Transfers::Shared})
-               : std::vector<Transfers>{given.transfers.value_or(Transfers::Each)};
-  });
-  varyBy(all, &Candidate::streams,
-         [&](const Candidate &candidate) { return only(given.streams, streamCounts(candidate)); });
-  vary(all, &Candidate::protocol, only(given.protocol, {Protocol::Get, Protocol::Put}));
-  varyBy(all, &Candidate::chunks, [&](const Candidate &candidate) {
-    return only(given.chunks, multipliesWhole(candidate.schedule)
-                                  ? std::vector<int64_t>{0}
-                                  : chunkCounts(space.ranks, space.blockRows));
-  });
-  vary(all, &Candidate::means, space.means.vec());
-  vary(all, &Candidate::issuing, space.ways.vec());
-  return all;
+  const Configuration &given = space.given.schedule.all;
+  std::vector<Candidate> all;
+  for (const Preset &preset : presets())
+    if (Candidate each = given.over(preset.fields); !llvm::is_contained(all, each))
+      all.push_back(each);
+  for (const Trial &trial : kFirstLook)
+    vary(all, trial, given, {.blockRows = space.blockRows});
+  return inAllModes(all, space);
 }
 
 std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
@@ -115,11 +161,11 @@ std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
   std::map<std::array<std::string, 3>, std::set<int64_t>> seen;
   std::vector<Candidate> worth;
   for (const Candidate &each : bestFirst) {
-    const std::array<std::string, 3> family = each.traits();
+    const std::array<std::string, 3> family = traitsOf(each);
     if (seen.size() == kFamilies && !seen.count(family))
       continue;
     std::set<int64_t> &chunkCounts = seen[family];
-    if (chunkCounts.size() < kChunkCounts && chunkCounts.insert(each.chunks).second)
+    if (chunkCounts.size() < kChunkCounts && chunkCounts.insert(each.chunks()).second)
       worth.push_back(each);
   }
   return worth;
@@ -128,13 +174,8 @@ std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
 std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,
                                   int64_t waveRows) {
   std::vector<Candidate> all = {candidate};
-  vary(all, &Candidate::streams, only(given.streams, {1, 2, 3, 4, 5, 8}));
-  if (candidate.schedule == Schedule::Doubling)
-    vary(all, &Candidate::waveRows,
-         only(given.waveRows,
-              waveRows == 0 ? std::vector<int64_t>{0} : std::vector<int64_t>{0, waveRows}));
-  if (!multipliesWhole(candidate.schedule))
-    vary(all, &Candidate::taper, only(given.taper, tapersOf(candidate.schedule)));
+  for (const Trial &trial : kSecondLook)
+    vary(all, trial, given.schedule.all, {.waveRows = waveRows});
   return all;
 }
 

@@ -13,7 +13,6 @@ struct CandidateSpace {
   const CompileOptions &given; ///< not varied; outlives this
   llvm::ArrayRef<Issuing> ways;
   llvm::ArrayRef<TransferMeans> means;
-  int64_t ranks = 0;
   int64_t blockRows = 0; ///< of a product's left operand, that one rank owns
 };
 
@@ -27,7 +26,7 @@ int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns);
 
 /// Of candidates in the order of their predictions, those that are worth a second look around them:
 /// the best of eight families, which tell more than the next best of one; and of each of these the
-/// best with another number of chunks, for a taper may do what more chunks do, in fewer steps.
+/// best with another number of chunks, for a tail split may do what more chunks do, in fewer steps.
 std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst);
 
 /// The second look, around one that did well: other streams, streams for transfers alone, smaller

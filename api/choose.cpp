@@ -25,13 +25,6 @@ namespace {
 /// To be raised when measuring changes so much that what was measured before should not count.
 constexpr int kModelVersion = 2;
 
-template <class T> std::string given(const std::optional<T> &value) {
-  if constexpr (std::is_integral_v<T>)
-    return value ? std::to_string(*value) : "open";
-  else
-    return value ? name(*value).str() : "open";
-}
-
 /// What all ranks have to have been asked.
 std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &options) {
   std::string ways, means, parameters;
@@ -41,18 +34,15 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
     means += str(each) + "; ";
   for (const auto &[parameter, value] : options.given.parameters)
     parameters += fmt::format("{}={} ", parameter, value);
-  return {{"fusion", text},
-          {"--set", parameters},
-          {"--schedule", given(options.given.schedule)},
-          {"--protocol", given(options.given.protocol)},
-          {"--chunks", given(options.given.chunks)},
-          {"--taper", given(options.given.taper)},
-          {"--wave-rows", given(options.given.waveRows)},
-          {"--streams", given(options.given.streams)},
-          {"--transfers", given(options.given.transfers)},
-          {"--time-best", given(options.timed)},
-          {"means", means},
-          {"ways to issue", ways}};
+  std::vector<Choice> question = {{"fusion", text}, {"--set", parameters}};
+  for (const KnobRow &row : allKnobs()) {
+    const std::optional<int64_t> value = options.given.schedule.all.get(row.knob);
+    question.push_back({"--" + row.name, value ? row.str(value) : "open"});
+  }
+  question.push_back({"--time-best", options.timed ? std::to_string(*options.timed) : "open"});
+  question.push_back({"transfer modes", means});
+  question.push_back({"launch modes", ways});
+  return question;
 }
 
 /// `all` in that order, which names each of them once.
@@ -129,7 +119,7 @@ double Chooser::mayTakeOf(const Candidate &candidate) const {
 std::vector<Prospect> Chooser::prospects() const {
   std::vector<Prospect> all;
   for (const LoweredCandidate &each : candidates_)
-    all.push_back({each.predictedUs, each.plans->front().commands.size(), each.candidate.traits(),
+    all.push_back({each.predictedUs, each.plans->front().commands.size(), traitsOf(each.candidate),
                    mayTakeOf(each.candidate)});
   return all;
 }
@@ -146,8 +136,7 @@ Result<int64_t> Chooser::waveRows() {
 
 /// First what changes most, then the variants of the best of those.
 Status Chooser::findCandidates() {
-  lowering_.lower(broadCandidates({options_.given, options_.ways, means_, timer_.ranks(),
-                                   lowering_.blockRows()}),
+  lowering_.lower(broadCandidates({options_.given, options_.ways, means_, lowering_.blockRows()}),
                   candidates_);
   if (candidates_.empty())
     return lowering_.refusal();
@@ -174,7 +163,8 @@ Status Chooser::predict() {
     return status;
   for (LoweredCandidate &each : candidates_) {
     Result<Simulation> simulation =
-        simulate(*each.plans, model_.model(), {each.candidate.issuing, each.candidate.means});
+        simulate(*each.plans, model_.model(),
+                 {launchModeOf(each.candidate), transferModeOf(each.candidate)});
     if (!simulation)
       return simulation.status().annotated(each.candidate.str());
     each.predictedUs = simulation->us;
@@ -189,8 +179,8 @@ Result<TimedPlan *> Chooser::ready(size_t candidate) {
   if (auto found = ready_.find(candidate); found != ready_.end())
     return &found->second;
   const LoweredCandidate &lowered = candidates_[candidate];
-  Result<TimedPlan> made =
-      timer_.makeReady(*lowered.plans, lowered.candidate.issuing, lowered.candidate.means);
+  Result<TimedPlan> made = timer_.makeReady(*lowered.plans, launchModeOf(lowered.candidate),
+                                            transferModeOf(lowered.candidate));
   if (!made)
     return made.status().annotated(lowered.candidate.str());
   return &ready_.emplace(candidate, std::move(*made)).first->second;
@@ -329,15 +319,16 @@ Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
 Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
                            ScheduleChoice *choice) {
   options.given = row.options;
-  options.given.schedule = std::nullopt;
+  if (row.options.schedule.all.get(Knob::Launch))
+    options.ways = {launchModeOf(row.options.schedule.all)};
   if (row.means != TransferMeans())
     options.means = {row.means};
   Result<ScheduleChoice> found = choose(row.name, row.text, options, timer);
   if (!found)
     return found.status();
-  row.options = found->best().applyTo(row.options);
-  row.isGraphed = found->best().issuing == Issuing::Graph;
-  row.means = found->best().means;
+  row.options = applyTo(row.options, found->best());
+  row.isGraphed = launchModeOf(found->best()) == Issuing::Graph;
+  row.means = transferModeOf(found->best());
   row.isAuto = false;
   if (choice)
     *choice = std::move(*found);

@@ -15,7 +15,7 @@
 namespace braid {
 
 struct ChooseOptions {
-  /// What is given here is not varied; `schedule` is usually empty.
+  /// What is given here is not varied.
   CompileOptions given;
   /// Ways to issue that are allowed, at least one; the backend has all of them.
   std::vector<Issuing> ways{Issuing::Eager};
@@ -38,9 +38,9 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses);
 Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
                               const ChooseOptions &options, PlanTimer &timer);
 
-/// `row` with the schedule and the way to issue that choose() finds for it. What `row.options` says
-/// is kept, but for the schedule. `choice`, if not null, gets what there is to explain.
+/// `row` with the schedule and the modes that choose() finds for it. What `row.options` says is
+/// kept. `choice`, if not null, gets what there is to explain.
 Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
-                           ScheduleChoice *choice = nullptr);
+                            ScheduleChoice *choice = nullptr);
 
 } // namespace braid

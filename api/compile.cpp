@@ -4,6 +4,8 @@
 
 #include "lowering/lower.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -53,52 +55,30 @@ Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
                             fmt::join(names, ", @")));
 }
 
-/// Which of the options that steer lowering was given, or null.
-const char *loweringFlag(const CompileOptions &options) {
+/// Which of the options that steer lowering was given; empty: none.
+std::string loweringFlag(const CompileOptions &options) {
   if (!options.parameters.empty())
     return "--set";
-  if (options.schedule)
+  if (!options.schedule.stages.empty())
     return "--schedule";
-  if (options.protocol)
-    return "--protocol";
-  if (options.streams)
-    return "--streams";
-  if (options.transfers)
-    return "--transfers";
-  if (options.chunks)
-    return "--chunks";
-  if (options.taper)
-    return "--taper";
-  if (options.waveRows)
-    return "--wave-rows";
+  for (const KnobRow &row : allKnobs())
+    if (!row.isOfRun() && options.schedule.all.get(row.knob))
+      return llvm::is_contained(presetFields(), row.knob) ? "--schedule" : "--" + row.name;
   if (options.passes)
     return "--passes";
-  return options.afterPass ? "--print-after" : nullptr;
-}
-
-LoweringOptions loweringOptions(const CompileOptions &options) {
-  LoweringOptions lowering;
-  lowering.schedule = options.schedule.value_or(lowering.schedule);
-  lowering.protocol = options.protocol.value_or(lowering.protocol);
-  lowering.streams = options.streams.value_or(lowering.streams);
-  lowering.transfers = options.transfers.value_or(lowering.transfers);
-  lowering.chunks = options.chunks.value_or(lowering.chunks);
-  lowering.taper = options.taper.value_or(lowering.taper);
-  lowering.waveRows = options.waveRows.value_or(lowering.waveRows);
-  return lowering;
+  return options.afterPass ? "--print-after" : "";
 }
 
 /// The passes to run; the messages about a pass list are put in the Status, since they are
 /// located in the list and not in the source.
 Result<PassList> passList(const CompileOptions &options, std::vector<const Pass *> earlier = {}) {
-  LoweringOptions lowering = loweringOptions(options);
   if (!options.passes)
-    return defaultPasses(lowering);
+    return defaultPasses(options.schedule);
   Diagnostics diags("--passes", *options.passes);
   std::vector<PassSpec> specs = parsePassList(diags);
   std::optional<PassList> list;
   if (!diags.hasErrors())
-    list = resolvePasses(specs, lowering, diags, std::move(earlier));
+    list = resolvePasses(specs, options.schedule, diags, std::move(earlier));
   if (list)
     return *list;
   std::string text = diags.str();
@@ -134,7 +114,7 @@ Result<Compiled> compileProgram(Source &source, Program &program, const CompileO
   const bool isBegun = !program.passes.empty() && source.module.findFusion(program.implements());
   if (options.passes && isBegun)
     return verify(source.module, source.diags) ? goOnLowering(source, program, options) : located();
-  if (const char *flag = loweringFlag(options))
+  if (const std::string flag = loweringFlag(options); !flag.empty())
     return Status(StatusCode::BadInput,
                   fmt::format("{} steers lowering, but @{} in '{}' is a program already", flag,
                               program.name(), source.diags.fileName()));

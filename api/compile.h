@@ -2,14 +2,14 @@
 #pragma once
 
 #include "api/source.h"
-#include "lowering/options.h"
+#include "lowering/schedule/configuration.h"
 
 #include <functional>
 
 namespace braid {
 
-/// What a user chooses. Every optional left empty means the default, which for lowering is that of
-/// LoweringOptions.
+/// What a user chooses. Every optional left empty means the default, which for knobs is that of
+/// lowering/schedule/knobs.def.
 struct CompileOptions {
   /// Which fusion or program of the text; may be left out where there is only one program, or no
   /// program and only one fusion.
@@ -18,13 +18,8 @@ struct CompileOptions {
   std::optional<int64_t> ranks = {};
   /// Values for a fusion's parameters, by name.
   std::vector<std::pair<std::string, int64_t>> parameters = {};
-  std::optional<Schedule> schedule = {};
-  std::optional<Protocol> protocol = {};
-  std::optional<int64_t> streams = {};
-  std::optional<Transfers> transfers = {};
-  std::optional<int64_t> chunks = {};
-  std::optional<int64_t> taper = {};
-  std::optional<int64_t> waveRows = {};
+  /// For each stage; what has no value has its default.
+  Configurations schedule = {};
   /// A pass list, `a,b{opt=1}`, instead of the whole pipeline.
   std::optional<std::string> passes = {};
   /// Called with a pass's name and the program after it; may be empty.

@@ -12,10 +12,10 @@ namespace braid {
 namespace {
 
 const std::vector<RowType> kOfFusion = {
-    {"gemms", RowKind::Gemm, "the GEMMs of `none` alone"},
-    {"transfers", RowKind::Transfers, "the transfers of `none` alone"},
+    {"gemms", RowKind::Gemm, "the GEMMs of `sequential` alone"},
+    {"transfers", RowKind::Transfers, "the transfers of `sequential` alone"},
     {"pieces", RowKind::ChunkedGemm, "the GEMMs of `given` alone: what cutting them costs"},
-    {"none", RowKind::Sequential, "one part after the other"},
+    {"sequential", RowKind::Sequential, "one part after the other"},
     {"given", RowKind::Overlapped, "the lowering that the flags ask for"},
     {"auto", RowKind::Overlapped, "what braid run --schedule auto chooses, graph or not"},
 };
@@ -41,9 +41,12 @@ PlanPart partOf(RowKind kind) {
 }
 
 /// As `given`, but with another schedule, for which other cuts are right.
-CompileOptions scheduledAs(Schedule schedule, CompileOptions given) {
-  given.schedule = schedule;
-  given.chunks = given.taper = given.waveRows = std::nullopt;
+CompileOptions scheduledAs(llvm::StringRef preset, CompileOptions given) {
+  Configuration &all = given.schedule.all;
+  for (Knob cut : {Knob::Chunks, Knob::TailSplit, Knob::WaveRows})
+    all.set(cut, std::nullopt);
+  all = Configuration::parse(preset)->over(all);
+  given.schedule.stages.clear();
   return given;
 }
 
@@ -62,16 +65,16 @@ Result<TimedRow> makeRow(const std::string &name, int64_t ranks, bool isGraphed,
                          const std::string &text, const CompileOptions &given, bool isFusion) {
   const std::vector<RowType> &types = isFusion ? kOfFusion : kOfProgram;
   const llvm::StringRef what = llvm::StringRef(name).split(';').first;
-  const std::optional<Schedule> schedule = isFusion ? scheduleFromName(what) : std::nullopt;
+  const bool schedule = isFusion && isPreset(what);
   auto type = llvm::find_if(types, [&](const RowType &each) { return each.name == what; });
-  if (type == types.end() && !schedule)
+  if (!schedule && type == types.end())
     return unknownRow(name, types, isFusion);
   const RowKind kind = schedule ? RowKind::Overlapped : type->kind;
   CompileOptions options = given;
   if (schedule)
-    options = scheduledAs(*schedule, given);
+    options = scheduledAs(what, given);
   else if (isFusion && !isCut(kind))
-    options = scheduledAs(Schedule::None, given);
+    options = scheduledAs("sequential", given);
   Result<TimedRow> row = readRowName(name, ranks, isGraphed, std::move(options));
   if (!row)
     return row;
@@ -87,8 +90,8 @@ std::vector<std::string> standardRows(const BenchFile &file) {
   if (file.given.passes) // which leave no schedule to choose
     return {"given", "pieces"};
   if (file.isAuto)
-    return {"gemms", "transfers", "none", "auto"};
-  return {"gemms", "transfers", "none", "given", "auto"};
+    return {"gemms", "transfers", "sequential", "auto"};
+  return {"gemms", "transfers", "sequential", "given", "auto"};
 }
 
 double flopsOf(const Plan &plan) {

@@ -2,11 +2,12 @@
 
 #include "api/gather_bench.h"
 
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
-#include "llvm/ADT/StringSwitch.h"
+#include "api/candidate.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace braid {
 namespace {
@@ -136,45 +137,6 @@ Status badRow(const std::string &row, const std::string &expected, const std::st
                 fmt::format("--impl {}: expected {}, got '{}'", row, expected, got));
 }
 
-Status badOption(const TimedRow &row, llvm::StringRef key, llvm::StringRef value) {
-  const char *expected = llvm::StringSwitch<const char *>(key)
-                             .Case("protocol", "get or put")
-                             .Cases("chunks", "taper", "streams", "wave", "a number from 1 on")
-                             .Case("transfers", "each or shared")
-                             .Case("copies", "engine or kernel")
-                             .Case("signals", "memory or kernel")
-                             .Default(nullptr);
-  if (expected)
-    return badRow(row.name, expected, value.str());
-  return badRow(row.name, "protocol, chunks, taper, wave, streams, transfers, copies or signals",
-                key.str());
-}
-
-Status setOption(TimedRow &row, int64_t ranks, llvm::StringRef key, llvm::StringRef value) {
-  CompileOptions &options = row.options;
-  int64_t number = 0;
-  bool isNumber = !value.getAsInteger(10, number) && number >= 1;
-  if (key == "protocol" && (value == "get" || value == "put"))
-    options.protocol = value == "get" ? Protocol::Get : Protocol::Put;
-  else if (key == "chunks" && isNumber)
-    options.chunks = number * ranks;
-  else if (key == "streams" && isNumber)
-    options.streams = number;
-  else if (key == "taper" && isNumber)
-    options.taper = number;
-  else if (key == "wave" && isNumber)
-    options.waveRows = number;
-  else if (key == "transfers" && transfersFromName(value))
-    options.transfers = transfersFromName(value);
-  else if (key == "copies" && copyByFromName(value))
-    row.means.copies = *copyByFromName(value);
-  else if (key == "signals" && signalByFromName(value))
-    row.means.signals = *signalByFromName(value);
-  else
-    return badOption(row, key, value);
-  return Status::ok();
-}
-
 Status unevenRows(int64_t m, int64_t ranks) {
   const int64_t below = m / ranks * ranks, above = below + ranks;
   return Status(
@@ -189,18 +151,22 @@ Status unevenRows(int64_t m, int64_t ranks) {
 
 Result<TimedRow> readRowName(const std::string &name, int64_t ranks, bool isGraphed,
                              CompileOptions options) {
+  auto [what, knobs] = llvm::StringRef(name).split(';');
+  const bool isSchedule = isPreset(what);
+  Configuration config;
+  if (isSchedule || !knobs.empty()) {
+    Result<Configuration> parsed = Configuration::parse(isSchedule ? llvm::StringRef(name) : knobs);
+    if (!parsed)
+      return parsed.status().annotated("--impl " + name);
+    config = *parsed;
+  }
   TimedRow row;
   row.name = name;
-  row.isGraphed = isGraphed;
+  row.isGraphed = config.get(Knob::Launch) ? launchModeOf(config) == Issuing::Graph : isGraphed;
+  row.means = transferModeOf(config);
   row.options = std::move(options);
   row.options.ranks = ranks;
-  llvm::SmallVector<llvm::StringRef, 4> parts;
-  llvm::StringRef(name).split(parts, ';');
-  for (llvm::StringRef part : llvm::ArrayRef<llvm::StringRef>(parts).drop_front()) {
-    auto [key, value] = part.split('=');
-    if (Status status = setOption(row, ranks, key, value); !status.isOk())
-      return status;
-  }
+  row.options.schedule.all = config.over(row.options.schedule.all);
   return row;
 }
 
@@ -208,42 +174,32 @@ Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape,
                                int64_t ranks, bool isGraphed) {
   if (shape.m % ranks != 0)
     return unevenRows(shape.m, ranks);
+  const llvm::StringRef what = llvm::StringRef(name).split(';').first;
+  const std::string others[] = {"matmul", "pieces", "gather", "beside", "auto"};
+  const bool isSchedule = isPreset(what);
+  if (!isSchedule && !llvm::is_contained(others, what))
+    return badRow(name, fmt::format("{}, {}", fmt::join(others, ", "), presetNames()), what.str());
   Result<TimedRow> read = readRowName(name, ranks, isGraphed, {});
   if (!read)
     return read.status();
   TimedRow &row = *read;
-  llvm::StringRef what = llvm::StringRef(name).split(';').first;
-  if (what == "matmul") {
+  const Configuration config = row.options.schedule.all;
+  row.isAuto = what == "auto";
+  const Protocol protocol = config.protocol();
+  if (isSchedule || row.isAuto)
+    row.text = gatherMatmul(shape, dtype, ranks);
+  else if (what == "matmul")
     row.text = productAlone(shape, dtype, ranks);
-  } else if (what == "pieces") {
+  else if (what == "pieces")
     row.text = productInPieces(shape, dtype, ranks);
-    row.options.protocol = {};
-    row.options.transfers = {};
-    return row;
-  } else if (what == "gather") {
-    const Protocol protocol = row.options.protocol.value_or(Protocol::Get);
-    row.text = row.options.transfers == Transfers::Shared
+  else if (what == "beside")
+    row.text = gatherBesideProduct(shape, dtype, ranks, protocol);
+  else
+    row.text = config.placement() == schedule::Placement::Shared
                    ? gatherTogether(shape, dtype, ranks, protocol)
                    : gatherAlone(shape, dtype, ranks, protocol);
-  } else if (what == "beside") {
-    row.text =
-        gatherBesideProduct(shape, dtype, ranks, row.options.protocol.value_or(Protocol::Get));
-  } else if (what == "auto") {
-    row.text = gatherMatmul(shape, dtype, ranks);
-    row.isAuto = true;
-    return row;
-  } else if (std::optional<Schedule> schedule = scheduleFromName(what)) {
-    row.text = gatherMatmul(shape, dtype, ranks);
-    row.options.schedule = schedule;
-    return row;
-  } else {
-    return badRow(name,
-                  "matmul, pieces, gather, beside, auto, none, pairwise, hop, burst, fused or "
-                  "doubling",
-                  what.str());
-  }
-  row.options = {};
-  row.options.ranks = ranks;
+  if (!isSchedule && !row.isAuto && what != "pieces") // these are programs
+    row.options.schedule = {};
   return row;
 }
 
@@ -270,7 +226,7 @@ Operation gatherMatmul() {
       {"gather", RowKind::Transfers, "the gather alone"},
       {"beside", RowKind::Uncoupled,
        "both at once, neither waiting for the other: what the machine leaves of them"},
-      {"none", RowKind::Sequential, "gather, then one GEMM"},
+      {"sequential", RowKind::Sequential, "gather, then one GEMM"},
       {"auto", RowKind::Overlapped,
        "what braid run --schedule auto chooses, graph or not; once a shape"},
   };
@@ -284,8 +240,8 @@ Operation gatherMatmul() {
        /*isEagerToo=*/true},
   };
   operation.standard = {"matmul", "gather",   "gather;protocol=put",
-                        "none",   "pairwise", "pairwise;protocol=put",
-                        "hop"};
+                        "sequential", "pairwise", "pairwise;protocol=put",
+                        "ring"};
   operation.makeRow = makeGatherRow;
   operation.flops = [](const BenchShape &shape) {
     return 2.0 * double(shape.m) * double(shape.n) * double(shape.k);

@@ -40,9 +40,7 @@ Result<std::vector<Plan>> CandidateLowering::makePlans(CompileOptions options) {
 
 /// All products of a rank together have as many rows as all blocks.
 Status CandidateLowering::findFusion() {
-  CompileOptions options = given_;
-  options.schedule = options.schedule.value_or(Schedule::Pairwise);
-  Result<std::vector<Plan>> plans = makePlans(options);
+  Result<std::vector<Plan>> plans = makePlans(given_);
   if (!plans)
     return plans.status();
   int64_t rows = 0;
@@ -56,12 +54,13 @@ Status CandidateLowering::findFusion() {
 /// Null if it cannot be lowered. How it is issued, and by what means, makes no difference.
 SharedPlans CandidateLowering::plansOf(const Candidate &candidate) {
   Candidate key = candidate;
-  key.issuing = Issuing::Eager;
-  key.means = {};
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun())
+      key.set(row.knob, std::nullopt);
   auto [entry, isNew] = plans_.try_emplace(key.str());
   if (!isNew)
     return entry->second;
-  Result<std::vector<Plan>> plans = makePlans(candidate.applyTo(given_));
+  Result<std::vector<Plan>> plans = makePlans(applyTo(given_, candidate));
   if (plans)
     entry->second = std::make_shared<const std::vector<Plan>>(std::move(*plans));
   else if (refusal_.isOk())
@@ -75,7 +74,7 @@ void CandidateLowering::lower(llvm::ArrayRef<Candidate> candidates,
     SharedPlans plans = plansOf(candidate);
     if (!plans)
       continue;
-    const std::string how = str(candidate.means) + name(candidate.issuing).str();
+    const std::string how = str(transferModeOf(candidate)) + name(launchModeOf(candidate)).str();
     if (seen_.insert(signatureOf(plans->front()) + how).second)
       lowered.push_back({candidate, plans});
   }

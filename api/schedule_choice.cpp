@@ -46,7 +46,7 @@ std::string howTimed(const ScheduleChoice &choice) {
   if (choice.timed() == 0)
     return "";
   std::string text =
-      fmt::format("  timed: {} of {}, one of each schedule, protocol and means first",
+      fmt::format("  timed: {} of {}, one of each schedule, protocol and transfer mode first",
                   choice.timed(), choice.candidates.size());
   if (choice.finals.finalists > 0)
     text += fmt::format("; the first {} again, in turns, {} times", choice.finals.finalists,
@@ -91,7 +91,7 @@ std::string reasonFor(const ScheduleChoice &choice) {
   if (const int64_t faster = fasterThanBest(choice))
     text += fmt::format(", but for {} whose runs may take longer at times", faster);
   auto sequential = llvm::find_if(candidates, [](const JudgedCandidate &each) {
-    return multipliesWhole(each.candidate.schedule);
+    return each.candidate.granularity() == schedule::Granularity::Whole;
   });
   if (sequential == candidates.begin())
     return text + "; nothing hides more than it costs here";
@@ -105,8 +105,7 @@ std::string reasonFor(const ScheduleChoice &choice) {
 std::string explain(const ScheduleChoice &choice, size_t next) {
   llvm::ArrayRef<JudgedCandidate> all = choice.candidates;
   const size_t shown = next < all.size() - choice.timed() ? choice.timed() + next : all.size();
-  std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds; "
-                                 "chunks=0: one a block\n"
+  std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds\n"
                                  "   predicted    measured   error  candidate\n",
                                  all.size(), choice.fusion, choice.ranks);
   for (const JudgedCandidate &each : all.take_front(shown))

@@ -10,12 +10,12 @@
 //   set_current_stream %main
 //   synchronize stream(%i mod 4)
 //
-// In a ring a block is forwarded as soon as it is here. So the transfers of `hop` share stream(0),
+// In a ring a block is forwarded as soon as it is here. So the transfers of `ring` share stream(0),
 // the ring stream, and the products follow on the others: forwarding never waits for a product.
 //
-// `pairwise` may have its copies on one stream, too (transfers=shared; always in `burst` and
-// `doubling`): one after the other, each gets the whole link, and the first block is here after one
-// copy instead of after all of them. A promise behind a copy would come too late, so promises have
+// Copies may be on one stream, too (placement=shared; always in `batched` and `coalesced`): one
+// after the other, each gets the whole link, and the first block is here after one copy instead of
+// after all of them. A promise behind a copy would come too late, so promises have
 // a stream of their own (with three streams or more), where nothing is ever waited for:
 //
 //   set_current_stream stream(1)
@@ -47,51 +47,44 @@ public:
   void run(Stage &stage) {
     choose(stage);
     stage.transferStreams = first_;
-    stage.streams = first_ + std::min(state_.options.streams - first_, countPieces(stage));
+    stage.streams = first_ + std::min(stage.config.streams() - first_, countPieces(stage));
     builder_.setLocation(stage.location());
     if (stage.ownFirst)
       assignOwnStep(stage);
-    if (arrangement_ == Ring)
+    if (placement_ == Placement::Ring)
       assignRingStep(stage);
-    else if (arrangement_ == Shared)
+    else if (placement_ == Placement::Shared)
       assignSharedStep(stage);
     else
       assignStep(stage);
   }
 
 private:
-  enum Arrangement : uint8_t { Each, Ring, Shared };
+  using Placement = schedule::Placement;
 
   void choose(const Stage &stage) {
-    const LoweringOptions &options = state_.options;
-    arrangement_ = Each;
-    first_ = 0;
-    if (!stage.isGather() || multipliesWhole(options.schedule) || options.streams == 1)
-      return;
-    if (options.schedule == Schedule::Hop)
-      arrangement_ = Ring;
-    else if (options.schedule == Schedule::Burst || options.schedule == Schedule::Doubling ||
-             options.transfers == Transfers::Shared)
-      arrangement_ = Shared;
-    if (arrangement_ != Each)
-      first_ = 1;
-    // A group makes its promises itself, before its first copy.
-    if (!postsTogether(options.schedule) && arrangement_ == Shared && options.streams > 2)
+    available_ = stage.config.streams();
+    const bool isChosen = stage.isGather() && available_ > 1;
+    placement_ = isChosen ? stage.config.placement() : Placement::Each;
+    first_ = placement_ == Placement::Each ? 0 : 1;
+    // A group gives its ready signals itself, before its first copy.
+    const bool postsEach = stage.config.posting() == schedule::Posting::Each;
+    if (placement_ == Placement::Shared && postsEach && available_ > 2)
       first_ = 2;
   }
 
-  /// Of work for streams; under `doubling` those that merge-products leaves.
+  /// Of work for streams; of growing groups those that merge-products leaves.
   int64_t countPieces(const Stage &stage) {
-    if (stage.isGather() && state_.options.schedule == Schedule::Doubling) {
-      const GatherOrder order(scalars_, state_.options.schedule, stage.steps);
-      return 1 + static_cast<int64_t>(order.runs(halvesLastProduct(state_.options)).size());
+    if (stage.isGeometric()) {
+      const GatherOrder order(scalars_, stage.config.order(), stage.steps);
+      return 1 + static_cast<int64_t>(order.runs(stage.halvesLastProduct()).size());
     }
-    return (stage.steps - firstStep(stage) + stage.taper - 1) * stage.chunks;
+    return (stage.steps - firstStep(stage) + stage.tailSplit - 1) * stage.chunks;
   }
 
   /// The stream for the `number`-th piece of work.
   StreamRef streamFor(const Scalar *number) {
-    const int64_t streams = state_.options.streams - first_;
+    const int64_t streams = available_ - first_;
     const Scalar *turn =
         streams == 1 ? scalars_.constant(0) : scalars_.mod(number, scalars_.constant(streams));
     return {nullptr, first_ == 0 ? turn : scalars_.add(scalars_.constant(first_), turn)};
@@ -203,8 +196,9 @@ private:
   ScalarContext &scalars_;
   ProgramBuilder builder_;
   StreamRef main_;
-  Arrangement arrangement_ = Each;
-  int64_t first_ = 0; ///< streams before this one are for transfers
+  Placement placement_ = Placement::Each;
+  int64_t available_ = 0; ///< streams for the stage at hand
+  int64_t first_ = 0;     ///< streams before this one are for transfers
 };
 
 } // namespace
@@ -212,8 +206,8 @@ private:
 bool assignStreams(LoweringState &state) {
   Value *main = nullptr;
   for (Stage &stage : state.stages) {
-    // The nodes of `fused` stay on the caller's stream.
-    if (!stage.loop || (stage.isGather() && state.options.schedule == Schedule::Fused))
+    if (!stage.loop ||
+        (stage.isGather() && stage.config.placement() == schedule::Placement::Caller))
       continue;
     if (!main) {
       ProgramBuilder builder = builderFor(state);

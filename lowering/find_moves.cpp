@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
+#include "lowering/configure_stages.h"
 #include "lowering/legality.h"
 #include "lowering/passes.h"
 
@@ -226,12 +227,11 @@ bool findStages(LoweringState &state) {
 bool connectStages(LoweringState &state) { return Connector(state).run(); }
 
 bool findMoves(LoweringState &state) {
-  if (!findStages(state))
+  if (!findStages(state) || !configureStages(state))
     return false;
   const std::string &fusion = state.fusion.name();
-  llvm::StringRef how = state.gathersAnything() ? name(state.options.schedule) : "local";
-  state.program = std::make_unique<Program>(fusion + "_" + how.str(), fusion, state.fusion.ranks(),
-                                            state.fusion.location());
+  state.program = std::make_unique<Program>(fusion + "_" + scheduleName(state), fusion,
+                                            state.fusion.ranks(), state.fusion.location());
   Declarer(state).run();
   return connectStages(state);
 }

@@ -8,7 +8,7 @@
 //   }
 //
 // A gathered operand gets a buffer that peers can reach. Every rank starts at its own block, and
-// takes the others in the order of gather_order.h. Under `none` and `fused`, and where no
+// takes the others in the order of gather_order.h. Where a GEMM takes everything, and where no
 // result has a Stream axis, a product is computed whole. Nothing fills the buffers yet:
 // insert-transfers does.
 //
@@ -51,7 +51,7 @@ private:
   void form(Stage &stage) {
     if (stage.gatheredBy)
       stage.whole = state_.stages[*stage.gatheredBy].whole;
-    bool isWhole = stage.isGather() && multipliesWhole(state_.options.schedule);
+    bool isWhole = stage.isGather() && stage.multipliesWhole();
     if (stage.kind == StageKind::Straight || isWhole)
       formWhole(stage);
     else
@@ -76,7 +76,7 @@ private:
     builder_.insertAtEnd(stage.loop->body);
     const Scalar *slot = stage.loop->index;
     if (stage.isGather())
-      slot = GatherOrder(scalars_, state_.options.schedule, stage.steps).source(slot);
+      slot = GatherOrder(scalars_, stage.config.order(), stage.steps).source(slot);
     stage.block = builder_.select(state_.names.local("block"), stage.whole, slot);
     emitStep(builder_, stage, stage.block, slot, [&](const Product &product) {
       bool isOnly = stage.products.size() == 1;

@@ -4,9 +4,9 @@
 
 namespace braid {
 
-GatherOrder::GatherOrder(ScalarContext &scalars, Schedule schedule, int64_t ranks)
+GatherOrder::GatherOrder(ScalarContext &scalars, schedule::Order order, int64_t ranks)
     : scalars_(scalars), ranks_(ranks) {
-  if (schedule == Schedule::Doubling)
+  if (order == schedule::Order::Xor)
     unit_ = ranks & -ranks;
 }
 

@@ -3,8 +3,8 @@
 // In every step the blocks that are taken are a permutation: no two ranks take from, or give to,
 // the same one. Step 0 is the own block.
 //
-//   pairwise, ...: step i takes the block of rank + i, modulo the number of ranks
-//   doubling:      step i takes the block of rank xor i
+//   shift, ring: step i takes the block of rank + i, modulo the number of ranks
+//   xor:         step i takes the block of rank xor i
 //
 // Under the latter the blocks of steps s .. 2s-1 are neighbours, for every power of two s, and one
 // product can take them all. With a number of ranks that is no power of two this holds up to the
@@ -14,7 +14,7 @@
 #pragma once
 
 #include "ir/scalar.h"
-#include "lowering/options.h"
+#include "lowering/schedule/configuration.h"
 
 #include <vector>
 
@@ -22,7 +22,7 @@ namespace braid {
 
 class GatherOrder {
 public:
-  GatherOrder(ScalarContext &scalars, Schedule schedule, int64_t ranks);
+  GatherOrder(ScalarContext &scalars, schedule::Order order, int64_t ranks);
 
   /// Whose block this rank takes in that step.
   const Scalar *source(const Scalar *step) const { return partner(step, ScalarKind::Add); }

@@ -15,8 +15,8 @@
 //       wait %s
 //     }
 //
-// pairwise gives its own block to everyone in turn; hop gives the block of the step before to the
-// neighbour; none does as pairwise, in a loop of its own before the products. Under `put` the
+// pairwise gives its own block to everyone in turn; ring gives the block of the step before to the
+// neighbour; sequential does as pairwise, in a loop of its own before the products. Under `put` the
 // receive comes first: it is the receiver that promises, and a promise has to be made before it is
 // awaited. Who pushes its own block sends it from where it lies, not from the staged copy.
 //
@@ -42,14 +42,20 @@ public:
   }
 
 private:
+  /// One for each protocol that stages have.
   void shareHandles() {
-    llvm::SmallVector<Value *, 2> buffers;
-    for (const Stage &stage : state_.stages)
-      if (stage.isGather())
-        buffers.push_back(stage.whole);
-    insertAfterPreamble(builder_);
-    builder_.setLocation(buffers.front()->location);
-    handles_ = builder_.shareMemHandles(state_.names.global("h"), state_.options.protocol, buffers);
+    for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
+      llvm::SmallVector<Value *, 2> buffers;
+      for (const Stage &stage : state_.stages)
+        if (stage.isGather() && stage.config.protocol() == protocol)
+          buffers.push_back(stage.whole);
+      if (buffers.empty())
+        continue;
+      insertAfterPreamble(builder_);
+      builder_.setLocation(buffers.front()->location);
+      handles_[protocol == Protocol::Put] =
+          builder_.shareMemHandles(state_.names.global("h"), protocol, buffers);
+    }
   }
 
   void insertInto(Stage &stage) {
@@ -58,7 +64,8 @@ private:
     // Pushed by a group, the own block is staged behind it on its stream: one more copy of the same
     // kernel. Otherwise ahead of what peers pull or products read.
     Value *slot = selectOwnBlock(stage);
-    const bool isStagedLast = stage.mine != slot && state_.options.schedule == Schedule::Fused;
+    const bool isStagedLast =
+        stage.mine != slot && stage.config.placement() == schedule::Placement::Caller;
     if (!isStagedLast)
       stage.staging = builder_.set(slot, own_);
     if (!stage.loop)
@@ -71,14 +78,13 @@ private:
   }
 
   /// The slot in which the own block is staged. Peers pull it from there; pushed, it goes from
-  /// where it lies, but under hop, which forwards what lies in slots.
+  /// where it lies, but in a ring, which forwards what lies in slots.
   Value *selectOwnBlock(Stage &stage) {
     std::string mine = state_.names.global(nameInStage(state_, stage, "mine"));
     std::string own = state_.names.global(nameInStage(state_, stage, "own"));
     Value *slot = builder_.select(mine, stage.whole, scalars_.rank());
     own_ = builder_.select(own, stage.input, scalars_.constant(0));
-    const bool isPushed =
-        state_.options.protocol == Protocol::Put && state_.options.schedule != Schedule::Hop;
+    const bool isPushed = stage.config.protocol() == Protocol::Put && !isRing(stage);
     stage.mine = isPushed ? own_ : slot;
     return slot;
   }
@@ -92,7 +98,7 @@ private:
     insertTransfer(stage);
   }
 
-  /// Schedules `none` and `fused`: the products stay as they are, behind a loop that only moves.
+  /// Of a GEMM of everything: the products stay as they are, behind a loop that only moves.
   void makeLoop(Stage &stage) {
     stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
                                   scalars_.constant(stage.steps));
@@ -101,19 +107,19 @@ private:
                                   orderOf(stage).source(stage.loop->index));
   }
 
-  GatherOrder orderOf(const Stage &stage) {
-    return {scalars_, state_.options.schedule, stage.steps};
-  }
+  static bool isRing(const Stage &stage) { return stage.config.order() == schedule::Order::Ring; }
+
+  GatherOrder orderOf(const Stage &stage) { return {scalars_, stage.config.order(), stage.steps}; }
 
   void insertTransfer(const Stage &stage) {
     const Scalar *step = stage.loop->index;
-    if (state_.options.schedule == Schedule::Hop)
-      return insertHop(stage, step);
+    if (isRing(stage))
+      return insertRing(stage, step);
     const GatherOrder order = orderOf(stage);
     insertPair(stage, stage.mine, order.target(step), order.source(step));
   }
 
-  void insertHop(const Stage &stage, const Scalar *step) {
+  void insertRing(const Stage &stage, const Scalar *step) {
     const Scalar *one = scalars_.constant(1);
     const Scalar *steps = scalars_.constant(stage.steps);
     const Scalar *previous =
@@ -124,12 +130,13 @@ private:
   }
 
   void insertPair(const Stage &stage, Value *source, const Scalar *to, const Scalar *from) {
-    Value *sent = nullptr;
-    auto send = [&] { sent = builder_.send(state_.names.local("s"), source, to, handles_); };
-    if (state_.options.protocol == Protocol::Get)
+    const bool isGet = stage.config.protocol() == Protocol::Get;
+    Value *handles = handles_[!isGet], *sent = nullptr;
+    auto send = [&] { sent = builder_.send(state_.names.local("s"), source, to, handles); };
+    if (isGet)
       send();
-    Value *received = builder_.receive(state_.names.local("r"), stage.block, from, handles_);
-    if (state_.options.protocol == Protocol::Put)
+    Value *received = builder_.receive(state_.names.local("r"), stage.block, from, handles);
+    if (!isGet)
       send();
     builder_.wait(received);
     builder_.wait(sent);
@@ -138,8 +145,8 @@ private:
   LoweringState &state_;
   ScalarContext &scalars_;
   ProgramBuilder builder_;
-  Value *handles_ = nullptr;
-  Value *own_ = nullptr; ///< the own block of the stage at hand, as it lies on this device
+  Value *handles_[2] = {}; ///< get, put
+  Value *own_ = nullptr;   ///< the own block of the stage at hand, as it lies on this device
 };
 
 } // namespace

@@ -24,7 +24,7 @@ public:
     if (stage_.isGather())
       label("whole", stage_.whole);
     label("first", stage_.first);
-    label("steps", stage_.loop, {stage_.chunks, stage_.taper});
+    label("steps", stage_.loop, {stage_.chunks, stage_.tailSplit});
     label("chunks", stage_.chunkLoop);
     label("block", stage_.block);
     label("mine", stage_.mine);
@@ -51,7 +51,33 @@ private:
   const Stage &stage_;
 };
 
+/// "ring;tail-split=2" as `ring, tail_split 2`.
+std::vector<std::pair<std::string, std::string>> settingsOf(const Configuration &config) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  llvm::SmallVector<llvm::StringRef, 8> parts;
+  const std::string text = config.str();
+  llvm::StringRef(text).split(parts, ';', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef part : parts) {
+    auto [knob, value] = part.split('=');
+    settings.emplace_back(wordOf(knob), wordOf(value));
+  }
+  return settings;
+}
+
 //===- Reading --------------------------------------------------------------------------------===//
+
+std::string textOf(const StageLabel &label) {
+  std::string text;
+  for (const auto &[word, value] : label.settings)
+    text += (text.empty() ? "" : ";") + word + (value.empty() ? "" : "=" + value);
+  std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
+Result<Configuration> configurationOf(const StageLabel &label) {
+  const std::string text = textOf(label);
+  return text.empty() ? Configuration() : Configuration::parse(text);
+}
 
 /// Brings one label into its stage. Each part says what is wrong by a text, or nothing by "".
 class Reader {
@@ -114,7 +140,7 @@ private:
     auto *loop = as<ForOp>(body_);
     const bool isFixed = loop && loop->begin->isConstant() && loop->end->isConstant();
     std::string wrong = put(stage_.loop, isFixed ? loop : nullptr, "a loop of constant bounds");
-    return wrong.empty() ? putNumbers(1, {&stage_.chunks, &stage_.taper}) : wrong;
+    return wrong.empty() ? putNumbers(1, {&stage_.chunks, &stage_.tailSplit}) : wrong;
   }
   std::string takeChunks() {
     return put(stage_.chunkLoop, steps() ? as<ForOp>(*steps()) : nullptr, "a loop in the steps");
@@ -161,7 +187,9 @@ public:
 
   bool run() {
     noteNames();
-    return readBlock(state_.program->body()) && findWholes();
+    return llvm::all_of(state_.program->stages,
+                        [this](const StageLabel &label) { return readStage(label); }) &&
+           readBlock(state_.program->body()) && findWholes();
   }
 
 private:
@@ -180,6 +208,18 @@ private:
       if (!llvm::isa<ForOp>(op))
         forEachBlock(op, [&](const Block &inner) { noteNames(inner); });
     }
+  }
+
+  bool readStage(const StageLabel &label) {
+    auto stage = stages_.find(label.stage);
+    Result<Configuration> config = configurationOf(label);
+    if (stage == stages_.end() || !config)
+      return state_.diags.error(state_.program->location())
+             << "stage @" << label.stage << ": "
+             << (config ? "@" + state_.fusion.name() + " has no stage that makes it"
+                        : config.status().message());
+    stage->second->config = *config;
+    return true;
   }
 
   bool readBlock(Block &block) {
@@ -245,7 +285,7 @@ private:
       return missing(stage, "mine");
     if (isMoved && !isPeeled && !(stage.loop && stage.guard))
       return missing(stage, stage.loop ? "guard" : "steps");
-    if (stage.chunks * stage.taper > 1 && !stage.chunkLoop)
+    if (stage.chunks * stage.tailSplit > 1 && !stage.chunkLoop)
       return missing(stage, "chunks");
     if (!stage.syncs.empty() && stage.streams == 0)
       return missing(stage, "streams");
@@ -270,8 +310,26 @@ void writeLabels(const Pass &pass, LoweringState &state) {
   walk(state.program->body(), [](Op &op) {
     llvm::erase_if(op.labels, [](const OpLabel &label) { return label.role != kBetween; });
   });
-  for (const Stage &stage : state.stages)
+  state.program->stages.clear();
+  for (const Stage &stage : state.stages) {
     Writer(stage).run();
+    if (stage.kind != StageKind::Straight)
+      state.program->stages.push_back({nameOf(stage).str(), settingsOf(stage.config)});
+  }
+}
+
+Status overlay(Program &program, const Configurations &options) {
+  for (StageLabel &label : program.stages) {
+    Result<Configuration> config = configurationOf(label);
+    if (!config)
+      return config.status().annotated("stage @" + label.stage);
+    *config = options.all.over(*config);
+    for (const Configurations::OfStage &stage : options.stages)
+      if (stage.tensor == label.stage)
+        *config = stage.config.over(*config);
+    label.settings = settingsOf(*config);
+  }
+  return Status::ok();
 }
 
 bool readLabels(LoweringState &state) {

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "lowering/pass.h"
+#include "ir/status.h"
 #include "lowering/state.h"
 
 namespace braid {
@@ -28,6 +29,10 @@ void writeLabels(const Pass &pass, LoweringState &state);
 /// its fusion. False after an error, located at the label or at the program, if the labels are not
 /// such as the passes in the program's header leave.
 bool readLabels(LoweringState &state);
+
+/// Lays `options` over what the header of a program that some passes have run on says of its stages.
+/// BadInput if that is no configuration.
+Status overlay(Program &program, const Configurations &options);
 
 /// Removes all labels.
 void dropLabels(Program &program);

@@ -7,27 +7,20 @@
 namespace braid {
 namespace {
 
-Status checkOptions(const LoweringOptions &options) {
-  if (options.streams < 1)
-    return {StatusCode::BadInput,
-            "expected 1 or more streams, got " + std::to_string(options.streams)};
-  if (options.chunks < 0)
-    return {StatusCode::BadInput,
-            "expected 0 or more chunks, got " + std::to_string(options.chunks)};
-  if (options.taper < 1)
-    return {StatusCode::BadInput,
-            "expected a taper of 1 or more, got " + std::to_string(options.taper)};
-  if (options.waveRows < 0)
-    return {StatusCode::BadInput,
-            "expected 0 or more rows a wave, got " + std::to_string(options.waveRows)};
+Status checkOptions(const Configuration &config) {
+  for (const KnobRow &row : allKnobs())
+    if (std::optional<int64_t> value = config.get(row.knob); value && !row.accepts(*value))
+      return {StatusCode::BadInput, "expected " + row.name + " to be " + row.accepted() + ", got " +
+                                        std::to_string(*value)};
   return Status::ok();
 }
 
-/// What a pass reported. Only find-moves judges the fusion; later passes judge the options.
-Status refusal(const Pass &pass, const Fusion &fusion) {
-  bool isFirst = &pass == &allPasses().front();
-  return {isFirst ? StatusCode::Unsupported : StatusCode::BadInput,
-          "cannot lower @" + fusion.name() + (isFirst ? "" : " with these options")};
+/// What a pass reported. Only find-moves judges the fusion, before there are stages; what comes
+/// later judges the options.
+Status refusal(const Pass &pass, const LoweringState &state) {
+  const bool isFusions = &pass == &allPasses().front() && state.stages.empty();
+  return {isFusions ? StatusCode::Unsupported : StatusCode::BadInput,
+          "cannot lower @" + state.fusion.name() + (isFusions ? "" : " with these options")};
 }
 
 Status verifyAfter(const Pass &pass, const Program &program, const Module &module) {
@@ -47,7 +40,7 @@ Result<bool> runPass(const Pass &pass, const Fusion &fusion, const PassList &pas
     return Status(StatusCode::BadInput, "cannot go on lowering @" + fusion.name());
   const bool changed = pass.run(state);
   if (diags.errorCount() != errorsBefore)
-    return refusal(pass, fusion);
+    return refusal(pass, state);
   if (&pass == &allPasses().back())
     dropLabels(*state.program); // nobody goes on from here
   else
@@ -62,8 +55,14 @@ Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusio
                                        const PassList &passes, Diagnostics &diags,
                                        const AfterPass &afterPass,
                                        std::unique_ptr<Program> program) {
-  if (Status status = checkOptions(passes.options); !status.isOk())
+  if (Status status = checkOptions(passes.options.all); !status.isOk())
     return status;
+  for (const Configurations::OfStage &stage : passes.options.stages)
+    if (Status status = checkOptions(stage.config); !status.isOk())
+      return status;
+  if (program)
+    if (Status status = overlay(*program, passes.options); !status.isOk())
+      return status;
   for (const Pass *pass : passes.passes) {
     Result<bool> changed = runPass(*pass, fusion, passes, program, diags);
     if (!changed)
@@ -77,7 +76,7 @@ Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusio
 }
 
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
-                                       const LoweringOptions &options, Diagnostics &diags,
+                                       const Configurations &options, Diagnostics &diags,
                                        const AfterPass &afterPass) {
   return lower(module, fusion, defaultPasses(options), diags, afterPass);
 }

@@ -30,7 +30,7 @@ Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusio
                                        std::unique_ptr<Program> program = nullptr);
 /// The same with all passes.
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
-                                       const LoweringOptions &options, Diagnostics &diags,
+                                       const Configurations &options, Diagnostics &diags,
                                        const AfterPass &afterPass = {});
 
 } // namespace braid

@@ -1,9 +1,9 @@
 //===- lowering/merge_products.cpp - multiplies neighbouring blocks together ------------------===//
 //
 // The product of a block alone may leave most of the last wave of tiles idle, and every product has
-// a beginning and an end. While one product runs, more than one block can arrive. So under
-// `doubling` each product takes all blocks that came since the one before, as many as all before it
-// together:
+// a beginning and an end. While one product runs, more than one block can arrive. So where
+// groups grow geometrically, each product takes all blocks that came since the one before,
+// as many as all before it together:
 //
 //   matmul %C_own, %own, %B
 //   wait %r_1
@@ -15,8 +15,8 @@
 //   matmul %outs_2, %blocks_2, %B
 //
 // The order in which blocks are taken (gather_order.h) makes them neighbours on every rank. Chunks
-// cut transfers only. A taper cuts the last product in two, so that half of it need not wait for
-// the last blocks. With the rows of a wave given, products begin and end where waves do, amid
+// cut transfers only. A tail split cuts the last product in two, so that half of it need not wait
+// for the last blocks. With the rows of a wave given, products begin and end where waves do, amid
 // blocks (wave_products.h).
 //
 //===----------------------------------------------------------------------------------------===//
@@ -45,8 +45,8 @@ public:
       waves_->emitOwn();
     const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_);
     int64_t number = 0;
-    const GatherOrder order(scalars_, state_.options.schedule, stage_.steps);
-    for (const Run &run : order.runs(halvesLastProduct(state_.options)))
+    const GatherOrder order(scalars_, stage_.config.order(), stage_.steps);
+    for (const Run &run : order.runs(stage_.halvesLastProduct()))
       merge(run, ++number,
             llvm::ArrayRef<UnrolledStep>(steps).slice(
                 static_cast<size_t>(run.begin - steps.front().number),
@@ -116,11 +116,9 @@ private:
 } // namespace
 
 bool mergeProducts(LoweringState &state) {
-  if (state.options.schedule != Schedule::Doubling)
-    return false;
   bool changed = false;
   for (Stage &stage : state.stages) {
-    if (!stage.isGather() || !checkUnrolledSize(stage, state.diags))
+    if (!stage.isGeometric() || !checkUnrolledSize(stage, state.diags))
       continue;
     if (stage.loop->begin->value() < stage.loop->end->value()) {
       Merger(state, stage).run();

@@ -51,7 +51,7 @@ bool peelOwnStep(LoweringState &state) {
   for (Stage &stage : state.stages) {
     if (!stage.guard)
       continue;
-    if (!multipliesWhole(state.options.schedule)) {
+    if (!stage.multipliesWhole()) {
       emitOwnStep(state, stage);
       if (!isStagingRead(state, stage)) {
         state.program->body().erase(stage.staging->getIterator());

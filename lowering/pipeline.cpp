@@ -17,50 +17,6 @@
 namespace braid {
 namespace {
 
-//===- Options --------------------------------------------------------------------------------===//
-
-bool setSchedule(LoweringOptions &options, llvm::StringRef value) {
-  auto schedule = scheduleFromName(value);
-  options.schedule = schedule.value_or(options.schedule);
-  return schedule.has_value();
-}
-
-bool setProtocol(LoweringOptions &options, llvm::StringRef value) {
-  options.protocol = value == name(Protocol::Put) ? Protocol::Put : Protocol::Get;
-  return value == name(options.protocol);
-}
-
-bool setChunks(LoweringOptions &options, llvm::StringRef value) {
-  return !value.getAsInteger(10, options.chunks) && options.chunks >= 0;
-}
-
-bool setTaper(LoweringOptions &options, llvm::StringRef value) {
-  return !value.getAsInteger(10, options.taper) && options.taper >= 1;
-}
-
-bool setWave(LoweringOptions &options, llvm::StringRef value) {
-  return !value.getAsInteger(10, options.waveRows) && options.waveRows >= 0;
-}
-
-bool setTransfers(LoweringOptions &options, llvm::StringRef value) {
-  auto transfers = transfersFromName(value);
-  options.transfers = transfers.value_or(options.transfers);
-  return transfers.has_value();
-}
-
-bool setStreams(LoweringOptions &options, llvm::StringRef value) {
-  return !value.getAsInteger(10, options.streams) && options.streams >= 1;
-}
-
-constexpr PassOption kSchedule[] = {
-    {"schedule", "'pairwise', 'hop', 'none', 'burst', 'fused' or 'doubling'", setSchedule}};
-constexpr PassOption kProtocol[] = {{"protocol", "'get' or 'put'", setProtocol}};
-constexpr PassOption kChunks[] = {{"chunks", "an integer, 0 or more", setChunks},
-                                  {"taper", "an integer, 1 or more", setTaper}};
-constexpr PassOption kStreams[] = {{"streams", "an integer, 1 or more", setStreams},
-                                   {"transfers", "'each' or 'shared'", setTransfers}};
-constexpr PassOption kWave[] = {{"wave", "an integer, 0 or more", setWave}};
-
 //===- The passes -----------------------------------------------------------------------------===//
 
 constexpr llvm::StringRef kAfterMoves[] = {"find-moves"};
@@ -73,58 +29,38 @@ constexpr llvm::StringRef kAfterHoisting[] = {"peel-own-step", "hoist-syncs"};
 constexpr Pass kPasses[] = {
     // First the question what has to move. It is answered once, from the axis kinds alone; what
     // cannot be lowered ends here.
-    {"find-moves",
-     "groups products into stages, and declares the program's tensors",
-     {},
-     {},
-     findMoves},
+    {"find-moves", "groups GEMMs into stages, and declares the program's tensors", {}, findMoves},
 
     // Then the arithmetic: a loop over steps for every stage that has a Stream axis. Everything
     // below changes when and where this is done, never what.
-    {"form-pipelines", "makes a loop over the steps of every stage", kSchedule, kAfterMoves,
-     formPipelines},
+    {"form-pipelines", "makes a loop over the steps of every stage", kAfterMoves, formPipelines},
 
     // Then the data: from here on the program computes the fusion, one step after the other.
-    {"insert-transfers", "fills the gathered buffers, block by block", kProtocol, kAfterForming,
+    {"insert-transfers", "fills the gathered buffers, block by block", kAfterForming,
      insertTransfers},
 
     // The own step has nothing to wait for. It has to be out of the loop before steps are cut,
     // because only steps that move something gain from that.
-    {"peel-own-step",
-     "computes a rank's own block before the loop",
-     {},
-     kAfterTransfers,
-     peelOwnStep},
-    {"split-chunks", "cuts every step into row ranges", kChunks, kAfterPeeling, splitChunks},
+    {"peel-own-step", "computes a rank's own block before the loop", kAfterTransfers, peelOwnStep},
+    {"split-chunks", "cuts every step into row ranges", kAfterPeeling, splitChunks},
 
     // Now steps and chunks are what will be issued, and are dealt out to streams: first so that
     // each one forks and joins by itself, then with the forks and joins at the ends.
-    {"assign-streams", "deals steps out to streams", kStreams, kAfterTransfers, assignStreams},
-    {"hoist-syncs",
-     "one fork before a pipeline and one join after it",
-     {},
-     kAfterStreams,
-     hoistSyncs},
+    {"assign-streams", "gives steps streams in turn", kAfterTransfers, assignStreams},
+    {"hoist-syncs", "one fork before a pipeline and one join after it", kAfterStreams, hoistSyncs},
 
     // With the steps written out, blocks that are neighbours are multiplied together.
-    {"merge-products", "multiplies neighbouring blocks together (doubling)", kWave, kAfterHoisting,
-     mergeProducts},
+    {"merge-products", "multiplies neighbouring blocks together", kAfterHoisting, mergeProducts},
 
     // With the steps written out and nothing but their transfers left to order, those of a small
     // problem are posted at once.
-    {"post-together",
-     "brings all transfers of a pipeline into one group (burst, fused)",
-     {},
-     kAfterHoisting,
+    {"post-together", "brings all transfers of a pipeline into one group", kAfterHoisting,
      postTogether},
 
     // What a wait orders depends on the stream that is current where it stands, so waits move last.
-    {"sink-waits", "moves the waits of sends behind the products", {}, kAfterTransfers, sinkWaits},
+    {"sink-waits", "moves the waits of sends behind the GEMMs", kAfterTransfers, sinkWaits},
 
-    {"simplify",
-     "removes empty loops, unused aliases and idle stream changes",
-     {},
-     kAfterMoves,
+    {"simplify", "removes empty loops, unused aliases and idle stream changes", kAfterMoves,
      simplify},
 };
 
@@ -137,24 +73,30 @@ std::vector<std::string> passNames() {
   return names;
 }
 
-bool applyOption(const Pass &pass, const PassSpec::Option &given, LoweringOptions &options,
+/// What is written at a pass holds for all stages.
+void setForAll(Configurations &options, Knob knob, int64_t value) {
+  options.all.set(knob, value);
+  for (Configurations::OfStage &stage : options.stages)
+    stage.config.set(knob, value);
+}
+
+bool applyOption(const Pass &pass, const PassSpec::Option &given, Configurations &options,
                  Diagnostics &diags) {
-  const auto *option =
-      llvm::find_if(pass.options, [&](const PassOption &o) { return o.name == given.name; });
-  if (option != pass.options.end()) {
-    if (option->set(options, given.value))
-      return true;
-    return diags.error(given.location) << "expected " << option->accepted << " for '" << given.name
-                                       << "' of '" << pass.name << "', got '" << given.value << "'";
+  const KnobRow *row = findKnob(given.name);
+  if (row && row->applies == pass.name) {
+    Result<int64_t> value =
+        row->parse(given.value, "'" + row->name + "' of '" + pass.name.str() + "'");
+    if (!value)
+      return diags.error(given.location) << value.status().message();
+    setForAll(options, row->knob, *value);
+    return true;
   }
-  if (pass.options.empty())
-    return diags.error(given.location)
-           << "pass '" << pass.name << "' takes no option, got '" << given.name << "'";
   std::string names;
-  for (const PassOption &known : pass.options)
-    names += (names.empty() ? "'" : " or '") + known.name.str() + "'";
-  return diags.error(given.location) << "pass '" << pass.name << "' takes the option " << names
-                                     << ", got '" << given.name << "'";
+  for (Knob knob : knobsOf(pass))
+    names += (names.empty() ? "'" : " or '") + rowOf(knob).name + "'";
+  return diags.error(given.location)
+         << "pass '" << pass.name << "' takes " << (names.empty() ? "no option" : "the option ")
+         << names << ", got '" << given.name << "'";
 }
 
 /// Checks that `pass` can come next. The passes keep notes for one another, which hold as long as
@@ -201,6 +143,14 @@ const Pass *findPass(llvm::StringRef name) {
   return found == allPasses().end() ? nullptr : found;
 }
 
+std::vector<Knob> knobsOf(const Pass &pass) {
+  std::vector<Knob> knobs;
+  for (const KnobRow &row : allKnobs())
+    if (row.applies == pass.name)
+      knobs.push_back(row.knob);
+  return knobs;
+}
+
 std::string didYouMeanPass(llvm::StringRef name) { return didYouMean(name, passNames()); }
 
 std::optional<std::vector<const Pass *>> passesRunOn(const Program &program, Diagnostics &diags) {
@@ -217,16 +167,15 @@ std::optional<std::vector<const Pass *>> passesRunOn(const Program &program, Dia
   return run;
 }
 
-PassList defaultPasses(const LoweringOptions &options) {
+PassList defaultPasses(const Configurations &options) {
   PassList list{{}, options};
   for (const Pass &pass : kPasses)
     list.passes.push_back(&pass);
   return list;
 }
 
-std::optional<PassList> resolvePasses(llvm::ArrayRef<PassSpec> specs,
-                                      const LoweringOptions &options, Diagnostics &diags,
-                                      std::vector<const Pass *> earlier) {
+std::optional<PassList> resolvePasses(llvm::ArrayRef<PassSpec> specs, const Configurations &options,
+                                      Diagnostics &diags, std::vector<const Pass *> earlier) {
   PassList list{{}, options, std::move(earlier)};
   bool isFine = true;
   for (const PassSpec &spec : specs)

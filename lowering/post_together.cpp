@@ -12,9 +12,9 @@
 //   wait %r_1
 //   ...
 //
-// In `fused` all this is on the caller's stream, before the product, and a backend may make one
-// kernel of the group and its waits. In `burst` the group is on stream(0), and each block's product
-// waits for its own block only.
+// In `bulk` all this is on the caller's stream, before the product, and a backend may make one
+// kernel of the group and its waits. In `batched` the group is on stream(0), and each block's
+// product waits for its own block only.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -98,11 +98,10 @@ std::vector<Op *> nodesOf(llvm::ArrayRef<UnrolledStep> steps) {
 } // namespace
 
 bool postTogether(LoweringState &state) {
-  if (!postsTogether(state.options.schedule))
-    return false;
   bool changed = false;
   for (Stage &stage : state.stages) {
-    if (!stage.isGather() || !checkUnrolledSize(stage, state.diags))
+    if (!stage.isGather() || stage.config.posting() != schedule::Posting::All ||
+        !checkUnrolledSize(stage, state.diags))
       continue;
     const std::vector<Op *> nodes = nodesOf(unrollSteps(state, stage));
     if (nodes.empty())

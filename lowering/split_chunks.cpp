@@ -13,9 +13,9 @@
 // whole.
 //
 // Where transfers take longer than products, every product but the last is hidden behind transfers:
-// that of the last chunk cannot begin before the last bytes are here. A taper T makes this chunk
-// small without making all of them small, by cutting the last step into T times as many. The steps
-// stay one loop, since the number of chunks is a formula of the step, the same on both sides of a
+// that of the last chunk cannot begin before the last bytes are here. A tail split T makes this
+// chunk small without making all of them small, by cutting the last step into T times as many. The
+// steps stay one loop, since the number of chunks is a formula of the step, the same on both sides of a
 // transfer:
 //
 //   for %i in 1 .. 8 {
@@ -31,53 +31,32 @@
 #include "lowering/passes.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace braid {
 namespace {
 
-int64_t chunksPerStep(const Stage &stage, const LoweringOptions &options) {
-  return options.chunks == 0 ? 1 : options.chunks / stage.steps;
-}
-
-/// Reports why `chunks` cannot be had from this stage; true if it can.
-bool checkChunks(const Stage &stage, int64_t chunks, Diagnostics &diags) {
-  int64_t perStep = chunks / stage.steps;
-  if (chunks % stage.steps == 0 && (perStep == 1 || perStep <= stage.rows))
-    return true;
-  auto message = diags.error(stage.location());
-  message << "cannot cut %" << stage.name() << " into " << chunks << " chunks: ";
-  if (chunks % stage.steps != 0)
-    message << "it is taken in " << stage.steps << " steps, and chunks must be a multiple of that";
-  else if (stage.rows == 0)
-    message << "a step's block has no rows to cut";
-  else
-    message << "a step's block has only " << stage.rows << (stage.rows == 1 ? " row" : " rows");
-  int64_t most = stage.steps * std::max<int64_t>(stage.rows, 1);
-  if (most == stage.steps)
-    return message << "; only " << most << " would be accepted";
-  return message << "; a multiple of " << stage.steps << " up to " << most << " would be accepted";
-}
-
 /// True if the product of the last chunk is all that is left to do when everything has arrived.
-bool canTaper(const Stage &stage, const LoweringOptions &options) {
-  return stage.isGather() && !multipliesWhole(options.schedule) &&
-         options.schedule != Schedule::Doubling;
+bool canSplitTail(const Stage &stage) {
+  return stage.isGather() && stage.config.granularity() == schedule::Granularity::Chunk;
 }
 
-/// Reports why the last step cannot have `taper` times the `perStep` chunks of the others; true if
-/// it can.
-bool checkTaper(const Stage &stage, int64_t perStep, int64_t taper, Diagnostics &diags) {
-  int64_t most = std::max<int64_t>(stage.rows / perStep, 1);
-  if (taper <= most)
+/// Reports that `what` cannot be had `times` times from a step's block, which has its rows in
+/// `ranges` already; true if it can.
+bool checkRanges(const Stage &stage, llvm::StringRef what, int64_t times, int64_t ranges,
+                 Diagnostics &diags) {
+  const int64_t most = std::max<int64_t>(stage.rows / ranges, 1);
+  if (times <= most)
     return true;
   auto message = diags.error(stage.location());
-  message << "cannot taper %" << stage.name() << " by " << taper << ": a step's block has ";
+  message << "cannot " << what << " %" << stage.name() << " by " << times
+          << ": a step's block has ";
   if (stage.rows == 0)
     message << "no rows to cut";
   else
     message << "only " << stage.rows << (stage.rows == 1 ? " row" : " rows");
-  if (perStep > 1)
-    message << ", in " << perStep << " chunks already";
+  if (ranges > 1)
+    message << ", in " << ranges << " chunks already";
   return message << (most == 1 ? "; only 1" : "; 1 up to " + std::to_string(most))
                  << " would be accepted";
 }
@@ -105,17 +84,17 @@ public:
   }
 
 private:
-  /// How many row ranges a step has: stage.chunks, and the last one stage.taper times as many.
+  /// How many row ranges a step has: stage.chunks, and the last one stage.tailSplit times as many.
   const Scalar *rangesOfStep() {
     const Scalar *chunks = scalars_.constant(stage_.chunks);
-    if (stage_.taper == 1)
+    if (stage_.tailSplit == 1)
       return chunks;
     const ForOp &loop = *stage_.loop;
     int64_t last = loop.end->value() - 1;
     const Scalar *isLast = loop.begin->isConstant(last)
                                ? scalars_.constant(1)
                                : scalars_.div(loop.index, scalars_.constant(last));
-    const Scalar *more = scalars_.constant(stage_.chunks * (stage_.taper - 1));
+    const Scalar *more = scalars_.constant(stage_.chunks * (stage_.tailSplit - 1));
     return scalars_.add(chunks, scalars_.mul(isLast, more));
   }
 
@@ -160,50 +139,55 @@ private:
   llvm::MapVector<Value *, Value *> rows_;
 };
 
-/// Reports why the fusion, none of whose stages has steps, cannot be cut.
-void refuseWithoutSteps(const LoweringState &state) {
-  auto message = state.diags.error(state.fusion.location());
-  if (state.options.chunks)
-    message << "cannot cut @" << state.fusion.name() << " into " << state.options.chunks
-            << " chunks";
-  else
-    message << "cannot taper @" << state.fusion.name() << " by " << state.options.taper;
-  message << ": no result has a Stream axis; only " << (state.options.chunks ? 0 : 1)
-          << " would be accepted";
+bool asksForCuts(const Configuration &config) {
+  return config.chunks() > 1 || config.tailSplit() > 1;
+}
+
+/// Reports why what has no steps, a fusion or a stage, cannot be cut.
+bool refuseWithoutSteps(Location location, const std::string &what, const Configuration &config,
+                        Diagnostics &diags) {
+  const bool isTail = config.chunks() == 1;
+  return diags.error(location) << "cannot " << (isTail ? "split the tail of " : "chunk ") << what
+                               << " by " << (isTail ? config.tailSplit() : config.chunks())
+                               << ": no result has a Stream axis; only 1 would be accepted";
+}
+
+/// Reports what cannot be had of one stage; true if there is nothing.
+bool checkStage(const Stage &stage, Diagnostics &diags) {
+  const int64_t chunks = stage.config.chunks();
+  if (!stage.loop)
+    return !stage.isNamed || !asksForCuts(stage.config) ||
+           refuseWithoutSteps(stage.location(), "%" + stage.name().str(), stage.config, diags);
+  return checkRanges(stage, "chunk", chunks, 1, diags) &&
+         (!canSplitTail(stage) ||
+          checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
 }
 
 /// Reports what the options ask for and cannot be had; true if there is nothing.
 bool checkOptions(const LoweringState &state) {
-  const LoweringOptions &options = state.options;
+  const bool hasSteps =
+      llvm::any_of(state.stages, [](const Stage &s) { return s.loop != nullptr; });
+  if (!hasSteps && asksForCuts(state.options.all))
+    return refuseWithoutSteps(state.fusion.location(), "@" + state.fusion.name(), state.options.all,
+                              state.diags);
   bool isFine = true;
-  bool hasSteps = false;
-  for (const Stage &stage : state.stages) {
-    if (!stage.loop)
-      continue;
-    hasSteps = true;
-    if (options.chunks && !checkChunks(stage, options.chunks, state.diags))
-      isFine = false;
-    else if (canTaper(stage, options))
-      isFine &= checkTaper(stage, chunksPerStep(stage, options), options.taper, state.diags);
-  }
-  if (!hasSteps)
-    refuseWithoutSteps(state);
-  return hasSteps && isFine;
+  for (const Stage &stage : state.stages)
+    isFine &= checkStage(stage, state.diags);
+  return isFine;
 }
 
 } // namespace
 
 bool splitChunks(LoweringState &state) {
-  const LoweringOptions &options = state.options;
-  if ((options.chunks == 0 && options.taper == 1) || !checkOptions(state))
+  if (!checkOptions(state))
     return false;
   bool changed = false;
   for (Stage &stage : state.stages) {
     if (!stage.loop)
       continue;
-    stage.chunks = chunksPerStep(stage, options);
-    stage.taper = canTaper(stage, options) ? options.taper : 1;
-    if (stage.chunks * stage.taper == 1)
+    stage.chunks = stage.config.chunks();
+    stage.tailSplit = canSplitTail(stage) ? stage.config.tailSplit() : 1;
+    if (stage.chunks * stage.tailSplit == 1)
       continue;
     Splitter(state, stage).run();
     changed = true;

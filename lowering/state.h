@@ -9,7 +9,7 @@
 #include "ir/builder.h"
 #include "ir/fusion.h"
 #include "lowering/names.h"
-#include "lowering/options.h"
+#include "lowering/schedule/configuration.h"
 
 namespace braid {
 
@@ -44,12 +44,15 @@ struct Stage {
   /// The earlier stage that has gathered the operand already, if any.
   std::optional<size_t> gatheredBy = {};
 
+  Configuration config = {}; ///< what was chosen for it
+  bool isNamed = false;      ///< by a part of the schedule that is for it alone
+
   Value *input = nullptr; ///< the operand as it lies on this device
 
   // From form-pipelines on.
   Value *whole = nullptr; ///< what steps select their block from: the operand, or its gathered copy
   Op *first = nullptr;    ///< the first top-level node of the stage
-  ForOp *loop = nullptr;  ///< the steps; under schedule `none`, made by insert-transfers
+  ForOp *loop = nullptr;  ///< the steps; of a GEMM of everything, made by insert-transfers
   Value *block = nullptr; ///< selected in the loop
 
   // From insert-transfers on.
@@ -62,7 +65,7 @@ struct Stage {
 
   // From split-chunks on.
   int64_t chunks = 1;         ///< row ranges a step
-  int64_t taper = 1;          ///< the last step has this many times as many
+  int64_t tailSplit = 1;      ///< the last step has this many times as many
   ForOp *chunkLoop = nullptr; ///< null if there is only one
 
   // From assign-streams on.
@@ -80,8 +83,14 @@ struct Stage {
     loop = chunkLoop = nullptr;
     block = nullptr;
     guard = nullptr;
-    chunks = taper = 1;
+    chunks = tailSplit = 1;
   }
+  bool multipliesWhole() const { return config.granularity() == schedule::Granularity::Whole; }
+  bool isGeometric() const {
+    return isGather() && config.granularity() == schedule::Granularity::Geometric;
+  }
+  /// Half of the last product need not wait for the last blocks.
+  bool halvesLastProduct() const { return isGeometric() && config.tailSplit() > 1; }
   bool isGather() const { return kind == StageKind::Gather; }
   Location location() const { return products.front().node->location(); }
   /// The block whose nodes are executed once a step and chunk.
@@ -91,7 +100,7 @@ struct Stage {
 /// Everything a pass may read and change.
 struct LoweringState {
   const Fusion &fusion;
-  LoweringOptions options;
+  Configurations options;
   Diagnostics &diags;
 
   std::unique_ptr<Program> program = {}; ///< made by find-moves

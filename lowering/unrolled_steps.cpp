@@ -79,7 +79,7 @@ std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage) {
 }
 
 bool checkUnrolledSize(const Stage &stage, Diagnostics &diags) {
-  const int64_t transfers = (stage.steps - 1 + stage.taper - 1) * stage.chunks * 2;
+  const int64_t transfers = (stage.steps - 1 + stage.tailSplit - 1) * stage.chunks * 2;
   if (transfers <= kMaxTransfers)
     return true;
   return diags.error(stage.location())

@@ -1,4 +1,4 @@
-//===- lowering/wave_cuts.cpp - products of doubling that fill whole waves --------------------===//
+//===- lowering/wave_cuts.cpp - products of coalesced that fill whole waves -------------------===//
 
 #include "lowering/wave_cuts.h"
 

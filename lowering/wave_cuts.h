@@ -1,4 +1,4 @@
-//===- lowering/wave_cuts.h - products of doubling that fill whole waves ----------------------===//
+//===- lowering/wave_cuts.h - products of coalesced that fill whole waves ---------------------===//
 //
 // A product's tiles are computed in waves, as many at a time as the device has multiprocessors. Two
 // products of 1.7 waves each take four, not 3.4. So a product may leave the rows of its last,

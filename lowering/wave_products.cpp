@@ -1,4 +1,4 @@
-//===- lowering/wave_products.cpp - the products of doubling, cut where waves end -------------===//
+//===- lowering/wave_products.cpp - the products of coalesced, cut where waves end ------------===//
 
 #include "lowering/wave_products.h"
 
@@ -17,12 +17,12 @@ int64_t productStream(const Stage &stage, int64_t number) {
 
 std::optional<WaveProducts> WaveProducts::of(LoweringState &state, Stage &stage,
                                              ProgramBuilder &builder) {
-  const int64_t waveRows = state.options.waveRows;
+  const int64_t waveRows = stage.config.waveRows();
   const bool hasHalves = stage.steps > 1 && llvm::isPowerOf2_64(static_cast<uint64_t>(stage.steps));
   if (waveRows == 0 || stage.rows == 0 || !hasHalves)
     return std::nullopt;
   WaveCuts cuts(state.program->scalars(), stage.steps, stage.rows, waveRows,
-                halvesLastProduct(state.options));
+                stage.halvesLastProduct());
   if (!cuts.movesRows())
     return std::nullopt;
   return WaveProducts(state, stage, builder, std::move(cuts));

@@ -1,4 +1,4 @@
-//===- lowering/wave_products.h - the products of doubling, cut where waves end ---------------===//
+//===- lowering/wave_products.h - the products of coalesced, cut where waves end --------------===//
 //
 //   %own_rows = slice %own[... .. ...]         // the whole waves of the own block
 //   matmul %C_0, %own_rows, %B

@@ -64,12 +64,13 @@ ScheduleChooser::ScheduleChooser(const RunFlags &flags, const RankSetup &setup,
 ChooseOptions ScheduleChooser::options() const {
   ChooseOptions options = chooseOptions(backend_, setup_.kind != RankSetup::Threads);
   options.given = given_;
-  if (flags_.graph)
-    options.ways = {Issuing::Graph};
+  const Configuration &given = given_.schedule.all;
+  if (given.get(Knob::Launch))
+    options.ways = {launchModeOf(given)};
   else if (!flags_.trace.empty()) // that of a graph has no commands
     options.ways = {Issuing::Eager};
-  if (flags_.copies != "default" || flags_.signals != "default")
-    options.means = {{*copyByFromName(flags_.copies), *signalByFromName(flags_.signals)}};
+  if (transferModeOf(given) != TransferMeans())
+    options.means = {transferModeOf(given)};
   options.timed = flags_.timeBest;
   options.warn = [](const std::string &line) {
     llvm::errs() << "braid: warning: " << line << "\n";
@@ -137,12 +138,12 @@ Result<Candidate> ScheduleChooser::chooseByLaunching() {
   if (!report->status.isOk())
     return report->status;
   Result<std::string> text = (*file)->read();
-  return text ? Candidate::fromText(*text) : text.status();
+  return text ? Candidate::parse(*text) : text.status();
 }
 
 Result<Candidate> ScheduleChooser::choose() {
   if (!flags_.chosen.empty())
-    return Candidate::fromText(flags_.chosen);
+    return Candidate::parse(flags_.chosen);
   switch (setup_.kind) {
   case RankSetup::Threads:
     return chooseByThreads();

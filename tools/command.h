@@ -4,6 +4,7 @@
 #include "api/compile.h"
 #include "tools/integer_flag.h"
 
+#include <array>
 #include <functional>
 
 namespace braid::tools {
@@ -27,10 +28,10 @@ struct SourceFlags {
   std::optional<std::string> entry;
   std::optional<int64_t> ranks;
   std::vector<std::string> set;
-  std::optional<std::string> schedule, protocol, transfers, passes;
-  std::optional<int64_t> chunks, taper, waveRows, streams;
+  std::optional<std::string> schedule, passes;
+  std::array<std::optional<std::string>, kKnobCount> knobs; ///< what --KNOB says
 
-  bool takesAuto = false; ///< --schedule may be auto
+  bool isRun = false; ///< --schedule may be auto, and knobs of the run have flags
 
   void addTo(CLI::App &app);
   /// The schedule is to be chosen by measuring.

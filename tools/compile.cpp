@@ -23,7 +23,8 @@ A fusion is lowered and printed with its host program; a program is verified and
 What is printed is text that braid reads.
 
   braid compile examples/ag_matmul.braid --ranks 4
-  braid compile examples/ag_linear.braid --schedule hop --protocol put --chunks 16
+  braid compile examples/ag_linear.braid --schedule ring --protocol put --chunks 2
+  braid compile examples/ag_matmul.braid --schedule 'C=coalesced;streams=3'
   braid compile examples/ag_matmul.braid --print-after all --emit program
   braid compile examples/ag_matmul.braid --emit dot | dot -Tsvg > program.svg)";
 
@@ -32,8 +33,8 @@ const std::vector<std::string> kEmitChoices = {"all", "program", "fusion", "plan
 void printPasses() {
   for (const Pass &pass : allPasses()) {
     std::string options;
-    for (const PassOption &option : pass.options)
-      options += (options.empty() ? "" : " ") + option.name.str() + "=...";
+    for (Knob knob : knobsOf(pass))
+      options += (options.empty() ? "" : " ") + rowOf(knob).name + "=...";
     llvm::outs() << fmt::format("{:<18}{}{}\n", pass.name.str(), pass.summary.str(),
                                 options.empty() ? "" : "  {" + options + "}");
   }

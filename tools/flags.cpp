@@ -11,6 +11,18 @@
 
 namespace braid::tools {
 
+namespace {
+
+void addKnob(CLI::App &app, const KnobRow &row,
+             std::array<std::optional<std::string>, kKnobCount> &knobs) {
+  const std::string fallback = row.fallback ? row.str(row.fallback) : "the device's";
+  app.add_option("--" + row.name, knobs[static_cast<size_t>(row.knob)],
+                 fmt::format("{} (default {})", row.help, fallback))
+      ->type_name(row.words.empty() ? "N" : llvm::join(row.words, "|"));
+}
+
+} // namespace
+
 void SourceFlags::addTo(CLI::App &app) {
   app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
       ->required();
@@ -24,34 +36,18 @@ void SourceFlags::addTo(CLI::App &app) {
       ->type_name("NAME=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  const std::string alternative = isRun ? ", or auto: measure, and choose one for all stages" : "";
   lowering
-      ->add_option(
-          "--schedule", schedule,
-          takesAuto
-              ? "pairwise (default), doubling, hop, burst, fused, none, or auto: measure and choose"
-              : "pairwise (default), doubling, hop, burst, fused or none")
-      ->type_name("NAME");
-  addInteger(*lowering, "--chunks", chunks,
-             "chunks in all, a multiple of the Stream axis (default: its extent)")
-      ->type_name("S");
-  addInteger(*lowering, "--taper", taper,
-             "the last step has T times the chunks of the others; of doubling, from 2 on: the "
-             "last product is cut in two (default 1)")
-      ->type_name("T");
-  addInteger(*lowering, "--wave-rows", waveRows,
-             "rows in a wave of tiles: doubling's products end where waves do (default 0: "
-             "where blocks do)")
-      ->type_name("R");
-  lowering
-      ->add_option("--protocol", protocol,
-                   "get (default): the receiver copies; put: the sender does")
-      ->type_name("get|put");
-  addInteger(*lowering, "--streams", streams, "streams that steps are dealt out to (default 4)")
-      ->type_name("K");
-  lowering
-      ->add_option("--transfers", transfers,
-                   "pairwise's on the streams of products (each, default) or on their own (shared)")
-      ->type_name("each|shared");
+      ->add_option("--schedule", schedule,
+                   presetNames() + alternative +
+                       " (default pairwise); with ;KNOB=VALUE behind it; TENSOR=SCHEDULE,... for "
+                       "the stages that make these tensors")
+      ->type_name("SCHEDULE");
+  for (const KnobRow &row : allKnobs())
+    if (!row.isOfRun())
+      addKnob(*lowering, row, knobs);
+    else if (isRun)
+      addKnob(app, row, knobs);
   lowering
       ->add_option("--passes", passes,
                    "run these passes instead of all; see braid compile --list-passes")
@@ -92,31 +88,24 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   options.entry = entry;
   options.ranks = ranks;
   options.passes = passes;
-  options.chunks = chunks;
-  options.taper = taper;
-  options.waveRows = waveRows;
-  options.streams = streams;
   for (const std::string &text : set)
     if (Status status = readParameter(text, options); !status.isOk())
       return status;
-  if (schedule && !isAuto()) {
-    options.schedule = scheduleFromName(*schedule);
-    std::vector<std::string> choices = {"pairwise", "doubling", "hop", "burst", "fused", "none"};
-    if (takesAuto)
-      choices.push_back("auto");
-    if (!options.schedule)
-      return badChoice("--schedule", *schedule, choices);
-  }
-  if (transfers) {
-    options.transfers = transfersFromName(*transfers);
-    if (!options.transfers)
-      return badChoice("--transfers", *transfers, {"each", "shared"});
-  }
-  if (protocol) {
-    if (*protocol != "get" && *protocol != "put")
-      return badChoice("--protocol", *protocol, {"get", "put"});
-    options.protocol = *protocol == "get" ? Protocol::Get : Protocol::Put;
-  }
+  Configuration flags;
+  for (const KnobRow &row : allKnobs())
+    if (const auto &text = knobs[static_cast<size_t>(row.knob)]) {
+      Result<int64_t> value = row.parse(*text, "--" + row.name);
+      if (!value)
+        return value.status();
+      flags.set(row.knob, *value);
+    }
+  Result<Configurations> parsed =
+      Configurations::parse(isAuto() ? "" : schedule.value_or(""), flags);
+  if (!parsed)
+    return Status(StatusCode::BadInput,
+                  fmt::format("--schedule: {}{}", parsed.status().message(),
+                              isRun ? "; auto would measure and choose" : ""));
+  options.schedule = std::move(*parsed);
   return Status::ok();
 }
 

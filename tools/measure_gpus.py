@@ -41,16 +41,18 @@ NINE = ("1024x1024x1024,2048x2048x2048,4096x4096x4096,8192x3584x4096,8192x7168x8
         "8192x8192x8192,16384x1024x16384,16384x16384x16384,32768x8192x16384")
 SIZES = "512,1024,2048,8192,16384"
 ROW_SIZES = f"16,64,256,{SIZES}"
-SHARED = "pairwise;protocol=put;transfers=shared;signals=memory"
-DOUBLING = "doubling;protocol=put;signals=memory"
-ROWS = ["matmul", "gather;transfers=shared;protocol=put;copies=kernel",
-        "gather;transfers=shared;protocol=put;signals=memory", "none;protocol=put;copies=kernel",
-        "fused;protocol=put;copies=kernel", f"{SHARED};streams=3", DOUBLING, "auto"]
+SHARED = "pairwise;protocol=put;placement=shared;signals=memory"
+COALESCED = "coalesced;protocol=put;signals=memory"
+ROWS = ["matmul", "gather;placement=shared;protocol=put;copies=kernel",
+        "gather;placement=shared;protocol=put;signals=memory",
+        "sequential;protocol=put;copies=kernel",
+        "bulk;protocol=put;copies=kernel", f"{SHARED};streams=3", COALESCED, "auto"]
 # Neither part waits for the other: about what the machine leaves of both.
 BESIDE = "beside;protocol=put;signals=memory"
 # Worth their time at nine shapes only. Of four streams two are for products, of three one.
-MORE_ROWS = [SHARED, f"{SHARED};streams=3;chunks=2", f"{SHARED};taper=4", f"{DOUBLING};streams=3",
-             "pairwise;protocol=put;chunks=4;taper=2", "pairwise;protocol=put"]
+MORE_ROWS = [SHARED, f"{SHARED};streams=3;chunks=2", f"{SHARED};tail-split=4",
+             f"{COALESCED};streams=3",
+             "pairwise;protocol=put;chunks=4;tail-split=2", "pairwise;protocol=put"]
 PARTS_ALONE = {"matmul", "gather", "pieces", "beside", "torch/matmul", "torch/gather",
                "torch/gather_copy"}
 BATCHES = ("nine", "two", "grid")
@@ -198,7 +200,7 @@ def summarise_power(measuring, names):
     share = (power["gather_w"] - power["idle_w"]) / power["product_w"]
     print(f"power: a gather draws {power['gather_w']:.0f} W, a product {power['product_w']:.0f} W, "
           f"idle GPUs {power['idle_w']:.0f} W")
-    print("| ranks | M×N×K | product | gather | E that power leaves | E |\n"
+    print("| ranks | M×N×K | GEMM | gather | E that power leaves | E |\n"
           "| --- | --- | --- | --- | --- | --- |")
     for name in names:
         results = Results(measuring.path(name))
@@ -264,7 +266,8 @@ class Limits:
         self.product = self.best("matmul", "torch/matmul")
         self.gather = self.best("gather", "torch/gather", "torch/gather_copy")
         self.beside = self.best("beside")
-        self.ours = self.best("auto", "pairwise", "doubling", "hop", "burst", "fused", "none")
+        self.ours = self.best("auto", "pairwise", "coalesced", "ring", "batched", "bulk",
+                              "sequential")
 
     def best(self, *kinds):
         found = [(us, name) for name, us in self.times.items() if name.split(";")[0] in kinds]
@@ -306,7 +309,7 @@ def summarise_again(name, before, path):
 def table(path):
     """Each shape's limits, the best row of ours, and the best of theirs."""
     results = Results(path)
-    print("| M×N×K | product | gather | beside | Braid | E | sequential | fused | row |\n"
+    print("| M×N×K | GEMM | gather | beside | Braid | E | sequential | fused | row |\n"
           "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for shape in results.shapes:
         limits = Limits(results.times(shape))

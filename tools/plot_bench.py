@@ -15,7 +15,7 @@ import sys
 
 PRODUCTS = {"matmul", "torch/matmul"}
 GATHERS = {"gather", "torch/gather", "torch/gather_copy"}
-SEQUENTIAL = {"none", "torch/sequential"}
+SEQUENTIAL = {"sequential", "torch/sequential"}
 PARTS = PRODUCTS | GATHERS | {"pieces", "beside"}  # not all the work
 SAME = ("operation", "dtype", "ranks", "backend", "device")  # or the files do not belong together
 

@@ -31,12 +31,12 @@ fusion's definition alone.
 Under torchrun, mpirun or srun the command is one rank, which takes its place from the environment.
 
   braid run examples/ag_matmul.braid --ranks 4 --iterations 20 --verify
-  braid run examples/ag_linear.braid --ranks 8 --schedule hop --chunks 16 --trace hop.json
+  braid run examples/ag_linear.braid --ranks 8 --schedule ring --chunks 2 --trace ring.json
   braid run examples/ag_matmul.braid --ranks 4 --processes --verify
   mpirun -n 4 braid run examples/ag_matmul.braid --verify)";
 
 void addFlags(CLI::App &app, RunFlags &flags) {
-  flags.source.takesAuto = true;
+  flags.source.isRun = true;
   flags.source.addTo(app);
   app.add_option("--backend", flags.backend,
                  "cpu (default), cuda, nccl, or null (computes nothing)")
@@ -67,12 +67,14 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                  "where failing processes leave what they did last, or none (default: a new "
                  "folder)")
       ->type_name("DIR");
-  app.add_flag("--graph", flags.graph, "record one run as a CUDA graph and replay it");
-  app.add_option("--copies", flags.copies, "on GPUs: by engine (default) or by kernel")
-      ->type_name("engine|kernel");
-  app.add_option("--signals", flags.signals,
-                 "on GPUs: by memory operations, or by kernel (default in graphs)")
-      ->type_name("memory|kernel");
+  app.add_flag_callback(
+      "--graph",
+      [&launch = flags.source.knobs[static_cast<size_t>(Knob::Launch)]] {
+        if (launch.value_or("graph") != "graph")
+          throw CLI::ExcludesError("--graph", "--launch " + *launch); // caught in main
+        launch = "graph";
+      },
+      "the same as --launch graph");
   addInteger(app, "--time-best", flags.timeBest,
              "how many --schedule auto times (default: as many as it has two seconds for)")
       ->type_name("K");
@@ -81,31 +83,31 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   app.footer(kFooter);
 }
 
-Status checkMeans(const RunFlags &flags, const Backend &backend) {
-  if (!copyByFromName(flags.copies))
-    return badChoice("--copies", flags.copies, {"engine", "kernel"});
-  if (!signalByFromName(flags.signals))
-    return badChoice("--signals", flags.signals, {"memory", "kernel"});
-  const char *flag = flags.copies != "default" ? "--copies" : "--signals";
-  if ((flags.copies != "default" || flags.signals != "default") && !backend.hasGraphs)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("{}: needs the cuda backend, got {}", flag, flags.backend));
+/// Of `config`, what holds for the whole run: only the cuda backend has a choice.
+Status checkModes(const RunFlags &flags, const Configuration &config, const Backend &backend) {
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun() &&
+        config.get(row.knob).value_or(row.fallback.value_or(-1)) != row.fallback.value_or(-1) &&
+        !backend.hasGraphs)
+      return Status(StatusCode::Unsupported,
+                    fmt::format("--{} {}: needs the cuda backend, got {}", row.name,
+                                row.str(config.get(row.knob)), flags.backend));
   return Status::ok();
 }
 
 /// Refuses what this build cannot honour; nothing falls back silently.
-Status findBackend(const RunFlags &flags, const BackendRegistry &registry,
-                   const Backend *&backend) {
+Status findBackend(const RunFlags &flags, const Configuration &config,
+                   const BackendRegistry &registry, const Backend *&backend) {
   backend = registry.find(flags.backend);
-  if (backend && flags.graph && !backend->hasGraphs)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("--graph: needs the cuda backend, got {}", flags.backend));
-  if (flags.graph && !flags.trace.empty())
+  if (backend)
+    if (Status status = checkModes(flags, config, *backend); !status.isOk())
+      return status;
+  if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
     return Status(StatusCode::Unsupported,
                   "--trace: expected a run without --graph; the commands of a replayed graph leave "
                   "no times");
   if (backend)
-    return checkMeans(flags, *backend);
+    return Status::ok();
   if (flags.backend == "cuda" || flags.backend == "nccl")
     return Status(StatusCode::Unsupported,
                   fmt::format("--backend {}: not part of this build; it has {}", flags.backend,
@@ -148,7 +150,7 @@ private:
   Clock::time_point start_ = Clock::now(), first_ = start_, last_ = start_;
 };
 
-RunOptions toOptions(const RunFlags &flags, Progress &progress) {
+RunOptions toOptions(const RunFlags &flags, const Configuration &config, Progress &progress) {
   RunOptions options;
   options.iterations = flags.iterations;
   options.verify = flags.verify;
@@ -156,8 +158,8 @@ RunOptions toOptions(const RunFlags &flags, Progress &progress) {
   options.timeout = std::chrono::milliseconds(flags.timeoutMs);
   options.scheduleSeed = flags.scheduleSeed;
   options.queues = flags.queues;
-  options.graph = flags.graph;
-  options.means = {*copyByFromName(flags.copies), *signalByFromName(flags.signals)};
+  options.graph = config.launch() == schedule::Launch::Graph;
+  options.means = transferModeOf(config);
   options.trace = !flags.trace.empty();
   options.progress = [&progress](int64_t done) { progress(done); };
   if (!flags.trace.empty())
@@ -327,6 +329,7 @@ private:
   RankSetup setup_;
   std::unique_ptr<Source> source_;
   CompileOptions compileOptions_;
+  Status readFlags_;                ///< of reading what they say about lowering
   std::optional<Candidate> chosen_; ///< by --schedule auto
   int interruptedBy_ = 0;           ///< a signal, while choosing
   Compiled compiled_;
@@ -337,12 +340,14 @@ private:
 /// Up to where this process knows what it is, and has joined its job if it is a rank of one: from
 /// then on whatever fails here ends all ranks.
 Status Run::begin() {
-  if (Status status = findBackend(flags_, registry_, backend_); !status.isOk())
+  readFlags_ = flags_.source.toOptions(compileOptions_);
+  const Configuration &config = compileOptions_.schedule.all;
+  if (Status status = findBackend(flags_, config, registry_, backend_); !status.isOk())
     return status;
   if (flags_.timeoutMs < 1)
     return Status(StatusCode::BadInput,
                   fmt::format("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs));
-  options_ = toOptions(flags_, progress_);
+  options_ = toOptions(flags_, config, progress_);
   Result<RankSetup> setup = findSetup(flags_, *backend_, processEnvironment());
   if (!setup)
     return setup.status();
@@ -364,8 +369,8 @@ Status Run::begin() {
 
 /// The text, and what the flags say about lowering it.
 Status Run::read() {
-  if (Status status = flags_.source.toOptions(compileOptions_); !status.isOk())
-    return status;
+  if (!readFlags_.isOk())
+    return readFlags_;
   if (setup_.place)
     compileOptions_.ranks = setup_.place->ranks;
   // Our launcher hands on the text that it has checked; the file may have changed, or be a pipe.
@@ -382,8 +387,7 @@ Status Run::chooseSchedule() {
   if (compileOptions_.passes)
     return Status(StatusCode::BadInput, "expected --schedule auto or --passes, got both");
   // Any schedule shows how many ranks there are, and what is wrong with the text.
-  CompileOptions probe = compileOptions_;
-  probe.schedule = Schedule::Pairwise;
+  const CompileOptions probe = applyTo(compileOptions_, presets().front().fields);
   auto copy = parseSource(source_->diags.fileName(), source_->diags.text());
   Result<Compiled> compiled = compile(*copy, probe);
   if (!compiled) {
@@ -399,9 +403,9 @@ Status Run::chooseSchedule() {
   if (!chosen)
     return chosen.status();
   chosen_ = *chosen;
-  compileOptions_ = chosen->applyTo(compileOptions_);
-  options_.graph = chosen->issuing == Issuing::Graph;
-  options_.means = chosen->means;
+  compileOptions_ = applyTo(compileOptions_, *chosen);
+  options_.graph = launchModeOf(*chosen) == Issuing::Graph;
+  options_.means = transferModeOf(*chosen);
   return Status::ok();
 }
 
@@ -451,7 +455,8 @@ int Run::runRanks() {
   llvm::raw_ostream &os = flags_.trace == "-" ? llvm::errs() : llvm::outs();
   printSummary(os, flags_, compiled_, *report);
   if (flags_.explain)
-    printChoices(os, flags_, setup_, compiled_, chosen_, *report, job_ ? job_->joinSeconds() : 0);
+    printChoices(os, flags_, setup_, compiled_, compileOptions_.schedule, chosen_, *report,
+                 job_ ? job_->joinSeconds() : 0);
   return 0;
 }
 

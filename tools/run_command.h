@@ -23,8 +23,6 @@ struct RunFlags {
   bool processes = false;
   bool prefixOutput = false;
   std::string flightRecords;
-  bool graph = false;
-  std::string copies = "default", signals = "default";
   std::optional<int64_t> timeBest;
   std::string chooseInto, chosen; ///< see choose_schedule.h
 };
@@ -45,10 +43,12 @@ struct RankSetup {
 /// What ran, how long it took and what it was compared with.
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &compiled,
                   const RunReport &report);
-/// What was chosen, by whom, and why; what the device chose, on stderr. `chosen` is what
+/// What was chosen, by whom, and why; what the device chose, on stderr. `given` is what the flags
+/// say; `chosen` is what
 /// --schedule auto came to; `joinSeconds` is what a Rank needed to join.
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
-                  const Compiled &compiled, const std::optional<Candidate> &chosen,
-                  const RunReport &report, double joinSeconds);
+                  const Compiled &compiled, const Configurations &given,
+                  const std::optional<Candidate> &chosen, const RunReport &report,
+                  double joinSeconds);
 
 } // namespace braid::tools

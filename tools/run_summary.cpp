@@ -17,39 +17,25 @@ std::string timeText(double seconds) {
                          : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
-std::string chosenBy(bool isUsers) { return isUsers ? "as asked" : "the default"; }
-
 void printLine(llvm::raw_ostream &os, llvm::StringRef what, const std::string &value,
                const std::string &why) {
   os << fmt::format("  {:<12}{}: {}\n", what.str(), value, why);
 }
 
-/// What --schedule auto came to.
-void printChosen(llvm::raw_ostream &os, const Candidate &chosen) {
-  const std::string why = "chosen by measuring";
-  printLine(os, "schedule", name(chosen.schedule).str(), why);
-  printLine(os, "protocol", name(chosen.protocol).str(), why);
-  printLine(os, "streams", std::to_string(chosen.streams), why);
-  printLine(os, "chunks", chosen.chunks > 0 ? std::to_string(chosen.chunks) : "one a slice", why);
-  printLine(os, "taper", std::to_string(chosen.taper), why);
-  printLine(os, "wave rows", std::to_string(chosen.waveRows), why);
-  printLine(os, "transfers", name(chosen.transfers).str(), why);
-  printLine(os, "means", str(chosen.means), why);
-  printLine(os, "issued", chosen.issuing == Issuing::Graph ? "as a graph" : "one by one", why);
-}
-
-void printLowering(llvm::raw_ostream &os, const SourceFlags &source) {
-  printLine(os, "schedule", source.schedule.value_or("pairwise"),
-            chosenBy(source.schedule.has_value()));
-  printLine(os, "protocol", source.protocol.value_or("get"), chosenBy(source.protocol.has_value()));
-  printLine(os, "streams", std::to_string(source.streams.value_or(LoweringOptions().streams)),
-            chosenBy(source.streams.has_value()));
-  printLine(os, "chunks", source.chunks ? std::to_string(*source.chunks) : "one a slice",
-            chosenBy(source.chunks.has_value()));
-  printLine(os, "taper", std::to_string(source.taper.value_or(LoweringOptions().taper)),
-            chosenBy(source.taper.has_value()));
-  printLine(os, "wave rows", std::to_string(source.waveRows.value_or(LoweringOptions().waveRows)),
-            chosenBy(source.waveRows.has_value()));
+/// Every knob, with who chose it: `chosen` by measuring, the flags, or nobody.
+void printKnobs(llvm::raw_ostream &os, const Configurations &given,
+                const std::optional<Candidate> &chosen) {
+  const Configuration used = chosen ? chosen->over(given.all) : given.all;
+  auto why = [&](bool isGiven) {
+    return chosen ? "chosen by measuring" : isGiven ? "as asked" : "the default";
+  };
+  printLine(os, "schedule", used.preset().str(), why(used.get(presetFields().front()).has_value()));
+  for (const KnobRow &row : allKnobs()) {
+    const std::optional<int64_t> value = used.get(row.knob);
+    printLine(os, row.name, row.str(value ? value : row.fallback), why(value.has_value()));
+  }
+  for (const Configurations::OfStage &stage : given.stages)
+    printLine(os, "%" + stage.tensor, stage.config.str(), "as asked, for the stage that makes it");
 }
 
 /// Where the ranks are, and who said so.
@@ -95,13 +81,12 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
 }
 
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
-                  const Compiled &compiled, const std::optional<Candidate> &chosen,
-                  const RunReport &report, double joinSeconds) {
+                  const Compiled &compiled, const Configurations &given,
+                  const std::optional<Candidate> &chosen, const RunReport &report,
+                  double joinSeconds) {
   os << "choices\n";
-  if (chosen)
-    printChosen(os, *chosen);
-  else if (compiled.isLowered)
-    printLowering(os, flags.source);
+  if (compiled.isLowered)
+    printKnobs(os, given, chosen);
   else
     printLine(os, "program", "@" + compiled.program->name(), "read from the file, not lowered");
   printLine(os, "in flight", std::to_string(report.runsInFlight),

@@ -41,7 +41,8 @@ int main() {
   braid::Source source("example");
   source.module.fusions.push_back(std::make_unique<braid::Fusion>("gather_matmul"));
   define(*source.module.fusions.front());
-  auto compiled = braid::compile(source, {.schedule = braid::Schedule::Pairwise, .streams = 2});
+  auto compiled =
+      braid::compile(source, {.schedule = *braid::Configurations::parse("pairwise;streams=2")});
   if (!compiled)
     return fail(compiled.status(), source);
   std::printf("%s\n", braid::str(*compiled->program).c_str());

@@ -27,7 +27,7 @@ struct Shape {
 };
 
 TEST(BenchResults, TakeTheMedianOfTheMediansOfRounds) {
-  BenchRow disturbed{kShape, "hop", false, {{10, 11, 12}, {90, 90, 90}, {11, 12, 13}}};
+  BenchRow disturbed{kShape, "ring", false, {{10, 11, 12}, {90, 90, 90}, {11, 12, 13}}};
   EXPECT_EQ(disturbed.time(), 12);
   EXPECT_THAT(disturbed.medians(), ElementsAre(11, 90, 12));
   EXPECT_EQ(disturbed.spread().high, 90);
@@ -44,7 +44,7 @@ TEST(Operations, KnowTheirRowsByName) {
   EXPECT_FALSE(row("beside", 1).doesAllWork());
   EXPECT_EQ(gather.kindOf("gather;protocol=put"), RowKind::Transfers);
   EXPECT_EQ(gather.kindOf("torch/gather_copy"), RowKind::Transfers);
-  EXPECT_EQ(gather.kindOf("none;chunks=2"), RowKind::Sequential);
+  EXPECT_EQ(gather.kindOf("sequential;chunks=2"), RowKind::Sequential);
   EXPECT_EQ(gather.kindOf("torch/sequential"), RowKind::Sequential);
   EXPECT_EQ(gather.kindOf("auto"), RowKind::Overlapped);
   EXPECT_EQ(gather.kindOf("pairwise;streams=2"), RowKind::Overlapped);
@@ -90,7 +90,7 @@ TEST(BenchResults, PyTorchHasItsRowsAsGraphsToo) {
 
 TEST(BenchResults, CompareWithTheFastestOfEverybodysLimits) {
   Shape shape{{row("matmul", 100), row("torch/matmul", 90, true), row("gather", 60),
-               row("torch/gather_copy", 50), row("none", 170), row("torch/sequential", 150),
+               row("torch/gather_copy", 50), row("sequential", 170), row("torch/sequential", 150),
                row("pairwise", 120)}};
   ShapeSummary summary = shape.summary();
   EXPECT_EQ(summary.gemm, 90);
@@ -118,7 +118,7 @@ TEST(BenchResults, SayNothingWhereARowIsMissing) {
 }
 
 TEST(BenchResults, HideNothingIfThereIsNothingToHide) {
-  Shape shape{{row("matmul", 100), row("gather", 1), row("none", 99), row("pairwise", 100)}};
+  Shape shape{{row("matmul", 100), row("gather", 1), row("sequential", 99), row("pairwise", 100)}};
   EXPECT_FALSE(shape.summary().hiddenShare(shape.rows.back()));
 }
 
@@ -127,37 +127,37 @@ TEST(BenchResults, JudgeAutoByTheBestOfAll) {
   EXPECT_TRUE(near.summary().isAutoClose());
   EXPECT_EQ(near.summary().verdict(), "best: torch/fused 100.0 us; auto, graph 102.9 us, behind by "
                                       "2.9 us (2.9 %): within 3 % or 3 us");
-  Shape small{{row("auto", 12), row("none", 9)}};
+  Shape small{{row("auto", 12), row("sequential", 9)}};
   EXPECT_TRUE(small.summary().isAutoClose()) << "3 us";
-  Shape far{{row("auto", 110), row("hop;streams=2", 100)}};
+  Shape far{{row("auto", 110), row("ring;streams=2", 100)}};
   EXPECT_FALSE(far.summary().isAutoClose());
   EXPECT_THAT(far.summary().verdict(),
-              HasSubstr("not within 3 % or 3 us; again with --impl 'auto,hop;streams=2'"));
+              HasSubstr("not within 3 % or 3 us; again with --impl 'auto,ring;streams=2'"));
 }
 
 TEST(BenchResults, SayWhatAutoWasIssuedAs) {
-  Shape shape{{row("auto", 100), row("hop", 110, true)}};
+  Shape shape{{row("auto", 100), row("ring", 110, true)}};
   BenchRow &automatic = shape.rows.front();
   EXPECT_FALSE(automatic.isIssuedAsGraph());
   EXPECT_TRUE(shape.rows.back().isIssuedAsGraph());
-  automatic.choice = "hop;protocol=get;chunks=0;streams=4;issuing=graph";
+  automatic.choice = "ring;protocol=put;launch=graph";
   EXPECT_TRUE(automatic.isIssuedAsGraph());
   EXPECT_THAT(shape.summary().verdict(), HasSubstr("best: auto, graph 100.0 us;"));
   EXPECT_TRUE(automatic.isSameRow({kShape, "auto"})) << "is what was asked for";
 }
 
 TEST(BenchResults, CompareWithTheRivalByTheSpreadOfRounds) {
-  BenchRow ours{kShape, "hop", false, {{100}, {104}, {110}}};
+  BenchRow ours{kShape, "ring", false, {{100}, {104}, {110}}};
   BenchRow near{kShape, "torch/fused", true, {{90}, {95}, {101}}};
   EXPECT_EQ(Shape({{ours, near}}).summary().rivalVerdict(),
-            "rival: torch/fused, graph 95.0 us, 0.91 times as long as hop 104.0 us");
+            "rival: torch/fused, graph 95.0 us, 0.91 times as long as ring 104.0 us");
   BenchRow far{kShape, "torch/fused", false, {{90}, {95}, {99}}};
   EXPECT_THAT(Shape({{ours, far}}).summary().rivalVerdict(), HasSubstr("slower beyond the spread"));
   EXPECT_EQ(Shape{{ours}}.summary().rivalVerdict(), "");
 }
 
 TEST(BenchResults, ReadWhatTheyWrote) {
-  BenchRow timed{kShape, "hop;streams=2", true, {{1.5, 2.5}, {3}}, "", "2026-11-20T00:00:00Z"};
+  BenchRow timed{kShape, "ring;streams=2", true, {{1.5, 2.5}, {3}}, "", "2026-11-20T00:00:00Z"};
   timed.bursts = {2, 1, 4};
   Result<BenchRow> again = benchRowFrom(toJson(timed), gatherMatmul());
   ASSERT_TRUE(again) << again.status().message();
@@ -167,7 +167,7 @@ TEST(BenchResults, ReadWhatTheyWrote) {
   EXPECT_EQ(again->bursts, timed.bursts);
   EXPECT_EQ(again->burstTime(), 2);
   EXPECT_EQ(toJson(timed)["burst_median_us"], 2);
-  BenchRow failed{kShape, "hop", false, {}, "it hung"};
+  BenchRow failed{kShape, "ring", false, {}, "it hung"};
   again = benchRowFrom(toJson(failed), gatherMatmul());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->failure, "it hung");
@@ -175,7 +175,7 @@ TEST(BenchResults, ReadWhatTheyWrote) {
 
 TEST(BenchResults, ReadFilesWithoutRoundsAndBursts) {
   Json old = {{"m", 64},        {"n", 32},
-              {"k", 16},        {"implementation", "hop"},
+              {"k", 16},        {"implementation", "ring"},
               {"graph", false}, {"samples_us", {3, 1, 2}}};
   Result<BenchRow> read = benchRowFrom(old, gatherMatmul());
   ASSERT_TRUE(read) << read.status().message();
@@ -200,15 +200,15 @@ TEST(BenchResults, RefuseWhatIsNoResult) {
     return R"({"dtype": "bf16", "rows": [{"m": 1, "n": 1, "k": 1)" + rest + "}]}";
   };
   EXPECT_EQ(refusal(withRow("")), R"("implementation": expected a text, got nothing)");
-  EXPECT_EQ(refusal(withRow(R"(, "implementation": "hop", "graph": 1)")),
+  EXPECT_EQ(refusal(withRow(R"(, "implementation": "ring", "graph": 1)")),
             R"("graph": expected true or false, got 1)");
-  const std::string hop = R"(, "implementation": "hop", "graph": true)";
-  EXPECT_EQ(refusal(withRow(hop)), R"("rounds_us": expected a list of rounds, got nothing)");
-  EXPECT_EQ(refusal(withRow(hop + R"(, "rounds_us": [[1, -1]])")),
+  const std::string ring = R"(, "implementation": "ring", "graph": true)";
+  EXPECT_EQ(refusal(withRow(ring)), R"("rounds_us": expected a list of rounds, got nothing)");
+  EXPECT_EQ(refusal(withRow(ring + R"(, "rounds_us": [[1, -1]])")),
             R"("rounds_us": expected times in every round, got an array)");
-  EXPECT_EQ(refusal(withRow(hop + R"(, "rounds_us": [[1, 2]], "burst_us": [null])")),
+  EXPECT_EQ(refusal(withRow(ring + R"(, "rounds_us": [[1, 2]], "burst_us": [null])")),
             R"("burst_us": expected a list of times, got an array)");
-  EXPECT_EQ(refusal(withRow(hop + R"(, "rounds_us": [[1, 2]])")), "read");
+  EXPECT_EQ(refusal(withRow(ring + R"(, "rounds_us": [[1, 2]])")), "read");
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "api/gather_bench.h"
 #include "api/run.h"
 #include "api/time_candidates.h"
+#include "tests/support/configured.h"
 #include "tests/support/counting_cluster.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -32,6 +33,10 @@ fusion @small(D = 3) {
 }
 )";
 
+using test::configured;
+
+Candidate of(const std::string &text) { return configured(text).all; }
+
 /// What each of the ranks has chosen.
 std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::string &text,
                                                   const ChooseOptions &options) {
@@ -56,91 +61,103 @@ TEST(Candidate, HasProductsOnOneStreamAndOnTwo) {
   CompileOptions given;
   const Issuing ways[] = {Issuing::Graph};
   const TransferMeans means[] = {{}};
-  auto streamsOf = [&](Schedule schedule, Transfers transfers) {
+  auto streamsOf = [&](const char *schedule) {
     std::set<int64_t> streams;
-    for (const Candidate &each : broadCandidates({given, ways, means, 4, 1024}))
-      if (each.schedule == schedule && each.transfers == transfers)
-        streams.insert(each.streams);
+    for (const Candidate &each : broadCandidates({given, ways, means, 1024}))
+      if (llvm::StringRef(each.str() + ";").startswith(std::string(schedule) + ";") &&
+          each.placement() == of(schedule).placement())
+        streams.insert(each.streams());
     return streams;
   };
-  EXPECT_THAT(streamsOf(Schedule::Pairwise, Transfers::Shared), ElementsAre(3, 4));
-  EXPECT_THAT(streamsOf(Schedule::Pairwise, Transfers::Each), ElementsAre(4));
-  EXPECT_THAT(streamsOf(Schedule::Doubling, Transfers::Each), ElementsAre(3, 4));
-  given.streams = 5;
-  EXPECT_THAT(streamsOf(Schedule::Pairwise, Transfers::Shared), ElementsAre(5));
+  EXPECT_THAT(streamsOf("pairwise;placement=shared"), ElementsAre(3, 4));
+  EXPECT_THAT(streamsOf("pairwise"), ElementsAre(4));
+  EXPECT_THAT(streamsOf("coalesced"), ElementsAre(3, 4));
+  EXPECT_THAT(streamsOf("batched"), ElementsAre(4));
+  given.schedule = configured("streams=5");
+  EXPECT_THAT(streamsOf("pairwise;placement=shared"), ElementsAre(5));
+}
+
+TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
+  const Issuing ways[] = {Issuing::Eager, Issuing::Graph};
+  const TransferMeans means[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
+  std::set<std::string> texts;
+  const std::vector<Candidate> all = broadCandidates({{}, ways, means, 1024});
+  for (const Candidate &each : all)
+    texts.insert(each.str());
+  EXPECT_EQ(texts.size(), all.size());
+  // Of protocols, modes and ways, with chunks but for GEMMs of everything: pairwise, that with
+  // shared streams, ring, batched, and coalesced.
+  EXPECT_EQ(all.size(), 8u * (4 + 2 * 4 + 4 + 4 + 2 * 4 + 1 + 1));
+  EXPECT_TRUE(texts.count("pairwise"));
+  EXPECT_TRUE(texts.count("pairwise;placement=shared;protocol=put;chunks=8;streams=3;copies=kernel;"
+                          "launch=graph"));
 }
 
 /// Its chunks tell the candidates of a family apart.
 TEST(Candidate, IsWorthVariantsIfItsFamilyHasFewBetterOnes) {
-  auto of = [](Schedule schedule, Protocol protocol, int64_t chunks) {
-    Candidate candidate;
-    candidate.schedule = schedule;
-    candidate.protocol = protocol;
-    candidate.chunks = chunks;
-    return candidate;
-  };
-  std::vector<Candidate> bestFirst = {of(Schedule::Hop, Protocol::Get, 4)};
-  for (int64_t chunks : {4, 0, 8}) {
-    bestFirst.push_back(of(Schedule::Pairwise, Protocol::Put, chunks));
-    bestFirst.back().streams = 3;
-    bestFirst.push_back(of(Schedule::Pairwise, Protocol::Put, chunks));
-  }
+  std::vector<Candidate> bestFirst = {of("ring;chunks=4")};
+  for (const char *chunks : {"4", "1", "8"})
+    for (const char *streams : {"3", "5"})
+      bestFirst.push_back(
+          of(std::string("pairwise;protocol=put;chunks=") + chunks + ";streams=" + streams));
   std::vector<std::string> worth;
   for (const Candidate &each : worthVariants(bestFirst))
-    worth.push_back(fmt::format("{} {} {}", name(each.schedule).str(), each.chunks, each.streams));
-  EXPECT_THAT(worth, ElementsAre("hop 4 0", "pairwise 4 3", "pairwise 0 3"));
+    worth.push_back(each.str());
+  EXPECT_THAT(worth, ElementsAre("ring;chunks=4", "pairwise;protocol=put;chunks=4;streams=3",
+                                 "pairwise;protocol=put;chunks=1;streams=3"));
   bestFirst.clear();
-  for (Schedule schedule : allSchedules())
+  for (const Preset &preset : presets())
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
-      bestFirst.push_back(of(schedule, protocol, 0));
+      bestFirst.push_back(Candidate(preset.fields).set(Knob::Protocol, protocol));
   ASSERT_GT(bestFirst.size(), 8u);
   EXPECT_EQ(worthVariants(bestFirst).size(), 8u) << "of the best families";
 }
 
-TEST(Candidate, HasProductsOfWholeWavesUnderDoubling) {
+TEST(Candidate, HasProductsOfWholeWavesInGrowingGroups) {
   using testing::Pair;
-  auto cutsOf = [](Schedule schedule, const CompileOptions &given, int64_t waveRows) {
-    Candidate candidate;
-    candidate.schedule = schedule;
-    std::vector<std::pair<int64_t, int64_t>> cuts; // waves and tapers, with one stream
-    for (const Candidate &each : variantsOf(candidate, given, waveRows))
-      if (each.streams == 1)
-        cuts.emplace_back(each.waveRows, each.taper);
+  auto cutsOf = [](const char *schedule, const char *given, int64_t waveRows) {
+    const CompileOptions options{.schedule = configured(given)};
+    std::vector<std::pair<int64_t, int64_t>> cuts; // waves and tail splits, with one stream
+    for (const Candidate &each :
+         variantsOf(options.schedule.all.over(of(schedule)), options, waveRows))
+      if (each.streams() == 1)
+        cuts.emplace_back(each.waveRows(), each.tailSplit());
     return cuts;
   };
-  EXPECT_THAT(cutsOf(Schedule::Doubling, {}, 603),
+  EXPECT_THAT(cutsOf("coalesced", "", 603),
               ElementsAre(Pair(0, 1), Pair(0, 2), Pair(603, 1), Pair(603, 2)));
-  EXPECT_THAT(cutsOf(Schedule::Doubling, {}, 0), ElementsAre(Pair(0, 1), Pair(0, 2)))
+  EXPECT_THAT(cutsOf("coalesced", "", 0), ElementsAre(Pair(0, 1), Pair(0, 2)))
       << "a device without";
-  EXPECT_THAT(cutsOf(Schedule::Doubling, {.taper = 1, .waveRows = 7}, 603),
-              ElementsAre(Pair(7, 1)));
-  EXPECT_THAT(cutsOf(Schedule::Pairwise, {}, 603), ElementsAre(Pair(0, 1), Pair(0, 2), Pair(0, 4)));
-  EXPECT_THAT(cutsOf(Schedule::Fused, {}, 603), ElementsAre(Pair(0, 1)));
-  Candidate candidate;
-  candidate.waveRows = 603;
-  EXPECT_THAT(candidate.str(), HasSubstr(";wave=603;"));
-  EXPECT_EQ(Candidate::fromText(candidate.str())->waveRows, 603);
-  EXPECT_EQ(candidate.applyTo({}).waveRows, 603);
+  EXPECT_THAT(cutsOf("coalesced", "tail-split=1;wave-rows=7", 603), ElementsAre(Pair(7, 1)));
+  EXPECT_THAT(cutsOf("pairwise", "", 603), ElementsAre(Pair(0, 1), Pair(0, 2), Pair(0, 4)));
+  EXPECT_THAT(cutsOf("bulk", "", 603), ElementsAre(Pair(0, 1)));
 }
 
 /// Only where several peers are fed at once.
 TEST(Candidate, MayTakeLongerWhereCopiesDriftApart) {
-  Candidate candidate;
-  EXPECT_GT(mayTake(candidate, 3, /*hasCopyEngines=*/true), 1);
-  EXPECT_EQ(mayTake(candidate, 2, true), 1) << "one peer";
-  EXPECT_EQ(mayTake(candidate, 3, false), 1);
-  candidate.means = {CopyBy::Kernel, SignalBy::Default};
-  EXPECT_EQ(mayTake(candidate, 3, true), 1);
-  candidate.means = {CopyBy::Engine, SignalBy::Memory};
-  EXPECT_GT(mayTake(candidate, 3, true), 1);
-  candidate.transfers = Transfers::Shared;
-  EXPECT_EQ(mayTake(candidate, 3, true), 1);
-  candidate.transfers = Transfers::Each;
-  candidate.streams = 1;
-  EXPECT_EQ(mayTake(candidate, 3, true), 1) << "one behind the other";
-  candidate.streams = 4;
-  candidate.schedule = Schedule::Burst;
-  EXPECT_EQ(mayTake(candidate, 3, true), 1);
+  EXPECT_GT(mayTake(of("pairwise"), 3, /*hasCopyEngines=*/true), 1);
+  EXPECT_EQ(mayTake(of("pairwise"), 2, true), 1) << "one peer";
+  EXPECT_EQ(mayTake(of("pairwise"), 3, false), 1);
+  EXPECT_EQ(mayTake(of("pairwise;copies=kernel"), 3, true), 1);
+  EXPECT_GT(mayTake(of("pairwise;copies=engine;signals=memory"), 3, true), 1);
+  EXPECT_EQ(mayTake(of("pairwise;placement=shared"), 3, true), 1);
+  EXPECT_EQ(mayTake(of("pairwise;streams=1"), 3, true), 1) << "one behind the other";
+  EXPECT_EQ(mayTake(of("batched"), 3, true), 1);
+}
+
+/// The order of the values is that of the table.
+TEST(Candidate, ConvertsModesOfTheRun) {
+  for (CopyBy copies : {CopyBy::Default, CopyBy::Engine, CopyBy::Kernel})
+    for (SignalBy signals : {SignalBy::Default, SignalBy::Memory, SignalBy::Kernel}) {
+      const Candidate candidate = withTransferMode({}, {copies, signals});
+      EXPECT_EQ(transferModeOf(candidate), (TransferMeans{copies, signals}));
+      EXPECT_EQ(rowOf(Knob::Copies).str(candidate.get(Knob::Copies)), name(copies));
+      EXPECT_EQ(rowOf(Knob::Signals).str(candidate.get(Knob::Signals)), name(signals));
+    }
+  for (Issuing way : {Issuing::Eager, Issuing::Graph}) {
+    const Candidate candidate = of("launch=" + name(way).str());
+    EXPECT_EQ(launchModeOf(candidate), way);
+  }
 }
 
 /// 132 multiprocessors.
@@ -215,18 +232,15 @@ TEST(Choose, LetsLargeFinalistsSettle) {
 }
 
 TEST(Candidate, ReadsWhatItWrote) {
-  Candidate candidate{Schedule::Hop, Protocol::Put, 12, 5};
-  EXPECT_EQ(candidate.str(), "hop;protocol=put;chunks=12;streams=5;issuing=eager");
-  EXPECT_EQ(Candidate::fromText(candidate.str())->str(), candidate.str());
-  candidate.taper = 2;
-  candidate.transfers = Transfers::Shared;
-  candidate.means = {CopyBy::Kernel, SignalBy::Memory};
-  candidate.issuing = Issuing::Graph;
-  EXPECT_EQ(candidate.str(), "hop;protocol=put;chunks=12;streams=5;taper=2;transfers=shared;"
-                             "copies=kernel;signals=memory;issuing=graph");
-  EXPECT_EQ(Candidate::fromText(candidate.str())->str(), candidate.str());
-  for (const char *bad : {"", "hops", "hop;chunks=-1", "hop;chunks", "hop;issuing=lazy", "hop;x=1"})
-    EXPECT_EQ(Candidate::fromText(bad).status().code(), StatusCode::BadInput) << bad;
+  for (const char *text :
+       {"ring", "ring;protocol=put;chunks=12;streams=5", "sequential;launch=graph",
+        "pairwise;placement=shared;protocol=get;tail-split=2;wave-rows=603;copies=kernel;"
+        "signals=memory;launch=eager"})
+    EXPECT_EQ(of(text).str(), text);
+  EXPECT_EQ(applyTo({}, of("coalesced;wave-rows=603")).schedule.str(), "coalesced;wave-rows=603");
+  for (const char *bad :
+       {"", "rings", "ring;chunks=-1", "ring;chunks", "ring;launch=lazy", "ring;x=1"})
+    EXPECT_EQ(Candidate::parse(bad).status().code(), StatusCode::BadInput) << bad;
 }
 
 TEST(Choose, MakesOneChoiceForAllRanks) {
@@ -252,7 +266,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   for (size_t i = 0; i < finals.finalists; ++i)
     EXPECT_GE(*all[i].measuredUs, *all[0].measuredUs);
   bool hasOther = std::any_of(all.begin(), all.begin() + int64_t(timed), [&](const auto &each) {
-    return each.candidate.schedule != all[0].candidate.schedule;
+    return each.candidate.preset() != all[0].candidate.preset();
   });
   EXPECT_TRUE(hasOther) << "one schedule was timed only\n" << explain(*choices[0]);
 }
@@ -298,6 +312,7 @@ ScheduleChoice choiceOf(size_t timed) {
     judged.predictedUs = 112 - double(i);
     if (i < timed)
       judged.measuredUs = 50;
+    judged.candidate = of("pairwise");
     choice.candidates.push_back(judged);
   }
   return choice;
@@ -305,10 +320,11 @@ ScheduleChoice choiceOf(size_t timed) {
 
 TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
   const std::string text = explain(choiceOf(4), 3);
-  EXPECT_EQ(llvm::StringRef(text).count("issuing="), 4u + 3 + 1) << "one is chosen\n" << text;
-  EXPECT_THAT(text, HasSubstr("\n  and 5 more, predicted to take 101.0 us or longer\n"
-                              "  timed: 4 of 12, one of each schedule, protocol and means first; "
-                              "the first 2 again, in turns, 7 times\n"));
+  EXPECT_EQ(llvm::StringRef(text).count("  pairwise"), 4u + 3) << "one is chosen\n" << text;
+  EXPECT_THAT(text,
+              HasSubstr("\n  and 5 more, predicted to take 101.0 us or longer\n"
+                        "  timed: 4 of 12, one of each schedule, protocol and transfer mode first; "
+                        "the first 2 again, in turns, 7 times\n"));
   ScheduleChoice withOthers = choiceOf(4);
   withOthers.finals.players = 3;
   EXPECT_THAT(explain(withOthers),
@@ -340,13 +356,13 @@ TEST(Choose, SaysThatOthersArePredictedToBeFaster) {
 
 TEST(Choose, KeepsWhatIsGiven) {
   ChooseOptions options;
-  options.given = {.schedule = Schedule::Hop, .protocol = Protocol::Put, .chunks = 6};
+  options.given.schedule = configured("ring;protocol=put;chunks=2");
   options.timed = 0;
   Result<ScheduleChoice> choice = std::move(chooseOnRanks(3, kFusion, options)[0]);
   ASSERT_TRUE(choice.isOk()) << choice.status().message();
   EXPECT_GT(choice->candidates.size(), 1u);
   for (const JudgedCandidate &each : choice->candidates) {
-    EXPECT_THAT(each.candidate.str(), testing::StartsWith("hop;protocol=put;chunks=6;"));
+    EXPECT_THAT(each.candidate.str(), testing::StartsWith("ring;protocol=put;chunks=2"));
     EXPECT_FALSE(each.measuredUs);
   }
   EXPECT_THAT(choice->reason, HasSubstr("predicted to be the fastest"));
@@ -354,10 +370,10 @@ TEST(Choose, KeepsWhatIsGiven) {
 
 TEST(Choose, SaysWhatItCannotLower) {
   ChooseOptions options;
-  options.given.chunks = 7; // no multiple of 3
+  options.given.schedule = configured("chunks=700");
   Result<ScheduleChoice> choice = std::move(chooseOnRanks(3, kFusion, options)[0]);
   EXPECT_EQ(choice.status().code(), StatusCode::BadInput);
-  EXPECT_THAT(choice.status().message(), HasSubstr("7"));
+  EXPECT_THAT(choice.status().message(), HasSubstr("by 700: "));
 }
 
 /// What was measured for one question is there for the next, whatever that allows.
@@ -366,15 +382,15 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
-  options.given.schedule = Schedule::None;
+  options.given.schedule = configured("sequential");
   Result<ScheduleChoice> first = std::move(chooseOnRanks(2, kFusion, options)[0]);
   ASSERT_TRUE(first.isOk()) << first.status().message();
   EXPECT_THAT(first->source, HasSubstr("measured in"));
-  options.given.schedule = Schedule::Pairwise;
+  options.given.schedule = configured("pairwise");
   Result<ScheduleChoice> second = std::move(chooseOnRanks(2, kFusion, options)[0]);
   EXPECT_THAT(second->source, testing::StartsWith("from " + folder));
   EXPECT_THAT(second->source, HasSubstr(", products in")) << "of a block";
-  options.given.schedule = Schedule::None;
+  options.given.schedule = configured("sequential");
   Result<ScheduleChoice> third = std::move(chooseOnRanks(2, kFusion, options)[0]);
   EXPECT_THAT(third->source, testing::Not(HasSubstr("products"))) << "all is known";
   std::filesystem::remove_all(folder);
@@ -390,12 +406,12 @@ TEST(Choose, MakesARowOfABench) {
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
   PlanTimer timer((*mesh)->cluster(), 0, plans[0]);
-  Result<TimedRow> row = makeGatherRow("pairwise;streams=2", {8, 8, 8}, DType::F32, 1, false);
+  Result<TimedRow> row = makeGatherRow("auto;streams=2", {8, 8, 8}, DType::F32, 1, false);
   ScheduleChoice choice;
   Result<TimedRow> chosen = chooseRow(*row, {}, timer, &choice);
   ASSERT_TRUE(chosen.isOk()) << chosen.status().message();
-  EXPECT_EQ(chosen->options.schedule, choice.best().schedule);
-  EXPECT_EQ(chosen->options.streams, 2);
+  EXPECT_EQ(chosen->options.schedule.all.preset(), choice.best().preset());
+  EXPECT_EQ(chosen->options.schedule.all.streams(), 2);
   EXPECT_FALSE(chosen->isGraphed);
 }
 

@@ -1,6 +1,7 @@
 //===- tests/api/compile_test.cpp - the front door --------------------------------------------===//
 
 #include "api/run.h"
+#include "tests/support/configured.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -100,12 +101,13 @@ TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
     return flag + " steers lowering, but @p in 't.braid' is a program already";
   };
   EXPECT_EQ(failure(kProgram, {.parameters = {{"M", 1}}}), message("--set"));
-  EXPECT_EQ(failure(kProgram, {.schedule = Schedule::Hop}), message("--schedule"));
-  EXPECT_EQ(failure(kProgram, {.protocol = Protocol::Put}), message("--protocol"));
-  EXPECT_EQ(failure(kProgram, {.streams = 2}), message("--streams"));
-  EXPECT_EQ(failure(kProgram, {.chunks = 2}), message("--chunks"));
-  EXPECT_EQ(failure(kProgram, {.taper = 2}), message("--taper"));
-  EXPECT_EQ(failure(kProgram, {.waveRows = 2}), message("--wave-rows"));
+  EXPECT_EQ(failure(kProgram, {.schedule = test::configured("ring")}), message("--schedule"));
+  EXPECT_EQ(failure(kProgram, {.schedule = test::configured("C=ring")}), message("--schedule"));
+  for (const char *knob : {"protocol=get", "streams=2", "chunks=2", "tail-split=2", "wave-rows=2"})
+    EXPECT_EQ(failure(kProgram, {.schedule = test::configured(knob)}),
+              message("--" + llvm::StringRef(knob).split('=').first.str()));
+  EXPECT_EQ(failure(kProgram, {.schedule = test::configured("launch=graph;copies=kernel")}),
+            "compiled");
   EXPECT_EQ(failure(kProgram, {.passes = "simplify"}), message("--passes"));
 }
 

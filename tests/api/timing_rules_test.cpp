@@ -258,7 +258,7 @@ struct Table {
 /// More products are more commands; what else there is, is about the same.
 size_t productsOf(const Candidate &candidate) {
   constexpr int64_t kRanks = 4;
-  return static_cast<size_t>(std::max(candidate.chunks, kRanks) * candidate.taper);
+  return static_cast<size_t>(kRanks * candidate.chunks() * candidate.tailSplit());
 }
 
 /// A line each, below the title: predicted_us,measured_us,candidate.
@@ -272,9 +272,9 @@ Table readTable(const std::string &shape) {
     std::string text;
     if (!(words >> predicted >> comma >> measured >> comma >> text))
       continue;
-    Result<Candidate> candidate = Candidate::fromText(text);
+    Result<Candidate> candidate = Candidate::parse(text);
     EXPECT_TRUE(candidate) << line;
-    table.prospects.push_back({predicted, productsOf(*candidate), candidate->traits()});
+    table.prospects.push_back({predicted, productsOf(*candidate), traitsOf(*candidate)});
     table.measuredUs.push_back(measured);
   }
   return table;
@@ -318,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(OfFourH200, MeasuredTable,
 TEST(TimeCandidates, FindsAmongEqualsWhatIsSimple) {
   std::vector<Prospect> all;
   std::vector<double> measuredUs;
-  for (const char *schedule : {"pairwise each", "burst each", "hop each", "pairwise shared"})
+  for (const char *schedule : {"pairwise each", "batched shared", "ring ring", "pairwise shared"})
     for (const char *protocol : {"get", "put"})
       for (auto [means, slower] : {std::pair("default", 1.08), {"kernel", 1.09}, {"engine", 1.0}})
         for (auto [chunks, cost] : {std::pair(32, 1.07), {16, 1.04}, {8, 1.01}, {4, 1.0}}) {

@@ -23,6 +23,8 @@ constexpr const char *kText = R"(fusion @ag_matmul(D = 8, M = 1024, K = 1024, N 
 }
 )";
 
+const Configuration kChunked = Configuration().set(Knob::Chunks, 64);
+
 std::unique_ptr<Source> sourceFor(int64_t ranks, int64_t rows) {
   auto source = parseSource("bench.braid", kText);
   source->module.fusions.front()->setParameter("D", ranks);
@@ -32,7 +34,7 @@ std::unique_ptr<Source> sourceFor(int64_t ranks, int64_t rows) {
 
 /// Lowering alone: parsing and verifying the fusion are done before.
 void lowerWith(benchmark::State &state, int64_t ranks, int64_t rows,
-               const LoweringOptions &options) {
+               const Configurations &options) {
   auto source = sourceFor(ranks, rows);
   for (auto _ : state) {
     auto program = lower(source->module, *source->module.fusions.front(), options, source->diags);
@@ -46,16 +48,13 @@ void BM_LowerPairwise8(benchmark::State &state) { lowerWith(state, 8, 1024, {});
 BENCHMARK(BM_LowerPairwise8)->Unit(benchmark::kMillisecond);
 
 /// 64 row ranges a shard of 1001 rows: no two neighbours alike.
-void BM_LowerUneven512Chunks(benchmark::State &state) {
-  lowerWith(state, 8, 8 * 1001, {.chunks = 512});
-}
+void BM_LowerUneven512Chunks(benchmark::State &state) { lowerWith(state, 8, 8 * 1001, {kChunked}); }
 BENCHMARK(BM_LowerUneven512Chunks)->Unit(benchmark::kMillisecond);
 
 /// The same, made into the Plan of one rank: what a run unrolls it to.
 void BM_PlanUneven512Chunks(benchmark::State &state) {
   auto source = sourceFor(8, 8 * 1001);
-  auto program =
-      lower(source->module, *source->module.fusions.front(), {.chunks = 512}, source->diags);
+  auto program = lower(source->module, *source->module.fusions.front(), {kChunked}, source->diags);
   for (auto _ : state)
     benchmark::DoNotOptimize(specialize(**program, 3, source->diags).isOk());
 }
@@ -64,7 +63,7 @@ BENCHMARK(BM_PlanUneven512Chunks)->Unit(benchmark::kMillisecond);
 void BM_PlanOfOneOf512Ranks(benchmark::State &state) {
   auto source = sourceFor(512, 512 * 4);
   auto program =
-      lower(source->module, *source->module.fusions.front(), LoweringOptions{}, source->diags);
+      lower(source->module, *source->module.fusions.front(), Configurations{}, source->diags);
   size_t commands = 0;
   for (auto _ : state) {
     Result<Plan> plan = specialize(**program, 3, source->diags);
@@ -77,7 +76,7 @@ BENCHMARK(BM_PlanOfOneOf512Ranks)->Unit(benchmark::kMillisecond);
 /// Prepared::run on a device that does nothing: the executor's own cost of a command.
 void BM_IssueOnNull(benchmark::State &state) {
   auto source = sourceFor(8, 8 * 64);
-  Result<Compiled> compiled = compile(*source, {.chunks = 512});
+  Result<Compiled> compiled = compile(*source, {.schedule = {kChunked}});
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("null"), {.ranks = 8});
   Status status = compiled ? (*mesh)->prepare(*compiled) : compiled.status();
@@ -100,7 +99,7 @@ BENCHMARK(BM_IssueOnNull)->Unit(benchmark::kMicrosecond);
 void BM_CheckPairwise(benchmark::State &state) {
   auto source = sourceFor(state.range(0), state.range(0) * 4);
   auto program =
-      lower(source->module, *source->module.fusions.front(), LoweringOptions{}, source->diags);
+      lower(source->module, *source->module.fusions.front(), Configurations{}, source->diags);
   std::vector<Plan> plans;
   for (int64_t rank = 0; rank < state.range(0); ++rank)
     plans.push_back(*specialize(**program, rank, source->diags));

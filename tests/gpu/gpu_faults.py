@@ -87,7 +87,7 @@ class Fault:
         self.arguments = [
             braid, "run", EXAMPLE, "--backend", "cuda", "--ranks", str(self.ranks), "--set",
             f"M={self.ranks * 256}", "--protocol", dice.choice(["get", "put"]), "--schedule",
-            dice.choice(["pairwise", "doubling", "hop", "burst", "fused"]), "--copies",
+            dice.choice(["pairwise", "coalesced", "ring", "batched", "bulk"]), "--copies",
             dice.choice(["engine", "kernel"]), "--iterations", "100000000", "--timeout-ms",
             str(int(TIMEOUT * 1000)), "--flight-records", "none"] + self.flags
         self.delay = dice.uniform(0, 0.5) if self.is_late else dice.uniform(0.2, 2.5)

@@ -153,33 +153,22 @@ struct Way {
   CompileOptions options;
   TransferMeans means;
   std::string str() const {
-    return fmt::format("{}, {}, waves of {}, transfers {}, copies {}, signals {}",
-                       name(*options.schedule).str(), name(*options.protocol).str(),
-                       options.waveRows.value_or(0), name(*options.transfers).str(),
+    return fmt::format("{}, copies {}, signals {}", options.schedule.str(),
                        name(means.copies).str(), name(means.signals).str());
   }
 };
 
 std::vector<Way> allWays() {
   std::vector<Way> ways;
-  for (Schedule schedule : allSchedules())
-    for (Protocol protocol : {Protocol::Get, Protocol::Put})
-      for (Transfers transfers : {Transfers::Each, Transfers::Shared})
-        for (TransferMeans means : {TransferMeans{}, TransferMeans{CopyBy::Kernel, {}},
-                                    TransferMeans{CopyBy::Engine, SignalBy::Kernel},
-                                    TransferMeans{CopyBy::Engine, SignalBy::Memory}}) {
-          if (transfers == Transfers::Shared && schedule != Schedule::Pairwise)
-            continue;
-          Way way{{}, means};
-          way.options.schedule = schedule;
-          way.options.protocol = protocol;
-          way.options.transfers = transfers;
-          ways.push_back(way);
-          // 20, 25 and 51 rows on 4 ranks, 45 and 51 on 2.
-          way.options.waveRows = 5;
-          if (schedule == Schedule::Doubling)
-            ways.push_back(way);
-        }
+  for (const char *schedule : {"pairwise", "pairwise;placement=shared", "ring", "sequential",
+                               "batched", "bulk", "coalesced", "coalesced;wave-rows=5"})
+    for (const char *protocol : {";protocol=get", ";protocol=put"})
+      for (TransferMeans means :
+           {TransferMeans{}, TransferMeans{CopyBy::Kernel, {}},
+            TransferMeans{CopyBy::Engine, SignalBy::Kernel},
+            TransferMeans{CopyBy::Engine, SignalBy::Memory}}) // 20, 25 and 51 rows on 4 ranks
+        ways.push_back(
+            {{.schedule = *Configurations::parse(std::string(schedule) + protocol)}, means});
   return ways;
 }
 
@@ -249,7 +238,7 @@ Status refusesMovedTensors(RankTest &test) {
 Status mixesRunsAndReplays(RankTest &test) {
   for (int i = 0; i < 4; ++i) {
     CompileOptions options;
-    options.protocol = i % 2 == 0 ? Protocol::Get : Protocol::Put;
+    options.schedule.all.set(Knob::Protocol, i % 2 == 0 ? Protocol::Get : Protocol::Put);
     const TransferMeans means = i < 2 ? TransferMeans{} : TransferMeans{CopyBy::Kernel, {}};
     auto program = test.prepareProgram(options, 3, means);
     if (!program)
@@ -271,8 +260,7 @@ Status mixesRunsAndReplays(RankTest &test) {
 
 Status alternatesTwoPrograms(RankTest &test) {
   CompileOptions first, second;
-  second.schedule = Schedule::Fused;
-  second.protocol = Protocol::Put;
+  second.schedule = *Configurations::parse("bulk;protocol=put");
   auto a = test.prepareProgram(first, 5);
   if (!a)
     return a.status();
@@ -319,9 +307,9 @@ std::pair<double, double> errorNorm(const std::vector<BF16> &a, const std::vecto
 }
 
 Status multipliesFloats(RankTest &test) {
-  for (Schedule schedule : allSchedules()) {
+  for (const Preset &preset : presets()) {
     CompileOptions options;
-    options.schedule = schedule;
+    options.schedule.all = preset.fields;
     auto program = test.prepareProgram(options, 1);
     if (!program)
       return program.status();
@@ -401,8 +389,7 @@ Status runsWithoutAllocating(RankTest &test) {
   if (Status status = runsWithoutAllocating(test, {}, {}); !status.isOk())
     return status;
   CompileOptions options;
-  options.schedule = Schedule::Burst;
-  options.protocol = Protocol::Put;
+  options.schedule = *Configurations::parse("batched;protocol=put");
   return runsWithoutAllocating(test, options, {CopyBy::Kernel, SignalBy::Default});
 }
 

@@ -41,8 +41,8 @@ def exactness(suite):
     change from run to run where they can. Eager and replayed, means and ranks go in turns, because
     gpu_ranks_test has every combination on 2, 3 and 4 ranks; mostly 2 ranks, of which two cases
     run at the same time. Ranks that share a GPU get it in turns of milliseconds."""
-    schedules = ("none", "pairwise", "hop", "burst", "fused", "doubling")
-    means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--transfers", "shared"])
+    schedules = ("sequential", "pairwise", "ring", "batched", "bulk", "coalesced")
+    means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--placement", "shared"])
     for number, schedule in enumerate(schedules):
         for protocol in ("get", "put"):
             is_put = int(protocol == "put")
@@ -58,20 +58,20 @@ def exactness(suite):
         add_run(suite, f"exact 2 linear {dtype}", ["--verify", "--iterations", "100"], 2,
                 linear(dtype))
     for ranks, flags in (
-            (2, ["--chunks", "4", "--streams", "2"]),
-            (2, ["--chunks", "6", "--streams", "1"]),
-            (4, ["--chunks", "8", "--transfers", "shared", "--copies", "kernel"]),
-            (4, ["--chunks", "8", "--schedule", "burst", "--copies", "kernel", "--graph"]),
+            (2, ["--chunks", "2", "--streams", "2"]),
+            (2, ["--chunks", "3", "--streams", "1"]),
+            (4, ["--chunks", "2", "--placement", "shared", "--copies", "kernel"]),
+            (4, ["--chunks", "2", "--schedule", "batched", "--copies", "kernel", "--graph"]),
             # Products of 35, 42 and 87 rows, and of 35 and 47; the own block's rest is copied.
-            (4, ["--schedule", "doubling", "--wave-rows", "7", "--graph"]),
-            (4, ["--schedule", "doubling", "--wave-rows", "7", "--streams", "3", "--signals",
+            (4, ["--schedule", "coalesced", "--wave-rows", "7", "--graph"]),
+            (4, ["--schedule", "coalesced", "--wave-rows", "7", "--streams", "3", "--signals",
                  "memory"]),
-            (4, ["--schedule", "doubling", "--wave-rows", "7", "--taper", "2", "--graph"]),
-            (4, ["--schedule", "doubling", "--wave-rows", "7", "--taper", "2", "--streams", "3",
-                 "--signals", "memory", "--graph"]),
-            (2, ["--schedule", "doubling", "--wave-rows", "7", "--copies", "kernel", "--graph"]),
+            (4, ["--schedule", "coalesced", "--wave-rows", "7", "--tail-split", "2", "--graph"]),
+            (4, ["--schedule", "coalesced", "--wave-rows", "7", "--tail-split", "2", "--streams",
+                 "3", "--signals", "memory", "--graph"]),
+            (2, ["--schedule", "coalesced", "--wave-rows", "7", "--copies", "kernel", "--graph"]),
             # Copies of different sizes in one kernel.
-            (4, ["--schedule", "burst", "--taper", "2", "--copies", "kernel"])):
+            (4, ["--schedule", "batched", "--tail-split", "2", "--copies", "kernel"])):
         add_run(suite, f"exact {ranks} {' '.join(flags)}",
                 ["--verify", "--iterations", "300", "--set", f"M={41 * ranks}", "--protocol",
                  "put"] + flags, ranks)
@@ -88,7 +88,7 @@ def exactness(suite):
         add_run(suite, f"kernels that wait on {streams} streams beside large products",
                 ["--verify", "--iterations", "10", "--set", "M=8192", "--set", "K=2048", "--set",
                  "N=2048", "--protocol", "put", "--copies", "kernel", "--streams", streams,
-                 "--chunks", "64"], 4)
+                 "--chunks", "16"], 4)
 
 
 def extremes(suite):
@@ -165,8 +165,8 @@ class TuningRun:
 
 SHAPES = {"1024": ["--set", "M=1024"],
           "8192": ["--set", "M=8192", "--set", "K=8192", "--set", "N=8192"],
-          "32768x8192x16384, tapered": ["--set", "M=32768", "--set", "K=16384", "--set", "N=8192",
-                                        "--chunks", "8", "--taper", "3"]}
+          "32768x8192x16384, split": ["--set", "M=32768", "--set", "K=16384", "--set", "N=8192",
+                                        "--chunks", "4", "--tail-split", "3"]}
 
 
 def tuning(suite):
@@ -293,7 +293,7 @@ MOST_BY_KERNELS = 2  # times of the copy engines
 def unaligned_copies(suite):
     """Kernels copy blocks at any address nearly as fast as the copy engines do."""
     rows = timed_rows(suite, 2, ["--shapes", f"{UNALIGNED},{ALIGNED}", "--impl", ",".join(
-        f"{what};protocol={protocol};{means}" for what in ("gather", "none")
+        f"{what};protocol={protocol};{means}" for what in ("gather", "sequential")
         for protocol in ("put", "get") for means in ("copies=kernel", "signals=memory")),
         "--rounds", "3", "--row-ms", "100", "--time-limit", "55"], 90)
     wrong, said = [], []

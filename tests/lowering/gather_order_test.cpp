@@ -17,17 +17,17 @@ int64_t on(int64_t rank, const Scalar *scalar) {
 }
 
 TEST(GatherOrder, TakesFromOneRankAndGivesToOneInEveryStep) {
-  for (Schedule schedule : {Schedule::Pairwise, Schedule::Doubling})
+  for (schedule::Order how : {schedule::Order::Shift, schedule::Order::Xor})
     for (int64_t ranks = 1; ranks <= 24; ++ranks) {
       ScalarContext scalars;
-      const GatherOrder order(scalars, schedule, ranks);
+      const GatherOrder order(scalars, how, ranks);
       for (int64_t rank = 0; rank < ranks; ++rank) {
         std::set<int64_t> taken;
         for (int64_t i = 0; i < ranks; ++i) {
           const Scalar *step = scalars.constant(i);
           const int64_t source = on(rank, order.source(step));
           taken.insert(source);
-          EXPECT_EQ(on(source, order.target(step)), rank) << name(schedule).str() << " step " << i;
+          EXPECT_EQ(on(source, order.target(step)), rank) << int(how) << " step " << i;
         }
         EXPECT_EQ(taken.size(), static_cast<size_t>(ranks));
         EXPECT_EQ(*taken.rbegin(), ranks - 1);
@@ -38,7 +38,7 @@ TEST(GatherOrder, TakesFromOneRankAndGivesToOneInEveryStep) {
 
 void expectNeighboursOnEveryRank(int64_t ranks, bool halvesLast) {
   ScalarContext scalars;
-  const GatherOrder order(scalars, Schedule::Doubling, ranks);
+  const GatherOrder order(scalars, schedule::Order::Xor, ranks);
   int64_t next = 1;
   for (const GatherOrder::Run &run : order.runs(halvesLast)) {
     EXPECT_EQ(run.begin, next);
@@ -64,7 +64,7 @@ TEST(GatherOrder, DoublesUpToTheLargestPowerOfTwo) {
   ScalarContext scalars;
   auto lengths = [&](int64_t ranks, bool halvesLast = false) {
     std::vector<int64_t> all;
-    const GatherOrder order(scalars, Schedule::Doubling, ranks);
+    const GatherOrder order(scalars, schedule::Order::Xor, ranks);
     for (const GatherOrder::Run &run : order.runs(halvesLast))
       all.push_back(run.end - run.begin);
     return all;

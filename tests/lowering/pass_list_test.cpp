@@ -1,6 +1,7 @@
 //===- tests/lowering/pass_list_test.cpp - lists of passes -----------------------------------===//
 
 #include "tests/lowering/support.h"
+#include "tests/support/configured.h"
 
 #include "llvm/ADT/Twine.h"
 
@@ -13,7 +14,7 @@ namespace {
 std::string messagesAbout(const std::string &list) {
   Diagnostics diags("--passes", list);
   std::vector<PassSpec> specs = parsePassList(diags);
-  std::optional<PassList> resolved = resolvePasses(specs, LoweringOptions(), diags);
+  std::optional<PassList> resolved = resolvePasses(specs, Configurations(), diags);
   EXPECT_EQ(resolved.has_value(), !diags.hasErrors());
   std::string text;
   for (const Diagnostic &diagnostic : diags.all())
@@ -22,9 +23,9 @@ std::string messagesAbout(const std::string &list) {
 }
 
 TEST(PassList, HoldsAllPassesByDefault) {
-  PassList list = defaultPasses({.streams = 7});
+  PassList list = defaultPasses(test::configured("streams=7"));
   EXPECT_EQ(list.passes.size(), allPasses().size());
-  EXPECT_EQ(list.options.streams, 7);
+  EXPECT_EQ(list.options.all.streams(), 7);
 }
 
 TEST(PassList, DescribesEveryPass) {
@@ -38,17 +39,15 @@ TEST(PassList, DescribesEveryPass) {
 }
 
 TEST(PassList, OptionsGoBeforeThoseGiven) {
-  Diagnostics diags("--passes", "find-moves,form-pipelines{schedule=hop},insert-transfers"
-                                "{protocol=put},peel-own-step,split-chunks{chunks=16 taper=2},"
-                                "assign-streams{streams=2},hoist-syncs,merge-products{wave=7}");
-  auto list = resolvePasses(parsePassList(diags), {.streams = 3}, diags);
+  Diagnostics diags("--passes",
+                    "find-moves,form-pipelines{order=ring},insert-transfers"
+                    "{protocol=put},peel-own-step,split-chunks{chunks=16 tail-split=2},"
+                    "assign-streams{streams=2},hoist-syncs,merge-products{wave-rows=7}");
+  auto list = resolvePasses(parsePassList(diags), test::configured("streams=3,C=coalesced"), diags);
   ASSERT_TRUE(list) << diags.str();
-  EXPECT_EQ(list->options.schedule, Schedule::Hop);
-  EXPECT_EQ(list->options.protocol, Protocol::Put);
-  EXPECT_EQ(list->options.chunks, 16);
-  EXPECT_EQ(list->options.taper, 2);
-  EXPECT_EQ(list->options.streams, 2);
-  EXPECT_EQ(list->options.waveRows, 7);
+  EXPECT_EQ(list->options.all.str(), "order=ring;protocol=put;chunks=16;tail-split=2;wave-rows=7;"
+                                     "streams=2");
+  EXPECT_EQ(list->options.stages.front().config.order(), schedule::Order::Ring);
 }
 
 TEST(PassList, LeavesOutPasses) {
@@ -69,38 +68,41 @@ TEST(PassList, RefusesUnknownNames) {
 TEST(PassList, RefusesUnknownOptionsAndValues) {
   EXPECT_EQ(messagesAbout("find-moves{deep=1}"),
             "12: pass 'find-moves' takes no option, got 'deep'\n");
-  EXPECT_EQ(messagesAbout("find-moves,form-pipelines{schedul=hop}"),
-            "27: pass 'form-pipelines' takes the option 'schedule', got 'schedul'\n");
-  EXPECT_EQ(
-      messagesAbout("find-moves,form-pipelines{schedule=ring}"),
-      "27: expected 'pairwise', 'hop', 'none', 'burst', 'fused' or 'doubling' for 'schedule' of "
-      "'form-pipelines', got "
-      "'ring'\n");
+  EXPECT_EQ(messagesAbout("find-moves,form-pipelines{ordr=ring}"),
+            "27: pass 'form-pipelines' takes the option 'order', got 'ordr'\n");
+  EXPECT_EQ(messagesAbout("find-moves,form-pipelines{order=rign}"),
+            "27: expected 'order' of 'form-pipelines' to be one of shift, xor, ring, got 'rign' "
+            "(did you mean 'ring'?)\n");
   std::string prefix = "find-moves,form-pipelines,insert-transfers";
   EXPECT_EQ(messagesAbout(prefix + "{protocol=push}"),
-            "44: expected 'get' or 'put' for 'protocol' of 'insert-transfers', got 'push'\n");
-  EXPECT_EQ(messagesAbout(prefix + ",assign-streams{streams=0}"),
-            "59: expected an integer, 1 or more for 'streams' of 'assign-streams', got '0'\n");
-  EXPECT_EQ(messagesAbout(prefix + ",assign-streams{streams=two}"),
-            "59: expected an integer, 1 or more for 'streams' of 'assign-streams', got 'two'\n");
-  EXPECT_EQ(messagesAbout(prefix + ",peel-own-step,split-chunks{chunks=-8}"),
-            "71: expected an integer, 0 or more for 'chunks' of 'split-chunks', got '-8'\n");
-  for (std::string value : {"0", "-2", "two"})
-    EXPECT_EQ(messagesAbout(prefix + ",peel-own-step,split-chunks{taper=" + value + "}"),
-              "71: expected an integer, 1 or more for 'taper' of 'split-chunks', got '" + value +
-                  "'\n");
+            "44: expected 'protocol' of 'insert-transfers' to be one of get, put, got 'push' "
+            "(did you mean 'put'?)\n");
+  for (std::string value : {"0", "two"})
+    EXPECT_EQ(messagesAbout(prefix + ",assign-streams{streams=" + value + "}"),
+              "59: expected 'streams' of 'assign-streams' to be an integer of 64 bits, at least 1, "
+              "got '" +
+                  value + "'\n");
+  for (std::string knob : {"chunks", "tail-split"})
+    for (std::string value : {"0", "-2", "two", "99999999999999999999"})
+      EXPECT_EQ(messagesAbout(prefix + ",peel-own-step,split-chunks{" + knob + "=" + value + "}"),
+                "71: expected '" + knob +
+                    "' of 'split-chunks' to be an integer of 64 bits, at "
+                    "least 1, got '" +
+                    value + "'\n");
   EXPECT_EQ(messagesAbout(prefix + ",peel-own-step,split-chunks{tapir=2}"),
-            "71: pass 'split-chunks' takes the option 'chunks' or 'taper', got 'tapir'\n");
+            "71: pass 'split-chunks' takes the option 'chunks' or 'tail-split', got 'tapir'\n");
 }
 
 TEST(PassList, RefusesWavesThatAreNone) {
   const std::string prefix = "find-moves,form-pipelines,insert-transfers,peel-own-step,"
                              "assign-streams,hoist-syncs,merge-products";
   for (std::string value : {"-1", "many"})
-    EXPECT_EQ(messagesAbout(prefix + "{wave=" + value + "}"),
-              std::to_string(prefix.size() + 2) +
-                  ": expected an integer, 0 or more for 'wave' of 'merge-products', got '" + value +
-                  "'\n");
+    EXPECT_EQ(
+        messagesAbout(prefix + "{wave-rows=" + value + "}"),
+        std::to_string(prefix.size() + 2) +
+            ": expected 'wave-rows' of 'merge-products' to be an integer of 64 bits, at least 0, "
+            "got '" +
+            value + "'\n");
 }
 
 TEST(PassList, RefusesPassesBeforeWhatTheyNeed) {

@@ -41,14 +41,14 @@ const char *const kStraight = R"(fusion @f(D = 4) {
 //===- find-moves -----------------------------------------------------------------------------===//
 
 TEST(FindMoves, DeclaresTheSignature) {
-  Lowered lowered = lowerText(kGather, {}, "find-moves");
+  Lowered lowered = lowerText(kGather, "", "find-moves");
   EXPECT_EQ(lowered.text, "program @f_pairwise implements @f mesh [0 .. 4)\n"
                           "    (%A: f32[1, 6, 5], %B: f32[5, 3]) -> (%C: f32[4, 6, 3]) {\n}\n");
 }
 
 TEST(FindMoves, NamesTheProgramAfterWhatMoves) {
-  EXPECT_THAT(lowerText(kGather, {.schedule = Schedule::Hop}).text, HasSubstr("program @f_hop "));
-  EXPECT_THAT(lowerText(kGather, {.schedule = Schedule::None}).text, HasSubstr("program @f_none "));
+  EXPECT_THAT(lowerText(kGather, "ring").text, HasSubstr("program @f_ring "));
+  EXPECT_THAT(lowerText(kGather, "sequential").text, HasSubstr("program @f_sequential "));
   EXPECT_THAT(lowerText(kLocal).text, HasSubstr("program @f_local "));
   EXPECT_THAT(lowerText(kStraight).text, HasSubstr("program @f_local "));
 }
@@ -67,7 +67,7 @@ TEST(FormPipelines, StartsEveryRankAtItsOwnBlock) {
 }
 
 TEST(FormPipelines, MakesOneProductUnderNone) {
-  EXPECT_EQ(lowerText(kGather, {.schedule = Schedule::None}).after("form-pipelines"),
+  EXPECT_EQ(lowerText(kGather, "sequential").after("form-pipelines"),
             R"(  %A_all = allocate symmetric f32[4, 6, 5]
   matmul %C, %A_all, %B
 )");
@@ -110,7 +110,7 @@ TEST(InsertTransfers, GivesTheOwnBlockToEveryoneInTurn) {
 }
 
 TEST(InsertTransfers, ForwardsTheBlockBeforeInARing) {
-  EXPECT_THAT(lowerText(kGather, {.schedule = Schedule::Hop}).after("insert-transfers"),
+  EXPECT_THAT(lowerText(kGather, "ring").after("insert-transfers"),
               HasSubstr(R"(    %block = select %A_all[(rank + %i) mod 4]
     if %i != 0 {
       %from = select %A_all[(rank + %i - 1) mod 4]
@@ -123,15 +123,16 @@ TEST(InsertTransfers, ForwardsTheBlockBeforeInARing) {
 }
 
 TEST(InsertTransfers, PostsReceivesFirstUnderPut) {
-  for (Schedule schedule : allSchedules()) {
-    std::string body = lowerText(kGather, {schedule, Protocol::Put}).after("insert-transfers");
+  for (const Preset &preset : presets()) {
+    std::string body =
+        lowerText(kGather, preset.name.str() + ";protocol=put").after("insert-transfers");
     EXPECT_THAT(body, HasSubstr("%h = share_mem_handles put %A_all\n"));
     EXPECT_LT(body.find("p2p recv"), body.find("p2p send"));
   }
 }
 
 TEST(InsertTransfers, MovesBeforeTheProductUnderNone) {
-  EXPECT_THAT(lowerText(kGather, {.schedule = Schedule::None}).after("insert-transfers"),
+  EXPECT_THAT(lowerText(kGather, "sequential").after("insert-transfers"),
               HasSubstr(R"(  for %i in 0 .. 4 {
     %block = select %A_all[(rank + %i) mod 4]
     if %i != 0 {
@@ -164,7 +165,7 @@ TEST(PeelOwnStep, ComputesTheOwnBlockFirst) {
 }
 
 TEST(PeelOwnStep, OnlyShortensTheLoopUnderNone) {
-  std::string body = lowerText(kGather, {.schedule = Schedule::None}).after("peel-own-step");
+  std::string body = lowerText(kGather, "sequential").after("peel-own-step");
   EXPECT_THAT(body, HasSubstr("  set %mine, %own\n  for %i in 1 .. 4 {\n"));
   EXPECT_THAT(body, Not(HasSubstr("if ")));
 }
@@ -172,7 +173,7 @@ TEST(PeelOwnStep, OnlyShortensTheLoopUnderNone) {
 //===- split-chunks ---------------------------------------------------------------------------===//
 
 TEST(SplitChunks, CutsSourceBlockAndOut) {
-  EXPECT_THAT(lowerText(kGather, {.chunks = 8}).after("split-chunks"),
+  EXPECT_THAT(lowerText(kGather, "chunks=2").after("split-chunks"),
               HasSubstr(R"(  matmul %C_own, %mine, %B
   for %i in 1 .. 4 {
     %block = select %A_all[(rank + %i) mod 4]
@@ -192,28 +193,28 @@ TEST(SplitChunks, CutsSourceBlockAndOut) {
 }
 
 TEST(SplitChunks, RoundsDownWhereRowsDoNotDivide) {
-  EXPECT_THAT(lowerText(kGather, {.chunks = 16}).after("split-chunks"),
+  EXPECT_THAT(lowerText(kGather, "chunks=4").after("split-chunks"),
               HasSubstr("%block_rows = slice %block[%c * 6 / 4 .. (%c + 1) * 6 / 4]\n"));
 }
 
 TEST(SplitChunks, CutsOneRowEach) {
-  EXPECT_THAT(lowerText(kGather, {.chunks = 24}).after("split-chunks"),
+  EXPECT_THAT(lowerText(kGather, "chunks=6").after("split-chunks"),
               HasSubstr("%block_rows = slice %block[%c .. %c + 1]\n"));
 }
 
 TEST(SplitChunks, CutsTheTransfersAloneUnderNone) {
-  std::string body = lowerText(kGather, {.schedule = Schedule::None, .chunks = 8}).body();
+  std::string body = lowerText(kGather, "sequential;chunks=2").body();
   EXPECT_THAT(body, HasSubstr("set_current_stream stream(((%i - 1) * 2 + %c) mod 4)\n"));
   EXPECT_THAT(body, HasSubstr("  matmul %C, %A_all, %B\n"));
 }
 
 TEST(SplitChunks, ChangesNothingForOneChunkAStep) {
-  EXPECT_EQ(lowerText(kGather, {.chunks = 4}).text, lowerText(kGather).text);
-  EXPECT_THAT(lowerText(kGather, {.chunks = 4}).changes, Not(testing::Contains("split-chunks")));
+  EXPECT_EQ(lowerText(kGather, "chunks=1").text, lowerText(kGather).text);
+  EXPECT_THAT(lowerText(kGather, "chunks=1").changes, Not(testing::Contains("split-chunks")));
 }
 
 TEST(SplitChunks, TapersTheLastStep) {
-  EXPECT_THAT(lowerText(kGather, {.taper = 3}).after("split-chunks"),
+  EXPECT_THAT(lowerText(kGather, "tail-split=3").after("split-chunks"),
               HasSubstr(R"(  matmul %C_own, %mine, %B
   for %i in 1 .. 4 {
     %block = select %A_all[(rank + %i) mod 4]
@@ -233,32 +234,30 @@ TEST(SplitChunks, TapersTheLastStep) {
 }
 
 TEST(SplitChunks, TapersStepsThatAreCutThemselves) {
-  EXPECT_THAT(lowerText(kGather, {.chunks = 8, .taper = 3}).after("split-chunks"),
+  EXPECT_THAT(lowerText(kGather, "chunks=2;tail-split=3").after("split-chunks"),
               HasSubstr("    for %c in 0 .. 2 + %i/3 * 4 {\n"));
 }
 
 TEST(SplitChunks, TapersTheOnlyStepOfTwoRanks) {
   std::string text = kGather;
   text.replace(text.find("D = 4"), 5, "D = 2");
-  std::string body = lowerText(text, {.chunks = 4, .taper = 3}).after("split-chunks");
+  std::string body = lowerText(text, "chunks=2;tail-split=3").after("split-chunks");
   EXPECT_THAT(body, HasSubstr("    for %c in 0 .. 6 {\n"));
   EXPECT_THAT(body, HasSubstr("%block_rows = slice %block[%c .. %c + 1]\n"));
 }
 
 // Nothing arrives last that a product would wait for alone.
 TEST(SplitChunks, TapersNeitherLocalStagesNorNone) {
-  LoweringOptions none{.schedule = Schedule::None, .chunks = 8};
-  LoweringOptions tapered = none;
-  tapered.taper = 100;
-  EXPECT_EQ(lowerText(kGather, tapered).text, lowerText(kGather, none).text);
-  EXPECT_EQ(lowerText(kLocal, {.taper = 100}).text, lowerText(kLocal).text);
-  EXPECT_THAT(lowerText(kLocal, {.taper = 100}).changes, Not(testing::Contains("split-chunks")));
+  EXPECT_EQ(lowerText(kGather, "sequential;chunks=2;tail-split=100").text,
+            lowerText(kGather, "sequential;chunks=2").text);
+  EXPECT_EQ(lowerText(kLocal, "tail-split=100").text, lowerText(kLocal).text);
+  EXPECT_THAT(lowerText(kLocal, "tail-split=100").changes, Not(testing::Contains("split-chunks")));
 }
 
 //===- assign-streams -------------------------------------------------------------------------===//
 
 TEST(AssignStreams, ForksAndJoinsEveryStep) {
-  EXPECT_THAT(lowerText(kGather, {.streams = 2}).after("assign-streams"),
+  EXPECT_THAT(lowerText(kGather, "streams=2").after("assign-streams"),
               HasSubstr(R"(  set %mine, %own
   set_current_stream stream(0)
   synchronize %main
@@ -271,7 +270,7 @@ TEST(AssignStreams, ForksAndJoinsEveryStep) {
     synchronize %main
     %block = select %A_all[(rank + %i) mod 4]
 )"));
-  EXPECT_THAT(lowerText(kGather, {.streams = 2}).after("assign-streams"),
+  EXPECT_THAT(lowerText(kGather, "streams=2").after("assign-streams"),
               HasSubstr(R"(    matmul %out, %block, %B
     set_current_stream %main
     synchronize stream(%i mod 2)
@@ -280,22 +279,21 @@ TEST(AssignStreams, ForksAndJoinsEveryStep) {
 }
 
 TEST(AssignStreams, DealsOutChunks) {
-  EXPECT_THAT(lowerText(kGather, {.chunks = 8}).after("assign-streams"),
+  EXPECT_THAT(lowerText(kGather, "chunks=2").after("assign-streams"),
               HasSubstr("    for %c in 0 .. 2 {\n"
                         "      set_current_stream stream((%i * 2 + %c) mod 4)\n"
                         "      synchronize %main\n"));
 }
 
 TEST(AssignStreams, DealsOutTheChunksOfATaper) {
-  EXPECT_THAT(lowerText(kGather, {.chunks = 8, .taper = 3}).after("assign-streams"),
+  EXPECT_THAT(lowerText(kGather, "chunks=2;tail-split=3").after("assign-streams"),
               HasSubstr("      set_current_stream stream((%i * 2 + %c) mod 4)\n"));
-  EXPECT_THAT(lowerText(kGather, {.schedule = Schedule::Hop, .taper = 3}).after("assign-streams"),
+  EXPECT_THAT(lowerText(kGather, "ring;tail-split=3").after("assign-streams"),
               HasSubstr("      set_current_stream stream(1 + (%i + %c) mod 3)\n"));
 }
 
 TEST(AssignStreams, KeepsTheRingOnAStreamOfItsOwn) {
-  std::string body =
-      lowerText(kGather, {.schedule = Schedule::Hop, .streams = 3}).after("assign-streams");
+  std::string body = lowerText(kGather, "ring;streams=3").after("assign-streams");
   EXPECT_THAT(body, HasSubstr("  set_current_stream stream(1)\n  synchronize %main\n"
                               "  %C_own = select %C[rank]\n"));
   EXPECT_THAT(body, HasSubstr(R"(  for %i in 1 .. 4 {
@@ -320,15 +318,14 @@ TEST(AssignStreams, KeepsTheRingOnAStreamOfItsOwn) {
 }
 
 TEST(AssignStreams, PutsTheRingAndItsProductsOnOneStreamIfThereIsOne) {
-  std::string body =
-      lowerText(kGather, {.schedule = Schedule::Hop, .streams = 1}).after("assign-streams");
+  std::string body = lowerText(kGather, "ring;streams=1").after("assign-streams");
   EXPECT_THAT(body, HasSubstr("set_current_stream stream(0)\n"));
   EXPECT_THAT(body, Not(HasSubstr("stream(1")));
 }
 
 // Without peel-own-step the steps are still wrapped whole, with their condition.
 TEST(AssignStreams, TakesStepsThatWereNotPeeled) {
-  Lowered lowered = lowerText(kGather, {.schedule = Schedule::Hop},
+  Lowered lowered = lowerText(kGather, "ring",
                               "find-moves,form-pipelines,insert-transfers,assign-streams,"
                               "hoist-syncs,sink-waits,simplify");
   EXPECT_THAT(lowered.body(), HasSubstr(R"(  for %i in 0 .. 4 {
@@ -358,8 +355,7 @@ TEST(AssignStreams, LeavesStraightProductsOnTheCallersStream) {
 //===- hoist-syncs ----------------------------------------------------------------------------===//
 
 TEST(HoistSyncs, ForksBeforeTheFirstStepAndJoinsAfterTheLast) {
-  EXPECT_THAT(lowerText(kGather, {.streams = 2}).after("hoist-syncs"),
-              HasSubstr(R"(  set %mine, %own
+  EXPECT_THAT(lowerText(kGather, "streams=2").after("hoist-syncs"), HasSubstr(R"(  set %mine, %own
   for %j in 0 .. 2 {
     set_current_stream stream(%j)
     synchronize %main
@@ -385,25 +381,25 @@ TEST(HoistSyncs, ForksBeforeTheFirstStepAndJoinsAfterTheLast) {
 }
 
 TEST(HoistSyncs, CountsOnlyStreamsInUse) {
-  auto streamsOf = [](const char *text, const LoweringOptions &options) {
+  auto streamsOf = [](const char *text, const std::string &options) {
     std::string body = lowerText(text, options).after("hoist-syncs");
     llvm::StringRef rest = llvm::StringRef(body).split("for %j in 0 .. ").second;
     return rest.take_until([](char c) { return c == ' '; }).str();
   };
-  EXPECT_EQ(streamsOf(kGather, {.streams = 9}), "4");
-  EXPECT_EQ(streamsOf(kGather, {.streams = 9, .chunks = 8}), "8");
-  EXPECT_EQ(streamsOf(kGather, {.streams = 9, .chunks = 12}), "9");
-  EXPECT_EQ(streamsOf(kGather, {.schedule = Schedule::None, .streams = 9}), "3");
-  EXPECT_EQ(streamsOf(kGather, {.schedule = Schedule::Hop, .streams = 9}), "5");
-  EXPECT_EQ(streamsOf(kGather, {.schedule = Schedule::Hop, .streams = 3}), "3");
-  EXPECT_EQ(streamsOf(kLocal, {.streams = 9}), "2");
-  EXPECT_EQ(streamsOf(kGather, {.streams = 9, .taper = 3}), "6");
-  EXPECT_EQ(streamsOf(kGather, {.streams = 12, .chunks = 8, .taper = 3}), "12");
-  EXPECT_EQ(streamsOf(kGather, {.streams = 13, .chunks = 8, .taper = 3}), "12");
+  EXPECT_EQ(streamsOf(kGather, "streams=9"), "4");
+  EXPECT_EQ(streamsOf(kGather, "streams=9;chunks=2"), "8");
+  EXPECT_EQ(streamsOf(kGather, "streams=9;chunks=3"), "9");
+  EXPECT_EQ(streamsOf(kGather, "sequential;streams=9"), "3");
+  EXPECT_EQ(streamsOf(kGather, "ring;streams=9"), "5");
+  EXPECT_EQ(streamsOf(kGather, "ring;streams=3"), "3");
+  EXPECT_EQ(streamsOf(kLocal, "streams=9"), "2");
+  EXPECT_EQ(streamsOf(kGather, "streams=9;tail-split=3"), "6");
+  EXPECT_EQ(streamsOf(kGather, "streams=12;chunks=2;tail-split=3"), "12");
+  EXPECT_EQ(streamsOf(kGather, "streams=13;chunks=2;tail-split=3"), "12");
 }
 
 TEST(HoistSyncs, KeepsWhatOrdersProductsBehindTheRing) {
-  EXPECT_THAT(lowerText(kGather, {.schedule = Schedule::Hop}).after("hoist-syncs"),
+  EXPECT_THAT(lowerText(kGather, "ring").after("hoist-syncs"),
               HasSubstr(R"(    set_current_stream stream(1 + %i mod 3)
     synchronize stream(0)
     %out = select %C[(rank + %i) mod 4]
@@ -425,8 +421,7 @@ TEST(SinkWaits, WaitsForSendsBehindTheProduct) {
 }
 
 TEST(SinkWaits, TakesTheRingsWaitsToTheProductsStream) {
-  EXPECT_THAT(lowerText(kGather, {.schedule = Schedule::Hop}).after("sink-waits"),
-              HasSubstr(R"(    wait %r
+  EXPECT_THAT(lowerText(kGather, "ring").after("sink-waits"), HasSubstr(R"(    wait %r
     set_current_stream stream(1 + %i mod 3)
     synchronize stream(0)
     %out = select %C[(rank + %i) mod 4]
@@ -437,7 +432,7 @@ TEST(SinkWaits, TakesTheRingsWaitsToTheProductsStream) {
 }
 
 TEST(SinkWaits, StaysBeforeAJoin) {
-  Lowered lowered = lowerText(kGather, {},
+  Lowered lowered = lowerText(kGather, "",
                               "find-moves,form-pipelines,insert-transfers,peel-own-step,"
                               "assign-streams,sink-waits");
   EXPECT_THAT(lowered.body(), HasSubstr(R"(    matmul %out, %block, %B
@@ -449,8 +444,7 @@ TEST(SinkWaits, StaysBeforeAJoin) {
 }
 
 TEST(SinkWaits, HasNothingToPassUnderNone) {
-  EXPECT_THAT(lowerText(kGather, {.schedule = Schedule::None}).changes,
-              Not(testing::Contains("sink-waits")));
+  EXPECT_THAT(lowerText(kGather, "sequential").changes, Not(testing::Contains("sink-waits")));
 }
 
 //===- simplify -------------------------------------------------------------------------------===//
@@ -465,7 +459,7 @@ const char *const kPair = R"(fusion @f(D = 2) {
 )";
 
 TEST(Simplify, InlinesLoopsOfOneTrip) {
-  EXPECT_EQ(lowerText(kPair, {.streams = 1}).body(), R"(  %A_all = allocate symmetric f32[2, 6, 5]
+  EXPECT_EQ(lowerText(kPair, "streams=1").body(), R"(  %A_all = allocate symmetric f32[2, 6, 5]
   %h = share_mem_handles get %A_all
   %main = get_current_stream
   %mine = select %A_all[rank]
@@ -488,7 +482,7 @@ TEST(Simplify, InlinesLoopsOfOneTrip) {
 }
 
 TEST(Simplify, LeavesTheOnlyStreamOfALoopAlone) {
-  Lowered lowered = lowerText(kGather, {.streams = 1});
+  Lowered lowered = lowerText(kGather, "streams=1");
   EXPECT_THAT(lowered.body(), HasSubstr(R"(  set_current_stream stream(0)
   synchronize %main
   %C_own = select %C[rank]

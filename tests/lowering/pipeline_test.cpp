@@ -71,7 +71,7 @@ TEST(Pipeline, LowersShardedColumnsWithoutMovingThem) {
 }
 
 TEST(Pipeline, MovesNothingForTheLocalExample) {
-  Lowered lowered = lowerText(readExample("matmul_local.braid"), {.chunks = 8});
+  Lowered lowered = lowerText(readExample("matmul_local.braid"), "chunks=2");
   EXPECT_THAT(lowered.text, testing::StartsWith("program @matmul_local_local implements"));
   EXPECT_EQ(lowered.body(), R"(  %main = get_current_stream
   for %j in 0 .. 4 {
@@ -109,12 +109,15 @@ std::string gather(int64_t ranks, int64_t rows, int64_t k, llvm::StringRef op) {
                 "  %C = linear %A, %w, %bias : f32[Stream{D}, R, 3]\n  output %C\n}\n";
 }
 
+std::string textOf(const Preset &preset, Protocol protocol, int64_t streams, int64_t chunks) {
+  return preset.name.str() + ";protocol=" + name(protocol).str() +
+         ";streams=" + std::to_string(streams) + ";chunks=" + std::to_string(chunks);
+}
+
 /// What holds for every program: passes that say "unchanged" are right, lowering is deterministic,
 /// and the text can be read back.
-void checkLowered(const std::string &text, const LoweringOptions &options) {
-  SCOPED_TRACE(text + name(options.schedule).str() + " " + name(options.protocol).str() +
-               " K=" + std::to_string(options.streams) + " S=" + std::to_string(options.chunks) +
-               " T=" + std::to_string(options.taper) + " R=" + std::to_string(options.waveRows));
+void checkLowered(const std::string &text, const std::string &options) {
+  SCOPED_TRACE(text + options);
   Lowered lowered = lowerText(text, options);
   ASSERT_TRUE(lowered.status.isOk()) << lowered.status.message() << lowered.messages;
   for (size_t i = 1; i < lowered.snapshots.size(); ++i) {
@@ -133,63 +136,63 @@ void checkLowered(const std::string &text, const LoweringOptions &options) {
 TEST(Pipeline, LowersEveryCombination) {
   for (int64_t ranks : {1, 2, 3, 4, 5, 7, 8})
     for (int64_t rows : {1, 2, 5})
-      for (Schedule schedule : allSchedules())
+      for (const Preset &preset : presets())
         for (Protocol protocol : {Protocol::Get, Protocol::Put})
           for (int64_t streams : {1, 2, 4})
-            for (int64_t chunks : {int64_t(0), ranks, ranks * rows})
+            for (int64_t chunks : {int64_t(1), rows})
               checkLowered(gather(ranks, rows, rows == 5 ? 1 : 4, rows == 2 ? "linear" : "matmul"),
-                           {schedule, protocol, streams, chunks});
+                           textOf(preset, protocol, streams, chunks));
 }
 
 TEST(Pipeline, LowersForManyRanks) {
-  for (Schedule schedule : allSchedules())
+  for (const Preset &preset : presets())
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
-      checkLowered(gather(16, 2, 4, "matmul"), {schedule, protocol, /*streams=*/4, /*chunks=*/32});
+      checkLowered(gather(16, 2, 4, "matmul"),
+                   textOf(preset, protocol, /*streams=*/4, /*chunks=*/2));
 }
 
 TEST(Pipeline, LowersEveryTaper) {
   for (int64_t ranks : {1, 2, 3, 5, 8})
-    for (Schedule schedule : allSchedules())
+    for (const Preset &preset : presets())
       for (Protocol protocol : {Protocol::Get, Protocol::Put})
         for (int64_t streams : {1, 2, 4})
-          for (int64_t chunks : {int64_t(0), 2 * ranks})
-            for (int64_t taper : {2, 4})
+          for (int64_t chunks : {1, 2})
+            for (int64_t split : {2, 4})
               checkLowered(gather(ranks, 13, 4, "matmul"),
-                           {schedule, protocol, streams, chunks, taper});
+                           textOf(preset, protocol, streams, chunks) +
+                               ";tail-split=" + std::to_string(split));
 }
 
 TEST(Pipeline, LowersEveryWave) {
   for (int64_t ranks : {1, 2, 3, 4, 6, 8})
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
       for (int64_t streams : {1, 3, 4})
-        for (int64_t taper : {1, 2})
+        for (int64_t split : {1, 2})
           for (int64_t waveRows : {1, 5, 9})
-            checkLowered(gather(ranks, 13, 4, "matmul"), {.schedule = Schedule::Doubling,
-                                                          .protocol = protocol,
-                                                          .streams = streams,
-                                                          .taper = taper,
-                                                          .waveRows = waveRows});
+            checkLowered(gather(ranks, 13, 4, "matmul"),
+                         textOf(presets().back(), protocol, streams, 1) + ";tail-split=" +
+                             std::to_string(split) + ";wave-rows=" + std::to_string(waveRows));
 }
 
 /// Where a product takes its blocks anyway, and where nobody cuts products.
 TEST(Pipeline, LowersAsWithoutWaves) {
   const std::string text = gather(4, 13, 4, "matmul");
-  for (Schedule schedule : allSchedules())
-    EXPECT_EQ(lowerText(text, {.schedule = schedule, .waveRows = 14}).text,
-              lowerText(text, {.schedule = schedule}).text);
-  EXPECT_EQ(lowerText(text, {.waveRows = 5}).text, lowerText(text, {}).text);
+  for (const Preset &preset : presets())
+    EXPECT_EQ(lowerText(text, preset.name.str() + ";wave-rows=14").text,
+              lowerText(text, preset.name.str()).text);
+  EXPECT_EQ(lowerText(text, "wave-rows=5").text, lowerText(text).text);
 }
 
 TEST(Pipeline, TakesBlocksOfAnyRank) {
-  for (Schedule schedule : allSchedules()) {
+  for (const Preset &preset : presets()) {
     checkLowered("fusion @vector(D = 4) {\n  mesh [0 .. D)\n  %A = input f64[DIDx{D}, 6]\n"
                  "  %B = input f64[6, 5]\n  %C = matmul %A, %B : f64[Stream{D}, 5]\n"
                  "  output %C\n}\n",
-                 {.schedule = schedule});
+                 preset.name.str());
     checkLowered("fusion @batch(D = 4) {\n  mesh [0 .. D)\n  %A = input f16[DIDx{D}, 6, 2, 3]\n"
                  "  %B = input f16[3, 5]\n  %C = matmul %A, %B : f16[Stream{D}, 6, 2, 5]\n"
                  "  output %C\n}\n",
-                 {.schedule = schedule, .chunks = 16});
+                 preset.name.str() + ";chunks=4");
   }
 }
 
@@ -200,7 +203,8 @@ TEST(Pipeline, LowersManyUnevenChunksFast) {
   std::string text;
   for (int attempt = 0; attempt < 5; ++attempt) {
     auto begin = std::chrono::steady_clock::now();
-    auto program = lower(module, *module.fusions[0], {.chunks = 512}, diags);
+    auto program =
+        lower(module, *module.fusions[0], {Configuration().set(Knob::Chunks, 64)}, diags);
     best = std::min(best, std::chrono::steady_clock::now() - begin);
     ASSERT_TRUE(program.isOk()) << diags.str();
     text = str(**program);
@@ -213,59 +217,78 @@ TEST(Pipeline, LowersManyUnevenChunksFast) {
 //===- What the caller can get wrong ----------------------------------------------------------===//
 
 TEST(Pipeline, RefusesOptionsThatMeanNothing) {
-  Lowered lowered = lowerText(gather(2, 2, 2, "matmul"), {.streams = 0});
-  EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
-  EXPECT_EQ(lowered.status.message(), "expected 1 or more streams, got 0");
-  lowered = lowerText(gather(2, 2, 2, "matmul"), {.chunks = -1});
-  EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
-  EXPECT_EQ(lowered.status.message(), "expected 0 or more chunks, got -1");
-  lowered = lowerText(gather(2, 2, 2, "matmul"), {.taper = 0});
-  EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
-  EXPECT_EQ(lowered.status.message(), "expected a taper of 1 or more, got 0");
-  lowered = lowerText(gather(2, 2, 2, "matmul"), {.waveRows = -1});
-  EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
-  EXPECT_EQ(lowered.status.message(), "expected 0 or more rows a wave, got -1");
+  auto messageFor = [](Knob knob, int64_t value) {
+    Lowered lowered =
+        lowerText(gather(2, 2, 2, "matmul"), Configurations{Configuration().set(knob, value)});
+    EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
+    return lowered.status.message();
+  };
+  EXPECT_EQ(messageFor(Knob::Streams, 0),
+            "expected streams to be an integer of 64 bits, at least 1, got 0");
+  EXPECT_EQ(messageFor(Knob::WaveRows, -1),
+            "expected wave-rows to be an integer of 64 bits, at least 0, got -1");
+  EXPECT_EQ(messageFor(Knob::Protocol, 2), "expected protocol to be one of get, put, got 2");
 }
 
 // A verifier that finds fault with what a pass made: here, because the fusion is not in the module.
 TEST(Pipeline, BlamesThePassForAnInvalidProgram) {
   Diagnostics diags("test.braid", gather(2, 2, 2, "matmul"));
   Module module = parse(diags);
-  auto result = lower(Module(), *module.fusions[0], LoweringOptions(), diags);
+  auto result = lower(Module(), *module.fusions[0], Configurations(), diags);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.status().code(), StatusCode::Internal);
   EXPECT_THAT(result.status().message(),
               testing::StartsWith("pass 'find-moves' made an invalid program:\n"));
 }
 
-TEST(Options, HaveNames) {
-  for (Schedule schedule : allSchedules())
-    EXPECT_EQ(scheduleFromName(name(schedule)), schedule);
-  EXPECT_EQ(scheduleFromName("ring"), std::nullopt);
+//===- Stages with schedules of their own -----------------------------------------------------===//
+
+const char *const kMixed = R"(fusion @f(D = 4) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 6, 5]
+  %X = input f32[DIDx{D}, 6, 5]
+  %B = input f32[5, 7]
+  %C = matmul %A, %B : f32[Stream{D}, 6, 7]
+  %Y = matmul %X, %B : f32[Stream{D}, 6, 7]
+  output %C
+  output %Y
+}
+)";
+
+TEST(Stages, HaveSchedulesOfTheirOwn) {
+  for (const Preset &first : presets())
+    for (const Preset &second : presets())
+      for (const char *knobs : {"", ";protocol=put;chunks=2", ";streams=2;tail-split=2"})
+        checkLowered(kMixed, "C=" + first.name.str() + ",Y=" + second.name.str() + knobs);
 }
 
-void expectToGoOn(const std::string &text, const LoweringOptions &options) {
-  const Lowered lowered = lowerText(text, options);
+TEST(Stages, ShareHandlesThatHaveOneProtocol) {
+  EXPECT_EQ(lowerText(kMixed, "C=ring,Y=ring").text, lowerText(kMixed, "ring").text);
+  EXPECT_EQ(lowerText(kMixed, "C=ring").text, lowerText(kMixed, "pairwise,C=ring").text);
+  const std::string mixed = lowerText(kMixed, "ring,Y=pairwise;protocol=put").text;
+  EXPECT_THAT(mixed, testing::HasSubstr("@f_mixed "));
+  EXPECT_THAT(mixed, testing::HasSubstr("%h = share_mem_handles get %A_all\n"));
+  EXPECT_THAT(mixed, testing::HasSubstr("%h_2 = share_mem_handles put %X_all\n"));
+}
+
+void expectToGoOn(const std::string &text, const std::string &schedule) {
+  const Lowered lowered = lowerText(text, schedule);
   for (const Snapshot &snapshot : lowered.snapshots)
-    EXPECT_EQ(continueLowering(text, snapshot, options), lowered.text) << snapshot.labelled;
+    EXPECT_EQ(continueLowering(text, snapshot), lowered.text) << schedule << snapshot.labelled;
 }
 
 // Everything that a pass has to know from an earlier one stands in the program.
 TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
   for (const char *name :
        {"ag_matmul.braid", "ag_linear.braid", "ag_matmul_column.braid", "matmul_local.braid"})
-    for (Schedule schedule : allSchedules())
-      for (Protocol protocol : {Protocol::Get, Protocol::Put})
-        for (auto [chunks, taper, transfers] : {std::tuple(int64_t(0), int64_t(1), Transfers::Each),
-                                                {16, 1, Transfers::Each},
-                                                {16, 2, Transfers::Shared}})
-          for (int64_t waveRows : {0, 192})
-            expectToGoOn(readExample(name), {.schedule = schedule,
-                                             .protocol = protocol,
-                                             .chunks = chunks,
-                                             .taper = taper,
-                                             .waveRows = waveRows,
-                                             .transfers = transfers});
+    for (const Preset &preset : presets())
+      for (const char *protocol : {"", ";protocol=put"})
+        for (const char *cut : {"", ";chunks=2", ";chunks=2;tail-split=2", ";wave-rows=192"})
+          expectToGoOn(readExample(name), preset.name.str() + protocol + cut);
+  for (const char *schedule : {"pairwise;placement=shared;chunks=2", "pairwise;streams=1",
+                               "ring;streams=1", "coalesced;streams=2;wave-rows=192"})
+    expectToGoOn(readExample("ag_matmul.braid"), schedule);
+  expectToGoOn(kMixed, "ring,Y=pairwise;protocol=put");
 }
 
 } // namespace

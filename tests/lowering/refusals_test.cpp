@@ -226,7 +226,7 @@ std::string rows(int64_t count) {
                     .str());
 }
 
-void expectRefused(const std::string &text, const LoweringOptions &options,
+void expectRefused(const std::string &text, const std::string &options,
                    const std::string &message) {
   Lowered lowered = lowerText(text, options);
   EXPECT_EQ(lowered.messages, message);
@@ -234,76 +234,86 @@ void expectRefused(const std::string &text, const LoweringOptions &options,
   EXPECT_EQ(lowered.status.message(), "cannot lower @f with these options");
 }
 
-void expectRefused(const std::string &text, int64_t chunks, const std::string &message) {
-  expectRefused(text, LoweringOptions{.chunks = chunks}, message);
-}
-
-TEST(Chunks, AreAMultipleOfTheSteps) {
-  expectRefused(rows(6), 10,
-                "5:3: cannot cut %A into 10 chunks: it is taken in 4 steps, and chunks must be a "
-                "multiple of that; a multiple of 4 up to 24 would be accepted\n");
-  expectRefused(rows(6), 3,
-                "5:3: cannot cut %A into 3 chunks: it is taken in 4 steps, and chunks must be a "
-                "multiple of that; a multiple of 4 up to 24 would be accepted\n");
-}
-
 TEST(Chunks, AreNoMoreThanTheRows) {
-  expectRefused(
-      rows(6), 28,
-      "5:3: cannot cut %A into 28 chunks: a step's block has only 6 rows; a multiple of 4 "
-      "up to 24 would be accepted\n");
-  expectRefused(rows(1), 8,
-                "5:3: cannot cut %A into 8 chunks: a step's block has only 1 row; only 4 would be "
+  expectRefused(rows(6), "chunks=7",
+                "5:3: cannot chunk %A by 7: a step's block has only 6 rows; 1 up to 6 would be "
+                "accepted\n");
+  expectRefused(rows(1), "chunks=2",
+                "5:3: cannot chunk %A by 2: a step's block has only 1 row; only 1 would be "
                 "accepted\n");
 }
 
 TEST(Chunks, NeedRows) {
   std::string vector = fusion("  %A = input f32[DIDx{D}, 5]\n  %B = input f32[5, 6]\n"
                               "  %C = matmul %A, %B : f32[Stream{D}, 6]\n  output %C\n");
-  expectRefused(vector, 8,
-                "5:3: cannot cut %A into 8 chunks: a step's block has no rows to cut; only 4 would "
-                "be accepted\n");
-  EXPECT_TRUE(lowerText(vector, {.chunks = 4}).status.isOk());
+  expectRefused(vector, "chunks=2",
+                "5:3: cannot chunk %A by 2: a step's block has no rows to cut; only 1 would be "
+                "accepted\n");
+  EXPECT_TRUE(lowerText(vector, "chunks=1").status.isOk());
 }
 
 TEST(Chunks, NeedSteps) {
   expectRefused(fusion("  %A = input f32[3, 5]\n  %B = input f32[5, 6]\n"
                        "  %C = matmul %A, %B : f32[3, 6]\n  output %C\n"),
-                4,
-                "1:1: cannot cut @f into 4 chunks: no result has a Stream axis; only 0 would be "
+                "chunks=4",
+                "1:1: cannot chunk @f by 4: no result has a Stream axis; only 1 would be "
                 "accepted\n");
 }
 
-//===- Taper ----------------------------------------------------------------------------------===//
+//===- Tail split -----------------------------------------------------------------------------===//
 
-TEST(Taper, LeavesARowForEachChunk) {
-  expectRefused(rows(6), {.taper = 7},
-                "5:3: cannot taper %A by 7: a step's block has only 6 rows; 1 up to 6 would be "
-                "accepted\n");
-  expectRefused(rows(7), {.chunks = 8, .taper = 4},
-                "5:3: cannot taper %A by 4: a step's block has only 7 rows, in 2 chunks already; 1 "
+TEST(TailSplit, LeavesARowForEachChunk) {
+  expectRefused(
+      rows(6), "tail-split=7",
+      "5:3: cannot split the tail of %A by 7: a step's block has only 6 rows; 1 up to 6 would be "
+      "accepted\n");
+  expectRefused(rows(7), "chunks=2;tail-split=4",
+                "5:3: cannot split the tail of %A by 4: a step's block has only 7 rows, in 2 "
+                "chunks already; 1 "
                 "up to 3 would be accepted\n");
-  expectRefused(rows(1), {.taper = INT64_MAX},
-                "5:3: cannot taper %A by 9223372036854775807: a step's block has only 1 row; only "
+  expectRefused(rows(1), "tail-split=9223372036854775807",
+                "5:3: cannot split the tail of %A by 9223372036854775807: a step's block has only "
+                "1 row; only "
                 "1 would be accepted\n");
-  EXPECT_TRUE(lowerText(rows(6), {.taper = 6}).status.isOk());
-  EXPECT_TRUE(lowerText(rows(7), {.chunks = 8, .taper = 3}).status.isOk());
+  EXPECT_TRUE(lowerText(rows(6), "tail-split=6").status.isOk());
+  EXPECT_TRUE(lowerText(rows(7), "chunks=2;tail-split=3").status.isOk());
 }
 
-TEST(Taper, NeedsRows) {
-  expectRefused(fusion("  %A = input f32[DIDx{D}, 5]\n  %B = input f32[5, 6]\n"
-                       "  %C = matmul %A, %B : f32[Stream{D}, 6]\n  output %C\n"),
-                {.taper = 2},
-                "5:3: cannot taper %A by 2: a step's block has no rows to cut; only 1 would be "
-                "accepted\n");
+TEST(TailSplit, NeedsRows) {
+  expectRefused(
+      fusion("  %A = input f32[DIDx{D}, 5]\n  %B = input f32[5, 6]\n"
+             "  %C = matmul %A, %B : f32[Stream{D}, 6]\n  output %C\n"),
+      "tail-split=2",
+      "5:3: cannot split the tail of %A by 2: a step's block has no rows to cut; only 1 would be "
+      "accepted\n");
 }
 
-TEST(Taper, NeedsSteps) {
-  expectRefused(fusion("  %A = input f32[3, 5]\n  %B = input f32[5, 6]\n"
-                       "  %C = matmul %A, %B : f32[3, 6]\n  output %C\n"),
-                {.taper = 2},
-                "1:1: cannot taper @f by 2: no result has a Stream axis; only 1 would be "
-                "accepted\n");
+TEST(TailSplit, NeedsSteps) {
+  expectRefused(
+      fusion("  %A = input f32[3, 5]\n  %B = input f32[5, 6]\n"
+             "  %C = matmul %A, %B : f32[3, 6]\n  output %C\n"),
+      "tail-split=2",
+      "1:1: cannot split the tail of @f by 2: no result has a Stream axis; only 1 would be "
+      "accepted\n");
+}
+
+//===- Schedules ------------------------------------------------------------------------------===//
+
+TEST(Schedules, RefuseFieldsThatCannotBeHadTogether) {
+  expectRefused(rows(6), "pairwise;order=ring",
+                "5:3: cannot gather %A: order=ring takes placement=ring, got each\n");
+  expectRefused(rows(6), "ring;placement=shared",
+                "5:3: cannot gather %A: order=ring takes placement=ring, got shared\n");
+  expectRefused(rows(6), "batched;placement=each",
+                "5:3: cannot gather %A: posting=all takes placement=shared or caller, got each\n");
+  expectRefused(rows(6), "coalesced;order=shift",
+                "5:3: cannot gather %A: granularity=geometric takes order=xor, got shift\n");
+}
+
+TEST(Schedules, AreForStagesThatMakeTensors) {
+  expectRefused(rows(6), "Z=ring",
+                "1:1: the schedule names %Z, but no stage makes it; stages make %C\n");
+  expectRefused(rows(6), "C=ring,%C=pairwise", "5:3: the schedule names the stage of %C twice\n");
 }
 
 } // namespace

@@ -24,7 +24,7 @@ std::string fusion(llvm::StringRef products) {
       .str();
 }
 
-std::string formed(llvm::StringRef products, const LoweringOptions &options = {}) {
+std::string formed(llvm::StringRef products, const std::string &options = "") {
   Lowered lowered = lowerText(fusion(products), options);
   EXPECT_TRUE(lowered.status.isOk()) << lowered.status.message() << lowered.messages;
   return lowered.after("form-pipelines");
@@ -87,7 +87,7 @@ TEST(Stages, ChainsStayInOrderUnderNone) {
   %E = matmul %C, %W : f32[Stream{D}, 6, 5]
   output %C, %E
 )",
-                     {.schedule = Schedule::None}),
+                     "sequential"),
               HasSubstr("  matmul %C, %A_all, %B\n  matmul %E, %C, %W\n"));
 }
 
@@ -190,11 +190,10 @@ TEST(Stages, CheckChunksOfEveryStage) {
   %V = linear %B, %B : f32[Stream{5}, 5]
   output %C, %V
 )"),
-                              {.chunks = 8});
-  EXPECT_EQ(
-      lowered.messages,
-      "8:3: cannot cut %B into 8 chunks: it is taken in 5 steps, and chunks must be a multiple "
-      "of that; only 5 would be accepted\n");
+                              "chunks=2");
+  EXPECT_EQ(lowered.messages,
+            "8:3: cannot chunk %B by 2: a step's block has no rows to cut; only 1 "
+            "would be accepted\n");
 }
 
 TEST(Stages, CopyOutputsThatAreInputs) {
@@ -216,7 +215,7 @@ TEST(Stages, KeepOutOfTheWayOfTheFusionsNames) {
   output %out, %main, %out_out
 }
 )",
-                              {.chunks = 8});
+                              "chunks=2");
   ASSERT_TRUE(lowered.status.isOk()) << lowered.status.message();
   EXPECT_THAT(lowered.body(), HasSubstr("  %mine_all_2 = allocate symmetric f32[4, 6, 5]\n"));
   EXPECT_THAT(lowered.body(), HasSubstr("  %mine_2 = select %mine_all_2[rank]\n"));

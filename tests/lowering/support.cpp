@@ -4,6 +4,7 @@
 
 #include "runtime/checker.h"
 #include "runtime/specialize.h"
+#include "tests/support/configured.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -37,7 +38,7 @@ std::string withoutLabels(const std::string &program) {
   return std::regex_replace(std::regex_replace(program, label, ""), header, "");
 }
 
-PassList passesFor(llvm::StringRef list, const LoweringOptions &options) {
+PassList passesFor(llvm::StringRef list, const Configurations &options) {
   if (list.empty())
     return defaultPasses(options);
   Diagnostics diags("--passes", list.str());
@@ -72,7 +73,11 @@ std::string Lowered::after(llvm::StringRef pass) const {
 
 std::string Lowered::body() const { return bodyOf(text); }
 
-Lowered lowerText(llvm::StringRef text, const LoweringOptions &options, llvm::StringRef passes) {
+Lowered lowerText(llvm::StringRef text, const std::string &schedule, llvm::StringRef passes) {
+  return lowerText(text, test::configured(schedule), passes);
+}
+
+Lowered lowerText(llvm::StringRef text, const Configurations &options, llvm::StringRef passes) {
   Diagnostics diags("test.braid", text.str());
   Module module = parse(diags);
   Lowered lowered;
@@ -98,15 +103,14 @@ Lowered lowerText(llvm::StringRef text, const LoweringOptions &options, llvm::St
   return lowered;
 }
 
-std::string continueLowering(llvm::StringRef fusion, const Snapshot &snapshot,
-                             const LoweringOptions &options) {
+std::string continueLowering(llvm::StringRef fusion, const Snapshot &snapshot) {
   Diagnostics diags("begun.braid", (fusion + "\n" + snapshot.labelled).str());
   Module module = parse(diags);
   if (!verify(module, diags))
     return diags.str();
   std::unique_ptr<Program> program = std::move(module.programs.front());
   module.programs.clear();
-  PassList rest = defaultPasses(options);
+  PassList rest = defaultPasses({});
   rest.passes.erase(rest.passes.begin(), llvm::find(rest.passes, findPass(snapshot.pass)) + 1);
   auto result =
       lower(module, *module.fusions.front(), rest, diags, AfterPass(), std::move(program));

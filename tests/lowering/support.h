@@ -30,13 +30,14 @@ struct Lowered {
 
 /// Reads, verifies and lowers the one fusion of `text`, which has to be right. `passes` is a list
 /// as `--passes` takes it; without one, all passes run.
-Lowered lowerText(llvm::StringRef text, const LoweringOptions &options = {},
+Lowered lowerText(llvm::StringRef text, const Configurations &options, llvm::StringRef passes = "");
+/// The same; `schedule` is a text as `--schedule` takes it.
+Lowered lowerText(llvm::StringRef text, const std::string &schedule = "",
                   llvm::StringRef passes = "");
 
 /// Reads back what was printed behind a pass, with the fusion's text before it, and runs the passes
 /// that have not run yet: the program, or what was wrong.
-std::string continueLowering(llvm::StringRef fusion, const Snapshot &snapshot,
-                             const LoweringOptions &options);
+std::string continueLowering(llvm::StringRef fusion, const Snapshot &snapshot);
 
 /// The program's body as one would write it by hand: without comments, runs of blanks as one blank.
 std::string withoutLayout(llvm::StringRef text);

@@ -179,11 +179,11 @@ def check_cpus(checks, folder, braid):
             record(braid, path, ranks, protocol)
             check_trace(checks, folder, path, what, protocol)
             checks.expect(0, accept(path, "--skew", "0"), f"{what}, one clock")  # of one process
-    path = os.path.join(folder, "hop.json")
-    record(braid, path, 3, "get", "--schedule", "hop", "--chunks", "6")
-    checks.expect(0, accept(path), "hop, 3 ranks, 6 chunks")
-    check_lag(checks, folder, path, "hop", 2)
-    check_clock(checks, folder, path, "hop", 1000, 1e7)
+    path = os.path.join(folder, "ring.json")
+    record(braid, path, 3, "get", "--schedule", "ring", "--chunks", "2")
+    checks.expect(0, accept(path), "ring, 3 ranks, 6 chunks")
+    check_lag(checks, folder, path, "ring", 2)
+    check_clock(checks, folder, path, "ring", 1000, 1e7)
 
 
 def check_gpus(checks, folder):

@@ -1,6 +1,7 @@
 //===- tests/mutation/cases.cpp - generated programs to make mutants of -----------------------===//
 
 #include "tests/mutation/cases.h"
+#include "tests/support/configured.h"
 
 #include <fmt/format.h>
 
@@ -56,24 +57,12 @@ std::string textOf(const std::string &operation, int64_t ranks, int64_t rows) {
 
 Result<Case> makeCase(const CaseOptions &options) {
   Case made;
-  made.name =
-      fmt::format("{} --ranks {} --schedule {} --protocol {} --streams {} --chunks {} a step",
-                  options.operation, options.ranks, name(options.schedule).str(),
-                  name(options.protocol).str(), options.streams, options.chunksPerStep) +
-      (options.transfers == Transfers::Shared ? " --transfers shared" : "") +
-      (options.waveRows > 0 ? fmt::format(" --wave-rows {}", options.waveRows) : "") +
-      (options.taper > 1 ? fmt::format(" --taper {}", options.taper) : "");
-  const int64_t rows = options.waveRows > 0 ? 5 : 2; // so that products leave some of their blocks
+  made.name = fmt::format("{} --ranks {} --schedule '{}'", options.operation, options.ranks,
+                          options.schedule);
+  const CompileOptions compileOptions{.schedule = configured(options.schedule)};
+  // So that products leave some of their blocks.
+  const int64_t rows = compileOptions.schedule.all.waveRows() > 0 ? 5 : 2;
   made.source = parseSource("mutated.braid", textOf(options.operation, options.ranks, rows));
-  CompileOptions compileOptions;
-  compileOptions.schedule = options.schedule;
-  compileOptions.protocol = options.protocol;
-  compileOptions.streams = options.streams;
-  compileOptions.transfers = options.transfers;
-  compileOptions.waveRows = options.waveRows;
-  compileOptions.taper = options.taper;
-  int64_t steps = options.operation == "local" ? 3 : options.ranks;
-  compileOptions.chunks = options.chunksPerStep * steps;
   Result<Compiled> compiled = compile(*made.source, compileOptions);
   if (!compiled)
     return compiled.status().annotated(made.name + made.source->diags.str());
@@ -84,43 +73,41 @@ Result<Case> makeCase(const CaseOptions &options) {
 }
 
 std::vector<CaseOptions> representativeCases() {
-  constexpr auto kGet = Protocol::Get, kPut = Protocol::Put;
-  constexpr auto kPairwise = Schedule::Pairwise, kHop = Schedule::Hop, kNone = Schedule::None;
   return {
-      {"matmul", 2, kPairwise, kGet, 1, 1},
-      {"matmul", 2, kPairwise, kPut, 2, 1},
-      {"matmul", 3, kPairwise, kGet, 3, 2},
-      {"matmul", 3, kPairwise, kPut, 2, 2},
-      {"matmul", 4, kPairwise, kGet, 2, 1},
-      {"matmul", 2, kHop, kGet, 1, 1},
-      {"matmul", 3, kHop, kPut, 2, 1},
-      {"matmul", 3, kHop, kGet, 3, 2},
-      {"matmul", 4, kHop, kPut, 3, 1},
-      {"matmul", 2, kNone, kPut, 1, 2},
-      {"matmul", 3, kNone, kGet, 2, 1},
-      {"linear+bias", 2, kPairwise, kPut, 3, 2},
-      {"linear+bias", 3, kPairwise, kGet, 1, 1},
-      {"linear+bias", 3, kHop, kGet, 2, 1},
-      {"columns", 2, kHop, kPut, 2, 2},
-      {"columns", 3, kPairwise, kPut, 2, 1},
-      {"two", 2, kPairwise, kGet, 2, 2},
-      {"two", 3, kHop, kPut, 2, 1},
-      {"two", 2, kNone, kGet, 3, 1},
-      {"local", 2, kPairwise, kGet, 2, 1},
-      {"local", 3, kNone, kGet, 3, 2},
-      {"gathers", 2, kPairwise, kGet, 2, 1},
-      {"gathers", 2, kHop, kPut, 1, 1},
-      {"chain", 2, kPairwise, kPut, 2, 2},
-      {"chain", 2, kNone, kGet, 1, 1},
-      {"matmul", 3, kPairwise, kPut, 4, 1, Transfers::Shared},
-      {"matmul", 2, kPairwise, kGet, 3, 2, Transfers::Shared},
-      {"matmul", 3, Schedule::Burst, kPut, 3, 1},
-      {"two", 2, Schedule::Burst, kGet, 2, 2},
-      {"matmul", 4, Schedule::Doubling, kPut, 4, 1},
-      {"two", 2, Schedule::Doubling, kGet, 2, 2},
-      {"matmul", 4, Schedule::Doubling, kPut, 4, 1, Transfers::Each, 3, 2},
-      {"matmul", 3, Schedule::Fused, kPut, 1, 1},
-      {"linear+bias", 2, Schedule::Fused, kGet, 1, 2},
+      {"matmul", 2, "pairwise;protocol=get;streams=1"},
+      {"matmul", 2, "pairwise;protocol=put;streams=2"},
+      {"matmul", 3, "pairwise;protocol=get;streams=3;chunks=2"},
+      {"matmul", 3, "pairwise;protocol=put;streams=2;chunks=2"},
+      {"matmul", 4, "pairwise;protocol=get;streams=2"},
+      {"matmul", 2, "ring;protocol=get;streams=1"},
+      {"matmul", 3, "ring;protocol=put;streams=2"},
+      {"matmul", 3, "ring;protocol=get;streams=3;chunks=2"},
+      {"matmul", 4, "ring;protocol=put;streams=3"},
+      {"matmul", 2, "sequential;protocol=put;streams=1;chunks=2"},
+      {"matmul", 3, "sequential;protocol=get;streams=2"},
+      {"linear+bias", 2, "pairwise;protocol=put;streams=3;chunks=2"},
+      {"linear+bias", 3, "pairwise;protocol=get;streams=1"},
+      {"linear+bias", 3, "ring;protocol=get;streams=2"},
+      {"columns", 2, "ring;protocol=put;streams=2;chunks=2"},
+      {"columns", 3, "pairwise;protocol=put;streams=2"},
+      {"two", 2, "pairwise;protocol=get;streams=2;chunks=2"},
+      {"two", 3, "ring;protocol=put;streams=2"},
+      {"two", 2, "sequential;protocol=get;streams=3"},
+      {"local", 2, "pairwise;protocol=get;streams=2"},
+      {"local", 3, "sequential;protocol=get;streams=3;chunks=2"},
+      {"gathers", 2, "pairwise;protocol=get;streams=2"},
+      {"gathers", 2, "ring;protocol=put;streams=1"},
+      {"chain", 2, "pairwise;protocol=put;streams=2;chunks=2"},
+      {"chain", 2, "sequential;protocol=get;streams=1"},
+      {"matmul", 3, "pairwise;placement=shared;protocol=put;streams=4"},
+      {"matmul", 2, "pairwise;placement=shared;protocol=get;streams=3;chunks=2"},
+      {"matmul", 3, "batched;protocol=put;streams=3"},
+      {"two", 2, "batched;protocol=get;streams=2;chunks=2"},
+      {"matmul", 4, "coalesced;protocol=put;streams=4"},
+      {"two", 2, "coalesced;protocol=get;streams=2;chunks=2"},
+      {"matmul", 4, "coalesced;protocol=put;streams=4;wave-rows=3;tail-split=2"},
+      {"matmul", 3, "bulk;protocol=put;streams=1"},
+      {"linear+bias", 2, "bulk;protocol=get;streams=1;chunks=2"},
   };
 }
 
@@ -128,11 +115,13 @@ std::vector<CaseOptions> allCases() {
   std::vector<CaseOptions> all;
   for (const Operation &operation : kOperations)
     for (int64_t ranks : {2, 3, 4})
-      for (Schedule schedule : allSchedules())
-        for (Protocol protocol : {Protocol::Get, Protocol::Put})
+      for (const Preset &preset : presets())
+        for (const char *protocol : {"get", "put"})
           for (int64_t streams : {1, 2, 3})
             for (int64_t chunks : {1, 2})
-              all.push_back({operation.name, ranks, schedule, protocol, streams, chunks});
+              all.push_back({operation.name, ranks,
+                             fmt::format("{};protocol={};streams={};chunks={}", preset.name.str(),
+                                         protocol, streams, chunks)});
   return all;
 }
 

@@ -22,13 +22,7 @@ struct Case {
 struct CaseOptions {
   std::string operation; ///< "matmul", "linear+bias", ...; see cases.cpp
   int64_t ranks = 2;
-  Schedule schedule = Schedule::Pairwise;
-  Protocol protocol = Protocol::Get;
-  int64_t streams = 1;
-  int64_t chunksPerStep = 1;
-  Transfers transfers = Transfers::Each;
-  int64_t waveRows = 0;
-  int64_t taper = 1;
+  std::string schedule; ///< as --schedule takes it
 };
 
 Result<Case> makeCase(const CaseOptions &options);

@@ -15,7 +15,7 @@ namespace braid::test {
 namespace {
 
 Case makeSmallCase() {
-  Result<Case> made = makeCase({"matmul", 2, Schedule::Pairwise, Protocol::Put, 2, 1});
+  Result<Case> made = makeCase({"matmul", 2, "pairwise;protocol=put;streams=2"});
   EXPECT_TRUE(made.isOk()) << made.status().message();
   return std::move(*made);
 }

@@ -53,8 +53,7 @@ std::string readFile(const fs::path &path) {
 
 std::string encode(const JobSpec &spec) {
   std::ostringstream os;
-  os << spec.ranks << ' ' << static_cast<int>(spec.schedule) << ' '
-     << static_cast<int>(spec.protocol) << ' ' << spec.iterations << ' ' << spec.timeoutMs << ' '
+  os << spec.ranks << ' ' << spec.schedule << ' ' << spec.iterations << ' ' << spec.timeoutMs << ' '
      << spec.joinTimeoutMs << ' ' << spec.graceMs << ' ' << spec.isForeign << ' '
      << spec.startsTogether << ' ' << spec.faults.size() << '\n';
   for (const Fault &fault : spec.faults)
@@ -65,12 +64,9 @@ std::string encode(const JobSpec &spec) {
 JobSpec decodeSpec(const std::string &text) {
   std::istringstream is(text);
   JobSpec spec;
-  int schedule = 0, protocol = 0;
   size_t faults = 0;
-  is >> spec.ranks >> schedule >> protocol >> spec.iterations >> spec.timeoutMs >>
-      spec.joinTimeoutMs >> spec.graceMs >> spec.isForeign >> spec.startsTogether >> faults;
-  spec.schedule = static_cast<Schedule>(schedule);
-  spec.protocol = static_cast<Protocol>(protocol);
+  is >> spec.ranks >> spec.schedule >> spec.iterations >> spec.timeoutMs >> spec.joinTimeoutMs >>
+      spec.graceMs >> spec.isForeign >> spec.startsTogether >> faults;
   spec.faults.resize(faults);
   for (Fault &fault : spec.faults)
     is >> fault;
@@ -421,8 +417,7 @@ void findLeftovers(const fs::path &folder, const JobSpec &spec, JobOutcome &outc
 } // namespace
 
 std::string str(const JobSpec &spec) {
-  std::string text = fmt::format("{} ranks, {}, {}{}", spec.ranks, name(spec.schedule).str(),
-                                 spec.protocol == Protocol::Get ? "get" : "put",
+  std::string text = fmt::format("{} ranks, {}{}", spec.ranks, spec.schedule,
                                  spec.isForeign ? ", rank 0 hosts" : "");
   for (const Fault &fault : spec.faults)
     text += "; " + str(fault);
@@ -441,8 +436,7 @@ fusion @ag(D = 4) {
 })");
   CompileOptions options;
   options.ranks = spec.ranks;
-  options.schedule = spec.schedule;
-  options.protocol = spec.protocol;
+  options.schedule = *Configurations::parse(spec.schedule);
   Result<Compiled> compiled = compile(*made.source, options);
   if (!compiled)
     throw std::runtime_error(made.source->diags.str());

@@ -23,8 +23,7 @@ namespace braid::test {
 
 struct JobSpec {
   int64_t ranks = 3;
-  Schedule schedule = Schedule::Pairwise;
-  Protocol protocol = Protocol::Get;
+  std::string schedule = "pairwise;protocol=get"; ///< as --schedule takes it
   int64_t iterations = 3;
   int64_t timeoutMs = 800, joinTimeoutMs = 5000;
   int64_t graceMs = 1000; ///< of a launcher of ours

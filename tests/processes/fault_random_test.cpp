@@ -58,8 +58,8 @@ JobSpec randomJob(uint64_t number) {
   Dice dice(seed * 1000003 + number);
   JobSpec spec;
   spec.ranks = 2 + dice.below(3);
-  spec.schedule = static_cast<Schedule>(dice.below(3));
-  spec.protocol = dice.chance(50) ? Protocol::Get : Protocol::Put;
+  spec.schedule = presets()[static_cast<size_t>(dice.below(3))].name.str();
+  spec.schedule += dice.chance(50) ? ";protocol=get" : ";protocol=put";
   spec.iterations = 1 + dice.below(6); // one wave of runs, or two
   spec.isForeign = dice.chance(25);
   const FaultyProgram program = makeProgram(spec);

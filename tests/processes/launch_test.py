@@ -450,10 +450,11 @@ def test_wrong_result_of_one_is_that_of_all(job):
 def test_different_programs(job):
     ranks = [job.start("examples/ag_matmul.braid", "--set", "M=96", "--schedule", schedule,
                        variables=by_hand(rank, 3))
-             for rank, schedule in enumerate(("none", "hop", "none"))]
+             for rank, schedule in enumerate(("sequential", "ring", "sequential"))]
     for process in ranks:
         finish(process).expect(2, r"expected all ranks to run one program, got several$",
-                               r"ranks 0 and 2: @ag_matmul_none \(", r"rank 1: @ag_matmul_hop \(",
+                               r"ranks 0 and 2: @ag_matmul_sequential \(",
+                               r"rank 1: @ag_matmul_ring \(",
                                r"rank 1, line \d+: ")
 
 

@@ -70,7 +70,9 @@ fusion @ag(D = 4, R = 8) {
   output %C
 })");
   Result<Compiled> compiled =
-      compile(*made.source, {.ranks = kRanks, .parameters = {{"R", rows}}, .protocol = protocol});
+      compile(*made.source, {.ranks = kRanks,
+                             .parameters = {{"R", rows}},
+                             .schedule = {Configuration().set(Knob::Protocol, protocol)}});
   EXPECT_TRUE(compiled) << made.source->diags.str();
   made.fusion = compiled->fusion;
   for (int64_t rank = 0; rank < kRanks; ++rank) {

@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "tests/support/check_text.h"
+#include "tests/support/configured.h"
 #include "tests/support/option_matrix.h"
 #include "tests/support/random_fusion.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -42,29 +44,31 @@ TEST(Generated, EveryPairOfOptions) {
   }
 }
 
+Status checkOn(const std::string &text, CompileOptions options, const std::string &schedule) {
+  options.schedule = configured(schedule);
+  return checkText(text, options)
+      .annotated(fmt::format("--ranks {} --schedule '{}'", *options.ranks, schedule));
+}
+
 /// 13 rows a step, so that no number of chunks divides them.
-TEST(Generated, EveryTaper) {
+CompileOptions unevenOptions(int64_t ranks) {
+  return {.ranks = ranks, .parameters = {{"M", 13 * ranks}, {"K", 2}, {"N", 3}}};
+}
+
+TEST(Generated, EveryTailSplit) {
   const std::string text = readExample("ag_matmul");
   int count = 0;
   for (int64_t ranks : {2, 3, 4, 5, 6, 7, 8})
-    for (Schedule schedule : {Schedule::Pairwise, Schedule::Hop, Schedule::Burst})
-      for (Protocol protocol : {Protocol::Get, Protocol::Put})
+    for (const char *schedule : {"pairwise", "ring", "batched"})
+      for (const char *protocol : {"get", "put"})
         for (int64_t streams : {1, 2, 3, 4})
-          for (int64_t perStep : {1, 2, 3})
-            for (int64_t taper : {1, 2, 4}) {
-              CompileOptions options{.ranks = ranks,
-                                     .parameters = {{"M", 13 * ranks}, {"K", 2}, {"N", 3}},
-                                     .schedule = schedule,
-                                     .protocol = protocol,
-                                     .streams = streams,
-                                     .chunks = ranks * perStep,
-                                     .taper = taper};
-              Status status = checkText(text, options);
-              ASSERT_TRUE(status.isOk())
-                  << "--ranks " << ranks << " --schedule " << name(schedule).str() << " --protocol "
-                  << name(protocol).str() << " --streams " << streams << " --chunks "
-                  << *options.chunks << " --taper " << taper << "\n"
-                  << status.message();
+          for (int64_t chunks : {1, 2, 3})
+            for (int64_t split : {1, 2, 4}) {
+              Status status =
+                  checkOn(text, unevenOptions(ranks),
+                          fmt::format("{};protocol={};streams={};chunks={};tail-split={}", schedule,
+                                      protocol, streams, chunks, split));
+              ASSERT_TRUE(status.isOk()) << status.message();
               ++count;
             }
   std::printf("%d programs\n", count);
@@ -74,26 +78,40 @@ TEST(Generated, EveryWave) {
   const std::string text = readExample("ag_matmul");
   int count = 0;
   for (int64_t ranks : {2, 4, 8, 12, 16})
-    for (Protocol protocol : {Protocol::Get, Protocol::Put})
+    for (const char *protocol : {"get", "put"})
       for (int64_t streams : {1, 2, 3, 4})
-        for (auto [perStep, taper] : {std::pair(1, 1), {1, 2}, {3, 1}, {3, 2}})
+        for (auto [chunks, split] : {std::pair(1, 1), {1, 2}, {3, 1}, {3, 2}})
           for (int64_t waveRows : {1, 2, 5, 9, 12}) {
-            CompileOptions options{.ranks = ranks,
-                                   .parameters = {{"M", 13 * ranks}, {"K", 2}, {"N", 3}},
-                                   .schedule = Schedule::Doubling,
-                                   .protocol = protocol,
-                                   .streams = streams,
-                                   .chunks = ranks * perStep,
-                                   .taper = taper,
-                                   .waveRows = waveRows};
-            Status status = checkText(text, options);
-            ASSERT_TRUE(status.isOk())
-                << "--ranks " << ranks << " --protocol " << name(protocol).str() << " --streams "
-                << streams << " --chunks " << *options.chunks << " --taper " << taper
-                << " --wave-rows " << waveRows << "\n"
-                << status.message();
+            Status status = checkOn(
+                text, unevenOptions(ranks),
+                fmt::format("coalesced;protocol={};streams={};chunks={};tail-split={};wave-rows={}",
+                            protocol, streams, chunks, split, waveRows));
+            ASSERT_TRUE(status.isOk()) << status.message();
             ++count;
           }
+  std::printf("%d programs\n", count);
+}
+
+/// Two stages, each with every schedule beside every other one.
+TEST(Generated, EveryPairOfSchedules) {
+  const std::string text = "fusion @f(D = 4) {\n  mesh [0 .. D)\n"
+                           "  %A = input f32[DIDx{D}, 6, 5]\n  %X = input f32[DIDx{D}, 6, 5]\n"
+                           "  %B = input f32[5, 7]\n"
+                           "  %C = matmul %A, %B : f32[Stream{D}, 6, 7]\n"
+                           "  %Y = matmul %X, %B : f32[Stream{D}, 6, 7]\n"
+                           "  output %C\n  output %Y\n}\n";
+  int count = 0;
+  for (const Preset &first : presets())
+    for (const Preset &second : presets())
+      for (int64_t ranks : {2, 3, 4})
+        for (const char *knobs : {"", ";protocol=put;chunks=2", ";protocol=put;streams=2",
+                                  ";streams=1;tail-split=2;wave-rows=4"}) {
+          Status status =
+              checkOn(text, {.ranks = ranks},
+                      fmt::format("C={},Y={}{}", first.name.str(), second.name.str(), knobs));
+          ASSERT_TRUE(status.isOk()) << status.message();
+          ++count;
+        }
   std::printf("%d programs\n", count);
 }
 
@@ -117,26 +135,16 @@ protected:
   }
 
   /// Every schedule, protocol, number of streams and chunking; counts them.
-  static void checkAll(const std::string &text, CompileOptions options, int64_t steps, int &count) {
-    std::vector<std::pair<Schedule, Transfers>> ways = {{Schedule::Pairwise, Transfers::Shared}};
-    for (Schedule schedule : allSchedules())
-      ways.emplace_back(schedule, Transfers::Each);
-    for (auto [schedule, transfers] : ways)
-      for (Protocol protocol : {Protocol::Get, Protocol::Put})
+  static void checkAll(const std::string &text, const CompileOptions &options, int &count) {
+    for (const char *schedule : {"pairwise", "pairwise;placement=shared", "ring", "sequential",
+                                 "batched", "bulk", "coalesced"})
+      for (const char *protocol : {"get", "put"})
         for (int64_t streams : {1, 2, 3, 4})
-          for (int64_t perStep : {1, 2, 3, 4}) {
-            options.schedule = schedule;
-            options.transfers = transfers;
-            options.protocol = protocol;
-            options.streams = streams;
-            options.chunks = steps * perStep;
-            Status status = checkText(text, options);
-            ASSERT_TRUE(status.isOk())
-                << "--ranks " << *options.ranks << " --schedule " << name(schedule).str()
-                << " --transfers " << name(transfers).str() << " --protocol "
-                << name(protocol).str() << " --streams " << streams << " --chunks "
-                << *options.chunks << "\n"
-                << status.message();
+          for (int64_t chunks : {1, 2, 3, 4}) {
+            Status status = checkOn(text, options,
+                                    fmt::format("{};protocol={};streams={};chunks={}", schedule,
+                                                protocol, streams, chunks));
+            ASSERT_TRUE(status.isOk()) << status.message();
             ++count;
           }
   }
@@ -146,8 +154,7 @@ TEST_P(Examples, OnOneToSixteenRanks) {
   const std::string text = readExample(GetParam().name);
   int count = 0;
   for (int64_t ranks = 1; ranks <= 16; ++ranks) {
-    int64_t steps = GetParam().steps == 0 ? ranks : GetParam().steps;
-    checkAll(text, optionsFor(ranks), steps, count);
+    checkAll(text, optionsFor(ranks), count);
     if (HasFatalFailure())
       return;
   }

@@ -12,6 +12,7 @@
 #include "runtime/executor.h"
 #include "runtime/reference.h"
 #include "runtime/specialize.h"
+#include "tests/support/configured.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ namespace {
 
 struct Case {
   std::string text;
-  LoweringOptions options;
+  std::string options; ///< as --schedule takes them
 };
 
 /// All ranks of a fusion, prepared on the cpu backend behind faulty devices.
@@ -58,12 +59,12 @@ public:
   }
 
 private:
-  bool compile(const LoweringOptions &options) {
+  bool compile(const std::string &options) {
     if (module_.fusions.empty() || !verify(module_, diags_))
       return false;
     const Fusion &fusion = *module_.fusions.front();
     reference_ = std::make_unique<Reference>(fusion, 11);
-    Result<std::unique_ptr<Program>> program = lower(module_, fusion, options, diags_);
+    Result<std::unique_ptr<Program>> program = lower(module_, fusion, configured(options), diags_);
     if (!program)
       return false;
     for (int64_t rank = 0; rank < (*program)->ranks(); ++rank) {
@@ -257,34 +258,23 @@ std::string columns(const char *dtype, int64_t d, int64_t rows, int64_t k, int64
       dtype, d, rows, k, n);
 }
 
-LoweringOptions options(Schedule schedule, Protocol protocol, int64_t streams, int64_t chunks = 0) {
-  LoweringOptions made;
-  made.schedule = schedule;
-  made.protocol = protocol;
-  made.streams = streams;
-  made.chunks = chunks;
-  return made;
-}
-
 /// Every schedule with every protocol; shapes, element types, chunks and streams change along.
 std::vector<Case> cases() {
-  const Schedule pairwise = Schedule::Pairwise, hop = Schedule::Hop, none = Schedule::None;
-  const Protocol get = Protocol::Get, put = Protocol::Put;
   return {
-      {matmul("bf16", 4, 3, 16, 8), options(pairwise, get, 4)},
-      {matmul("bf16", 3, 4, 10, 3), options(pairwise, put, 2, 6)},
-      {matmul("f32", 3, 1, 5, 1), options(hop, get, 3)},
-      {matmul("f16", 2, 1, 1, 1), options(hop, put, 1)},
-      {matmul("f64", 3, 2, 1, 4), options(none, get, 2)},
-      {matmul("bf16", 3, 5, 7, 1), options(none, put, 2, 6)},
-      {matmul("bf16", 2, 2, 64, 1), options(pairwise, put, 5)},
-      {linear("bf16", 3, 5, 9, 6), options(pairwise, get, 3, 9)},
-      {linear("f16", 4, 2, 4, 11), options(hop, put, 4)},
-      {linear("f32", 2, 7, 2, 2), options(hop, get, 2, 6)},
-      {linear("f64", 5, 1, 3, 1), options(none, get, 4)},
-      {columns("bf16", 3, 3, 8, 4), options(hop, put, 2, 6)},
-      {columns("f32", 4, 1, 6, 1), options(pairwise, get, 3)},
-      {columns("f16", 2, 4, 1, 3), options(none, put, 1, 4)},
+      {matmul("bf16", 4, 3, 16, 8), "pairwise;protocol=get;streams=4"},
+      {matmul("bf16", 3, 4, 10, 3), "pairwise;protocol=put;streams=2;chunks=2"},
+      {matmul("f32", 3, 1, 5, 1), "ring;protocol=get;streams=3"},
+      {matmul("f16", 2, 1, 1, 1), "ring;protocol=put;streams=1"},
+      {matmul("f64", 3, 2, 1, 4), "sequential;protocol=get;streams=2"},
+      {matmul("bf16", 3, 5, 7, 1), "sequential;protocol=put;streams=2;chunks=2"},
+      {matmul("bf16", 2, 2, 64, 1), "pairwise;protocol=put;streams=5"},
+      {linear("bf16", 3, 5, 9, 6), "pairwise;protocol=get;streams=3;chunks=3"},
+      {linear("f16", 4, 2, 4, 11), "ring;protocol=put;streams=4"},
+      {linear("f32", 2, 7, 2, 2), "ring;protocol=get;streams=2;chunks=3"},
+      {linear("f64", 5, 1, 3, 1), "sequential;protocol=get;streams=4"},
+      {columns("bf16", 3, 3, 8, 4), "ring;protocol=put;streams=2;chunks=2"},
+      {columns("f32", 4, 1, 6, 1), "pairwise;protocol=get;streams=3"},
+      {columns("f16", 2, 4, 1, 3), "sequential;protocol=put;streams=1;chunks=2"},
   };
 }
 
@@ -312,9 +302,9 @@ TEST_P(Corruption, IsSeenInTheFirstRun) {
 }
 
 std::string caseName(const testing::TestParamInfo<Case> &tested) {
-  const LoweringOptions &used = tested.param.options;
-  return fmt::format("case{}_{}_{}", tested.index, name(used.schedule).str(),
-                     name(used.protocol).str());
+  const Configuration used = configured(tested.param.options).all;
+  return fmt::format("case{}_{}_{}", tested.index, used.preset().str(),
+                     name(used.protocol()).str());
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Corruption, testing::ValuesIn(cases()), caseName);

@@ -3,6 +3,7 @@
 #include "api/calibration_programs.h"
 #include "api/plans.h"
 #include "runtime/simulator.h"
+#include "tests/support/configured.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -292,16 +293,16 @@ fusion @f(D = 4) {
 
 std::vector<CompileOptions> manyOptions() {
   std::vector<CompileOptions> all;
-  for (Schedule schedule : allSchedules())
+  for (const Preset &preset : presets())
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
       for (int64_t ranks : {1, 2, 3, 8})
         for (int64_t chunks : {1, 5})
           for (int64_t streams : {1, 2, 4})
             all.push_back({.ranks = ranks,
-                           .schedule = schedule,
-                           .protocol = protocol,
-                           .streams = streams,
-                           .chunks = chunks * ranks});
+                           .schedule = {Configuration(preset.fields)
+                                            .set(Knob::Protocol, protocol)
+                                            .set(Knob::Streams, streams)
+                                            .set(Knob::Chunks, chunks)}});
   return all;
 }
 
@@ -333,7 +334,7 @@ TEST(Simulator, EndsWithEverythingDone) {
 /// Choosing looks at hundreds of candidates. The bound is loose: other work shares the machine.
 TEST(Simulator, TakesAboutAMillisecondForEightRanks) {
   std::vector<Plan> plans =
-      plansOf(kFusion, {.ranks = 8, .schedule = Schedule::Pairwise, .chunks = 32});
+      plansOf(kFusion, {.ranks = 8, .schedule = test::configured("chunks=4")});
   const CostModel model = easyModel();
   auto start = std::chrono::steady_clock::now();
   constexpr int kTimes = 20;

@@ -3,6 +3,7 @@
 #include "tests/support/option_matrix.h"
 
 #include "tests/support/check_text.h"
+#include "tests/support/configured.h"
 
 #include <fmt/format.h>
 
@@ -20,16 +21,12 @@ const std::vector<int64_t> kStreams = {1, 2, 3, 4, 5};
 /// Chunks per shard; where a shard has fewer rows, one per row.
 const std::vector<int64_t> kChunks = {1, 2, 3, 5};
 /// Where the last step has too few rows, one chunk per row or nearly.
-const std::vector<int64_t> kTapers = {1, 2, 4};
+const std::vector<int64_t> kTailSplits = {1, 2, 4};
 /// Rows of a wave.
 const std::vector<int64_t> kWaves = {0, 3};
 const std::vector<Protocol> kProtocols = {Protocol::Get, Protocol::Put};
-/// Schedules, and where their transfers are.
-const std::vector<std::pair<Schedule, Transfers>> kSchedules = {
-    {Schedule::Pairwise, Transfers::Each}, {Schedule::Pairwise, Transfers::Shared},
-    {Schedule::Hop, Transfers::Each},      {Schedule::None, Transfers::Each},
-    {Schedule::Burst, Transfers::Each},    {Schedule::Fused, Transfers::Each},
-    {Schedule::Doubling, Transfers::Each}};
+const std::vector<std::string> kSchedules = {
+    "pairwise", "pairwise;placement=shared", "ring", "sequential", "batched", "bulk", "coalesced"};
 const std::vector<std::string> kOperations = {"matmul", "linear", "linear+bias", "columns"};
 const std::vector<std::string> kTypes = {"bf16", "f16", "f32", "f64"};
 const std::vector<Size> kSizes = {{1, 1, 1}, {1, 16, 8}, {4, 1, 5}, {13, 7, 11}, {8, 16, 12}};
@@ -53,16 +50,14 @@ std::string textOf(const Combination &c) {
 }
 
 CompileOptions optionsOf(const Combination &c) {
-  CompileOptions options;
-  std::tie(options.schedule, options.transfers) = kSchedules[c[ScheduleChoice]];
-  options.protocol = kProtocols[c[ProtocolChoice]];
-  options.streams = kStreams[c[Streams]];
-  int64_t rows = kSizes[c[Sizes]].rows;
-  int64_t perStep = std::min(kChunks[c[Chunking]], rows);
-  options.chunks = kRanks[c[Ranks]] * perStep;
-  options.taper = std::min(kTapers[c[Taper]], rows / perStep);
-  options.waveRows = kWaves[c[Wave]];
-  return options;
+  const int64_t rows = kSizes[c[Sizes]].rows, chunks = std::min(kChunks[c[Chunking]], rows);
+  Configuration config = configured(kSchedules[c[ScheduleChoice]]).all;
+  config.set(Knob::Protocol, kProtocols[c[ProtocolChoice]])
+      .set(Knob::Streams, kStreams[c[Streams]])
+      .set(Knob::Chunks, chunks)
+      .set(Knob::TailSplit, std::min(kTailSplits[c[TailSplit]], rows / chunks))
+      .set(Knob::WaveRows, kWaves[c[Wave]]);
+  return {.schedule = {config}};
 }
 
 /// The next combination in lexicographic order; false after the last.
@@ -117,16 +112,17 @@ Combination growAround(const Pair &seed, const std::set<Pair> &uncovered) {
 } // namespace
 
 Combination extents() {
-  return {kRanks.size(),     kStreams.size(),   kChunks.size(),     kTapers.size(), kWaves.size(),
-          kProtocols.size(), kSchedules.size(), kOperations.size(), kTypes.size(),  kSizes.size()};
+  return {kRanks.size(), kStreams.size(),   kChunks.size(),    kTailSplits.size(),
+          kWaves.size(), kProtocols.size(), kSchedules.size(), kOperations.size(),
+          kTypes.size(), kSizes.size()};
 }
 
 std::vector<Combination> allCombinations() {
   std::vector<Combination> all;
   Combination c{};
   do {
-    const bool isDoubling = kSchedules[c[ScheduleChoice]].first == Schedule::Doubling;
-    if (kTapers[c[Taper]] == 1 && (kWaves[c[Wave]] == 0 || isDoubling))
+    const bool hasWaves = kSchedules[c[ScheduleChoice]] == "coalesced";
+    if (kTailSplits[c[TailSplit]] == 1 && (kWaves[c[Wave]] == 0 || hasWaves))
       all.push_back(c);
   } while (advance(c));
   return all;
@@ -150,12 +146,7 @@ std::vector<Combination> pairwiseCombinations() {
 }
 
 std::string str(const Combination &c) {
-  CompileOptions options = optionsOf(c);
-  return fmt::format(
-      "--schedule {} --transfers {} --protocol {} --streams {} --chunks {} --taper {} "
-      "--wave-rows {}\n{}",
-      name(*options.schedule).str(), name(*options.transfers).str(), name(*options.protocol).str(),
-      *options.streams, *options.chunks, *options.taper, *options.waveRows, textOf(c));
+  return fmt::format("--schedule '{}'\n{}", optionsOf(c).schedule.str(), textOf(c));
 }
 
 Status checkCombination(const Combination &combination) {

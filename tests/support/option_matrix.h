@@ -18,7 +18,7 @@ enum Dimension {
   Ranks,
   Streams,
   Chunking,
-  Taper,
+  TailSplit,
   Wave,
   ProtocolChoice,
   ScheduleChoice,
@@ -32,8 +32,8 @@ using Combination = std::array<size_t, kDimensions>;
 
 /// How many values each dimension has.
 Combination extents();
-/// All of them without a taper, in lexicographic order: tapered, they would be three times as many.
-/// Waves are for `doubling` only.
+/// All of them in lexicographic order, but for tail splits: they would be three times as many.
+/// Waves are for `coalesced` only.
 std::vector<Combination> allCombinations();
 /// A selection in which every pair of values of any two dimensions occurs. Deterministic.
 std::vector<Combination> pairwiseCombinations();

@@ -112,13 +112,14 @@ RandomCase randomCase(uint64_t seed) {
   RandomCase drawn;
   drawn.seed = seed;
   drawn.text = writer.write();
-  drawn.compile.schedule = dice.pick<Schedule>(allSchedules().vec());
-  drawn.compile.transfers = dice.pick<Transfers>({Transfers::Each, Transfers::Shared});
-  drawn.compile.protocol = dice.chance(50) ? Protocol::Get : Protocol::Put;
-  drawn.compile.streams = 1 + dice.below(5);
-  int64_t perStep = 1 + dice.below(std::min<int64_t>(writer.blockRows(), 4));
-  if (perStep > 1)
-    drawn.compile.chunks = perStep * writer.steps();
+  Configuration &config = drawn.compile.schedule.all;
+  config = dice.pick<Preset>(presets().vec()).fields;
+  if (config.preset() == "pairwise" && dice.chance(50))
+    config.set(Knob::Placement, schedule::Placement::Shared);
+  config.set(Knob::Protocol, dice.chance(50) ? Protocol::Get : Protocol::Put);
+  config.set(Knob::Streams, 1 + dice.below(5));
+  const int64_t chunks = 1 + dice.below(std::min<int64_t>(writer.blockRows(), 4));
+  config.set(Knob::Chunks, chunks);
   drawn.run.iterations = 1 + dice.below(5);
   drawn.run.verify = true;
   drawn.run.seed = seed;
@@ -126,18 +127,15 @@ RandomCase randomCase(uint64_t seed) {
     drawn.run.scheduleSeed = seed;
   drawn.run.queues = static_cast<uint32_t>(dice.pick<int64_t>({0, 0, 1, 2}));
   if (dice.chance(50))
-    drawn.compile.taper = 1 + dice.below(writer.blockRows() / perStep);
+    config.set(Knob::TailSplit, 1 + dice.below(writer.blockRows() / chunks));
   if (dice.chance(50))
-    drawn.compile.waveRows = 1 + dice.below(writer.blockRows());
+    config.set(Knob::WaveRows, 1 + dice.below(writer.blockRows()));
   return drawn;
 }
 
 std::string RandomCase::str() const {
-  return fmt::format("case {}: --schedule {} --protocol {} --streams {} --chunks {} --taper {} "
-                     "--wave-rows {} --iterations {} --queues {} {}\n{}",
-                     seed, name(*compile.schedule).str(), name(*compile.protocol).str(),
-                     *compile.streams, compile.chunks.value_or(0), compile.taper.value_or(1),
-                     compile.waveRows.value_or(0), run.iterations, run.queues,
+  return fmt::format("case {}: --schedule '{}' --iterations {} --queues {} {}\n{}", seed,
+                     compile.schedule.str(), run.iterations, run.queues,
                      run.scheduleSeed ? fmt::format("--schedule-seed {}", *run.scheduleSeed) : "",
                      text);
 }

@@ -70,7 +70,10 @@ std::vector<BenchRow> Bench::rowsToTime(const BenchShape &shape) const {
   const std::vector<bool> graphChoices = flags_.graphChoices();
   for (bool isGraphed : graphChoices) {
     for (const std::string &name : flags_.impl)
-      if (!isAutoRow(name))
+      if (llvm::StringRef(name).contains("launch=")) {
+        if (isGraphed == graphChoices.front()) // once: it says so itself
+          ours.push_back({shape, name, llvm::StringRef(name).contains("launch=graph")});
+      } else if (!isAutoRow(name))
         ours.push_back({shape, name, isGraphed});
       else if (isGraphed == graphChoices.front()) // once: it chooses how to issue, too
         ours.push_back({shape, name});

@@ -9,9 +9,7 @@
 namespace braid::tools {
 namespace {
 
-constexpr const char *kRows = R"(
-each with ;protocol=get|put ;chunks=S (of a rank's block) ;taper=T ;wave=R ;streams=K
-;transfers=each|shared ;copies=engine|kernel ;signals=memory|kernel.)";
+constexpr const char *kRows = "\neach with ;KNOB=VALUE, which are the flags of braid run.";
 
 constexpr const char *kMethod = R"(
 All rows of a shape are timed in turns: in each round every row has its runs, those of a rival

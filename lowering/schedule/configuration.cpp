@@ -1,0 +1,149 @@
+//===- lowering/schedule/configuration.cpp - values for knobs --------------------------------===//
+
+#include "lowering/schedule/configuration.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace braid {
+namespace {
+
+Status badText(const std::string &message) { return {StatusCode::BadInput, message}; }
+
+const Preset *findPreset(llvm::StringRef name) {
+  const auto *found = llvm::find_if(presets(), [&](const Preset &p) { return p.name == name; });
+  return found == presets().end() ? nullptr : found;
+}
+
+template <class Row> std::vector<std::string> namesOf(llvm::ArrayRef<Row> rows) {
+  std::vector<std::string> names;
+  for (const Row &row : rows)
+    names.emplace_back(row.name);
+  return names;
+}
+
+int64_t countDifferences(const Configuration &config, const Preset &preset) {
+  return llvm::count_if(presetFields(), [&](Knob field) {
+    return config.valueOf(field) != preset.fields.valueOf(field);
+  });
+}
+
+/// Reads `knob=value` into `config`, once.
+Status readKnob(llvm::StringRef part, Configuration &config) {
+  auto [name, value] = part.split('=');
+  const KnobRow *row = findKnob(name);
+  const std::vector<std::string> names = namesOf(allKnobs());
+  if (!row)
+    return badText("expected KNOB=VALUE, where KNOB is one of " + llvm::join(names, ", ") +
+                   ", got '" + part.str() + "'" + didYouMean(name, names));
+  if (config.get(row->knob))
+    return badText("expected " + row->name + " once, got '" + part.str() + "' besides");
+  Result<int64_t> number = row->parse(value, row->name);
+  if (number)
+    config.set(row->knob, *number);
+  return number.status();
+}
+
+/// Takes `TENSOR=` from the beginning of a stage's text; "" if it is for all stages.
+llvm::StringRef takeTensor(llvm::StringRef &element) {
+  auto [tensor, rest] = element.split('=');
+  if (tensor.contains(';') || rest.data() == nullptr || rest.empty() || findKnob(tensor))
+    return "";
+  element = rest;
+  tensor.consume_front("%");
+  return tensor;
+}
+
+Status checkOfStage(const Configurations::OfStage &stage) {
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun() && stage.config.get(row.knob))
+      return badText("expected no " + row.name + " for the stage of %" + stage.tensor +
+                     ": it is one for the whole run");
+  return Status::ok();
+}
+
+} // namespace
+
+std::string presetNames() { return llvm::join(namesOf(presets()), ", "); }
+
+Configuration Configuration::over(Configuration base) const {
+  for (size_t i = 0; i < kKnobCount; ++i)
+    if (values_[i])
+      base.values_[i] = values_[i];
+  return base;
+}
+
+llvm::StringRef Configuration::preset() const {
+  return std::min_element(presets().begin(), presets().end(),
+                          [&](const Preset &a, const Preset &b) {
+                            return countDifferences(*this, a) < countDifferences(*this, b);
+                          })
+      ->name;
+}
+
+std::string Configuration::str() const {
+  const bool hasPreset = llvm::all_of(presetFields(), [&](Knob f) { return get(f).has_value(); });
+  std::string text = hasPreset ? preset().str() : "";
+  const Configuration said = hasPreset ? findPreset(text)->fields : Configuration();
+  for (const KnobRow &row : allKnobs())
+    if (get(row.knob) && get(row.knob) != said.get(row.knob))
+      text += (text.empty() ? "" : ";") + row.name + "=" + row.str(get(row.knob));
+  return text;
+}
+
+Result<Configuration> Configuration::parse(llvm::StringRef text, const Configuration &flags) {
+  llvm::SmallVector<llvm::StringRef, 8> parts;
+  text.split(parts, ';');
+  Configuration base, single;
+  llvm::ArrayRef<llvm::StringRef> knobs = parts;
+  if (!parts.front().contains('=')) {
+    const Preset *preset = findPreset(parts.front());
+    if (!preset)
+      return badText("expected one of " + presetNames() + ", got '" + parts.front().str() + "'" +
+                     didYouMean(parts.front(), namesOf(presets())));
+    base = preset->fields;
+    knobs = knobs.drop_front();
+  }
+  for (llvm::StringRef part : knobs)
+    if (Status status = readKnob(part, single); !status.isOk())
+      return status;
+  return single.over(flags.over(base));
+}
+
+Result<Configurations> Configurations::parse(llvm::StringRef text, const Configuration &flags) {
+  Configurations configs{flags};
+  bool hasAll = false;
+  llvm::SmallVector<llvm::StringRef, 4> elements;
+  text.split(elements, ',');
+  if (text.empty())
+    elements.clear();
+  for (llvm::StringRef element : elements) {
+    const std::string whole = element.str();
+    const std::string tensor = takeTensor(element).str();
+    Result<Configuration> config =
+        Configuration::parse(element, tensor.empty() ? flags : Configuration());
+    if (!config)
+      return config.status();
+    if (tensor.empty() && hasAll)
+      return badText("expected one part for all stages, got '" + whole + "' besides");
+    hasAll |= tensor.empty();
+    if (tensor.empty())
+      configs.all = *config;
+    else
+      configs.stages.push_back({tensor, *config});
+  }
+  for (const OfStage &stage : configs.stages)
+    if (Status status = checkOfStage(stage); !status.isOk())
+      return status;
+  return configs;
+}
+
+std::string Configurations::str() const {
+  std::string text = all.str();
+  for (const OfStage &stage : stages)
+    text += (text.empty() ? "" : ",") + stage.tensor + "=" + stage.config.str();
+  return text;
+}
+
+} // namespace braid

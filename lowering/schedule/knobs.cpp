@@ -1,0 +1,77 @@
+//===- lowering/schedule/knobs.cpp - what can be chosen about how a fusion runs --------------===//
+
+#include "lowering/schedule/knobs.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace braid {
+namespace {
+
+/// {"shift", "xor"} of "Shift, Xor"
+std::vector<std::string> wordsOf(llvm::StringRef values) {
+  llvm::SmallVector<llvm::StringRef, 4> parts;
+  values.split(parts, ", ");
+  std::vector<std::string> words;
+  for (llvm::StringRef part : parts)
+    words.push_back(part.lower());
+  return words;
+}
+
+std::vector<KnobRow> makeRows() {
+  return {
+#define BRAID_WORDS(Id, accessor, name, applies, help, ...)                                        \
+  {Knob::Id, name, wordsOf(#__VA_ARGS__), 0, 0, applies, help},
+#define BRAID_IR_WORDS(Id, accessor, name, applies, help, ...)                                     \
+  {Knob::Id, name, wordsOf(#__VA_ARGS__), 0, 0, applies, help},
+#define BRAID_DEVICE_WORDS(Id, name, help, ...)                                                    \
+  {Knob::Id, name, wordsOf(#__VA_ARGS__), 0, std::nullopt, kTransferMode, help},
+#define BRAID_INTEGER(Id, accessor, name, least, fallback, applies, help)                          \
+  {Knob::Id, name, {}, least, fallback, applies, help},
+#include "lowering/schedule/knobs.def"
+  };
+}
+
+#define BRAID_IR_WORDS(Id, accessor, name, applies, help, First, Second)                           \
+  static_assert(static_cast<int>(Id::First) == 0 && static_cast<int>(Id::Second) == 1);
+#include "lowering/schedule/knobs.def"
+
+} // namespace
+
+std::string KnobRow::accepted() const {
+  return words.empty() ? "an integer of 64 bits, at least " + std::to_string(least)
+                       : "one of " + llvm::join(words, ", ");
+}
+
+bool KnobRow::accepts(int64_t value) const {
+  return value >= least && (words.empty() || value < static_cast<int64_t>(words.size()));
+}
+
+std::string KnobRow::str(std::optional<int64_t> value) const {
+  if (!value)
+    return "default";
+  return words.empty() || !accepts(*value) ? std::to_string(*value)
+                                           : words[static_cast<size_t>(*value)];
+}
+
+Result<int64_t> KnobRow::parse(llvm::StringRef text, const std::string &what) const {
+  int64_t value = llvm::find(words, text) - words.begin();
+  const bool isRead = !words.empty() || !text.getAsInteger(10, value);
+  if (isRead && accepts(value))
+    return value;
+  return Status(StatusCode::BadInput, "expected " + what + " to be " + accepted() + ", got '" +
+                                          text.str() + "'" + didYouMean(text, words));
+}
+
+llvm::ArrayRef<KnobRow> allKnobs() {
+  static const std::vector<KnobRow> rows = makeRows();
+  return rows;
+}
+
+const KnobRow *findKnob(llvm::StringRef name) {
+  const auto *found = llvm::find_if(allKnobs(), [&](const KnobRow &r) { return r.name == name; });
+  return found == allKnobs().end() ? nullptr : found;
+}
+
+} // namespace braid

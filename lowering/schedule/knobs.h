@@ -1,0 +1,61 @@
+//===- lowering/schedule/knobs.h - what can be chosen about how a fusion runs ----------------===//
+#pragma once
+
+#include "ir/diagnostics.h"
+#include "ir/program.h"
+#include "ir/status.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+#include <vector>
+
+namespace braid {
+
+namespace schedule {
+#define BRAID_WORDS(Id, accessor, name, applies, help, ...) enum class Id : uint8_t { __VA_ARGS__ };
+#define BRAID_DEVICE_WORDS(Id, name, help, ...) enum class Id : uint8_t { __VA_ARGS__ };
+#include "lowering/schedule/knobs.def"
+} // namespace schedule
+
+enum class Knob : uint8_t {
+#define BRAID_KNOB(Id) Id,
+#include "lowering/schedule/knobs.def"
+};
+inline constexpr size_t kKnobCount = 0
+#define BRAID_KNOB(Id) +1
+#include "lowering/schedule/knobs.def"
+    ;
+
+/// What a knob applies to that no pass reads: it holds for the whole run.
+inline constexpr const char *kTransferMode = "the transfer mode";
+inline constexpr const char *kLaunchMode = "the launch mode";
+
+/// A row of knobs.def.
+struct KnobRow {
+  Knob knob;
+  std::string name;
+  std::vector<std::string> words; ///< a value is an index in it; empty: a value is an integer
+  int64_t least;
+  std::optional<int64_t> fallback; ///< the default; none: the device's
+  std::string applies;             ///< a pass, kTransferMode or kLaunchMode
+  std::string help;                ///< one line
+
+  bool isOfRun() const { return applies == kTransferMode || applies == kLaunchMode; }
+  /// "one of get, put" or "an integer of 64 bits, at least 1"
+  std::string accepted() const;
+  bool accepts(int64_t value) const;
+  /// As parse() reads it; "default" if there is none, so that the device decides.
+  std::string str(std::optional<int64_t> value) const;
+  /// BadInput "expected `what` to be ..., got 'text'".
+  Result<int64_t> parse(llvm::StringRef text, const std::string &what) const;
+};
+
+/// The rows in the order of Knob.
+llvm::ArrayRef<KnobRow> allKnobs();
+inline const KnobRow &rowOf(Knob knob) { return allKnobs()[static_cast<size_t>(knob)]; }
+/// The row of that name, or null.
+const KnobRow *findKnob(llvm::StringRef name);
+
+} // namespace braid

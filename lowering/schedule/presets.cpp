@@ -1,0 +1,44 @@
+//===- lowering/schedule/presets.cpp - names for schedules -----------------------------------===//
+
+#include "lowering/schedule/configuration.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+using namespace schedule;
+
+constexpr Knob kFields[] = {Knob::Order, Knob::Posting, Knob::Granularity, Knob::Placement};
+
+Configuration fields(Order order, Posting posting, Granularity granularity, Placement placement) {
+  return Configuration()
+      .set(Knob::Order, order)
+      .set(Knob::Posting, posting)
+      .set(Knob::Granularity, granularity)
+      .set(Knob::Placement, placement);
+}
+
+} // namespace
+
+llvm::ArrayRef<Knob> presetFields() { return kFields; }
+
+llvm::ArrayRef<Preset> presets() {
+  // clang-format off
+  static const std::vector<Preset> all = {
+      {"pairwise", fields(Order::Shift, Posting::Each, Granularity::Chunk, Placement::Each)},
+      {"ring", fields(Order::Ring, Posting::Each, Granularity::Chunk, Placement::Ring)},
+      {"sequential", fields(Order::Shift, Posting::Each, Granularity::Whole, Placement::Each)},
+      {"batched", fields(Order::Shift, Posting::All, Granularity::Chunk, Placement::Shared)},
+      {"bulk", fields(Order::Shift, Posting::All, Granularity::Whole, Placement::Caller)},
+      {"coalesced", fields(Order::Xor, Posting::Each, Granularity::Geometric, Placement::Shared)},
+  };
+  // clang-format on
+  return all;
+}
+
+bool isPreset(llvm::StringRef name) {
+  return llvm::any_of(presets(), [&](const Preset &preset) { return preset.name == name; });
+}
+
+} // namespace braid

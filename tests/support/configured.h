@@ -1,0 +1,17 @@
+//===- tests/support/configured.h - configurations of a test's own ----------------------------===//
+#pragma once
+
+#include "lowering/schedule/configuration.h"
+
+#include <gtest/gtest.h>
+
+namespace braid::test {
+
+/// What `text` says, which has to be right: "ring;chunks=2", or "" for the defaults.
+inline Configurations configured(const std::string &text) {
+  Result<Configurations> parsed = Configurations::parse(text);
+  EXPECT_TRUE(parsed.isOk()) << parsed.status().message();
+  return parsed ? *parsed : Configurations();
+}
+
+} // namespace braid::test
