@@ -15,8 +15,8 @@
 // Where transfers take longer than products, every product but the last is hidden behind transfers:
 // that of the last chunk cannot begin before the last bytes are here. A tail split T makes this
 // chunk small without making all of them small, by cutting the last step into T times as many. The
-// steps stay one loop, since the number of chunks is a formula of the step, the same on both sides of a
-// transfer:
+// steps stay one loop, since the number of chunks is a formula of the step, the same on both sides
+// of a transfer:
 //
 //   for %i in 1 .. 8 {
 //     for %c in 0 .. 2 + %i/7 * 6 {
