@@ -41,6 +41,6 @@ Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
 /// `row` with the schedule and the modes that choose() finds for it. What `row.options` says is
 /// kept. `choice`, if not null, gets what there is to explain.
 Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
-                            ScheduleChoice *choice = nullptr);
+                           ScheduleChoice *choice = nullptr);
 
 } // namespace braid

@@ -239,7 +239,7 @@ Operation gatherMatmul() {
       {"torch/fused", RowKind::Overlapped, "symm_mem.fused_all_gather_matmul, eagerly in any case",
        /*isEagerToo=*/true},
   };
-  operation.standard = {"matmul", "gather",   "gather;protocol=put",
+  operation.standard = {"matmul",     "gather",   "gather;protocol=put",
                         "sequential", "pairwise", "pairwise;protocol=put",
                         "ring"};
   operation.makeRow = makeGatherRow;

@@ -15,6 +15,6 @@ Operation gatherMatmul();
 /// schedule, as Configuration::parse() reads it; `isGraphed`, unless it has a launch mode.
 /// BadInput says what is not understood, and why rows cannot be divided.
 Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape, DType dtype,
-                                int64_t ranks, bool isGraphed);
+                               int64_t ranks, bool isGraphed);
 
 } // namespace braid

@@ -15,8 +15,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "lowering/pass.h"
 #include "ir/status.h"
+#include "lowering/pass.h"
 #include "lowering/state.h"
 
 namespace braid {
