@@ -148,7 +148,7 @@ Command addBench(CLI::App &app) {
   command->add_option("--requests", file->requests)->group("");
   command->add_option("--answers", file->answers)->group("");
   file->operation.hasShapes = false;
-  file->source.takesAuto = true;
+  file->source.isRun = true;
   file->addTo(*command);
   command->get_option("FILE")->required(false)->each(
       [&flags = *file](const std::string &word) { checkFile(word, flags); });
