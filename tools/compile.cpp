@@ -89,10 +89,12 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
                   fmt::format("--emit fusion: @{} implements no fusion", compiled.program->name()));
   if (flags.emit != "plan")
     return Status::ok();
-  return forEachPlan(compiled, [&](const Plan &plan) {
-    os << str(plan);
-    return Status::ok();
+  Status status = forEachPlan(compiled, [](const Plan &plan) {
+    llvm::outs() << str(plan);
+    const bool isHeard = !llvm::outs().has_error();
+    return isHeard ? Status::ok() : Status(StatusCode::Unsupported, "the reader has gone");
   });
+  return llvm::outs().has_error() ? Status::ok() : status; // main says it
 }
 
 int compileCommand(const CompileFlags &flags) {

@@ -16,6 +16,7 @@
 #include "backends/cuda/exchange.h"
 #include "runtime/numeric.h"
 #include "runtime/reference.h"
+#include "tests/support/scatter_by_hand.h"
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
@@ -106,6 +107,23 @@ public:
     program->plans = std::move(*plans);
     program->reference = std::make_unique<Reference>(*compiled->fusion, seed);
     if (Status status = prepareAgain(*program, means); !status.isOk())
+      return status;
+    return program;
+  }
+
+  /// A program, whose result the reference does not know.
+  Result<std::unique_ptr<Program>> prepareText(const std::string &text) {
+    auto program = std::make_unique<Program>();
+    program->source = parseSource("gpu.braid", text);
+    Result<Compiled> compiled = compile(*program->source, {});
+    if (!compiled)
+      return Status(compiled.status().code(), program->source->diags.str());
+    program->compiled = *compiled;
+    Result<std::vector<Plan>> plans = makePlans(*compiled);
+    if (!plans)
+      return plans.status();
+    program->plans = std::move(*plans);
+    if (Status status = prepareAgain(*program, {}); !status.isOk())
       return status;
     return program;
   }
@@ -527,6 +545,40 @@ Status copiesAnyBytes(RankTest &test) {
   return Status::ok();
 }
 
+/// A reduction as lowering will have to print it: partial results pushed to the owner, who adds.
+Status addsWhatArrives(RankTest &test) {
+  auto file = readSource("examples/matmul_scatter_by_hand.braid");
+  if (!file)
+    return file.status();
+  auto program = test.prepareText(scatter::textFor(test.ranks(), (*file)->diags.text()));
+  if (!program)
+    return program.status();
+  Result<Arguments> arguments = test.makeArguments(**program);
+  if (!arguments)
+    return arguments.status();
+  for (int run = 0; run < 100; ++run) {
+    std::vector<scatter::Tensors> all;
+    for (int64_t rank = 0; rank < test.ranks(); ++rank)
+      all.push_back(scatter::drawn(run, rank, test.ranks()));
+    const scatter::Tensors &mine = all[static_cast<size_t>(test.rank())];
+    std::copy(mine.a.begin(), mine.a.end(), static_cast<float *>(arguments->input(0)));
+    std::copy(mine.b.begin(), mine.b.end(), static_cast<float *>(arguments->input(1)));
+    std::copy(mine.c.begin(), mine.c.end(), static_cast<float *>(arguments->output(0)));
+    arguments->upload();
+    RunArguments addresses = arguments->addresses();
+    (*program)->prepared->run(addresses.inputs, addresses.outputs);
+    arguments->download();
+    if (Status status = test.device().synchronize(); !status.isOk())
+      return status;
+    for (int64_t i = 0; i < scatter::kRows * scatter::kColumns; ++i)
+      if (float got = static_cast<const float *>(arguments->output(0))[i],
+          want = scatter::expected(all, test.rank(), i);
+          got != want)
+        return wrong(fmt::format("run {}, element {}: expected {}, got {}", run, i, want, got));
+  }
+  return Status::ok();
+}
+
 struct Case {
   const char *name;
   Status (*run)(RankTest &);
@@ -534,6 +586,7 @@ struct Case {
 constexpr Case kCases[] = {
     {"runs without allocating", runsWithoutAllocating}, // first: it measures, in a new process
     {"copies any bytes", copiesAnyBytes},
+    {"adds what arrives", addsWhatArrives},
     {"runs every way", runsEveryWay},
     {"refuses moved tensors", refusesMovedTensors},
     {"mixes runs and replays", mixesRunsAndReplays},
