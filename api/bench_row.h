@@ -28,7 +28,8 @@ struct TimedRow {
 };
 
 /// What `name[;key=value]...` says of a row, before anybody knows what is lowered: `options` with
-/// what its knobs say (Configuration::parse()), and its modes. BadInput says what is not understood.
+/// what its knobs say (Configuration::parse()), and its modes. BadInput says what is not
+/// understood.
 Result<TimedRow> readRowName(const std::string &name, int64_t ranks, bool isGraphed,
                              CompileOptions options);
 

@@ -65,8 +65,8 @@ struct OpLabel {
   bool operator==(const OpLabel &) const = default;
 };
 
-/// `stage @C(ring, chunks 2)` in a program's header: how the stage that makes %C is lowered, for the
-/// passes that have not run yet.
+/// `stage @C(ring, chunks 2)` in a program's header: how the stage that makes %C is lowered, for
+/// the passes that have not run yet.
 struct StageLabel {
   std::string stage;                                              ///< without `@`
   std::vector<std::pair<std::string, std::string>> settings = {}; ///< a word, a value or nothing

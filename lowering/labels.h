@@ -30,8 +30,8 @@ void writeLabels(const Pass &pass, LoweringState &state);
 /// such as the passes in the program's header leave.
 bool readLabels(LoweringState &state);
 
-/// Lays `options` over what the header of a program that some passes have run on says of its stages.
-/// BadInput if that is no configuration.
+/// Lays `options` over what the header of a program that some passes have run on says of its
+/// stages. BadInput if that is no configuration.
 Status overlay(Program &program, const Configurations &options);
 
 /// Removes all labels.

@@ -6,8 +6,8 @@
 namespace braid::tools {
 
 /// To be called first in main(). From then on a write to a closed pipe, or past a limit on files,
-/// is an error like any other; descriptors 0 to 2 are open, so that no file takes their place; and an
-/// exception on a thread of a library ends the process as exitCodeOf() says.
+/// is an error like any other; descriptors 0 to 2 are open, so that no file takes their place; and
+/// an exception on a thread of a library ends the process as exitCodeOf() says.
 void prepareProcess();
 
 /// What the process exits with: what `command` returns, if it returns and what it printed has
