@@ -279,6 +279,13 @@ __global__ void __launch_bounds__(kThreads<InBulk>)
     countTiles(exchange, copier, copiers);
 }
 
+/// An exchange without copies: one warp. It waits beside GEMMs whose blocks leave about a thousand
+/// registers of a multiprocessor, 32 a thread of a warp. With more, it would take a multiprocessor
+/// from them for as long as it waits: 5 % of large GEMMs.
+__global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ Exchange exchange) {
+  coordinate(exchange);
+}
+
 constexpr int kSharedBytes = kStages * int(kTileBytes);
 
 bool isAligned(const Exchange &exchange) {
@@ -302,7 +309,7 @@ void launchExchange(cudaStream_t stream, const Exchange &exchange,
   const int most = exchange.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
   const unsigned blocks = 1 + static_cast<unsigned>(tiles < most ? tiles : most);
   if (tiles == 0)
-    exchangeKernel<false><<<1, 32, 0, stream>>>(exchange);
+    signalKernel<<<1, 32, 0, stream>>>(exchange);
   else if (hasBulkCopies && isAligned(exchange))
     exchangeKernel<true><<<blocks, kThreads<true>, kSharedBytes, stream>>>(exchange);
   else
@@ -311,7 +318,7 @@ void launchExchange(cudaStream_t stream, const Exchange &exchange,
 
 cudaError_t loadExchange() {
   cudaFuncAttributes attributes;
-  for (auto *kernel : {exchangeKernel<false>, exchangeKernel<true>})
+  for (auto *kernel : {signalKernel, exchangeKernel<false>, exchangeKernel<true>})
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
       return code;
   return cudaFuncSetAttribute(exchangeKernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
