@@ -160,13 +160,14 @@ Result<TimedRow> readRowName(const std::string &name, int64_t ranks, bool isGrap
       return parsed.status().annotated("--impl " + name);
     config = *parsed;
   }
+  config = config.over(options.schedule.all);
   TimedRow row;
   row.name = name;
   row.isGraphed = config.get(Knob::Launch) ? launchModeOf(config) == Issuing::Graph : isGraphed;
   row.means = transferModeOf(config);
   row.options = std::move(options);
   row.options.ranks = ranks;
-  row.options.schedule.all = config.over(row.options.schedule.all);
+  row.options.schedule.all = config;
   return row;
 }
 
