@@ -1,12 +1,12 @@
-//===- api/check.h - checks a program across all ranks ----------------------------------------===//
+//===- api/check.h - checks a program across all ranks --------------------===//
 #pragma once
 
 #include "api/compile.h"
-#include "runtime/checker.h"
+#include "runtime/check/checker.h"
 
 namespace braid {
 
-/// Makes the Plans of all ranks and checks them (runtime/checker.h says what that proves). Located
+/// Makes the Plans of all ranks and checks them (runtime/check/checker.h says what that proves). Located
 /// mistakes that only unrolling shows are in the source's diags.
 Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &options);
 

@@ -1,10 +1,10 @@
-//===- api/mesh.cpp - the ranks of a mesh that live in this process ---------------------------===//
+//===- api/mesh.cpp - the ranks of a mesh that live in this process -------===//
 
 #include "api/mesh.h"
-#include "runtime/bootstrap/start_thread.h"
+#include "runtime/job/bootstrap/start_thread.h"
 
 #include "api/plans.h"
-#include "runtime/bootstrap/member.h"
+#include "runtime/job/bootstrap/client.h"
 
 #include <fmt/format.h>
 

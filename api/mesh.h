@@ -1,4 +1,4 @@
-//===- api/mesh.h - the ranks of a mesh that live in this process -----------------------------===//
+//===- api/mesh.h - the ranks of a mesh that live in this process ---------===//
 //
 //   auto mesh = LocalMesh::create(backend, {.ranks = 4});
 //   (*mesh)->prepare(*compiled);
@@ -12,8 +12,8 @@
 #pragma once
 
 #include "api/compile.h"
-#include "runtime/backend.h"
-#include "runtime/executor.h"
+#include "runtime/execute/backend.h"
+#include "runtime/execute/executor.h"
 
 #include <functional>
 

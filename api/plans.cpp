@@ -1,9 +1,9 @@
-//===- api/plans.cpp - the Plans of all ranks -------------------------------------------------===//
+//===- api/plans.cpp - the Plans of all ranks -----------------------------===//
 
 #include "api/plans.h"
 
 #include "runtime/memory_limit.h"
-#include "runtime/specialize.h"
+#include "runtime/plan/specialize.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
-//===- api/plans.h - the Plans of all ranks -------------------------------------------------===//
+//===- api/plans.h - the Plans of all ranks -------------------------------===//
 #pragma once
 
 #include "api/compile.h"
-#include "runtime/checker.h"
-#include "runtime/plan.h"
+#include "runtime/check/checker.h"
+#include "runtime/plan/plan.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,14 +1,14 @@
-//===- api/run.cpp - runs a program and judges its results ------------------------------------===//
+//===- api/run.cpp - runs a program and judges its results ----------------===//
 
 #include "api/run.h"
 
 #include "api/arguments.h"
 #include "api/plans.h"
-#include "api/rank_summary.h"
-#include "api/run_memory.h"
-#include "runtime/bootstrap/member.h"
-#include "runtime/handshake.h"
-#include "runtime/reference.h"
+#include "api/launch/rank_summary.h"
+#include "api/launch/run_memory.h"
+#include "runtime/job/bootstrap/client.h"
+#include "runtime/execute/handshake.h"
+#include "runtime/reference/reference.h"
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"

@@ -15,14 +15,16 @@ set(braid_tsan_flags ${braid_thread_flags})
 
 # Copies to `twin` what `original` is made of, with instrumentation; makes the instrumented
 # libraries. Left out is what no instrumented test runs: the cuda backend, which needs a GPU, and
-# the sources that `original` names in its property BRAID_PLAIN_SOURCES.
+# the sources that match `original`'s property BRAID_PLAIN_SOURCES, a regular expression.
 function(braid_instrument twin original sanitizer)
   get_target_property(folder ${original} SOURCE_DIR)
   get_target_property(sources ${original} SOURCES)
   get_target_property(links ${original} LINK_LIBRARIES)
   get_target_property(definitions ${original} COMPILE_DEFINITIONS)
   get_target_property(plain ${original} BRAID_PLAIN_SOURCES)
-  list(REMOVE_ITEM sources ${plain})
+  if(plain)
+    list(FILTER sources EXCLUDE REGEX "${plain}")
+  endif()
   list(REMOVE_ITEM links braid_backend_cuda)
   list(REMOVE_ITEM definitions BRAID_HAS_CUDA)
   foreach(source ${sources})

@@ -1,8 +1,8 @@
-//===- lowering/labels.cpp - what passes know, as labels in the program -----------------------===//
+//===- lowering/labels.cpp - what passes know, as labels in the program ---===//
 
 #include "lowering/labels.h"
 
-#include "lowering/passes.h"
+#include "lowering/passes/passes.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

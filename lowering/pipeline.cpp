@@ -1,4 +1,4 @@
-//===- lowering/pipeline.cpp - the passes, in order ------------------------------------------===//
+//===- lowering/pipeline.cpp - the passes, in order -----------------------===//
 //
 // Read from top to bottom, this is how a fusion becomes a host program. Passes insert generously,
 // and separate ones remove: the program is right after every pass from insert-transfers on, and
@@ -8,7 +8,7 @@
 
 #include "lowering/pipeline.h"
 
-#include "lowering/passes.h"
+#include "lowering/passes/passes.h"
 
 #include "llvm/ADT/STLExtras.h"
 

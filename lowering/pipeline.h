@@ -1,8 +1,8 @@
-//===- lowering/pipeline.h - the passes, in order, and lists of them -------------------------===//
+//===- lowering/pipeline.h - the passes, in order, and lists of them ------===//
 #pragma once
 
 #include "ir/module.h"
-#include "lowering/pass.h"
+#include "lowering/passes/pass.h"
 #include "lowering/schedule/configuration.h"
 
 namespace braid {

@@ -1,8 +1,8 @@
-//===- runtime/files.cpp - reads and writes whole files ---------------------------------------===//
+//===- runtime/files.cpp - reads and writes whole files -------------------===//
 
 #include "runtime/files.h"
 
-#include "runtime/bootstrap/socket.h"
+#include "runtime/job/bootstrap/socket.h"
 
 #include <fmt/format.h>
 

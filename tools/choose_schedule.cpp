@@ -1,8 +1,8 @@
-//===- tools/choose_schedule.cpp - what `braid run --schedule auto` comes to ------------------===//
+//===- tools/choose_schedule.cpp - what `braid run --schedule auto` comes to -===//
 
 #include "tools/choose_schedule.h"
 
-#include "api/launch.h"
+#include "api/launch/launch.h"
 #include "runtime/files.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,6 +1,6 @@
-//===- tools/env.cpp - `braid env` ------------------------------------------------------------===//
+//===- tools/env.cpp - `braid env` ----------------------------------------===//
 
-#include "runtime/bootstrap/environment.h"
+#include "runtime/job/bootstrap/environment.h"
 #include "tools/command.h"
 
 #include "llvm/Support/raw_ostream.h"

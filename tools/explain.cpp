@@ -1,7 +1,7 @@
-//===- tools/explain.cpp - `braid explain` ----------------------------------------------------===//
+//===- tools/explain.cpp - `braid explain` --------------------------------===//
 
 #include "runtime/files.h"
-#include "runtime/flight_page.h"
+#include "runtime/job/flight_page.h"
 #include "tools/command.h"
 
 #include "llvm/Support/raw_ostream.h"

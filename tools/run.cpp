@@ -1,12 +1,12 @@
-//===- tools/run.cpp - `braid run` ------------------------------------------------------------===//
+//===- tools/run.cpp - `braid run` ----------------------------------------===//
 
 #include "api/check.h"
-#include "api/job_rank.h"
-#include "api/launch.h"
+#include "api/launch/job_rank.h"
+#include "api/launch/launch.h"
 #include "api/plans.h"
 #include "ir/counted.h"
 #include "runtime/files.h"
-#include "runtime/flight_record.h"
+#include "runtime/job/flight_record.h"
 #include "tools/check_progress.h"
 #include "tools/choose_schedule.h"
 

@@ -1,9 +1,9 @@
-//===- tools/run_command.h - what `braid run` was asked for, and what it prints ---------------===//
+//===- tools/run_command.h - what `braid run` was asked for, and what it prints -===//
 #pragma once
 
-#include "api/choose.h"
+#include "api/autotune/choose.h"
 #include "api/run.h"
-#include "runtime/bootstrap/environment.h"
+#include "runtime/job/bootstrap/environment.h"
 #include "tools/command.h"
 
 namespace braid::tools {

@@ -4,7 +4,7 @@
     torch_rows.py --ranks 4 --dtype bf16 --device cuda --timeout 60 --board FILE
 
 This process is rank 0; it starts the others. Requests and answers are lines of JSON on standard
-input and output, as tools/bench/channel.h says; it ends when its input does. Between requests no
+input and output, as tools/bench/worker/channel.h says; it ends when its input does. Between requests no
 rank touches the device.
 
 A rank has A[m / ranks, k] and B[k, n], random in [-1, 1]. What is timed is what `braid bench` times
@@ -352,7 +352,7 @@ class Rows:
 
     def warm_up(self, run, request):
         """Runs untimed; gives how many timed runs there are. Decides as warmUp() of
-        api/rank_times.h does: after the second run, and again whenever there are twice as many."""
+        api/timing/rank_times.h does: after the second run, and again whenever there are twice as many."""
         wanted, settles = request["warm_up"], request.get("settle_us", 0) > 0
         runs, iterations = max(wanted, 2) if settles else wanted, request["iterations"]
         done, times = 0, []  # times: since the last decision

@@ -1,9 +1,9 @@
-//===- backends/cpu/cpu_backend.h - ranks as threads of one process, or as processes ----------===//
+//===- backends/cpu/cpu_backend.h - ranks as threads of one process, or as processes -===//
 #pragma once
 
-#include "backends/cpu/command_observer.h"
-#include "backends/cpu/picker.h"
-#include "runtime/backend.h"
+#include "backends/cpu/queue/command_observer.h"
+#include "backends/cpu/queue/picker.h"
+#include "runtime/execute/backend.h"
 
 namespace braid {
 

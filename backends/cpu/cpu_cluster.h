@@ -1,8 +1,8 @@
-//===- backends/cpu/cpu_cluster.h - the ranks of one process, connected -----------------------===//
+//===- backends/cpu/cpu_cluster.h - the ranks of one process, connected ---===//
 #pragma once
 
-#include "backends/cpu/scheduler.h"
-#include "runtime/in_process_group.h"
+#include "backends/cpu/queue/scheduler.h"
+#include "runtime/job/in_process_group.h"
 
 namespace braid {
 

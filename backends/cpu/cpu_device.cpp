@@ -1,8 +1,8 @@
-//===- backends/cpu/cpu_device.cpp - one rank's memory and queues -----------------------------===//
+//===- backends/cpu/cpu_device.cpp - one rank's memory and queues ---------===//
 
 #include "backends/cpu/cpu_device.h"
 
-#include "backends/cpu/words.h"
+#include "backends/cpu/queue/flags.h"
 
 #include <fmt/format.h>
 

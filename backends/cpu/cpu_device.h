@@ -1,9 +1,9 @@
-//===- backends/cpu/cpu_device.h - one rank's memory and queues -------------------------------===//
+//===- backends/cpu/cpu_device.h - one rank's memory and queues -----------===//
 #pragma once
 
-#include "backends/cpu/hardware_queue.h"
-#include "runtime/event_ranges.h"
-#include "runtime/host_memory.h"
+#include "backends/cpu/queue/hardware_queue.h"
+#include "runtime/execute/event_ranges.h"
+#include "runtime/execute/host_memory.h"
 
 #include <deque>
 #include <memory>

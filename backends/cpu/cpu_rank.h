@@ -1,9 +1,9 @@
-//===- backends/cpu/cpu_rank.h - one rank, whose peers are other processes --------------------===//
+//===- backends/cpu/cpu_rank.h - one rank, whose peers are other processes -===//
 #pragma once
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/cpu/job_recorder.h"
-#include "runtime/process_group.h"
+#include "runtime/job/process_group.h"
 
 namespace braid {
 

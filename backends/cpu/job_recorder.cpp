@@ -1,8 +1,8 @@
-//===- backends/cpu/job_recorder.cpp - writes down in the job memory what a rank runs ---------===//
+//===- backends/cpu/job_recorder.cpp - writes down in the job memory what a rank runs -===//
 
 #include "backends/cpu/job_recorder.h"
 
-#include "backends/cpu/command_queue.h"
+#include "backends/cpu/queue/command_queue.h"
 
 #include <cassert>
 

@@ -1,8 +1,8 @@
-//===- backends/cpu/job_recorder.h - writes down in the job memory what a rank runs -----------===//
+//===- backends/cpu/job_recorder.h - writes down in the job memory what a rank runs -===//
 #pragma once
 
-#include "backends/cpu/command_observer.h"
-#include "runtime/bootstrap/job_memory.h"
+#include "backends/cpu/queue/command_observer.h"
+#include "runtime/job/bootstrap/job_memory.h"
 
 #include <memory>
 

@@ -1,9 +1,9 @@
-//===- backends/cuda/cuda_backend.cpp - one rank on one GPU -----------------------------------===//
+//===- backends/cuda/cuda_backend.cpp - one rank on one GPU ---------------===//
 
 #include "backends/cuda/cuda_backend.h"
 
 #include "backends/cuda/cuda_device.h"
-#include "runtime/bootstrap/environment.h"
+#include "runtime/job/bootstrap/environment.h"
 
 #include <fmt/format.h>
 

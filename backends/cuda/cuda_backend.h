@@ -1,7 +1,7 @@
-//===- backends/cuda/cuda_backend.h - one rank on one GPU -------------------------------------===//
+//===- backends/cuda/cuda_backend.h - one rank on one GPU -----------------===//
 #pragma once
 
-#include "runtime/backend.h"
+#include "runtime/execute/backend.h"
 
 namespace braid {
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_device.cpp - one GPU ------------------------------------------------===//
+//===- backends/cuda/cuda_device.cpp - one GPU ----------------------------===//
 
 #include "backends/cuda/cuda_device.h"
 

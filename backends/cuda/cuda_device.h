@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_device.h - one GPU --------------------------------------------------===//
+//===- backends/cuda/cuda_device.h - one GPU ------------------------------===//
 //
 // One process drives one GPU: several in one process share queues inside the driver, where a wait
 // for a peer can hold up the peer (docs/transfers.md).
@@ -20,10 +20,10 @@
 
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/driver.h"
-#include "backends/cuda/exchange.h"
-#include "backends/cuda/products.h"
-#include "runtime/event_ranges.h"
-#include "runtime/process_group.h"
+#include "backends/cuda/copy_and_signal.h"
+#include "backends/cuda/gemm/gemms.h"
+#include "runtime/execute/event_ranges.h"
+#include "runtime/job/process_group.h"
 
 #include <nvtx3/nvToolsExt.h>
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_memory.h - memory of one GPU's rank, and of its peers ---------------===//
+//===- backends/cuda/cuda_memory.h - memory of one GPU's rank, and of its peers -===//
 //
 // Three kinds: device memory that peers can map (CUDA IPC exports whole allocations, so an arena is
 // one, in multiples of 2 MiB), device memory of our own, and words in host memory that all ranks
@@ -8,9 +8,9 @@
 #pragma once
 
 #include "backends/cuda/cuda_status.h"
-#include "runtime/arena_reuse.h"
-#include "runtime/device.h"
-#include "runtime/process_group.h"
+#include "runtime/execute/arena_reuse.h"
+#include "runtime/execute/device.h"
+#include "runtime/job/process_group.h"
 
 #include <mutex>
 #include <vector>

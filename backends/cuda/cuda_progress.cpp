@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_progress.cpp - how far a GPU is -------------------------------------===//
+//===- backends/cuda/cuda_progress.cpp - how far a GPU is -----------------===//
 //
 // The GPU writes into host memory which signal or await of a stream was over last. Here this
 // becomes what the watchdog wants to know: which command each stream is at, and whether it waits.

@@ -1,4 +1,4 @@
-//===- backends/cuda/issuing.h - what goes around the issue of every command ------------------===//
+//===- backends/cuda/issuing.h - what goes around the issue of every command -===//
 #pragma once
 
 #include "backends/cuda/cuda_device.h"

@@ -1,8 +1,8 @@
-//===- backends/null/null_backend.cpp - accepts everything, computes nothing ------------------===//
+//===- backends/null/null_backend.cpp - accepts everything, computes nothing -===//
 
 #include "backends/null/null_backend.h"
 
-#include "runtime/in_process_group.h"
+#include "runtime/job/in_process_group.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-//===- backends/null/null_backend.h - accepts everything, computes nothing --------------------===//
+//===- backends/null/null_backend.h - accepts everything, computes nothing -===//
 //
 // What remains of Braid when the device costs nothing: for measuring how fast a Plan is issued, for
 // tests of what is issued, and as the shortest example of a backend. README.md here is the guide
@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/backend.h"
-#include "runtime/host_memory.h"
+#include "runtime/execute/backend.h"
+#include "runtime/execute/host_memory.h"
 
 namespace braid {
 

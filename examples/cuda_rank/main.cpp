@@ -1,4 +1,4 @@
-//===- examples/cuda_rank/main.cpp - Braid inside a process that has a GPU already ------------===//
+//===- examples/cuda_rank/main.cpp - Braid inside a process that has a GPU already -===//
 //
 // A program that somebody else starts, one process for each GPU, with streams and tensors of its
 // own. It hands Braid its stream and device pointers, and finds the result there:
@@ -9,11 +9,11 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/compile.h"
-#include "api/job_rank.h"
+#include "api/launch/job_rank.h"
 #include "api/plans.h"
 #include "backends/cuda/cuda_backend.h"
-#include "runtime/executor.h"
-#include "runtime/reference.h"
+#include "runtime/execute/executor.h"
+#include "runtime/reference/reference.h"
 
 #include <cuda_runtime.h>
 

@@ -1,8 +1,8 @@
-//===- tests/api/bench_results_test.cpp - what follows from times ----------------------------===//
+//===- tests/api/bench_results_test.cpp - what follows from times ---------===//
 
-#include "api/bench_results.h"
+#include "api/bench/bench_results.h"
 
-#include "api/gather_bench.h"
+#include "api/bench/gather_bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-//===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads ----------===//
+//===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads -===//
 
-#include "api/measure_products.h"
+#include "api/calibrate/measure_gemms.h"
 #include "api/mesh.h"
 #include "api/plans.h"
 #include "api/run.h"

@@ -1,6 +1,6 @@
-//===- tests/api/children_test.cpp - what is known of processes that end ----------------------===//
+//===- tests/api/children_test.cpp - what is known of processes that end --===//
 
-#include "api/children.h"
+#include "api/launch/children.h"
 
 #include <gtest/gtest.h>
 

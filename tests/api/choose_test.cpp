@@ -1,10 +1,10 @@
-//===- tests/api/choose_test.cpp - choosing, on ranks that are threads ------------------------===//
+//===- tests/api/choose_test.cpp - choosing, on ranks that are threads ----===//
 
-#include "api/candidates.h"
-#include "api/choose.h"
-#include "api/gather_bench.h"
+#include "api/autotune/candidates.h"
+#include "api/autotune/choose.h"
+#include "api/bench/gather_bench.h"
 #include "api/run.h"
-#include "api/time_candidates.h"
+#include "api/autotune/time_candidates.h"
 #include "tests/support/configured.h"
 #include "tests/support/counting_cluster.h"
 

@@ -1,6 +1,6 @@
-//===- tests/api/rank_times_test.cpp - how often a run is repeated before it is timed ---------===//
+//===- tests/api/rank_times_test.cpp - how often a run is repeated before it is timed -===//
 
-#include "api/rank_times.h"
+#include "api/timing/rank_times.h"
 
 #include "api/run.h"
 

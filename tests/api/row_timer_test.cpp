@@ -1,8 +1,8 @@
-//===- tests/api/row_timer_test.cpp - timing rows on one rank ------------------------------===//
+//===- tests/api/row_timer_test.cpp - timing rows on one rank -------------===//
 
-#include "api/row_timer.h"
+#include "api/bench/row_timer.h"
 
-#include "api/gather_bench.h"
+#include "api/bench/gather_bench.h"
 #include "api/plans.h"
 #include "api/run.h"
 #include "tests/support/configured.h"

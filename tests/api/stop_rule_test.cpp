@@ -1,6 +1,6 @@
-//===- tests/api/stop_rule_test.cpp - when a rank has been stopped for too long ---------------===//
+//===- tests/api/stop_rule_test.cpp - when a rank has been stopped for too long -===//
 
-#include "api/stop_rule.h"
+#include "api/launch/stop_rule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-//===- tests/api/timing_rules_test.cpp - who is timed, and who wins ---------------------------===//
+//===- tests/api/timing_rules_test.cpp - who is timed, and who wins -------===//
 //
 // Times are made up, or those that every candidate took on four H200 (tests/data/candidates_*).
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/candidate.h"
-#include "api/time_candidates.h"
+#include "api/autotune/candidate.h"
+#include "api/autotune/time_candidates.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

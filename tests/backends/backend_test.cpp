@@ -1,4 +1,4 @@
-//===- tests/backends/backend_test.cpp - what the conformance suite is built from -------------===//
+//===- tests/backends/backend_test.cpp - what the conformance suite is built from -===//
 
 #include "tests/backends/backend_test.h"
 
@@ -7,7 +7,7 @@
 #ifdef BRAID_HAS_CUDA
 #include "backends/cuda/cuda_backend.h"
 #endif
-#include "runtime/bootstrap/member.h"
+#include "runtime/job/bootstrap/client.h"
 #include "tests/backends/joined_cluster.h"
 
 #include <thread>

@@ -1,9 +1,9 @@
-//===- tests/backends/cpu_test.cpp - what only the cpu backend promises -----------------------===//
+//===- tests/backends/cpu_test.cpp - what only the cpu backend promises ---===//
 
-#include "backends/cpu/command_queue.h"
+#include "backends/cpu/queue/command_queue.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/job_recorder.h"
-#include "backends/cpu/scheduler.h"
+#include "backends/cpu/queue/scheduler.h"
 #include "tests/backends/backend_test.h"
 
 #include <array>

@@ -1,9 +1,9 @@
-//===- tests/backends/joined_cluster.cpp - ranks that join a job, all in this process ---------===//
+//===- tests/backends/joined_cluster.cpp - ranks that join a job, all in this process -===//
 
 #include "tests/backends/joined_cluster.h"
 
-#include "runtime/bootstrap/member.h"
-#include "runtime/bootstrap/rendezvous.h"
+#include "runtime/job/bootstrap/client.h"
+#include "runtime/job/bootstrap/rendezvous.h"
 
 #include <filesystem>
 #include <thread>

@@ -1,4 +1,4 @@
-//===- tests/backends/order_test.cpp - conformance: streams, events and words -----------------===//
+//===- tests/backends/order_test.cpp - conformance: streams, events and words -===//
 
 #include "tests/backends/backend_test.h"
 

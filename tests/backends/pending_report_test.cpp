@@ -1,6 +1,6 @@
-//===- tests/backends/pending_report_test.cpp - what a standstill looks like in words ---------===//
+//===- tests/backends/pending_report_test.cpp - what a standstill looks like in words -===//
 
-#include "runtime/pending_report.h"
+#include "runtime/execute/pending_report.h"
 
 #include "tests/backends/backend_test.h"
 

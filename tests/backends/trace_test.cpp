@@ -1,6 +1,6 @@
-//===- tests/backends/trace_test.cpp - conformance: spans -------------------------------------===//
+//===- tests/backends/trace_test.cpp - conformance: spans -----------------===//
 
-#include "runtime/bootstrap/job_memory.h"
+#include "runtime/job/bootstrap/job_memory.h"
 #include "tests/backends/backend_test.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-//===- tests/bench/braid_bench.cpp - what the host pays: lowering, Plans, issuing -------------===//
+//===- tests/bench/braid_bench.cpp - what the host pays: lowering, Plans, issuing -===//
 //
 // The limits that DESIGN and docs/measurements.md name are for a release build.
 //
@@ -6,8 +6,8 @@
 
 #include "api/run.h"
 #include "lowering/lower.h"
-#include "runtime/checker.h"
-#include "runtime/specialize.h"
+#include "runtime/check/checker.h"
+#include "runtime/plan/specialize.h"
 
 #include <benchmark/benchmark.h>
 

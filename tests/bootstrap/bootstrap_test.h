@@ -1,8 +1,8 @@
-//===- tests/bootstrap/bootstrap_test.h - places to meet, and ranks that are threads ----------===//
+//===- tests/bootstrap/bootstrap_test.h - places to meet, and ranks that are threads -===//
 #pragma once
 
-#include "runtime/bootstrap/member.h"
-#include "runtime/bootstrap/rendezvous.h"
+#include "runtime/job/bootstrap/client.h"
+#include "runtime/job/bootstrap/rendezvous.h"
 
 #include <gtest/gtest.h>
 

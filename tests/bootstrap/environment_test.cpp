@@ -1,6 +1,6 @@
-//===- tests/bootstrap/environment_test.cpp - which rank a process is, as launchers say it ----===//
+//===- tests/bootstrap/environment_test.cpp - which rank a process is, as launchers say it -===//
 
-#include "runtime/bootstrap/environment.h"
+#include "runtime/job/bootstrap/environment.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
-//===- tests/bootstrap/frame_test.cpp - messages as bytes -------------------------------------===//
+//===- tests/bootstrap/frame_test.cpp - messages as bytes -----------------===//
 
-#include "runtime/bootstrap/member.h"
+#include "runtime/job/bootstrap/client.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-//===- tests/bootstrap/job_memory_test.cpp - one outcome for all ranks ------------------------===//
+//===- tests/bootstrap/job_memory_test.cpp - one outcome for all ranks ----===//
 
-#include "runtime/bootstrap/job_memory.h"
+#include "runtime/job/bootstrap/job_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-//===- tests/bootstrap/raw_socket.h - what Connection would never send ------------------------===//
+//===- tests/bootstrap/raw_socket.h - what Connection would never send ----===//
 #pragma once
 
-#include "runtime/bootstrap/socket.h"
+#include "runtime/job/bootstrap/socket.h"
 
 #include <cstring>
 

@@ -1,7 +1,7 @@
-//===- tests/fuzz/fuzz_bench.cpp - any text, in the place of a bench's results or answers -----===//
+//===- tests/fuzz/fuzz_bench.cpp - any text, in the place of a bench's results or answers -===//
 
-#include "api/bench_results.h"
-#include "tools/bench/answer.h"
+#include "api/bench/bench_results.h"
+#include "tools/bench/worker/answer.h"
 
 #include <cstdlib>
 

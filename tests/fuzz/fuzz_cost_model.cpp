@@ -1,6 +1,6 @@
-//===- tests/fuzz/fuzz_cost_model.cpp - any text, in the place of a cost model ----------------===//
+//===- tests/fuzz/fuzz_cost_model.cpp - any text, in the place of a cost model -===//
 
-#include "runtime/cost_model.h"
+#include "runtime/simulate/cost_model.h"
 
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
-//===- tests/fuzz/fuzz_environment.cpp - any lines NAME=VALUE as the environment -------------===//
+//===- tests/fuzz/fuzz_environment.cpp - any lines NAME=VALUE as the environment -===//
 
-#include "runtime/bootstrap/environment.h"
+#include "runtime/job/bootstrap/environment.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,6 +1,6 @@
-//===- tests/fuzz/fuzz_flight_record.cpp - any text, in the place of a flight record ---------===//
+//===- tests/fuzz/fuzz_flight_record.cpp - any text, in the place of a flight record -===//
 
-#include "runtime/flight_page.h"
+#include "runtime/job/flight_page.h"
 
 #include <cstdlib>
 

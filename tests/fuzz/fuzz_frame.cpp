@@ -1,6 +1,6 @@
-//===- tests/fuzz/fuzz_frame.cpp - any bytes, as what a connection brings ---------------------===//
+//===- tests/fuzz/fuzz_frame.cpp - any bytes, as what a connection brings -===//
 
-#include "runtime/bootstrap/member.h"
+#include "runtime/job/bootstrap/client.h"
 
 #include <cstdlib>
 

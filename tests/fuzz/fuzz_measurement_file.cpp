@@ -1,7 +1,7 @@
-//===- tests/fuzz/fuzz_measurement_file.cpp - any text, in the place of measurements ---------===//
+//===- tests/fuzz/fuzz_measurement_file.cpp - any text, in the place of measurements -===//
 
-#include "runtime/measurement_file.h"
-#include "runtime/product_choice.h"
+#include "runtime/tune/measurement_file.h"
+#include "runtime/tune/gemm_choice.h"
 
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-//===- tests/gpu/gpu_ranks_test.cpp - what needs the library and GPUs -------------------------===//
+//===- tests/gpu/gpu_ranks_test.cpp - what needs the library and GPUs -----===//
 //
 //   gpu_ranks_test [CASE] [--ranks N] [--runs R]
 //
@@ -9,13 +9,13 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/arguments.h"
-#include "api/job_rank.h"
-#include "api/launch.h"
+#include "api/launch/job_rank.h"
+#include "api/launch/launch.h"
 #include "api/plans.h"
 #include "backends/cuda/cuda_backend.h"
-#include "backends/cuda/exchange.h"
+#include "backends/cuda/copy_and_signal.h"
 #include "runtime/numeric.h"
-#include "runtime/reference.h"
+#include "runtime/reference/reference.h"
 #include "tests/support/scatter_by_hand.h"
 
 #include <cuda_runtime.h>

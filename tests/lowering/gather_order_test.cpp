@@ -1,6 +1,6 @@
-//===- tests/lowering/gather_order_test.cpp - whose block a rank takes in which step ----------===//
+//===- tests/lowering/gather_order_test.cpp - whose block a rank takes in which step -===//
 
-#include "lowering/gather_order.h"
+#include "lowering/stages/gather_order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-//===- tests/lowering/rewrites_test.cpp - passes that read nothing but the program -----------===//
+//===- tests/lowering/rewrites_test.cpp - passes that read nothing but the program -===//
 //
 // simplify and sink-waits keep no notes, so they are tested on programs written for the purpose.
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "lowering/passes.h"
+#include "lowering/passes/passes.h"
 #include "tests/lowering/support.h"
 
 #include "ir/module.h"

@@ -1,9 +1,9 @@
-//===- tests/lowering/support.cpp - lowers texts, and looks at every pass --------------------===//
+//===- tests/lowering/support.cpp - lowers texts, and looks at every pass -===//
 
 #include "tests/lowering/support.h"
 
-#include "runtime/checker.h"
-#include "runtime/specialize.h"
+#include "runtime/check/checker.h"
+#include "runtime/plan/specialize.h"
 #include "tests/support/configured.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,6 +1,6 @@
-//===- tests/lowering/wave_cuts_test.cpp - where the products of doubling begin and end -------===//
+//===- tests/lowering/wave_cuts_test.cpp - where the products of doubling begin and end -===//
 
-#include "lowering/wave_cuts.h"
+#include "lowering/stages/wave_cuts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-//===- tests/mutation/cases.h - generated programs to make mutants of -------------------------===//
+//===- tests/mutation/cases.h - generated programs to make mutants of -----===//
 #pragma once
 
 #include "api/run.h"
-#include "runtime/reference.h"
+#include "runtime/reference/reference.h"
 
 #include <string>
 #include <vector>

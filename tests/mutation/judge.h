@@ -1,9 +1,9 @@
-//===- tests/mutation/judge.h - compares the checker's verdict with execution -----------------===//
+//===- tests/mutation/judge.h - compares the checker's verdict with execution -===//
 #pragma once
 
 #include "tests/mutation/mutants.h"
 
-#include "runtime/checker.h"
+#include "runtime/check/checker.h"
 
 namespace braid::test {
 

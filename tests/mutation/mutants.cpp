@@ -1,8 +1,8 @@
-//===- tests/mutation/mutants.cpp - programs and Plans with one mistake each ------------------===//
+//===- tests/mutation/mutants.cpp - programs and Plans with one mistake each -===//
 
 #include "tests/mutation/mutants.h"
 
-#include "runtime/specialize.h"
+#include "runtime/plan/specialize.h"
 
 #include <fmt/format.h>
 

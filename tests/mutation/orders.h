@@ -1,8 +1,8 @@
-//===- tests/mutation/orders.h - which orders of commands a trial goes through ----------------===//
+//===- tests/mutation/orders.h - which orders of commands a trial goes through -===//
 #pragma once
 
-#include "backends/cpu/command_queue.h"
-#include "backends/cpu/picker.h"
+#include "backends/cpu/queue/command_queue.h"
+#include "backends/cpu/queue/picker.h"
 
 #include <map>
 #include <vector>

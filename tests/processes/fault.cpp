@@ -1,10 +1,10 @@
-//===- tests/processes/fault.cpp - what goes wrong on a rank, and where -----------------------===//
+//===- tests/processes/fault.cpp - what goes wrong on a rank, and where ---===//
 
 #include "tests/processes/fault.h"
 
-#include "backends/cpu/command_queue.h"
+#include "backends/cpu/queue/command_queue.h"
 #include "backends/cpu/cpu_backend.h"
-#include "runtime/bootstrap/member.h"
+#include "runtime/job/bootstrap/client.h"
 
 #include <fmt/format.h>
 

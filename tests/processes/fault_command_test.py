@@ -23,7 +23,7 @@ EXACT = ["examples/ag_matmul.braid", "--ranks", "4", "--set", "M=64", "--set", "
 
 
 def frame(kind, body=b"", descriptor=0):
-    """As runtime/bootstrap/frame.h says."""
+    """As runtime/job/bootstrap/frame.h says."""
     return b"brd1" + struct.pack("<BBHII", kind, descriptor, 0, 0, len(body)) + body
 
 

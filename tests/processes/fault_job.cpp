@@ -1,10 +1,10 @@
-//===- tests/processes/fault_job.cpp - jobs of real processes, in which something goes wrong --===//
+//===- tests/processes/fault_job.cpp - jobs of real processes, in which something goes wrong -===//
 
 #include "tests/processes/fault_job.h"
 
-#include "api/children.h"
-#include "api/job_rank.h"
-#include "api/launch.h"
+#include "api/launch/children.h"
+#include "api/launch/job_rank.h"
+#include "api/launch/launch.h"
 #include "api/plans.h"
 #include "api/run.h"
 

@@ -1,4 +1,4 @@
-//===- tests/processes/rank_test.cpp - ranks in processes of their own ------------------------===//
+//===- tests/processes/rank_test.cpp - ranks in processes of their own ----===//
 //
 // Each test forks its ranks while this process has one thread, hosts their meeting, and compares
 // what they say about the outcome.
@@ -6,12 +6,12 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/run.h"
-#include "backends/cpu/command_queue.h"
+#include "backends/cpu/queue/command_queue.h"
 #include "backends/cpu/cpu_backend.h"
-#include "runtime/bootstrap/member.h"
-#include "runtime/bootstrap/rendezvous.h"
-#include "runtime/reference.h"
-#include "runtime/specialize.h"
+#include "runtime/job/bootstrap/client.h"
+#include "runtime/job/bootstrap/rendezvous.h"
+#include "runtime/reference/reference.h"
+#include "runtime/plan/specialize.h"
 #include "tests/support/dice.h"
 
 #include <gmock/gmock.h>

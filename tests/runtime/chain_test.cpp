@@ -1,8 +1,8 @@
-//===- tests/runtime/chain_test.cpp - what the executor issues together -----------------------===//
+//===- tests/runtime/chain_test.cpp - what the executor issues together ---===//
 
 #include "api/run.h"
-#include "runtime/executor.h"
-#include "runtime/specialize.h"
+#include "runtime/execute/executor.h"
+#include "runtime/plan/specialize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-//===- tests/runtime/corruption_test.cpp - no damaged transfer passes ---------------------===//
+//===- tests/runtime/corruption_test.cpp - no damaged transfer passes -----===//
 //
 // Damages every transfer of every rank once in every way, in real runs, and demands that the
 // reference objects on some rank; and that the runs before and after, not damaged, pass.
@@ -9,9 +9,9 @@
 #include "backends/cpu/cpu_backend.h"
 #include "ir/module.h"
 #include "lowering/lower.h"
-#include "runtime/executor.h"
-#include "runtime/reference.h"
-#include "runtime/specialize.h"
+#include "runtime/execute/executor.h"
+#include "runtime/reference/reference.h"
+#include "runtime/plan/specialize.h"
 #include "tests/support/configured.h"
 
 #include <fmt/format.h>

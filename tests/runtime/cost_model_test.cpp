@@ -1,6 +1,6 @@
-//===- tests/runtime/cost_model_test.cpp - the model as text, and its law of products ---------===//
+//===- tests/runtime/cost_model_test.cpp - the model as text, and its law of products -===//
 
-#include "runtime/cost_model.h"
+#include "runtime/simulate/cost_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-//===- tests/runtime/executor_test.cpp - prepare and run --------------------------------------===//
+//===- tests/runtime/executor_test.cpp - prepare and run ------------------===//
 
 #include "api/run.h"
-#include "runtime/specialize.h"
+#include "runtime/plan/specialize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

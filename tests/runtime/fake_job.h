@@ -1,9 +1,9 @@
-//===- tests/runtime/fake_job.h - a job memory that says what a test wants ------------------===//
+//===- tests/runtime/fake_job.h - a job memory that says what a test wants -===//
 #pragma once
 
 #include "api/source.h"
-#include "runtime/bootstrap/job_memory.h"
-#include "runtime/specialize.h"
+#include "runtime/job/bootstrap/job_memory.h"
+#include "runtime/plan/specialize.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

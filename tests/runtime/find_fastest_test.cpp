@@ -1,6 +1,6 @@
-//===- tests/runtime/find_fastest_test.cpp - noise, time limits, and what cannot be done ----===//
+//===- tests/runtime/find_fastest_test.cpp - noise, time limits, and what cannot be done -===//
 
-#include "runtime/find_fastest.h"
+#include "runtime/tune/find_fastest.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
-//===- tests/runtime/flight_record_test.cpp - records: made, written, read, explained -------===//
+//===- tests/runtime/flight_record_test.cpp - records: made, written, read, explained -===//
 
-#include "runtime/flight_page.h"
+#include "runtime/job/flight_page.h"
 
 #include "tests/runtime/fake_job.h"
 

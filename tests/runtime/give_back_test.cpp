@@ -1,7 +1,7 @@
-//===- tests/runtime/give_back_test.cpp - what programs leave behind --------------------------===//
+//===- tests/runtime/give_back_test.cpp - what programs leave behind ------===//
 
 #include "api/run.h"
-#include "runtime/specialize.h"
+#include "runtime/plan/specialize.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
-//===- tests/runtime/handshake_test.cpp - what ranks tell each other --------------------------===//
+//===- tests/runtime/handshake_test.cpp - what ranks tell each other ------===//
 
-#include "runtime/handshake.h"
+#include "runtime/execute/handshake.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-//===- tests/runtime/job_report_test.cpp - who is to blame for a job that stands still ------===//
+//===- tests/runtime/job_report_test.cpp - who is to blame for a job that stands still -===//
 
-#include "runtime/job_report.h"
+#include "runtime/job/job_report.h"
 
 #include "tests/runtime/fake_job.h"
 

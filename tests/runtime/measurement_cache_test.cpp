@@ -1,8 +1,8 @@
-//===- tests/runtime/measurement_cache_test.cpp - kept, shared, damaged, replaced -----------===//
+//===- tests/runtime/measurement_cache_test.cpp - kept, shared, damaged, replaced -===//
 
-#include "runtime/measurement_cache.h"
+#include "runtime/tune/measurement_cache.h"
 
-#include "runtime/measurement_file.h"
+#include "runtime/tune/measurement_file.h"
 #include "tests/support/temporary_folder.h"
 
 #include "llvm/ADT/StringRef.h"

@@ -1,8 +1,8 @@
-//===- tests/runtime/plan_parts_test.cpp - parts of a Plan ------------------------------------===//
+//===- tests/runtime/plan_parts_test.cpp - parts of a Plan ----------------===//
 
 #include "api/source.h"
-#include "runtime/plan_parts.h"
-#include "runtime/specialize.h"
+#include "runtime/plan/plan_parts.h"
+#include "runtime/plan/specialize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-//===- tests/runtime/process_group_test.cpp - what a rank that is a process can rely on -------===//
+//===- tests/runtime/process_group_test.cpp - what a rank that is a process can rely on -===//
 
-#include "runtime/process_group.h"
+#include "runtime/job/process_group.h"
 #include "tests/bootstrap/bootstrap_test.h"
 
 #include <gmock/gmock.h>

@@ -1,8 +1,8 @@
-//===- tests/runtime/product_choice_test.cpp - measured products as text --------------------===//
+//===- tests/runtime/product_choice_test.cpp - measured products as text --===//
 
-#include "runtime/product_choice.h"
+#include "runtime/tune/gemm_choice.h"
 
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
-//===- tests/runtime/reference_test.cpp - the judge, judged -------------------------------===//
+//===- tests/runtime/reference_test.cpp - the judge, judged ---------------===//
 //
 // The reference is compared with a second evaluation written here, on decoded inputs, with one loop
 // per index; then inputs are damaged in every way that a run could damage them, the damaged result
 // is computed, and the judge has to see it.
 //
 //===----------------------------------------------------------------------------------------===//
-#include "runtime/reference.h"
+#include "runtime/reference/reference.h"
 
 #include "ir/module.h"
-#include "runtime/reference_codec.h"
+#include "runtime/reference/reference_codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

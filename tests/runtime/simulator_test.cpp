@@ -1,8 +1,8 @@
-//===- tests/runtime/simulator_test.cpp - predictions with known answers ----------------------===//
+//===- tests/runtime/simulator_test.cpp - predictions with known answers --===//
 
-#include "api/calibration_programs.h"
+#include "api/calibrate/calibration_programs.h"
 #include "api/plans.h"
-#include "runtime/simulator.h"
+#include "runtime/simulate/simulator.h"
 #include "tests/support/configured.h"
 
 #include <fmt/format.h>

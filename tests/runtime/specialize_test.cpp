@@ -1,7 +1,7 @@
-//===- tests/runtime/specialize_test.cpp - Program -> Plan ------------------------------------===//
+//===- tests/runtime/specialize_test.cpp - Program -> Plan ----------------===//
 
 #include "api/source.h"
-#include "runtime/specialize.h"
+#include "runtime/plan/specialize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

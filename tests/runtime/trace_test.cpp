@@ -1,5 +1,5 @@
-//===- tests/runtime/trace_test.cpp - the trace, read back -------------------------------===//
-#include "runtime/trace.h"
+//===- tests/runtime/trace_test.cpp - the trace, read back ----------------===//
+#include "runtime/execute/trace.h"
 
 #include "llvm/Support/raw_ostream.h"
 

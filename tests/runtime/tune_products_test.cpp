@@ -1,10 +1,10 @@
-//===- tests/runtime/tune_products_test.cpp - who measures, and who takes over --------------===//
+//===- tests/runtime/tune_products_test.cpp - who measures, and who takes over -===//
 
-#include "runtime/tune_products.h"
+#include "runtime/tune/tune_gemms.h"
 
 #include "api/run.h"
-#include "runtime/executor.h"
-#include "runtime/specialize.h"
+#include "runtime/execute/executor.h"
+#include "runtime/plan/specialize.h"
 
 #include <gmock/gmock.h>
 

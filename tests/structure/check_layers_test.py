@@ -20,14 +20,14 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual([], self.check({
             "ir/CMakeLists.txt": "braid_library(braid_ir SOURCES a.cpp)\n",
             "ir/a.cpp": '#include "ir/a.h"\n#include "llvm/ADT/ArrayRef.h"\n#include <vector>\n',
-            "backends/cpu/x.h": '#include "runtime/device.h"\n',
+            "backends/cpu/x.h": '#include "runtime/execute/device.h"\n',
             "backends/cuda/x.h": "#include <cuda_runtime.h>\n",
             "lowering/CMakeLists.txt": "braid_library(braid_lowering LINK braid_ir)\n",
         }))
 
     def test_refuses_an_include_upwards(self):
         self.assertEqual(["lowering/a.h:2: expected lowering to include only ir, lowering"],
-                         self.check({"lowering/a.h": '#pragma once\n#include "runtime/plan.h"\n'}))
+                         self.check({"lowering/a.h": '#pragma once\n#include "runtime/plan/plan.h"\n'}))
 
     def test_refuses_an_include_beside_itself(self):
         self.assertEqual(

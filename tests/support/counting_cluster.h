@@ -1,7 +1,7 @@
-//===- tests/support/counting_cluster.h - counts the arenas that programs hold ----------------===//
+//===- tests/support/counting_cluster.h - counts the arenas that programs hold -===//
 #pragma once
 
-#include "runtime/backend.h"
+#include "runtime/execute/backend.h"
 
 #include <algorithm>
 #include <chrono>

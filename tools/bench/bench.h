@@ -1,10 +1,10 @@
-//===- tools/bench/bench.h - times every row of every shape in turns --------------------------===//
+//===- tools/bench/bench.h - times every row of every shape in turns ------===//
 #pragma once
 
 #include "tools/bench/progress.h"
-#include "tools/bench/ranks_job.h"
+#include "tools/bench/worker/ranks_job.h"
 #include "tools/bench/results.h"
-#include "tools/bench/torch_worker.h"
+#include "tools/bench/worker/torch_worker.h"
 
 namespace braid::tools {
 

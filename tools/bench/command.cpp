@@ -1,4 +1,4 @@
-//===- tools/bench/command.cpp - `braid bench` ------------------------------------------------===//
+//===- tools/bench/command.cpp - `braid bench` ----------------------------===//
 //
 // The command has a job of processes for its own rows and a worker for those of a rival, and asks
 // them for one row at a time. If a row fails or hangs, that is its result, and another job goes on
@@ -7,12 +7,12 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "tools/command.h"
-#include "api/file_bench.h"
+#include "api/bench/file_bench.h"
 #include "api/plans.h"
 #include "api/run.h"
-#include "runtime/bootstrap/environment.h"
+#include "runtime/job/bootstrap/environment.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/serve.h"
+#include "tools/bench/worker/serve.h"
 
 #include <fmt/format.h>
 

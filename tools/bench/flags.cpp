@@ -1,8 +1,8 @@
-//===- tools/bench/flags.cpp - what `braid bench` was asked for -------------------------------===//
+//===- tools/bench/flags.cpp - what `braid bench` was asked for -----------===//
 
 #include "tools/bench/flags.h"
 
-#include "api/plan_timer.h"
+#include "api/timing/plan_timer.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
-//===- tools/bench/flags.h - what `braid bench` was asked for ---------------------------------===//
+//===- tools/bench/flags.h - what `braid bench` was asked for -------------===//
 #pragma once
 
-#include "api/operation.h"
-#include "api/rank_times.h"
+#include "api/bench/operation.h"
+#include "api/timing/rank_times.h"
 #include "tools/command.h"
 
 namespace braid::tools {

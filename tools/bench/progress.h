@@ -1,7 +1,7 @@
-//===- tools/bench/progress.h - how far the bench is, on stderr -------------------------------===//
+//===- tools/bench/progress.h - how far the bench is, on stderr -----------===//
 #pragma once
 
-#include "api/operation.h"
+#include "api/bench/operation.h"
 
 #include <chrono>
 #include <vector>

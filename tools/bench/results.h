@@ -1,7 +1,7 @@
-//===- tools/bench/results.h - all that was measured, and its table and files -----------------===//
+//===- tools/bench/results.h - all that was measured, and its table and files -===//
 #pragma once
 
-#include "api/bench_results.h"
+#include "api/bench/bench_results.h"
 #include "tools/bench/flags.h"
 
 #include <string>

@@ -1,0 +1,47 @@
+//===- api/autotune/candidate.cpp - one way to run a fusion ---------------===//
+
+#include "api/autotune/candidate.h"
+
+namespace braid {
+namespace {
+
+// Runtime's values are in the order of the table; those of the transfer mode behind Default.
+static_assert(int(CopyBy::Engine) == int(schedule::Copies::Engine) + 1);
+static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
+static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);
+static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
+static_assert(int(Issuing::Eager) == int(schedule::Launch::Eager));
+static_assert(int(Issuing::Graph) == int(schedule::Launch::Graph));
+
+template <class Mode> Mode modeOf(const Configuration &config, Knob knob) {
+  return static_cast<Mode>(config.get(knob).value_or(-1) + 1);
+}
+
+template <class Mode> std::optional<int64_t> valueOf(Mode mode) {
+  return mode == Mode::Default ? std::nullopt : std::optional(static_cast<int64_t>(mode) - 1);
+}
+
+} // namespace
+
+CompileOptions applyTo(CompileOptions options, const Configuration &config) {
+  options.schedule.all = config.over(options.schedule.all);
+  return options;
+}
+
+TransferMeans transferModeOf(const Configuration &config) {
+  return {modeOf<CopyBy>(config, Knob::Copies), modeOf<SignalBy>(config, Knob::Signals)};
+}
+
+Issuing launchModeOf(const Configuration &config) { return static_cast<Issuing>(config.launch()); }
+
+Configuration withTransferMode(Configuration config, TransferMeans mode) {
+  return config.set(Knob::Copies, valueOf(mode.copies)).set(Knob::Signals, valueOf(mode.signals));
+}
+
+std::array<std::string, 3> traitsOf(const Candidate &candidate) {
+  auto text = [&](Knob knob) { return rowOf(knob).str(candidate.valueOf(knob)); };
+  return {candidate.preset().str() + " " + text(Knob::Placement), text(Knob::Protocol),
+          str(transferModeOf(candidate))};
+}
+
+} // namespace braid

@@ -1,0 +1,25 @@
+//===- api/autotune/candidate.h - one way to run a fusion -----------------===//
+#pragma once
+
+#include "api/compile.h"
+#include "runtime/simulate/cost_model.h"
+
+#include <array>
+
+namespace braid {
+
+/// A value for each knob of which more than one is tried; the others as they were given.
+using Candidate = Configuration;
+
+/// `options` with what `config` says, for all stages.
+CompileOptions applyTo(CompileOptions options, const Configuration &config);
+/// How `config` has transfers made, and commands launched.
+TransferMeans transferModeOf(const Configuration &config);
+Issuing launchModeOf(const Configuration &config);
+/// `config` with that transfer mode; nothing where it is the device's choice.
+Configuration withTransferMode(Configuration config, TransferMeans mode);
+/// What predictions are wrong about alike: the schedule with its placement, the protocol, and the
+/// transfer mode.
+std::array<std::string, 3> traitsOf(const Candidate &candidate);
+
+} // namespace braid

@@ -1,0 +1,182 @@
+//===- api/autotune/candidates.cpp - which ways to run a fusion are worth a look -===//
+
+#include "api/autotune/candidates.h"
+
+#include "lowering/stages/wave_cuts.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace braid {
+namespace {
+
+/// Fewer rows make products that leave most of a GPU idle.
+constexpr int64_t kLeastRows = 64;
+
+using namespace schedule;
+
+/// What decides which values of a knob are tried.
+struct Surroundings {
+  int64_t blockRows = 0; ///< of the first look
+  int64_t waveRows = 0;  ///< of the second
+};
+
+using Values = std::vector<int64_t>;
+/// The values of a knob that are tried, for a candidate that has those of the knobs before.
+struct Trial {
+  Knob knob;
+  Values (*values)(const Candidate &candidate, const Surroundings &around);
+};
+
+bool isGeometric(const Candidate &candidate) {
+  return candidate.granularity() == Granularity::Geometric;
+}
+
+bool multipliesWhole(const Candidate &candidate) {
+  return candidate.granularity() == Granularity::Whole;
+}
+
+/// So that its transfers may be on streams of GEMMs, or on their own.
+bool takesBlocksInTurn(const Candidate &candidate) {
+  return candidate.order() == Order::Shift && candidate.posting() == Posting::Each &&
+         candidate.granularity() == Granularity::Chunk;
+}
+
+Values placements(const Candidate &candidate, const Surroundings &) {
+  return takesBlocksInTurn(candidate) ? Values{int64_t(Placement::Each), int64_t(Placement::Shared)}
+                                      : Values{candidate.valueOf(Knob::Placement)};
+}
+
+/// Where two streams are for transfers alone, products are on one stream or on two: which of both
+/// is better is not known from the schedule, and decides the most where power limits.
+Values streamCounts(const Candidate &candidate, const Surroundings &) {
+  const bool areApart =
+      candidate.placement() == Placement::Shared && candidate.posting() == Posting::Each;
+  return areApart ? Values{3, 4} : Values{*rowOf(Knob::Streams).fallback};
+}
+
+Values protocols(const Candidate &, const Surroundings &) {
+  return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
+}
+
+/// Chunks of a block that are worth a look.
+Values chunkCounts(const Candidate &candidate, const Surroundings &around) {
+  Values counts = {1};
+  for (int64_t each : {2, 4, 8})
+    if (!multipliesWhole(candidate) && around.blockRows / each >= kLeastRows)
+      counts.push_back(each);
+  return counts;
+}
+
+Values allStreamCounts(const Candidate &, const Surroundings &) { return {1, 2, 3, 4, 5, 8}; }
+
+Values waves(const Candidate &candidate, const Surroundings &around) {
+  return isGeometric(candidate) && around.waveRows > 0 ? Values{0, around.waveRows} : Values{0};
+}
+
+/// Of growing groups, all from 2 on are the same.
+Values tailSplits(const Candidate &candidate, const Surroundings &) {
+  if (multipliesWhole(candidate))
+    return {1};
+  return isGeometric(candidate) ? Values{1, 2} : Values{1, 2, 4};
+}
+
+constexpr Trial kFirstLook[] = {{Knob::Placement, placements},
+                                {Knob::Streams, streamCounts},
+                                {Knob::Protocol, protocols},
+                                {Knob::Chunks, chunkCounts}};
+constexpr Trial kSecondLook[] = {
+    {Knob::Streams, allStreamCounts}, {Knob::WaveRows, waves}, {Knob::TailSplit, tailSplits}};
+
+/// What is the default is left out of a candidate, but for the fields of its schedule.
+std::optional<int64_t> written(Knob knob, int64_t value) {
+  const bool isField = llvm::is_contained(presetFields(), knob);
+  return isField || value != rowOf(knob).fallback ? std::optional(value) : std::nullopt;
+}
+
+/// Puts in place of each candidate one with each value that is tried, unless it was given.
+void vary(std::vector<Candidate> &all, const Trial &trial, const Configuration &given,
+          const Surroundings &around) {
+  if (given.get(trial.knob))
+    return;
+  std::vector<Candidate> varied;
+  for (Candidate candidate : all)
+    for (int64_t value : trial.values(candidate, around))
+      varied.push_back(candidate.set(trial.knob, written(trial.knob, value)));
+  all = std::move(varied);
+}
+
+/// One with each transfer mode in place of each, in each way.
+std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
+  std::vector<Candidate> varied;
+  for (const Candidate &candidate : all)
+    for (TransferMeans means : space.means)
+      for (Issuing way : space.ways)
+        varied.push_back(withTransferMode(candidate, means)
+                             .set(Knob::Launch, written(Knob::Launch, int64_t(way))));
+  return varied;
+}
+
+} // namespace
+
+/// Kernels for small problems, nothing that needs a processor for large ones (in graphs, too), and
+/// what the device would do.
+std::vector<TransferMeans> meansOf(const Device &device) {
+  std::vector<TransferMeans> all = {
+      {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};
+  llvm::erase_if(all, [&](TransferMeans means) { return !device.offers(means); });
+  return all;
+}
+
+int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns) {
+  constexpr int64_t kTileColumns = 256;
+  const int64_t tilesInARow = std::max<int64_t>((columns + kTileColumns - 1) / kTileColumns, 1);
+  return tilesAtOnce * kTileRows / tilesInARow;
+}
+
+double mayTake(const Candidate &candidate, int64_t ranks, bool hasCopyEngines) {
+  constexpr double kOtherMode = 1.2;
+  const bool drifts = takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
+                      candidate.streams() != 1 &&
+                      transferModeOf(candidate).copies != CopyBy::Kernel;
+  return hasCopyEngines && drifts && ranks > 2 ? kOtherMode : 1;
+}
+
+std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
+  const Configuration &given = space.given.schedule.all;
+  std::vector<Candidate> all;
+  for (const Preset &preset : presets())
+    if (Candidate each = given.over(preset.fields); !llvm::is_contained(all, each))
+      all.push_back(each);
+  for (const Trial &trial : kFirstLook)
+    vary(all, trial, given, {.blockRows = space.blockRows});
+  return inAllModes(all, space);
+}
+
+std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
+  constexpr size_t kFamilies = 8, kChunkCounts = 2;
+  std::map<std::array<std::string, 3>, std::set<int64_t>> seen;
+  std::vector<Candidate> worth;
+  for (const Candidate &each : bestFirst) {
+    const std::array<std::string, 3> family = traitsOf(each);
+    if (seen.size() == kFamilies && !seen.count(family))
+      continue;
+    std::set<int64_t> &chunkCounts = seen[family];
+    if (chunkCounts.size() < kChunkCounts && chunkCounts.insert(each.chunks()).second)
+      worth.push_back(each);
+  }
+  return worth;
+}
+
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,
+                                  int64_t waveRows) {
+  std::vector<Candidate> all = {candidate};
+  for (const Trial &trial : kSecondLook)
+    vary(all, trial, given.schedule.all, {.waveRows = waveRows});
+  return all;
+}
+
+} // namespace braid

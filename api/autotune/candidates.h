@@ -1,0 +1,44 @@
+//===- api/autotune/candidates.h - which ways to run a fusion are worth a look -===//
+#pragma once
+
+#include "api/autotune/candidate.h"
+
+namespace braid {
+
+/// How transfers may be made on `device`, the default first.
+std::vector<TransferMeans> meansOf(const Device &device);
+
+/// What the first look tries everything with.
+struct CandidateSpace {
+  const CompileOptions &given; ///< not varied; outlives this
+  llvm::ArrayRef<Issuing> ways;
+  llvm::ArrayRef<TransferMeans> means;
+  int64_t blockRows = 0; ///< of a product's left operand, that one rank owns
+};
+
+/// The first look, at what changes most: every schedule, protocol and number of chunks, by all
+/// means and in all ways, with products on one stream or on several.
+std::vector<Candidate> broadCandidates(const CandidateSpace &space);
+
+/// How many rows of a product with so many columns are one wave of tiles, as libraries prefer them
+/// for large products: 128 by 256. 0 if there are no waves.
+int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns);
+
+/// Of candidates in the order of their predictions, those that are worth a second look around them:
+/// the best of eight families, which tell more than the next best of one; and of each of these the
+/// best with another number of chunks, for a tail split may do what more chunks do, in fewer steps.
+std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst);
+
+/// The second look, around one that did well: other streams, streams for transfers alone, smaller
+/// chunks at the end, and products of whole waves, which have `waveRows` (0: there are none).
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,
+                                  int64_t waveRows);
+
+/// How many times as long as in a few runs `candidate` may take in others. With more than one peer,
+/// chunks that engines copy on several streams at once have two modes: each rank feeds another peer
+/// at a time, or, once the ranks have drifted apart, two feed one while another gets nothing.
+/// Either lasts for many runs. On 4 H200 the second one took 1.23 to 1.28 times as long, and most
+/// runs were in it where a look had seen only the first (docs/cost-model.md).
+double mayTake(const Candidate &candidate, int64_t ranks, bool hasCopyEngines);
+
+} // namespace braid

@@ -1,0 +1,338 @@
+//===- api/autotune/choose.cpp - how to run a fusion fastest --------------===//
+
+#include "api/autotune/choose.h"
+
+#include "api/autotune/candidates.h"
+#include "api/calibrate/job_model.h"
+#include "api/autotune/lowered_candidates.h"
+#include "api/autotune/time_candidates.h"
+#include "runtime/execute/handshake.h"
+#include "runtime/simulate/simulator.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <thread>
+
+namespace braid {
+namespace {
+
+/// To be raised when measuring changes so much that what was measured before should not count.
+constexpr int kModelVersion = 2;
+
+/// What all ranks have to have been asked.
+std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &options) {
+  std::string ways, means, parameters;
+  for (Issuing way : options.ways)
+    ways += name(way).str() + " ";
+  for (TransferMeans each : options.means)
+    means += str(each) + "; ";
+  for (const auto &[parameter, value] : options.given.parameters)
+    parameters += fmt::format("{}={} ", parameter, value);
+  std::vector<Choice> question = {{"fusion", text}, {"--set", parameters}};
+  for (const KnobRow &row : allKnobs()) {
+    const std::optional<int64_t> value = options.given.schedule.all.get(row.knob);
+    question.push_back({"--" + row.name, value ? row.str(value) : "open"});
+  }
+  question.push_back({"--time-best", options.timed ? std::to_string(*options.timed) : "open"});
+  question.push_back({"transfer modes", means});
+  question.push_back({"launch modes", ways});
+  return question;
+}
+
+/// `all` in that order, which names each of them once.
+std::vector<LoweredCandidate> inOrder(std::vector<LoweredCandidate> all,
+                                      llvm::ArrayRef<size_t> order) {
+  std::vector<LoweredCandidate> ordered;
+  for (size_t candidate : order)
+    ordered.push_back(std::move(all[candidate]));
+  return ordered;
+}
+
+/// Whatever the time, if a number was asked for.
+TimingLimits limitsFor(std::optional<int64_t> timed) {
+  TimingLimits limits;
+  if (!timed)
+    return limits;
+  limits.least = limits.most = static_cast<size_t>(std::max<int64_t>(*timed, 0));
+  limits.window = std::numeric_limits<double>::infinity();
+  return limits;
+}
+
+JobModelOptions modelOptions(const ChooseOptions &options, std::vector<TransferMeans> means) {
+  return {options.ways, std::move(means), options.cacheFolder, options.cacheKey, options.warn};
+}
+
+class Chooser {
+public:
+  Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
+          PlanTimer &timer)
+      : text_(text), options_(options), timer_(timer),
+        means_(options.means.empty() ? meansOf(timer.device()) : options.means),
+        lowering_(name, text, options.given, timer.ranks()),
+        model_(timer, modelOptions(options, means_)) {}
+
+  Result<ScheduleChoice> choose();
+
+private:
+  Status meet();
+  double mayTakeOf(const Candidate &candidate) const;
+  std::vector<Prospect> prospects() const;
+  Result<int64_t> waveRows();
+  Status findCandidates();
+  Status predict();
+  Result<TimedPlan *> ready(size_t candidate);
+  void keepFastest();
+  TimingActions timingActions();
+  Status timeBest();
+  Result<ScheduleChoice> decide();
+
+  const std::string &text_;
+  const ChooseOptions &options_;
+  PlanTimer &timer_;
+  const std::vector<TransferMeans> means_;
+  CandidateLowering lowering_;
+  JobModel model_;
+  std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
+  std::map<size_t, TimedPlan> ready_;        ///< those of them that may be timed again
+  std::map<size_t, double> looks_;           ///< what counts of the first look at each
+  Finals finals_;
+};
+
+/// All ranks have to have been asked the same.
+Status Chooser::meet() {
+  Result<std::vector<std::string>> all =
+      timer_.transport().allGather(encodeChoices(questionOf(text_, options_)));
+  return all ? compareChoices(*all) : all.status();
+}
+
+double Chooser::mayTakeOf(const Candidate &candidate) const {
+  const bool hasCopyEngines = timer_.device().offers({CopyBy::Engine, SignalBy::Default});
+  return mayTake(candidate, timer_.ranks(), hasCopyEngines);
+}
+
+std::vector<Prospect> Chooser::prospects() const {
+  std::vector<Prospect> all;
+  for (const LoweredCandidate &each : candidates_)
+    all.push_back({each.predictedUs, each.plans->front().commands.size(), traitsOf(each.candidate),
+                   mayTakeOf(each.candidate)});
+  return all;
+}
+
+/// Of the widest product, on rank 0's device: all ranks have to have the same candidates.
+Result<int64_t> Chooser::waveRows() {
+  int64_t columns = 0;
+  for (const PlanMatmul &product : candidates_.front().plans->front().matmuls)
+    columns = std::max(columns, product.n);
+  const int64_t mine = waveRowsOf(timer_.device().tilesAtOnce(), columns);
+  Result<double> rows = timer_.numberFromRankZero(static_cast<double>(mine));
+  return rows ? Result<int64_t>(static_cast<int64_t>(*rows)) : rows.status();
+}
+
+/// First what changes most, then the variants of the best of those.
+Status Chooser::findCandidates() {
+  lowering_.lower(broadCandidates({options_.given, options_.ways, means_, lowering_.blockRows()}),
+                  candidates_);
+  if (candidates_.empty())
+    return lowering_.refusal();
+  if (Status status = predict(); !status.isOk())
+    return status;
+  Result<int64_t> wave = waveRows();
+  if (!wave)
+    return wave.status();
+  std::vector<Candidate> bestFirst, variants;
+  for (const LoweredCandidate &each : candidates_)
+    bestFirst.push_back(each.candidate);
+  for (const Candidate &each : worthVariants(bestFirst))
+    llvm::append_range(variants, variantsOf(each, options_.given, *wave));
+  lowering_.lower(variants, candidates_);
+  return predict();
+}
+
+/// Brings the best predicted to the front.
+Status Chooser::predict() {
+  std::vector<PlanMatmul> shapes;
+  for (const LoweredCandidate &each : candidates_)
+    llvm::append_range(shapes, each.plans->front().matmuls);
+  if (Status status = model_.addProducts(shapes); !status.isOk())
+    return status;
+  for (LoweredCandidate &each : candidates_) {
+    Result<Simulation> simulation =
+        simulate(*each.plans, model_.model(),
+                 {launchModeOf(each.candidate), transferModeOf(each.candidate)});
+    if (!simulation)
+      return simulation.status().annotated(each.candidate.str());
+    each.predictedUs = simulation->us;
+  }
+  const std::vector<size_t> order = orderByPrediction(prospects());
+  candidates_ = inOrder(std::move(candidates_), order);
+  return Status::ok();
+}
+
+/// Ready to run. Collective.
+Result<TimedPlan *> Chooser::ready(size_t candidate) {
+  if (auto found = ready_.find(candidate); found != ready_.end())
+    return &found->second;
+  const LoweredCandidate &lowered = candidates_[candidate];
+  Result<TimedPlan> made = timer_.makeReady(*lowered.plans, launchModeOf(lowered.candidate),
+                                            transferModeOf(lowered.candidate));
+  if (!made)
+    return made.status().annotated(lowered.candidate.str());
+  return &ready_.emplace(candidate, std::move(*made)).first->second;
+}
+
+/// Each may hold gigabytes, and only the fastest are timed again.
+void Chooser::keepFastest() {
+  constexpr size_t kMost = 10; // some more than play
+  auto isFaster = [this](const auto &a, const auto &b) {
+    return looks_.at(a.first) < looks_.at(b.first);
+  };
+  if (ready_.size() > kMost)
+    ready_.erase(std::max_element(ready_.begin(), ready_.end(), isFaster));
+}
+
+/// Times are maxima over ranks, and rank 0's clock is everyone's.
+TimingActions Chooser::timingActions() {
+  using Clock = std::chrono::steady_clock;
+  auto timeReady = [this](size_t candidate, const TimingEffort &effort) -> Result<double> {
+    Result<TimedPlan *> plan = ready(candidate);
+    if (!plan)
+      return plan.status();
+    Result<RunTime> time = timer_.time(**plan, effort);
+    if (!time)
+      return time.status().annotated(candidates_[candidate].candidate.str());
+    return time->us;
+  };
+  TimingActions actions;
+  auto settling = [this](size_t candidate) {
+    return timer_.settlingUs(candidates_[candidate].plans->front().matmuls);
+  };
+  actions.look = [=, this](size_t candidate) -> Result<double> {
+    constexpr double kShare = 0.3; // it follows another one that takes as much power
+    Result<double> us = timeReady(
+        candidate,
+        {.least = 3, .most = 15, .budgetUs = 50000, .settleUs = kShare * settling(candidate)});
+    if (!us)
+      return us;
+    looks_[candidate] = *us * mayTakeOf(candidates_[candidate].candidate);
+    keepFastest();
+    return us;
+  };
+  actions.again = [=](size_t candidate) {
+    // In short turns, all would have the clocks that one that takes much power leaves to them.
+    const double settleUs = settling(candidate);
+    return timeReady(candidate, {.warmUp = 1,
+                                 .least = 2,
+                                 .most = 20,
+                                 .budgetUs = std::max(8e3, 0.4 * settleUs),
+                                 .settleUs = settleUs});
+  };
+  actions.seconds = [this, start = Clock::now()] {
+    const double gone = std::chrono::duration<double>(Clock::now() - start).count();
+    return timer_.numberFromRankZero(gone);
+  };
+  return actions;
+}
+
+Status Chooser::timeBest() {
+  if (candidates_.size() < 2 || options_.timed.value_or(1) <= 0)
+    return Status::ok();
+  Result<CandidateTimes> timed =
+      timeCandidates(prospects(), limitsFor(options_.timed), timingActions());
+  ready_.clear();
+  if (!timed)
+    return timed.status();
+  std::vector<size_t> order;
+  for (const CandidateTime &each : timed->times) {
+    candidates_[each.candidate].measuredUs = each.us;
+    order.push_back(each.candidate);
+  }
+  for (size_t candidate = 0; candidate < candidates_.size(); ++candidate)
+    if (!candidates_[candidate].measuredUs)
+      order.push_back(candidate);
+  candidates_ = inOrder(std::move(candidates_), order);
+  finals_ = timed->finals;
+  return Status::ok();
+}
+
+/// Rank 0's best becomes everyone's.
+Result<ScheduleChoice> Chooser::decide() {
+  Result<std::string> best = timer_.fromRankZero(candidates_.front().candidate.str());
+  if (!best)
+    return best.status();
+  auto chosen = llvm::find_if(
+      candidates_, [&](const LoweredCandidate &each) { return each.candidate.str() == *best; });
+  if (chosen == candidates_.end())
+    return Status(StatusCode::Internal, "rank 0 chose what is no candidate here: " + *best);
+  std::rotate(candidates_.begin(), chosen, chosen + 1);
+  ScheduleChoice choice;
+  const std::vector<Prospect> known = prospects();
+  for (size_t i = 0; i < candidates_.size(); ++i)
+    choice.candidates.push_back({candidates_[i].candidate, candidates_[i].predictedUs,
+                                 candidates_[i].measuredUs, known[i].mayTake});
+  choice.fusion = lowering_.fusion();
+  choice.ranks = timer_.ranks();
+  choice.finals = finals_;
+  choice.reason = reasonFor(choice);
+  choice.source = model_.source();
+  return choice;
+}
+
+Result<ScheduleChoice> Chooser::choose() {
+  if (Status status = meet(); !status.isOk())
+    return status;
+  if (Status status = lowering_.findFusion(); !status.isOk())
+    return status;
+  if (Status status = model_.find(); !status.isOk())
+    return status;
+  if (Status status = findCandidates(); !status.isOk())
+    return status;
+  if (Status status = timeBest(); !status.isOk())
+    return status;
+  return decide();
+}
+
+} // namespace
+
+ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses) {
+  ChooseOptions options;
+  if (backend.hasGraphs)
+    options.ways.push_back(Issuing::Graph);
+  options.cacheFolder = measurementFolder(processEnvironment());
+  options.cacheKey =
+      fmt::format("braid {}, model {}, backend {}, ranks as {}, {} cores", BRAID_VERSION,
+                  kModelVersion, backend.name, ranksAreProcesses ? "processes" : "threads",
+                  std::thread::hardware_concurrency());
+  return options;
+}
+
+Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
+                              const ChooseOptions &options, PlanTimer &timer) {
+  return Chooser(name, text, options, timer).choose();
+}
+
+Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
+                           ScheduleChoice *choice) {
+  options.given = row.options;
+  if (row.options.schedule.all.get(Knob::Launch))
+    options.ways = {launchModeOf(row.options.schedule.all)};
+  if (row.means != TransferMeans())
+    options.means = {row.means};
+  Result<ScheduleChoice> found = choose(row.name, row.text, options, timer);
+  if (!found)
+    return found.status();
+  row.options = applyTo(row.options, found->best());
+  row.isGraphed = launchModeOf(found->best()) == Issuing::Graph;
+  row.means = transferModeOf(found->best());
+  row.isAuto = false;
+  if (choice)
+    *choice = std::move(*found);
+  return row;
+}
+
+} // namespace braid

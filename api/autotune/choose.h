@@ -1,0 +1,46 @@
+//===- api/autotune/choose.h - how to run a fusion fastest ----------------===//
+//
+// Candidates are lowered and specialised like any other program; a simulator predicts each from a
+// model of the machine that was measured on the ranks of the job, and the few best are then timed
+// themselves (timing_rules.h, time_candidates.h). So a wrong prediction costs a little time here,
+// and no wrong choice among those.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/bench/bench_row.h"
+#include "api/timing/plan_timer.h"
+#include "api/autotune/schedule_choice.h"
+
+namespace braid {
+
+struct ChooseOptions {
+  /// What is given here is not varied.
+  CompileOptions given;
+  /// Ways to issue that are allowed, at least one; the backend has all of them.
+  std::vector<Issuing> ways{Issuing::Eager};
+  /// Empty: all that are worth a look and that the device offers.
+  std::vector<TransferMeans> means = {};
+  /// How many are timed; 0: the prediction alone decides. Empty: of those that are predicted to be
+  /// as fast as the best, within what predictions are off by, as many as there is time for.
+  std::optional<int64_t> timed = {};
+  /// Where the model is kept between jobs, and whatever it depends on besides the device.
+  std::string cacheFolder, cacheKey;
+  std::function<void(const std::string &line)> warn; ///< about the cache; may be null
+};
+
+/// The options of a job on `backend`, with where it keeps its model: the same for all that it does.
+ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses);
+
+/// Decides for all ranks: collective, blocks, the same choice everywhere. `text` holds the fusion,
+/// `name` is its file. BadInput if it holds a program already; what cannot be lowered at all fails
+/// as compile() does.
+Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
+                              const ChooseOptions &options, PlanTimer &timer);
+
+/// `row` with the schedule and the modes that choose() finds for it. What `row.options` says is
+/// kept. `choice`, if not null, gets what there is to explain.
+Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,
+                           ScheduleChoice *choice = nullptr);
+
+} // namespace braid

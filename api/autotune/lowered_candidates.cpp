@@ -1,0 +1,83 @@
+//===- api/autotune/lowered_candidates.cpp - candidates with their Plans, each once -===//
+
+#include "api/autotune/lowered_candidates.h"
+
+#include "api/plans.h"
+
+#include <fmt/format.h>
+
+namespace braid {
+namespace {
+
+/// What rank 0 does, in numbers: equal for candidates between which nothing decides.
+std::string signatureOf(const Plan &plan) {
+  std::string text;
+  for (const Command &c : plan.commands)
+    text +=
+        fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(c.kind), c.stream,
+                    c.endpoint, c.word, c.event, c.dst.buffer, c.dst.offset, c.dst.bytes,
+                    c.src.buffer, c.src.offset, c.matmul == kNone ? 0 : plan.matmuls[c.matmul].m);
+  return text;
+}
+
+} // namespace
+
+Result<std::vector<Plan>> CandidateLowering::makePlans(CompileOptions options) {
+  options.ranks = ranks_;
+  std::unique_ptr<Source> source = parseSource(name_, text_);
+  Result<Compiled> compiled = compile(*source, options);
+  if (compiled && !compiled->isLowered)
+    return Status(StatusCode::BadInput,
+                  fmt::format("--schedule steers lowering, but @{} in '{}' is a program already",
+                              compiled->program->name(), name_));
+  Result<std::vector<Plan>> plans = compiled ? braid::makePlans(*compiled) : compiled.status();
+  if (!plans && source->diags.hasErrors())
+    return Status(plans.status().code(), source->diags.str());
+  if (plans && fusion_.empty())
+    fusion_ = compiled->fusion->name();
+  return plans;
+}
+
+/// All products of a rank together have as many rows as all blocks.
+Status CandidateLowering::findFusion() {
+  Result<std::vector<Plan>> plans = makePlans(given_);
+  if (!plans)
+    return plans.status();
+  int64_t rows = 0;
+  for (const Command &command : plans->front().commands)
+    if (command.kind == CommandKind::Matmul)
+      rows += plans->front().matmuls[command.matmul].m;
+  blockRows_ = rows / ranks_;
+  return Status::ok();
+}
+
+/// Null if it cannot be lowered. How it is issued, and by what means, makes no difference.
+SharedPlans CandidateLowering::plansOf(const Candidate &candidate) {
+  Candidate key = candidate;
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun())
+      key.set(row.knob, std::nullopt);
+  auto [entry, isNew] = plans_.try_emplace(key.str());
+  if (!isNew)
+    return entry->second;
+  Result<std::vector<Plan>> plans = makePlans(applyTo(given_, candidate));
+  if (plans)
+    entry->second = std::make_shared<const std::vector<Plan>>(std::move(*plans));
+  else if (refusal_.isOk())
+    refusal_ = plans.status();
+  return entry->second;
+}
+
+void CandidateLowering::lower(llvm::ArrayRef<Candidate> candidates,
+                              std::vector<LoweredCandidate> &lowered) {
+  for (const Candidate &candidate : candidates) {
+    SharedPlans plans = plansOf(candidate);
+    if (!plans)
+      continue;
+    const std::string how = str(transferModeOf(candidate)) + name(launchModeOf(candidate)).str();
+    if (seen_.insert(signatureOf(plans->front()) + how).second)
+      lowered.push_back({candidate, plans});
+  }
+}
+
+} // namespace braid

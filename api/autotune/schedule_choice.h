@@ -1,0 +1,47 @@
+//===- api/autotune/schedule_choice.h - what was chosen, and why ----------===//
+#pragma once
+
+#include "api/autotune/candidate.h"
+#include "api/autotune/timing_rules.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+struct JudgedCandidate {
+  Candidate candidate;
+  double predictedUs = 0;
+  std::optional<double> measuredUs = {};
+  double mayTake = 1; ///< times measuredUs, in other runs (candidates.h)
+
+  /// Of the prediction, as a part of what was measured; nothing if nothing was.
+  std::optional<double> error() const;
+};
+
+struct ScheduleChoice {
+  /// The chosen one first; then the others that were timed, as CandidateTimes has them; then all
+  /// others, the best predicted first; by what counts, with mayTake.
+  std::vector<JudgedCandidate> candidates;
+  Finals finals;
+  std::string fusion; ///< its name
+  int64_t ranks = 0;
+  std::string reason;
+  std::string source; ///< where the model of the machine is from
+
+  const Candidate &best() const { return candidates.front().candidate; }
+  /// How many were timed.
+  size_t timed() const;
+  /// Mean of |error()| over those that were timed; 0 if none was.
+  double meanError() const;
+};
+
+/// Why the first was chosen, for people. `choice` has at least one.
+std::string reasonFor(const ScheduleChoice &choice);
+
+/// The table of those that were timed and of the `next` best predicted, with the choice and its
+/// reason, for people.
+std::string explain(const ScheduleChoice &choice, size_t next = 5);
+
+} // namespace braid

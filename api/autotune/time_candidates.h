@@ -1,0 +1,44 @@
+//===- api/autotune/time_candidates.h - times the best few, and the best of these again -===//
+//
+// A first look at as many as there is time for (timing_rules.h), one after the other; then rounds,
+// in which the best of them take turns. The first one only leaves out some. Those that stay decide
+// it among themselves: what changes with time, clocks above all, favours none of them.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/autotune/timing_rules.h"
+#include "ir/status.h"
+
+#include <functional>
+
+namespace braid {
+
+/// How timing is done. All ranks get the same answers, so that all go on with the same candidate.
+struct TimingActions {
+  std::function<Result<double>(size_t candidate)> look;  ///< microseconds, the first time
+  std::function<Result<double>(size_t candidate)> again; ///< of one that was looked at: one round
+  std::function<Result<double>()> seconds;               ///< that have gone, since any moment
+};
+
+struct TimingLimits {
+  size_t least = 3, most = 48;      ///< candidates of the first look: there are 42 families
+  double lookSeconds = 2;           ///< after which it goes on for `least` only
+  double window = kPredictionsMiss; ///< of predictions, as FirstLook has it, for all but `least`
+  size_t leastRounds = 3, mostRounds = 15; ///< of the finals
+  double finalSeconds = 0.4;               ///< after which they go on for `leastRounds` only
+};
+
+struct CandidateTimes {
+  /// Finalists first, by the median of their turns, the winner at the front; then the others that
+  /// played the first round, by that; then all others, by the first look; by what counts
+  /// (CandidateTime).
+  std::vector<CandidateTime> times;
+  Finals finals;
+};
+
+/// Fails as the actions do.
+Result<CandidateTimes> timeCandidates(const std::vector<Prospect> &prospects,
+                                      const TimingLimits &limits, const TimingActions &actions);
+
+} // namespace braid

@@ -1,0 +1,96 @@
+//===- api/autotune/timing_rules.h - which candidates are timed, and which of them again -===//
+//
+// What a prediction is wrong about, it is wrong about for all candidates with the same schedule,
+// the same protocol or the same means: their traits. So a first look takes one of each family, as
+// candidates with the same traits are called, before it takes a second one of any, and learns from
+// each time what the traits cost. In turns with that, it takes what is then expected to be the
+// fastest, of whatever family.
+//
+// Nothing here measures anything. Candidates are numbers, 0 and up.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+/// What the rules know of a candidate.
+struct Prospect {
+  double predictedUs = 0;
+  size_t commands = 0; ///< of a rank in a run: the fewer, the simpler
+  std::array<std::string, 3> traits = {};
+  /// Runs may take so many times as long as a few of them show: what counts where candidates are
+  /// put in order. What is expected of a first look is without it.
+  double mayTake = 1;
+};
+
+/// Predictions that differ by less say nothing: of these, the simplest comes first.
+constexpr double kPredictionsTell = 0.05;
+/// A candidate that is predicted to be slower than the best by more is not the fastest.
+constexpr double kPredictionsMiss = 0.4;
+
+/// All candidates, the best predicted first.
+std::vector<size_t> orderByPrediction(llvm::ArrayRef<Prospect> prospects);
+
+/// The order of a first look.
+class FirstLook {
+public:
+  /// Leaves out what is predicted to be slower than the best by more than `window` of its time, but
+  /// for the `least` best.
+  explicit FirstLook(std::vector<Prospect> prospects, double window = kPredictionsMiss,
+                     size_t least = 1);
+
+  /// The candidate to be timed next; empty if all have been.
+  std::optional<size_t> next() const;
+  /// What came of it. Above 0.
+  void add(size_t candidate, double us);
+
+private:
+  struct Entry {
+    size_t candidate;
+    double logPredicted;
+    std::array<size_t, 3> traits; ///< numbers of texts
+    size_t family;
+    std::optional<double> error = {}; ///< log of measured over predicted; empty: not timed
+  };
+  std::vector<const Entry *> waiting() const;
+  std::vector<double> learn() const;
+  size_t timesSeen(const Entry &entry) const;
+
+  std::vector<Entry> entries_; ///< those within the window, the best predicted first
+  size_t traits_ = 0;          ///< how many different ones there are
+  size_t timed_ = 0;
+  std::vector<size_t> ofTrait_, ofFamily_; ///< how many were timed
+};
+
+struct CandidateTime {
+  size_t candidate;
+  double us;
+  double mayTake = 1; ///< as Prospect has it
+
+  double countedUs() const { return us * mayTake; }
+};
+
+/// The fastest first, by what counts.
+void sortByTime(llvm::MutableArrayRef<CandidateTime> times);
+
+/// How many of a first look, the fastest first, are worth another one: at most eight, and none that
+/// counts as slower than the fastest by more than a quarter.
+size_t playersOf(llvm::ArrayRef<CandidateTime> times);
+
+/// So many stay after the first round.
+inline constexpr size_t kFinalists = 4;
+
+struct Finals {
+  size_t players = 0;   ///< that had a turn in the first round; 0: there was nothing to compare
+  size_t finalists = 0; ///< of these, that had one in every round
+  size_t rounds = 0;
+};
+
+} // namespace braid

@@ -1,0 +1,36 @@
+//===- api/bench/bench_row.h - one row of a bench, ready to be lowered ----===//
+#pragma once
+
+#include "api/compile.h"
+#include "runtime/execute/device.h"
+
+#include <string>
+
+namespace braid {
+
+/// The extents of an operation of the benchmark. All 0 where the text of a FILE has them.
+struct BenchShape {
+  int64_t m = 0, n = 0, k = 0;
+  bool operator==(const BenchShape &) const = default;
+};
+
+/// Which commands of its Plans a row runs; see runtime/plan/plan_parts.h.
+enum class PlanPart { All, Gemms, Transfers };
+
+struct TimedRow {
+  std::string name; ///< as asked for: "pairwise;protocol=put", "matmul", "gather"
+  std::string text; ///< a fusion or a program
+  CompileOptions options;
+  bool isGraphed = false;
+  TransferMeans means = {};
+  bool isAuto = false; ///< `auto`: what is not given is to be chosen, the way to issue included
+  PlanPart part = PlanPart::All;
+};
+
+/// What `name[;key=value]...` says of a row, before anybody knows what is lowered: `options` with
+/// what its knobs say (Configuration::parse()), and its modes. BadInput says what is not
+/// understood.
+Result<TimedRow> readRowName(const std::string &name, int64_t ranks, bool isGraphed,
+                             CompileOptions options);
+
+} // namespace braid

@@ -1,0 +1,134 @@
+//===- api/bench/file_bench.cpp - a FILE, as an operation of the benchmark -===//
+
+#include "api/bench/file_bench.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+const std::vector<RowType> kOfFusion = {
+    {"gemms", RowKind::Gemm, "the GEMMs of `sequential` alone"},
+    {"transfers", RowKind::Transfers, "the transfers of `sequential` alone"},
+    {"pieces", RowKind::ChunkedGemm, "the GEMMs of `given` alone: what cutting them costs"},
+    {"sequential", RowKind::Sequential, "one part after the other"},
+    {"given", RowKind::Overlapped, "the lowering that the flags ask for"},
+    {"auto", RowKind::Overlapped, "what braid run --schedule auto chooses, graph or not"},
+};
+const std::vector<RowType> kOfProgram = {
+    {"gemms", RowKind::Gemm, "its GEMMs alone"},
+    {"transfers", RowKind::Transfers, "its transfers alone"},
+    {"program", RowKind::Overlapped, "all of it"},
+};
+
+PlanPart partOf(RowKind kind) {
+  switch (kind) {
+  case RowKind::Gemm:
+  case RowKind::ChunkedGemm:
+    return PlanPart::Gemms;
+  case RowKind::Transfers:
+    return PlanPart::Transfers;
+  case RowKind::Uncoupled:
+  case RowKind::Sequential:
+  case RowKind::Overlapped:
+    return PlanPart::All;
+  }
+  llvm_unreachable("covered above");
+}
+
+/// As `given`, but with another schedule, for which other cuts are right.
+CompileOptions scheduledAs(llvm::StringRef preset, CompileOptions given) {
+  Configuration &all = given.schedule.all;
+  for (Knob cut : {Knob::Chunks, Knob::TailSplit, Knob::WaveRows})
+    all.set(cut, std::nullopt);
+  all = Configuration::parse(preset)->over(all);
+  given.schedule.stages.clear();
+  return given;
+}
+
+bool isCut(RowKind kind) { return kind == RowKind::ChunkedGemm || kind == RowKind::Overlapped; }
+
+Status unknownRow(const std::string &row, const std::vector<RowType> &types, bool isFusion) {
+  std::string names;
+  for (const RowType &type : types)
+    names += (names.empty() ? "" : ", ") + type.name;
+  return Status(StatusCode::BadInput, fmt::format("--impl {}: expected {}{}, got '{}'", row, names,
+                                                  isFusion ? " or a schedule" : "",
+                                                  llvm::StringRef(row).split(';').first.str()));
+}
+
+Result<TimedRow> makeRow(const std::string &name, int64_t ranks, bool isGraphed,
+                         const std::string &text, const CompileOptions &given, bool isFusion) {
+  const std::vector<RowType> &types = isFusion ? kOfFusion : kOfProgram;
+  const llvm::StringRef what = llvm::StringRef(name).split(';').first;
+  const bool schedule = isFusion && isPreset(what);
+  auto type = llvm::find_if(types, [&](const RowType &each) { return each.name == what; });
+  if (!schedule && type == types.end())
+    return unknownRow(name, types, isFusion);
+  const RowKind kind = schedule ? RowKind::Overlapped : type->kind;
+  CompileOptions options = given;
+  if (schedule)
+    options = scheduledAs(what, given);
+  else if (isFusion && !isCut(kind))
+    options = scheduledAs("sequential", given);
+  Result<TimedRow> row = readRowName(name, ranks, isGraphed, std::move(options));
+  if (!row)
+    return row;
+  row->text = text;
+  row->part = partOf(kind);
+  row->isAuto = what == "auto";
+  return row;
+}
+
+std::vector<std::string> standardRows(const BenchFile &file) {
+  if (!file.compiled.isLowered)
+    return {"program", "gemms", "transfers"};
+  if (file.given.passes) // which leave no schedule to choose
+    return {"given", "pieces"};
+  if (file.isAuto)
+    return {"gemms", "transfers", "sequential", "auto"};
+  return {"gemms", "transfers", "sequential", "given", "auto"};
+}
+
+double flopsOf(const Plan &plan) {
+  double flops = 0;
+  for (const Command &command : plan.commands)
+    if (command.kind == CommandKind::Matmul) {
+      const PlanMatmul &matmul = plan.matmuls[command.matmul];
+      flops += 2.0 * double(matmul.m) * double(matmul.n) * double(matmul.k);
+    }
+  return flops;
+}
+
+} // namespace
+
+DType dtypeOf(const BenchFile &file) {
+  const Plan &plan = file.plans.front();
+  return plan.matmuls.empty() ? DType::BF16 : plan.matmuls.front().dtype;
+}
+
+Operation fileOperation(const BenchFile &file) {
+  const bool isFusion = file.compiled.isLowered;
+  Operation operation;
+  operation.name = file.plans.front().sourceName;
+  operation.hasShapes = false;
+  operation.fingerprint = fmt::format("{:016x}", file.plans.front().fingerprint);
+  operation.rows = isFusion ? kOfFusion : kOfProgram;
+  operation.standard = standardRows(file);
+  operation.makeRow = [text = file.compiled.source->diags.text(), given = file.given,
+                       isFusion](const std::string &name, const BenchShape &, DType, int64_t ranks,
+                                 bool isGraphed) {
+    return makeRow(name, ranks, isGraphed, text, given, isFusion);
+  };
+  double flops = 0;
+  for (const Plan &plan : file.plans)
+    flops = std::max(flops, flopsOf(plan));
+  operation.flops = [flops](const BenchShape &) { return flops; };
+  return operation;
+}
+
+} // namespace braid

@@ -1,0 +1,253 @@
+//===- api/bench/gather_bench.cpp - gather-matmul, an operation of the benchmark -===//
+
+#include "api/bench/gather_bench.h"
+
+#include "api/autotune/candidate.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace braid {
+namespace {
+
+/// The operation itself, for schedules to be chosen from.
+std::string gatherMatmul(const BenchShape &s, DType dtype, int64_t ranks) {
+  return fmt::format("fusion @gather_matmul(D = {0}) {{\n"
+                     "  mesh [0 .. D)\n"
+                     "  %A = input {1}[DIDx{{D}}, {2}, {3}]\n"
+                     "  %B = input {1}[{3}, {4}]\n"
+                     "  %C = matmul %A, %B : {1}[Stream{{D}}, {2}, {4}]\n"
+                     "  output %C\n}}\n",
+                     ranks, name(dtype).str(), s.m / ranks, s.k, s.n);
+}
+
+/// What is left if the gather cost nothing.
+std::string productAlone(const BenchShape &s, DType dtype, int64_t ranks) {
+  return fmt::format("program @product_alone mesh [0 .. {0})\n"
+                     "    (%A: {1}[{2}, {3}], %B: {1}[{3}, {4}]) -> (%C: {1}[{2}, {4}]) {{\n"
+                     "  matmul %C, %A, %B\n}}\n",
+                     ranks, name(dtype).str(), s.m, s.k, s.n);
+}
+
+/// What is left if the gather cost nothing, in the pieces in which a pipeline multiplies.
+std::string productInPieces(const BenchShape &s, DType dtype, int64_t ranks) {
+  return fmt::format("fusion @pieces(D = {0}, S = {0}) {{\n"
+                     "  mesh [0 .. D)\n"
+                     "  %A = input {1}[S, {2}, {3}]\n"
+                     "  %B = input {1}[{3}, {4}]\n"
+                     "  %C = matmul %A, %B : {1}[Stream{{S}}, {2}, {4}]\n"
+                     "  output %C\n}}\n",
+                     ranks, name(dtype).str(), s.m / ranks, s.k, s.n);
+}
+
+/// Every peer's block from it, and the own one to every peer, in one group.
+struct Exchange {
+  std::string post, waits;
+};
+Exchange exchangeBlocks(int64_t ranks, const char *own) {
+  Exchange exchange;
+  for (int64_t i = 1; i < ranks; ++i) {
+    exchange.post += fmt::format("  %block_{0} = select %all[(rank + {0}) mod {1}]\n", i, ranks);
+    exchange.waits += fmt::format("  wait %r_{0}\n  wait %s_{0}\n", i);
+  }
+  exchange.post += ranks > 1 ? "  group {\n" : "";
+  for (int64_t i = 1; i < ranks; ++i)
+    exchange.post +=
+        fmt::format("    %s_{0} = p2p send {2} to (rank - {0}) mod {1} via %h\n"
+                    "    %r_{0} = p2p recv %block_{0} from (rank + {0}) mod {1} via %h\n",
+                    i, ranks, own);
+  exchange.post += ranks > 1 ? "  }\n" : "";
+  return exchange;
+}
+
+/// What is left if the product cost nothing, by one group on one stream.
+std::string gatherTogether(const BenchShape &s, DType dtype, int64_t ranks, Protocol protocol) {
+  const bool pulls = protocol == Protocol::Get;
+  const Exchange exchange = exchangeBlocks(ranks, pulls ? "%mine" : "%own");
+  const char *stage = "  set %mine, %own\n";
+  return fmt::format("program @gather_together mesh [0 .. {0}) (%A: {1}[1, {2}, {3}]) -> () {{\n"
+                     "  %all = allocate symmetric {1}[{0}, {2}, {3}]\n"
+                     "  %h = share_mem_handles {4} %all\n"
+                     "  %mine = select %all[rank]\n"
+                     "  %own = select %A[0]\n"
+                     "{5}{6}{7}{8}}}\n",
+                     ranks, name(dtype).str(), s.m / ranks, s.k, name(protocol).str(),
+                     pulls ? stage : "", exchange.post, pulls ? "" : stage, exchange.waits);
+}
+
+/// What is left if nothing had to wait: the product of what had been gathered, beside a gather.
+/// Only peers that pull need the own block where they can reach it.
+std::string gatherBesideProduct(const BenchShape &s, DType dtype, int64_t ranks,
+                                Protocol protocol) {
+  const bool pulls = protocol == Protocol::Get;
+  const Exchange exchange = exchangeBlocks(ranks, pulls ? "%mine" : "%own");
+  return fmt::format("program @gather_beside_product mesh [0 .. {0})\n"
+                     "    (%A: {1}[{0}, {2}, {3}], %B: {1}[{3}, {4}])\n"
+                     "    -> (%C: {1}[{0}, {2}, {4}]) {{\n"
+                     "  %all = allocate symmetric {1}[{0}, {2}, {3}]\n"
+                     "  %h = share_mem_handles {5} %all\n"
+                     "  %own = select %A[rank]\n"
+                     "  %main = get_current_stream\n"
+                     "  set_current_stream stream(1)\n"
+                     "  synchronize %main\n"
+                     "{6}{7}{8}"
+                     "  set_current_stream %main\n"
+                     "  matmul %C, %A, %B\n"
+                     "  synchronize stream(1)\n}}\n",
+                     ranks, name(dtype).str(), s.m / ranks, s.k, s.n, name(protocol).str(),
+                     pulls ? "  %mine = select %all[rank]\n  set %mine, %own\n" : "", exchange.post,
+                     exchange.waits);
+}
+
+/// What is left if the product cost nothing: every rank's block in every rank's memory, a stream
+/// for each peer. `put`: the owner pushes.
+std::string gatherAlone(const BenchShape &s, DType dtype, int64_t ranks, Protocol protocol) {
+  std::string type = fmt::format("{}[{}, {}, {}]", name(dtype).str(), ranks, s.m / ranks, s.k);
+  std::string block = fmt::format("{}[1, {}, {}]", name(dtype).str(), s.m / ranks, s.k);
+  std::string text = fmt::format("program @gather_alone mesh [0 .. {0}) (%A: {1}) -> () {{\n"
+                                 "  %all = allocate symmetric {2}\n"
+                                 "  %h = share_mem_handles {3} %all\n"
+                                 "  %main = get_current_stream\n"
+                                 "  %mine = select %all[rank]\n"
+                                 "  %own = select %A[0]\n"
+                                 "  set %mine, %own\n"
+                                 "  for %j in 1 .. {0} {{\n"
+                                 "    set_current_stream stream(%j)\n"
+                                 "    synchronize %main\n"
+                                 "  }}\n"
+                                 "  for %i in 1 .. {0} {{\n"
+                                 "    set_current_stream stream(%i)\n",
+                                 ranks, block, type, name(protocol).str());
+  const char *send = "    %s = p2p send %mine to (rank - %i) mod {0} via %h\n";
+  const char *receive = "    %r = p2p recv %block from (rank + %i) mod {0} via %h\n";
+  text += fmt::format("    %block = select %all[(rank + %i) mod {0}]\n", ranks);
+  for (const char *line :
+       {protocol == Protocol::Get ? send : receive, protocol == Protocol::Get ? receive : send})
+    text += fmt::format(fmt::runtime(line), ranks);
+  return text + fmt::format("    wait %r\n    wait %s\n  }}\n"
+                            "  set_current_stream %main\n"
+                            "  for %j in 1 .. {} {{\n    synchronize stream(%j)\n  }}\n}}\n",
+                            ranks);
+}
+
+Status badRow(const std::string &row, const std::string &expected, const std::string &got) {
+  return Status(StatusCode::BadInput,
+                fmt::format("--impl {}: expected {}, got '{}'", row, expected, got));
+}
+
+Status unevenRows(int64_t m, int64_t ranks) {
+  const int64_t below = m / ranks * ranks, above = below + ranks;
+  return Status(
+      StatusCode::BadInput,
+      fmt::format("expected -m to be a multiple of {} ranks, got {}: ranks with "
+                  "different numbers of rows are not supported yet; take -m {}",
+                  ranks, m,
+                  below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above)));
+}
+
+} // namespace
+
+Result<TimedRow> readRowName(const std::string &name, int64_t ranks, bool isGraphed,
+                             CompileOptions options) {
+  auto [what, knobs] = llvm::StringRef(name).split(';');
+  const bool isSchedule = isPreset(what);
+  Configuration config;
+  if (isSchedule || !knobs.empty()) {
+    Result<Configuration> parsed = Configuration::parse(isSchedule ? llvm::StringRef(name) : knobs);
+    if (!parsed)
+      return parsed.status().annotated("--impl " + name);
+    config = *parsed;
+  }
+  config = config.over(options.schedule.all);
+  TimedRow row;
+  row.name = name;
+  row.isGraphed = config.get(Knob::Launch) ? launchModeOf(config) == Issuing::Graph : isGraphed;
+  row.means = transferModeOf(config);
+  row.options = std::move(options);
+  row.options.ranks = ranks;
+  row.options.schedule.all = config;
+  return row;
+}
+
+Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape, DType dtype,
+                               int64_t ranks, bool isGraphed) {
+  if (shape.m % ranks != 0)
+    return unevenRows(shape.m, ranks);
+  const llvm::StringRef what = llvm::StringRef(name).split(';').first;
+  const std::string others[] = {"matmul", "pieces", "gather", "beside", "auto"};
+  const bool isSchedule = isPreset(what);
+  if (!isSchedule && !llvm::is_contained(others, what))
+    return badRow(name, fmt::format("{}, {}", fmt::join(others, ", "), presetNames()), what.str());
+  Result<TimedRow> read = readRowName(name, ranks, isGraphed, {});
+  if (!read)
+    return read.status();
+  TimedRow &row = *read;
+  const Configuration config = row.options.schedule.all;
+  row.isAuto = what == "auto";
+  const Protocol protocol = config.protocol();
+  if (isSchedule || row.isAuto)
+    row.text = gatherMatmul(shape, dtype, ranks);
+  else if (what == "matmul")
+    row.text = productAlone(shape, dtype, ranks);
+  else if (what == "pieces")
+    row.text = productInPieces(shape, dtype, ranks);
+  else if (what == "beside")
+    row.text = gatherBesideProduct(shape, dtype, ranks, protocol);
+  else
+    row.text = config.placement() == schedule::Placement::Shared
+                   ? gatherTogether(shape, dtype, ranks, protocol)
+                   : gatherAlone(shape, dtype, ranks, protocol);
+  if (!isSchedule && !row.isAuto && what != "pieces") // these are programs
+    row.options.schedule = {};
+  return row;
+}
+
+//===- The entry ------------------------------------------------------------------------------===//
+
+Operation gatherMatmul() {
+  Operation operation;
+  operation.name = "gather-matmul";
+  operation.summary = "gather of A, and the product with B";
+  operation.help = "C[m, n] = A[m, k] B[k, n], with m / ranks rows of A on each rank and n columns "
+                   "of B on every\n"
+                   "rank. m has to be a multiple of the ranks.";
+  operation.examples = "  braid bench gather-matmul -m 8192 -n 8192 -k 8192 --ranks 4 --backend "
+                       "cuda --against torch\n"
+                       "  braid bench gather-matmul -m 4096 -n 4096 -k 4096 --impl "
+                       "'matmul,gather,pairwise;chunks=4'\n"
+                       "  braid bench gather-matmul -m 512,2048 -n 512,2048 -k 512,2048 --json "
+                       "grid.json --resume \\\n"
+                       "    --time-limit 300";
+  operation.rows = {
+      {"matmul", RowKind::Gemm, "the GEMM alone, of A as if it had been gathered"},
+      {"pieces", RowKind::ChunkedGemm,
+       "the GEMM alone, cut as a pipeline cuts it: what the cutting costs"},
+      {"gather", RowKind::Transfers, "the gather alone"},
+      {"beside", RowKind::Uncoupled,
+       "both at once, neither waiting for the other: what the machine leaves of them"},
+      {"sequential", RowKind::Sequential, "gather, then one GEMM"},
+      {"auto", RowKind::Overlapped,
+       "what braid run --schedule auto chooses, graph or not; once a shape"},
+  };
+  operation.rivals = {
+      {"torch/matmul", RowKind::Gemm, "torch.matmul"},
+      {"torch/gather", RowKind::Transfers, "all_gather_into_tensor (NCCL)"},
+      {"torch/gather_copy", RowKind::Transfers, "copies from symmetric memory (copy engines)"},
+      {"torch/sequential", RowKind::Sequential, "all_gather_into_tensor, then torch.matmul"},
+      // So it is mostly used, and not every PyTorch can capture it.
+      {"torch/fused", RowKind::Overlapped, "symm_mem.fused_all_gather_matmul, eagerly in any case",
+       /*isEagerToo=*/true},
+  };
+  operation.standard = {"matmul",     "gather",   "gather;protocol=put",
+                        "sequential", "pairwise", "pairwise;protocol=put",
+                        "ring"};
+  operation.makeRow = makeGatherRow;
+  operation.flops = [](const BenchShape &shape) {
+    return 2.0 * double(shape.m) * double(shape.n) * double(shape.k);
+  };
+  return operation;
+}
+
+} // namespace braid

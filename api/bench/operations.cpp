@@ -1,0 +1,12 @@
+//===- api/bench/operations.cpp - the table of operations -----------------===//
+
+#include "api/bench/gather_bench.h"
+
+namespace braid {
+
+llvm::ArrayRef<Operation> operations() {
+  static const std::vector<Operation> all = {gatherMatmul()};
+  return all;
+}
+
+} // namespace braid

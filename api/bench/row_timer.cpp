@@ -1,0 +1,212 @@
+//===- api/bench/row_timer.cpp - times rows of a bench on one rank of a job -===//
+
+#include "api/bench/row_timer.h"
+
+#include "api/bench/bench_results.h"
+#include "api/plans.h"
+#include "runtime/plan/plan_parts.h"
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+Plan partOf(Plan plan, PlanPart part) {
+  switch (part) {
+  case PlanPart::All:
+    return plan;
+  case PlanPart::Gemms:
+    return gemmsOf(std::move(plan));
+  case PlanPart::Transfers:
+    return transfersOf(std::move(plan));
+  }
+  llvm_unreachable("covered above");
+}
+
+} // namespace
+
+struct RowTimer::Lowered {
+  ChosenRow chosen;
+  const std::vector<Plan> &plans;
+  // Once it has been prepared.
+  std::unique_ptr<Prepared> prepared = nullptr;
+  std::vector<void *> inputs = {}, outputs = {};
+  bool isCaptured = false;
+
+  std::vector<const void *> constInputs() const { return {inputs.begin(), inputs.end()}; }
+};
+
+BenchTiming BenchTiming::within(double us) const {
+  constexpr double kShareOfWarmUp = 0.25;
+  BenchTiming fitting = *this;
+  const double each = us > 0 ? us + restUs : 0;
+  auto fit = [](int64_t wanted, int64_t least, double most) {
+    return std::min(wanted, std::max(least, static_cast<int64_t>(std::min(most, 1e9))));
+  };
+  if (limitUs > 0 && us > 0) {
+    fitting.warmUp = fit(warmUp, 1, limitUs * kShareOfWarmUp / each);
+    fitting.iterations = fit(iterations, 3, limitUs / each);
+    fitting.bursts = fit(bursts, 3, limitUs / (us * double(runsOfBurst(us))));
+  }
+  fitting.warmUp = std::max(fitting.warmUp, runsToSettle(settleUs, each));
+  return fitting;
+}
+
+int64_t BenchTiming::runsOfBurst(double us) {
+  constexpr double kBurstUs = 10e3, kMostRuns = 1e4;
+  return std::max<int64_t>(
+      2, static_cast<int64_t>(std::min(kBurstUs / std::max(us, 1e-3), kMostRuns)));
+}
+
+RowTimer::RowTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier)
+    : cluster_(cluster), plans_(plans), barrier_(std::move(barrier)),
+      tensors_(device(), dtype, cluster.firstHosted()) {}
+
+RowTimer::~RowTimer() = default;
+
+int64_t RowTimer::allocatedBytes() const { return preparedBytes_ + tensors_.allocatedBytes(); }
+
+int64_t RowTimer::loweredRows() const { return static_cast<int64_t>(all_.size()); }
+
+const std::string &RowTimer::choiceOf(const TimedRow &row) const {
+  return rows_.at(row.name)->chosen.choice;
+}
+
+/// Where a row that leaves the choice to Braid gets it from.
+Result<ChosenRow> RowTimer::decide(const TimedRow &row) {
+  if (!row.isAuto)
+    return ChosenRow{row, ""};
+  if (!chooser_)
+    return Status(StatusCode::Unsupported, row.name + ": nothing here chooses");
+  return chooser_(row);
+}
+
+Status RowTimer::lower(const TimedRow &asked) {
+  if (rows_.count(asked.name))
+    return Status::ok();
+  Result<ChosenRow> chosen = decide(asked);
+  if (!chosen)
+    return chosen.status();
+  const TimedRow &row = chosen->row;
+  if (!device().offers(row.means))
+    return Status(StatusCode::Unsupported,
+                  row.name + ": this backend has no such way to copy or to signal");
+  std::unique_ptr<Source> source = parseSource(row.name, row.text);
+  Result<Compiled> compiled = compile(*source, row.options);
+  if (!compiled)
+    return source->diags.hasErrors() ? Status(compiled.status().code(), source->diags.str())
+                                     : compiled.status().annotated(row.name);
+  Result<std::vector<Plan>> plans = makePlans(*compiled);
+  if (!plans)
+    return plans.status();
+  for (Plan &plan : *plans)
+    plan = partOf(std::move(plan), row.part);
+  plans_.push_back(std::move(*plans));
+  all_.push_back({std::move(*chosen), plans_.back()});
+  rows_[asked.name] = &all_.back();
+  return Status::ok();
+}
+
+void RowTimer::forgetRows() {
+  for (auto &[name, lowered] : rows_)
+    lowered->prepared.reset();
+  rows_.clear();
+}
+
+/// Binds a row to the tensors that all rows share.
+Status RowTimer::bindRow(Lowered &lowered) {
+  const Plan &plan = lowered.plans[static_cast<size_t>(cluster_.firstHosted())];
+  Result<std::unique_ptr<Prepared>> prepared =
+      prepare(plan, device(), transport(), lowered.chosen.row.means);
+  if (!prepared)
+    return prepared.status();
+  Result<std::vector<void *>> inputs = tensors_.inputsOf(plan);
+  if (!inputs)
+    return inputs.status();
+  Result<std::vector<void *>> outputs = tensors_.outputsOf(plan);
+  if (!outputs)
+    return outputs.status();
+  lowered.prepared = std::move(*prepared);
+  lowered.inputs = std::move(*inputs);
+  lowered.outputs = std::move(*outputs);
+  preparedBytes_ += plan.symmetricBytes + plan.deviceBytes;
+  return Status::ok();
+}
+
+Status RowTimer::prepareRow(Lowered &lowered, bool isGraphed) {
+  if (!lowered.prepared)
+    if (Status status = bindRow(lowered); !status.isOk())
+      return status;
+  if (!isGraphed || lowered.isCaptured)
+    return Status::ok();
+  lowered.isCaptured = true;
+  return lowered.prepared->capture(lowered.constInputs(), lowered.outputs);
+}
+
+/// One run, from the barrier on, after a rest.
+Result<double> RowTimer::timeOnce(Lowered &lowered, bool isGraphed, double restUs) {
+  const std::vector<const void *> inputs = lowered.constInputs();
+  if (Status status = meetAt(barrier_, device(), restUs); !status.isOk())
+    return status;
+  Result<RunTime> time =
+      timeRun(*lowered.prepared, device(), isGraphed ? Issuing::Graph : Issuing::Eager, inputs,
+              lowered.outputs);
+  if (!time)
+    return time.status();
+  return time->us;
+}
+
+Result<RowTimes> RowTimer::time(const TimedRow &row, const BenchTiming &timing) {
+  Lowered &lowered = *rows_.at(row.name);
+  const bool isGraphed = row.isAuto ? lowered.chosen.row.isGraphed : row.isGraphed;
+  cluster_.setPlans(lowered.plans);
+  if (Status status = prepareRow(lowered, isGraphed); !status.isOk())
+    return status;
+  Result<std::vector<double>> runs = timeRuns(lowered, isGraphed, timing);
+  if (!runs || timing.bursts == 0)
+    return runs ? Result<RowTimes>({std::move(*runs), {}}) : runs.status();
+  Result<std::vector<double>> bursts =
+      timeBursts(lowered, isGraphed, timing, spreadOf(*runs).median);
+  return bursts ? Result<RowTimes>({std::move(*runs), std::move(*bursts)}) : bursts.status();
+}
+
+Result<std::vector<double>> RowTimer::timeRuns(Lowered &lowered, bool isGraphed,
+                                               const BenchTiming &timing) {
+  auto once = [&] { return timeOnce(lowered, isGraphed, timing.restUs); };
+  Result<double> us = warmUp(
+      transport(), [&](double each) { return timing.within(each).warmUp; }, once);
+  if (!us)
+    return us.status();
+  const int64_t iterations = timing.within(*us).iterations;
+  std::vector<double> mine;
+  for (int64_t i = 0; i < iterations; ++i) {
+    Result<double> time = once();
+    if (!time)
+      return time.status();
+    mine.push_back(*time);
+  }
+  return maximaOverRanks(transport(), mine);
+}
+
+/// Bursts of runs that take `us` each when they are alone, on every rank the same number.
+Result<std::vector<double>> RowTimer::timeBursts(Lowered &lowered, bool isGraphed,
+                                                 const BenchTiming &timing, double us) {
+  const int64_t runs = BenchTiming::runsOfBurst(us);
+  const int64_t untimed = 1 + runsToSettle(timing.settleUs, std::max(us, 1e-3) * double(runs));
+  const std::vector<const void *> inputs = lowered.constInputs();
+  std::vector<double> mine;
+  for (int64_t i = -untimed, timed = timing.within(us).bursts; i < timed; ++i) {
+    if (Status status = meetAt(barrier_, device(), timing.restUs); !status.isOk())
+      return status;
+    Result<double> time =
+        timeBurst(*lowered.prepared, device(), isGraphed ? Issuing::Graph : Issuing::Eager, runs,
+                  inputs, lowered.outputs);
+    if (!time)
+      return time.status();
+    if (i >= 0)
+      mine.push_back(*time);
+  }
+  return maximaOverRanks(transport(), mine);
+}
+
+} // namespace braid

@@ -1,0 +1,177 @@
+//===- api/calibrate/calibrate.cpp - measures what a cost model holds -----===//
+
+#include "api/calibrate/calibrate.h"
+
+#include "api/calibrate/calibration_programs.h"
+
+#include <algorithm>
+#include <map>
+
+namespace braid {
+namespace {
+
+/// How many operations of one kind follow one another.
+constexpr int kChain = 8;
+
+double positive(double us) { return std::max(us, kLeastUs); }
+
+class Calibration {
+public:
+  Calibration(PlanTimer &timer, const CalibrationOptions &options)
+      : timer_(timer), options_(options) {}
+  Result<CostModel> run();
+
+private:
+  /// A program to be timed, and a name for what that gives.
+  struct Trial {
+    std::string name, text;
+    bool hasCopies = true;
+  };
+  /// In every way, by the means that are being looked at.
+  Status measure(const Trial &trial);
+  Status measureAll();
+  std::vector<Trial> trials() const;
+  OperationCosts deduce(size_t way) const;
+  void deduceIssue(OperationCosts &costs, size_t way) const;
+  void deduceSignals(OperationCosts &costs, size_t way) const;
+  CopyCost copyLine(double smallUs, double growthUs) const;
+  CopyCost deduceCopy(const OperationCosts &costs, const std::string &name, size_t way) const;
+  double us(const std::string &name, size_t way) const { return times_.at(name)[way].us; }
+  /// The host's time, where it issues command by command.
+  double issue(const std::string &name, size_t way) const {
+    return options_.ways[way] == Issuing::Eager ? times_.at(name)[way].issueUs : 0;
+  }
+
+  PlanTimer &timer_;
+  const CalibrationOptions &options_;
+  TransferMeans means_;
+  std::map<std::string, std::vector<RunTime>> times_; ///< by means_
+};
+
+Status Calibration::measure(const Trial &trial) {
+  Result<std::vector<Plan>> plans = calibration::plansOf(trial.text);
+  if (!plans)
+    return plans.status();
+  if (!trial.hasCopies)
+    calibration::dropCopies(*plans);
+  Result<std::vector<RunTime>> times =
+      timer_.time(std::move(*plans), options_.ways, options_.effort, means_);
+  if (!times)
+    return times.status().annotated("calibrating by " + trial.name);
+  times_[trial.name] = std::move(*times);
+  return Status::ok();
+}
+
+std::vector<Calibration::Trial> Calibration::trials() const {
+  using namespace calibration;
+  const int64_t ranks = timer_.ranks(), small = options_.smallBytes, large = options_.largeBytes;
+  const PlanMatmul tiny{DType::BF16, 64, 64, 64, false, {}, {}, {}, {}};
+  std::vector<Trial> all = {{"1 copy", localCopies(ranks, small, 1)},
+                            {"copies", localCopies(ranks, small, 1 + kChain)},
+                            {"large copy", localCopies(ranks, large, 1)},
+                            {"events", eventChain(ranks, small, kChain)},
+                            {"products", products(ranks, tiny, kChain, 1)}};
+  if (ranks == 1)
+    return all;
+  all.push_back({"turns", transferChain(ranks, Protocol::Get, 2, kChain), false});
+  all.push_back({"flood", transferFlood(ranks, 2, 2 * kChain), false});
+  for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
+    const std::string way = name(protocol).str();
+    all.push_back({way + " small", transferChain(ranks, protocol, small, kChain)});
+    all.push_back({way + " large", transferChain(ranks, protocol, large, 2)});
+    all.push_back({way + " all", fan(ranks, protocol, large)});
+  }
+  return all;
+}
+
+Status Calibration::measureAll() {
+  for (const Trial &trial : trials())
+    if (Status status = measure(trial); !status.isOk())
+      return status;
+  return Status::ok();
+}
+
+void Calibration::deduceIssue(OperationCosts &costs, size_t way) const {
+  costs.issueCopyUs = issue("copies", way) / (1 + kChain);
+  costs.issueMatmulUs = issue("products", way) / kChain;
+  const double events = issue("events", way) - 2 * kChain * costs.issueCopyUs;
+  costs.issueEventUs =
+      std::max(events / (4 * kChain), 0.0); // a record and a wait in each half turn
+  if (timer_.ranks() > 1)
+    costs.issueSignalUs =
+        std::max((issue("turns", way) - 2 * kChain * costs.issueEventUs) / (4 * kChain), 0.0);
+}
+
+/// A turn follows on an event, and has two hops: "you may read", "I have read".
+void Calibration::deduceSignals(OperationCosts &costs, size_t way) const {
+  const double turn = (us("turns", way) - costs.runUs) / kChain - costs.eventUs;
+  const double hop = positive(turn / 2);
+  const double held =
+      positive((us("flood", way) - costs.runUs) / (4 * kChain)); // a signal, an await
+  costs.signalUs = costs.awaitUs = std::min(held / 2, hop / 2);
+  costs.flightUs = hop - costs.signalUs - costs.awaitUs;
+}
+
+/// The line through a small copy's time and a large one's, which is longer by `growthUs`.
+CopyCost Calibration::copyLine(double smallUs, double growthUs) const {
+  const double bytes = static_cast<double>(options_.largeBytes - options_.smallBytes);
+  CopyCost cost;
+  cost.bytesPerUs = cost.sharedBytesPerUs = bytes / positive(growthUs);
+  cost.fixedUs =
+      std::max(smallUs - static_cast<double>(options_.smallBytes) / cost.bytesPerUs, 0.0);
+  return cost;
+}
+
+/// From the copies in chains of turns, small and large.
+CopyCost Calibration::deduceCopy(const OperationCosts &costs, const std::string &name,
+                                 size_t way) const {
+  const double hops = 2 * (costs.signalUs + costs.flightUs + costs.awaitUs);
+  const double turn = hops + costs.eventUs; // besides the copy
+  const double small = positive((us(name + " small", way) - costs.runUs) / kChain - turn);
+  const double large = positive((us(name + " large", way) - costs.runUs) / 2 - turn);
+  CopyCost cost = copyLine(small, large - small);
+  const double others = costs.runUs + 2 * costs.eventUs + hops + cost.fixedUs;
+  const double all = static_cast<double>(options_.largeBytes * (timer_.ranks() - 1));
+  cost.sharedBytesPerUs = all / positive(us(name + " all", way) - others);
+  return cost;
+}
+
+OperationCosts Calibration::deduce(size_t way) const {
+  OperationCosts costs;
+  costs.issuing = options_.ways[way];
+  costs.means = means_;
+  deduceIssue(costs, way);
+  const double small = positive((us("copies", way) - us("1 copy", way)) / kChain);
+  costs.local = copyLine(small, us("large copy", way) - us("1 copy", way));
+  costs.runUs = std::max(us("1 copy", way) - small - costs.issueCopyUs, 0.0);
+  costs.eventUs = std::max((us("events", way) - costs.runUs) / (2 * kChain) - small, 0.0);
+  costs.pull = costs.push = costs.local;
+  if (timer_.ranks() == 1)
+    return costs;
+  deduceSignals(costs, way);
+  costs.pull = deduceCopy(costs, "get", way);
+  costs.push = deduceCopy(costs, "put", way);
+  return costs;
+}
+
+Result<CostModel> Calibration::run() {
+  CostModel model;
+  model.machine = timer_.device().description();
+  model.ranks = timer_.ranks();
+  for (TransferMeans means : options_.means) {
+    means_ = means;
+    if (Status status = measureAll(); !status.isOk())
+      return status.annotated(str(means));
+    for (size_t way = 0; way < options_.ways.size(); ++way)
+      model.operations.push_back(deduce(way));
+  }
+  return model;
+}
+
+} // namespace
+
+Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options) {
+  return Calibration(timer, options).run();
+}
+
+} // namespace braid

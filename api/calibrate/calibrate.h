@@ -1,0 +1,39 @@
+//===- api/calibrate/calibrate.h - measures what a cost model holds -------===//
+//
+// Each number comes from a tiny program of its own, run by the ordinary executor on the ranks of
+// the job: a chain of one kind of operation, long enough to tell its cost from that of a run.
+//
+//   run, local copy   1 and 9 small copies on one stream; a large one
+//   event             two streams that wait for each other in turn
+//   signal, one way   every rank signals its neighbour and waits for its own, in turn, on two
+//                     streams: transfers whose copies were taken out of the Plan
+//   signal + await    many at once, so that nothing flies while the streams wait
+//   copy              the same turns with a copy in each, small and large; pull and push
+//   shared link       one large copy from, or to, every peer at once
+//
+// Products are in measure_products.h: a chain on one stream; the same dealt out to two streams
+// gives the share, or the crowding.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/timing/plan_timer.h"
+
+namespace braid {
+
+/// Shorter than this is what a clock cannot tell from nothing.
+constexpr double kLeastUs = 0.01;
+
+struct CalibrationOptions {
+  std::vector<Issuing> ways{Issuing::Eager}; ///< that the backend has
+  /// That the device offers; the first one for products, too.
+  std::vector<TransferMeans> means{TransferMeans()};
+  int64_t smallBytes = int64_t(1) << 16, largeBytes = int64_t(32) << 20;
+  TimingEffort effort = {};
+};
+
+/// A model of everything but products. Collective; blocks for a second or two; the same model on
+/// all ranks.
+Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options);
+
+} // namespace braid

@@ -1,0 +1,133 @@
+//===- api/calibrate/calibration_programs.cpp - tiny programs that are timed -===//
+
+#include "api/calibrate/calibration_programs.h"
+
+#include "api/plans.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+namespace braid::calibration {
+namespace {
+
+std::string transfer(int64_t ranks, Protocol protocol, int number) {
+  std::string send =
+      fmt::format("  %s{0} = p2p send %mine to (rank - 1) mod {1} via %h\n", number, ranks);
+  std::string receive =
+      fmt::format("  %r{0} = p2p recv %theirs from (rank + 1) mod {1} via %h\n", number, ranks);
+  return protocol == Protocol::Get ? send + receive : receive + send;
+}
+
+std::string transferHead(int64_t ranks, Protocol protocol, int64_t bytes) {
+  return fmt::format("program @transfers mesh [0 .. {0}) () -> () {{\n"
+                     "  %all = allocate symmetric bf16[2, {1}]\n"
+                     "  %h = share_mem_handles {2} %all\n"
+                     "  %mine = select %all[0]\n  %theirs = select %all[1]\n",
+                     ranks, bytes / 2, name(protocol).str());
+}
+
+std::string productsHead(int64_t ranks, const PlanMatmul &shape, int count) {
+  const std::string b = shape.transposeB ? fmt::format("{}, {}", shape.n, shape.k)
+                                         : fmt::format("{}, {}", shape.k, shape.n);
+  return fmt::format("program @products mesh [0 .. {0}) (%A: {1}[{2}, {3}, {5}], %B: {1}[{6}]) ->\n"
+                     "    (%C: {1}[{2}, {3}, {4}]) {{\n  %main = get_current_stream\n",
+                     ranks, name(shape.dtype).str(), count, shape.m, shape.n, shape.k, b);
+}
+
+} // namespace
+
+Result<std::vector<Plan>> plansOf(const std::string &text) {
+  std::unique_ptr<Source> source = parseSource("calibration", text);
+  Result<Compiled> compiled = compile(*source, {});
+  Result<std::vector<Plan>> plans = compiled ? makePlans(*compiled) : compiled.status();
+  if (!plans)
+    return plans.status().annotated("calibration: " + source->diags.str());
+  return plans;
+}
+
+std::string localCopies(int64_t ranks, int64_t bytes, int copies) {
+  std::string text = fmt::format("program @local mesh [0 .. {0}) (%A: bf16[{1}]) -> () {{\n"
+                                 "  %x = allocate device bf16[{1}]\n",
+                                 ranks, bytes / 2);
+  for (int i = 0; i < copies; ++i)
+    text += "  set %x, %A\n";
+  return text + "}\n";
+}
+
+std::string eventChain(int64_t ranks, int64_t bytes, int turns) {
+  std::string text = fmt::format("program @events mesh [0 .. {0}) (%A: bf16[{1}]) -> () {{\n"
+                                 "  %x = allocate device bf16[{1}]\n"
+                                 "  %main = get_current_stream\n",
+                                 ranks, bytes / 2);
+  for (int i = 0; i < turns; ++i)
+    text += "  set %x, %A\n  set_current_stream stream(1)\n  synchronize %main\n"
+            "  set %x, %A\n  set_current_stream %main\n  synchronize stream(1)\n";
+  return text + "}\n";
+}
+
+std::string transferChain(int64_t ranks, Protocol protocol, int64_t bytes, int turns) {
+  std::string text = transferHead(ranks, protocol, bytes) + "  %main = get_current_stream\n";
+  for (int i = 0; i < turns; ++i) {
+    text += i % 2 == 0 ? "  set_current_stream stream(1)\n  synchronize %main\n"
+                       : "  set_current_stream %main\n  synchronize stream(1)\n";
+    text += transfer(ranks, protocol, i) + fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
+  }
+  return text + "  set_current_stream %main\n  synchronize stream(1)\n}\n";
+}
+
+std::string transferFlood(int64_t ranks, int64_t bytes, int turns) {
+  std::string text = transferHead(ranks, Protocol::Get, bytes) + "  group {\n", waits;
+  for (int i = 0; i < turns; ++i) {
+    text += transfer(ranks, Protocol::Get, i);
+    waits += fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
+  }
+  return text + "  }\n" + waits + "}\n";
+}
+
+std::string fan(int64_t ranks, Protocol protocol, int64_t bytes) {
+  std::string send = fmt::format("    %s = p2p send %mine to (rank - %i) mod {} via %h\n", ranks);
+  std::string receive =
+      fmt::format("    %r = p2p recv %block from (rank + %i) mod {} via %h\n", ranks);
+  return fmt::format("program @fan mesh [0 .. {0}) () -> () {{\n"
+                     "  %all = allocate symmetric bf16[{0}, {1}]\n"
+                     "  %h = share_mem_handles {2} %all\n"
+                     "  %main = get_current_stream\n"
+                     "  %mine = select %all[rank]\n"
+                     "  for %i in 1 .. {0} {{\n"
+                     "    set_current_stream stream(%i)\n"
+                     "    synchronize %main\n"
+                     "    %block = select %all[(rank + %i) mod {0}]\n"
+                     "{3}{4}    wait %r\n    wait %s\n  }}\n"
+                     "  set_current_stream %main\n"
+                     "  for %i in 1 .. {0} {{\n    synchronize stream(%i)\n  }}\n}}\n",
+                     ranks, bytes / 2, name(protocol).str(),
+                     protocol == Protocol::Get ? send : receive,
+                     protocol == Protocol::Get ? receive : send);
+}
+
+std::string products(int64_t ranks, const PlanMatmul &shape, int count, int streams) {
+  std::string text = productsHead(ranks, shape, count);
+  for (int s = 1; s < streams; ++s)
+    text += fmt::format("  set_current_stream stream({})\n  synchronize %main\n", s);
+  for (int i = 0; i < count; ++i) {
+    if (streams > 1)
+      text += i % streams == 0 ? std::string("  set_current_stream %main\n")
+                               : fmt::format("  set_current_stream stream({})\n", i % streams);
+    text += fmt::format("  %a{0} = select %A[{0}]\n  %c{0} = select %C[{0}]\n"
+                        "  {1} %c{0}, %a{0}, %B\n",
+                        i, shape.transposeB ? "linear" : "matmul");
+  }
+  if (streams > 1)
+    text += "  set_current_stream %main\n";
+  for (int s = 1; s < streams; ++s)
+    text += fmt::format("  synchronize stream({})\n", s);
+  return text + "}\n";
+}
+
+void dropCopies(std::vector<Plan> &plans) {
+  for (Plan &plan : plans)
+    llvm::erase_if(plan.commands, [](const Command &c) { return c.kind == CommandKind::Copy; });
+}
+
+} // namespace braid::calibration

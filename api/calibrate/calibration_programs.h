@@ -1,0 +1,33 @@
+//===- api/calibrate/calibration_programs.h - tiny programs that are timed -===//
+//
+// Each is a chain of one kind of operation, as text for `ranks` ranks; sizes are in bytes.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/program.h"
+#include "ir/status.h"
+#include "runtime/plan/plan.h"
+
+namespace braid::calibration {
+
+/// `copies` of `bytes` within the rank, one after the other.
+std::string localCopies(int64_t ranks, int64_t bytes, int copies);
+/// Small copies on two streams in turn, each waiting for the one before.
+std::string eventChain(int64_t ranks, int64_t bytes, int turns);
+/// Every rank's block to its neighbour, `turns` times, each after the one before: on two streams in
+/// turn, as the transfers of a schedule are on streams of their own.
+std::string transferChain(int64_t ranks, Protocol protocol, int64_t bytes, int turns);
+/// The same, all posted together: signals stand beside signals, and awaits beside awaits.
+std::string transferFlood(int64_t ranks, int64_t bytes, int turns);
+/// A block from, or to, every peer at once, on a stream for each.
+std::string fan(int64_t ranks, Protocol protocol, int64_t bytes);
+/// `count` products of one shape, dealt out to `streams`.
+std::string products(int64_t ranks, const PlanMatmul &shape, int count, int streams);
+
+/// The Plans of all ranks.
+Result<std::vector<Plan>> plansOf(const std::string &text);
+/// What is left of transfers without their copies: the signals.
+void dropCopies(std::vector<Plan> &plans);
+
+} // namespace braid::calibration

@@ -1,0 +1,131 @@
+//===- api/calibrate/job_model.cpp - the cost model of a job, kept between jobs -===//
+
+#include "api/calibrate/job_model.h"
+
+#include "api/calibrate/measure_gemms.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+} // namespace
+
+JobModel::JobModel(PlanTimer &timer, JobModelOptions options)
+    : timer_(timer), options_(std::move(options)) {}
+
+std::string JobModel::key() const {
+  return fmt::format("cost model of {} ranks, {}", timer_.ranks(), options_.cacheKey);
+}
+
+/// Where the host's own cores do the work, all is slow, and its memory is that of all ranks.
+CalibrationOptions JobModel::calibration() const {
+  CalibrationOptions calibration;
+  calibration.ways = options_.ways;
+  calibration.means = options_.means;
+  if (!timer_.device().sharesHostMemory())
+    return calibration;
+  calibration.largeBytes = int64_t(1) << 20;
+  calibration.effort = {.warmUp = 1, .least = 1, .most = 7, .budgetUs = 5000};
+  return calibration;
+}
+
+/// For all that was asked about, but for products.
+bool JobModel::isComplete() const {
+  return llvm::all_of(options_.ways, [&](Issuing way) {
+    return llvm::all_of(options_.means,
+                        [&](TransferMeans means) { return model_.find(way, means); });
+  });
+}
+
+/// Rank 0's; empty if there is none.
+Result<std::string> JobModel::readKept() {
+  std::string kept;
+  if (timer_.rank() == 0) {
+    // Products take as long as they do by the algorithms that tuning chooses.
+    const std::string machine =
+        fmt::format("{}, {}, {}", options_.cacheKey, timer_.device().description(),
+                    timer_.device().tuningKey());
+    cache_ = std::make_unique<MeasurementCache>(options_.cacheFolder, machine, options_.warn);
+    kept = cache_->find(key()).value_or("");
+  }
+  return timer_.fromRankZero(std::move(kept));
+}
+
+Status JobModel::find() {
+  const Clock::time_point start = Clock::now();
+  Result<std::string> text = readKept();
+  if (!text)
+    return text.status();
+  Result<CostModel> known = CostModel::decode(*text);
+  if (known)
+    model_ = std::move(*known);
+  if (known && isComplete()) {
+    path_ = cache_ ? cache_->path() : "";
+    return Status::ok();
+  }
+  if (!text->empty() && !known && timer_.rank() == 0 && options_.warn)
+    options_.warn("the kept cost model is measured again: " + known.status().message());
+  if (Status status = measure(); !status.isOk())
+    return status;
+  calibrationSeconds_ = secondsSince(start);
+  return keep();
+}
+
+/// What is known of products stays.
+Status JobModel::measure() {
+  Result<CostModel> measured = calibrate(timer_, calibration());
+  if (!measured)
+    return measured.status();
+  for (const OperationCosts &costs : measured->operations)
+    model_.add(costs);
+  model_.machine = measured->machine;
+  model_.ranks = measured->ranks;
+  return Status::ok();
+}
+
+Status JobModel::addProducts(llvm::ArrayRef<PlanMatmul> shapes) {
+  const Clock::time_point start = Clock::now();
+  Result<bool> hasMeasured = measureProducts(model_, shapes, timer_, calibration());
+  if (!hasMeasured)
+    return hasMeasured.status();
+  if (!*hasMeasured)
+    return Status::ok();
+  productSeconds_ += secondsSince(start);
+  return keep();
+}
+
+/// The measurements of other ranks differ; what rank 0 made of the maxima is what counts.
+Status JobModel::keep() {
+  Result<std::string> text = timer_.fromRankZero(model_.encode());
+  if (!text)
+    return text.status();
+  Result<CostModel> model = CostModel::decode(*text);
+  if (!model)
+    return model.status();
+  model_ = std::move(*model);
+  if (cache_) {
+    cache_->set(key(), *text);
+    cache_->save();
+  }
+  return Status::ok();
+}
+
+std::string JobModel::source() const {
+  std::string text = calibrationSeconds_ > 0
+                         ? fmt::format("measured in {:.2f} s", calibrationSeconds_)
+                         : "from " + (path_.empty() ? "memory" : path_);
+  return productSeconds_ > 0 ? text + fmt::format(", products in {:.2f} s", productSeconds_) : text;
+}
+
+} // namespace braid

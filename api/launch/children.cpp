@@ -1,0 +1,295 @@
+//===- api/launch/children.cpp - the processes of a job -------------------===//
+
+#include "api/launch/children.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+namespace braid {
+
+std::string str(const Ending &ending) {
+  if (ending.isSignal)
+    return fmt::format("killed by signal {} ({})", ending.number, strsignal(ending.number));
+  return fmt::format("ended with exit status {}", ending.number);
+}
+
+namespace {
+
+/// What stands behind the name in /proc/PID/stat: the state, five numbers, the flags, and more.
+/// Fewer if there is no such process.
+std::vector<std::string> statusFields(pid_t pid) {
+  // Reading fails if the process vanishes meanwhile; this way of reading does not throw then.
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::ostringstream read;
+  read << file.rdbuf();
+  const std::string text = read.str();
+  const size_t name = text.rfind(')'); // it may hold anything
+  std::istringstream rest(name == std::string::npos ? "" : text.substr(name + 1));
+  return {std::istream_iterator<std::string>(rest), {}};
+}
+
+} // namespace
+
+bool isEnding(pid_t pid) {
+  const std::vector<std::string> fields = statusFields(pid);
+  constexpr unsigned kExiting = 4; // PF_EXITING
+  unsigned flags = kExiting;
+  return fields.size() < 7 || llvm::StringRef(fields[6]).getAsInteger(10, flags) ||
+         (flags & kExiting) != 0;
+}
+
+bool isStopped(pid_t pid) {
+  const std::vector<std::string> fields = statusFields(pid);
+  return !fields.empty() && fields[0] == "T";
+}
+
+namespace {
+
+Status cannotStart(int error) {
+  return Status(StatusCode::Unsupported,
+                fmt::format("expected a further process, got '{}'", std::strerror(error)));
+}
+
+/// The texts of an argv or environ, and the array that points to them.
+class Texts {
+public:
+  explicit Texts(std::vector<std::string> texts) : texts_(std::move(texts)) {
+    for (std::string &text : texts_)
+      pointers_.push_back(text.data());
+    pointers_.push_back(nullptr);
+  }
+  char *const *get() const { return pointers_.data(); }
+
+private:
+  std::vector<std::string> texts_;
+  std::vector<char *> pointers_;
+};
+
+std::vector<std::string>
+environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
+  std::vector<std::string> texts;
+  for (char **entry = environ; *entry; ++entry) {
+    llvm::StringRef name = llvm::StringRef(*entry).split('=').first;
+    if (llvm::none_of(added, [&](const auto &variable) { return name == variable.first; }))
+      texts.push_back(*entry);
+  }
+  for (const auto &[name, value] : added)
+    texts.push_back(name + "=" + value);
+  return texts;
+}
+
+/// What the child does between fork and exec: system calls only, for this process has threads, and
+/// one of them may have held any lock.
+struct ChildSide {
+  char *const *arguments;
+  char *const *environment;
+  int standard[3]; ///< descriptors for 0, 1 and 2; -1: leave it
+  pid_t parent;
+  sigset_t mask;
+  int failure; ///< takes the error if there is no exec
+
+  [[noreturn]] void run() const {
+    // The parent may have died before this; then nobody is left who would send the signal.
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent && redirect()) {
+      resetSignals();
+      execve("/proc/self/exe", arguments, environment);
+    }
+    int error = errno;
+    [[maybe_unused]] ssize_t ignored = write(failure, &error, sizeof error);
+    _exit(127);
+  }
+
+private:
+  bool redirect() const {
+    for (int target = 0; target < 3; ++target) {
+      if (standard[target] < 0)
+        continue;
+      // Onto itself, dup2 would leave it to be closed by exec.
+      if (standard[target] == target ? fcntl(target, F_SETFD, 0) != 0
+                                     : dup2(standard[target], target) < 0)
+        return false;
+    }
+    return true;
+  }
+  void resetSignals() const {
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGALRM}) {
+      struct sigaction action;
+      sigaction(signal, nullptr, &action);
+      if (action.sa_handler == SIG_IGN)
+        continue; // as the user started us
+      action.sa_handler = SIG_DFL;
+      sigaction(signal, &action, nullptr);
+    }
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+  }
+};
+
+/// Reads the error that a child without exec left; 0 if it had its exec.
+int errorOf(int descriptor) {
+  int error = 0;
+  ssize_t count;
+  do
+    count = read(descriptor, &error, sizeof error);
+  while (count < 0 && errno == EINTR);
+  return count == static_cast<ssize_t>(sizeof error) ? error : 0;
+}
+
+} // namespace
+
+Children::~Children() {
+  killAll(SIGKILL);
+  reapAll();
+}
+
+Status Children::start(int64_t index, const ChildOptions &options) {
+  // Whoever ignores the ends of children does not get to know of them.
+  struct sigaction onEnd;
+  if (sigaction(SIGCHLD, nullptr, &onEnd) == 0 && onEnd.sa_handler == SIG_IGN)
+    std::signal(SIGCHLD, SIG_DFL);
+  Texts arguments(options.arguments), environment(environmentWith(options.environment));
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return cannotStart(errno);
+  FileDescriptor reader(ends[0]), writer(ends[1]);
+  ChildSide side{arguments.get(),
+                 environment.get(),
+                 {options.standardInput, options.standardOutput, options.standardError},
+                 getpid(),
+                 {},
+                 writer.get()};
+  // No handler of ours is to run in the child.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &side.mask);
+  // fork() would first run what libraries have registered for it: they may wait for their threads.
+  pid_t pid = _Fork();
+  int error = errno;
+  if (pid == 0)
+    side.run();
+  pthread_sigmask(SIG_SETMASK, &side.mask, nullptr);
+  if (pid < 0)
+    return cannotStart(error);
+  writer.reset();
+
+  std::lock_guard lock(mutex_);
+  Child &child = children_[static_cast<size_t>(index)];
+  child.pid = pid;
+  // Until it is reaped, its number is nobody else's.
+  child.handle = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  error = child.handle.isValid() ? errorOf(reader.get()) : errno;
+  if (error == 0)
+    return Status::ok();
+  ::kill(pid, SIGKILL);
+  reap(child, /*mayBlock=*/true);
+  return cannotStart(error);
+}
+
+std::vector<int> Children::aliveHandles() const {
+  std::lock_guard lock(mutex_);
+  std::vector<int> handles;
+  for (const Child &child : children_)
+    if (child.isAlive())
+      handles.push_back(child.handle.get());
+  return handles;
+}
+
+bool Children::anyAlive() const {
+  std::lock_guard lock(mutex_);
+  return llvm::any_of(children_, [](const Child &child) { return child.isAlive(); });
+}
+
+std::optional<Ending> Children::ending(int64_t index) const {
+  std::lock_guard lock(mutex_);
+  return children_[static_cast<size_t>(index)].ending;
+}
+
+/// To be called with the lock held, so that nobody reaps twice.
+void Children::reap(Child &child, bool mayBlock) {
+  if (!child.isAlive())
+    return;
+  siginfo_t info = {};
+  int flags = WEXITED | (mayBlock ? 0 : WNOHANG);
+  while (waitid(P_PID, static_cast<id_t>(child.pid), &info, flags) != 0)
+    if (errno != EINTR) {
+      child.ending = Ending{false, 127}; // taken away by somebody else
+      return;
+    }
+  if (info.si_pid != 0)
+    child.ending = Ending{info.si_code != CLD_EXITED, info.si_status};
+}
+
+void Children::reapEnded() {
+  std::lock_guard lock(mutex_);
+  for (Child &child : children_)
+    reap(child, /*mayBlock=*/false);
+}
+
+void Children::reapAll() {
+  std::lock_guard lock(mutex_);
+  for (Child &child : children_)
+    reap(child, /*mayBlock=*/true);
+}
+
+std::optional<Ending> Children::waitFor(int64_t index, std::chrono::milliseconds patience) {
+  int handle = -1;
+  {
+    std::lock_guard lock(mutex_);
+    const Child &child = children_[static_cast<size_t>(index)];
+    if (!child.isAlive())
+      return child.ending;
+    handle = child.handle.get(); // stays open as long as this object
+  }
+  pollfd watched = {handle, POLLIN, 0};
+  poll(&watched, 1, static_cast<int>(patience.count()));
+  std::lock_guard lock(mutex_);
+  Child &child = children_[static_cast<size_t>(index)];
+  reap(child, /*mayBlock=*/false);
+  return child.ending;
+}
+
+bool Children::isEnding(int64_t index) const {
+  std::lock_guard lock(mutex_);
+  const Child &child = children_[static_cast<size_t>(index)];
+  return !child.isAlive() || braid::isEnding(child.pid);
+}
+
+bool Children::isStopped(int64_t index) const {
+  std::lock_guard lock(mutex_);
+  const Child &child = children_[static_cast<size_t>(index)];
+  siginfo_t info = {};
+  return child.isAlive() &&
+         waitid(P_PID, static_cast<id_t>(child.pid), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
+}
+
+void Children::kill(int64_t index, int signal) {
+  std::lock_guard lock(mutex_);
+  const Child &child = children_[static_cast<size_t>(index)];
+  if (child.isAlive())
+    syscall(SYS_pidfd_send_signal, child.handle.get(), signal, nullptr, 0);
+}
+
+void Children::killAll(int signal) {
+  for (int64_t index = 0; index < static_cast<int64_t>(children_.size()); ++index)
+    kill(index, signal);
+}
+
+} // namespace braid

@@ -1,0 +1,82 @@
+//===- api/launch/children.h - the processes of a job ---------------------===//
+#pragma once
+
+#include "runtime/job/bootstrap/socket.h"
+
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace braid {
+
+/// How a process ended.
+struct Ending {
+  bool isSignal = false;
+  int number = 0; ///< the signal, or the exit status
+  bool operator==(const Ending &) const = default;
+};
+/// "killed by signal 9 (Killed)", "ended with exit status 3".
+std::string str(const Ending &ending);
+
+/// Whether the process has ended, or has begun to: before it closes anything.
+bool isEnding(pid_t pid);
+/// By SIGSTOP or the like: it does nothing at all. Not by a debugger.
+bool isStopped(pid_t pid);
+
+/// How a copy of this program is started.
+struct ChildOptions {
+  std::vector<std::string> arguments; ///< from argv[0] on
+  /// Added to the environment of this process, in place of what has the same name.
+  std::vector<std::pair<std::string, std::string>> environment;
+  int standardInput = -1;                      ///< a descriptor
+  int standardOutput = -1, standardError = -1; ///< -1: as in this process
+};
+
+/// Children of this process, each reaped exactly once. A process is only ever reached through a
+/// descriptor that stands for it, so no other process of the same number is. Thread-safe, but for
+/// start(). Whoever is left is killed and reaped by the destructor.
+class Children {
+public:
+  explicit Children(int64_t count) : children_(static_cast<size_t>(count)) {}
+  ~Children();
+  Children(const Children &) = delete;
+
+  /// Starts this program again, as child number `index`; it is killed when the calling thread ends.
+  /// Unsupported if there can be no further process.
+  Status start(int64_t index, const ChildOptions &options);
+
+  /// Descriptors that are readable once their child has ended.
+  std::vector<int> aliveHandles() const;
+  bool anyAlive() const;
+  /// Nothing while it has not been reaped.
+  std::optional<Ending> ending(int64_t index) const;
+
+  void reapEnded();
+  /// Blocks until all have ended.
+  void reapAll();
+  /// Blocks until this one has ended, but not for longer than `patience`, and reaps it.
+  std::optional<Ending> waitFor(int64_t index, std::chrono::milliseconds patience);
+
+  /// As isEnding().
+  bool isEnding(int64_t index) const;
+  /// As isStopped().
+  bool isStopped(int64_t index) const;
+
+  /// Does nothing to those that have ended.
+  void kill(int64_t index, int signal);
+  void killAll(int signal);
+
+private:
+  struct Child {
+    pid_t pid = 0; ///< 0: not started
+    FileDescriptor handle;
+    std::optional<Ending> ending;
+    bool isAlive() const { return pid != 0 && !ending; }
+  };
+  static void reap(Child &child, bool mayBlock);
+
+  mutable std::mutex mutex_;
+  std::vector<Child> children_;
+};
+
+} // namespace braid

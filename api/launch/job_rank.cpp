@@ -1,0 +1,220 @@
+//===- api/launch/job_rank.cpp - being one rank of a job of processes -----===//
+
+#include "api/launch/job_rank.h"
+
+#include "api/launch/children.h"
+#include "runtime/job/job_report.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <thread>
+
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// How long the host stays for those that come after the job has failed, so that they hear of it.
+constexpr milliseconds kForLateRanks{2000};
+/// How long it stays for those that have failed; they are killed first.
+constexpr milliseconds kForFailedRanks{3000};
+/// How long it stays after a run that counts. Whoever is not done with leaving by then can do so
+/// without a host.
+constexpr milliseconds kForFinishedRanks{1000};
+/// How long it stays for further processes that contradict a rank: who made one such mistake has
+/// often started several of them.
+constexpr milliseconds kForContradictions{1000};
+/// How long another host has for its answer. It may be stopped.
+constexpr milliseconds kForGreeting{1000};
+
+/// Whoever dies begins to end before anything is closed.
+std::string explainDeath(const JobMemory &memory, int64_t rank) {
+  uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
+  bool isVisible = pid != 0; // else it is in a pid namespace of its own
+  return !isVisible || isEnding(static_cast<pid_t>(pid))
+             ? "died before the run was over"
+             : "closed its connection to the job, but still runs";
+}
+
+bool isRankStopped(const JobMemory &memory, int64_t rank) {
+  uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
+  return pid != 0 && isStopped(static_cast<pid_t>(pid));
+}
+
+/// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name.
+Result<std::unique_ptr<Member>> joinPublished(const MemberHello &hello, Deadline deadline) {
+  for (;;) {
+    auto paths = findMeetingPlaces(meetingBase(), hello.job, deadline);
+    if (!paths)
+      return paths.status();
+    for (const std::string &path : *paths) {
+      auto member = Member::join(path, hello, deadline);
+      if (member || member.status().code() != StatusCode::PeerFailed || Clock::now() >= deadline)
+        return member;
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
+} // namespace
+
+std::string launchersMeeting(const Environment &environment) {
+  return environment("BRAID_MEETING").value_or("");
+}
+
+/// What only the process of rank 0 has, if no launcher of ours hosts the job.
+struct JobRank::Host {
+  Host(JobMemory made) : memory(std::move(made)) {}
+  JobMemory memory;
+  std::mutex mutex;
+  llvm::ArrayRef<Plan> plans;  ///< under mutex
+  bool isContradicted = false; ///< by another host of this job
+  std::unique_ptr<Rendezvous> rendezvous;
+
+  static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout);
+  std::string describe(int64_t rank) {
+    std::lock_guard lock(mutex);
+    return plans.empty() ? "" : describeRank(memory, plans, rank);
+  }
+};
+
+Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
+                                                            milliseconds timeout) {
+  Result<JobMemory> memory = JobMemory::create(place.ranks);
+  if (!memory)
+    return memory.status();
+  auto host = std::make_unique<Host>(std::move(*memory));
+  Result<MeetingPlace> meeting =
+      MeetingPlace::open(meetingBase(), place.ranks == 1 ? "" : place.job);
+  if (!meeting)
+    return meeting.status();
+  auto rendezvous = Rendezvous::start(
+      std::move(*meeting), host->memory,
+      {.ranks = place.ranks,
+       .job = place.job,
+       .ownRank = place.rank,
+       .joinTimeout = timeout,
+       .isStopped = [host = host.get()](int64_t rank) { return isRankStopped(host->memory, rank); },
+       .explainDeath =
+           [host = host.get()](int64_t rank) { return braid::explainDeath(host->memory, rank); },
+       .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }});
+  if (!rendezvous)
+    return rendezvous.status();
+  host->rendezvous = std::move(*rendezvous);
+  return host;
+}
+
+/// Those who have come to a host that does not get into its own job are told why: without it, they
+/// would only see that it is gone.
+Result<std::unique_ptr<Member>> JobRank::joinOwn(Host &host, const MemberHello &hello,
+                                                 Deadline deadline) {
+  try {
+    Result<std::unique_ptr<Member>> member = Member::join(host.rendezvous->path(), hello, deadline);
+    if (!member)
+      host.memory.abort({member.status(), hello.rank});
+    return member;
+  } catch (const std::exception &error) {
+    host.memory.abort(
+        {Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", hello.rank, error.what())),
+         hello.rank});
+    throw;
+  }
+}
+
+/// Where two processes are rank 0 of one job, each has a place of its own. Whoever made the later
+/// one sees the other, so that at least one of them says hello to the other. Both stay for a while:
+/// other ranks may have come to either.
+void JobRank::greetOtherHosts(Host &host, const MemberHello &hello) {
+  if (hello.ranks == 1)
+    return;
+  auto paths = findMeetingPlaces(meetingBase(), hello.job, Clock::now());
+  for (const std::string &path : paths ? *paths : std::vector<std::string>()) {
+    if (path == host.rendezvous->path())
+      continue;
+    // Without an answer, that job has begun or is over.
+    Status answer = Member::join(path, hello, deadlineIn(kForGreeting)).status();
+    if (answer.code() != StatusCode::BadInput)
+      continue;
+    host.isContradicted = true;
+    host.memory.abort({answer, hello.rank});
+  }
+}
+
+Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOptions &options) {
+  Clock::time_point start = Clock::now();
+  Deadline deadline = deadlineIn(options.timeout);
+  MemberHello hello{place.job, place.rank, place.ranks};
+  std::unique_ptr<Host> host;
+  if (options.meeting.empty() && place.rank == 0) {
+    Result<std::unique_ptr<Host>> started = Host::start(place, options.timeout);
+    if (!started)
+      return started.status();
+    host = std::move(*started);
+  }
+  Result<std::unique_ptr<Member>> member = host ? joinOwn(*host, hello, deadline)
+                                           : options.meeting.empty()
+                                               ? joinPublished(hello, deadline)
+                                               : Member::join(options.meeting, hello, deadline);
+  if (!member)
+    return member.status();
+  if (host)
+    greetOtherHosts(*host, hello);
+  Result<JobMemory> memory =
+      JobMemory::map(FileDescriptor::duplicate((*member)->memory().descriptor()), place.ranks);
+  if (!memory)
+    return memory.status();
+  std::unique_ptr<JobRank> rank(new JobRank(place, std::move(*memory)));
+  rank->joinDeadline_ = deadline;
+  rank->host_ = std::move(host);
+  rank->member_ = std::move(*member);
+  rank->joinSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  return rank;
+}
+
+JobRank::JobRank(Place place, JobMemory memory)
+    : place_(std::move(place)), memory_(std::move(memory)) {}
+
+JobRank::~JobRank() { waitForOthers(); }
+
+void JobRank::waitForOthers() {
+  member_.reset();
+  if (!host_ || std::exchange(hasWaited_, true))
+    return;
+  // Whoever has not come yet would look for this host until its time is over.
+  auto isAbsent = [this](int64_t rank) {
+    return memory_.slot(rank).state.load(std::memory_order_relaxed) ==
+           static_cast<uint32_t>(RankState::Absent);
+  };
+  const bool isContradicted = host_->isContradicted || host_->rendezvous->counts().contradicted > 0;
+  Deadline deadline =
+      std::min(deadlineIn(isContradicted ? kForContradictions : kForLateRanks), joinDeadline_);
+  for (int64_t rank = 0; rank < place_.ranks && Clock::now() < deadline;)
+    if (isContradicted || isAbsent(rank))
+      std::this_thread::sleep_for(milliseconds(5));
+    else
+      ++rank;
+  // Too late is too late: the result stands or falls without them.
+  bool hasFailed = memory_.committed() == 0;
+  (void)host_->rendezvous->waitForAllToLeave(
+      deadlineIn(hasFailed ? kForFailedRanks : kForFinishedRanks));
+}
+
+void JobRank::setPlans(llvm::ArrayRef<Plan> plans) {
+  if (!host_)
+    return;
+  std::lock_guard lock(host_->mutex);
+  host_->plans = plans;
+}
+
+Status JobRank::fail(const Status &cause) {
+  if (memory_.committed() == 0)
+    memory_.abort({cause, place_.rank});
+  std::optional<JobCause> first = memory_.cause();
+  return first ? first->status : cause;
+}
+
+} // namespace braid

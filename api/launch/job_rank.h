@@ -1,0 +1,79 @@
+//===- api/launch/job_rank.h - being one rank of a job of processes -------===//
+//
+//   findPlace() says which rank this process is. Then, whoever started it:
+//
+//   auto rank = JobRank::join(*place, {.timeout = ...});
+//   ... compile; what fails goes to (*rank)->fail() ...
+//   Result<RunReport> report = run(compiled, plans, backend, options, (*rank)->takeMember());
+//
+// If braid's own launcher started the ranks, it hosts the job, and BRAID_MEETING says where. Else
+// rank 0 does, in a place that the others find by the job's name. A job of one rank has no others.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/job/bootstrap/environment.h"
+#include "runtime/job/bootstrap/client.h"
+#include "runtime/job/bootstrap/rendezvous.h"
+#include "runtime/plan/plan.h"
+
+namespace braid {
+
+struct JoinOptions {
+  /// All ranks have to have come within this.
+  std::chrono::milliseconds timeout{60000};
+  /// The launcher's socket, or empty: rank 0 hosts the job.
+  std::string meeting = {};
+};
+
+/// Where the launcher that started this process meets its ranks; empty if that was somebody else.
+/// Counts only if the place is from BRAID_*.
+std::string launchersMeeting(const Environment &environment);
+
+class JobRank {
+public:
+  /// Blocks until this rank is known to the host; the other ranks may be yet to come. TimedOut if
+  /// there is no host in time; BadInput if this rank contradicts one that is known, see
+  /// rendezvous.h. Like any failure of another rank, such a contradiction may also have aborted the
+  /// job when this returns.
+  static Result<std::unique_ptr<JobRank>> join(const Place &place, const JoinOptions &options);
+  /// Leaves the job, then waitForOthers().
+  ~JobRank();
+  JobRank(const JobRank &) = delete;
+
+  const Place &place() const { return place_; }
+  bool isHost() const { return host_ != nullptr; }
+  /// How long join() took.
+  double joinSeconds() const { return joinSeconds_; }
+  /// What all ranks of the job see; stays when the member is gone.
+  JobMemory &memory() { return memory_; }
+  /// Once. What it is given to says goodbye.
+  std::unique_ptr<Member> takeMember() { return std::move(member_); }
+  /// For messages about ranks that died. They outlive this.
+  void setPlans(llvm::ArrayRef<Plan> plans);
+
+  /// Makes `cause` that of all ranks, unless one failed before or the run has been committed, and
+  /// returns the one that came first.
+  Status fail(const Status &cause);
+  /// If this process is the host, waits until the other ranks have left, died or been killed, but
+  /// not for long: after a failure they are killed soon. What this rank's member was taken for has
+  /// to have ended.
+  void waitForOthers();
+
+private:
+  struct Host;
+  JobRank(Place place, JobMemory memory);
+  static Result<std::unique_ptr<Member>> joinOwn(Host &host, const MemberHello &hello,
+                                                 Deadline deadline);
+  static void greetOtherHosts(Host &host, const MemberHello &hello);
+
+  const Place place_;
+  JobMemory memory_;
+  Deadline joinDeadline_;
+  double joinSeconds_ = 0;
+  bool hasWaited_ = false;
+  std::unique_ptr<Host> host_; ///< null: it is elsewhere
+  std::unique_ptr<Member> member_;
+};
+
+} // namespace braid

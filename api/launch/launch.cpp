@@ -1,0 +1,375 @@
+//===- api/launch/launch.cpp - starts the ranks of a job, and stays until all have ended -===//
+
+#include "api/launch/launch.h"
+
+#include "api/launch/children.h"
+#include "api/launch/output_relay.h"
+#include "api/launch/signals.h"
+#include "api/launch/stop_rule.h"
+#include "runtime/job/bootstrap/rendezvous.h"
+#include "runtime/job/job_report.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// How often the job's outcome is looked at; the end of a rank is noticed at once.
+constexpr milliseconds kSlice{20};
+/// Between a run that counts and the end of rank 0, since what it prints would be lost with it.
+constexpr milliseconds kTeardownOfRank0{10000};
+/// The host notices the end of a rank itself, and can say more about it; after this it cannot.
+constexpr milliseconds kHostsTurn{500};
+
+Status lacking(const char *what) {
+  return Status(StatusCode::Unsupported, fmt::format("expected {} for the ranks of a job, got '{}'",
+                                                     what, std::strerror(errno)));
+}
+
+Result<std::string> randomName() {
+  unsigned char bytes[16];
+  if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes))
+    return lacking("random bytes");
+  std::string name;
+  for (unsigned char byte : bytes)
+    name += fmt::format("{:02x}", byte);
+  return name;
+}
+
+/// For each rank: its process, its connection, the memory that it offers and two pipes.
+Status makeRoomForDescriptors(int64_t ranks) {
+  const rlim_t needed = 64 + static_cast<rlim_t>(ranks) * 6;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return lacking("a limit on open files");
+  if (limit.rlim_cur >= needed)
+    return Status::ok();
+  if (limit.rlim_max < needed)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("{} ranks as processes take {} open files, but this process may have "
+                              "{} (ulimit -Hn)",
+                              ranks, needed, limit.rlim_max));
+  limit.rlim_cur = needed;
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? Status::ok() : lacking("more open files");
+}
+
+/// A file without a name that holds `text`.
+Result<FileDescriptor> fileOf(const std::string &text) {
+  FileDescriptor file(memfd_create("braid-input", MFD_CLOEXEC));
+  if (!file.isValid())
+    return lacking("memory for what they read");
+  for (size_t done = 0; done < text.size();) {
+    ssize_t written = write(file.get(), text.data() + done, text.size() - done);
+    if (written < 0 && errno != EINTR)
+      return lacking("memory for what they read");
+    done += written < 0 ? 0 : static_cast<size_t>(written);
+  }
+  return file;
+}
+
+/// The code with which a rank of ours that has not joined says why.
+StatusCode codeOf(const Ending &ending) {
+  if (ending.isSignal)
+    return StatusCode::PeerFailed;
+  switch (static_cast<StatusCode>(ending.number)) {
+  case StatusCode::BadInput:
+  case StatusCode::Unsupported:
+  case StatusCode::TimedOut:
+    return static_cast<StatusCode>(ending.number);
+  default:
+    return StatusCode::PeerFailed;
+  }
+}
+
+/// One job, from its launch to the last reaping.
+class Launcher {
+public:
+  Launcher(const LaunchOptions &options, JobMemory memory, std::string job)
+      : options_(options), memory_(std::move(memory)), job_(std::move(job)),
+        children_(options.ranks), stopRule_(options.ranks, options.timeout, kSlice) {}
+
+  Status start();
+  LaunchReport supervise();
+
+private:
+  Status giveUp(const Status &why);
+  Status startRank(int64_t rank, const std::string &meeting, const FileDescriptor &input);
+  std::string explainDeath(int64_t rank);
+  void wait();
+  void onSignals();
+  void onEnded();
+  void onStopped();
+  void abortFor(int64_t rank, const Ending &ending);
+  void sayFailure();
+  void killWhatIsLeft();
+  std::optional<milliseconds> patienceWith(int64_t rank) const;
+  Status failure() const;
+  LaunchReport report() const;
+
+  bool isDecided() const { return memory_.isAborted() || memory_.committed() > 0; }
+  RankState stateOf(int64_t rank) const {
+    return static_cast<RankState>(memory_.slot(rank).state.load(std::memory_order_relaxed));
+  }
+  /// The first call aborts the job.
+  void interrupt(int signal);
+
+  const LaunchOptions &options_;
+  JobMemory memory_;
+  const std::string job_;
+  SignalWatch signals_;
+  Children children_;
+  StopRule stopRule_;
+  OutputRelay relay_;
+  std::atomic<int> interruptedBy_{0};
+  std::optional<Clock::time_point> decidedAt_, firstEndAt_;
+  std::set<int64_t> killed_; ///< ranks that went on; those that are connected the host kills
+  bool hasSaidFailure_ = false;
+  std::unique_ptr<Rendezvous> rendezvous_; ///< last: its thread uses what is above
+};
+
+Status Launcher::start() {
+  if (Status status = makeRoomForDescriptors(options_.ranks); !status.isOk())
+    return status;
+  Result<FileDescriptor> input = fileOf(options_.input);
+  if (!input)
+    return input.status();
+  Result<MeetingPlace> place = MeetingPlace::open(meetingBase(), "");
+  if (!place)
+    return place.status();
+  RendezvousOptions host{.ranks = options_.ranks,
+                         .job = job_,
+                         .joinTimeout = options_.timeout,
+                         .grace = options_.grace,
+                         .isStopped = [this](int64_t rank) { return children_.isStopped(rank); },
+                         .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
+  if (!options_.plans.empty())
+    host.describe = [this](int64_t rank) { return describeRank(memory_, options_.plans, rank); };
+  auto rendezvous = Rendezvous::start(std::move(*place), memory_, std::move(host));
+  if (!rendezvous)
+    return rendezvous.status();
+  rendezvous_ = std::move(*rendezvous);
+  for (int64_t rank = 0; rank < options_.ranks; ++rank)
+    if (Status status = startRank(rank, rendezvous_->path(), *input); !status.isOk())
+      return giveUp(status);
+  Status status = relay_.start();
+  return status.isOk() ? status : giveUp(status);
+}
+
+Status Launcher::giveUp(const Status &why) {
+  memory_.abort({why, -1});
+  children_.killAll(SIGKILL);
+  children_.reapAll();
+  return why;
+}
+
+Status Launcher::startRank(int64_t rank, const std::string &meeting, const FileDescriptor &input) {
+  // A descriptor of its own, since the position in a file belongs to that.
+  FileDescriptor stdinFile(
+      open(fmt::format("/proc/self/fd/{}", input.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!stdinFile.isValid())
+    return lacking("a standard input");
+  ChildOptions child{.arguments = options_.arguments,
+                     .environment = {{"BRAID_RANK", std::to_string(rank)},
+                                     {"BRAID_RANKS", std::to_string(options_.ranks)},
+                                     {"BRAID_JOB", job_},
+                                     {"BRAID_MEETING", meeting},
+                                     {"OPENBLAS_NUM_THREADS", "1"}},
+                     .standardInput = stdinFile.get()};
+  OutputRelay::Pipes pipes;
+  if (options_.prefixOutput) {
+    Result<OutputRelay::Pipes> made = relay_.add(rank);
+    if (!made)
+      return made.status();
+    pipes = std::move(*made);
+    child.standardOutput = pipes.output.get();
+    child.standardError = pipes.error.get();
+  }
+  return children_.start(rank, child).annotated(fmt::format("starting rank {}", rank));
+}
+
+/// Called by the host when a connection has ended without a goodbye.
+std::string Launcher::explainDeath(int64_t rank) {
+  std::optional<Ending> ending;
+  if (children_.isEnding(rank)) // or there is nothing to wait for
+    ending = children_.waitFor(rank, milliseconds(1000));
+  if (!ending)
+    return "closed its connection to the job, but still runs";
+  // What was sent to all of us (Ctrl-C in a terminal) is no failure of this rank.
+  if (ending->isSignal && !isDecided())
+    if (signals_.hasReceived(ending->number, milliseconds(50)))
+      interrupt(ending->number);
+  return ending->isSignal ? "was " + str(*ending) : str(*ending) + " before the run was over";
+}
+
+void Launcher::interrupt(int signal) {
+  int none = 0;
+  interruptedBy_.compare_exchange_strong(none, signal);
+  memory_.abort({Status(StatusCode::PeerFailed,
+                        fmt::format("interrupted by signal {} ({})", signal, strsignal(signal))),
+                 -1});
+}
+
+LaunchReport Launcher::supervise() {
+  while (children_.anyAlive()) {
+    wait();
+    onSignals();
+    onEnded();
+    onStopped();
+    sayFailure();
+    killWhatIsLeft();
+  }
+  relay_.finish();
+  rendezvous_.reset();
+  sayFailure();
+  return report();
+}
+
+/// Until a rank ends or a signal comes, but not for longer than a slice.
+void Launcher::wait() {
+  std::vector<pollfd> watched = {{signals_.descriptor(), POLLIN, 0}};
+  for (int handle : children_.aliveHandles())
+    watched.push_back({handle, POLLIN, 0});
+  poll(watched.data(), watched.size(), static_cast<int>(kSlice.count()));
+}
+
+void Launcher::onSignals() {
+  while (int signal = signals_.take()) {
+    interrupt(signal);
+    children_.killAll(signals_.taken() == 1 ? signal : SIGKILL);
+  }
+}
+
+/// Reaps; and decides what the host cannot know of, because the rank was never or is no longer
+/// connected.
+void Launcher::onEnded() {
+  children_.reapEnded();
+  for (int64_t rank = 0; rank < options_.ranks && !isDecided(); ++rank) {
+    std::optional<Ending> ending = children_.ending(rank);
+    if (!ending)
+      continue;
+    if (!firstEndAt_)
+      firstEndAt_ = Clock::now();
+    bool isHostsTurn = stateOf(rank) == RankState::Joined || stateOf(rank) == RankState::Dead;
+    if (!isHostsTurn || Clock::now() - *firstEndAt_ > kHostsTurn)
+      abortFor(rank, *ending);
+  }
+}
+
+void Launcher::abortFor(int64_t rank, const Ending &ending) {
+  bool hasJoined = stateOf(rank) != RankState::Absent;
+  memory_.abort({Status(hasJoined ? StatusCode::PeerFailed : codeOf(ending),
+                        fmt::format("rank {} {}{}", rank, str(ending),
+                                    hasJoined ? " before the run was over"
+                                              : " before it had joined the job")),
+                 rank});
+}
+
+/// A peer that waits notices, too; but all may be busy with starting, and wait for nobody yet.
+void Launcher::onStopped() {
+  std::optional<int64_t> stopped =
+      stopRule_.look(Clock::now(), [this](int64_t rank) { return children_.isStopped(rank); });
+  if (stopped && !isDecided())
+    memory_.abort(stopCause(memory_, options_.plans, *stopped, options_.timeout));
+}
+
+/// Once: a failure is final as soon as the job has been aborted before its run counted. That all
+/// ranks have ended is not enough while the host may still find out why.
+void Launcher::sayFailure() {
+  const bool isFinal = memory_.cause().has_value() || !rendezvous_;
+  if (memory_.committed() == 0 && isFinal && !std::exchange(hasSaidFailure_, true) &&
+      options_.onFailure)
+    options_.onFailure(failure());
+}
+
+/// Ranks end by themselves once the job is decided. What does not is killed: the host does that to
+/// those that are connected to it, so they get a moment more here.
+void Launcher::killWhatIsLeft() {
+  if (!isDecided())
+    return;
+  if (!decidedAt_)
+    decidedAt_ = Clock::now();
+  for (int64_t rank = 0; rank < options_.ranks; ++rank) {
+    std::optional<milliseconds> patience = patienceWith(rank);
+    if (!patience || Clock::now() - *decidedAt_ < *patience)
+      continue;
+    if (!children_.isEnding(rank))
+      killed_.insert(rank);
+    children_.kill(rank, SIGKILL);
+  }
+}
+
+/// How long a rank may go on when the job is decided; nothing: as long as it likes.
+std::optional<milliseconds> Launcher::patienceWith(int64_t rank) const {
+  // A stopped rank has no use for it. One that is connected the host kills, and tells the others.
+  if (memory_.committed() == 0)
+    return stateOf(rank) != RankState::Joined && children_.isStopped(rank)
+               ? milliseconds(0)
+               : options_.grace + milliseconds(250);
+  if (rank != 0 || children_.isStopped(rank))
+    return options_.teardown;
+  // It has only to print, perhaps to a reader who takes time.
+  if (stateOf(rank) == RankState::Left)
+    return std::nullopt;
+  return kTeardownOfRank0;
+}
+
+/// Of a job whose run does not count.
+Status Launcher::failure() const {
+  std::optional<JobCause> cause = memory_.cause();
+  return cause ? cause->status
+               : Status(StatusCode::PeerFailed, "all ranks ended before the run was over");
+}
+
+LaunchReport Launcher::report() const {
+  LaunchReport report;
+  report.signal = interruptedBy_.load();
+  if (memory_.committed() == 0)
+    report.status = failure();
+  int expected = static_cast<int>(report.status.code());
+  constexpr int kCannotPrint = static_cast<int>(StatusCode::Unsupported);
+  report.isOutputLost = report.status.isOk() && children_.ending(0) == Ending{false, kCannotPrint};
+  for (int64_t rank = 0; report.signal == 0 && rank < options_.ranks; ++rank) {
+    std::optional<Ending> ending = children_.ending(rank);
+    if (!ending || (!ending->isSignal && ending->number == expected) ||
+        (rank == 0 && report.isOutputLost))
+      continue;
+    const bool isByUs =
+        ending->isSignal && (killed_.count(rank) || memory_.slot(rank).isKilled.load());
+    report.endings.push_back(fmt::format("rank {}: {}{}", rank, str(*ending),
+                                         isByUs ? ", because it did not end by itself" : ""));
+  }
+  if (options_.onEnd)
+    options_.onEnd(report, memory_, job_);
+  return report;
+}
+
+} // namespace
+
+Result<LaunchReport> launch(const LaunchOptions &options) {
+  Result<std::string> job = randomName();
+  if (!job)
+    return job.status();
+  Result<JobMemory> memory = JobMemory::create(options.ranks);
+  if (!memory)
+    return memory.status();
+  Launcher launcher(options, std::move(*memory), std::move(*job));
+  if (Status status = launcher.start(); !status.isOk())
+    return status;
+  return launcher.supervise();
+}
+
+} // namespace braid

@@ -1,0 +1,79 @@
+//===- api/launch/launch.h - starts the ranks of a job, and stays until all have ended -===//
+//
+// The launcher is the job's host and the parent of its ranks: it runs the Rendezvous, notices how
+// each rank ends, and reaps it. Ranks are further copies of this program; which rank a copy is it
+// reads from its environment:
+//
+//   BRAID_RANK, BRAID_RANKS   its place
+//   BRAID_JOB                 a random name
+//   BRAID_MEETING             the socket where the ranks meet
+//   OPENBLAS_NUM_THREADS      1
+//
+// Nothing survives: a rank dies with its launcher, whatever that dies of, and launch() returns when
+// every rank has been reaped.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/job/bootstrap/job_memory.h"
+#include "runtime/plan/plan.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+struct LaunchReport;
+
+struct LaunchOptions {
+  int64_t ranks = 1;
+  /// Every rank's command line, from argv[0] on. The program is this one, whatever that says.
+  std::vector<std::string> arguments;
+  /// What every rank finds on its standard input, whole.
+  std::string input;
+  /// All ranks have to have joined the job within this, and none may stay stopped (SIGSTOP or the
+  /// like) for as long, waited for or not. A job that is suspended as a whole, this process
+  /// included, goes on when it is continued.
+  std::chrono::milliseconds timeout{60000};
+  /// After a failure, ranks that have not ended are killed after this; stopped ones at once.
+  std::chrono::milliseconds grace{1000};
+  /// After a run that counts, ranks that have not ended are killed after this, but for one that
+  /// may be printing.
+  std::chrono::milliseconds teardown{3000};
+  /// Pass on what ranks write to stdout and stderr line by line, as `[2] text`.
+  bool prefixOutput = false;
+  /// Of all ranks, so that messages can say what a rank was doing. May be empty.
+  llvm::ArrayRef<Plan> plans = {};
+  /// Called once, as soon as it is certain that the job has failed, with what the report will say:
+  /// ending all ranks may take seconds.
+  std::function<void(const Status &cause)> onFailure = {};
+  /// Called when all ranks have ended, while what they left in the job memory is still there.
+  std::function<void(const LaunchReport &report, const JobMemory &memory, const std::string &job)>
+      onEnd = {};
+};
+
+/// How a job ended.
+struct LaunchReport {
+  /// Ok if all ranks committed their run, whatever happened to them later; else the first cause.
+  Status status;
+  /// The SIGINT, SIGTERM or SIGHUP that ended the job, or 0.
+  int signal = 0;
+  /// Which ranks ended in another way than `status` says: "rank 2: killed by signal 9 (Killed)",
+  /// and if that was us, because what.
+  /// Empty after an interrupt.
+  std::vector<std::string> endings;
+  /// The run counts, but rank 0 could not print what came of it, and has said why.
+  bool isOutputLost = false;
+};
+
+/// Blocks until all ranks have ended. A failure of the result itself means that no rank was
+/// started, or that all of them have been killed again. To be called by the main thread, once at a
+/// time: it handles SIGINT, SIGTERM and SIGHUP meanwhile (unless they are ignored). The first one
+/// aborts the job and is passed on, the second one kills.
+Result<LaunchReport> launch(const LaunchOptions &options);
+
+} // namespace braid

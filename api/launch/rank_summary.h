@@ -1,0 +1,21 @@
+//===- api/launch/rank_summary.h - what each rank has to say when its runs are done -===//
+#pragma once
+
+#include "ir/status.h"
+#include "runtime/execute/trace.h"
+
+namespace braid {
+
+/// One rank's part of a RunReport.
+struct RankSummary {
+  double runSeconds = 0;
+  int64_t elementsCompared = 0;
+  std::vector<Span> spans; ///< of one Plan; their tags' `plan` is not passed on
+
+  /// Bytes, for ranks in other processes of this host.
+  std::string encode() const;
+  /// The spans are of `plan`. BadInput if `bytes` is not what encode() makes of such spans.
+  static Result<RankSummary> decode(const std::string &bytes, const Plan &plan);
+};
+
+} // namespace braid

@@ -1,0 +1,102 @@
+//===- api/launch/run_memory.cpp - how much memory a run takes ------------===//
+
+#include "api/launch/run_memory.h"
+
+#include "backends/cpu/gemm.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include <pthread.h>
+
+namespace braid {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kHeap = 64 * kMiB;          ///< that glibc reserves for small objects of a thread
+constexpr double kProductBuffer = 32 * kMiB; ///< that OpenBLAS reserves for a product under way
+
+/// Bytes of one rank alone, and of what peers map as well.
+struct RankMemory {
+  double own, shared;
+  size_t threads;
+};
+
+double stackBytes() {
+  pthread_attr_t attributes;
+  size_t bytes = 0;
+  if (pthread_getattr_default_np(&attributes) == 0) {
+    pthread_attr_getstacksize(&attributes, &bytes);
+    pthread_attr_destroy(&attributes);
+  }
+  return static_cast<double>(bytes);
+}
+
+/// Operands and results of products in another type: as much as the largest takes, on each stream
+/// that has any.
+double scratchOf(const Plan &plan) {
+  size_t largest = 0;
+  for (const PlanMatmul &m : plan.matmuls)
+    largest = std::max(largest, scratchBytes(m.dtype, m.m, m.n, m.k));
+  std::set<uint32_t> streams;
+  for (const Command &command : plan.commands)
+    if (command.kind == CommandKind::Matmul)
+      streams.insert(command.stream);
+  return static_cast<double>(largest) * static_cast<double>(streams.size());
+}
+
+RankMemory memoryOf(const Plan &plan, const Backend &backend, int64_t runsInFlight) {
+  RankMemory memory{static_cast<double>(argumentBytes(plan)) * static_cast<double>(runsInFlight), 0,
+                    1};
+  if (!backend.isOnHost)
+    return memory;
+  memory.own += static_cast<double>(plan.deviceBytes);
+  memory.shared = static_cast<double>(plan.symmetricBytes);
+  if (!backend.computes)
+    return memory;
+  memory.own += scratchOf(plan);
+  memory.threads += plan.streams.size();
+  return memory;
+}
+
+/// Addresses that are reserved beside the tensors. Where there are too few, products wait for ever
+/// for their buffers.
+double reservedFor(size_t threads, const Backend &backend) {
+  if (!backend.isOnHost)
+    return 0; // the host's share is not known
+  const auto cores = static_cast<double>(std::max(1u, std::thread::hardware_concurrency()));
+  const auto count = static_cast<double>(threads);
+  // A heap takes twice its addresses while it is being aligned.
+  double bytes = count * stackBytes() + (std::min(count, 8 * cores) + 1) * kHeap;
+  return backend.computes ? bytes + std::min(count, cores) * kProductBuffer : bytes;
+}
+
+} // namespace
+
+int64_t argumentBytes(const Plan &plan) {
+  int64_t bytes = 0;
+  for (const PlanBuffer &buffer : plan.buffers)
+    if (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Output)
+      bytes += buffer.bytes;
+  return bytes;
+}
+
+MemoryNeed runMemory(llvm::ArrayRef<Plan> plans, const Backend &backend, int64_t runsInFlight,
+                     int64_t hosted) {
+  double total = 0, shared = 0, largest = 0; // doubles cannot overflow
+  size_t threads = 0, mostThreads = 0;
+  for (const Plan &plan : plans) {
+    RankMemory memory = memoryOf(plan, backend, runsInFlight);
+    total += memory.own + memory.shared;
+    shared += memory.shared;
+    largest = std::max(largest, memory.own);
+    threads += memory.threads;
+    mostThreads = std::max(mostThreads, memory.threads + 1); // that follows the other processes
+  }
+  if (hosted == static_cast<int64_t>(plans.size()))
+    return {total, total + reservedFor(threads, backend)};
+  return {total, largest + shared + reservedFor(mostThreads, backend)};
+}
+
+} // namespace braid

@@ -1,0 +1,211 @@
+//===- api/timing/plan_timer.cpp - times Plans on the ranks of a job ------===//
+
+#include "api/timing/plan_timer.h"
+
+#include "api/timing/random_tile.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace braid {
+namespace {
+
+/// Made in a moment, and too long to repeat within the tiles of a product.
+constexpr size_t kTileElements = size_t(1) << 18;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+} // namespace
+
+double settlingUs(double operations) {
+  constexpr double kManyOperations = 5e10, kSettle = 100e3;
+  return operations > kManyOperations ? kSettle : 0;
+}
+
+PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)
+    : cluster_(cluster), rank_(rank), plans_(plans), barrier_(std::move(barrier)) {}
+
+double PlanTimer::settlingUs(llvm::ArrayRef<PlanMatmul> products) {
+  double operations = 0;
+  for (const PlanMatmul &product : products)
+    operations += 2.0 * double(product.m) * double(product.n) * double(product.k);
+  return device().sharesHostMemory() ? 0 : braid::settlingUs(operations);
+}
+
+Result<std::string> PlanTimer::fromRankZero(std::string mine) {
+  Result<std::vector<std::string>> all = transport().allGather(rank_ == 0 ? std::move(mine) : "");
+  if (!all)
+    return all.status();
+  return std::move(all->front());
+}
+
+/// By its bytes: ranks are on one host.
+Result<double> PlanTimer::numberFromRankZero(double mine) {
+  Result<std::string> text =
+      fromRankZero(std::string(reinterpret_cast<const char *>(&mine), sizeof(mine)));
+  if (!text)
+    return text.status();
+  if (text->size() != sizeof(mine))
+    return Status(StatusCode::Internal, "expected a number from rank 0");
+  std::memcpy(&mine, text->data(), sizeof(mine));
+  return mine;
+}
+
+// -- Operands. --
+
+/// A tile from the host, and then what is there already, twice as much each time.
+Status PlanTimer::fill(const Loan &loan) {
+  const std::vector<char> tile =
+      randomTile(loan.filledWith, kTileElements, 1 + static_cast<uint64_t>(rank_));
+  char *memory = static_cast<char *>(loan.memory);
+  int64_t filled = std::min(loan.bytes, static_cast<int64_t>(tile.size()));
+  device().copy(0, {}, memory, tile.data(), filled);
+  for (; filled < loan.bytes; filled *= 2)
+    device().copy(0, {}, memory + filled, memory, std::min(filled, loan.bytes - filled));
+  return device().synchronize(); // the tile has been read
+}
+
+Result<PlanTimer::Loan *> PlanTimer::borrow(std::deque<Loan> &loans, size_t slot, int64_t bytes) {
+  loans.resize(std::max(loans.size(), slot + 1));
+  Loan &loan = loans[slot];
+  if (loan.memory && loan.bytes >= bytes)
+    return &loan;
+  Result<void *> memory = device().allocate(ArenaKind::Private, bytes);
+  if (!memory)
+    return memory.status();
+  loan = {*memory, bytes, loan.filledWith};
+  allocatedBytes_ += bytes;
+  return &loan;
+}
+
+Result<void *> PlanTimer::borrowFilled(size_t slot, int64_t bytes, DType dtype) {
+  const void *before = slot < inputs_.size() ? inputs_[slot].memory : nullptr;
+  Result<Loan *> loan = borrow(inputs_, slot, bytes);
+  if (!loan)
+    return loan.status();
+  if ((*loan)->memory == before && (*loan)->filledWith == dtype)
+    return (*loan)->memory;
+  (*loan)->filledWith = dtype;
+  if (Status status = fill(**loan); !status.isOk())
+    return status;
+  return (*loan)->memory;
+}
+
+Status PlanTimer::bindArguments(TimedPlan &timed, const Plan &plan) {
+  const DType dtype = plan.matmuls.empty() ? DType::BF16 : plan.matmuls.front().dtype;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    Result<void *> memory = borrowFilled(i, plan.buffers[plan.inputs[i]].bytes, dtype);
+    if (!memory)
+      return memory.status();
+    timed.inputs.push_back(*memory);
+  }
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    Result<Loan *> loan = borrow(outputs_, i, plan.buffers[plan.outputs[i]].bytes);
+    if (!loan)
+      return loan.status();
+    timed.outputs.push_back((*loan)->memory);
+  }
+  return Status::ok();
+}
+
+// -- Runs. --
+
+Status PlanTimer::meet() {
+  if (!barrier_)
+    return transport().allGather("").status();
+  return meetAt(barrier_, device());
+}
+
+Result<RunTime> PlanTimer::once(TimedPlan &plan) {
+  if (Status status = meet(); !status.isOk())
+    return status;
+  return timeRun(*plan.prepared, device(), plan.issuing, plan.inputs, plan.outputs);
+}
+
+/// Warms up, and goes on until that took long enough. Returns the microseconds of a run.
+Result<double> PlanTimer::settle(TimedPlan &plan, const TimingEffort &effort) {
+  auto runsFor = [&](double us) {
+    return std::max(effort.warmUp, runsToSettle(effort.settleUs, us));
+  };
+  return warmUp(transport(), runsFor, [&]() -> Result<double> {
+    Result<RunTime> time = once(plan);
+    return time ? Result<double>(time->us) : time.status();
+  });
+}
+
+Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
+  if (cluster_.hosted() == 1)
+    cluster_.setPlans(*plan.plans);
+  Result<double> us = settle(plan, effort);
+  if (!us)
+    return us.status();
+  const double fitting = std::min(effort.budgetUs / std::max(*us, 1.0), 1e6);
+  const int64_t runs = std::clamp(static_cast<int64_t>(fitting), effort.least, effort.most);
+  std::vector<double> times; // all, then what they took to issue: one exchange for both
+  std::vector<double> issues;
+  for (int64_t i = 0; i < runs; ++i) {
+    Result<RunTime> time = once(plan);
+    if (!time)
+      return time.status();
+    times.push_back(time->us);
+    issues.push_back(time->issueUs);
+  }
+  times.insert(times.end(), issues.begin(), issues.end());
+  Result<std::vector<double>> most = maximaOverRanks(transport(), times);
+  if (!most)
+    return most.status();
+  return RunTime{median({most->begin(), most->begin() + runs}),
+                 median({most->begin() + runs, most->end()})};
+}
+
+// -- Plans. --
+
+Status PlanTimer::issueAs(TimedPlan &timed, Issuing issuing) {
+  timed.issuing = issuing;
+  if (issuing != Issuing::Graph)
+    return Status::ok();
+  return timed.prepared->capture(timed.inputs, timed.outputs);
+}
+
+Result<TimedPlan> PlanTimer::makeReady(std::vector<Plan> plans, Issuing issuing,
+                                       TransferMeans means) {
+  plans_.push_back(std::move(plans));
+  TimedPlan timed;
+  timed.plans = &plans_.back();
+  if (cluster_.hosted() == 1)
+    cluster_.setPlans(*timed.plans);
+  const Plan &plan = (*timed.plans)[static_cast<size_t>(rank_)];
+  Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device(), transport(), means);
+  if (!prepared)
+    return prepared.status();
+  timed.prepared = std::move(*prepared);
+  allocatedBytes_ += plan.symmetricBytes + plan.deviceBytes;
+  if (Status status = bindArguments(timed, plan); !status.isOk())
+    return status;
+  if (Status status = issueAs(timed, issuing); !status.isOk())
+    return status;
+  return timed;
+}
+
+Result<std::vector<RunTime>> PlanTimer::time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
+                                             const TimingEffort &effort, TransferMeans means) {
+  Result<TimedPlan> timed = makeReady(std::move(plans), ways.front(), means);
+  if (!timed)
+    return timed.status();
+  std::vector<RunTime> times;
+  for (Issuing issuing : ways) {
+    if (issuing != timed->issuing)
+      if (Status status = issueAs(*timed, issuing); !status.isOk())
+        return status;
+    Result<RunTime> time = this->time(*timed, effort);
+    if (!time)
+      return time.status();
+    times.push_back(*time);
+  }
+  return times;
+}
+
+} // namespace braid

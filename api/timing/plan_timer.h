@@ -1,0 +1,101 @@
+//===- api/timing/plan_timer.h - times Plans on the ranks of a job --------===//
+//
+// What is timed is in rank_times.h, what inputs hold in random_tile.h.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/timing/rank_times.h"
+#include "runtime/execute/backend.h"
+
+#include <deque>
+#include <memory>
+
+namespace braid {
+
+/// The Plans that were timed on a cluster. Made before it and destroyed after it: its devices name
+/// their commands until the end. One for each rank.
+using TimedPlans = std::deque<std::vector<Plan>>;
+
+/// How often a Plan is run to be timed. All ranks do the same.
+struct TimingEffort {
+  int64_t warmUp = 2;
+  int64_t least = 3, most = 11; ///< timed runs; as many of them as fit the budget
+  double budgetUs = 20000;
+  double settleUs = 0; ///< more warm-up runs, until all take about as long as this
+};
+
+/// How long a run of so many operations has to be repeated until a GPU has settled, microseconds:
+/// many of them take more power than it may have for long, and the first runs still have what was
+/// not taken before. 0 for few.
+double settlingUs(double operations);
+
+/// A Plan that is ready to run, issued in one way, to be timed more than once. Goes before the
+/// cluster.
+class TimedPlan {
+  friend class PlanTimer;
+  const std::vector<Plan> *plans = nullptr; ///< of all ranks
+  Issuing issuing = Issuing::Eager;
+  std::unique_ptr<Prepared> prepared;
+  std::vector<const void *> inputs;
+  std::vector<void *> outputs;
+};
+
+/// One rank of those that time together. Every call is collective: each rank makes the same ones,
+/// and gets the same answer. Device memory that they need stays allocated until the cluster goes,
+/// but calls share what they can.
+class PlanTimer {
+public:
+  /// Without a barrier they meet by Transport::allGather, which is less close.
+  PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier = nullptr);
+
+  /// How long a run of these products has to be repeated, microseconds; 0 where the host's own
+  /// cores do the work.
+  double settlingUs(llvm::ArrayRef<PlanMatmul> products);
+
+  int64_t rank() const { return rank_; }
+  int64_t ranks() const { return cluster_.ranks(); }
+  Device &device() { return cluster_.device(rank_); }
+  Transport &transport() { return cluster_.transport(rank_); }
+
+  /// Medians over some runs, for each of `ways` in order. Blocks. `plans` are those of all ranks.
+  /// Unsupported if the device does not offer `means`.
+  Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
+                                    const TimingEffort &effort = {}, TransferMeans means = {});
+  /// Prepares one, and records its graph if it is issued as one. Unsupported if the device does not
+  /// offer `means`.
+  Result<TimedPlan> makeReady(std::vector<Plan> plans, Issuing issuing, TransferMeans means);
+  /// Medians over some runs. Blocks.
+  Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
+  /// Of device memory, so far.
+  int64_t allocatedBytes() const { return allocatedBytes_; }
+  /// Rank 0's text, on every rank.
+  Result<std::string> fromRankZero(std::string mine);
+  /// Rank 0's number, on every rank.
+  Result<double> numberFromRankZero(double mine);
+
+private:
+  /// Memory for arguments, used by one Plan after the other.
+  struct Loan {
+    void *memory = nullptr;
+    int64_t bytes = 0;
+    DType filledWith = DType::F32;
+  };
+  Status bindArguments(TimedPlan &timed, const Plan &plan);
+  Status issueAs(TimedPlan &timed, Issuing issuing);
+  Result<Loan *> borrow(std::deque<Loan> &loans, size_t slot, int64_t bytes);
+  Result<void *> borrowFilled(size_t slot, int64_t bytes, DType dtype);
+  Status fill(const Loan &loan);
+  Status meet();
+  Result<RunTime> once(TimedPlan &plan);
+  Result<double> settle(TimedPlan &plan, const TimingEffort &effort);
+
+  Cluster &cluster_;
+  const int64_t rank_;
+  TimedPlans &plans_;
+  const Barrier barrier_;
+  std::deque<Loan> inputs_, outputs_;
+  int64_t allocatedBytes_ = 0;
+};
+
+} // namespace braid

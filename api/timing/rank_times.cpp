@@ -1,0 +1,140 @@
+//===- api/timing/rank_times.cpp - one run by the clock, and the slowest rank of all -===//
+
+#include "api/timing/rank_times.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double usSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+/// Of two in the middle the smaller one.
+double lowerMedian(std::vector<double> &values) {
+  const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::string encodeTimes(const std::vector<double> &times) {
+  std::string text;
+  for (double time : times)
+    text += fmt::format("{:.3f} ", time);
+  return text;
+}
+
+/// As many numbers as `maxima` holds.
+Status takeMaxima(llvm::StringRef text, std::vector<double> &maxima) {
+  llvm::SmallVector<llvm::StringRef, 64> fields;
+  text.split(fields, ' ', -1, /*KeepEmpty=*/false);
+  if (fields.size() != maxima.size())
+    return Status(StatusCode::BadInput, fmt::format("expected {} times of each rank, got {}",
+                                                    maxima.size(), fields.size()));
+  for (size_t i = 0; i < fields.size(); ++i) {
+    double value = 0;
+    if (fields[i].getAsDouble(value))
+      return Status(StatusCode::BadInput, "expected a time, got '" + fields[i].str() + "'");
+    maxima[i] = std::max(maxima[i], value);
+  }
+  return Status::ok();
+}
+
+void issueRun(Prepared &prepared, Issuing issuing, llvm::ArrayRef<const void *> inputs,
+              llvm::ArrayRef<void *> outputs) {
+  if (issuing == Issuing::Graph)
+    prepared.replay();
+  else
+    prepared.run(inputs, outputs);
+}
+
+} // namespace
+
+Status meetAt(const Barrier &barrier, Device &device, double restUs) {
+  for (const Clock::time_point start = Clock::now(); usSince(start) < restUs;)
+    ; // a thread that sleeps wakes too late
+  if (barrier())
+    return Status::ok();
+  Status cause = device.synchronize();
+  return cause.isOk() ? Status(StatusCode::PeerFailed, "the job has failed") : cause;
+}
+
+Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,
+                        llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  RunTime time;
+  const Clock::time_point start = Clock::now();
+  issueRun(prepared, issuing, inputs, outputs);
+  time.issueUs = usSince(start);
+  if (Status status = device.synchronize(); !status.isOk())
+    return status;
+  time.us = usSince(start);
+  return time;
+}
+
+Result<double> timeBurst(Prepared &prepared, Device &device, Issuing issuing, int64_t runs,
+                         llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  const Clock::time_point start = Clock::now();
+  device.startClock();
+  for (int64_t i = 0; i < runs; ++i)
+    issueRun(prepared, issuing, inputs, outputs);
+  device.stopClock();
+  if (Status status = device.synchronize(); !status.isOk())
+    return status;
+  const double onHost = usSince(start);
+  return device.clockedUs().value_or(onHost) / static_cast<double>(runs);
+}
+
+Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vector<double> &mine) {
+  Result<std::vector<std::string>> all = transport.allGather(encodeTimes(mine));
+  if (!all)
+    return all.status();
+  std::vector<double> maxima(mine.size(), 0);
+  for (const std::string &each : *all)
+    if (Status status = takeMaxima(each, maxima); !status.isOk())
+      return status;
+  return maxima;
+}
+
+int64_t runsToSettle(double settleUs, double us) {
+  constexpr double kMost = 1e5;
+  if (settleUs > 0 && us <= 0)
+    return 2;
+  return static_cast<int64_t>(std::min(std::ceil(settleUs / std::max(us, 1e-3)), kMost));
+}
+
+Result<double> warmUp(Transport &transport, const RunsFor &runsFor,
+                      const std::function<Result<double>()> &run) {
+  double us = 0;
+  int64_t runs = runsFor(us);
+  std::vector<double> times; // since the last decision
+  for (int64_t done = 1; done <= runs; ++done) {
+    Result<double> time = run();
+    if (!time)
+      return time.status();
+    times.push_back(*time);
+    if (!llvm::isPowerOf2_64(static_cast<uint64_t>(done)))
+      continue;
+    if (done > 1 || runs == 1) {
+      Result<std::vector<double>> longest = maximaOverRanks(transport, {lowerMedian(times)});
+      if (!longest)
+        return longest.status();
+      us = longest->front();
+      runs = runsFor(us);
+    }
+    times.clear();
+  }
+  return us;
+}
+
+} // namespace braid

@@ -1,0 +1,65 @@
+//===- api/timing/rank_times.h - one run by the clock, and the slowest rank of all -===//
+//
+// A run is timed from the moment when all ranks have met until the rank's own work is done, by the
+// host's clock; what counts is the maximum over ranks.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/simulate/cost_model.h"
+#include "runtime/execute/executor.h"
+
+#include <functional>
+
+namespace braid {
+
+/// In microseconds.
+struct RunTime {
+  double us = 0;
+  double issueUs = 0; ///< of it, until the host had issued everything
+};
+
+/// Returns when all ranks have come to it, as close together as can be, or false if the job has
+/// failed.
+using Barrier = std::function<bool()>;
+
+/// How long a device rests between two runs unless it is said, microseconds. One that is limited by
+/// power has more of it for the next run then (docs/performance.md), and what is timed from Python
+/// cannot begin at once in any case.
+inline constexpr double kRestUs = 30;
+
+/// Rests, and comes to `barrier`. If the job has failed, says why as far as `device` knows, or
+/// PeerFailed.
+Status meetAt(const Barrier &barrier, Device &device, double restUs = kRestUs);
+
+/// One run at these addresses, and until it is done. A graph's are those of its capture. Blocks.
+Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,
+                        llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+
+/// So many runs, issued one right after the other, and until all are done: the microseconds of each
+/// on average, between two events on the device, or by the host's clock where the device has none.
+/// Addresses as those of timeRun(). Blocks.
+Result<double> timeBurst(Prepared &prepared, Device &device, Issuing issuing, int64_t runs,
+                         llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+
+/// Number by number the largest of all ranks', to three places. Collective; blocks. BadInput if the
+/// ranks have different numbers of them.
+Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vector<double> &mine);
+
+/// How often to run untimed, for a run that takes `us`, or 0 while that is not known; the same on
+/// every rank.
+using RunsFor = std::function<int64_t(double us)>;
+
+/// Runs untimed, as often as `runsFor` says. Returns the microseconds of one, as they were decided
+/// by last: the maximum over ranks; 0 if there was no run. Collective; blocks.
+///
+/// The first run may load what the others find, so the decision is made after the second, unless
+/// there is only one. A run can be disturbed, and many may follow, so it is made again, from the
+/// later half, whenever there are twice as many.
+Result<double> warmUp(Transport &transport, const RunsFor &runsFor,
+                      const std::function<Result<double>()> &run);
+
+/// So many runs take about `settleUs`; while `us` is not known, as many as it takes to know it.
+int64_t runsToSettle(double settleUs, double us);
+
+} // namespace braid

@@ -1,0 +1,280 @@
+//===- backends/cpu/gemm.cpp - matrix products and sums on the host -------===//
+
+#include "backends/cpu/gemm.h"
+
+#include "runtime/numeric.h"
+
+#include <algorithm>
+#include <climits>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define BRAID_PLAIN_PRODUCT 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BRAID_PLAIN_PRODUCT 1
+#endif
+#endif
+
+#ifdef BRAID_PLAIN_PRODUCT
+#define BRAID_UNINSTRUMENTED __attribute__((no_sanitize("thread")))
+#else
+#include <cblas.h>
+#define BRAID_UNINSTRUMENTED
+#endif
+
+namespace braid {
+
+void *Scratch::reserve(size_t bytes) {
+  if (bytes <= size_)
+    return memory_.get();
+  size_t size = (bytes + 63) / 64 * 64;
+  memory_.reset();
+  size_ = 0;
+  memory_.reset(std::aligned_alloc(64, size));
+  if (!memory_)
+    throw std::bad_alloc();
+  size_ = size;
+  return memory_.get();
+}
+
+namespace {
+
+/// A product of accumulators: c = a * b, b transposed or not. All are contiguous.
+template <class Acc> struct Gemm {
+  bool transposeB;
+  int64_t m, n, k;
+  const Acc *a, *b;
+  Acc *c;
+};
+
+/// The inner loops touch nobody else's memory, so they need no instrumentation; what reads and
+/// writes the operands does.
+template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &g) {
+  for (int64_t i = 0; i < g.m; ++i) {
+    const Acc *a = g.a + i * g.k;
+    Acc *c = g.c + i * g.n;
+    for (int64_t j = 0; j < g.n; ++j)
+      c[j] = 0;
+    for (int64_t j = 0; g.transposeB && j < g.n; ++j)
+      for (int64_t l = 0; l < g.k; ++l)
+        c[j] += a[l] * g.b[j * g.k + l];
+    for (int64_t l = 0; !g.transposeB && l < g.k; ++l)
+      for (int64_t j = 0; j < g.n; ++j)
+        c[j] += a[l] * g.b[l * g.n + j];
+  }
+}
+
+#ifdef BRAID_PLAIN_PRODUCT
+
+template <class Element> constexpr bool kTakesOperandsInPlace = false;
+
+template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g) { multiplyPlainly(g); }
+
+#else
+
+template <class Element>
+constexpr bool kTakesOperandsInPlace = std::is_same_v<Element, Accumulator<Element>>;
+
+/// OpenBLAS starts a thread for each core before main(), whoever never multiplies included, and
+/// waits for them at every fork and exit; it hangs there for good if memory was too short to start
+/// one. It reads this variable first.
+[[gnu::constructor(101)]] void keepOpenBlasToOneThread() { setenv("OPENBLAS_NUM_THREADS", "1", 1); }
+
+/// Lets one GEMM a core into OpenBLAS. It ends the process when more threads are in it than it has
+/// buffers for (64 in Debian's build), and more than one a core only evict each other's panels; and
+/// it tries again without end when there is no memory for a buffer, so that is looked for first.
+/// Locking orders the streams that multiply, which is harmless here: where ThreadSanitizer looks
+/// on, this is not compiled.
+class Gate {
+public:
+  /// Throws std::bad_alloc if there is no memory for a single buffer.
+  void enter() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      freed_.wait(lock, [&] { return inside_ < limit_; });
+      if (inside_ < buffers_ || hasRoomForBuffer())
+        break;
+      if (buffers_ == 0)
+        throw std::bad_alloc();
+      limit_ = buffers_;
+    }
+    buffers_ = std::max(buffers_, ++inside_);
+  }
+  void leave() {
+    {
+      std::lock_guard lock(mutex_);
+      --inside_;
+    }
+    freed_.notify_one();
+  }
+
+private:
+  /// Whoever entered before may not have taken a buffer yet, so there has to be room for two.
+  static bool hasRoomForBuffer() {
+    constexpr size_t kBytes = size_t(128) << 20; // OpenBLAS 0.3, x86-64
+    void *room = mmap(nullptr, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap(room, 2 * kBytes) == 0;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  unsigned limit_ = std::clamp(std::thread::hardware_concurrency(), 1u, 48u);
+  unsigned inside_ = 0, buffers_ = 0; ///< OpenBLAS keeps its buffers
+};
+
+void callBlas(const Gemm<float> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, transposeB, int(g.m), int(g.n), int(g.k), 1.0f, g.a,
+              int(g.k), g.b, ldb, 0.0f, g.c, int(g.n));
+}
+void callBlas(const Gemm<double> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
+  cblas_dgemm(CblasRowMajor, CblasNoTrans, transposeB, int(g.m), int(g.n), int(g.k), 1.0, g.a,
+              int(g.k), g.b, ldb, 0.0, g.c, int(g.n));
+}
+
+template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g) {
+  static Gate gate;
+  // OpenBLAS counts in int, and has nothing to say about an empty sum.
+  if (g.k == 0 || std::max({g.m, g.n, g.k}) > INT_MAX)
+    return multiplyPlainly(g);
+  gate.enter();
+  if (g.transposeB)
+    callBlas(g, CblasTrans, int(g.k));
+  else
+    callBlas(g, CblasNoTrans, int(g.n));
+  gate.leave();
+}
+
+#endif
+
+/// The block of c that is computed at a time, so that the scratch stays bounded.
+struct Panel {
+  int64_t rows, columns;
+};
+
+constexpr int64_t kPanelElements = int64_t(1) << 20;
+constexpr int64_t kMinPanel =
+    64; ///< below this, converting operands again costs more than it saves
+
+Panel panelOf(int64_t m, int64_t n, int64_t k) {
+  int64_t limit = std::max(kMinPanel, kPanelElements / std::max<int64_t>(k, 1));
+  int64_t columns = std::min(n, limit);
+  int64_t rows = std::min({m, limit, std::max(kMinPanel, kPanelElements / columns)});
+  return {rows, columns};
+}
+
+template <class Element>
+void widenAll(const Element *from, Accumulator<Element> *to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = widen(from[i]);
+}
+
+/// Columns [first, first + count) of b, or rows of its transpose.
+template <class Element>
+void widenColumns(const MatmulArgs &args, int64_t first, int64_t count, Accumulator<Element> *to) {
+  const Element *b = static_cast<const Element *>(args.b);
+  if (args.transposeB)
+    return widenAll(b + first * args.k, to, count * args.k);
+  for (int64_t l = 0; l < args.k; ++l)
+    widenAll(b + l * args.n + first, to + l * count, count);
+}
+
+/// Writes a computed block to c at (row, column), with the bias.
+template <class Element>
+void narrowBlock(const MatmulArgs &args, const Gemm<Accumulator<Element>> &block, int64_t row,
+                 int64_t column) {
+  const Element *bias = static_cast<const Element *>(args.bias);
+  for (int64_t i = 0; i < block.m; ++i) {
+    const Accumulator<Element> *from = block.c + i * block.n;
+    Element *to = static_cast<Element *>(args.c) + (row + i) * args.n + column;
+    if (bias)
+      for (int64_t j = 0; j < block.n; ++j)
+        to[j] = narrow<Element>(from[j] + widen(bias[column + j]));
+    else
+      for (int64_t j = 0; j < block.n; ++j)
+        to[j] = narrow<Element>(from[j]);
+  }
+}
+
+template <class Element> void multiplyThroughScratch(const MatmulArgs &args, Scratch &scratch) {
+  using Acc = Accumulator<Element>;
+  Panel panel = panelOf(args.m, args.n, args.k);
+  Acc *a = static_cast<Acc *>(scratch.reserve(scratchBytes(args.dtype, args.m, args.n, args.k)));
+  Acc *b = a + panel.rows * args.k;
+  Acc *c = b + panel.columns * args.k;
+  for (int64_t column = 0; column < args.n; column += panel.columns) {
+    int64_t columns = std::min(panel.columns, args.n - column);
+    widenColumns<Element>(args, column, columns, b);
+    for (int64_t row = 0; row < args.m; row += panel.rows) {
+      int64_t rows = std::min(panel.rows, args.m - row);
+      widenAll(static_cast<const Element *>(args.a) + row * args.k, a, rows * args.k);
+      Gemm<Acc> block{args.transposeB, rows, columns, args.k, a, b, c};
+      multiplyAccumulators(block);
+      narrowBlock<Element>(args, block, row, column);
+    }
+  }
+}
+
+template <class Element> void multiplyInPlace(const MatmulArgs &args) {
+  Gemm<Element> whole{args.transposeB,
+                      args.m,
+                      args.n,
+                      args.k,
+                      static_cast<const Element *>(args.a),
+                      static_cast<const Element *>(args.b),
+                      static_cast<Element *>(args.c)};
+  multiplyAccumulators(whole);
+  if (args.bias)
+    narrowBlock<Element>(args, whole, 0, 0);
+}
+
+} // namespace
+
+size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k) {
+  if (m == 0 || n == 0)
+    return 0;
+  Panel panel = panelOf(m, n, k);
+  int64_t elements = (panel.rows + panel.columns) * k + panel.rows * panel.columns;
+  return withElement(dtype, [&](auto element) -> size_t {
+    using Acc = Accumulator<decltype(element)>;
+    return kTakesOperandsInPlace<decltype(element)> ? 0 : sizeof(Acc) * elements;
+  });
+}
+
+void multiply(const MatmulArgs &args, Scratch &scratch) {
+  if (args.m == 0 || args.n == 0)
+    return;
+  withElement(args.dtype, [&](auto element) {
+    using Element = decltype(element);
+    if constexpr (kTakesOperandsInPlace<Element>)
+      multiplyInPlace<Element>(args);
+    else
+      multiplyThroughScratch<Element>(args, scratch);
+  });
+}
+
+void addElements(DType dtype, void *dst, const void *src, int64_t count) {
+  withElement(dtype, [&](auto element) {
+    using Element = decltype(element);
+    Element *to = static_cast<Element *>(dst);
+    const Element *from = static_cast<const Element *>(src);
+    // A sum of two 16-bit numbers, rounded to f32 and then to 16 bits, is the sum rounded once: f32
+    // has more than twice their digits and two.
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = narrow<Element>(widen(to[i]) + widen(from[i]));
+  });
+}
+
+void initializeProducts() {
+#ifndef BRAID_PLAIN_PRODUCT
+  openblas_set_num_threads(1);
+#endif
+}
+
+} // namespace braid

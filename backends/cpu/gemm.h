@@ -1,0 +1,42 @@
+//===- backends/cpu/gemm.h - matrix products and sums on the host ---------===//
+#pragma once
+
+#include "runtime/execute/device.h"
+
+#include <memory>
+
+namespace braid {
+
+/// Memory for converted operands. Grows and never shrinks; one for each thread that multiplies.
+class Scratch {
+public:
+  /// At least `bytes` of memory, aligned to 64 bytes; what was in it is lost. Throws
+  /// std::bad_alloc.
+  void *reserve(size_t bytes);
+
+private:
+  struct Free {
+    void operator()(void *memory) const { std::free(memory); }
+  };
+  std::unique_ptr<void, Free> memory_;
+  size_t size_ = 0;
+};
+
+/// Bytes that multiply() takes from its scratch for operands of such shape.
+size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k);
+
+/// c = a * b (+ bias), see PlanMatmul. Sums are in f32 (f64 for f64), the bias is added to them,
+/// and the result is rounded once. Throws std::bad_alloc if the scratch cannot grow.
+///
+/// By OpenBLAS, one thread a call. Under ThreadSanitizer, or with BRAID_PLAIN_PRODUCT defined, by
+/// loops of our own: OpenBLAS is not instrumented, and its locks would order streams that nothing
+/// orders.
+void multiply(const MatmulArgs &args, Scratch &scratch);
+
+/// dst[i] += src[i] for `count` elements.
+void addElements(DType dtype, void *dst, const void *src, int64_t count);
+
+/// Tells OpenBLAS to use the calling thread only. Call once, before the first product.
+void initializeProducts();
+
+} // namespace braid

@@ -1,0 +1,142 @@
+//===- backends/cpu/queue/command_queue.h - commands on their way to a worker -===//
+//
+// One producer, one consumer, unbounded: a list of chunks. Publishing a command orders the host's
+// past before the worker's future, and nothing else: no worker learns anything about another one,
+// and the host nothing about a worker, or ThreadSanitizer would take two streams without a signal
+// between them for ordered. That is why the consumer frees the chunks itself instead of handing
+// them back.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/execute/device.h"
+#include "runtime/job/futex.h"
+
+#include <array>
+#include <atomic>
+#include <new>
+
+namespace braid {
+
+/// A command with its operands, as it is issued.
+struct QueuedCommand {
+  enum class Kind : uint8_t {
+    Copy,
+    Matmul,
+    Add,
+    Store, ///< value into word, for signals and events
+    Wait,  ///< until word has reached value, for signals and events
+    Stop,  ///< the worker ends
+  };
+  struct Bytes {
+    void *dst;
+    const void *src;
+    int64_t count;
+    DType dtype; ///< Add
+  };
+  struct Word {
+    void *address;
+    uint32_t value;
+    FutexScope scope; ///< of those who may wait for it
+  };
+  union Args {
+    Bytes bytes;
+    MatmulArgs matmul;
+    Word word;
+  };
+
+  Kind kind;
+  bool isTraced;
+  uint32_t stream;
+  Tag tag;
+  Args args;
+};
+
+class CommandQueue {
+public:
+  CommandQueue() : tail_(new Chunk), head_(tail_) {}
+  CommandQueue(const CommandQueue &) = delete;
+  CommandQueue &operator=(const CommandQueue &) = delete;
+  ~CommandQueue() {
+    while (head_)
+      enterNextChunk();
+  }
+
+  // -- The producer's side. --
+
+  /// False if there is no memory for it. Allocates once in kChunk commands.
+  bool push(const QueuedCommand &command) {
+    if (tailUsed_ == kChunk && !grow())
+      return false;
+    tail_->slots[tailUsed_++] = command;
+    ++pushed_;
+    // Sequentially consistent, so that either this thread sees the sleeper, or the kernel, which
+    // looks at published_ again before it lets the sleeper sleep, sees the command.
+    published_.store(pushed_, std::memory_order_seq_cst);
+    if (isSleeping_.load(std::memory_order_seq_cst))
+      futexWake(&published_);
+    return true;
+  }
+  /// How many commands were pushed. For the producer; others get a count that may be old.
+  uint32_t published() const { return published_.load(std::memory_order_relaxed); }
+
+  // -- The consumer's side. --
+
+  /// The oldest command, or null. It stays where it is until pop().
+  const QueuedCommand *front() {
+    if (published_.load(std::memory_order_acquire) == popped_)
+      return nullptr;
+    // The producer linked the next chunk before it published the first command in it.
+    if (headUsed_ == kChunk)
+      enterNextChunk();
+    return &head_->slots[headUsed_];
+  }
+  void pop() {
+    ++popped_;
+    ++headUsed_;
+  }
+  /// Sleeps while the queue is empty, at most for `slice`.
+  void sleep(std::chrono::milliseconds slice) {
+    // Relaxed: a release would order this worker before whatever the host does next.
+    isSleeping_.store(true, std::memory_order_relaxed);
+    futexWait(&published_, popped_, slice);
+    isSleeping_.store(false, std::memory_order_relaxed);
+  }
+
+private:
+  static constexpr uint32_t kChunk = 256;
+  struct Chunk {
+    std::array<QueuedCommand, kChunk> slots;
+    Chunk *next = nullptr;
+  };
+
+  bool grow() {
+    Chunk *chunk = new (std::nothrow) Chunk;
+    if (!chunk)
+      return false;
+    tail_->next = chunk;
+    tail_ = chunk;
+    tailUsed_ = 0;
+    return true;
+  }
+  void enterNextChunk() {
+    Chunk *next = head_->next;
+    delete head_;
+    head_ = next;
+    headUsed_ = 0;
+  }
+
+  // Of the producer.
+  Chunk *tail_;
+  uint32_t tailUsed_ = 0;
+  uint32_t pushed_ = 0; ///< wraps around, as published_ does
+  // Of the consumer.
+  alignas(64) Chunk *head_;
+  uint32_t headUsed_ = 0;
+  uint32_t popped_ = 0;
+  // Of both.
+  alignas(64) std::atomic<uint32_t> published_{0};
+  std::atomic<bool> isSleeping_{false};
+};
+
+} // namespace braid

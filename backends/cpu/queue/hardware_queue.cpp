@@ -1,0 +1,249 @@
+//===- backends/cpu/queue/hardware_queue.cpp - runs the commands of one queue in order -===//
+
+#include "backends/cpu/queue/hardware_queue.h"
+#include "runtime/job/bootstrap/start_thread.h"
+
+#include "backends/cpu/queue/flags.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <system_error>
+
+namespace braid {
+
+namespace {
+
+// A wake-up is never lost for good: who sleeps looks again after this long.
+constexpr std::chrono::milliseconds kIdleSlice(100);
+constexpr std::chrono::milliseconds kWaitSlice(50);
+
+int64_t nowNs() { return static_cast<int64_t>(monotonicNs()); }
+
+} // namespace
+
+bool isRunnable(const QueuedCommand &command) {
+  if (command.kind != QueuedCommand::Kind::Wait)
+    return true;
+  const QueuedCommand::Word &word = command.args.word;
+  return hasReached(wordAt(word.address).load(std::memory_order_acquire), word.value);
+}
+
+Status HardwareQueue::start() {
+  return startThread(worker_, "a stream", [this] { work(); });
+}
+
+void HardwareQueue::stop() {
+  constexpr std::chrono::hours kNoLimit(24 * 365 * 100);
+  stopWithin(kNoLimit);
+}
+
+bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
+  if (!worker_.joinable())
+    return true;
+  QueuedCommand command{};
+  command.kind = QueuedCommand::Kind::Stop;
+  while (!commands_.push(command)) // no memory just now
+    std::this_thread::yield();
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (hasEnded_.load(std::memory_order_relaxed) == 0) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      worker_.detach();
+      return false;
+    }
+    futexWait(&hasEnded_, 0, kWaitSlice);
+  }
+  worker_.join();
+  return true;
+}
+
+// -- For the rank's host thread. --
+
+void HardwareQueue::issue(const QueuedCommand &command) {
+  if (group_.isAborted())
+    return;
+  if (options_.observer)
+    options_.observer->issued(options_.number, command);
+  if (!commands_.push(command))
+    group_.abort(Status(StatusCode::Unsupported, "out of memory for issued commands"));
+}
+
+bool HardwareQueue::isDrained() const {
+  return completed_.load(std::memory_order_acquire) == commands_.published();
+}
+
+void HardwareQueue::waitDrained(std::chrono::milliseconds slice) {
+  uint32_t completed = completed_.load(std::memory_order_relaxed);
+  if (completed == commands_.published())
+    return;
+  isHostWaiting_.store(true, std::memory_order_relaxed);
+  futexWait(&completed_, completed, slice);
+  isHostWaiting_.store(false, std::memory_order_relaxed);
+}
+
+std::vector<Span> HardwareQueue::takeSpans() {
+  std::vector<Span> spans;
+  spans.swap(spans_);
+  return spans;
+}
+
+// -- For everyone. --
+
+uint64_t HardwareQueue::progress() const {
+  return uint64_t(commands_.published()) + completed_.load(std::memory_order_relaxed);
+}
+
+bool HardwareQueue::isBusy() const {
+  return completed_.load(std::memory_order_relaxed) != commands_.published() &&
+         !blocked_.word.load(std::memory_order_relaxed);
+}
+
+std::optional<PendingWait> HardwareQueue::blockedIn(std::memory_order order) const {
+  if (!blocked_.word.load(order))
+    return std::nullopt;
+  Tag tag{blocked_.plan.load(std::memory_order_relaxed),
+          blocked_.command.load(std::memory_order_relaxed),
+          blocked_.run.load(std::memory_order_relaxed)};
+  return PendingWait{tag, blocked_.stream.load(std::memory_order_relaxed)};
+}
+
+void HardwareQueue::wake() const {
+  if (const void *word = blocked_.word.load(std::memory_order_relaxed))
+    futexWake(word, blocked_.scope.load(std::memory_order_relaxed));
+}
+
+// -- Running. --
+
+void HardwareQueue::work() {
+  for (;;) {
+    const QueuedCommand *command = commands_.front();
+    if (!command) {
+      if (isHostWaiting_.load(std::memory_order_seq_cst))
+        futexWake(&completed_);
+      commands_.sleep(kIdleSlice);
+      continue;
+    }
+    if (command->kind == QueuedCommand::Kind::Stop)
+      break;
+    int64_t begin = command->isTraced ? nowNs() : 0;
+    if (!group_.isAborted())
+      runGuarded(*command);
+    if (command->isTraced)
+      keepSpan(*command, begin, nowNs());
+    finishFront();
+  }
+  hasEnded_.store(1, std::memory_order_relaxed);
+  futexWake(&hasEnded_);
+}
+
+void HardwareQueue::step(int64_t &clock) {
+  const QueuedCommand *command = commands_.front();
+  int64_t begin = std::max(nowNs(), clock + 1);
+  runGuarded(*command);
+  clock = std::max(nowNs(), begin + 1);
+  if (command->isTraced)
+    keepSpan(*command, begin, clock);
+  finishFront();
+}
+
+void HardwareQueue::finishFront() {
+  commands_.pop();
+  // Sequentially consistent for the same reason as CommandQueue::push().
+  completed_.store(++done_, std::memory_order_seq_cst);
+}
+
+void HardwareQueue::keepSpan(const QueuedCommand &command, int64_t begin, int64_t end) {
+  try {
+    spans_.push_back({command.tag, command.stream, begin, end});
+  } catch (const std::bad_alloc &) {
+    group_.abort(Status(StatusCode::Unsupported, "out of memory for the trace"));
+  }
+}
+
+void HardwareQueue::runGuarded(const QueuedCommand &command) {
+  try {
+    if (options_.observer)
+      runObserved(command);
+    else
+      run(command);
+  } catch (const std::bad_alloc &) {
+    group_.abort(Status(StatusCode::Unsupported, "out of memory for the operands of a product"));
+  } catch (const std::exception &error) {
+    group_.abort(failed(command, error.what()));
+  } catch (...) {
+    group_.abort(failed(command, "an unknown exception"));
+  }
+}
+
+Status HardwareQueue::failed(const QueuedCommand &command, const char *what) const {
+  const Tag &tag = command.tag;
+  std::string where = "a command of no plan";
+  if (tag.plan && tag.command < tag.plan->commands.size())
+    where = describeOrigin(*tag.plan, tag.plan->commands[tag.command].origin);
+  return Status(StatusCode::PeerFailed, fmt::format("rank {} failed in {}, run {}: {}",
+                                                    options_.rank, where, tag.run, what));
+}
+
+void HardwareQueue::runObserved(const QueuedCommand &command) {
+  lastWord_ = 0;
+  const bool isWanted = options_.observer->begin(options_.number, command);
+  // The observer may have taken its time, and an aborted run signals nobody.
+  if (group_.isAborted() || (isWanted && !run(command)))
+    return;
+  options_.observer->end(options_.number, command, lastWord_);
+}
+
+/// False for a wait that an abort ended.
+bool HardwareQueue::run(const QueuedCommand &command) {
+  const QueuedCommand::Args &args = command.args;
+  switch (command.kind) {
+  case QueuedCommand::Kind::Copy:
+    if (args.bytes.count != 0)
+      std::memmove(args.bytes.dst, args.bytes.src, args.bytes.count);
+    return true;
+  case QueuedCommand::Kind::Matmul:
+    scratch_.reserve(scratchHint_.load(std::memory_order_relaxed));
+    multiply(args.matmul, scratch_);
+    return true;
+  case QueuedCommand::Kind::Add:
+    addElements(args.bytes.dtype, args.bytes.dst, args.bytes.src,
+                args.bytes.count / sizeOf(args.bytes.dtype));
+    return true;
+  case QueuedCommand::Kind::Store:
+    lastWord_ = args.word.value;
+    storeWord(args.word.address, args.word.value, args.word.scope);
+    return true;
+  case QueuedCommand::Kind::Wait:
+    return await(command);
+  case QueuedCommand::Kind::Stop:
+    break;
+  }
+  return true;
+}
+
+bool HardwareQueue::await(const QueuedCommand &command) {
+  const QueuedCommand::Word &word = command.args.word;
+  std::atomic_ref<uint32_t> counter = wordAt(word.address);
+  uint32_t seen = counter.load(std::memory_order_acquire);
+  lastWord_ = seen;
+  if (hasReached(seen, word.value))
+    return true;
+  blocked_.plan.store(command.tag.plan, std::memory_order_relaxed);
+  blocked_.command.store(command.tag.command, std::memory_order_relaxed);
+  blocked_.run.store(command.tag.run, std::memory_order_relaxed);
+  blocked_.stream.store(command.stream, std::memory_order_relaxed);
+  blocked_.scope.store(word.scope, std::memory_order_relaxed);
+  blocked_.word.store(word.address, std::memory_order_release);
+  // An abort wakes all sleepers, but may just miss one that is about to sleep.
+  while (!hasReached(seen, word.value) && !group_.isAborted()) {
+    if (options_.observer)
+      options_.observer->waiting(options_.number, command, seen);
+    futexWait(word.address, seen, kWaitSlice, word.scope);
+    seen = counter.load(std::memory_order_acquire);
+  }
+  blocked_.word.store(nullptr, std::memory_order_relaxed);
+  lastWord_ = seen;
+  return hasReached(seen, word.value);
+}
+
+} // namespace braid

@@ -1,0 +1,114 @@
+//===- backends/cpu/queue/hardware_queue.h - runs the commands of one queue in order -===//
+//
+// Three parties look at a queue: the rank's host thread issues to it, a worker (or the scheduler)
+// runs it, and the host threads of all ranks watch whether it still moves. What they share:
+//
+//   published count   host -> worker, release/acquire: a command happens after its issue
+//   completed count   worker -> host, release; acquired only by the owner's synchronize()
+//   all that is watched: relaxed. A watcher that learnt a worker's past could pass it on to its own
+//                     worker, and two ranks without a signal between them would look ordered
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "backends/cpu/queue/command_observer.h"
+#include "backends/cpu/queue/command_queue.h"
+#include "backends/cpu/gemm.h"
+#include "runtime/execute/rank_group.h"
+
+#include <optional>
+#include <thread>
+
+namespace braid {
+
+class HardwareQueue {
+public:
+  struct Options {
+    int64_t rank;
+    uint32_t number;
+    CommandObserver *observer; ///< may be null
+  };
+  /// `scratchHint`: bytes that the products announced so far need. All outlive the queue.
+  HardwareQueue(RankGroup &group, Options options, const std::atomic<size_t> &scratchHint)
+      : group_(group), options_(options), scratchHint_(scratchHint) {}
+  ~HardwareQueue() { stop(); }
+
+  /// Starts the worker.
+  Status start();
+  /// Ends the worker after its current command; the group has been aborted. Without a worker:
+  /// nothing.
+  void stop();
+  /// As stop(), but gives up on a command that does not end for so long: false, and the worker goes
+  /// on with this object, which therefore must never be destroyed.
+  bool stopWithin(std::chrono::milliseconds patience);
+
+  // -- For the rank's host thread. --
+
+  /// Appends; drops the command if the group has been aborted.
+  void issue(const QueuedCommand &command);
+  /// Everything issued is done, or dropped after an abort. The caller sees what it did.
+  bool isDrained() const;
+  /// Sleeps until the queue is drained, at most for `slice`.
+  void waitDrained(std::chrono::milliseconds slice);
+  /// The spans so far. Call when drained.
+  std::vector<Span> takeSpans();
+
+  // -- For everyone; what they say may be old. --
+
+  /// Grows with everything issued and everything done.
+  uint64_t progress() const;
+  /// Not empty, and not waiting.
+  bool isBusy() const;
+  /// The wait that holds the worker up. `order` is acquire where the tag's Plan belongs to another
+  /// rank, which is for reports about a run that has failed.
+  std::optional<PendingWait> blockedIn(std::memory_order order) const;
+  /// Lets a waiting worker look at its bounds.
+  void wake() const;
+
+  // -- For the scheduler, where there is no worker. --
+
+  const QueuedCommand *front() { return commands_.front(); }
+  /// Runs the front command, which must be able to go on. `clock` is the time at which the last
+  /// command of the group ended; the spans of two commands never overlap.
+  void step(int64_t &clock);
+
+private:
+  void work();
+  void runGuarded(const QueuedCommand &command);
+  void runObserved(const QueuedCommand &command);
+  bool run(const QueuedCommand &command);
+  bool await(const QueuedCommand &command);
+  Status failed(const QueuedCommand &command, const char *what) const;
+  void finishFront();
+  void keepSpan(const QueuedCommand &command, int64_t begin, int64_t end);
+
+  RankGroup &group_;
+  const Options options_;
+  const std::atomic<size_t> &scratchHint_;
+  CommandQueue commands_;
+  std::thread worker_;
+
+  // Of the worker.
+  Scratch scratch_;
+  std::vector<Span> spans_;
+  uint32_t done_ = 0;
+  uint32_t lastWord_ = 0; ///< that the current command saw or wrote
+
+  alignas(64) std::atomic<uint32_t> completed_{0};
+  std::atomic<bool> isHostWaiting_{false};
+  std::atomic<uint32_t> hasEnded_{0}; ///< the worker; a futex
+
+  /// What the worker is blocked in; meaningful while `word` is not null.
+  struct Blocked {
+    std::atomic<const void *> word{nullptr};
+    std::atomic<FutexScope> scope{FutexScope::Process};
+    std::atomic<const Plan *> plan{nullptr};
+    std::atomic<uint32_t> command{0}, run{0}, stream{0};
+  };
+  Blocked blocked_;
+};
+
+/// True if nothing holds `command` up now.
+bool isRunnable(const QueuedCommand &command);
+
+} // namespace braid

@@ -1,0 +1,39 @@
+//===- backends/cpu/queue/picker.h - which command of all ranks runs next -===//
+//
+// With a scheduler, commands of all ranks run one at a time. Whenever several could go on, a Picker
+// chooses. A Picker is a function, so that other strategies need nothing else changed.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <cstdint>
+#include <functional>
+
+namespace braid {
+
+struct QueuedCommand;
+
+/// The head of a queue, which could run now.
+struct Candidate {
+  int64_t rank;
+  uint32_t queue;
+  const QueuedCommand *command; ///< valid until the next choice
+};
+
+/// Chooses one of the candidates, of which there is at least one; they are ordered by rank and
+/// queue. Called by one thread at a time.
+using Picker = std::function<size_t(llvm::ArrayRef<Candidate>)>;
+
+/// Every candidate with equal chance. The same seed gives the same choices on every platform.
+Picker seededPicker(uint64_t seed);
+
+/// Favours rare orders: every queue has a random priority, the highest that can go on always runs,
+/// and at `changes` random steps out of the first `steps` the one about to run falls below all
+/// others. A defect that needs d particular changes shows up with a chance of at least
+/// 1 / (queues * steps^d), far more than if every step were drawn by itself (Burckhardt et al., "A
+/// Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", 2010).
+Picker priorityPicker(uint64_t seed, uint32_t changes, uint32_t steps);
+
+} // namespace braid

@@ -1,0 +1,328 @@
+//===- backends/cuda/copy_and_signal.cu - signals, awaits and copies as one kernel -===//
+
+#include "backends/cuda/copy_and_signal.h"
+
+#include "backends/cuda/granules.h"
+
+#include <cuda/atomic>
+
+namespace braid::cuda {
+namespace {
+
+using SystemWord = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
+using DeviceCounter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
+
+constexpr int kStages = 4; ///< tiles in flight in a block: 64 KiB on their way
+
+// -- Words. --
+
+__device__ uint32_t look(uint32_t *word) {
+  return SystemWord(*word).load(::cuda::memory_order_acquire);
+}
+
+/// A released word (larger than 1) stays, so that every later await passes, too.
+__device__ void take(uint32_t *word) {
+  SystemWord counter(*word);
+  if (counter.load(::cuda::memory_order_relaxed) == 1)
+    counter.store(0, ::cuda::memory_order_relaxed);
+}
+
+__device__ void set(uint32_t *word) { SystemWord(*word).store(1, ::cuda::memory_order_relaxed); }
+
+__device__ void report(const Exchange &exchange, uint32_t value) {
+  SystemWord(*exchange.step).store(value, ::cuda::memory_order_relaxed);
+}
+
+// -- Copying by threads. --
+
+__device__ TileWalk tilesFor(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
+  return TileWalk(exchange.copies, exchange.copyCount, copier, copiers);
+}
+
+/// Tells the first block how much of each copy this one has done. Everything is visible to all
+/// before.
+__device__ void countTiles(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
+  uint32_t done[Exchange::kMost] = {};
+  TileWalk walk = tilesFor(exchange, copier, copiers);
+  for (Tile tile; walk.next(tile);)
+    ++done[tile.copy];
+  for (uint32_t i = 0; i < exchange.copyCount; ++i)
+    if (done[i] != 0)
+      DeviceCounter(exchange.counters[i]).fetch_add(done[i], ::cuda::memory_order_release);
+}
+
+/// The granule behind this thread's: the next thread's, or, behind the last one of a warp, the
+/// `later` one of the first.
+__device__ Granule nextInWarp(const Granule &own, const Granule &later) {
+  const uint32_t lane = threadIdx.x % kWarp;
+  Granule next;
+  for (int i = 0; i < 4; ++i)
+    next.words[i] = __shfl_sync(~0u, lane == 0 ? later.words[i] : own.words[i], (lane + 1) % kWarp);
+  return next;
+}
+
+/// A team's thread `thread` of one. All loads are on their way before the first store.
+__device__ void copyTile(const Tile &tile, uint32_t thread) {
+  const GranuleTile granules(tile);
+  const uint32_t edgeAt = granules.edgeAt(thread);
+  const char edge = thread < granules.edges ? tile.src[edgeAt] : 0;
+  Granule read[kGranulesEach + 1] = {};
+#pragma unroll
+  for (uint32_t i = 0; i <= kGranulesEach; ++i)
+    if (const uint32_t at = granuleOf(thread, i);
+        at < granules.reads && (i < kGranulesEach || thread % kWarp == 0))
+      read[i] = granules.src[at];
+#pragma unroll
+  for (uint32_t i = 0; i < kGranulesEach; ++i) {
+    const Granule next = nextInWarp(read[i], read[i + 1]);
+    if (const uint32_t at = granuleOf(thread, i); at < granules.writes)
+      granules.dst[at] = assemble(read[i], next, granules.shift);
+  }
+  if (thread < granules.edges)
+    tile.dst[edgeAt] = edge;
+}
+
+/// The block's teams take its tiles in turns, so that as much is on its way as in bulk.
+__device__ void copyByThreads(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
+  TileWalk walk = tilesFor(exchange, copier, copiers);
+  uint32_t turn = threadIdx.x / kTeam;
+  for (Tile tile; walk.next(tile); turn = (turn + kStages - 1) % kStages)
+    if (turn == 0)
+      copyTile(tile, threadIdx.x % kTeam);
+  __threadfence_system();
+  __syncthreads();
+}
+
+// -- Copying by the bulk copy unit: memory -> shared memory -> memory, kStages tiles at a time. --
+
+#if __CUDA_ARCH__ >= 900
+
+__device__ uint32_t sharedAddress(const void *pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ void initializeBarrier(uint64_t *barrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(sharedAddress(barrier)) : "memory");
+}
+
+__device__ void load(void *stage, const Tile &tile, uint64_t *barrier) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(sharedAddress(barrier)),
+      "r"(tile.bytes)
+      : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(sharedAddress(stage)),
+      "l"(tile.src), "r"(tile.bytes), "r"(sharedAddress(barrier))
+      : "memory");
+}
+
+__device__ void waitForLoad(uint64_t *barrier, uint32_t parity) {
+  uint32_t done = 0;
+  while (!done)
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done)
+                 : "r"(sharedAddress(barrier)), "r"(parity)
+                 : "memory");
+}
+
+__device__ void store(const Tile &tile, const void *stage) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(tile.dst),
+               "r"(sharedAddress(stage)), "r"(tile.bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/// One thread: the unit does the rest.
+__device__ void copyInBulk(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
+  extern __shared__ __align__(128) char stages[];
+  __shared__ uint64_t barriers[kStages];
+  for (uint64_t &barrier : barriers)
+    initializeBarrier(&barrier);
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  // What peers and other kernels did to this memory, they did by other means than the unit.
+  asm volatile("fence.proxy.async;" ::: "memory");
+
+  TileWalk loads = tilesFor(exchange, copier, copiers), stores = loads;
+  Tile tile;
+  uint32_t loaded = 0;
+  while (loaded < kStages && loads.next(tile)) {
+    load(stages + loaded * kTileBytes, tile, &barriers[loaded]);
+    ++loaded;
+  }
+  for (uint32_t stored = 0; stores.next(tile); ++stored) {
+    const uint32_t stage = stored % kStages;
+    waitForLoad(&barriers[stage], stored / kStages & 1);
+    store(tile, stages + stage * kTileBytes);
+    // The stage of the tile before is free when its store has read it.
+    if (stored == 0 || !loads.next(tile))
+      continue;
+    asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+    const uint32_t freed = loaded % kStages;
+    load(stages + freed * kTileBytes, tile, &barriers[freed]);
+    ++loaded;
+  }
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __threadfence_system();
+}
+
+#endif
+
+// -- The kernel. --
+
+/// True when the host has ended all waits. Far away: to be asked seldom.
+__device__ bool isReleased(const Exchange &exchange) {
+  return exchange.released && look(exchange.released) != 0;
+}
+
+/// Looks at each word with a lane of its own until all are set. Where words lie in the host's
+/// memory, a look takes more than a microsecond, and many at the same time hold one another up; so
+/// does the look for a release, which small problems should be over before.
+__device__ void waitForAll(const Exchange &exchange, const ExchangeWord *words, uint32_t count) {
+  constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
+  const uint32_t lane = threadIdx.x;
+  bool isSet = lane >= count;
+  uint32_t reported = 0;
+  for (uint32_t looks = 1; reported < count; ++looks) {
+    isSet = isSet || look(words[lane].word) != 0 ||
+            ((looks == kFirstLooks || looks % kLooksBetween == 0) && isReleased(exchange));
+    const uint32_t unset = ~__ballot_sync(~0u, isSet);
+    const uint32_t passed = unset == 0 ? count : min(count, __ffs(unset) - 1);
+    // As if they were awaited one after the other.
+    if (lane == 0 && passed != reported)
+      report(exchange, words[passed - 1].value);
+    reported = passed;
+  }
+}
+
+/// The counter behind those of the copies: the awaits have passed.
+__device__ DeviceCounter gate(const Exchange &exchange) {
+  return DeviceCounter(exchange.counters[Exchange::kMost]);
+}
+
+/// Lets the other blocks copy, waits until they have, and says so. A signal before the last copy
+/// goes with the others: the copies wait for nobody, and end at the same time.
+__device__ void makeMoves(const Exchange &exchange) {
+  const uint32_t lane = threadIdx.x;
+  if (lane == 0 && exchange.copyCount != 0) {
+    gate(exchange).store(1, ::cuda::memory_order_release);
+    for (uint32_t i = 0; i < exchange.copyCount; ++i) {
+      DeviceCounter counter(exchange.counters[i]);
+      while (counter.load(::cuda::memory_order_acquire) !=
+             static_cast<uint32_t>(tilesOf(exchange.copies[i])))
+        ;
+      counter.store(0, ::cuda::memory_order_relaxed);
+    }
+    // Every block has a tile (tiles.h), so every block has passed it.
+    gate(exchange).store(0, ::cuda::memory_order_relaxed);
+  }
+  __syncwarp();
+  if (exchange.signalCount == 0)
+    return;
+  if (lane < exchange.signalCount) {
+    __threadfence_system();
+    set(exchange.signals[lane].word);
+  }
+  __syncwarp();
+  if (lane == 0)
+    report(exchange, exchange.signals[exchange.signalCount - 1].value);
+}
+
+/// The first block, which is one warp of it.
+__device__ void coordinate(const Exchange &exchange) {
+  const uint32_t lane = threadIdx.x;
+  if (lane < exchange.promiseCount) {
+    __threadfence_system();
+    set(exchange.promises[lane].word);
+  }
+  __syncwarp();
+  if (lane == 0 && exchange.promiseCount != 0)
+    report(exchange, exchange.promises[exchange.promiseCount - 1].value);
+  waitForAll(exchange, exchange.awaits, exchange.awaitCount);
+  if (lane < exchange.awaitCount)
+    take(exchange.awaits[lane].word);
+  __syncwarp();
+  makeMoves(exchange);
+  waitForAll(exchange, exchange.arrivals, exchange.arrivalCount);
+  if (lane < exchange.arrivalCount)
+    take(exchange.arrivals[lane].word);
+}
+
+/// Of a block. The bulk copy unit needs one thread, and the first block a warp.
+template <bool InBulk> constexpr int kThreads = InBulk ? kTeam : kTeam *kStages;
+
+template <bool InBulk>
+__global__ void __launch_bounds__(kThreads<InBulk>)
+    exchangeKernel(const __grid_constant__ Exchange exchange) {
+  if (blockIdx.x == 0) {
+    if (threadIdx.x < 32)
+      coordinate(exchange);
+    return;
+  }
+  const uint32_t copier = blockIdx.x - 1, copiers = gridDim.x - 1;
+  if (threadIdx.x == 0)
+    while (gate(exchange).load(::cuda::memory_order_acquire) == 0)
+      ;
+  if constexpr (InBulk) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0)
+      copyInBulk(exchange, copier, copiers);
+#endif
+  } else {
+    __syncthreads();
+    copyByThreads(exchange, copier, copiers);
+  }
+  if (threadIdx.x == 0)
+    countTiles(exchange, copier, copiers);
+}
+
+/// An exchange without copies: one warp. It waits beside GEMMs whose blocks leave about a thousand
+/// registers of a multiprocessor, 32 a thread of a warp. With more, it would take a multiprocessor
+/// from them for as long as it waits: 5 % of large GEMMs.
+__global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ Exchange exchange) {
+  coordinate(exchange);
+}
+
+constexpr int kSharedBytes = kStages * int(kTileBytes);
+
+bool isAligned(const Exchange &exchange) {
+  for (uint32_t i = 0; i < exchange.copyCount; ++i) {
+    const ExchangeCopy &copy = exchange.copies[i];
+    const auto bits = reinterpret_cast<uintptr_t>(copy.dst) |
+                      reinterpret_cast<uintptr_t>(copy.src) | static_cast<uintptr_t>(copy.bytes);
+    if (bits % 16 != 0)
+      return false;
+  }
+  return true;
+}
+
+} // namespace
+
+void launchExchange(cudaStream_t stream, const Exchange &exchange,
+                    const ExchangeBlocks &blocksAtMost, bool hasBulkCopies) {
+  int64_t tiles = 0;
+  for (uint32_t i = 0; i < exchange.copyCount; ++i)
+    tiles += tilesOf(exchange.copies[i]);
+  const int most = exchange.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
+  const unsigned blocks = 1 + static_cast<unsigned>(tiles < most ? tiles : most);
+  if (tiles == 0)
+    signalKernel<<<1, 32, 0, stream>>>(exchange);
+  else if (hasBulkCopies && isAligned(exchange))
+    exchangeKernel<true><<<blocks, kThreads<true>, kSharedBytes, stream>>>(exchange);
+  else
+    exchangeKernel<false><<<blocks, kThreads<false>, 0, stream>>>(exchange);
+}
+
+cudaError_t loadExchange() {
+  cudaFuncAttributes attributes;
+  for (auto *kernel : {signalKernel, exchangeKernel<false>, exchangeKernel<true>})
+    if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
+      return code;
+  return cudaFuncSetAttribute(exchangeKernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              kSharedBytes);
+}
+
+} // namespace braid::cuda

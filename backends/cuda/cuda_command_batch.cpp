@@ -1,0 +1,220 @@
+//===- backends/cuda/cuda_command_batch.cpp - signals, awaits and copies of a GPU -===//
+//
+// Two ways for each, by what was measured (docs/transfers.md). Memory operations of a stream
+// signal in 8.6 us and cost the host 0.7 us; a kernel does it in 4.7 us in a graph, but costs the
+// host 2.8 us where it is launched by itself, and needs a processor that a product may hold. Copy
+// engines move large blocks beside the arithmetic, and start slowly; a kernel starts at once, and
+// does with a single launch what its neighbours in the stream would do with one each.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "backends/cuda/cuda_device.h"
+#include "backends/cuda/issuing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace braid {
+namespace {
+
+CUstreamBatchMemOpParams waitUntilSet(const void *word) {
+  CUstreamBatchMemOpParams op = {};
+  op.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+  op.waitValue.address = reinterpret_cast<CUdeviceptr>(word);
+  op.waitValue.value = 1;
+  op.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+  return op;
+}
+
+CUstreamBatchMemOpParams write(const void *word, uint32_t value) {
+  CUstreamBatchMemOpParams op = {};
+  op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  op.writeValue.address = reinterpret_cast<CUdeviceptr>(word);
+  op.writeValue.value = value;
+  return op;
+}
+
+Tag tagOf(Tag tag, const ChainStep &step) {
+  tag.command = step.command;
+  return tag;
+}
+
+} // namespace
+
+Status CudaDevice::startExchanges() {
+  int major = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options_.device));
+  hasBulkCopies_ = major >= 9;
+  BRAID_CUDA_RETURN_IF_ERROR(
+      cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, options_.device));
+  Result<void *> released = memory_.allocateReports(kWordStride);
+  if (!released)
+    return released.status();
+  released_ = static_cast<uint32_t *>(*released);
+  // Those of graphs are their own: a graph may still run when eager runs of other streams begin.
+  constexpr size_t kBytes = 2 * size_t(kMaxStreams) * cuda::Exchange::kCounters * sizeof(uint32_t);
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&exchangeCounters_, kBytes));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(exchangeCounters_, 0, kBytes));
+  BRAID_CUDA_RETURN_IF_ERROR(cuda::loadExchange());
+  return Status::ok();
+}
+
+/// Kernels that wait for peers must leave room for what the peers wait for (exchange.h). All of a
+/// program together may keep products off half of the processors: a block that copies keeps them
+/// off one, and so may a warp that only waits.
+Status CudaDevice::planExchanges(const Plan &plan, Timetable &timetable) const {
+  const int half = processors_ / 2;
+  const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(half)); // of 128 kernels
+  timetable.waitsByMemory = plan.streams.size() > mostStreams;
+  if (timetable.waitsByMemory && hasWordsOnDevice())
+    return Status(StatusCode::Unsupported,
+                  fmt::format("signals by kernels: expected at most {} streams, got {}",
+                              mostStreams, plan.streams.size()));
+  std::vector<bool> copies(plan.streams.size(), false), waits = copies;
+  for (const Command &command : plan.commands) {
+    copies[command.stream] = copies[command.stream] || command.kind == CommandKind::Copy;
+    waits[command.stream] = waits[command.stream] || command.kind == CommandKind::Await;
+  }
+  int copying = 0, onlyWaiting = 0;
+  for (size_t stream = 0; stream < copies.size(); ++stream) {
+    copying += copies[stream];
+    onlyWaiting += waits[stream] && !copies[stream];
+  }
+  const int share = (half - onlyWaiting) / std::max(copying, 1) - 1; // one block coordinates
+  timetable.waitsApart = share < 1;
+  timetable.blocks.ofOne = std::clamp(share, 1, timetable.blocks.ofOne);
+  timetable.blocks.ofSeveral = std::clamp(share, 1, timetable.blocks.ofSeveral);
+  return Status::ok();
+}
+
+/// Words that no memory operation waits for may lie with the GPU that awaits them, nearer to it
+/// and to its peers than the host's memory: the host ends waits by a flag that the kernels look at.
+bool CudaDevice::hasWordsOnDevice() const {
+  return means_.signals == SignalBy::Kernel ||
+         (means_.signals == SignalBy::Default && means_.copies == CopyBy::Kernel);
+}
+
+/// What belongs to no program may be the host's memory, which only engines reach.
+bool CudaDevice::isByKernel(const ChainStep &step, Tag tag) const {
+  if (step.kind == CommandKind::Copy)
+    return tag.plan && means_.copies == CopyBy::Kernel;
+  return hasWordsOnDevice() || (means_.signals == SignalBy::Default && isCapturing_ &&
+                                !timetableOf(tag.plan).waitsByMemory);
+}
+
+/// While tracing, each step is issued by itself, so that each has a span.
+void CudaDevice::chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps,
+                       bool areDisjoint) {
+  const bool isApart = isTracing_ && !isCapturing_;
+  while (!steps.empty() && !group_.isAborted()) {
+    const CommandKind kind = steps.front().kind;
+    const bool isKernel = isByKernel(steps.front(), tag);
+    size_t count = 1;
+    while (!isApart && count < steps.size() && isByKernel(steps[count], tag) == isKernel &&
+           (isKernel || (kind != CommandKind::Copy && steps[count].kind != CommandKind::Copy)))
+      ++count;
+    Issuing issuing(*this, stream, tagOf(tag, steps.front()));
+    if (isKernel)
+      issueExchanges(stream, tag, steps.take_front(count), areDisjoint);
+    else if (kind == CommandKind::Copy)
+      copyByEngine(stream, steps.front());
+    else
+      issueMemoryOperations(stream, tag, steps.take_front(count));
+    steps = steps.drop_front(count);
+  }
+}
+
+void CudaDevice::copyByEngine(uint32_t stream, const ChainStep &step) {
+  if (step.bytes == 0)
+    return;
+  check(cudaMemcpyAsync(step.dst, step.src, static_cast<size_t>(step.bytes), cudaMemcpyDefault,
+                        streams_[stream]),
+        "cudaMemcpyAsync");
+}
+
+void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps) {
+  constexpr unsigned kMost = 96; // the driver takes 256
+  std::array<CUstreamBatchMemOpParams, kMost> operations;
+  unsigned count = 0;
+  auto flush = [&] {
+    check(driver_->streamBatchMemOp(streams_[stream], count, operations.data(), 0),
+          "cuStreamBatchMemOp");
+    count = 0;
+  };
+  for (const ChainStep &step : steps) {
+    if (count + 3 > kMost)
+      flush();
+    if (step.kind == CommandKind::Await)
+      operations[count++] = waitUntilSet(step.word);
+    operations[count++] = write(step.word, step.kind == CommandKind::Signal ? 1 : 0);
+    operations[count++] = write(&steps_[stream].done, number(stream, tagOf(tag, step)));
+  }
+  flush();
+}
+
+void CudaDevice::issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps,
+                                bool areDisjoint) {
+  const Timetable &timetable = timetableOf(tag.plan);
+  while (!steps.empty()) {
+    cuda::Exchange exchange;
+    exchange.step = &steps_[stream].done;
+    exchange.released = hasWordsOnDevice() ? released_ : nullptr;
+    exchange.counters =
+        exchangeCounters_ + (stream + (isCapturing_ ? kMaxStreams : 0)) * cuda::Exchange::kCounters;
+    steps = steps.drop_front(addToExchange(exchange, stream, tag, steps, areDisjoint));
+    cuda::launchExchange(streams_[stream], exchange, timetable.blocks, hasBulkCopies_);
+    check(cudaGetLastError(), "launchExchange");
+  }
+}
+
+/// How many of `steps` one exchange can take: each kind has its part of it, in this order.
+size_t CudaDevice::addToExchange(cuda::Exchange &exchange, uint32_t stream, Tag tag,
+                                 llvm::ArrayRef<ChainStep> steps, bool areDisjoint) {
+  constexpr uint32_t kMost = cuda::Exchange::kMost;
+  const bool waitsApart = timetableOf(tag.plan).waitsApart;
+  enum { Promises, Awaits, Moves, Arrivals } part = Promises;
+  auto word = [&](const ChainStep &step) {
+    return cuda::ExchangeWord{static_cast<uint32_t *>(step.word), number(stream, tagOf(tag, step))};
+  };
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const ChainStep &step = steps[i];
+    const bool isBeside = part == Moves ? step.kind == CommandKind::Await
+                                        : part == Awaits && step.kind != CommandKind::Await;
+    if (waitsApart && isBeside)
+      return i;
+    if (step.kind == CommandKind::Await) {
+      part = part < Moves ? Awaits : Arrivals;
+      uint32_t &count = part == Awaits ? exchange.awaitCount : exchange.arrivalCount;
+      if (count == kMost)
+        return i;
+      (part == Awaits ? exchange.awaits : exchange.arrivals)[count++] = word(step);
+      continue;
+    }
+    if (part == Arrivals)
+      return i;
+    if (step.kind == CommandKind::Copy) {
+      part = Moves;
+      if (step.bytes == 0)
+        continue;
+      if (exchange.copyCount == (areDisjoint ? kMost : 1))
+        return i;
+      exchange.copies[exchange.copyCount++] = {static_cast<char *>(step.dst),
+                                               static_cast<const char *>(step.src), step.bytes};
+    } else if (part == Promises) {
+      if (exchange.promiseCount == kMost)
+        return i;
+      exchange.promises[exchange.promiseCount++] = word(step);
+    } else {
+      part = Moves;
+      if (exchange.signalCount == kMost)
+        return i;
+      exchange.signals[exchange.signalCount++] = word(step);
+    }
+  }
+  return steps.size();
+}
+
+} // namespace braid

@@ -1,0 +1,252 @@
+//===- backends/cuda/gemm/gemm_tuner.cpp - finds the fastest algorithm of a product -===//
+
+#include "backends/cuda/gemm/gemm_tuner.h"
+
+#include "backends/cuda/cuda_status.h"
+#include "backends/cuda/elements.h"
+#include "runtime/tune/find_fastest.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace braid {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kCandidates = 32;                  ///< that the library is asked for
+constexpr double kBatch = 2000;                  ///< microseconds that are measured at once, about
+constexpr double kMostInBatch = 100;             ///< products
+constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
+/// A product that takes longer is limited by power, and the GPU takes its time to notice how much
+/// an algorithm asks for. Measured for a millisecond, one that is hungry, and slow in a long run,
+/// can win (a product of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, or
+/// by the mean of both, one that is slow between pauses (8192 x 3584 x 4096, 15 % and 10 %). So it
+/// has to be faster in both.
+constexpr double kLimitedByPower = 100; ///< microseconds
+/// Which algorithm is faster than another then changes from GPU to GPU and from minute to minute,
+/// by about this much; the library's first guess is rarely worse by more.
+constexpr double kLeastGainByPower = 0.02;
+constexpr double kLongRun = 12e3;               ///< microseconds, twice: to settle, to measure
+constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
+constexpr int64_t kMostSets = 16;               ///< of operands
+/// Of products that overlap, so many meet no other: the first, the last, those that wait for their
+/// rows. An algorithm that leaves half of the GPU to a second product can win where there always is
+/// one; but where each waits for its rows (two of 1024 x 2048 x 16384), it takes twice as long.
+constexpr double kAlone = 0.25;
+constexpr int kIssueMicroseconds = 8; ///< of the host, for one product, generously
+
+/// Measures a product with one algorithm or another.
+class ProductTimer {
+public:
+  /// On one stream, or on one for each of `workspaces` at the same time.
+  ProductTimer(LtProduct &product, llvm::ArrayRef<void *> workspaces) : product_(product) {
+    for (void *workspace : workspaces)
+      lanes_.push_back({workspace});
+  }
+  ~ProductTimer();
+
+  Status prepare(const PlanMatmul &shape);
+  /// Brings the clocks up, and finds out how many products to measure at once, and whether power
+  /// limits them.
+  Status warmUp(const LtProduct::Algorithm &algorithm);
+  /// Microseconds of one product, of which kAlone meet no other if there are several lanes.
+  /// Unsupported: it cannot be done this way.
+  Result<double> measure(const LtProduct::Algorithm &algorithm);
+  /// As warmUp() found it.
+  bool isLimitedByPower() const { return isLimitedByPower_; }
+  /// That, and if power limits it, what one takes in a long run of products that overlap, if they
+  /// do. Pauses behind it.
+  Result<std::vector<double>> measureThoroughly(const LtProduct::Algorithm &algorithm);
+  /// Does it once, which loads what is needed.
+  Status load(const LtProduct::Algorithm &algorithm) {
+    return measure(algorithm, 1, lanes_).status();
+  }
+
+private:
+  struct Lane {
+    void *workspace;
+    cudaStream_t stream = nullptr;
+    cudaEvent_t done = nullptr;
+  };
+  Status fillOperands(const PlanMatmul &shape);
+  Status issue(int count, llvm::ArrayRef<Lane> lanes);
+  Result<double> measure(const LtProduct::Algorithm &algorithm, int atLeast,
+                         llvm::ArrayRef<Lane> lanes);
+  cudaStream_t firstStream() const { return lanes_.front().stream; }
+
+  LtProduct &product_;
+  std::vector<Lane> lanes_;
+  cudaEvent_t before_ = nullptr, after_ = nullptr;
+  char *memory_ = nullptr;
+  std::vector<MatmulArgs> operands_; ///< sets, one behind the other, to be used in turn
+  size_t next_ = 0;                  ///< of operands_
+  int batch_ = 1;                    ///< products that are measured at once
+  bool isLimitedByPower_ = false;
+};
+
+ProductTimer::~ProductTimer() {
+  for (const Lane &lane : lanes_) {
+    if (lane.stream) {
+      cudaStreamSynchronize(lane.stream);
+      cudaStreamDestroy(lane.stream);
+    }
+    if (lane.done)
+      cudaEventDestroy(lane.done);
+  }
+  for (cudaEvent_t event : {before_, after_})
+    if (event)
+      cudaEventDestroy(event);
+  cudaFree(memory_);
+}
+
+Status ProductTimer::prepare(const PlanMatmul &shape) {
+  for (Lane &lane : lanes_) {
+    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking));
+    BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&lane.done, cudaEventDisableTiming));
+  }
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreate(&before_));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreate(&after_));
+  return fillOperands(shape);
+}
+
+/// So many that an operand has left the cache when its turn comes again: in a run, much else goes
+/// through it between two uses. Products that are multiplied at the same time are a set, and share
+/// b, as pieces of one product do. Random values: zeros take less power and multiply faster.
+Status ProductTimer::fillOperands(const PlanMatmul &shape) {
+  int device = 0, cache = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device));
+  const int64_t element = sizeOf(shape.dtype);
+  auto bytesOf = [&](int64_t elements) { return (elements * element + 255) / 256 * 256; };
+  const int64_t a = bytesOf(shape.m * shape.k), b = bytesOf(shape.k * shape.n),
+                c = bytesOf(shape.m * shape.n);
+  const auto lanes = static_cast<int64_t>(lanes_.size());
+  const int64_t set = b + lanes * (a + c);
+  const int64_t sets = std::min(cache / set + 1, kMostSets);
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory_, static_cast<size_t>(sets * set)));
+  for (int64_t i = 0; i < sets; ++i) {
+    char *sharedB = memory_ + i * set, *first = sharedB + b;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      operands_.push_back({shape.dtype, shape.transposeB, shape.m, shape.n, shape.k,
+                           first + lane * a, sharedB, nullptr, first + lanes * a + lane * c,
+                           shape.overlaps});
+    cuda::launchRandom(firstStream(), elementOf(shape.dtype), sharedB, (b + lanes * a) / element,
+                       static_cast<uint32_t>(i));
+  }
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGetLastError());
+  return Status::ok();
+}
+
+/// Deals products out to `lanes`, the first ones, between two events of the first one.
+Status ProductTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
+  next_ = llvm::alignTo(next_, lanes_.size()); // whatever failed before
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(before_, firstStream()));
+  for (const Lane &lane : llvm::drop_begin(lanes))
+    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(lane.stream, before_));
+  for (int i = 0; i < count; ++i) {
+    const Lane &lane = lanes[static_cast<size_t>(i) % lanes.size()];
+    const MatmulArgs &args = operands_[next_ % operands_.size()];
+    next_ += lanes_.size() / lanes.size(); // alone, each is of another set
+    if (Status status = product_.launch(lane.stream, lane.workspace, args); !status.isOk())
+      return status;
+  }
+  for (const Lane &lane : llvm::drop_begin(lanes)) {
+    BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(lane.done, lane.stream));
+    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(firstStream(), lane.done));
+  }
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(after_, firstStream()));
+  return Status::ok();
+}
+
+Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm) {
+  Result<double> overlapping = measure(algorithm, batch_, lanes_);
+  if (!overlapping || lanes_.size() == 1)
+    return overlapping;
+  Result<double> alone = measure(algorithm, (batch_ + 1) / 2, lanes_.front());
+  if (!alone)
+    return alone;
+  return (1 - kAlone) * *overlapping + kAlone * *alone;
+}
+
+Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int atLeast,
+                                     llvm::ArrayRef<Lane> lanes) {
+  const auto count = static_cast<int>(llvm::alignTo(atLeast, lanes.size()));
+  product_.use(algorithm);
+  // All are issued before the first one begins, so that it is not the host that is measured.
+  cuda::launchDelay(firstStream(), static_cast<uint32_t>(count * kIssueMicroseconds));
+  if (Status status = issue(count, lanes); !status.isOk())
+    return status;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(after_));
+  float milliseconds = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventElapsedTime(&milliseconds, before_, after_));
+  return double(milliseconds) * 1000 / count;
+}
+
+Result<std::vector<double>> ProductTimer::measureThoroughly(const LtProduct::Algorithm &algorithm) {
+  Result<double> brief = measure(algorithm);
+  if (!brief)
+    return brief.status();
+  if (!isLimitedByPower_)
+    return std::vector<double>{*brief};
+  const int count = static_cast<int>(kLongRun / *brief) + 1;
+  Result<double> lasting = measure(algorithm, count, lanes_); // its clocks settle
+  if (lasting)
+    lasting = measure(algorithm, count, lanes_);
+  std::this_thread::sleep_for(kPause);
+  if (!lasting)
+    return lasting.status();
+  return std::vector<double>{*brief, *lasting};
+}
+
+Status ProductTimer::warmUp(const LtProduct::Algorithm &algorithm) {
+  const Clock::time_point end = Clock::now() + kWarmUp;
+  do {
+    Result<double> time = measure(algorithm, 1, lanes_);
+    if (!time)
+      return time.status();
+    batch_ = static_cast<int>(std::clamp(kBatch / *time, 1.0, kMostInBatch));
+    isLimitedByPower_ = *time > kLimitedByPower;
+  } while (Clock::now() < end);
+  return Status::ok();
+}
+
+} // namespace
+
+Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape,
+                                 llvm::ArrayRef<void *> workspaces,
+                                 std::chrono::milliseconds atMost) {
+  const Clock::time_point end = Clock::now() + atMost;
+  Result<std::vector<LtProduct::Algorithm>> algorithms = product.manyCandidates(kCandidates);
+  if (!algorithms)
+    return algorithms.status();
+  ProductTimer timer(product, workspaces.take_front(shape.overlaps ? kOverlapping : 1));
+  if (Status status = timer.prepare(shape); !status.isOk())
+    return status;
+  if (Status status = timer.warmUp(algorithms->front()); !status.isOk())
+    return status;
+  std::vector<bool> isLoaded(algorithms->size(), false);
+  auto measure = [&](size_t number, FindPass pass) -> Result<std::vector<double>> {
+    const LtProduct::Algorithm &algorithm = (*algorithms)[number];
+    if (!isLoaded[number])
+      if (Status status = timer.load(algorithm); !status.isOk())
+        return status;
+    isLoaded[number] = true;
+    if (pass == FindPass::Final)
+      return timer.measureThoroughly(algorithm);
+    Result<double> time = timer.measure(algorithm);
+    return time ? Result<std::vector<double>>({*time}) : time.status();
+  };
+  FindLimits limits{end - Clock::now()};
+  if (timer.isLimitedByPower())
+    limits.leastGain = kLeastGainByPower;
+  Result<Fastest> fastest = findFastest(algorithms->size(), measure, limits);
+  if (!fastest)
+    return fastest.status();
+  return TunedProduct{(*algorithms)[fastest->number], fastest->time};
+}
+
+} // namespace braid

@@ -1,0 +1,259 @@
+//===- backends/cuda/gemm/gemms.cpp - matrix products by cuBLASLt ---------===//
+
+#include "backends/cuda/gemm/gemms.h"
+
+#include "backends/cuda/cuda_status.h"
+#include "backends/cuda/gemm/gemm_tuner.h"
+#include "runtime/tune/gemm_choice.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace braid {
+namespace {
+
+/// To be raised when tuning changes so much that what was measured before should not count.
+constexpr int kTunerVersion = 10;
+
+ProductShape shapeOf(const PlanMatmul &shape, bool isAligned) {
+  return {shape.dtype,           shape.m,   shape.n,       shape.k, shape.transposeB,
+          shape.bias.bytes != 0, isAligned, shape.overlaps};
+}
+
+std::string nameOf(const ProductShape &shape) {
+  return fmt::format("a {} product of {} x {} x {}", name(shape.dtype).str(), shape.m, shape.n,
+                     shape.k);
+}
+
+/// Whether there is something to choose. Algorithms that add a bias were not all seen to round only
+/// once, so only the library's first guess is taken for them.
+bool isTunable(const PlanMatmul &shape) {
+  return shape.bias.bytes == 0 && shape.m > 0 && shape.n > 0 && shape.k > 0;
+}
+
+std::string encode(const TunedProduct &tuned) {
+  const auto *bytes = reinterpret_cast<const char *>(&tuned.algorithm);
+  return ProductChoice{tuned.microseconds, std::string(bytes, sizeof(tuned.algorithm))}.encode();
+}
+
+/// Nothing, if `choice` is no algorithm that could be used for `product`.
+std::optional<LtProduct::Algorithm> algorithmOf(const std::string &choice,
+                                                const LtProduct &product) {
+  Result<ProductChoice> decoded = ProductChoice::decode(choice);
+  LtProduct::Algorithm algorithm;
+  if (!decoded || decoded->algorithm.size() != sizeof(algorithm))
+    return std::nullopt;
+  std::memcpy(&algorithm, decoded->algorithm.data(), sizeof(algorithm));
+  return product.check(algorithm).isOk() ? std::optional(algorithm) : std::nullopt;
+}
+
+Result<cudaDeviceProp> propertiesHere() {
+  int device = 0;
+  cudaDeviceProp properties = {};
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGetDeviceProperties(&properties, device));
+  return properties;
+}
+
+Result<std::string> describeMachine(const cudaDeviceProp &properties, const CublasLt &library) {
+  int driver = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaDriverGetVersion(&driver));
+  return fmt::format("{} with {} multiprocessors, driver for CUDA {}.{}, cuBLASLt {}, tuner {}",
+                     properties.name, properties.multiProcessorCount, driver / 1000,
+                     driver % 1000 / 10, library.version(), kTunerVersion);
+}
+
+} // namespace
+
+Result<std::unique_ptr<Products>> Products::create(bool isTuned, MeasurementCache::Warn warn) {
+  Result<const CublasLt *> library = CublasLt::load();
+  if (!library)
+    return library.status();
+  std::unique_ptr<Products> products(new Products(**library, isTuned, std::move(warn)));
+  if (Status status = products->start(); !status.isOk())
+    return status;
+  return products;
+}
+
+Status Products::start() {
+  BRAID_CUBLAS_RETURN_IF_ERROR(library_.create(&handle_));
+  Result<cudaDeviceProp> properties = propertiesHere();
+  if (!properties)
+    return properties.status();
+  Result<std::string> machine = describeMachine(*properties, library_);
+  if (!machine)
+    return machine.status();
+  multiprocessors_ = properties->multiProcessorCount;
+  machine_ = std::move(*machine);
+  return Status::ok();
+}
+
+Products::~Products() {
+  prepared_.clear();
+  for (void *workspace : workspaces_)
+    cudaFree(workspace);
+  if (handle_)
+    library_.destroy(handle_);
+}
+
+Status Products::reserveWorkspaces(uint32_t count) {
+  while (workspaces_.size() < count) {
+    void *workspace = nullptr;
+    BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&workspace, kWorkspaceBytes));
+    workspaces_.push_back(workspace);
+  }
+  return Status::ok();
+}
+
+Result<std::unique_ptr<LtProduct>> Products::describe(const ProductShape &shape) const {
+  Result<std::unique_ptr<LtProduct>> product = LtProduct::create(library_, handle_, shape);
+  if (product)
+    return product;
+  return product.status().annotated(nameOf(shape));
+}
+
+// -- Tuning. --
+
+MeasurementCache &Products::cache() {
+  if (!cache_)
+    cache_ = std::make_unique<MeasurementCache>(measurementFolder(processEnvironment()), machine_,
+                                                warn_);
+  return *cache_;
+}
+
+Status Products::foresee(const PlanMatmul &shape) {
+  if (!isTuned_ || !isTunable(shape))
+    return Status::ok();
+  const std::optional<std::string> known = cache().find(productKey(shape));
+  if (!known)
+    return Status::ok();
+  // What cannot be used here is measured anew by whoever tunes.
+  if (Status status = adopt(shape, *known); !status.isOk())
+    return status.code() == StatusCode::Internal ? Status::ok() : status;
+  return warm(shape);
+}
+
+Result<std::string> Products::tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
+  if (!isTuned_ || !isTunable(shape))
+    return std::string();
+  if (Status status = reserveWorkspaces(kOverlapping); !status.isOk())
+    return status;
+  Result<std::unique_ptr<LtProduct>> product = describe(shapeOf(shape, /*isAligned=*/true));
+  if (!product)
+    return product.status();
+  const std::string key = productKey(shape);
+  if (std::optional<std::string> known = cache().find(key);
+      known && algorithmOf(*known, **product)) {
+    ++known_;
+    return *known;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  Result<TunedProduct> tuned = tuneProduct(**product, shape, workspaces_, atMost);
+  if (!tuned)
+    return tuned.status().annotated("tuning " + key);
+  tuning_ += std::chrono::steady_clock::now() - begin;
+  ++tuned_;
+  const std::string choice = encode(*tuned);
+  cache().set(key, choice);
+  cache().save();
+  return choice;
+}
+
+Status Products::adopt(const PlanMatmul &shape, const std::string &choice) {
+  const ProductShape aligned = shapeOf(shape, /*isAligned=*/true);
+  if (choice.empty())
+    return Status::ok();
+  Result<std::unique_ptr<LtProduct>> product = describe(aligned);
+  if (!product)
+    return product.status();
+  std::optional<LtProduct::Algorithm> algorithm = algorithmOf(choice, **product);
+  if (!algorithm)
+    return Status(StatusCode::Internal, fmt::format("the choice for {} is not for this device: {}",
+                                                    productKey(shape), printable(choice, 40)));
+  if (auto adopted = adopted_.find(aligned);
+      adopted != adopted_.end() &&
+      std::memcmp(&adopted->second, &*algorithm, sizeof(*algorithm)) == 0)
+    return Status::ok();
+  adopted_[aligned] = *algorithm;
+  prepared_.erase(aligned); // to be warmed again, with this algorithm
+  return Status::ok();
+}
+
+std::string Products::choices() const {
+  if (!isTuned_)
+    return "products: the library's first guess, because BRAID_TUNE is off or "
+           "BRAID_SHARE_GPUS on";
+  if (tuned_ + known_ == 0)
+    return "";
+  const std::string &path = cache_->path();
+  return fmt::format("products: {} tuned in {:.2f} s, {} known ({})", tuned_, tuning_.count(),
+                     known_, path.empty() ? "kept nowhere" : path);
+}
+
+// -- Warming and multiplying. --
+
+Result<std::unique_ptr<LtProduct>> Products::choose(const ProductShape &shape) const {
+  Result<std::unique_ptr<LtProduct>> product = describe(shape);
+  if (!product)
+    return product;
+  if (auto adopted = adopted_.find(shape); adopted != adopted_.end()) {
+    (*product)->use(adopted->second);
+    return product;
+  }
+  Result<std::vector<LtProduct::Algorithm>> first = (*product)->candidates(1);
+  if (!first)
+    return first.status().annotated(nameOf(shape));
+  (*product)->use(first->front());
+  return product;
+}
+
+Status Products::warm(const PlanMatmul &shape) {
+  for (bool isAligned : {true, false}) {
+    const ProductShape key = shapeOf(shape, isAligned);
+    if (prepared_.count(key))
+      continue;
+    Result<std::unique_ptr<LtProduct>> chosen = choose(key);
+    if (!chosen)
+      return chosen.status();
+    prepared_.emplace(key, std::move(*chosen));
+    if (Status status = runOnce(shape, isAligned); !status.isOk())
+      return status;
+  }
+  return Status::ok();
+}
+
+Status Products::runOnce(const PlanMatmul &shape, bool isAligned) {
+  if (Status status = reserveWorkspaces(1); !status.isOk())
+    return status;
+  const int64_t element = sizeOf(shape.dtype);
+  // Each operand at an address of its own, away from alignment if that is what is tried.
+  auto bytesOf = [&](int64_t elements) { return (elements * element + 511) / 256 * 256; };
+  const int64_t a = bytesOf(shape.m * shape.k), b = bytesOf(shape.k * shape.n),
+                c = bytesOf(shape.m * shape.n), bias = bytesOf(shape.n);
+  char *scratch = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&scratch, static_cast<size_t>(a + b + c + bias)));
+  char *begin = scratch + (isAligned ? 0 : element);
+  MatmulArgs args{shape.dtype, shape.transposeB, shape.m, shape.n,       shape.k,
+                  begin,       begin + a,        nullptr, begin + a + b, shape.overlaps};
+  args.bias = shape.bias.bytes != 0 ? begin + a + b + c : nullptr;
+  Status status = multiply(nullptr, 0, args);
+  cudaError_t code = cudaDeviceSynchronize();
+  cudaFree(scratch);
+  if (status.isOk() && code != cudaSuccess)
+    status = cudaFailure(code, "cudaDeviceSynchronize");
+  return status;
+}
+
+Status Products::multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args) {
+  auto bits = reinterpret_cast<uintptr_t>(args.a) | reinterpret_cast<uintptr_t>(args.b) |
+              reinterpret_cast<uintptr_t>(args.c) | reinterpret_cast<uintptr_t>(args.bias);
+  auto found = prepared_.find({args.dtype, args.m, args.n, args.k, args.transposeB,
+                               args.bias != nullptr, bits % kProductAlignment == 0, args.overlaps});
+  if (found == prepared_.end())
+    return Status(StatusCode::Internal,
+                  fmt::format("a product of {} x {} x {} was not warmed", args.m, args.n, args.k));
+  return found->second->launch(stream, workspaces_[workspace], args);
+}
+
+} // namespace braid

@@ -1,0 +1,72 @@
+//===- backends/cuda/gemm/gemms.h - matrix products by cuBLASLt -----------===//
+//
+// A product's algorithm is chosen by tune() and adopt(), or is else the library's first guess;
+// multiply() only launches it.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "backends/cuda/gemm/lt_gemm.h"
+#include "runtime/tune/measurement_cache.h"
+
+#include <map>
+
+namespace braid {
+
+/// The products of one device. Not thread-safe.
+class Products {
+public:
+  /// For the calling thread's current device. `isTuned`: measures; false leaves every product that
+  /// nothing is adopted for to the library's first guess. `warn` is told what is wrong with what
+  /// was measured before; it may be null.
+  static Result<std::unique_ptr<Products>> create(bool isTuned, MeasurementCache::Warn warn);
+  ~Products();
+
+  /// A workspace for each of streams 0 .. count-1: two products at the same time must not share
+  /// one.
+  Status reserveWorkspaces(uint32_t count);
+
+  /// As Device::tuningKey.
+  const std::string &tuningKey() const { return machine_; }
+  int64_t multiprocessors() const { return multiprocessors_; }
+  /// As Device::foresee.
+  Status foresee(const PlanMatmul &shape);
+  /// As Device::tune. An empty text stands for the library's first guess.
+  Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost);
+  /// As Device::adopt.
+  Status adopt(const PlanMatmul &shape, const std::string &choice);
+  /// As Device::choices.
+  std::string choices() const;
+
+  /// Decides how to multiply operands of such shape, for addresses aligned to 16 bytes and for any,
+  /// and does it once, so that its kernels are loaded: loading one later could wait for a stream
+  /// that waits for a peer. Blocks.
+  Status warm(const PlanMatmul &shape);
+  /// Launches. The shape has been warmed; Internal if not.
+  Status multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args);
+
+private:
+  Products(const CublasLt &library, bool isTuned, MeasurementCache::Warn warn)
+      : library_(library), isTuned_(isTuned), warn_(std::move(warn)) {}
+  Status start();
+  Result<std::unique_ptr<LtProduct>> describe(const ProductShape &shape) const;
+  Result<std::unique_ptr<LtProduct>> choose(const ProductShape &shape) const;
+  Status runOnce(const PlanMatmul &shape, bool isAligned);
+  MeasurementCache &cache();
+
+  const CublasLt &library_;
+  const bool isTuned_;
+  const MeasurementCache::Warn warn_;
+  cublasLtHandle_t handle_ = nullptr;
+  int64_t multiprocessors_ = 0;
+  std::string machine_; ///< the device, its driver, and the library, with versions
+  std::map<ProductShape, std::unique_ptr<LtProduct>> prepared_;
+  std::map<ProductShape, LtProduct::Algorithm> adopted_;
+  std::vector<void *> workspaces_;
+
+  std::unique_ptr<MeasurementCache> cache_; ///< of a device that has tuned something
+  size_t tuned_ = 0, known_ = 0;            ///< calls of tune() that measured, and that did not
+  std::chrono::duration<double> tuning_{0}; ///< spent on measuring
+};
+
+} // namespace braid

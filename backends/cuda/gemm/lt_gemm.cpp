@@ -1,0 +1,191 @@
+//===- backends/cuda/gemm/lt_gemm.cpp - one matrix product, described to cuBLASLt -===//
+
+#include "backends/cuda/gemm/lt_gemm.h"
+
+#include "backends/cuda/elements.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace braid {
+namespace {
+
+cudaDataType_t dataType(DType dtype) {
+  switch (dtype) {
+  case DType::BF16:
+    return CUDA_R_16BF;
+  case DType::F16:
+    return CUDA_R_16F;
+  case DType::F32:
+    return CUDA_R_32F;
+  case DType::F64:
+    return CUDA_R_64F;
+  }
+  return CUDA_R_32F;
+}
+
+/// Where a row of c is not a multiple of 16 bytes, the library adds the bias of a 16-bit product in
+/// a step of its own, to sums that it has rounded already (seen with 13.1 on H200).
+bool roundsBeforeBias(DType dtype, int64_t n) {
+  return sizeOf(dtype) == 2 && n * sizeOf(dtype) % kProductAlignment != 0;
+}
+
+/// Partial sums are added in the compute type, or not split at all: anything else would round more
+/// than once.
+constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
+} // namespace
+
+Result<std::unique_ptr<LtProduct>>
+LtProduct::create(const CublasLt &library, cublasLtHandle_t handle, const ProductShape &shape) {
+  std::unique_ptr<LtProduct> product(new LtProduct(library, handle, shape));
+  if (Status status = product->describe(); !status.isOk())
+    return status;
+  return product;
+}
+
+LtProduct::~LtProduct() {
+  for (cublasLtMatrixLayout_t layout : {left_, right_, result_})
+    if (layout)
+      library_.layoutDestroy(layout);
+  if (operation_)
+    library_.descDestroy(operation_);
+}
+
+Status LtProduct::describe() {
+  const auto [dtype, m, n, k, transposeB, hasBias, isAligned, overlaps] = shape_;
+  const bool isDouble = dtype == DType::F64;
+  const cudaDataType_t type = dataType(dtype);
+  // Plain f32: TF32 rounds the operands, which nobody asked for.
+  BRAID_CUBLAS_RETURN_IF_ERROR(
+      library_.descCreate(&operation_, isDouble ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                          isDouble ? CUDA_R_64F : CUDA_R_32F));
+  const cublasOperation_t transposed = transposeB ? CUBLAS_OP_T : CUBLAS_OP_N;
+  BRAID_CUBLAS_RETURN_IF_ERROR(
+      library_.descSet(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)));
+  // Nor does the library take a bias at an address that is not aligned.
+  broadcastsBias_ = hasBias && (!isAligned || roundsBeforeBias(dtype, n));
+  if (hasBias && !broadcastsBias_) {
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    BRAID_CUBLAS_RETURN_IF_ERROR(
+        library_.descSet(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)));
+  }
+  auto rows = [](int64_t extent) { return static_cast<uint64_t>(extent); };
+  BRAID_CUBLAS_RETURN_IF_ERROR(transposeB
+                                   ? library_.layoutCreate(&left_, type, rows(k), rows(n), k)
+                                   : library_.layoutCreate(&left_, type, rows(n), rows(k), n));
+  BRAID_CUBLAS_RETURN_IF_ERROR(library_.layoutCreate(&right_, type, rows(k), rows(m), k));
+  BRAID_CUBLAS_RETURN_IF_ERROR(library_.layoutCreate(&result_, type, rows(n), rows(m), n));
+  return Status::ok();
+}
+
+Result<std::vector<LtProduct::Algorithm>> LtProduct::candidates(int atMost) const {
+  cublasLtMatmulPreference_t preference = nullptr;
+  BRAID_CUBLAS_RETURN_IF_ERROR(library_.preferenceCreate(&preference));
+  std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
+                  decltype(library_.preferenceDestroy)>
+      owner(preference, library_.preferenceDestroy);
+  auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    return library_.preferenceSet(preference, attribute, &value, sizeof(value));
+  };
+  BRAID_CUBLAS_RETURN_IF_ERROR(
+      set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(kWorkspaceBytes)));
+  BRAID_CUBLAS_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductions));
+  const uint32_t alignment =
+      shape_.isAligned ? kProductAlignment : static_cast<uint32_t>(sizeOf(shape_.dtype));
+  for (auto operand :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    BRAID_CUBLAS_RETURN_IF_ERROR(set(operand, alignment));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(atMost));
+  int count = 0;
+  BRAID_CUBLAS_RETURN_IF_ERROR(library_.heuristic(handle_, operation_, left_, right_, result_,
+                                                  result_, preference, atMost, found.data(),
+                                                  &count));
+  std::vector<Algorithm> algorithms;
+  for (int i = 0; i < count; ++i)
+    if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+      algorithms.push_back(found[static_cast<size_t>(i)].algo);
+  if (algorithms.empty())
+    return Status(StatusCode::Unsupported, "cuBLASLt has no algorithm for a product of this shape");
+  return algorithms;
+}
+
+/// What tells two algorithms apart, whatever shape they were found for.
+std::vector<int32_t> LtProduct::configuration(const Algorithm &algorithm) const {
+  std::vector<int32_t> values;
+  auto append = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto value) {
+    size_t written = 0;
+    (void)library_.configGet(&algorithm, attribute, &value, sizeof(value), &written);
+    values.push_back(value);
+  };
+  for (auto attribute :
+       {CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_STAGES_ID,
+        CUBLASLT_ALGO_CONFIG_SPLITK_NUM, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+        CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION})
+    append(attribute, int32_t(0));
+  // The library insists on the size.
+  for (auto attribute :
+       {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID})
+    append(attribute, uint16_t(0));
+  return values;
+}
+
+Result<std::vector<LtProduct::Algorithm>> LtProduct::manyCandidates(int atMostOfEach) const {
+  Result<std::vector<Algorithm>> algorithms = candidates(atMostOfEach);
+  if (!algorithms)
+    return algorithms;
+  std::set<std::vector<int32_t>> known;
+  for (const Algorithm &algorithm : *algorithms)
+    known.insert(configuration(algorithm));
+  for (int64_t times : {2, 4}) {
+    ProductShape larger = shape_;
+    larger.m *= times;
+    Result<std::unique_ptr<LtProduct>> product = create(library_, handle_, larger);
+    if (!product)
+      return product.status();
+    Result<std::vector<Algorithm>> more = (*product)->candidates(atMostOfEach);
+    if (!more)
+      continue; // so there are none
+    for (const Algorithm &algorithm : *more)
+      if (check(algorithm).isOk() && known.insert(configuration(algorithm)).second)
+        algorithms->push_back(algorithm);
+  }
+  return algorithms;
+}
+
+Status LtProduct::check(const Algorithm &algorithm) const {
+  cublasLtMatmulHeuristicResult_t about = {};
+  BRAID_CUBLAS_RETURN_IF_ERROR(
+      library_.check(handle_, operation_, left_, right_, result_, result_, &algorithm, &about));
+  uint32_t reduction = 0;
+  size_t written = 0;
+  BRAID_CUBLAS_RETURN_IF_ERROR(library_.configGet(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+                                                  &reduction, sizeof(reduction), &written));
+  if (about.workspaceSize <= kWorkspaceBytes && (reduction & ~kReductions) == 0)
+    return Status::ok();
+  return Status(StatusCode::Unsupported,
+                fmt::format("expected an algorithm with at most {} bytes of workspace that rounds "
+                            "once, got {} bytes and reduction scheme {}",
+                            kWorkspaceBytes, about.workspaceSize, reduction));
+}
+
+Status LtProduct::launch(cudaStream_t stream, void *workspace, const MatmulArgs &args) {
+  if (broadcastsBias_)
+    cuda::launchBroadcast(stream, elementOf(shape_.dtype), args.c, args.bias, args.m, args.n);
+  else if (args.bias)
+    BRAID_CUBLAS_RETURN_IF_ERROR(library_.descSet(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                  &args.bias, sizeof(args.bias)));
+  const bool isDouble = shape_.dtype == DType::F64;
+  const float one = 1, kept = broadcastsBias_ ? 1 : 0;
+  const double doubleOne = 1, doubleKept = kept;
+  const void *alpha = isDouble ? static_cast<const void *>(&doubleOne) : &one;
+  const void *beta = isDouble ? static_cast<const void *>(&doubleKept) : &kept;
+  BRAID_CUBLAS_RETURN_IF_ERROR(library_.matmul(handle_, operation_, alpha, args.b, left_, args.a,
+                                               right_, beta, args.c, result_, args.c, result_,
+                                               &algorithm_, workspace, kWorkspaceBytes, stream));
+  return Status::ok();
+}
+
+} // namespace braid

@@ -1,0 +1,249 @@
+//===- ir/text/lexer.cpp - a text as a list of tokens ---------------------===//
+
+#include "ir/text/lexer.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <utility>
+
+namespace braid {
+namespace {
+
+bool startsName(char c) { return llvm::isAlpha(c) || c == '_'; }
+bool continuesName(char c) { return llvm::isAlnum(c) || c == '_'; }
+
+struct Punctuation {
+  llvm::StringLiteral text;
+  TokenKind kind;
+};
+
+/// Longer ones first, so that the first match is the longest.
+constexpr Punctuation kPunctuation[] = {
+    {"..", TokenKind::Range},     {"->", TokenKind::Arrow},      {"==", TokenKind::Equal},
+    {"!=", TokenKind::NotEqual},  {"<=", TokenKind::LessEqual},  {">=", TokenKind::GreaterEqual},
+    {"<", TokenKind::Less},       {">", TokenKind::Greater},     {"(", TokenKind::LeftParen},
+    {")", TokenKind::RightParen}, {"[", TokenKind::LeftBracket}, {"]", TokenKind::RightBracket},
+    {"{", TokenKind::LeftBrace},  {"}", TokenKind::RightBrace},  {",", TokenKind::Comma},
+    {":", TokenKind::Colon},      {"=", TokenKind::Assign},      {"+", TokenKind::Plus},
+    {"-", TokenKind::Minus},      {"*", TokenKind::Star},        {"/", TokenKind::Slash},
+};
+
+class Lexer {
+public:
+  explicit Lexer(Diagnostics &diags) : diags_(diags), text_(diags.text()) {}
+  std::vector<Token> run();
+
+private:
+  Location here() const {
+    return {line_, static_cast<uint32_t>(std::min<size_t>(at_ - lineStart_ + 1, UINT32_MAX))};
+  }
+  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  llvm::StringRef rest() const { return text_.substr(at_); }
+
+  void skipBlanks();
+  void lexOne();
+  void append(TokenKind kind, size_t length);
+  size_t nameLength(size_t from) const;
+  void lexInteger();
+  void lexSigil(TokenKind kind);
+  bool lexPunctuation();
+  void lexGarbage();
+
+  Diagnostics &diags_;
+  llvm::StringRef text_;
+  size_t at_ = 0;
+  size_t lineStart_ = 0;
+  uint32_t line_ = 1;
+  bool startsLine_ = true;
+  uint32_t garbageLine_ = 0; ///< the last line that strange bytes were reported for
+  std::vector<Token> tokens_;
+};
+
+std::vector<Token> Lexer::run() {
+  if (rest().take_front(3) == "\xEF\xBB\xBF") // a byte order mark is no part of the text
+    at_ = lineStart_ = 3;
+  size_t nul = text_.find('\0');
+  if (nul != llvm::StringRef::npos) {
+    line_ = static_cast<uint32_t>(text_.take_front(nul).count('\n')) + 1;
+    lineStart_ = text_.take_front(nul).rfind('\n') + 1; // npos + 1 is 0: the first line
+    at_ = nul;
+    diags_.error(here()) << "expected text, got the byte 0x00: this is a binary file";
+    at_ = text_.size();
+  }
+  for (skipBlanks(); at_ < text_.size(); skipBlanks())
+    lexOne();
+  append(TokenKind::End, 0);
+  return std::move(tokens_);
+}
+
+/// Skips white space and comments.
+void Lexer::skipBlanks() {
+  while (at_ < text_.size()) {
+    if (peek() == '\n') {
+      lineStart_ = ++at_;
+      ++line_;
+      startsLine_ = true;
+    } else if (peek() == ' ' || peek() == '\t' || peek() == '\r') {
+      ++at_;
+    } else if (rest().take_front(2) == "//") {
+      at_ = std::min(text_.find('\n', at_), text_.size());
+    } else {
+      return;
+    }
+  }
+}
+
+void Lexer::lexOne() {
+  char c = peek();
+  if (startsName(c))
+    append(TokenKind::Word, nameLength(at_));
+  else if (llvm::isDigit(c))
+    lexInteger();
+  else if (c == '%')
+    lexSigil(TokenKind::ValueName);
+  else if (c == '@')
+    lexSigil(TokenKind::Symbol);
+  else if (!lexPunctuation())
+    lexGarbage();
+}
+
+void Lexer::append(TokenKind kind, size_t length) {
+  Token token;
+  token.kind = kind;
+  token.startsLine = std::exchange(startsLine_, false);
+  token.text = text_.substr(at_, length);
+  token.location = here();
+  tokens_.push_back(token);
+  at_ += length;
+}
+
+size_t Lexer::nameLength(size_t from) const {
+  return text_.substr(from).take_while(continuesName).size();
+}
+
+/// Appends the token even if it is wrong, with the value 0, so that one error stays one error.
+void Lexer::lexInteger() {
+  constexpr uint64_t kLargest = uint64_t(1) << 63;
+  Location location = here();
+  append(TokenKind::Integer, nameLength(at_));
+  Token &token = tokens_.back();
+  if (!llvm::all_of(token.text, llvm::isDigit)) {
+    diags_.error(location) << "expected an integer, got '" << token.text << "'";
+    return;
+  }
+  uint64_t value = 0;
+  if (token.text.getAsInteger(10, value) || value > kLargest)
+    diags_.error(location) << "the integer " << token.text << " does not fit in 64 bits";
+  else
+    token.magnitude = value;
+}
+
+void Lexer::lexSigil(TokenKind kind) {
+  if (at_ + 1 < text_.size() && startsName(text_[at_ + 1]))
+    return append(kind, 1 + nameLength(at_ + 1));
+  char sigil = peek();
+  diags_.error(here()) << "expected a name after '" << llvm::StringRef(&sigil, 1) << "'"
+                       << (sigil == '%' ? "; the remainder is written 'mod'" : "");
+  ++at_;
+}
+
+bool Lexer::lexPunctuation() {
+  for (const Punctuation &candidate : kPunctuation) {
+    if (rest().take_front(candidate.text.size()) != candidate.text)
+      continue;
+    append(candidate.kind, candidate.text.size());
+    return true;
+  }
+  return false;
+}
+
+/// Reports once a line, however many bytes of it are strange.
+void Lexer::lexGarbage() {
+  auto byte = static_cast<unsigned char>(peek());
+  if (std::exchange(garbageLine_, line_) != line_) {
+    std::string shown;
+    llvm::raw_string_ostream os(shown);
+    if (llvm::isPrint(peek()))
+      os << "character '" << peek() << "'";
+    else
+      os << "byte " << llvm::format_hex(byte, 4, /*Upper=*/true);
+    diags_.error(here()) << "expected text of the language, got the " << os.str();
+  }
+  ++at_;
+}
+
+} // namespace
+
+std::vector<Token> tokenize(Diagnostics &diags) { return Lexer(diags).run(); }
+
+bool isIdentifier(llvm::StringRef text) {
+  return !text.empty() && startsName(text.front()) && llvm::all_of(text, continuesName);
+}
+
+bool isReserved(llvm::StringRef word) {
+  return word == "rank" || word == "mod" || word == "xor" || word == "DIDx" || word == "Stream";
+}
+
+llvm::StringRef describe(TokenKind kind) {
+  switch (kind) {
+  case TokenKind::End:
+    return "the end of the text";
+  case TokenKind::Word:
+    return "a name";
+  case TokenKind::ValueName:
+    return "a name like '%x'";
+  case TokenKind::Symbol:
+    return "a name like '@f'";
+  case TokenKind::Integer:
+    return "an integer";
+  case TokenKind::LeftParen:
+    return "'('";
+  case TokenKind::RightParen:
+    return "')'";
+  case TokenKind::LeftBracket:
+    return "'['";
+  case TokenKind::RightBracket:
+    return "']'";
+  case TokenKind::LeftBrace:
+    return "'{'";
+  case TokenKind::RightBrace:
+    return "'}'";
+  case TokenKind::Comma:
+    return "','";
+  case TokenKind::Colon:
+    return "':'";
+  case TokenKind::Assign:
+    return "'='";
+  case TokenKind::Range:
+    return "'..'";
+  case TokenKind::Arrow:
+    return "'->'";
+  case TokenKind::Plus:
+    return "'+'";
+  case TokenKind::Minus:
+    return "'-'";
+  case TokenKind::Star:
+    return "'*'";
+  case TokenKind::Slash:
+    return "'/'";
+  case TokenKind::Equal:
+    return "'=='";
+  case TokenKind::NotEqual:
+    return "'!='";
+  case TokenKind::Less:
+    return "'<'";
+  case TokenKind::LessEqual:
+    return "'<='";
+  case TokenKind::Greater:
+    return "'>'";
+  case TokenKind::GreaterEqual:
+    return "'>='";
+  }
+  llvm_unreachable("covered above");
+}
+
+} // namespace braid

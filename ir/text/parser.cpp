@@ -1,0 +1,164 @@
+//===- ir/text/parser.cpp - files, and the token cursor -------------------===//
+
+#include "ir/text/parser.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace braid {
+
+//===----------------------------------------------------------------------------------------===//
+// TokenCursor
+//===----------------------------------------------------------------------------------------===//
+
+std::string describe(const Token &token) {
+  if (token.kind == TokenKind::End)
+    return describe(TokenKind::End).str();
+  constexpr size_t kShown = 40;
+  if (token.text.size() <= kShown)
+    return "'" + token.text.str() + "'";
+  return "'" + token.text.take_front(kShown).str() + "...'";
+}
+
+const Token &TokenCursor::take() {
+  const Token &token = peek();
+  if (token.kind != TokenKind::End)
+    ++at_;
+  return token;
+}
+
+bool TokenCursor::accept(TokenKind kind) {
+  if (!at(kind))
+    return false;
+  take();
+  return true;
+}
+
+bool TokenCursor::acceptWord(llvm::StringRef word) {
+  if (!atWord(word))
+    return false;
+  take();
+  return true;
+}
+
+Diagnostics::InFlight TokenCursor::error(Location location) {
+  Diagnostics::InFlight message = diags_.error(location);
+  if (diags_.isFull())
+    at_ = tokens_.size() - 1;
+  return message;
+}
+
+Diagnostics::InFlight TokenCursor::expected(llvm::StringRef what) {
+  std::string got = describe(peek());
+  Diagnostics::InFlight message = error(peek().location);
+  message << "expected " << what << ", got " << got;
+  return message;
+}
+
+const Token *TokenCursor::expect(TokenKind kind) { return expect(kind, describe(kind)); }
+
+const Token *TokenCursor::expect(TokenKind kind, llvm::StringRef what) {
+  if (at(kind))
+    return &take();
+  expected(what);
+  return nullptr;
+}
+
+bool TokenCursor::expectWord(llvm::StringRef word) {
+  return acceptWord(word) || expected("'" + word.str() + "'");
+}
+
+bool TokenCursor::expectClosingBrace(Location open) {
+  if (accept(TokenKind::RightBrace))
+    return true;
+  return expected("'}'").note(open, "to close what is opened here");
+}
+
+void TokenCursor::skipBraces() {
+  size_t open = 0;
+  do {
+    if (at(TokenKind::LeftBrace))
+      ++open;
+    else if (at(TokenKind::RightBrace))
+      --open;
+    take();
+  } while (open != 0 && !at(TokenKind::End) && !atTopLevel());
+}
+
+//===----------------------------------------------------------------------------------------===//
+// What both languages contain
+//===----------------------------------------------------------------------------------------===//
+
+std::optional<DType> parseDType(TokenCursor &cursor) {
+  std::optional<DType> dtype;
+  if (cursor.at(TokenKind::Word))
+    dtype = dtypeFromName(cursor.peek().text);
+  if (dtype)
+    cursor.take();
+  else
+    cursor.expected("an element type (bf16, f16, f32 or f64)");
+  return dtype;
+}
+
+std::optional<int64_t> parseInteger(TokenCursor &cursor, bool isSigned) {
+  bool isNegative = isSigned && cursor.accept(TokenKind::Minus);
+  const Token *token = cursor.expect(TokenKind::Integer);
+  if (!token)
+    return std::nullopt;
+  if (isNegative)
+    return static_cast<int64_t>(-token->magnitude);
+  if (token->magnitude <= uint64_t(INT64_MAX))
+    return static_cast<int64_t>(token->magnitude);
+  cursor.error(token->location) << "the integer " << token->text << " does not fit in 64 bits";
+  return std::nullopt;
+}
+
+bool parseMeshStart(TokenCursor &cursor) {
+  if (!cursor.expect(TokenKind::LeftBracket))
+    return false;
+  if (!cursor.at(TokenKind::Integer) || cursor.peek().text != "0")
+    return cursor.expected("'0', where every mesh begins");
+  cursor.take();
+  return cursor.expect(TokenKind::Range);
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------------------------===//
+
+/// Adds what was read to the module unless its name is taken.
+template <class T>
+static void add(std::vector<std::unique_ptr<T>> &list, std::unique_ptr<T> item,
+                Diagnostics &diags) {
+  if (!item)
+    return;
+  auto sameName = [&](const auto &other) { return other->name() == item->name(); };
+  auto earlier = llvm::find_if(list, sameName);
+  if (earlier == list.end())
+    return list.push_back(std::move(item));
+  diags.error(item->location()).note((*earlier)->location(), "first defined here")
+      << "redefinition of '@" << item->name() << "'";
+}
+
+/// file := (fusion | program)*
+Module parse(Diagnostics &diags) {
+  Module module;
+  TokenCursor cursor(tokenize(diags), diags);
+  if (cursor.at(TokenKind::End) && !diags.hasErrors())
+    cursor.expected("'fusion' or 'program'");
+  while (!cursor.at(TokenKind::End)) {
+    if (cursor.atWord("fusion")) {
+      add(module.fusions, parseFusion(cursor), diags);
+    } else if (cursor.atWord("program")) {
+      add(module.programs, parseProgram(cursor), diags);
+    } else {
+      cursor.expected("'fusion' or 'program'");
+      do {
+        cursor.take();
+      } while (!cursor.at(TokenKind::End) && !cursor.atTopLevel());
+    }
+  }
+  return module;
+}
+
+} // namespace braid

@@ -1,0 +1,119 @@
+//===- ir/text/parser.h - what the parsers of both languages share --------===//
+//
+// Recursive descent; every method is headed by its production. A method that returns a bool, a
+// pointer or an optional has reported an error when it gives false, null or nothing. The statement
+// loop then skips to the next line and goes on, so that all errors of a text are found. Private to
+// ir/.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/text/lexer.h"
+#include "ir/module.h"
+
+#include <map>
+
+namespace braid {
+
+/// Blocks, parentheses and unary minus may be nested this deep: the parser's stack is finite.
+inline constexpr int kMaxNesting = 200;
+/// Operators in one scalar: a chain of them is as deep a tree as it is long.
+inline constexpr int kMaxOperators = 1000;
+
+/// A place in the token list. Stops at the end for good once the diagnostics are full.
+class TokenCursor {
+public:
+  TokenCursor(std::vector<Token> tokens, Diagnostics &diags)
+      : tokens_(std::move(tokens)), diags_(diags) {}
+
+  Diagnostics &diags() { return diags_; }
+  size_t position() const { return at_; }
+  const Token &peek() const { return tokens_[at_]; }
+  /// The current token; moves on unless it is the end.
+  const Token &take();
+
+  bool at(TokenKind kind) const { return peek().kind == kind; }
+  bool atWord(llvm::StringRef word) const { return at(TokenKind::Word) && peek().text == word; }
+  /// At a word that only the top level of a file can hold, at the start of a line.
+  bool atTopLevel() const { return peek().startsLine && (atWord("fusion") || atWord("program")); }
+  bool accept(TokenKind kind);
+  bool acceptWord(llvm::StringRef word);
+
+  Diagnostics::InFlight error(Location location);
+  /// "expected WHAT, got 'TOKEN'" at the current token.
+  Diagnostics::InFlight expected(llvm::StringRef what);
+  const Token *expect(TokenKind kind);
+  const Token *expect(TokenKind kind, llvm::StringRef what);
+  bool expectWord(llvm::StringRef word);
+  /// The closing brace of a body that began at `open`.
+  bool expectClosingBrace(Location open);
+
+  /// From a `{` to behind the `}` that matches it, without looking at what is between.
+  void skipBraces();
+
+private:
+  std::vector<Token> tokens_;
+  Diagnostics &diags_;
+  size_t at_ = 0;
+};
+
+/// "'TOKEN'", or "the end of the text".
+std::string describe(const Token &token);
+
+/// The names of a map with string keys, for suggestions.
+template <class Map> std::vector<std::string> namesOf(const Map &map) {
+  std::vector<std::string> names;
+  for (const auto &entry : map)
+    names.push_back(entry.first);
+  return names;
+}
+
+/// Reads scalars; what the names in them mean is the language's.
+class ScalarParser {
+public:
+  ScalarParser(TokenCursor &cursor, ScalarContext &scalars) : cursor_(cursor), scalars_(scalars) {}
+  virtual ~ScalarParser() = default;
+
+protected:
+  const Scalar *parseScalar();
+  /// The leaf that a word or value name stands for, or null after an error at it.
+  virtual const Scalar *resolve(const Token &name) = 0;
+  /// expression, folded; constant arithmetic that cannot be computed is an error at `location`.
+  const Scalar *combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs, Location location);
+
+  TokenCursor &cursor_;
+  ScalarContext &scalars_;
+
+private:
+  using Level = const Scalar *(ScalarParser::*)();
+  struct Operator;
+  const Scalar *parseChain(llvm::ArrayRef<Operator> operators, Level operand);
+  const Scalar *parseXor();
+  const Scalar *parseSum();
+  const Scalar *parseProduct();
+  const Scalar *parseUnary();
+  const Scalar *parsePrimary();
+  const Scalar *parseParenthesised();
+  const Scalar *parseNegated();
+  const Scalar *parseConstant();
+  /// False after an error if there are too many.
+  bool countNesting(Location location);
+  bool countOperator(Location location);
+
+  int nesting_ = 0;
+  int operators_ = 0;
+};
+
+/// Element type at the current token.
+std::optional<DType> parseDType(TokenCursor &cursor);
+/// An integer with an optional minus where `isSigned`.
+std::optional<int64_t> parseInteger(TokenCursor &cursor, bool isSigned);
+/// '[' '0' '..': the beginning of a mesh.
+bool parseMeshStart(TokenCursor &cursor);
+
+/// At the word `fusion` or `program`. What is read before an error is returned; null if there is
+/// not even a name.
+std::unique_ptr<Fusion> parseFusion(TokenCursor &cursor);
+std::unique_ptr<Program> parseProgram(TokenCursor &cursor);
+
+} // namespace braid

@@ -1,0 +1,327 @@
+//===- ir/text/parser_fusion.cpp - the text of fusions --------------------===//
+
+#include "ir/text/parser.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+class FusionParser : public ScalarParser {
+public:
+  FusionParser(TokenCursor &cursor, Fusion &fusion, bool isHeaderBroken)
+      : ScalarParser(cursor, fusion.scalars()), fusion_(fusion), builder_(fusion),
+        isHeaderBroken_(isHeaderBroken) {}
+  void run();
+
+private:
+  /// `%result = keyword ...` or `keyword ...`.
+  struct Statement {
+    const Token *result = nullptr;
+    const Token *keyword = nullptr;
+    Location location() const { return (result ? result : keyword)->location; }
+  };
+  struct Rule {
+    llvm::StringLiteral keyword;
+    bool (FusionParser::*parse)(const Statement &);
+  };
+  struct Entry {
+    FusionTensor *tensor; ///< null where the definition had an error
+    Location location;
+  };
+
+  bool parseParameters();
+  bool parseParameter();
+  bool parseMesh();
+  void parseStatements();
+  bool parseStatement();
+  void recover(size_t start);
+#define BRAID_FUSION_OP(Kind, keyword, summary) bool parse##Kind##Node(const Statement &statement);
+#include "ir/fusion_kinds.def"
+
+  bool expectResult(const Statement &statement);
+  bool parseType(FusionType &type);
+  std::optional<Axis> parseAxis();
+  FusionTensor *parseTensor();
+  const Scalar *resolve(const Token &name) override;
+  bool define(const Token &name, FusionTensor *tensor);
+  /// A later use of a tensor that could not be read is no further error.
+  void poison(const Token &name) {
+    tensors_.try_emplace(name.name().str(), Entry{nullptr, name.location});
+  }
+
+  Fusion &fusion_;
+  FusionBuilder builder_;
+  std::map<std::string, Entry> tensors_;
+  bool isHeaderBroken_; ///< then an unknown parameter is not worth another message
+};
+
+/// fusion := 'fusion' '@'id ['(' [param (',' param)*] ')'] '{' mesh fstmt* '}'
+void FusionParser::run() {
+  isHeaderBroken_ = isHeaderBroken_ || !parseParameters();
+  if (isHeaderBroken_)
+    while (!cursor_.at(TokenKind::LeftBrace) && !cursor_.at(TokenKind::End) &&
+           !cursor_.atTopLevel())
+      cursor_.take();
+  Location open = cursor_.peek().location;
+  if (!cursor_.accept(TokenKind::LeftBrace)) {
+    if (!isHeaderBroken_)
+      cursor_.expected("'{'");
+    return;
+  }
+  size_t start = cursor_.position();
+  // A statement in the mesh's place is read all the same.
+  if (!parseMesh() && !(cursor_.position() == start && cursor_.at(TokenKind::ValueName)))
+    recover(start);
+  parseStatements();
+  cursor_.expectClosingBrace(open);
+}
+
+bool FusionParser::parseParameters() {
+  if (!cursor_.accept(TokenKind::LeftParen) || cursor_.accept(TokenKind::RightParen))
+    return true;
+  do {
+    if (!parseParameter())
+      return false;
+  } while (cursor_.accept(TokenKind::Comma));
+  return cursor_.expect(TokenKind::RightParen, "',' or ')'");
+}
+
+/// param := id '=' ['-'] integer
+bool FusionParser::parseParameter() {
+  const Token *name = cursor_.expect(TokenKind::Word, "a parameter");
+  if (!name || !cursor_.expect(TokenKind::Assign))
+    return false;
+  std::optional<int64_t> value = parseInteger(cursor_, /*isSigned=*/true);
+  if (!value)
+    return false;
+  if (isReserved(name->text))
+    return cursor_.error(name->location) << "expected a name for the parameter, got '" << name->text
+                                         << "', a word of the language";
+  const FusionParameter *earlier = fusion_.findParameter(name->text);
+  if (!earlier) {
+    builder_.parameter(name->text, *value, name->location);
+    return true;
+  }
+  cursor_.error(name->location).note(earlier->location, "first defined here")
+      << "redefinition of parameter '" << name->text << "'";
+  return true;
+}
+
+/// mesh := 'mesh' '[' '0' '..' scalar ')'
+bool FusionParser::parseMesh() {
+  Location location = cursor_.peek().location;
+  if (!cursor_.expectWord("mesh") || !parseMeshStart(cursor_))
+    return false;
+  const Scalar *size = parseScalar();
+  if (!size || !cursor_.expect(TokenKind::RightParen))
+    return false;
+  builder_.mesh(size, location);
+  return true;
+}
+
+void FusionParser::parseStatements() {
+  while (!cursor_.at(TokenKind::RightBrace) && !cursor_.at(TokenKind::End) &&
+         !cursor_.atTopLevel()) {
+    size_t start = cursor_.position();
+    if (!parseStatement())
+      recover(start);
+  }
+}
+
+/// Skips to the next line, or to the end of the fusion.
+void FusionParser::recover(size_t start) {
+  if (cursor_.position() == start && !cursor_.at(TokenKind::RightBrace))
+    cursor_.take();
+  while (!cursor_.at(TokenKind::End) && !cursor_.at(TokenKind::RightBrace) &&
+         !cursor_.peek().startsLine)
+    if (cursor_.at(TokenKind::LeftBrace))
+      cursor_.skipBraces(); // of an axis
+    else
+      cursor_.take();
+}
+
+/// fstmt := ['%'id '='] keyword ...
+bool FusionParser::parseStatement() {
+  static constexpr Rule kRules[] = {
+#define BRAID_FUSION_OP(Kind, keyword, summary) {keyword, &FusionParser::parse##Kind##Node},
+#include "ir/fusion_kinds.def"
+  };
+  Statement statement;
+  if (cursor_.at(TokenKind::ValueName)) {
+    statement.result = &cursor_.take();
+    if (!cursor_.expect(TokenKind::Assign)) {
+      poison(*statement.result);
+      return false;
+    }
+  }
+  const Token &word = cursor_.peek();
+  statement.keyword = &word;
+  const auto *rule =
+      llvm::find_if(kRules, [&](const Rule &candidate) { return candidate.keyword == word.text; });
+  bool isFine = false;
+  if (rule != std::end(kRules)) {
+    cursor_.take();
+    isFine = (this->*rule->parse)(statement);
+  } else {
+    std::vector<std::string> keywords;
+    for (const Rule &candidate : kRules)
+      keywords.push_back(candidate.keyword.str());
+    cursor_.expected("an operation") << didYouMean(word.text, keywords);
+  }
+  if (!isFine && statement.result)
+    poison(*statement.result);
+  return isFine;
+}
+
+bool FusionParser::expectResult(const Statement &statement) {
+  if (statement.result)
+    return true;
+  return cursor_.error(statement.keyword->location)
+         << "'" << statement.keyword->text
+         << "' gives a tensor, expected '%x = " << statement.keyword->text << " ...'";
+}
+
+/// '%'id '=' 'input' ftype
+bool FusionParser::parseInputNode(const Statement &statement) {
+  FusionType type;
+  if (!expectResult(statement) || !parseType(type))
+    return false;
+  return define(*statement.result, builder_.input(statement.result->name(), type.dtype, type.axes,
+                                                  statement.location()));
+}
+
+/// '%'id '=' 'matmul' value ',' value ':' ftype
+bool FusionParser::parseMatmulNode(const Statement &statement) {
+  FusionType type;
+  if (!expectResult(statement))
+    return false;
+  FusionTensor *a = parseTensor();
+  if (!a || !cursor_.expect(TokenKind::Comma))
+    return false;
+  FusionTensor *b = parseTensor();
+  if (!b || !cursor_.expect(TokenKind::Colon) || !parseType(type))
+    return false;
+  return define(*statement.result, builder_.matmul(statement.result->name(), a, b, type.axes,
+                                                   type.dtype, statement.location()));
+}
+
+/// '%'id '=' 'linear' value ',' value [',' value] ':' ftype
+bool FusionParser::parseLinearNode(const Statement &statement) {
+  FusionType type;
+  if (!expectResult(statement))
+    return false;
+  FusionTensor *x = parseTensor();
+  if (!x || !cursor_.expect(TokenKind::Comma))
+    return false;
+  FusionTensor *w = parseTensor();
+  if (!w)
+    return false;
+  FusionTensor *bias = nullptr;
+  if (cursor_.accept(TokenKind::Comma) && !(bias = parseTensor()))
+    return false;
+  if (!cursor_.expect(TokenKind::Colon) || !parseType(type))
+    return false;
+  return define(*statement.result, builder_.linear(statement.result->name(), x, w, bias, type.axes,
+                                                   type.dtype, statement.location()));
+}
+
+/// 'output' value (',' value)*
+bool FusionParser::parseOutputNode(const Statement &statement) {
+  if (statement.result)
+    return cursor_.error(statement.result->location)
+           << "'output' gives no tensor, expected 'output %x'";
+  llvm::SmallVector<FusionTensor *, 2> tensors;
+  do {
+    FusionTensor *tensor = parseTensor();
+    if (!tensor)
+      return false;
+    tensors.push_back(tensor);
+  } while (cursor_.accept(TokenKind::Comma));
+  builder_.output(tensors, statement.location());
+  return true;
+}
+
+/// ftype := dtype '[' axis (',' axis)* ']'
+bool FusionParser::parseType(FusionType &type) {
+  std::optional<DType> dtype = parseDType(cursor_);
+  if (!dtype || !cursor_.expect(TokenKind::LeftBracket))
+    return false;
+  type.dtype = *dtype;
+  do {
+    std::optional<Axis> axis = parseAxis();
+    if (!axis)
+      return false;
+    type.axes.push_back(*axis);
+  } while (cursor_.accept(TokenKind::Comma));
+  return cursor_.expect(TokenKind::RightBracket, "',' or ']'");
+}
+
+/// axis := scalar | 'DIDx' '{' scalar '}' | 'Stream' '{' scalar '}'
+std::optional<Axis> FusionParser::parseAxis() {
+  Axis axis;
+  if (cursor_.acceptWord("DIDx"))
+    axis.kind = AxisKind::DIDx;
+  else if (cursor_.acceptWord("Stream"))
+    axis.kind = AxisKind::Stream;
+  bool hasBraces = axis.kind != AxisKind::Plain;
+  if (hasBraces && !cursor_.expect(TokenKind::LeftBrace))
+    return std::nullopt;
+  axis.extent = parseScalar();
+  if (!axis.extent || (hasBraces && !cursor_.expect(TokenKind::RightBrace)))
+    return std::nullopt;
+  return axis;
+}
+
+/// value := '%'id, defined above
+FusionTensor *FusionParser::parseTensor() {
+  const Token *token = cursor_.expect(TokenKind::ValueName);
+  if (!token)
+    return nullptr;
+  auto found = tensors_.find(token->name().str());
+  if (found != tensors_.end())
+    return found->second.tensor;
+  std::string nearest = nearestName(token->name(), namesOf(tensors_));
+  cursor_.error(token->location) << "unknown tensor '" << token->text << "'"
+                                 << (nearest.empty() ? "" : " (did you mean '%" + nearest + "'?)");
+  return nullptr;
+}
+
+const Scalar *FusionParser::resolve(const Token &name) {
+  if (name.kind == TokenKind::ValueName || isReserved(name.text)) {
+    cursor_.error(name.location) << "expected a parameter or an integer, got '" << name.text << "'";
+    return nullptr;
+  }
+  if (const FusionParameter *parameter = fusion_.findParameter(name.text))
+    return parameter->scalar;
+  if (isHeaderBroken_)
+    return nullptr;
+  std::vector<std::string> known;
+  for (const FusionParameter &parameter : fusion_.parameters())
+    known.push_back(parameter.name);
+  cursor_.error(name.location) << "unknown parameter '" << name.text << "'"
+                               << didYouMean(name.text, known);
+  return nullptr;
+}
+
+/// Makes a tensor known by its name.
+bool FusionParser::define(const Token &name, FusionTensor *tensor) {
+  auto [entry, isNew] = tensors_.try_emplace(name.name().str(), Entry{tensor, name.location});
+  if (isNew)
+    return true;
+  cursor_.error(name.location).note(entry->second.location, "first defined here")
+      << "redefinition of '" << name.text << "'";
+  return true; // the statement itself was read
+}
+
+} // namespace
+
+std::unique_ptr<Fusion> parseFusion(TokenCursor &cursor) {
+  Location location = cursor.take().location;
+  const Token *name = cursor.expect(TokenKind::Symbol);
+  auto fusion = std::make_unique<Fusion>(name ? name->name().str() : "", location);
+  FusionParser(cursor, *fusion, /*isHeaderBroken=*/!name).run();
+  return name ? std::move(fusion) : nullptr;
+}
+
+} // namespace braid

@@ -1,0 +1,155 @@
+//===- ir/text/parser_scalar.cpp - the text of index expressions ----------===//
+
+#include "ir/text/parser.h"
+
+namespace braid {
+
+namespace {
+
+/// Counts how deep the parser is while it lives.
+class Nested {
+public:
+  explicit Nested(int &depth) : depth_(depth) { ++depth_; }
+  ~Nested() { --depth_; }
+  Nested(const Nested &) = delete;
+  Nested &operator=(const Nested &) = delete;
+
+private:
+  int &depth_;
+};
+
+} // namespace
+
+struct ScalarParser::Operator {
+  TokenKind token;
+  llvm::StringLiteral text;
+  ScalarKind kind;
+};
+
+/// scalar := sum ('xor' sum)*
+const Scalar *ScalarParser::parseScalar() {
+  if (nesting_ == 0)
+    operators_ = 0;
+  return parseXor();
+}
+
+/// operand (operator operand)*, associating to the left
+const Scalar *ScalarParser::parseChain(llvm::ArrayRef<Operator> operators, Level operand) {
+  const Scalar *lhs = (this->*operand)();
+  while (lhs) {
+    const Token &token = cursor_.peek();
+    const auto *found = llvm::find_if(operators, [&](const Operator &candidate) {
+      return candidate.token == token.kind && candidate.text == token.text;
+    });
+    if (found == operators.end())
+      return lhs;
+    if (!countOperator(token.location))
+      return nullptr;
+    cursor_.take();
+    const Scalar *rhs = (this->*operand)();
+    lhs = rhs ? combine(found->kind, lhs, rhs, token.location) : nullptr;
+  }
+  return nullptr;
+}
+
+const Scalar *ScalarParser::parseXor() {
+  static constexpr Operator kOperators[] = {{TokenKind::Word, "xor", ScalarKind::Xor}};
+  return parseChain(kOperators, &ScalarParser::parseSum);
+}
+
+/// sum := product (('+' | '-') product)*
+const Scalar *ScalarParser::parseSum() {
+  static constexpr Operator kOperators[] = {{TokenKind::Plus, "+", ScalarKind::Add},
+                                            {TokenKind::Minus, "-", ScalarKind::Sub}};
+  return parseChain(kOperators, &ScalarParser::parseProduct);
+}
+
+/// product := unary (('*' | '/' | 'mod') unary)*
+const Scalar *ScalarParser::parseProduct() {
+  static constexpr Operator kOperators[] = {{TokenKind::Star, "*", ScalarKind::Mul},
+                                            {TokenKind::Slash, "/", ScalarKind::Div},
+                                            {TokenKind::Word, "mod", ScalarKind::Mod}};
+  return parseChain(kOperators, &ScalarParser::parseUnary);
+}
+
+/// unary := '-' unary | primary
+const Scalar *ScalarParser::parseUnary() {
+  return cursor_.at(TokenKind::Minus) ? parseNegated() : parsePrimary();
+}
+
+const Scalar *ScalarParser::parseNegated() {
+  Location location = cursor_.take().location;
+  // The most negative integer has no positive counterpart, so a minus belongs to its integer.
+  if (cursor_.at(TokenKind::Integer))
+    return scalars_.constant(static_cast<int64_t>(-cursor_.take().magnitude));
+  Nested nested(nesting_);
+  if (!countNesting(location) || !countOperator(location))
+    return nullptr;
+  const Scalar *operand = parseUnary();
+  return operand ? combine(ScalarKind::Sub, scalars_.constant(0), operand, location) : nullptr;
+}
+
+/// primary := integer | id | 'rank' | '%'id | '(' scalar ')'
+const Scalar *ScalarParser::parsePrimary() {
+  switch (cursor_.peek().kind) {
+  case TokenKind::LeftParen:
+    return parseParenthesised();
+  case TokenKind::Integer:
+    return parseConstant();
+  case TokenKind::Word:
+  case TokenKind::ValueName:
+    if (const Scalar *leaf = resolve(cursor_.peek())) {
+      cursor_.take();
+      return leaf;
+    }
+    return nullptr;
+  default:
+    cursor_.expected("an expression");
+    return nullptr;
+  }
+}
+
+const Scalar *ScalarParser::parseParenthesised() {
+  Nested nested(nesting_);
+  if (!countNesting(cursor_.take().location))
+    return nullptr;
+  const Scalar *inner = parseXor();
+  return inner && cursor_.expect(TokenKind::RightParen) ? inner : nullptr;
+}
+
+bool ScalarParser::countNesting(Location location) {
+  if (nesting_ <= kMaxNesting)
+    return true;
+  return cursor_.error(location) << "expected at most " << kMaxNesting
+                                 << " nested parentheses and minus signs, got more";
+}
+
+bool ScalarParser::countOperator(Location location) {
+  if (++operators_ <= kMaxOperators)
+    return true;
+  return cursor_.error(location) << "expected at most " << kMaxOperators
+                                 << " operators in one expression, got more";
+}
+
+const Scalar *ScalarParser::parseConstant() {
+  std::optional<int64_t> value = parseInteger(cursor_, /*isSigned=*/false);
+  return value ? scalars_.constant(*value) : nullptr;
+}
+
+const Scalar *ScalarParser::combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs,
+                                    Location location) {
+  const Scalar *made = scalars_.binary(kind, lhs, rhs);
+  bool dividesByZero = (kind == ScalarKind::Div || kind == ScalarKind::Mod) && rhs->isConstant(0);
+  bool isConstantArithmetic = lhs->isConstant() && rhs->isConstant() && !made->isConstant();
+  if (!dividesByZero && !isConstantArithmetic)
+    return made;
+  // An inexact quotient of constants is the verifier's: it knows which axis it is the extent of.
+  ScalarError error = dividesByZero ? ScalarError::DivideByZero
+                                    : evaluate(made, {.division = Division::Floor}).error;
+  if (error == ScalarError::None)
+    return made;
+  cursor_.error(location) << "'" << made->str() << "' " << describe(error);
+  return nullptr;
+}
+
+} // namespace braid

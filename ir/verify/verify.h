@@ -1,0 +1,59 @@
+//===- ir/verify/verify.h - what the parts of the verifier share ----------===//
+//
+// Private to ir/. The rules are in verify_fusion.cpp; verify_program.cpp (names, scopes, scalars
+// and types), verify_nodes.cpp (one rule set per node), verify_requests.cpp (each is waited for
+// once) and verify_interface.cpp (a program and the fusion it implements).
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/module.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace braid {
+
+/// Limits of this version, so that ranks and streams fit every backend's tables.
+inline constexpr int64_t kMaxRanks = 4096;
+inline constexpr int64_t kMaxStreams = 1024;
+
+/// `%x`, or "nothing" for a missing value.
+std::string ref(const Value *value);
+/// `%x: bf16[8, 128]`
+std::string typed(const Value *value);
+
+/// Reports names that could not be read back.
+bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, Diagnostics &diags);
+bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags);
+
+/// What the walk over a program knows where it stands.
+struct ProgramContext {
+  ProgramContext(const Program &p, Diagnostics &d) : program(p), diags(d) {}
+
+  const Program &program;
+  Diagnostics &diags;
+  /// The blocks around the current node, outermost first; the node that owns each, null for the
+  /// body.
+  struct Frame {
+    const Block *block;
+    const Op *owner;
+  };
+  std::vector<Frame> frames;
+  int rankBranches = 0; ///< how many `if`s around the node depend on `rank`
+  llvm::DenseMap<const Value *, const Block *> allocated; ///< the block of each buffer
+  llvm::DenseMap<const Value *, Location> shared;         ///< buffers named by share_mem_handles
+  llvm::DenseMap<const Value *, Location> deallocated;    ///< and where that was
+};
+
+/// The rules of the node's kind. Its operands are visible and its scalars well formed.
+void verifyNode(const Op &op, ProgramContext &context);
+/// Every request is waited for exactly once on every path.
+void verifyRequests(const Program &program, Diagnostics &diags);
+/// The program's mesh, parameters and results are those of the fusion it implements.
+void verifyInterface(const Program &program, const Module &module, Diagnostics &diags);
+
+/// True if `leaf` is satisfied by some leaf of the scalar.
+bool anyLeaf(const Scalar *scalar, llvm::function_ref<bool(const Scalar *)> leaf);
+bool dependsOnRank(const Scalar *scalar);
+
+} // namespace braid

@@ -1,0 +1,345 @@
+//===- ir/verify/verify_fusion.cpp - the rules of fusions -----------------===//
+
+#include "ir/text/lexer.h"
+#include "ir/verify/verify.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <map>
+
+namespace braid {
+namespace {
+
+class FusionVerifier {
+public:
+  FusionVerifier(const Fusion &fusion, Diagnostics &diags) : fusion_(fusion), diags_(diags) {}
+  void run();
+
+private:
+  void verifyParameters();
+  void verifyMesh();
+  void verifyNode(const FusionNode &node);
+  bool verifyOperands(const FusionNode &node);
+  void verifyUse();
+
+#define BRAID_FUSION_OP(Kind, keyword, summary) void verify##Kind(const Kind##Node &node);
+#include "ir/fusion_kinds.def"
+
+  void define(const FusionTensor &tensor);
+  bool verifyType(const FusionTensor &tensor);
+  bool verifyExtent(const FusionTensor &tensor, size_t axis);
+  bool verifyKinds(const FusionTensor &tensor);
+  bool reportValue(const Scalar *scalar, ScalarError error, Location location,
+                   const std::string &subject);
+  const Scalar *failingStep(const Scalar *scalar) const;
+  bool isReported(const Scalar *extent, const Scalar *cause);
+
+  bool hasShape(const FusionTensor *tensor) const { return shapes_.count(tensor) != 0; }
+  bool verifyDTypes(const FusionNode &node, const FusionTensor &result);
+  bool verifyContraction(const FusionNode &node, const FusionTensor *lhs, size_t lhsAxis,
+                         const FusionTensor *rhs, size_t rhsAxis);
+  void verifyResult(const FusionNode &node, const FusionTensor &result, const Shape &expected);
+
+  const Fusion &fusion_;
+  Diagnostics &diags_;
+  int64_t ranks_ = 0;                     ///< 0: the mesh has an error
+  llvm::DenseSet<const Scalar *> causes_; ///< why extents have been reported
+  std::map<std::string, const FusionTensor *> names_;
+  llvm::DenseMap<const FusionTensor *, bool> defined_; ///< and whether anything uses it
+  llvm::DenseMap<const FusionTensor *, Shape> shapes_; ///< of tensors without errors
+  llvm::DenseMap<const FusionTensor *, Location> outputs_;
+};
+
+std::string ref(const FusionTensor *tensor) { return "%" + tensor->name; }
+
+std::string str(llvm::ArrayRef<int64_t> shape) {
+  auto texts = llvm::map_range(shape, [](int64_t extent) { return std::to_string(extent); });
+  return "[" + llvm::join(texts, ", ") + "]";
+}
+
+void FusionVerifier::run() {
+  verifyName("fusion", fusion_.name(), fusion_.location(), diags_);
+  verifyParameters();
+  verifyMesh();
+  for (const auto &node : fusion_.nodes())
+    verifyNode(*node);
+  verifyUse();
+}
+
+void FusionVerifier::verifyParameters() {
+  std::map<std::string, Location> known;
+  for (const FusionParameter &parameter : fusion_.parameters()) {
+    verifyName("parameter", parameter.name, parameter.location, diags_);
+    if (isReserved(parameter.name))
+      diags_.error(parameter.location) << "expected a name for the parameter, got '"
+                                       << parameter.name << "', a word of the language";
+    auto [entry, isNew] = known.try_emplace(parameter.name, parameter.location);
+    if (!isNew)
+      diags_.error(parameter.location).note(entry->second, "first defined here")
+          << "redefinition of parameter '" << parameter.name << "'";
+  }
+}
+
+void FusionVerifier::verifyMesh() {
+  if (!fusion_.mesh()) {
+    diags_.error(fusion_.location()) << "fusion @" << fusion_.name() << " has no mesh";
+    return;
+  }
+  ScalarValue size = fusion_.valueOf(fusion_.mesh());
+  std::string subject = "mesh size " + fusion_.mesh()->str();
+  if (!size.isOk())
+    reportValue(fusion_.mesh(), size.error, fusion_.meshLocation(), subject);
+  else if (verifyMeshSize(size.value, fusion_.meshLocation(), diags_))
+    ranks_ = size.value;
+}
+
+void FusionVerifier::verifyNode(const FusionNode &node) {
+  bool areOperandsFine = verifyOperands(node);
+  if (const FusionTensor *result = resultOf(node))
+    define(*result);
+  if (!areOperandsFine)
+    return;
+  switch (node.kind()) {
+#define BRAID_FUSION_OP(Kind, keyword, summary)                                                    \
+  case FusionOpKind::Kind:                                                                         \
+    return verify##Kind(*llvm::cast<Kind##Node>(&node));
+#include "ir/fusion_kinds.def"
+  }
+}
+
+/// An operand is defined above. Marks it as used.
+bool FusionVerifier::verifyOperands(const FusionNode &node) {
+  bool isFine = true;
+  for (const FusionTensor *operand : operandsOf(node)) {
+    auto found = defined_.find(operand);
+    if (found != defined_.end()) {
+      found->second = true;
+      continue;
+    }
+    isFine = diags_.error(node.location())
+             << "'" << keyword(node.kind()) << "' uses "
+             << (operand ? ref(operand) + ", which is not defined before it" : "no tensor");
+  }
+  return isFine;
+}
+
+/// Something is computed, and no input is left lying.
+void FusionVerifier::verifyUse() {
+  if (outputs_.empty())
+    diags_.error(fusion_.location()) << "fusion @" << fusion_.name() << " has no output";
+  for (const FusionTensor *input : fusion_.inputs())
+    if (!defined_.lookup(input))
+      diags_.warning(input->location) << "input " << ref(input) << " is not used";
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------------------------===//
+
+void FusionVerifier::define(const FusionTensor &tensor) {
+  defined_.try_emplace(&tensor, false);
+  verifyName("tensor", tensor.name, tensor.location, diags_);
+  auto [entry, isNew] = names_.try_emplace(tensor.name, &tensor);
+  if (!isNew)
+    diags_.error(tensor.location).note(entry->second->location, "first defined here")
+        << "redefinition of '%" << tensor.name << "'";
+  if (verifyType(tensor))
+    shapes_[&tensor] = fusion_.globalShape(tensor.type);
+}
+
+bool FusionVerifier::verifyType(const FusionTensor &tensor) {
+  if (tensor.type.axes.empty())
+    return diags_.error(tensor.location) << ref(&tensor) << " has no axes, expected at least one";
+  bool isFine = true;
+  for (size_t axis = 0; axis < tensor.type.axes.size(); ++axis)
+    isFine &= verifyExtent(tensor, axis);
+  if (!isFine)
+    return false;
+  Shape shape = fusion_.globalShape(tensor.type);
+  if (!elementCount(shape))
+    return diags_.error(tensor.location)
+           << "the number of elements of " << ref(&tensor) << " overflows 64 bits: " << str(shape);
+  if (!byteCount(tensor.type.dtype, shape))
+    return diags_.error(tensor.location)
+           << "the size of " << ref(&tensor)
+           << " in bytes overflows 64 bits: " << name(tensor.type.dtype) << str(shape);
+  return verifyKinds(tensor);
+}
+
+/// One error for each cause: not the same step of parameters in two extents, and no extent that a
+/// wrong mesh size spoils.
+bool FusionVerifier::isReported(const Scalar *extent, const Scalar *cause) {
+  auto isParameter = [](const Scalar *leaf) { return !leaf->isConstant(); };
+  auto sizesMesh = [&](const Scalar *leaf) {
+    return isParameter(leaf) &&
+           anyLeaf(fusion_.mesh(), [&](const Scalar *other) { return other == leaf; });
+  };
+  if (ranks_ == 0 && fusion_.mesh() && anyLeaf(extent, sizesMesh))
+    return true;
+  return anyLeaf(cause, isParameter) && !causes_.insert(cause).second;
+}
+
+bool FusionVerifier::verifyExtent(const FusionTensor &tensor, size_t axis) {
+  const Scalar *extent = tensor.type.axes[axis].extent;
+  std::string subject =
+      "extent " + extent->str() + " of axis " + std::to_string(axis) + " of " + ref(&tensor);
+  ScalarValue value = fusion_.valueOf(extent);
+  bool isFine = value.isOk() && value.value >= 1;
+  if (!isFine && isReported(extent, value.isOk() ? extent : failingStep(extent)))
+    return false;
+  if (!value.isOk())
+    return reportValue(extent, value.error, tensor.location, subject);
+  if (isFine)
+    return true;
+  return diags_.error(tensor.location)
+         << subject << " is " << value.value << ", expected at least 1";
+}
+
+/// At most one axis of each kind that says where a tensor lives; DIDx axes are as long as the mesh.
+bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
+  bool isFine = true;
+  for (AxisKind kind : {AxisKind::DIDx, AxisKind::Stream}) {
+    auto count = llvm::count_if(tensor.type.axes, [&](const Axis &a) { return a.kind == kind; });
+    if (count > 1)
+      isFine = diags_.error(tensor.location)
+               << ref(&tensor) << " has " << count << " "
+               << (kind == AxisKind::DIDx ? "DIDx" : "Stream") << " axes, expected at most one";
+  }
+  std::optional<size_t> didx = tensor.type.find(AxisKind::DIDx);
+  if (!isFine || !didx || ranks_ == 0)
+    return isFine;
+  int64_t extent = fusion_.valueOf(tensor.type.axes[*didx].extent).value;
+  if (extent == ranks_)
+    return true;
+  return diags_.error(tensor.location)
+         << "axis " << *didx << " of " << ref(&tensor) << " is DIDx, expected the mesh size "
+         << ranks_ << " as its extent, got " << extent;
+}
+
+/// "SUBJECT is not an integer: 1000 / 7"
+bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Location location,
+                                 const std::string &subject) {
+  if (error == ScalarError::Unbound)
+    return diags_.error(location)
+           << subject << " uses a name that has no value here, expected parameters and integers";
+  const Scalar *step = failingStep(scalar);
+  return diags_.error(location) << subject << " " << describe(error) << ": "
+                                << fusion_.valueOf(step->lhs()).value << " " << symbol(step->kind())
+                                << " " << fusion_.valueOf(step->rhs()).value;
+}
+
+/// The innermost operation that cannot be computed, or a leaf that has no value.
+const Scalar *FusionVerifier::failingStep(const Scalar *scalar) const {
+  if (isBinary(scalar->kind()))
+    for (const Scalar *operand : {scalar->lhs(), scalar->rhs()})
+      if (!fusion_.valueOf(operand).isOk())
+        return failingStep(operand);
+  return scalar;
+}
+
+//===----------------------------------------------------------------------------------------===//
+// One method per node
+//===----------------------------------------------------------------------------------------===//
+
+/// An input is whole, or split over the devices. Nothing produces it slice by slice.
+void FusionVerifier::verifyInput(const InputNode &node) {
+  if (std::optional<size_t> axis = node.result.type.find(AxisKind::Stream))
+    diags_.error(node.location()) << "axis " << *axis << " of the input " << ref(&node.result)
+                                  << " is Stream, expected a plain or DIDx axis";
+}
+
+/// A's last axis meets B's first.
+void FusionVerifier::verifyMatmul(const MatmulNode &node) {
+  if (!verifyDTypes(node, node.result) || !hasShape(node.a) || !hasShape(node.b))
+    return;
+  Shape expected = shapes_[node.a];
+  if (!verifyContraction(node, node.a, expected.size() - 1, node.b, 0))
+    return;
+  expected.pop_back();
+  llvm::append_range(expected, llvm::ArrayRef<int64_t>(shapes_[node.b]).drop_front());
+  verifyResult(node, node.result, expected);
+}
+
+/// The last axes of x and w meet; a bias has w's other axes.
+void FusionVerifier::verifyLinear(const LinearNode &node) {
+  if (!verifyDTypes(node, node.result) || !hasShape(node.x) || !hasShape(node.w))
+    return;
+  Shape expected = shapes_[node.x];
+  Shape w = shapes_[node.w];
+  if (!verifyContraction(node, node.x, expected.size() - 1, node.w, w.size() - 1))
+    return;
+  expected.pop_back();
+  w.pop_back();
+  if (node.bias && hasShape(node.bias) && shapes_[node.bias] != w)
+    diags_.error(node.location()) << "the bias " << ref(node.bias) << " is "
+                                  << str(shapes_[node.bias]) << ", expected " << str(w)
+                                  << ", the axes of " << ref(node.w) << " but the last";
+  llvm::append_range(expected, w);
+  verifyResult(node, node.result, expected);
+}
+
+/// A tensor is an output once.
+void FusionVerifier::verifyOutput(const OutputNode &node) {
+  for (const FusionTensor *tensor : node.tensors) {
+    auto [entry, isNew] = outputs_.try_emplace(tensor, node.location());
+    if (!isNew)
+      diags_.error(node.location()).note(entry->second, "first listed here")
+          << ref(tensor) << " is an output twice";
+  }
+}
+
+bool FusionVerifier::verifyDTypes(const FusionNode &node, const FusionTensor &result) {
+  const FusionTensor *first = operandsOf(node).front();
+  bool isFine = true;
+  auto verifyOne = [&](const FusionTensor *tensor) {
+    if (tensor->type.dtype == first->type.dtype)
+      return;
+    isFine = diags_.error(node.location())
+             << "'" << keyword(node.kind()) << "' mixes element types: " << ref(first) << " is "
+             << name(first->type.dtype) << ", " << ref(tensor) << " is "
+             << name(tensor->type.dtype);
+  };
+  for (const FusionTensor *operand : operandsOf(node))
+    verifyOne(operand);
+  verifyOne(&result);
+  return isFine;
+}
+
+bool FusionVerifier::verifyContraction(const FusionNode &node, const FusionTensor *lhs,
+                                       size_t lhsAxis, const FusionTensor *rhs, size_t rhsAxis) {
+  int64_t left = shapes_[lhs][lhsAxis], right = shapes_[rhs][rhsAxis];
+  if (left == right)
+    return true;
+  return diags_.error(node.location())
+         << "'" << keyword(node.kind()) << "' contracts axis " << lhsAxis << " of " << ref(lhs)
+         << " with axis " << rhsAxis << " of " << ref(rhs) << ", expected equal extents, got "
+         << left << " and " << right;
+}
+
+void FusionVerifier::verifyResult(const FusionNode &node, const FusionTensor &result,
+                                  const Shape &expected) {
+  if (!hasShape(&result))
+    return;
+  const Shape &got = shapes_[&result];
+  if (got.size() != expected.size()) {
+    diags_.error(node.location()) << "the shape of " << ref(&result) << " is " << str(got)
+                                  << ", expected " << str(expected);
+    return;
+  }
+  for (size_t axis = 0; axis < got.size(); ++axis)
+    if (got[axis] != expected[axis])
+      diags_.error(node.location()) << "axis " << axis << " of " << ref(&result) << " has extent "
+                                    << got[axis] << ", expected " << expected[axis];
+}
+
+} // namespace
+
+bool verify(const Fusion &fusion, Diagnostics &diags) {
+  size_t errorsBefore = diags.errorCount();
+  FusionVerifier(fusion, diags).run();
+  return diags.errorCount() == errorsBefore && !diags.isFull();
+}
+
+} // namespace braid

@@ -1,0 +1,379 @@
+//===- ir/verify/verify_nodes.cpp - one rule set per node of a program ----===//
+
+#include "ir/verify/verify.h"
+#include "ir/visitor.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+/// Two extents: known to be equal, known to differ, or up to the Plan.
+bool mayBeEqual(const Scalar *a, const Scalar *b) {
+  return a == b || !a->isConstant() || !b->isConstant();
+}
+
+bool mayBeEqual(llvm::ArrayRef<const Scalar *> a, llvm::ArrayRef<const Scalar *> b) {
+  return a.size() == b.size() && llvm::all_of(llvm::zip(a, b), [](auto pair) {
+           return mayBeEqual(std::get<0>(pair), std::get<1>(pair));
+         });
+}
+
+class NodeVerifier : public OpVisitor<NodeVerifier> {
+public:
+  explicit NodeVerifier(ProgramContext &context) : context_(context) {}
+#define BRAID_OP(Kind, keyword, results, summary) void visit##Kind(const Kind##Op &op);
+#include "ir/program_kinds.def"
+
+private:
+  Diagnostics::InFlight error(const Op &op) { return context_.diags.error(op.location()); }
+  std::string quoted(const Op &op) const { return "'" + keyword(op.kind()).str() + "'"; }
+
+  bool expectKind(const Op &op, const Value *value, ValueKind kind);
+  bool expectTensors(const Op &op, llvm::ArrayRef<const Value *> values);
+  bool expectWritable(const Op &op, const Value *dst);
+  bool expectDistinct(const Op &op, const Value *dst, llvm::ArrayRef<const Value *> operands);
+  bool expectOneDType(const Op &op, llvm::ArrayRef<const Value *> values);
+  bool expectAxes(const Op &op, const Value *tensor);
+  bool expectContraction(const Op &op, const Value *lhs, size_t lhsAxis, const Value *rhs,
+                         size_t rhsAxis);
+  void expectShape(const Op &op, const Value *value, const TensorType &expected);
+  bool expectRank(const Op &op, llvm::StringRef what, const Scalar *rank);
+  void verifyStream(const Op &op, const StreamRef &stream);
+  void verifyTeam(const CollectiveOp &op);
+  void verifyRoot(const CollectiveOp &op);
+
+  const Program &program() const { return context_.program; }
+  bool isParam(const Value *value) const {
+    return llvm::any_of(program().params(), [&](const auto &p) { return p.get() == value; });
+  }
+
+  ProgramContext &context_;
+};
+
+//===----------------------------------------------------------------------------------------===//
+// Rules that several nodes share
+//===----------------------------------------------------------------------------------------===//
+
+bool NodeVerifier::expectKind(const Op &op, const Value *value, ValueKind kind) {
+  if (value->kind == kind)
+    return true;
+  auto noun = [](ValueKind k) { return (k == ValueKind::Handles ? "" : "a ") + name(k).str(); };
+  return error(op) << quoted(op) << " expects " << noun(kind) << ", got " << ref(value) << ", "
+                   << noun(value->kind);
+}
+
+bool NodeVerifier::expectTensors(const Op &op, llvm::ArrayRef<const Value *> values) {
+  return llvm::all_of(values,
+                      [&](const Value *value) { return expectKind(op, value, ValueKind::Tensor); });
+}
+
+/// Parameters belong to the caller, who may use them again.
+bool NodeVerifier::expectWritable(const Op &op, const Value *dst) {
+  const Value *root = rootOf(dst);
+  if (!isParam(root))
+    return true;
+  return error(op).note(root->location, "the parameter is here")
+         << quoted(op) << " writes " << ref(dst)
+         << (root == dst ? "" : ", an alias of " + ref(root))
+         << ", expected a result or an allocated buffer, got a parameter";
+}
+
+bool NodeVerifier::expectDistinct(const Op &op, const Value *dst,
+                                  llvm::ArrayRef<const Value *> operands) {
+  if (!llvm::is_contained(operands, dst))
+    return true;
+  return error(op) << quoted(op) << " reads and writes " << ref(dst)
+                   << ", expected a destination that is no operand";
+}
+
+bool NodeVerifier::expectOneDType(const Op &op, llvm::ArrayRef<const Value *> values) {
+  for (const Value *value : values)
+    if (value->type.dtype != values.front()->type.dtype)
+      return error(op) << quoted(op) << " mixes element types: " << ref(values.front()) << " is "
+                       << name(values.front()->type.dtype) << ", " << ref(value) << " is "
+                       << name(value->type.dtype);
+  return true;
+}
+
+bool NodeVerifier::expectAxes(const Op &op, const Value *tensor) {
+  if (!tensor->type.shape.empty())
+    return true;
+  return error(op) << quoted(op) << " expects a tensor with at least one axis, got "
+                   << typed(tensor);
+}
+
+bool NodeVerifier::expectContraction(const Op &op, const Value *lhs, size_t lhsAxis,
+                                     const Value *rhs, size_t rhsAxis) {
+  const Scalar *left = lhs->type.shape[lhsAxis], *right = rhs->type.shape[rhsAxis];
+  if (mayBeEqual(left, right))
+    return true;
+  return error(op) << quoted(op) << " contracts axis " << lhsAxis << " of " << ref(lhs)
+                   << " with axis " << rhsAxis << " of " << ref(rhs)
+                   << ", expected equal extents, got " << left->str() << " and " << right->str();
+}
+
+void NodeVerifier::expectShape(const Op &op, const Value *value, const TensorType &expected) {
+  if (!mayBeEqual(value->type.shape, expected.shape))
+    error(op) << quoted(op) << " expects " << ref(value) << " to be " << expected.str() << ", got "
+              << value->type.str();
+}
+
+bool NodeVerifier::expectRank(const Op &op, llvm::StringRef what, const Scalar *rank) {
+  if (!rank->isConstant() || (rank->value() >= 0 && rank->value() < program().ranks()))
+    return true;
+  return error(op) << "expected a " << what << " in the mesh [0 .. " << program().ranks()
+                   << "), got " << rank->value();
+}
+
+void NodeVerifier::verifyStream(const Op &op, const StreamRef &stream) {
+  if (stream.named) {
+    expectKind(op, stream.named, ValueKind::Stream);
+    return;
+  }
+  if (!stream.index)
+    error(op) << quoted(op) << " lacks a stream";
+  else if (stream.index->isConstant() &&
+           (stream.index->value() < 0 || stream.index->value() >= kMaxStreams))
+    error(op) << "expected a stream number from 0 to " << kMaxStreams - 1 << ", got "
+              << stream.index->value();
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------------------------===//
+
+/// Its type is checked where it is defined.
+void NodeVerifier::visitAllocate(const AllocateOp &op) {
+  context_.allocated[&op.result] = context_.frames.back().block;
+}
+
+void NodeVerifier::visitDeallocate(const DeallocateOp &op) {
+  const auto *allocate = llvm::dyn_cast_or_null<AllocateOp>(op.buffer->definition);
+  if (!allocate) {
+    error(op) << "'deallocate' expects the result of an 'allocate', got " << ref(op.buffer);
+    return;
+  }
+  auto [entry, isNew] = context_.deallocated.try_emplace(op.buffer, op.location());
+  if (!isNew) {
+    error(op).note(entry->second, "deallocated here") << ref(op.buffer) << " is deallocated twice";
+    return;
+  }
+  if (context_.allocated.lookup(op.buffer) != context_.frames.back().block)
+    error(op).note(allocate->location(), "allocated here")
+        << "'deallocate' expects a buffer of its own block, got " << ref(op.buffer)
+        << ", which is allocated outside of it";
+}
+
+void NodeVerifier::visitSelect(const SelectOp &op) {
+  if (!expectTensors(op, {op.tensor}) || !expectAxes(op, op.tensor) || !op.index->isConstant())
+    return;
+  const Scalar *extent = op.tensor->type.shape.front();
+  int64_t index = op.index->value();
+  if (index < 0)
+    error(op) << "expected an index of at least 0, got " << index;
+  else if (extent->isConstant() && index >= extent->value())
+    error(op) << "expected an index below " << extent->value() << ", the extent of axis 0 of "
+              << ref(op.tensor) << ", got " << index;
+}
+
+void NodeVerifier::visitSlice(const SliceOp &op) {
+  if (!expectTensors(op, {op.tensor}) || !expectAxes(op, op.tensor))
+    return;
+  std::string range = op.begin->str() + " .. " + op.end->str();
+  const Scalar *extent = op.tensor->type.shape.front();
+  const Scalar *length = op.result.type.shape.front();
+  if (op.begin == op.end || (length->isConstant() && length->value() < 1))
+    error(op) << "expected a range that is not empty, got " << range;
+  else if (op.begin->isConstant() && op.begin->value() < 0)
+    error(op) << "expected a range that begins at 0 or above, got " << range;
+  else if (op.end->isConstant() && extent->isConstant() && op.end->value() > extent->value())
+    error(op) << "expected a range that ends at " << extent->value()
+              << " or below, the extent of axis 0 of " << ref(op.tensor) << ", got " << range;
+}
+
+void NodeVerifier::visitFlatten(const FlattenOp &op) {
+  if (expectTensors(op, {op.tensor}) && op.tensor->type.shape.size() < 2)
+    error(op) << quoted(op) << " expects a tensor with at least two axes, got " << typed(op.tensor);
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------------------------===//
+
+void NodeVerifier::visitSet(const SetOp &op) {
+  if (!expectTensors(op, {op.dst, op.src}) || !expectWritable(op, op.dst) ||
+      !expectDistinct(op, op.dst, {op.src}) || !expectOneDType(op, {op.dst, op.src}))
+    return;
+  expectShape(op, op.dst, op.src->type);
+}
+
+void NodeVerifier::visitReduce(const ReduceOp &op) {
+  if (!expectTensors(op, {op.dst, op.src}) || !expectWritable(op, op.dst) ||
+      !expectDistinct(op, op.dst, {op.src}) || !expectOneDType(op, {op.dst, op.src}))
+    return;
+  expectShape(op, op.dst, op.src->type);
+}
+
+void NodeVerifier::visitMatmul(const MatmulOp &op) {
+  if (!expectTensors(op, {op.dst, op.a, op.b}) || !expectWritable(op, op.dst) ||
+      !expectDistinct(op, op.dst, {op.a, op.b}) || !expectOneDType(op, {op.dst, op.a, op.b}) ||
+      !expectAxes(op, op.a) || !expectAxes(op, op.b) ||
+      !expectContraction(op, op.a, op.a->type.rank() - 1, op.b, 0))
+    return;
+  TensorType expected = op.a->type;
+  expected.shape.pop_back();
+  llvm::append_range(expected.shape, llvm::drop_begin(op.b->type.shape));
+  expectShape(op, op.dst, expected);
+}
+
+void NodeVerifier::visitLinear(const LinearOp &op) {
+  llvm::SmallVector<const Value *, 4> operands = {op.x, op.w};
+  if (op.bias)
+    operands.push_back(op.bias);
+  llvm::SmallVector<const Value *, 4> all = operands;
+  all.insert(all.begin(), op.dst);
+  if (!expectTensors(op, all) || !expectWritable(op, op.dst) ||
+      !expectDistinct(op, op.dst, operands) || !expectOneDType(op, all) || !expectAxes(op, op.x) ||
+      !expectAxes(op, op.w) ||
+      !expectContraction(op, op.x, op.x->type.rank() - 1, op.w, op.w->type.rank() - 1))
+    return;
+  TensorType features = op.w->type;
+  features.shape.pop_back();
+  if (op.bias)
+    expectShape(op, op.bias, features);
+  TensorType expected = op.x->type;
+  expected.shape.pop_back();
+  llvm::append_range(expected.shape, features.shape);
+  expectShape(op, op.dst, expected);
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Transfers
+//===----------------------------------------------------------------------------------------===//
+
+/// Handles are exchanged once, by all ranks, for whole symmetric buffers.
+void NodeVerifier::visitShareMemHandles(const ShareMemHandlesOp &op) {
+  if (context_.frames.size() > 1)
+    error(op) << "expected 'share_mem_handles' at the top level of the program, got it in "
+              << "'" << keyword(context_.frames.back().owner->kind()) << "'";
+  if (op.buffers.empty())
+    error(op) << "'share_mem_handles' names no buffer";
+  for (const Value *buffer : op.buffers) {
+    const auto *allocate = llvm::dyn_cast_or_null<AllocateOp>(buffer->definition);
+    if (!allocate || allocate->space != MemorySpace::Symmetric) {
+      error(op) << "'share_mem_handles' expects the result of an 'allocate symmetric', got "
+                << ref(buffer);
+      continue;
+    }
+    auto [entry, isNew] = context_.shared.try_emplace(buffer, op.location());
+    if (!isNew)
+      error(op).note(entry->second, "first shared here") << ref(buffer) << " is shared twice";
+  }
+}
+
+void NodeVerifier::visitP2P(const P2POp &op) {
+  bool areKindsFine = expectKind(op, op.tensor, ValueKind::Tensor);
+  areKindsFine &= expectKind(op, op.handles, ValueKind::Handles);
+  bool isReceive = op.direction == Direction::Receive;
+  if (!areKindsFine || (isReceive && !expectWritable(op, op.tensor)))
+    return;
+  if (op.peer->kind() == ScalarKind::Rank)
+    error(op) << "expected a peer other than the rank itself, got 'rank'";
+  expectRank(op, "peer", op.peer);
+  // Under get the source is reached by the peer, under put the destination.
+  bool isPassive = isReceive == (op.protocol() == Protocol::Put);
+  const auto &handles = *llvm::cast<ShareMemHandlesOp>(op.handles->definition);
+  if (!isPassive || llvm::is_contained(handles.buffers, rootOf(op.tensor)))
+    return;
+  error(op).note(handles.location(), "the handles are made here")
+      << "expected a tensor in a buffer that " << ref(op.handles) << " names, because under '"
+      << name(op.protocol()) << "' the peer " << (isReceive ? "writes" : "reads") << " it, got "
+      << ref(op.tensor);
+}
+
+void NodeVerifier::visitGroup(const GroupOp &op) {
+  if (op.body.empty())
+    error(op) << "expected at least one 'p2p' in 'group', got none";
+  for (const Op &inner : op.body)
+    if (!llvm::isa<P2POp>(&inner))
+      error(inner) << "expected only 'p2p' in 'group', got " << quoted(inner);
+}
+
+void NodeVerifier::visitCollective(const CollectiveOp &op) {
+  if (context_.rankBranches > 0)
+    error(op) << "expected 'collective' on every rank, got it in an 'if' that depends on 'rank'";
+  bool reduces = op.collective == CollectiveKind::ReduceScatter ||
+                 op.collective == CollectiveKind::AllReduce ||
+                 op.collective == CollectiveKind::Reduce;
+  if (reduces && !op.reduction)
+    error(op) << "'" << name(op.collective) << "' expects an operator (sum, prod, min or max)";
+  if (!reduces && op.reduction)
+    error(op) << "'" << name(op.collective) << "' expects no operator, got '" << name(*op.reduction)
+              << "'";
+  verifyTeam(op);
+  verifyRoot(op);
+  if (expectTensors(op, {op.dst, op.src}) && expectWritable(op, op.dst) &&
+      expectDistinct(op, op.dst, {op.src}))
+    expectOneDType(op, {op.dst, op.src});
+}
+
+void NodeVerifier::verifyTeam(const CollectiveOp &op) {
+  llvm::SmallVector<const Scalar *, 8> known;
+  for (const Scalar *member : op.team) {
+    if (!member->isConstant())
+      error(op) << "expected a constant as a member of the team, got '" << member->str() << "'";
+    else if (expectRank(op, "member of the team", member) && llvm::is_contained(known, member))
+      error(op) << "expected distinct members in the team, got " << member->value() << " twice";
+    known.push_back(member);
+  }
+}
+
+void NodeVerifier::verifyRoot(const CollectiveOp &op) {
+  bool hasRoot =
+      op.collective == CollectiveKind::Broadcast || op.collective == CollectiveKind::Reduce;
+  if (hasRoot && !op.root)
+    error(op) << "'" << name(op.collective) << "' expects a root";
+  if (!hasRoot && op.root)
+    error(op) << "'" << name(op.collective) << "' expects no root, got " << op.root->str();
+  if (!hasRoot || !op.root || !expectRank(op, "root", op.root))
+    return;
+  if (op.root->isConstant() && !op.team.empty() && !llvm::is_contained(op.team, op.root))
+    error(op) << "expected a root in the team, got " << op.root->value();
+}
+
+void NodeVerifier::visitWait(const WaitOp &op) { expectKind(op, op.request, ValueKind::Request); }
+
+//===----------------------------------------------------------------------------------------===//
+// Control and streams
+//===----------------------------------------------------------------------------------------===//
+
+/// Every rank makes the same trips, so that the n-th send still meets the n-th receive.
+void NodeVerifier::visitFor(const ForOp &op) {
+  if (op.index->kind() != ScalarKind::LoopIndex)
+    error(op) << "expected a loop index, got '" << op.index->str() << "'";
+  for (const Scalar *bound : {op.begin, op.end})
+    if (dependsOnRank(bound))
+      error(op) << "expected bounds that are the same on every rank, got '" << bound->str() << "'";
+}
+
+/// A comparison of constants was folded to 0 or 1.
+void NodeVerifier::visitIf(const IfOp &op) {
+  bool isDecided = op.condition->isConstant(0) || op.condition->isConstant(1);
+  if (!isComparison(op.condition->kind()) && !isDecided)
+    error(op) << "expected a comparison, got '" << op.condition->str() << "'";
+}
+
+void NodeVerifier::visitSynchronize(const SynchronizeOp &op) { verifyStream(op, op.stream); }
+
+void NodeVerifier::visitGetCurrentStream(const GetCurrentStreamOp &) {} // it says all by itself
+
+void NodeVerifier::visitSetCurrentStream(const SetCurrentStreamOp &op) {
+  verifyStream(op, op.stream);
+}
+
+} // namespace
+
+void verifyNode(const Op &op, ProgramContext &context) { NodeVerifier(context).visit(op); }
+
+} // namespace braid

@@ -1,0 +1,309 @@
+//===- ir/verify/verify_program.cpp - names, scopes, scalars and types of programs -===//
+
+#include "ir/text/lexer.h"
+#include "ir/verify/verify.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <map>
+
+namespace braid {
+
+std::string ref(const Value *value) { return value ? "%" + value->name : "nothing"; }
+
+std::string typed(const Value *value) { return ref(value) + ": " + value->type.str(); }
+
+bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, Diagnostics &diags) {
+  if (isIdentifier(name))
+    return true;
+  return diags.error(location) << "the " << what << " name '" << name
+                               << "' is not a letter or '_' followed by letters, digits and '_'";
+}
+
+bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags) {
+  if (ranks >= 1 && ranks <= kMaxRanks)
+    return true;
+  return diags.error(location) << "expected a mesh size from 1 to " << kMaxRanks << ", got "
+                               << ranks;
+}
+
+bool anyLeaf(const Scalar *scalar, llvm::function_ref<bool(const Scalar *)> leaf) {
+  if (!isBinary(scalar->kind()))
+    return leaf(scalar);
+  return anyLeaf(scalar->lhs(), leaf) || anyLeaf(scalar->rhs(), leaf);
+}
+
+bool dependsOnRank(const Scalar *scalar) {
+  return anyLeaf(scalar, [](const Scalar *leaf) { return leaf->kind() == ScalarKind::Rank; });
+}
+
+namespace {
+
+/// Walks the blocks with the names that are visible where it stands.
+class ProgramVerifier {
+public:
+  ProgramVerifier(const Program &program, Diagnostics &diags)
+      : program_(program), diags_(diags), context_(program, diags) {}
+  void run();
+
+private:
+  void verifyBlock(const Block &block, const Op *owner);
+  void verifyOp(const Op &op);
+  void verifyInner(const Op &op);
+  bool verifyOperands(const Op &op);
+  bool verifyScalars(const Op &op);
+  bool verifyScalar(const Op &op, const Scalar *scalar);
+  bool verifyLeaves(const Op &op, const Scalar *scalar);
+  bool verifyArithmetic(const Op &op, const Scalar *scalar);
+  void verifyLiveness(const Op &op, const Value *operand);
+  void verifyConstantType(const Value &value);
+
+  void defineValue(const Value &value);
+  bool defineName(const std::string &name, Location location, llvm::StringRef what);
+  void leaveScope(size_t names, size_t values);
+
+  const Program &program_;
+  Diagnostics &diags_;
+  ProgramContext context_;
+  std::map<std::string, Location> names_;
+  std::vector<std::string> nameOrder_;
+  llvm::DenseMap<const Value *, bool> values_; ///< visible ones
+  std::vector<const Value *> valueOrder_;
+  std::vector<const Scalar *> loops_; ///< indices of the loops around the current node
+};
+
+void ProgramVerifier::run() {
+  verifyName("program", program_.name(), program_.location(), diags_);
+  verifyMeshSize(program_.ranks(), program_.location(), diags_);
+  for (auto list : {program_.params(), program_.results()}) {
+    for (const auto &value : list) {
+      defineValue(*value);
+      verifyConstantType(*value);
+    }
+  }
+  verifyBlock(program_.body(), nullptr);
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Scopes
+//===----------------------------------------------------------------------------------------===//
+
+void ProgramVerifier::verifyBlock(const Block &block, const Op *owner) {
+  size_t names = nameOrder_.size(), values = valueOrder_.size();
+  context_.frames.push_back({&block, owner});
+  for (const Op &op : block)
+    verifyOp(op);
+  context_.frames.pop_back();
+  // The requests of a group outlive it.
+  if (!owner || !llvm::isa<GroupOp>(owner))
+    leaveScope(names, values);
+}
+
+void ProgramVerifier::verifyOp(const Op &op) {
+  bool areOperandsFine = verifyOperands(op);
+  bool areScalarsFine = verifyScalars(op);
+  if (areOperandsFine && areScalarsFine)
+    verifyNode(op, context_);
+  if (const Value *result = resultOf(op))
+    defineValue(*result);
+  if (const auto *allocate = llvm::dyn_cast<AllocateOp>(&op))
+    verifyConstantType(allocate->result);
+  verifyInner(op);
+}
+
+/// The blocks of a node, with the loop index visible in a loop's.
+void ProgramVerifier::verifyInner(const Op &op) {
+  size_t names = nameOrder_.size();
+  const auto *loop = llvm::dyn_cast<ForOp>(&op);
+  if (loop) {
+    defineName(loop->index->name().str(), op.location(), "loop index");
+    loops_.push_back(loop->index);
+  }
+  const auto *branch = llvm::dyn_cast<IfOp>(&op);
+  int outerBranches = context_.rankBranches;
+  if (branch && branch->condition && dependsOnRank(branch->condition))
+    ++context_.rankBranches;
+  forEachBlock(op, [&](const Block &block) { verifyBlock(block, &op); });
+  context_.rankBranches = outerBranches;
+  if (!loop)
+    return;
+  loops_.pop_back();
+  leaveScope(names, valueOrder_.size());
+}
+
+void ProgramVerifier::defineValue(const Value &value) {
+  defineName(value.name, value.location, name(value.kind));
+  if (values_.try_emplace(&value, true).second)
+    valueOrder_.push_back(&value);
+}
+
+bool ProgramVerifier::defineName(const std::string &name, Location location, llvm::StringRef what) {
+  if (!verifyName(what, name, location, diags_))
+    return false;
+  auto [entry, isNew] = names_.try_emplace(name, location);
+  if (!isNew)
+    return diags_.error(location).note(entry->second, "first defined here")
+           << "redefinition of '%" << name << "'";
+  nameOrder_.push_back(name);
+  return true;
+}
+
+void ProgramVerifier::leaveScope(size_t names, size_t values) {
+  while (nameOrder_.size() > names) {
+    names_.erase(nameOrder_.back());
+    nameOrder_.pop_back();
+  }
+  while (valueOrder_.size() > values) {
+    values_.erase(valueOrder_.back());
+    valueOrder_.pop_back();
+  }
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Operands and scalars
+//===----------------------------------------------------------------------------------------===//
+
+/// Every operand is there, defined before the node, and visible to it.
+bool ProgramVerifier::verifyOperands(const Op &op) {
+  bool isFine = true;
+  forEachOperand(op, [&](const Value *operand) {
+    if (!operand)
+      isFine = diags_.error(op.location()) << "'" << keyword(op.kind()) << "' lacks an operand";
+    else if (!values_.count(operand))
+      isFine = diags_.error(op.location())
+               << "'" << keyword(op.kind()) << "' uses " << ref(operand)
+               << ", which is not defined before it, or not visible here";
+    else
+      verifyLiveness(op, operand);
+  });
+  return isFine;
+}
+
+/// The buffer of the operand still lives.
+void ProgramVerifier::verifyLiveness(const Op &op, const Value *operand) {
+  if (operand->kind != ValueKind::Tensor || llvm::isa<DeallocateOp>(&op))
+    return;
+  const Value *buffer = rootOf(operand);
+  auto found = context_.deallocated.find(buffer);
+  if (found == context_.deallocated.end())
+    return;
+  diags_.error(op.location()).note(found->second, "deallocated here")
+      << "'" << keyword(op.kind()) << "' uses " << ref(operand)
+      << (buffer == operand ? "" : ", an alias of " + ref(buffer) + ",")
+      << " after it was deallocated";
+}
+
+bool ProgramVerifier::verifyScalars(const Op &op) {
+  bool isFine = true;
+  forEachScalar(const_cast<Op &>(op), [&](const Scalar *&scalar) {
+    if (!scalar)
+      isFine = diags_.error(op.location()) << "'" << keyword(op.kind()) << "' lacks an expression";
+    else
+      isFine &= verifyScalar(op, scalar);
+  });
+  return isFine;
+}
+
+bool ProgramVerifier::verifyScalar(const Op &op, const Scalar *scalar) {
+  if (!verifyLeaves(op, scalar))
+    return false;
+  if (!isComparison(scalar->kind()))
+    return verifyArithmetic(op, scalar);
+  if (!llvm::isa<IfOp>(&op))
+    return diags_.error(op.location())
+           << "expected a number, got the comparison '" << scalar->str() << "'";
+  return verifyArithmetic(op, scalar->lhs()) && verifyArithmetic(op, scalar->rhs());
+}
+
+/// The names in a scalar mean something here: `rank`, and indices of loops around the node.
+bool ProgramVerifier::verifyLeaves(const Op &op, const Scalar *scalar) {
+  const Scalar *strange = nullptr;
+  anyLeaf(scalar, [&](const Scalar *leaf) {
+    bool isForeignLoop = leaf->kind() == ScalarKind::LoopIndex && !llvm::is_contained(loops_, leaf);
+    if (isForeignLoop || leaf->kind() == ScalarKind::Parameter)
+      strange = leaf;
+    return strange != nullptr;
+  });
+  if (!strange)
+    return true;
+  return diags_.error(op.location())
+         << "'" << strange->str() << "' has no value here, expected 'rank' or the index of a loop "
+         << "around this '" << keyword(op.kind()) << "'";
+}
+
+/// No comparison inside, and nothing that no rank can compute.
+bool ProgramVerifier::verifyArithmetic(const Op &op, const Scalar *scalar) {
+  if (!isBinary(scalar->kind()))
+    return true;
+  if (isComparison(scalar->kind()))
+    return diags_.error(op.location())
+           << "expected a number, got the comparison '" << scalar->str() << "'";
+  if (!verifyArithmetic(op, scalar->lhs()) || !verifyArithmetic(op, scalar->rhs()))
+    return false;
+  bool divides = scalar->kind() == ScalarKind::Div || scalar->kind() == ScalarKind::Mod;
+  ScalarError error = ScalarError::None;
+  if (divides && scalar->rhs()->isConstant(0))
+    error = ScalarError::DivideByZero;
+  else if (scalar->lhs()->isConstant() && scalar->rhs()->isConstant())
+    error = evaluate(scalar, {}).error; // not folded, so it fails
+  if (error == ScalarError::None)
+    return true;
+  return diags_.error(op.location()) << "'" << scalar->str() << "' " << describe(error);
+}
+
+//===----------------------------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------------------------===//
+
+/// Parameters, results and buffers have constant, positive extents, and a size in 64 bits.
+void ProgramVerifier::verifyConstantType(const Value &value) {
+  Shape shape;
+  for (size_t axis = 0; axis < value.type.rank(); ++axis) {
+    const Scalar *extent = value.type.shape[axis];
+    if (extent && extent->isConstant() && extent->value() >= 1) {
+      shape.push_back(extent->value());
+      continue;
+    }
+    diags_.error(value.location) << "axis " << axis << " of " << ref(&value) << " has the extent "
+                                 << (extent ? extent->str() : "nothing")
+                                 << ", expected a constant of at least 1";
+  }
+  if (shape.size() == value.type.rank() && !byteCount(value.type.dtype, shape))
+    diags_.error(value.location) << "the size of " << typed(&value)
+                                 << " in bytes overflows 64 bits";
+}
+
+} // namespace
+
+bool verify(const Program &program, const Module &module, Diagnostics &diags) {
+  size_t errorsBefore = diags.errorCount();
+  ProgramVerifier(program, diags).run();
+  verifyRequests(program, diags);
+  verifyInterface(program, module, diags);
+  return diags.errorCount() == errorsBefore && !diags.isFull();
+}
+
+template <class T>
+static void verifyNames(llvm::StringRef what, const std::vector<std::unique_ptr<T>> &list,
+                        Diagnostics &diags) {
+  std::map<std::string, Location> known;
+  for (const auto &item : list) {
+    auto [entry, isNew] = known.try_emplace(item->name(), item->location());
+    if (!isNew)
+      diags.error(item->location()).note(entry->second, "first defined here")
+          << "redefinition of " << what << " '@" << item->name() << "'";
+  }
+}
+
+bool verify(const Module &module, Diagnostics &diags) {
+  size_t errorsBefore = diags.errorCount();
+  verifyNames("fusion", module.fusions, diags);
+  verifyNames("program", module.programs, diags);
+  for (const auto &fusion : module.fusions)
+    verify(*fusion, diags);
+  for (const auto &program : module.programs)
+    verify(*program, module, diags);
+  return diags.errorCount() == errorsBefore && !diags.isFull();
+}
+
+} // namespace braid

@@ -1,0 +1,223 @@
+//===- lowering/passes/assign_streams.cpp - deals steps out to streams ----===//
+//
+// Step after step, chunk after chunk, in turn. Each one is wrapped so that it starts after all that
+// was issued to the caller's stream and is done before anything later there: correct whatever
+// stands around it, and slow. hoist-syncs takes that to the ends of the pipeline.
+//
+//   set_current_stream stream(%i mod 4)
+//   synchronize %main
+//   ...
+//   set_current_stream %main
+//   synchronize stream(%i mod 4)
+//
+// In a ring a block is forwarded as soon as it is here. So the transfers of `ring` share stream(0),
+// the ring stream, and the products follow on the others: forwarding never waits for a product.
+//
+// Copies may be on one stream, too (placement=shared; always in `batched` and `coalesced`): one
+// after the other, each gets the whole link, and the first block is here after one copy instead of
+// after all of them. A promise behind a copy would come too late, so promises have
+// a stream of their own (with three streams or more), where nothing is ever waited for:
+//
+//   set_current_stream stream(1)
+//   %r = p2p recv %block from (rank + %i) mod 8 via %h
+//   set_current_stream stream(0)
+//   %s = p2p send %own to (rank - %i) mod 8 via %h
+//   wait %s
+//   set_current_stream stream(2 + %i mod 2)
+//   wait %r
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/emit.h"
+#include "lowering/stages/gather_order.h"
+#include "lowering/passes/passes.h"
+#include "lowering/stages/transfers.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+class Assigner {
+public:
+  Assigner(LoweringState &state, Value *main)
+      : state_(state), scalars_(state.program->scalars()),
+        builder_(builderFor(state)), main_{main, nullptr} {}
+
+  void run(Stage &stage) {
+    choose(stage);
+    stage.transferStreams = first_;
+    stage.streams = first_ + std::min(stage.config.streams() - first_, countPieces(stage));
+    builder_.setLocation(stage.location());
+    if (stage.ownFirst)
+      assignOwnStep(stage);
+    if (placement_ == Placement::Ring)
+      assignRingStep(stage);
+    else if (placement_ == Placement::Shared)
+      assignSharedStep(stage);
+    else
+      assignStep(stage);
+  }
+
+private:
+  using Placement = schedule::Placement;
+
+  void choose(const Stage &stage) {
+    available_ = stage.config.streams();
+    const bool isChosen = stage.isGather() && available_ > 1;
+    placement_ = isChosen ? stage.config.placement() : Placement::Each;
+    first_ = placement_ == Placement::Each ? 0 : 1;
+    // A group gives its ready signals itself, before its first copy.
+    const bool postsEach = stage.config.posting() == schedule::Posting::Each;
+    if (placement_ == Placement::Shared && postsEach && available_ > 2)
+      first_ = 2;
+  }
+
+  /// Of work for streams; of growing groups those that merge-products leaves.
+  int64_t countPieces(const Stage &stage) {
+    if (stage.isGeometric()) {
+      const GatherOrder order(scalars_, stage.config.order(), stage.steps);
+      return 1 + static_cast<int64_t>(order.runs(stage.halvesLastProduct()).size());
+    }
+    return (stage.steps - firstStep(stage) + stage.tailSplit - 1) * stage.chunks;
+  }
+
+  /// The stream for the `number`-th piece of work.
+  StreamRef streamFor(const Scalar *number) {
+    const int64_t streams = available_ - first_;
+    const Scalar *turn =
+        streams == 1 ? scalars_.constant(0) : scalars_.mod(number, scalars_.constant(streams));
+    return {nullptr, first_ == 0 ? turn : scalars_.add(scalars_.constant(first_), turn)};
+  }
+
+  StreamRef numbered(int64_t number) const { return {nullptr, scalars_.constant(number)}; }
+
+  /// The step that gets the first stream: 0, unless that one has nothing to issue.
+  static int64_t firstStep(const Stage &stage) {
+    return stage.ownFirst ? 0 : stage.loop->begin->value();
+  }
+
+  StreamRef streamFor(const Stage &stage) {
+    const Scalar *step = scalars_.sub(stage.loop->index, scalars_.constant(firstStep(stage)));
+    const Scalar *number = scalars_.mul(step, scalars_.constant(stage.chunks));
+    if (stage.chunkLoop)
+      number = scalars_.add(number, stage.chunkLoop->index);
+    return streamFor(number);
+  }
+
+  void assignOwnStep(Stage &stage) {
+    Block &body = state_.program->body();
+    StreamRef stream = streamFor(scalars_.constant(0));
+    builder_.insertBefore(body, *stage.ownFirst);
+    stage.ownStream = fork(stage, body, stream);
+    builder_.insertBefore(body, *stage.loop);
+    join(stage, body, {stream});
+  }
+
+  void assignStep(Stage &stage) {
+    Block &body = stage.stepBody();
+    StreamRef stream = streamFor(stage);
+    builder_.insertBefore(body, body.front());
+    fork(stage, body, stream);
+    builder_.insertAtEnd(body);
+    join(stage, body, {stream});
+  }
+
+  void assignRingStep(Stage &stage) {
+    Block &body = stage.stepBody();
+    StreamRef ring = numbered(0);
+    StreamRef stream = streamFor(stage);
+    builder_.setInsertionPoint(body, afterTransfers(body));
+    fork(stage, body, stream);
+    builder_.synchronize(ring);
+    builder_.insertBefore(body, body.front());
+    fork(stage, body, ring);
+    builder_.insertAtEnd(body);
+    join(stage, body, {ring, stream});
+  }
+
+  void assignSharedStep(Stage &stage) {
+    Block &body = stage.stepBody();
+    const StreamRef copies = numbered(0), promises = numbered(first_ - 1);
+    const StreamRef products = streamFor(stage);
+    for (Op &op : llvm::make_early_inc_range(body)) {
+      auto *transfer = llvm::dyn_cast<P2POp>(&op);
+      if (!transfer)
+        continue;
+      builder_.insertBefore(body, op);
+      fork(stage, body, copiesHere(*transfer) ? copies : promises);
+      if (copiesHere(*transfer) && transfer->direction == Direction::Send)
+        body.splice(std::next(op.getIterator()), body, waitFor(body, *transfer));
+    }
+    builder_.setInsertionPoint(body, behindLastTransfer(body));
+    fork(stage, body, products);
+    builder_.insertAtEnd(body);
+    join(stage, body, {copies, promises, products});
+  }
+
+  static Block::iterator waitFor(Block &body, const P2POp &transfer) {
+    return llvm::find_if(body, [&](const Op &op) {
+      const auto *wait = llvm::dyn_cast<WaitOp>(&op);
+      return wait && wait->request == &transfer.result;
+    });
+  }
+
+  /// Behind the last transfer of a step, and the wait that belongs to its stream.
+  static Block::iterator behindLastTransfer(Block &body) {
+    auto at = body.end();
+    while (!llvm::isa<P2POp>(*std::prev(at)))
+      --at;
+    const auto &last = *llvm::cast<P2POp>(&*std::prev(at));
+    const bool hasWait = at != body.end() && at == waitFor(body, last);
+    return hasWait && copiesHere(last) && last.direction == Direction::Send ? std::next(at) : at;
+  }
+
+  /// Behind the last node of a step that moves something or waits for it.
+  static Block::iterator afterTransfers(Block &body) {
+    auto at = body.end();
+    while (!llvm::isa<WaitOp>(*std::prev(at)) && !llvm::isa<IfOp>(*std::prev(at)))
+      --at;
+    return at;
+  }
+
+  Op *fork(Stage &stage, Block &block, StreamRef stream) {
+    Op *set = builder_.setCurrentStream(stream);
+    stage.syncs.emplace_back(&block, builder_.synchronize(main_));
+    return set;
+  }
+
+  void join(Stage &stage, Block &block, llvm::ArrayRef<StreamRef> streams) {
+    stage.syncs.emplace_back(&block, builder_.setCurrentStream(main_));
+    for (StreamRef stream : streams)
+      stage.syncs.emplace_back(&block, builder_.synchronize(stream));
+  }
+
+  LoweringState &state_;
+  ScalarContext &scalars_;
+  ProgramBuilder builder_;
+  StreamRef main_;
+  Placement placement_ = Placement::Each;
+  int64_t available_ = 0; ///< streams for the stage at hand
+  int64_t first_ = 0;     ///< streams before this one are for transfers
+};
+
+} // namespace
+
+bool assignStreams(LoweringState &state) {
+  Value *main = nullptr;
+  for (Stage &stage : state.stages) {
+    if (!stage.loop ||
+        (stage.isGather() && stage.config.placement() == schedule::Placement::Caller))
+      continue;
+    if (!main) {
+      ProgramBuilder builder = builderFor(state);
+      insertAfterPreamble(builder);
+      builder.setLocation(stage.location());
+      main = builder.getCurrentStream(state.names.global("main"));
+    }
+    Assigner(state, main).run(stage);
+  }
+  return main != nullptr;
+}
+
+} // namespace braid

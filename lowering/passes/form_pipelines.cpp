@@ -1,0 +1,101 @@
+//===- lowering/passes/form_pipelines.cpp - turns every stage into a loop over its steps -===//
+//
+//   %A_all = allocate symmetric bf16[8, 128, 1024]
+//   for %i in 0 .. 8 {
+//     %block = select %A_all[(rank + %i) mod 8]
+//     %out = select %C[(rank + %i) mod 8]
+//     matmul %out, %block, %B
+//   }
+//
+// A gathered operand gets a buffer that peers can reach. Every rank starts at its own block, and
+// takes the others in the order of gather_order.h. Where a GEMM takes everything, and where no
+// result has a Stream axis, a product is computed whole. Nothing fills the buffers yet:
+// insert-transfers does.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/emit.h"
+#include "lowering/stages/gather_order.h"
+#include "lowering/passes/passes.h"
+
+#include "llvm/ADT/Twine.h"
+
+namespace braid {
+namespace {
+
+class Former {
+public:
+  explicit Former(LoweringState &state)
+      : state_(state), scalars_(state.program->scalars()), builder_(builderFor(state)) {}
+
+  void run() {
+    builder_.insertAtEnd(state_.program->body());
+    for (Stage &stage : state_.stages)
+      stage.whole = stage.isGather() ? allocateGathered(stage) : stage.input;
+    for (Stage &stage : state_.stages)
+      form(stage);
+    for (auto [dst, src] : state_.copies)
+      builder_.set(dst, src);
+  }
+
+private:
+  Value *allocateGathered(const Stage &stage) {
+    Shape shape = state_.fusion.localShape(stage.operand->type);
+    shape.front() = stage.steps;
+    builder_.setLocation(stage.location());
+    return builder_.allocate(state_.names.global((stage.name() + "_all").str()),
+                             MemorySpace::Symmetric,
+                             builder_.tensorType(stage.operand->type.dtype, shape));
+  }
+
+  void form(Stage &stage) {
+    if (stage.gatheredBy)
+      stage.whole = state_.stages[*stage.gatheredBy].whole;
+    bool isWhole = stage.isGather() && stage.multipliesWhole();
+    if (stage.kind == StageKind::Straight || isWhole)
+      formWhole(stage);
+    else
+      formLoop(stage);
+    builder_.insertAtEnd(state_.program->body());
+  }
+
+  void formWhole(Stage &stage) {
+    for (const Product &product : stage.products) {
+      Value *first = product.source ? stage.products[*product.source].dst : stage.whole;
+      Op *op = emitProduct(builder_, product, product.dst, first);
+      if (!stage.first)
+        stage.first = op;
+    }
+  }
+
+  void formLoop(Stage &stage) {
+    builder_.setLocation(stage.location());
+    stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
+                                  scalars_.constant(stage.steps));
+    stage.first = stage.loop;
+    builder_.insertAtEnd(stage.loop->body);
+    const Scalar *slot = stage.loop->index;
+    if (stage.isGather())
+      slot = GatherOrder(scalars_, stage.config.order(), stage.steps).source(slot);
+    stage.block = builder_.select(state_.names.local("block"), stage.whole, slot);
+    emitStep(builder_, stage, stage.block, slot, [&](const Product &product) {
+      bool isOnly = stage.products.size() == 1;
+      return state_.names.local(isOnly ? "out" : product.dst->name + "_out");
+    });
+  }
+
+  LoweringState &state_;
+  ScalarContext &scalars_;
+  ProgramBuilder builder_;
+};
+
+} // namespace
+
+bool formPipelines(LoweringState &state) {
+  if (state.stages.empty() && state.copies.empty())
+    return false;
+  Former(state).run();
+  return true;
+}
+
+} // namespace braid

@@ -1,0 +1,78 @@
+//===- lowering/passes/hoist_syncs.cpp - one fork before a pipeline, one join after it -===//
+//
+// assign-streams made every step wait for the one before, through the caller's stream. The steps of
+// a stage touch different slices, and what they share is ordered by its stream, so it is enough
+// that the first starts after the caller's work, and that the caller goes on after the last:
+//
+//   for %j in 0 .. 4 {
+//     set_current_stream stream(%j)
+//     synchronize %main
+//   }
+//   ... all steps ...
+//   set_current_stream %main
+//   for %j in 0 .. 4 {
+//     synchronize stream(%j)
+//   }
+//
+// The fork is a loop of its own: it has to come before the first step is issued, because a later
+// step that synchronised with %main would wait for all that steps had joined there by then.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/emit.h"
+#include "lowering/passes/passes.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+namespace braid {
+namespace {
+
+/// The caller's stream, as the steps name it.
+StreamRef mainOf(const Stage &stage) {
+  for (auto [block, op] : stage.syncs)
+    if (const auto *set = llvm::dyn_cast<SetCurrentStreamOp>(op))
+      return set->stream;
+  llvm_unreachable("every step ends on the caller's stream");
+}
+
+/// `for %j in 0 .. streams`, with the insertion point inside.
+StreamRef loopOverStreams(LoweringState &state, const Stage &stage, ProgramBuilder &builder) {
+  ScalarContext &scalars = state.program->scalars();
+  ForOp *loop =
+      builder.forLoop(state.names.local("j"), scalars.constant(0), scalars.constant(stage.streams));
+  builder.insertAtEnd(loop->body);
+  return {nullptr, loop->index};
+}
+
+void hoist(LoweringState &state, Stage &stage) {
+  ProgramBuilder builder = builderFor(state);
+  builder.setLocation(stage.location());
+  Block &body = state.program->body();
+  StreamRef main = mainOf(stage);
+
+  builder.insertBefore(body, stage.ownStream ? *stage.ownStream : *stage.loop);
+  builder.setCurrentStream(loopOverStreams(state, stage, builder));
+  builder.synchronize(main);
+
+  builder.insertAfter(body, *stage.loop);
+  builder.setCurrentStream(main);
+  builder.synchronize(loopOverStreams(state, stage, builder));
+}
+
+} // namespace
+
+bool hoistSyncs(LoweringState &state) {
+  bool changed = false;
+  for (Stage &stage : state.stages) {
+    if (stage.syncs.empty())
+      continue;
+    hoist(state, stage);
+    for (auto [block, op] : stage.syncs)
+      block->erase(op->getIterator());
+    stage.syncs.clear();
+    changed = true;
+  }
+  return changed;
+}
+
+} // namespace braid

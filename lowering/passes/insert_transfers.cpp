@@ -1,0 +1,161 @@
+//===- lowering/passes/insert_transfers.cpp - fills the gathered buffers --===//
+//
+// Each rank stages its own block, then every step but its own one gives a block and takes one:
+//
+//   %h = share_mem_handles get %A_all
+//   %mine = select %A_all[rank]
+//   %own = select %A[0]
+//   set %mine, %own
+//   for %i in 0 .. 8 {
+//     %block = select %A_all[(rank + %i) mod 8]
+//     if %i != 0 {
+//       %s = p2p send %mine to (rank - %i) mod 8 via %h
+//       %r = p2p recv %block from (rank + %i) mod 8 via %h
+//       wait %r
+//       wait %s
+//     }
+//
+// pairwise gives its own block to everyone in turn; ring gives the block of the step before to the
+// neighbour; sequential does as pairwise, in a loop of its own before the products. Under `put` the
+// receive comes first: it is the receiver that promises, and a promise has to be made before it is
+// awaited. Who pushes its own block sends it from where it lies, not from the staged copy.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/emit.h"
+#include "lowering/stages/gather_order.h"
+#include "lowering/passes/passes.h"
+
+namespace braid {
+namespace {
+
+class Inserter {
+public:
+  explicit Inserter(LoweringState &state)
+      : state_(state), scalars_(state.program->scalars()), builder_(builderFor(state)) {}
+
+  void run() {
+    shareHandles();
+    for (Stage &stage : state_.stages)
+      if (stage.isGather())
+        insertInto(stage);
+  }
+
+private:
+  /// One for each protocol that stages have.
+  void shareHandles() {
+    for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
+      llvm::SmallVector<Value *, 2> buffers;
+      for (const Stage &stage : state_.stages)
+        if (stage.isGather() && stage.config.protocol() == protocol)
+          buffers.push_back(stage.whole);
+      if (buffers.empty())
+        continue;
+      insertAfterPreamble(builder_);
+      builder_.setLocation(buffers.front()->location);
+      handles_[protocol == Protocol::Put] =
+          builder_.shareMemHandles(state_.names.global("h"), protocol, buffers);
+    }
+  }
+
+  void insertInto(Stage &stage) {
+    builder_.setLocation(stage.location());
+    builder_.insertBefore(state_.program->body(), *stage.first);
+    // Pushed by a group, the own block is staged behind it on its stream: one more copy of the same
+    // kernel. Otherwise ahead of what peers pull or products read.
+    Value *slot = selectOwnBlock(stage);
+    const bool isStagedLast =
+        stage.mine != slot && stage.config.placement() == schedule::Placement::Caller;
+    if (!isStagedLast)
+      stage.staging = builder_.set(slot, own_);
+    if (!stage.loop)
+      makeLoop(stage);
+    if (isStagedLast) {
+      builder_.insertBefore(state_.program->body(), *stage.first);
+      stage.staging = builder_.set(slot, own_);
+    }
+    insertGuarded(stage);
+  }
+
+  /// The slot in which the own block is staged. Peers pull it from there; pushed, it goes from
+  /// where it lies, but in a ring, which forwards what lies in slots.
+  Value *selectOwnBlock(Stage &stage) {
+    std::string mine = state_.names.global(nameInStage(state_, stage, "mine"));
+    std::string own = state_.names.global(nameInStage(state_, stage, "own"));
+    Value *slot = builder_.select(mine, stage.whole, scalars_.rank());
+    own_ = builder_.select(own, stage.input, scalars_.constant(0));
+    const bool isPushed = stage.config.protocol() == Protocol::Put && !isRing(stage);
+    stage.mine = isPushed ? own_ : slot;
+    return slot;
+  }
+
+  /// The transfers of a step, which its own step does not have.
+  void insertGuarded(Stage &stage) {
+    builder_.insertAfter(stage.loop->body, *stage.block->definition);
+    stage.guard =
+        builder_.ifOp(scalars_.binary(ScalarKind::Ne, stage.loop->index, scalars_.constant(0)));
+    builder_.insertAtEnd(stage.guard->thenBlock);
+    insertTransfer(stage);
+  }
+
+  /// Of a GEMM of everything: the products stay as they are, behind a loop that only moves.
+  void makeLoop(Stage &stage) {
+    stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
+                                  scalars_.constant(stage.steps));
+    builder_.insertAtEnd(stage.loop->body);
+    stage.block = builder_.select(state_.names.local("block"), stage.whole,
+                                  orderOf(stage).source(stage.loop->index));
+  }
+
+  static bool isRing(const Stage &stage) { return stage.config.order() == schedule::Order::Ring; }
+
+  GatherOrder orderOf(const Stage &stage) { return {scalars_, stage.config.order(), stage.steps}; }
+
+  void insertTransfer(const Stage &stage) {
+    const Scalar *step = stage.loop->index;
+    if (isRing(stage))
+      return insertRing(stage, step);
+    const GatherOrder order = orderOf(stage);
+    insertPair(stage, stage.mine, order.target(step), order.source(step));
+  }
+
+  void insertRing(const Stage &stage, const Scalar *step) {
+    const Scalar *one = scalars_.constant(1);
+    const Scalar *steps = scalars_.constant(stage.steps);
+    const Scalar *previous =
+        scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), steps);
+    Value *from = builder_.select(state_.names.local("from"), stage.whole, previous);
+    insertPair(stage, from, scalars_.mod(scalars_.sub(scalars_.rank(), one), steps),
+               orderOf(stage).source(one));
+  }
+
+  void insertPair(const Stage &stage, Value *source, const Scalar *to, const Scalar *from) {
+    const bool isGet = stage.config.protocol() == Protocol::Get;
+    Value *handles = handles_[!isGet], *sent = nullptr;
+    auto send = [&] { sent = builder_.send(state_.names.local("s"), source, to, handles); };
+    if (isGet)
+      send();
+    Value *received = builder_.receive(state_.names.local("r"), stage.block, from, handles);
+    if (!isGet)
+      send();
+    builder_.wait(received);
+    builder_.wait(sent);
+  }
+
+  LoweringState &state_;
+  ScalarContext &scalars_;
+  ProgramBuilder builder_;
+  Value *handles_[2] = {}; ///< get, put
+  Value *own_ = nullptr;   ///< the own block of the stage at hand, as it lies on this device
+};
+
+} // namespace
+
+bool insertTransfers(LoweringState &state) {
+  if (!state.gathersAnything())
+    return false;
+  Inserter(state).run();
+  return true;
+}
+
+} // namespace braid

@@ -1,0 +1,133 @@
+//===- lowering/passes/merge_gemms.cpp - multiplies neighbouring blocks together -===//
+//
+// The product of a block alone may leave most of the last wave of tiles idle, and every product has
+// a beginning and an end. While one product runs, more than one block can arrive. So where
+// groups grow geometrically, each product takes all blocks that came since the one before,
+// as many as all before it together:
+//
+//   matmul %C_own, %own, %B
+//   wait %r_1
+//   matmul %outs_1, %block_1, %B               // of rank xor 1
+//   wait %r_2
+//   wait %r_3
+//   %blocks_2 = slice %A_all[(rank xor 2) / 2 * 2 .. (rank xor 2) / 2 * 2 + 2]
+//   %outs_2 = slice %C[(rank xor 2) / 2 * 2 .. (rank xor 2) / 2 * 2 + 2]
+//   matmul %outs_2, %blocks_2, %B
+//
+// The order in which blocks are taken (gather_order.h) makes them neighbours on every rank. Chunks
+// cut transfers only. A tail split cuts the last product in two, so that half of it need not wait
+// for the last blocks. With the rows of a wave given, products begin and end where waves do, amid
+// blocks (wave_products.h).
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/emit.h"
+#include "lowering/stages/gather_order.h"
+#include "lowering/passes/passes.h"
+#include "lowering/stages/transfers.h"
+#include "lowering/stages/unrolled_steps.h"
+#include "lowering/stages/wave_gemms.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+class Merger {
+public:
+  Merger(LoweringState &state, Stage &stage)
+      : state_(state), stage_(stage), scalars_(state.program->scalars()),
+        body_(state.program->body()), builder_(builderFor(state)),
+        waves_(WaveProducts::of(state, stage, builder_)) {}
+
+  void run() {
+    if (waves_)
+      waves_->emitOwn();
+    const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_);
+    int64_t number = 0;
+    const GatherOrder order(scalars_, stage_.config.order(), stage_.steps);
+    for (const Run &run : order.runs(stage_.halvesLastProduct()))
+      merge(run, ++number,
+            llvm::ArrayRef<UnrolledStep>(steps).slice(
+                static_cast<size_t>(run.begin - steps.front().number),
+                static_cast<size_t>(run.end - run.begin)));
+  }
+
+private:
+  using Run = GatherOrder::Run;
+
+  /// Puts one product behind the last of `steps`, in place of theirs.
+  void merge(const Run &run, int64_t number, llvm::ArrayRef<UnrolledStep> steps) {
+    before_ = &*std::next(steps.back().nodes.back()->getIterator());
+    builder_.insertBefore(body_, *before_);
+    builder_.setLocation(stage_.location());
+    if (waves_ && number == 1)
+      waves_->copyRest(*before_);
+    builder_.setCurrentStream({nullptr, scalars_.constant(productStream(stage_, number))});
+    moveWaits(steps, Direction::Receive);
+    if (waves_)
+      waves_->emit(static_cast<size_t>(number));
+    else
+      emit(run, number, steps);
+    moveWaits(steps, Direction::Send);
+    for (const UnrolledStep &step : steps)
+      for (Op *op : step.nodes)
+        if (llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op))
+          body_.erase(op->getIterator());
+  }
+
+  /// Those for blocks come before the product. Those for a peer that reads (get) come behind it; a
+  /// copy of its own is waited for on the stream that makes it.
+  void moveWaits(llvm::ArrayRef<UnrolledStep> steps, Direction direction) {
+    for (const UnrolledStep &step : steps)
+      for (Op *op : step.nodes) {
+        const P2POp *transfer = awaitedTransfer(*op);
+        const bool isReceive = direction == Direction::Receive;
+        if (transfer && transfer->direction == direction && (isReceive || !copiesHere(*transfer)))
+          body_.splice(before_->getIterator(), body_, op->getIterator());
+      }
+  }
+
+  void emit(const Run &run, int64_t number, llvm::ArrayRef<UnrolledStep> steps) {
+    const std::string suffix = "_" + std::to_string(number);
+    auto alias = [&](const std::string &name, Value *tensor) {
+      const std::string unique = state_.names.global(name + suffix);
+      if (steps.size() == 1)
+        return builder_.select(unique, tensor, run.first);
+      const Scalar *count = scalars_.constant(run.end - run.begin);
+      return builder_.slice(unique, tensor, run.first, scalars_.add(run.first, count));
+    };
+    Value *blocks = steps.size() == 1 ? steps.front().block
+                                      : alias(nameInStage(state_, stage_, "blocks"), stage_.whole);
+    emitProducts(builder_, stage_, blocks, [&](const Product &product) {
+      return alias(stage_.products.size() == 1 ? "outs" : product.dst->name + "_outs", product.dst);
+    });
+  }
+
+  LoweringState &state_;
+  Stage &stage_;
+  ScalarContext &scalars_;
+  Block &body_;
+  ProgramBuilder builder_;
+  std::optional<WaveProducts> waves_;
+  Op *before_ = nullptr; ///< where the product goes
+};
+
+} // namespace
+
+bool mergeProducts(LoweringState &state) {
+  bool changed = false;
+  for (Stage &stage : state.stages) {
+    if (!stage.isGeometric() || !checkUnrolledSize(stage, state.diags))
+      continue;
+    if (stage.loop->begin->value() < stage.loop->end->value()) {
+      Merger(state, stage).run();
+      changed = true;
+    }
+    state.program->body().erase(stage.loop->getIterator());
+    stage.forgetLoop();
+  }
+  return changed;
+}
+
+} // namespace braid

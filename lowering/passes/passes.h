@@ -1,0 +1,29 @@
+//===- lowering/passes/passes.h - the run function of every pass ----------===//
+//
+// One file per pass; what each does is said at the top of its file. pipeline.cpp has their order.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "lowering/state.h"
+
+namespace braid {
+
+bool findMoves(LoweringState &state);
+/// Parts of find-moves, which reading a program that has been lowered partly repeats: what is
+/// computed together, and which of the program's values are the fusion's tensors.
+bool findStages(LoweringState &state);
+bool connectStages(LoweringState &state);
+
+bool formPipelines(LoweringState &state);
+bool insertTransfers(LoweringState &state);
+bool peelOwnStep(LoweringState &state);
+bool splitChunks(LoweringState &state);
+bool assignStreams(LoweringState &state);
+bool hoistSyncs(LoweringState &state);
+bool mergeProducts(LoweringState &state);
+bool postTogether(LoweringState &state);
+bool sinkWaits(LoweringState &state);
+bool simplify(LoweringState &state);
+
+} // namespace braid

@@ -1,0 +1,68 @@
+//===- lowering/passes/peel_own_step.cpp - computes a rank's own block before the loop -===//
+//
+// Step 0 moves nothing, so it becomes straight-line code and the loop loses its condition:
+//
+//   %C_own = select %C[rank]
+//   matmul %C_own, %mine, %B
+//   for %i in 1 .. 8 { ... }
+//
+// A rank that pushes its block multiplies it from where it lies, too. Then nobody reads the staged
+// copy, and it goes; unless a later stage takes its steps from the gathered buffer.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/emit.h"
+#include "lowering/passes/passes.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+/// Moves what the guard holds to where the guard stands.
+void dropGuard(Stage &stage) {
+  Block &body = stage.loop->body;
+  body.splice(stage.guard->getIterator(), stage.guard->thenBlock);
+  body.erase(stage.guard->getIterator());
+  stage.guard = nullptr;
+}
+
+/// Computes the own block where the loop stands, ahead of it.
+void emitOwnStep(LoweringState &state, Stage &stage) {
+  ProgramBuilder builder = builderFor(state);
+  Block &body = state.program->body();
+  builder.insertBefore(body, *stage.loop);
+  Op *before = &*std::prev(stage.loop->getIterator());
+  emitStep(builder, stage, stage.mine, state.program->scalars().rank(),
+           [&](const Product &product) { return state.names.global(product.dst->name + "_own"); });
+  stage.ownFirst = &*std::next(before->getIterator());
+}
+
+bool isStagingRead(const LoweringState &state, const Stage &stage) {
+  const size_t index = static_cast<size_t>(&stage - state.stages.data());
+  return stage.mine == stage.staging->dst ||
+         llvm::any_of(state.stages, [&](const Stage &s) { return s.gatheredBy == index; });
+}
+
+} // namespace
+
+bool peelOwnStep(LoweringState &state) {
+  bool changed = false;
+  for (Stage &stage : state.stages) {
+    if (!stage.guard)
+      continue;
+    if (!stage.multipliesWhole()) {
+      emitOwnStep(state, stage);
+      if (!isStagingRead(state, stage)) {
+        state.program->body().erase(stage.staging->getIterator());
+        stage.staging = nullptr;
+      }
+    }
+    stage.loop->begin = state.program->scalars().constant(1);
+    dropGuard(stage);
+    changed = true;
+  }
+  return changed;
+}
+
+} // namespace braid

@@ -1,0 +1,225 @@
+//===- lowering/passes/simplify.cpp - removes what the other passes left over -===//
+//
+// Loops without a trip go, loops with one become its body; aliases and stream names that nobody
+// uses go, and so does a set_current_stream that changes nothing or is changed again at once.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/passes/passes.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace braid {
+namespace {
+
+//===- Loops with at most one trip ------------------------------------------------------------===//
+
+/// Replaces a loop index by a constant, in a node and the blocks below it.
+void substitute(ScalarContext &scalars, Op &root, const Scalar *index, const Scalar *value) {
+  auto replace = [&](Op &op) {
+    forEachScalar(op, [&](const Scalar *&s) { s = scalars.substitute(s, index, value); });
+    if (Value *result = resultOf(op))
+      for (const Scalar *&extent : result->type.shape)
+        extent = scalars.substitute(extent, index, value);
+  };
+  replace(root);
+  forEachBlock(root, [&](Block &block) { walk(block, replace); });
+}
+
+class LoopFolder {
+public:
+  explicit LoopFolder(Program &program) : program_(program) {}
+
+  bool run(Block &block) {
+    bool changed = false;
+    for (Op &op : llvm::make_early_inc_range(block)) {
+      forEachBlock(op, [&](Block &inner) { changed |= run(inner); });
+      auto *loop = llvm::dyn_cast<ForOp>(&op);
+      if (!loop || !loop->begin->isConstant() || !loop->end->isConstant())
+        continue;
+      int64_t trips = loop->end->value() - loop->begin->value();
+      if (trips > 1)
+        continue;
+      if (trips == 1)
+        inlineBody(block, *loop);
+      block.erase(loop->getIterator());
+      changed = true;
+    }
+    return changed;
+  }
+
+private:
+  /// Moves the only trip's nodes to where the loop stands.
+  void inlineBody(Block &block, ForOp &loop) {
+    for (Op &op : loop.body)
+      substitute(program_.scalars(), op, loop.index, loop.begin);
+    block.splice(loop.getIterator(), loop.body);
+  }
+
+  Program &program_;
+};
+
+/// Gives values other names where inlining brought the same name into one scope. The first keeps
+/// it.
+class NameSeparator {
+public:
+  explicit NameSeparator(Program &program) : program_(program) {
+    walk(program.body(), [&](Op &op) {
+      if (const Value *result = resultOf(op))
+        used_.insert(result->name);
+    });
+  }
+
+  void run() {
+    for (const auto &param : program_.params())
+      visible_.insert(param->name);
+    for (const auto &result : program_.results())
+      visible_.insert(result->name);
+    separateIn(program_.body());
+  }
+
+private:
+  void separateIn(Block &block) {
+    std::vector<std::string> defined;
+    for (Op &op : block) {
+      if (Value *result = resultOf(op)) {
+        makeUnique(*result);
+        defined.push_back(result->name);
+      }
+      forEachBlock(op, [&](Block &inner) { separateIn(inner); });
+    }
+    for (const std::string &name : defined)
+      visible_.erase(name);
+  }
+
+  void makeUnique(Value &value) {
+    if (visible_.insert(value.name).second)
+      return;
+    std::string wanted = value.name;
+    for (int suffix = 2; used_.contains(value.name) || visible_.contains(value.name); ++suffix)
+      value.name = wanted + "_" + std::to_string(suffix);
+    used_.insert(value.name);
+    visible_.insert(value.name);
+  }
+
+  Program &program_;
+  llvm::StringSet<> used_;    ///< names anywhere in the program
+  llvm::StringSet<> visible_; ///< names where the walk stands
+};
+
+//===- Values that nobody uses ----------------------------------------------------------------===//
+
+bool isAlias(const Op &op) {
+  return llvm::isa<SelectOp>(op) || llvm::isa<SliceOp>(op) || llvm::isa<FlattenOp>(op);
+}
+
+bool isRemovable(const Op &op) { return isAlias(op) || llvm::isa<GetCurrentStreamOp>(op); }
+
+bool removeUnusedIn(Block &block, const llvm::DenseSet<const Value *> &used) {
+  bool changed = false;
+  for (Op &op : llvm::make_early_inc_range(block)) {
+    forEachBlock(op, [&](Block &inner) { changed |= removeUnusedIn(inner, used); });
+    if (!isRemovable(op) || used.contains(resultOf(op)))
+      continue;
+    block.erase(op.getIterator());
+    changed = true;
+  }
+  return changed;
+}
+
+bool removeUnused(Program &program) {
+  llvm::DenseSet<const Value *> used;
+  walk(program.body(),
+       [&](Op &op) { forEachOperand(op, [&](Value *&value) { used.insert(value); }); });
+  return removeUnusedIn(program.body(), used);
+}
+
+//===- Changes of the current stream ----------------------------------------------------------===//
+
+using Current = std::optional<StreamRef>; ///< nothing: not known
+
+/// The current stream behind `block`.
+Current streamAfter(const Block &block, Current current) {
+  for (const Op &op : block) {
+    if (const auto *set = llvm::dyn_cast<SetCurrentStreamOp>(&op))
+      current = set->stream;
+    forEachBlock(op, [&](const Block &inner) {
+      if (streamAfter(inner, current) != current)
+        current = std::nullopt;
+    });
+  }
+  return current;
+}
+
+/// True for nodes that issue nothing and do not ask which stream is current.
+bool ignoresStream(const Op &op) { return isAlias(op) || llvm::isa<ShareMemHandlesOp>(op); }
+
+class StreamCollapser {
+public:
+  bool run(Block &block, Current current) {
+    SetCurrentStreamOp *unused = nullptr; // nothing was issued since
+    for (Op &op : llvm::make_early_inc_range(block)) {
+      if (ignoresStream(op))
+        continue;
+      auto *set = llvm::dyn_cast<SetCurrentStreamOp>(&op);
+      if (!set) {
+        current = behind(op, current);
+        unused = nullptr;
+        continue;
+      }
+      if (set->stream == current) {
+        erase(block, *set);
+        continue;
+      }
+      if (unused)
+        erase(block, *unused);
+      unused = set;
+      current = set->stream;
+    }
+    return changed_;
+  }
+
+private:
+  void erase(Block &block, Op &op) {
+    block.erase(op.getIterator());
+    changed_ = true;
+  }
+
+  /// The current stream behind a node that does not set it, having collapsed the node's blocks.
+  Current behind(Op &op, Current current) {
+    if (auto *get = llvm::dyn_cast<GetCurrentStreamOp>(&op))
+      return StreamRef{&get->result, nullptr};
+    Current after = current;
+    forEachBlock(op, [&](Block &inner) {
+      if (streamAfter(inner, current) != current)
+        after = std::nullopt;
+    });
+    // A loop's body follows itself, so it starts with what holds both before it and behind it.
+    bool isLoop = llvm::isa<ForOp>(op);
+    forEachBlock(op, [&](Block &inner) { run(inner, isLoop ? after : current); });
+    return after;
+  }
+
+  bool changed_ = false;
+};
+
+} // namespace
+
+bool simplify(LoweringState &state) {
+  Program &program = *state.program;
+  bool changed = false;
+  bool again = true;
+  while (again) {
+    again = LoopFolder(program).run(program.body());
+    if (again)
+      NameSeparator(program).run();
+    again |= removeUnused(program);
+    again |= StreamCollapser().run(program.body(), std::nullopt);
+    changed |= again;
+  }
+  return changed;
+}
+
+} // namespace braid

@@ -1,0 +1,198 @@
+//===- lowering/passes/split_chunks.cpp - cuts every step into row ranges -===//
+//
+// A chunk's product can start when the chunk has arrived, not only when its whole block has:
+//
+//   for %c in 0 .. 4 {
+//     %mine_rows = slice %mine[%c * 32 .. (%c + 1) * 32]
+//     %s = p2p send %mine_rows to ...
+//     %block_rows = slice %block[%c * 32 .. (%c + 1) * 32]
+//     ...
+//
+// The rows need not divide: `%c * R / n` rounds down, so that ranges differ by at most one row and
+// none is empty as long as there are no more chunks than rows. The own step moves nothing and stays
+// whole.
+//
+// Where transfers take longer than products, every product but the last is hidden behind transfers:
+// that of the last chunk cannot begin before the last bytes are here. A tail split T makes this
+// chunk small without making all of them small, by cutting the last step into T times as many. The
+// steps stay one loop, since the number of chunks is a formula of the step, the same on both sides
+// of a transfer:
+//
+//   for %i in 1 .. 8 {
+//     for %c in 0 .. 2 + %i/7 * 6 {
+//       %mine_rows = slice %mine[%c * 32 / (2 + %i/7 * 6) .. (%c + 1) * 32 / (2 + %i/7 * 6)]
+//
+// A stage that moves nothing, or is multiplied only after its last transfer, or in products of many
+// blocks, has nothing to gain and keeps its chunks.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/emit.h"
+#include "lowering/passes/passes.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+/// True if the product of the last chunk is all that is left to do when everything has arrived.
+bool canSplitTail(const Stage &stage) {
+  return stage.isGather() && stage.config.granularity() == schedule::Granularity::Chunk;
+}
+
+/// Reports that `what` cannot be had `times` times from a step's block, which has its rows in
+/// `ranges` already; true if it can.
+bool checkRanges(const Stage &stage, llvm::StringRef what, int64_t times, int64_t ranges,
+                 Diagnostics &diags) {
+  const int64_t most = std::max<int64_t>(stage.rows / ranges, 1);
+  if (times <= most)
+    return true;
+  auto message = diags.error(stage.location());
+  message << "cannot " << what << " %" << stage.name() << " by " << times
+          << ": a step's block has ";
+  if (stage.rows == 0)
+    message << "no rows to cut";
+  else
+    message << "only " << stage.rows << (stage.rows == 1 ? " row" : " rows");
+  if (ranges > 1)
+    message << ", in " << ranges << " chunks already";
+  return message << (most == 1 ? "; only 1" : "; 1 up to " + std::to_string(most))
+                 << " would be accepted";
+}
+
+/// Puts the steps of one stage into an inner loop over row ranges.
+class Splitter {
+public:
+  Splitter(LoweringState &state, Stage &stage)
+      : state_(state), stage_(stage), scalars_(state.program->scalars()),
+        builder_(builderFor(state)) {}
+
+  void run() {
+    Block &body = stage_.loop->body;
+    ranges_ = rangesOfStep();
+    builder_.setLocation(stage_.location());
+    builder_.insertAtEnd(body);
+    stage_.chunkLoop = builder_.forLoop(state_.names.local("c"), scalars_.constant(0), ranges_);
+    Block &inner = stage_.chunkLoop->body;
+    for (Op &op : llvm::make_early_inc_range(body)) {
+      if (llvm::isa<SelectOp>(op) || &op == stage_.chunkLoop)
+        continue;
+      inner.splice(inner.end(), body, op.getIterator());
+      useRows(op);
+    }
+  }
+
+private:
+  /// How many row ranges a step has: stage.chunks, and the last one stage.tailSplit times as many.
+  const Scalar *rangesOfStep() {
+    const Scalar *chunks = scalars_.constant(stage_.chunks);
+    if (stage_.tailSplit == 1)
+      return chunks;
+    const ForOp &loop = *stage_.loop;
+    int64_t last = loop.end->value() - 1;
+    const Scalar *isLast = loop.begin->isConstant(last)
+                               ? scalars_.constant(1)
+                               : scalars_.div(loop.index, scalars_.constant(last));
+    const Scalar *more = scalars_.constant(stage_.chunks * (stage_.tailSplit - 1));
+    return scalars_.add(chunks, scalars_.mul(isLast, more));
+  }
+
+  /// Makes a moved node work on its chunk's rows.
+  void useRows(Op &op) {
+    if (auto *transfer = llvm::dyn_cast<P2POp>(&op)) {
+      transfer->tensor = rowsOf(transfer->tensor, op);
+    } else if (auto *matmul = llvm::dyn_cast<MatmulOp>(&op)) {
+      matmul->dst = rowsOf(matmul->dst, op);
+      matmul->a = rowsOf(matmul->a, op);
+    } else if (auto *linear = llvm::dyn_cast<LinearOp>(&op)) {
+      linear->dst = rowsOf(linear->dst, op);
+      linear->x = rowsOf(linear->x, op);
+    }
+  }
+
+  /// The chunk's rows of a step's tensor, sliced before their first use.
+  Value *rowsOf(Value *tensor, Op &user) {
+    Value *&rows = rows_[tensor];
+    if (rows)
+      return rows;
+    builder_.setLocation(user.location());
+    builder_.insertBefore(stage_.chunkLoop->body, user);
+    const Scalar *chunk = stage_.chunkLoop->index;
+    const Scalar *next = scalars_.add(chunk, scalars_.constant(1));
+    rows = builder_.slice(state_.names.local(tensor->name + "_rows"), tensor, firstRow(chunk),
+                          firstRow(next));
+    return rows;
+  }
+
+  const Scalar *firstRow(const Scalar *chunk) {
+    if (ranges_->isConstant() && stage_.rows % ranges_->value() == 0)
+      return scalars_.mul(chunk, scalars_.constant(stage_.rows / ranges_->value()));
+    return scalars_.div(scalars_.mul(chunk, scalars_.constant(stage_.rows)), ranges_);
+  }
+
+  LoweringState &state_;
+  Stage &stage_;
+  ScalarContext &scalars_;
+  ProgramBuilder builder_;
+  const Scalar *ranges_ = nullptr; ///< of a step: the chunk loop's end
+  llvm::MapVector<Value *, Value *> rows_;
+};
+
+bool asksForCuts(const Configuration &config) {
+  return config.chunks() > 1 || config.tailSplit() > 1;
+}
+
+/// Reports why what has no steps, a fusion or a stage, cannot be cut.
+bool refuseWithoutSteps(Location location, const std::string &what, const Configuration &config,
+                        Diagnostics &diags) {
+  const bool isTail = config.chunks() == 1;
+  return diags.error(location) << "cannot " << (isTail ? "split the tail of " : "chunk ") << what
+                               << " by " << (isTail ? config.tailSplit() : config.chunks())
+                               << ": no result has a Stream axis; only 1 would be accepted";
+}
+
+/// Reports what cannot be had of one stage; true if there is nothing.
+bool checkStage(const Stage &stage, Diagnostics &diags) {
+  const int64_t chunks = stage.config.chunks();
+  if (!stage.loop)
+    return !stage.isNamed || !asksForCuts(stage.config) ||
+           refuseWithoutSteps(stage.location(), "%" + stage.name().str(), stage.config, diags);
+  return checkRanges(stage, "chunk", chunks, 1, diags) &&
+         (!canSplitTail(stage) ||
+          checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
+}
+
+/// Reports what the options ask for and cannot be had; true if there is nothing.
+bool checkOptions(const LoweringState &state) {
+  const bool hasSteps =
+      llvm::any_of(state.stages, [](const Stage &s) { return s.loop != nullptr; });
+  if (!hasSteps && asksForCuts(state.options.all))
+    return refuseWithoutSteps(state.fusion.location(), "@" + state.fusion.name(), state.options.all,
+                              state.diags);
+  bool isFine = true;
+  for (const Stage &stage : state.stages)
+    isFine &= checkStage(stage, state.diags);
+  return isFine;
+}
+
+} // namespace
+
+bool splitChunks(LoweringState &state) {
+  if (!checkOptions(state))
+    return false;
+  bool changed = false;
+  for (Stage &stage : state.stages) {
+    if (!stage.loop)
+      continue;
+    stage.chunks = stage.config.chunks();
+    stage.tailSplit = canSplitTail(stage) ? stage.config.tailSplit() : 1;
+    if (stage.chunks * stage.tailSplit == 1)
+      continue;
+    Splitter(state, stage).run();
+    changed = true;
+  }
+  return changed;
+}
+
+} // namespace braid

@@ -1,0 +1,116 @@
+//===- lowering/stages/configure_stages.cpp - what was chosen for each stage -===//
+
+#include "lowering/stages/configure_stages.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace braid {
+namespace {
+
+/// The first knob with this value takes only these values of the other, as bits.
+struct Rule {
+  Knob knob;
+  int64_t value;
+  Knob other;
+  uint32_t allowed;
+};
+
+template <class... E> constexpr uint32_t only(E... values) { return ((1u << int(values)) | ...); }
+template <class E> constexpr Rule rule(Knob knob, E value, Knob other, uint32_t allowed) {
+  return {knob, static_cast<int64_t>(value), other, allowed};
+}
+
+using namespace schedule;
+
+constexpr Rule kRules[] = {
+    // A ring hands on what came in the step before, on the same stream.
+    rule(Knob::Order, Order::Ring, Knob::Posting, only(Posting::Each)),
+    rule(Knob::Order, Order::Ring, Knob::Granularity, only(Granularity::Chunk)),
+    rule(Knob::Order, Order::Ring, Knob::Placement, only(Placement::Ring)),
+    rule(Knob::Placement, Placement::Ring, Knob::Order, only(Order::Ring)),
+    // Growing groups are of neighbours, which xor brings, and of several streams' blocks.
+    rule(Knob::Order, Order::Xor, Knob::Granularity, only(Granularity::Geometric)),
+    rule(Knob::Granularity, Granularity::Geometric, Knob::Order, only(Order::Xor)),
+    rule(Knob::Granularity, Granularity::Geometric, Knob::Posting, only(Posting::Each)),
+    rule(Knob::Granularity, Granularity::Geometric, Knob::Placement, only(Placement::Shared)),
+    // A GEMM of everything has nothing to run beside.
+    rule(Knob::Granularity, Granularity::Whole, Knob::Placement,
+         only(Placement::Each, Placement::Caller)),
+    rule(Knob::Posting, Posting::All, Knob::Placement, only(Placement::Shared, Placement::Caller)),
+    rule(Knob::Placement, Placement::Caller, Knob::Posting, only(Posting::All)),
+    rule(Knob::Placement, Placement::Caller, Knob::Granularity, only(Granularity::Whole)),
+};
+
+bool isKept(const Rule &rule, const Configuration &config) {
+  return config.valueOf(rule.knob) != rule.value ||
+         (rule.allowed >> config.valueOf(rule.other) & 1) != 0;
+}
+
+bool checkFields(const Stage &stage, Diagnostics &diags) {
+  const auto *broken =
+      llvm::find_if(kRules, [&](const Rule &rule) { return !isKept(rule, stage.config); });
+  if (broken == std::end(kRules))
+    return true;
+  const KnobRow &knob = rowOf(broken->knob), &other = rowOf(broken->other);
+  std::string accepted;
+  for (size_t word = 0; word < other.words.size(); ++word)
+    if (broken->allowed >> word & 1)
+      accepted += (accepted.empty() ? "" : " or ") + other.words[word];
+  return diags.error(stage.location())
+         << "cannot gather %" << stage.name() << ": " << knob.name << "=" << knob.str(broken->value)
+         << " takes " << other.name << "=" << accepted << ", got "
+         << other.str(stage.config.valueOf(broken->other));
+}
+
+std::vector<std::string> resultsOf(llvm::ArrayRef<Stage> stages) {
+  std::vector<std::string> names;
+  for (const Stage &stage : stages)
+    for (const Product &product : stage.products)
+      names.push_back(resultOf(*product.node)->name);
+  return names;
+}
+
+bool configure(LoweringState &state, const Configurations::OfStage &chosen) {
+  auto stage = llvm::find_if(state.stages, [&](const Stage &s) {
+    return llvm::is_contained(resultsOf(s), chosen.tensor);
+  });
+  const std::vector<std::string> names = resultsOf(state.stages);
+  if (stage == state.stages.end())
+    return state.diags.error(state.fusion.location())
+           << "the schedule names %" << chosen.tensor << ", but no stage makes it; stages make %"
+           << llvm::join(names, ", %") << didYouMean(chosen.tensor, names);
+  if (stage->isNamed)
+    return state.diags.error(stage->location())
+           << "the schedule names the stage of %" << chosen.tensor << " twice";
+  stage->config = chosen.config.over(state.options.all);
+  stage->isNamed = true;
+  return true;
+}
+
+} // namespace
+
+bool configureStages(LoweringState &state) {
+  bool isFine = true;
+  for (Stage &stage : state.stages)
+    stage.config = state.options.all;
+  for (const Configurations::OfStage &chosen : state.options.stages)
+    isFine &= configure(state, chosen);
+  for (const Stage &stage : state.stages)
+    if (isFine && stage.isGather())
+      isFine = checkFields(stage, state.diags);
+  return isFine;
+}
+
+std::string scheduleName(const LoweringState &state) {
+  std::string name = "local";
+  for (const Stage &stage : state.stages) {
+    if (!stage.isGather())
+      continue;
+    const std::string mine = stage.config.preset().str();
+    name = name == "local" || name == mine ? mine : "mixed";
+  }
+  return name;
+}
+
+} // namespace braid

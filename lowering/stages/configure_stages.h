@@ -1,0 +1,15 @@
+//===- lowering/stages/configure_stages.h - what was chosen for each stage -===//
+#pragma once
+
+#include "lowering/state.h"
+
+namespace braid {
+
+/// Gives each stage its configuration. Reports tensors that no stage makes, two choices for one
+/// stage, and fields that cannot be had together; true if all is fine.
+bool configureStages(LoweringState &state);
+
+/// The preset of the stages that gather; "mixed" if they differ, "local" if there is none.
+std::string scheduleName(const LoweringState &state);
+
+} // namespace braid

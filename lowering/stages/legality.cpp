@@ -1,0 +1,135 @@
+//===- lowering/stages/legality.cpp - which products can be lowered -------===//
+
+#include "lowering/stages/legality.h"
+
+#include "llvm/ADT/Twine.h"
+
+namespace braid {
+namespace {
+
+/// An axis of a tensor of the fusion.
+struct AxisOf {
+  const FusionTensor *tensor;
+  size_t index;
+
+  const Axis &axis() const { return tensor->type.axes[index]; }
+  /// "axis 0 of %A"
+  std::string str() const { return "axis " + std::to_string(index) + " of %" + tensor->name; }
+  /// "axis 0 of %A (bf16[DIDx{D}, M/D, K])"
+  std::string strWithType() const { return str() + " (" + tensor->type.str() + ")"; }
+  std::string as(llvm::StringRef kind) const {
+    return (kind + "{" + axis().extent->str() + "} as " + str()).str();
+  }
+};
+
+/// Checks one matmul or linear.
+class Checker {
+public:
+  Checker(const Fusion &fusion, const FusionNode &node, Diagnostics &diags)
+      : fusion_(fusion), node_(node), diags_(diags), operands_(operandsOf(node)),
+        result_(resultOf(node)), isLinear_(llvm::isa<LinearNode>(node)) {}
+
+  bool run() {
+    checkContracted({first(), first()->type.axes.size() - 1});
+    checkContracted({second(), isLinear_ ? second()->type.axes.size() - 1 : 0});
+    for (size_t i = 0; i < result_->type.axes.size(); ++i)
+      checkAxis({result_, i});
+    if (operands_.size() == 3)
+      for (size_t i = 0; i < bias()->type.axes.size(); ++i)
+        checkBias({bias(), i});
+    return isFine_;
+  }
+
+private:
+  const FusionTensor *first() const { return operands_[0]; }
+  const FusionTensor *second() const { return operands_[1]; }
+  const FusionTensor *bias() const { return operands_[2]; }
+  /// How many of the result's leading axes come from the first operand.
+  size_t fromFirst() const { return first()->type.axes.size() - 1; }
+  bool isSplit(const AxisOf &axis) const { return braid::isSplit(fusion_, axis.axis()); }
+
+  void refuse(const std::string &reason, const std::string &accepted) {
+    diags_.error(node_.location()) << "cannot lower %" << result_->name << ": " << reason << "; "
+                                   << accepted << " would be accepted";
+    isFine_ = false;
+  }
+
+  void checkContracted(AxisOf axis) {
+    if (isSplit(axis))
+      refuse(axis.strWithType() +
+                 " is contracted but split over devices, so that partial products " +
+                 "would have to be summed across devices",
+             "a plain " + axis.str());
+  }
+
+  bool isFromFirst(AxisOf axis) const { return axis.index < fromFirst(); }
+
+  /// The operand's axis that an axis of the result comes from.
+  AxisOf sourceOf(AxisOf axis) const {
+    if (isFromFirst(axis))
+      return {first(), axis.index};
+    return {second(), axis.index - fromFirst() + (isLinear_ ? 0 : 1)};
+  }
+
+  void checkAxis(AxisOf to) {
+    AxisOf from = sourceOf(to);
+    if (to.axis().kind == AxisKind::Stream && (to.index != 0 || !isFromFirst(to)))
+      return refuse(to.strWithType() + " is Stream, but only a leading axis that comes from %" +
+                        first()->name + " is produced slice by slice",
+                    "a plain " + to.str());
+    if (!isSplit(from) && isSplit(to))
+      return refuse(from.strWithType() + " is whole on every device but " + to.strWithType() +
+                        " is split over devices",
+                    from.as("DIDx") + ", or a plain " + to.str() + ",");
+    if (isSplit(from) && !isSplit(to))
+      checkGather(from, to);
+  }
+
+  /// `from` is split and `to` is not: only one case of this is lowered.
+  void checkGather(AxisOf from, AxisOf to) {
+    std::string both =
+        from.strWithType() + " is split over devices but " + to.strWithType() + " is not, and ";
+    if (!isFromFirst(to))
+      return refuse(both + "only %" + first()->name + " is gathered", to.as("DIDx"));
+    if (from.index != 0)
+      return refuse(both + "only a leading axis is gathered: any other takes a collective for " +
+                        "each slice, and lowering to collectives is not there yet",
+                    to.as("DIDx") + ", or a %" + first()->name +
+                        " with its DIDx axis first, as in examples/ag_matmul.braid,");
+    if (to.axis().kind != AxisKind::Stream)
+      refuse(both + "what is gathered is produced slice by slice", to.as("Stream"));
+  }
+
+  /// A bias lies as the result's last axes do.
+  void checkBias(AxisOf axis) {
+    AxisOf to{result_, fromFirst() + axis.index};
+    if (isSplit(axis) == isSplit(to))
+      return;
+    std::string lies =
+        isSplit(axis) ? " is split over devices but " : " is whole on every device but ";
+    std::string toLies = isSplit(to) ? " is split" : " is whole";
+    std::string accepted = isSplit(to) ? axis.as("DIDx") : "a plain " + axis.str();
+    refuse(axis.strWithType() + lies + to.strWithType() + ", to which it is added," + toLies,
+           accepted);
+  }
+
+  const Fusion &fusion_;
+  const FusionNode &node_;
+  Diagnostics &diags_;
+  llvm::SmallVector<FusionTensor *, 3> operands_;
+  const FusionTensor *result_;
+  bool isLinear_;
+  bool isFine_ = true;
+};
+
+} // namespace
+
+bool isSplit(const Fusion &fusion, const Axis &axis) {
+  return axis.kind == AxisKind::DIDx && fusion.ranks() > 1;
+}
+
+bool checkLowerable(const Fusion &fusion, const FusionNode &product, Diagnostics &diags) {
+  return Checker(fusion, product, diags).run();
+}
+
+} // namespace braid

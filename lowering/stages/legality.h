@@ -1,0 +1,17 @@
+//===- lowering/stages/legality.h - which products can be lowered ---------===//
+#pragma once
+
+#include "ir/fusion.h"
+
+namespace braid {
+
+/// True for an axis that is really split: DIDx on a mesh of more than one device.
+bool isSplit(const Fusion &fusion, const Axis &axis);
+
+/// Compares the axis kinds of a matmul's or linear's operands with its result's. Reports every axis
+/// that would need a move which lowering has not got, with what would be accepted; true if none
+/// does. What is left for a lowerable product: its first operand is gathered along the leading
+/// axis, or nothing moves.
+bool checkLowerable(const Fusion &fusion, const FusionNode &product, Diagnostics &diags);
+
+} // namespace braid

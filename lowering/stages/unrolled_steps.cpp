@@ -1,0 +1,90 @@
+//===- lowering/stages/unrolled_steps.cpp - the steps of a pipeline, written out -===//
+
+#include "lowering/stages/unrolled_steps.h"
+
+#include "lowering/emit.h"
+
+namespace braid {
+namespace {
+
+/// Nor is a schedule fast that has so many small transfers.
+constexpr int64_t kMaxTransfers = 4096;
+
+class Unroller {
+public:
+  Unroller(LoweringState &state, Stage &stage)
+      : state_(state), stage_(stage), scalars_(state.program->scalars()),
+        builder_(builderFor(state)) {
+    builder_.insertBefore(state_.program->body(), *stage.loop);
+  }
+
+  std::vector<UnrolledStep> run() {
+    const ForOp &loop = *stage_.loop;
+    for (int64_t i = loop.begin->value(); i < loop.end->value(); ++i) {
+      steps_.push_back({i, {}, nullptr});
+      Mapping mapping;
+      copyTrip(loop, i, mapping, "");
+      steps_.back().block = mapping.values.lookup(stage_.block);
+    }
+    return std::move(steps_);
+  }
+
+private:
+  using Mapping = ProgramBuilder::Mapping;
+
+  /// Each trip of an inner loop, with `outer` in force; `suffix` tells values of different trips
+  /// apart.
+  void unroll(const ForOp &loop, const Mapping &outer, const std::string &suffix) {
+    const int64_t end = constant(loop.end, outer);
+    for (int64_t i = constant(loop.begin, outer); i < end; ++i) {
+      Mapping mapping = outer;
+      copyTrip(loop, i, mapping, suffix);
+    }
+  }
+
+  void copyTrip(const ForOp &loop, int64_t i, Mapping &mapping, const std::string &suffix) {
+    mapping.scalars.emplace_back(loop.index, scalars_.constant(i));
+    const std::string name = suffix + "_" + std::to_string(i);
+    for (const Op &op : loop.body)
+      if (const auto *inner = llvm::dyn_cast<ForOp>(&op))
+        unroll(*inner, mapping, name);
+      else
+        copy(op, mapping, name);
+  }
+
+  void copy(const Op &op, Mapping &mapping, const std::string &suffix) {
+    Op *made = builder_.clone(op, mapping);
+    if (Value *result = resultOf(*made))
+      result->name = state_.names.global(result->name + suffix);
+    steps_.back().nodes.push_back(made);
+  }
+
+  int64_t constant(const Scalar *scalar, const Mapping &mapping) {
+    for (const auto &[from, to] : mapping.scalars)
+      scalar = scalars_.substitute(scalar, from, to);
+    return scalar->value();
+  }
+
+  LoweringState &state_;
+  Stage &stage_;
+  ScalarContext &scalars_;
+  ProgramBuilder builder_;
+  std::vector<UnrolledStep> steps_;
+};
+
+} // namespace
+
+std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage) {
+  return Unroller(state, stage).run();
+}
+
+bool checkUnrolledSize(const Stage &stage, Diagnostics &diags) {
+  const int64_t transfers = (stage.steps - 1 + stage.tailSplit - 1) * stage.chunks * 2;
+  if (transfers <= kMaxTransfers)
+    return true;
+  return diags.error(stage.location())
+         << "cannot write out " << transfers << " sends and receives of %" << stage.name()
+         << ": expected at most " << kMaxTransfers << "; pairwise has them in a loop";
+}
+
+} // namespace braid

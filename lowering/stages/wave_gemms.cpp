@@ -1,0 +1,122 @@
+//===- lowering/stages/wave_gemms.cpp - the products of coalesced, cut where waves end -===//
+
+#include "lowering/stages/wave_gemms.h"
+
+#include "lowering/emit.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+
+namespace braid {
+
+int64_t productStream(const Stage &stage, int64_t number) {
+  return stage.transferStreams + number % (stage.streams - stage.transferStreams);
+}
+
+std::optional<WaveProducts> WaveProducts::of(LoweringState &state, Stage &stage,
+                                             ProgramBuilder &builder) {
+  const int64_t waveRows = stage.config.waveRows();
+  const bool hasHalves = stage.steps > 1 && llvm::isPowerOf2_64(static_cast<uint64_t>(stage.steps));
+  if (waveRows == 0 || stage.rows == 0 || !hasHalves)
+    return std::nullopt;
+  WaveCuts cuts(state.program->scalars(), stage.steps, stage.rows, waveRows,
+                stage.halvesLastProduct());
+  if (!cuts.movesRows())
+    return std::nullopt;
+  return WaveProducts(state, stage, builder, std::move(cuts));
+}
+
+Value *WaveProducts::rowsOf(Value *tensor) {
+  Value *&rows = rows_[tensor];
+  if (!rows)
+    rows = builder_.flatten(state_.names.global(tensor->name + "_rows"), tensor);
+  return rows;
+}
+
+/// Product `number` of each result, from these rows of the operand.
+void WaveProducts::emitOn(size_t number, Value *operand) {
+  emitProducts(builder_, stage_, operand, [&](const Product &product) {
+    const std::string name = product.dst->name + "_" + std::to_string(number);
+    return builder_.slice(state_.names.global(name), rowsOf(product.dst), cuts_.begin(number),
+                          cuts_.end(number));
+  });
+}
+
+void WaveProducts::emitOwn() {
+  Block &body = state_.program->body();
+  llvm::SmallVector<Op *, 4> products;
+  for (auto at = stage_.ownFirst->getIterator(); &*at != stage_.loop; ++at)
+    if (llvm::isa<MatmulOp>(*at) || llvm::isa<LinearOp>(*at))
+      products.push_back(&*at);
+  builder_.insertBefore(body, *products.front());
+  builder_.setLocation(stage_.location());
+  const Scalar *before = cuts_.ownRowsBefore();
+  const std::string name = state_.names.global(nameInStage(state_, stage_, "own_rows"));
+  emitOn(0, builder_.slice(name, stage_.mine, before,
+                           scalars_.add(before, scalars_.constant(cuts_.rows(0)))));
+  for (Op *op : products)
+    body.erase(op->getIterator());
+}
+
+/// On the stream of promises, if there is one: those of later steps have time.
+void WaveProducts::copyRest(Op &before) {
+  if (stage_.staging)
+    return;
+  useStream(restStream());
+  const Scalar *first = cuts_.ownRowsBefore(), *rows = scalars_.constant(cuts_.rows(0));
+  copyOwn("head", scalars_.constant(0), first);
+  builder_.insertBefore(state_.program->body(), before);
+  copyOwn("tail", scalars_.add(first, rows), scalars_.constant(stage_.rows));
+  builder_.insertBefore(state_.program->body(), before);
+}
+
+/// Leaves the builder in the condition.
+void WaveProducts::copyOwn(const std::string &part, const Scalar *begin, const Scalar *end) {
+  Value *slots = rowsOf(stage_.whole);
+  builder_.insertAtEnd(builder_.ifOp(scalars_.binary(ScalarKind::Lt, begin, end))->thenBlock);
+  const std::string name = nameInStage(state_, stage_, part);
+  Value *src = builder_.slice(state_.names.global(name), stage_.mine, begin, end);
+  const Scalar *slot = cuts_.ownBegin();
+  builder_.set(builder_.slice(state_.names.global(name + "_slot"), slots, scalars_.add(slot, begin),
+                              scalars_.add(slot, end)),
+               src);
+}
+
+void WaveProducts::emit(size_t number) {
+  const int64_t stream = productStream(stage_, static_cast<int64_t>(number));
+  letLaterOnesWait(number, stream);
+  useStream(stream);
+  if (!stage_.staging && stream != restStream() && cuts_.reachesBack(number))
+    synchronize(restStream());
+  const std::string name = nameInStage(state_, stage_, "blocks") + "_" + std::to_string(number);
+  emitOn(number, builder_.slice(state_.names.global(name), rowsOf(stage_.whole),
+                                cuts_.begin(number), cuts_.end(number)));
+}
+
+/// For the blocks of product `number`, of which they may take some rows, and not for the product.
+void WaveProducts::letLaterOnesWait(size_t number, int64_t stream) {
+  llvm::SmallDenseSet<int64_t> waiting = {stream};
+  for (size_t later = number + 1; later < cuts_.products(); ++later) {
+    const int64_t other = productStream(stage_, static_cast<int64_t>(later));
+    if (!cuts_.reachesBack(later) || !waiting.insert(other).second)
+      continue;
+    useStream(other);
+    synchronize(stream);
+  }
+}
+
+int64_t WaveProducts::restStream() const {
+  return std::max<int64_t>(stage_.transferStreams - 1, 0);
+}
+
+void WaveProducts::useStream(int64_t stream) {
+  builder_.setCurrentStream({nullptr, scalars_.constant(stream)});
+}
+
+void WaveProducts::synchronize(int64_t stream) {
+  builder_.synchronize({nullptr, scalars_.constant(stream)});
+}
+
+} // namespace braid

@@ -1,0 +1,39 @@
+//===- runtime/check/access.h - the bytes an event touches ----------------===//
+#pragma once
+
+#include "runtime/check/history.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace braid::checker {
+
+/// A byte-addressed memory of one rank.
+struct Memory {
+  uint32_t rank;
+  BufferKind kind;
+  uint32_t number; ///< of the parameter, for the caller's; else 0
+  auto operator<=>(const Memory &) const = default;
+};
+
+/// Bytes [begin, end) of a memory, as part of a buffer.
+struct Place {
+  Memory memory;
+  uint32_t buffer; ///< of the plan of memory.rank
+  int64_t begin, end;
+};
+
+struct Access {
+  Place place;
+  bool isWrite;
+};
+using Accesses = llvm::SmallVector<Access, 4>;
+
+/// Where a range of a rank's Plan lies. A peer's side is looked up at the peer.
+Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
+/// Everything an event reads and writes, reads first. The caller writes inputs and reads outputs;
+/// handing over an output counts as a write, and so does the end of a buffer's life.
+Accesses accessesOf(const History &history, EventId id);
+/// "%A_all of rank 2, bytes [0 .. 64)"
+std::string str(const History &history, const Place &place);
+
+} // namespace braid::checker

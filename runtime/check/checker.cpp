@@ -1,0 +1,185 @@
+//===- runtime/check/checker.cpp - proves the Plans of all ranks safe, or shows why not -===//
+
+#include "runtime/check/checker.h"
+
+#include "runtime/check/history.h"
+#include "runtime/check/provenance.h"
+#include "runtime/check/races.h"
+#include "runtime/check/transfers.h"
+#include "runtime/memory_limit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace braid {
+
+using namespace checker;
+
+llvm::StringRef name(CheckRule rule) {
+  switch (rule) {
+  case CheckRule::Transfers:
+    return "transfers";
+  case CheckRule::Deadlock:
+    return "deadlock";
+  case CheckRule::Race:
+    return "race";
+  case CheckRule::Lifetime:
+    return "lifetime";
+  case CheckRule::Result:
+    return "result";
+  }
+  return "";
+}
+
+namespace {
+
+/// `queues` is 0 if no number of them helps.
+Violation deadlock(const History &history, const Execution &stuck, uint32_t queues) {
+  Violation violation{CheckRule::Deadlock, "", {}, {}};
+  for (size_t i = 0; i < stuck.cycle.size(); ++i) {
+    CheckedEvent event = history.describe(stuck.cycle[i]);
+    const EventId cause = history.event(stuck.cycle[i]).cause;
+    const EventId ahead = stuck.cycle[(i + 1) % stuck.cycle.size()];
+    if (cause == kNever) {
+      violation.notes.push_back("nothing ever signals it");
+    } else {
+      event.waitsFor = history.describe(cause).text;
+      event.behind = history.describe(ahead).text;
+    }
+    violation.events.push_back(std::move(event));
+  }
+  std::string count = queues == 0 ? "any number of" : std::to_string(queues);
+  violation.summary =
+      fmt::format("with {} hardware queue{} a rank, nobody goes on", count, queues == 1 ? "" : "s");
+  return violation;
+}
+
+/// The smallest number of queues with which nothing gets stuck; or, with the cycle, none.
+uint32_t smallestSafeQueues(const History &history, uint32_t streams, Execution &execution,
+                            const ProgressFn &progress) {
+  for (uint32_t queues = 1; queues <= streams; ++queues) {
+    execution = execute(history, queues, progress);
+    if (execution.cycle.empty())
+      return queues;
+  }
+  return 0;
+}
+
+uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
+  size_t most = 1;
+  for (const Plan &plan : plans)
+    most = std::max(most, plan.streams.size());
+  return static_cast<uint32_t>(most);
+}
+
+/// Ok, with what the Plans and the check take, if the history can be followed.
+Status expectRoom(llvm::ArrayRef<Plan> plans, const CheckReport &report, double &bytes) {
+  double more = 0;
+  for (const Plan &plan : plans) {
+    more += memoryToCheck(plan, report.runs);
+    bytes += memoryOf(plan);
+  }
+  bytes += more;
+  constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
+  if (report.commands > kMostCommands)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("{} commands of {} ranks in {} runs are more than the checker "
+                              "follows; check fewer runs or ranks",
+                              report.commands, report.ranks, report.runs));
+  return expectMemoryToCheck(more, report.ranks, report.runs);
+}
+
+} // namespace
+
+Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs) {
+  return expectMemory(bytes,
+                      fmt::format("checking {} run{} of {} rank{} takes", runs,
+                                  runs == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s"),
+                      "check fewer runs or ranks");
+}
+
+Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
+                          const CheckOptions &options) {
+  if (plans.empty() || options.runs == 0)
+    return Status(StatusCode::BadInput, "expected at least one rank and one run to check");
+  CheckReport report;
+  report.ranks = static_cast<int64_t>(plans.size());
+  report.runs = options.runs;
+  report.seamsChecked = options.runs > 1;
+  for (const Plan &plan : plans) {
+    report.commands += commandsToCheck(plan, options.runs);
+    report.transfers += plan.endpoints.size();
+  }
+  report.transfers /= 2;
+  double bytes = 0;
+  if (Status status = expectRoom(plans, report, bytes); !status.isOk())
+    return status;
+  const ProgressFn progress = withMemory(options.progress, bytes);
+  Partners partners;
+  report.violation = matchTransfers(plans, partners, progress);
+  if (report.violation)
+    return report;
+
+  History history(plans, partners, options.runs, progress);
+
+  Execution execution;
+  uint32_t streams = mostStreams(plans);
+  report.queues = options.queues;
+  if (options.queues != 0)
+    execution = execute(history, options.queues, progress);
+  else
+    report.queues = smallestSafeQueues(history, streams, execution, progress);
+  if (!execution.cycle.empty()) {
+    report.violation = deadlock(history, execution, options.queues);
+    return report;
+  }
+
+  report.violation = findRace(history, execution.order, report.accesses, progress);
+  if (report.violation)
+    return report;
+  report.violation =
+      findWrongResult(history, execution.order, fusion, report.resultNotChecked, progress);
+  report.resultChecked = report.resultNotChecked.empty();
+  return report;
+}
+
+namespace {
+
+std::string str(const CheckedEvent &event) {
+  std::string text = "  " + event.text + "\n";
+  if (!event.waitsFor.empty())
+    text += fmt::format("    waits for {}\n    which is queued behind {}\n", event.waitsFor,
+                        event.behind);
+  return text;
+}
+
+} // namespace
+
+std::string str(const CheckReport &report) {
+  if (report.violation) {
+    const Violation &v = *report.violation;
+    std::string text = fmt::format("unsafe ({}): {}\n", name(v.rule).str(), v.summary);
+    for (const CheckedEvent &event : v.events)
+      text += str(event);
+    for (const std::string &note : v.notes)
+      text += "  " + note + "\n";
+    return text;
+  }
+  std::string text = fmt::format(
+      "safe on {} rank{}, {} successive run{}, {} commands\n"
+      "  transfers  {} a run: each send meets one receive, same bytes, type and order\n"
+      "  deadlock   none, with {} hardware queue{} a rank{}\n"
+      "  races      none: {} accesses to memory, every conflicting pair ordered\n",
+      report.ranks, report.ranks == 1 ? "" : "s", report.runs, report.runs == 1 ? "" : "s",
+      report.commands, report.transfers, report.queues, report.queues == 1 ? "" : "s",
+      report.queues == 1 ? ", so with any number" : "", report.accesses);
+  if (!report.seamsChecked)
+    text += "  seams      not looked at: what a run does to the next shows with 2 runs or more\n";
+  text += report.resultChecked
+              ? "  result     every output computed once, from the right blocks of its run\n"
+              : fmt::format("  result     not checked: {}\n", report.resultNotChecked);
+  return text;
+}
+
+} // namespace braid

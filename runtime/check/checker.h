@@ -1,0 +1,97 @@
+//===- runtime/check/checker.h - proves the Plans of all ranks safe, or shows why not -===//
+//
+// The checker takes the Plans of all ranks of a mesh and follows them through successive runs. It
+// judges what will be issued, command by command; it knows nothing of lowering and shares no code
+// with it. Five things are shown, in this order, and the first that fails is reported:
+//
+//   transfers   every endpoint meets exactly one on its peer, with the same bytes, type and order;
+//               every word is written by one signal a run; all ranks prepare alike
+//   deadlock    with stream k on hardware queue k mod Q, each queue issuing in order, every command
+//               of every run is reached
+//   races       any two accesses to overlapping bytes, one of them a write, are ordered by streams,
+//               events, signals and awaits; nothing is used after it is freed
+//   result      following blocks symbolically, every output is computed exactly once, from exactly
+//               the right blocks of the right run, and nothing is read before it is written
+//
+// The caller is part of the history: it writes all inputs on the main stream before each run, and
+// reads all outputs there after it, at the same addresses every time.
+//
+// What is not shown: that products are numerically right (the reference judges that), and that a
+// backend does what a command says (the conformance suite does).
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/fusion.h"
+#include "ir/status.h"
+#include "runtime/plan/plan.h"
+#include "runtime/progress.h"
+
+namespace braid {
+
+struct CheckOptions {
+  /// Hardware queues a rank; 0: the smallest number that is safe is looked for.
+  uint32_t queues = 0;
+  /// Successive runs. Three cover the seams between runs and any alternation of two buffers; one
+  /// shows no seam.
+  uint32_t runs = 3;
+  /// Hears of every step, with the memory that it takes in all.
+  ProgressFn progress = {};
+};
+
+enum class CheckRule : uint8_t { Transfers, Deadlock, Race, Lifetime, Result };
+llvm::StringRef name(CheckRule rule);
+
+/// One command of the history, as a message names it.
+struct CheckedEvent {
+  int64_t rank = 0;
+  uint32_t run = 1;         ///< 1, 2, ...
+  uint32_t command = kNone; ///< index into the rank's Plan; kNone: the caller
+  std::string text;         ///< "rank 1, stream(2), run 2: copy in "..." (trip 3) at a.braid:9:5"
+  /// Of one in the cycle of a deadlock: the command that it waits for, and the one that this is
+  /// queued behind, the next of the cycle. Else empty.
+  std::string waitsFor = {}, behind = {};
+};
+
+/// Why a program is not safe: what is wrong, the operations at fault, and which order is missing.
+struct Violation {
+  CheckRule rule;
+  std::string summary;              ///< one line
+  std::vector<CheckedEvent> events; ///< the accused: a pair, or the cycle of a deadlock
+  std::vector<std::string> notes;   ///< one line each
+};
+
+struct CheckReport {
+  int64_t ranks = 0;
+  uint32_t runs = 0;
+  uint32_t queues = 0;          ///< that the proof holds for
+  size_t commands = 0;          ///< of all ranks and runs
+  size_t transfers = 0;         ///< of one run, over all ranks
+  size_t accesses = 0;          ///< to memory, of all ranks and runs
+  bool seamsChecked = false;    ///< what successive runs do to each other: not of a single one
+  bool resultChecked = false;   ///< false: nothing says what the result should be
+  std::string resultNotChecked; ///< why, if so
+  std::optional<Violation> violation;
+
+  bool isSafe() const { return !violation; }
+};
+
+/// Bytes that a Plan takes.
+double memoryOf(const Plan &plan);
+/// Commands of the history that are of this Plan's rank, and what stands beside them.
+size_t commandsToCheck(const Plan &plan, uint32_t runs);
+/// Bytes that check() takes for this Plan's rank, the Plan not counted.
+double memoryToCheck(const Plan &plan, uint32_t runs);
+/// Ok if `bytes` are available for a check of that many ranks and runs, else Unsupported.
+Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs);
+
+/// Checks Plans 0 .. ranks-1 of one program. `fusion` says what the result should be, or is null.
+/// Unsupported, before anything is followed, if that takes more memory than is available, or more
+/// commands than the checker follows (the message says how many).
+Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
+                          const CheckOptions &options);
+
+/// What was proved, or the counterexample; a few lines.
+std::string str(const CheckReport &report);
+
+} // namespace braid

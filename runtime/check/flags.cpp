@@ -1,0 +1,24 @@
+//===- runtime/check/flags.cpp - no signal comes before the last one was taken -===//
+
+#include "runtime/check/flags.h"
+
+namespace braid::checker {
+
+std::optional<Violation> findEarlySignal(const History &history, const HappensBefore &before,
+                                         EventId id) {
+  const Event &event = history.event(id);
+  if (event.kind != EventKind::Command || event.run == 0 ||
+      history.command(event).kind != CommandKind::Signal)
+    return std::nullopt;
+  uint32_t endpoint = history.command(event).endpoint;
+  auto peer = static_cast<size_t>(history.plan(event).endpoints[endpoint].peer);
+  EventId await = history.awaitOf(peer, history.partner(event.rank, endpoint), event.run - 1);
+  if (await == kNone || before.isBeforePresent(await))
+    return std::nullopt;
+  return Violation{CheckRule::Transfers,
+                   "a transfer is signalled again before it was awaited",
+                   {history.describe(await), history.describe(id)},
+                   {"nothing orders the signal of a run after the await of the run before"}};
+}
+
+} // namespace braid::checker

@@ -1,0 +1,17 @@
+//===- runtime/check/transfers.h - which endpoint meets which -------------===//
+#pragma once
+
+#include "runtime/check/checker.h"
+
+namespace braid::checker {
+
+/// By rank and endpoint: the endpoint of the peer that it meets.
+using Partners = std::vector<std::vector<uint32_t>>;
+
+/// Fills `partners`, or says what does not match: an endpoint that meets none or several, other
+/// bytes or types, a word that two endpoints share, commands that signal or copy for one endpoint
+/// twice, ranks that prepare differently.
+std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners,
+                                        const ProgressFn &progress);
+
+} // namespace braid::checker

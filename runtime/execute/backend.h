@@ -1,0 +1,73 @@
+//===- runtime/execute/backend.h - backends by name -----------------------===//
+#pragma once
+
+#include "runtime/execute/device.h"
+
+#include <functional>
+
+namespace braid {
+
+class Member; // runtime/job/bootstrap/client.h
+
+/// How the ranks of one run are set up. A backend refuses what it cannot honour.
+struct ClusterOptions {
+  int64_t ranks = 1;
+  /// No progress for this long is TimedOut.
+  std::chrono::milliseconds timeout{60000};
+  /// If set, commands run one at a time in an order drawn from this seed, out of all orders that
+  /// the streams allow: the same seed gives the same order. Backends that cannot do it refuse.
+  std::optional<uint64_t> scheduleSeed = {};
+  /// If not 0, stream k shares hardware queue k mod queues, each queue issuing in order.
+  uint32_t queues = 0;
+};
+
+/// The ranks that this process hosts, connected. Devices and Transports live as long as it does.
+class Cluster {
+public:
+  virtual ~Cluster() = default;
+  virtual int64_t ranks() const = 0;
+  /// Those of them that live in this process: hosted() of them, from firstHosted() on. Only they
+  /// have a Device and a Transport here.
+  virtual int64_t firstHosted() const { return 0; }
+  virtual int64_t hosted() const { return ranks(); }
+  /// The Plans of all ranks, so that messages can name what other ranks do. They outlive the
+  /// cluster's last call.
+  virtual void setPlans(llvm::ArrayRef<Plan>) {}
+  /// A command is still running though synchronize() has returned, after an abort; it may not end
+  /// before the process does. The caller must not free what it gave to the device, and is to end
+  /// the process without running destructors: std::_Exit().
+  virtual bool isStuck() const { return false; }
+  virtual Device &device(int64_t rank) = 0;
+  virtual Transport &transport(int64_t rank) = 0;
+};
+
+struct Backend {
+  std::string name;        ///< what --backend takes
+  std::string description; ///< one line
+  /// False for a backend whose results mean nothing (null).
+  bool computes = true;
+  /// Its devices record and replay graphs.
+  bool hasGraphs = false;
+  /// Its ranks keep their arenas in memory of the host; if it computes, then with a host thread for
+  /// each stream.
+  bool isOnHost = false;
+  /// All ranks, in this process. Null if that is not possible.
+  std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};
+  /// One rank in this process, the others in processes of their own. Null if that is not possible.
+  std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &, std::unique_ptr<Member>)>
+      join = {};
+};
+
+/// Filled by explicit calls (registerCpuBackend, ...), never by static constructors.
+class BackendRegistry {
+public:
+  void add(Backend backend) { backends_.push_back(std::move(backend)); }
+  const Backend *find(llvm::StringRef name) const;
+  llvm::ArrayRef<Backend> all() const { return backends_; }
+  std::vector<std::string> names() const;
+
+private:
+  std::vector<Backend> backends_;
+};
+
+} // namespace braid

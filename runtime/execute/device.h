@@ -1,0 +1,253 @@
+//===- runtime/execute/device.h - the two interfaces a backend implements -===//
+//
+// A Device is one rank's memory, streams and arithmetic; a Transport is how that rank meets the
+// others. Everything that can block, allocate or load is called while preparing. The issue
+// functions only append to a stream: they never block, never wait for a peer and never fail; what
+// goes wrong later is returned by the next synchronize(), and stays.
+//
+// Streams are numbered; stream 0 is the caller's. Work on one stream happens in issue order;
+// between streams, only events and words order anything. An issue function may be called by one
+// host thread at a time; different ranks' Devices are used by different threads.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/status.h"
+#include "runtime/plan/plan.h"
+
+#include <chrono>
+#include <memory>
+
+namespace braid {
+
+/// Identifies an issued command in messages and traces. The Plan outlives its last run.
+struct Tag {
+  const Plan *plan = nullptr;
+  uint32_t command = 0; ///< index into plan->commands
+  uint32_t run = 0;     ///< the run's epoch
+};
+
+/// Operands of a product, at addresses. Shapes as in PlanMatmul.
+struct MatmulArgs {
+  DType dtype;
+  bool transposeB;
+  int64_t m, n, k;
+  const void *a, *b;
+  const void *bias; ///< null: none
+  void *c;
+  bool overlaps; ///< as PlanMatmul's
+};
+
+/// One of several signals, awaits and copies that a stream gets one right after the other.
+struct ChainStep {
+  CommandKind kind; ///< Signal, Await or Copy
+  uint32_t command; ///< index into plan->commands
+  void *word;       ///< Signal, Await
+  void *dst;        ///< Copy
+  const void *src;
+  int64_t bytes;
+};
+
+/// Who moves the bytes of copies, and who makes and awaits signals. Default is the device's choice.
+enum class CopyBy : uint8_t {
+  Default,
+  Engine, ///< a copy engine, beside the arithmetic
+  Kernel, ///< a kernel: starts faster, and takes processors from the arithmetic
+};
+enum class SignalBy : uint8_t {
+  Default,
+  Memory, ///< memory operations of the stream: need no processor
+  Kernel, ///< a kernel: faster, if a processor is free
+};
+llvm::StringRef name(CopyBy by);
+llvm::StringRef name(SignalBy by);
+std::optional<CopyBy> copyByFromName(llvm::StringRef name);
+std::optional<SignalBy> signalByFromName(llvm::StringRef name);
+
+struct TransferMeans {
+  CopyBy copies = CopyBy::Default;
+  SignalBy signals = SignalBy::Default;
+  bool operator==(const TransferMeans &) const = default;
+};
+
+/// Bytes between two signal words in memory: one cache line each. The word itself is the first four
+/// bytes, a counter that starts at 0.
+inline constexpr int64_t kWordStride = 64;
+
+enum class ArenaKind : uint8_t {
+  Symmetric, ///< can be exported to peers
+  Private,
+  Words, ///< signal words, exported like Symmetric: where the host can end a wait for one
+};
+
+/// When a command ran on the device, on a clock that all ranks of a host share.
+struct Span {
+  Tag tag;
+  uint32_t stream;
+  int64_t beginNs, endNs;
+};
+
+/// A command at the head of a stream that cannot go on yet.
+struct PendingWait {
+  Tag tag;
+  uint32_t stream;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// What it is, for people: the machine's part and its driver. Empty: the host.
+  virtual std::string description() const { return ""; }
+  /// False if what it reads and writes, but for copies, must come from its own allocate().
+  virtual bool sharesHostMemory() const { return true; }
+
+  /// True if a word counts: it holds the epoch of its last signal. False if it only holds a mark,
+  /// which the await takes away: then every signal has to be awaited before the next one. Programs
+  /// that the checker accepts do so.
+  virtual bool countsRuns() const { return true; }
+
+  // -- While preparing. May block, allocate and load. --
+
+  /// `bytes` of memory, zeroed, aligned to 256 bytes, owned by the device until it is destroyed, or
+  /// until it is released. Zero bytes give a valid address.
+  virtual Result<void *> allocate(ArenaKind kind, int64_t bytes) = 0;
+  /// Makes sure that streams 0 .. count-1 exist.
+  virtual Status reserveStreams(uint32_t count) = 0;
+  /// New events; their numbers are the returned one and those that follow.
+  virtual Result<uint32_t> createEvents(uint32_t count) = 0;
+  /// A handle that a peer's Transport::open turns into an address. `base` came from
+  /// allocate(Symmetric or Words). The same for the same base, also when it is allocated again.
+  virtual Result<std::string> exportMemory(void *base) = 0;
+  /// Before tune(): does what warm() would with what this rank knows of the shape from earlier
+  /// jobs, if it knows something, at the same time as the other ranks. A guess: adopt() decides.
+  virtual Status foresee(const PlanMatmul &) { return Status::ok(); }
+  /// Names what a choice of tune() holds for: devices with the same key may take over each other's.
+  /// Empty, which it is on all ranks or on none: it has nothing to choose.
+  virtual std::string tuningKey() const { return ""; }
+  /// Finds out how to multiply operands of this shape best, by measuring, or from an earlier
+  /// measurement. Takes about `atMost`, if it measures. Returns a line of text for adopt().
+  virtual Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
+    (void)shape;
+    (void)atMost;
+    return std::string();
+  }
+  /// Lets products of this shape be multiplied as `choice` says, which a device with the same key
+  /// has returned from tune(). Before warm().
+  virtual Status adopt(const PlanMatmul &shape, const std::string &choice) {
+    (void)shape;
+    (void)choice;
+    return Status::ok();
+  }
+  /// Loads whatever a product of this shape needs, so that issuing it does not.
+  virtual Status warm(const PlanMatmul &shape) = 0;
+  /// What tune() has chosen, from where, and how long it took, for people. Empty: nothing.
+  virtual std::string choices() const { return ""; }
+
+  /// Tells of a Plan before its first run; what it issues may then be named. `plan` outlives the
+  /// device.
+  virtual Status introduce(const Plan &) { return Status::ok(); }
+
+  // -- Giving back. What is not given back stays until the device is destroyed. --
+
+  /// Nothing that is issued from now on, here or by peers, uses this; what was issued before may
+  /// still do so. `base` came from allocate(). Never blocks.
+  virtual void release(void *base) { (void)base; }
+  /// The same for all events that one createEvents() returned, of which `first` is the first.
+  virtual void releaseEvents(uint32_t first) { (void)first; }
+  /// The same for a graph of endCapture().
+  virtual void releaseGraph(uint32_t graph) { (void)graph; }
+  /// What was released so far is used by nobody any more, on any rank: allocate() may hand it out
+  /// again, or it may be freed. Everything issued here is done.
+  virtual void recycle() {}
+
+  /// How many tiles of a product it computes at once. 0: its products have no waves of tiles.
+  virtual int64_t tilesAtOnce() const { return 0; }
+  /// False for means that this device has not got.
+  virtual bool offers(TransferMeans means) const { return means == TransferMeans(); }
+  /// What is allocated and issued from now on goes by `means`, which the device offers.
+  virtual void use(TransferMeans) {}
+
+  // -- Graphs. Unsupported, unless the backend has them. --
+
+  /// Until endCapture(), what is issued is recorded instead of run.
+  virtual Status beginCapture() { return Status(StatusCode::Unsupported, "no graphs here"); }
+  /// The number of the recorded graph, ready to be launched.
+  virtual Result<uint32_t> endCapture() {
+    return Status(StatusCode::Unsupported, "no graphs here");
+  }
+  /// Issues a recorded graph to stream 0. `tag.command` is kNone.
+  virtual void launch(uint32_t graph, Tag tag) {
+    (void)graph;
+    (void)tag;
+  }
+
+  // -- Issuing. Never blocks, allocates device memory or fails. --
+
+  /// Copies `bytes`; either side may be an address that Transport::open returned.
+  virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;
+  virtual void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) = 0;
+  /// dst[i] += src[i] for `bytes / sizeOf(dtype)` elements, each sum rounded once.
+  virtual void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
+                   int64_t bytes) = 0;
+  /// Writes `epoch` into a word, of a peer or our own, after everything before it on the stream is
+  /// done and visible to whoever sees the word's new value.
+  virtual void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) = 0;
+  /// The stream goes on when a word of our own has reached `epoch`, in cyclic order:
+  /// int32(word - epoch) >= 0. What was done before the matching signal is visible then.
+  virtual void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) = 0;
+  /// The steps, one after the other: the same as copy(), signal() and await() for each, which is
+  /// what happens here. A device may need fewer launches for it. If `areDisjoint`, no copy reads or
+  /// writes what another one writes. `tag.command` is that of the first step.
+  virtual void chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool areDisjoint);
+  /// `event` stands for everything issued to `stream` so far. Equivalent to: cudaEventRecord
+  virtual void record(uint32_t stream, Tag tag, uint32_t event) = 0;
+  /// `stream` waits for what `event` stands for at this moment of issuing; an event never recorded
+  /// holds nothing up. Equivalent to: cudaStreamWaitEvent
+  virtual void waitEvent(uint32_t stream, Tag tag, uint32_t event) = 0;
+
+  /// A stopwatch on stream 0: it starts, and stops, when the stream gets here. Not in a capture.
+  virtual void startClock() {}
+  virtual void stopClock() {}
+
+  // -- From the host. --
+
+  /// Microseconds on the stopwatch, once synchronize() was Ok. Empty: the device has none.
+  virtual std::optional<double> clockedUs() { return std::nullopt; }
+  /// Blocks until everything issued is done. TimedOut if no rank made progress for the backend's
+  /// timeout, or if none ever can; the message names what waits. After a failure, contents of
+  /// outputs are undefined and every later call returns the first cause.
+  virtual Status synchronize() = 0;
+  /// What holds each stream up right now; empty if everything moves.
+  virtual std::vector<PendingWait> pending() = 0;
+  /// Starts to keep a Span for every command that runs.
+  virtual void startTrace() = 0;
+  /// The spans so far, in no order. Call after synchronize().
+  virtual std::vector<Span> takeTrace() = 0;
+};
+
+class Transport {
+public:
+  virtual ~Transport() = default;
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0;
+
+  /// Gives `mine` to every rank and returns all ranks' texts in rank order. Collective: every rank
+  /// calls it the same number of times. Blocks; TimedOut if some rank does not come, naming it.
+  /// Equivalent to: MPI_Allgatherv
+  virtual Result<std::vector<std::string>> allGather(std::string mine) = 0;
+  /// The address at which this rank's device reaches the memory that `peer` exported. Valid until
+  /// the transport is destroyed.
+  virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
+  /// Ends a step of the job, for all ranks or for none: Ok on every rank, whatever happens later,
+  /// if every rank came here before any failed; otherwise the first cause, on every rank.
+  /// Collective; blocks. What a run computed counts only when this has said Ok.
+  virtual Status commit() = 0;
+  /// Says that this rank's host thread makes progress in its own code, so that it is not taken for
+  /// stuck. Cheap.
+  virtual void tick() {}
+  /// Makes every blocked call of every rank return `cause`, unless one failed before. Any thread.
+  virtual void abort(const Status &cause) = 0;
+};
+
+} // namespace braid

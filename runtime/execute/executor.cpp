@@ -1,0 +1,446 @@
+//===- runtime/execute/executor.cpp - binds a Plan to a device, and issues it -===//
+
+#include "runtime/execute/executor.h"
+
+#include "runtime/execute/handshake.h"
+#include "runtime/tune/tune_gemms.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+namespace braid {
+
+/// Turns the ranges of a Plan into operands, and its endpoints into words of peers.
+class Binder {
+public:
+  Binder(const Plan &plan, Device &device, Transport &transport, TransferMeans means)
+      : plan_(plan), device_(device), transport_(transport), means_(means),
+        prepared_(new Prepared(plan, device, means)) {}
+
+  Status bind();
+  std::unique_ptr<Prepared> take() { return std::move(prepared_); }
+
+private:
+  Status allocate();
+  Result<void *> allocate(ArenaKind kind, int64_t bytes);
+  Status share();
+  Status differentPrograms(const std::vector<Hello> &ranks);
+  Status checkChannels() const;
+  Hello hello(std::string memory, std::string words) const;
+  Status openPeers(const std::vector<Hello> &ranks);
+  Status meetPeers(const std::vector<Hello> &ranks);
+  void bindCommands();
+  void bindMatmuls();
+  void findChains();
+  bool areDisjoint(uint32_t first, uint32_t count) const;
+  Prepared::Operand operand(const Range &range, uint32_t endpoint) const;
+
+  int64_t wordBytes() const { return static_cast<int64_t>(plan_.words) * kWordStride; }
+  uint32_t peerBase(int64_t peer) const {
+    return static_cast<uint32_t>(plan_.buffers.size()) + static_cast<uint32_t>(peer);
+  }
+
+  const Plan &plan_;
+  Device &device_;
+  Transport &transport_;
+  const TransferMeans means_;
+  std::unique_ptr<Prepared> prepared_;
+  char *words_ = nullptr;
+  char *symmetric_ = nullptr;
+  std::map<int64_t, char *> peerWords_; ///< by rank
+  struct Meeting {
+    void *word = nullptr;    ///< the one the peer awaits
+    int64_t dataOffset = -1; ///< in the peer's exported memory
+  };
+  std::vector<Meeting> meetings_; ///< one for each endpoint
+};
+
+Status Binder::bind() {
+  device_.use(means_);
+  for (const PrepareStep &step : plan_.preparation)
+    if (step.kind == PrepareKind::AllocateArenas)
+      if (Status status = allocate(); !status.isOk())
+        return status;
+  if (Status status = tuneProducts(plan_, device_, transport_); !status.isOk())
+    return status;
+  for (const PrepareStep &step : plan_.preparation)
+    if (step.kind == PrepareKind::Warm)
+      if (Status status = device_.warm(plan_.matmuls[step.matmul]); !status.isOk())
+        return status;
+  // All channels of a rank lie in one arena, so one exchange serves every Share step; it happens
+  // also without any, because agreeing on the program comes first.
+  if (Status status = share(); !status.isOk())
+    return status;
+  if (Status status = checkChannels(); !status.isOk())
+    return status;
+  bindCommands();
+  bindMatmuls();
+  findChains();
+  return device_.introduce(plan_);
+}
+
+Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
+  Result<void *> arena = device_.allocate(kind, bytes);
+  if (arena)
+    prepared_->arenas_.push_back(*arena);
+  return arena;
+}
+
+Status Binder::allocate() {
+  Result<void *> words = allocate(ArenaKind::Words, wordBytes());
+  if (!words)
+    return words.status();
+  Result<void *> symmetric = allocate(ArenaKind::Symmetric, plan_.symmetricBytes);
+  if (!symmetric)
+    return symmetric.status();
+  Result<void *> device = allocate(ArenaKind::Private, plan_.deviceBytes);
+  if (!device)
+    return device.status();
+  if (Status status = device_.reserveStreams(static_cast<uint32_t>(plan_.streams.size()));
+      !status.isOk())
+    return status;
+  Result<uint32_t> firstEvent = device_.createEvents(plan_.events);
+  if (!firstEvent)
+    return firstEvent.status();
+
+  prepared_->firstEvent_ = *firstEvent;
+  words_ = static_cast<char *>(*words);
+  symmetric_ = static_cast<char *>(*symmetric);
+  prepared_->bases_.assign(plan_.buffers.size() + static_cast<size_t>(plan_.ranks), nullptr);
+  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const PlanBuffer &buffer = plan_.buffers[i];
+    if (buffer.kind == BufferKind::Symmetric)
+      prepared_->bases_[i] = symmetric_ + buffer.offset;
+    else if (buffer.kind == BufferKind::Device)
+      prepared_->bases_[i] = static_cast<char *>(*device) + buffer.offset;
+  }
+  return Status::ok();
+}
+
+Status Binder::share() {
+  Result<std::string> memory = device_.exportMemory(symmetric_);
+  if (!memory)
+    return memory.status();
+  Result<std::string> words = device_.exportMemory(words_);
+  if (!words)
+    return words.status();
+  Result<std::vector<std::string>> messages = transport_.allGather(hello(*memory, *words).encode());
+  if (!messages)
+    return messages.status();
+  std::vector<Hello> ranks;
+  for (const std::string &message : *messages) {
+    Result<Hello> decoded = Hello::decode(message);
+    if (!decoded)
+      return decoded.status();
+    ranks.push_back(std::move(*decoded));
+  }
+  if (!haveSameProgram(ranks))
+    return differentPrograms(ranks);
+  if (Status status = openPeers(ranks); !status.isOk())
+    return status;
+  return meetPeers(ranks);
+}
+
+/// All ranks see that their programs differ, so all of them exchange the texts, to say where.
+Status Binder::differentPrograms(const std::vector<Hello> &ranks) {
+  Result<std::vector<std::string>> texts = transport_.allGather(plan_.text);
+  return texts ? programDifference(ranks, *texts) : texts.status();
+}
+
+/// Since one exchange serves all channels, a missing step would not be noticed otherwise.
+Status Binder::checkChannels() const {
+  std::set<uint32_t> shared;
+  for (const PrepareStep &step : plan_.preparation)
+    if (step.kind == PrepareKind::Share)
+      shared.insert(step.channel);
+  for (const Endpoint &endpoint : plan_.endpoints)
+    if (!shared.count(endpoint.channel))
+      return Status(StatusCode::BadInput,
+                    fmt::format("rank {} does not share the handles that {} goes through",
+                                plan_.rank, describeOrigin(plan_, endpoint.origin)));
+  return Status::ok();
+}
+
+Hello Binder::hello(std::string memory, std::string words) const {
+  Hello message{plan_.program, plan_.fingerprint, std::move(memory), std::move(words), {}};
+  for (const Endpoint &e : plan_.endpoints) {
+    const PlanBuffer &buffer = plan_.buffers[e.range.buffer];
+    bool isExported = buffer.kind == BufferKind::Symmetric;
+    message.endpoints.push_back(
+        {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.word * kWordStride,
+         isExported ? buffer.offset + e.range.offset : -1, describeOrigin(plan_, e.origin)});
+  }
+  return message;
+}
+
+Status Binder::openPeers(const std::vector<Hello> &ranks) {
+  for (const Endpoint &endpoint : plan_.endpoints) {
+    void *&base = prepared_->bases_[peerBase(endpoint.peer)];
+    if (base)
+      continue;
+    const Hello &peer = ranks[static_cast<size_t>(endpoint.peer)];
+    Result<void *> memory = transport_.open(endpoint.peer, peer.memory);
+    if (!memory)
+      return memory.status();
+    Result<void *> words = transport_.open(endpoint.peer, peer.words);
+    if (!words)
+      return words.status();
+    base = *memory;
+    peerWords_[endpoint.peer] = static_cast<char *>(*words);
+  }
+  return Status::ok();
+}
+
+/// Finds the other side of every transfer of this rank.
+Status Binder::meetPeers(const std::vector<Hello> &ranks) {
+  for (const PublishedEndpoint &mine : ranks[static_cast<size_t>(plan_.rank)].endpoints) {
+    Result<const PublishedEndpoint *> other = matchingEndpoint(ranks, plan_.rank, mine);
+    if (!other)
+      return other.status();
+    meetings_.push_back({peerWords_[mine.peer] + (*other)->wordOffset, (*other)->dataOffset});
+  }
+  return Status::ok();
+}
+
+Prepared::Operand Binder::operand(const Range &range, uint32_t endpoint) const {
+  if (range.buffer != kPeerBuffer)
+    return {range.buffer, range.offset};
+  return {peerBase(plan_.endpoints[endpoint].peer), meetings_[endpoint].dataOffset};
+}
+
+void Binder::bindCommands() {
+  prepared_->bound_.reserve(plan_.commands.size());
+  for (const Command &command : plan_.commands) {
+    Prepared::Bound bound;
+    if (command.kind == CommandKind::Copy || command.kind == CommandKind::Add) {
+      bound.dst = operand(command.dst, command.endpoint);
+      bound.src = operand(command.src, command.endpoint);
+    } else if (command.kind == CommandKind::Signal) {
+      bound.word = meetings_[command.endpoint].word;
+    } else if (command.kind == CommandKind::Await) {
+      bound.word = words_ + command.word * kWordStride;
+    }
+    prepared_->bound_.push_back(bound);
+  }
+}
+
+void Binder::bindMatmuls() {
+  for (const PlanMatmul &m : plan_.matmuls)
+    prepared_->matmuls_.push_back(
+        {operand(m.a, kNone), operand(m.b, kNone), operand(m.c, kNone), operand(m.bias, kNone)});
+}
+
+//===- Chains ---------------------------------------------------------------------------------===//
+
+bool isChainable(CommandKind kind) {
+  return kind == CommandKind::Signal || kind == CommandKind::Await || kind == CommandKind::Copy;
+}
+
+void Binder::findChains() {
+  const std::vector<Command> &commands = plan_.commands;
+  prepared_->chains_.resize(commands.size());
+  size_t longest = 1;
+  for (uint32_t first = 0; first < commands.size();) {
+    uint32_t end = first + 1;
+    while (isChainable(commands[first].kind) && end < commands.size() &&
+           isChainable(commands[end].kind) && commands[end].stream == commands[first].stream)
+      ++end;
+    prepared_->chains_[first] = {end - first, areDisjoint(first, end - first)};
+    longest = std::max<size_t>(longest, end - first);
+    first = end;
+  }
+  prepared_->steps_.reserve(longest);
+}
+
+/// Different buffers are different memory, as far as a run goes, unless both are in the private
+/// arena, where one may take the place of another that has ended.
+bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
+  struct Access {
+    Prepared::Operand operand;
+    int64_t bytes;
+    bool isWrite;
+  };
+  std::vector<Access> accesses;
+  auto isPrivate = [&](uint32_t base) {
+    return base < plan_.buffers.size() && plan_.buffers[base].kind == BufferKind::Device;
+  };
+  auto mayMeet = [&](const Access &a, const Access &b) {
+    if (!a.isWrite && !b.isWrite)
+      return false;
+    if (a.operand.base != b.operand.base)
+      return isPrivate(a.operand.base) && isPrivate(b.operand.base);
+    return a.operand.offset < b.operand.offset + b.bytes &&
+           b.operand.offset < a.operand.offset + a.bytes;
+  };
+  for (uint32_t i = first; i < first + count; ++i) {
+    const Command &command = plan_.commands[i];
+    if (command.kind != CommandKind::Copy)
+      continue;
+    const Access dst{prepared_->bound_[i].dst, command.dst.bytes, true};
+    const Access src{prepared_->bound_[i].src, command.dst.bytes, false};
+    for (const Access &other : accesses)
+      if (mayMeet(dst, other) || mayMeet(src, other))
+        return false;
+    accesses.push_back(dst);
+    accesses.push_back(src);
+  }
+  return true;
+}
+
+/// Lets the device hand out again what programs had that are gone. When all ranks have met, each
+/// with nothing left to do, no copy and no signal of such a program is under way to anyone, not
+/// even one that nobody awaits; and no peer touches the memory for the next program before it has
+/// been told where it is, which comes after the device has zeroed it.
+Status recycle(Device &device, Transport &transport) {
+  // A device that cannot prepare now, because its stream is being captured, has to say so before it
+  // is asked to wait: that would spoil the capture, and give another reason.
+  if (Status status = device.reserveStreams(0); !status.isOk())
+    return status;
+  if (Status status = device.synchronize(); !status.isOk())
+    return status;
+  Result<std::vector<std::string>> idle = transport.allGather("idle");
+  if (!idle)
+    return idle.status();
+  device.recycle();
+  return Status::ok();
+}
+
+Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
+                                          TransferMeans means) {
+  if (transport.size() != plan.ranks || transport.rank() != plan.rank)
+    return Status(StatusCode::BadInput,
+                  fmt::format("the plan is for rank {} of {}, the transport is rank {} of {}",
+                              plan.rank, plan.ranks, transport.rank(), transport.size()));
+  Binder binder(plan, device, transport, means);
+  Status mine = device.offers(means)
+                    ? recycle(device, transport)
+                    : Status(StatusCode::Unsupported, "this backend has one way to copy and one to "
+                                                      "signal, and no choice of others");
+  if (mine.isOk())
+    mine = binder.bind();
+  if (!mine.isOk()) {
+    transport.abort(mine);
+    return mine;
+  }
+  // Nobody runs before everybody is prepared.
+  Result<std::vector<std::string>> verdicts = transport.allGather("prepared");
+  if (!verdicts)
+    return verdicts.status();
+  return binder.take();
+}
+
+//===- Running --------------------------------------------------------------------------------===//
+
+Prepared::~Prepared() {
+  if (graph_)
+    device_->releaseGraph(*graph_);
+  if (firstEvent_)
+    device_->releaseEvents(*firstEvent_);
+  for (void *arena : arenas_)
+    device_->release(arena);
+}
+
+void Prepared::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  ++epoch_;
+  issueAll(inputs, outputs);
+}
+
+Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  if (Status status = device_->beginCapture(); !status.isOk())
+    return status;
+  issueAll(inputs, outputs);
+  Result<uint32_t> graph = device_->endCapture();
+  if (!graph)
+    return graph.status();
+  if (graph_)
+    device_->releaseGraph(*graph_);
+  graph_ = *graph;
+  capturedInputs_ = inputs.vec();
+  capturedOutputs_ = outputs.vec();
+  return Status::ok();
+}
+
+Status Prepared::replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  auto moved = [&](const char *what, size_t number, uint32_t buffer) {
+    return Status(StatusCode::BadInput,
+                  fmt::format("{} {} (%{}) has moved since the graph was captured, which goes to "
+                              "the addresses of that time: capture() again, or run()",
+                              what, number, plan_->buffers[buffer].name));
+  };
+  for (size_t i = 0; i < capturedInputs_.size(); ++i)
+    if (i >= inputs.size() || inputs[i] != capturedInputs_[i])
+      return moved("input", i, plan_->inputs[i]);
+  for (size_t i = 0; i < capturedOutputs_.size(); ++i)
+    if (i >= outputs.size() || outputs[i] != capturedOutputs_[i])
+      return moved("output", i, plan_->outputs[i]);
+  replay();
+  return Status::ok();
+}
+
+void Prepared::replay() {
+  assert(graph_ && "capture() comes first");
+  device_->launch(*graph_, {plan_, kNone, ++epoch_});
+}
+
+void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  assert(inputs.size() == plan_->inputs.size() && outputs.size() == plan_->outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    bases_[plan_->inputs[i]] =
+        const_cast<void *>(inputs[i]); // only ever read, the verifier saw to it
+  for (size_t i = 0; i < outputs.size(); ++i)
+    bases_[plan_->outputs[i]] = outputs[i];
+  device_->use(means_);
+  const uint32_t count = static_cast<uint32_t>(plan_->commands.size());
+  for (uint32_t index = 0; index < count; index += chains_[index].count)
+    if (chains_[index].count > 1)
+      issueChain(index, chains_[index]);
+    else
+      issue(index, plan_->commands[index]);
+}
+
+void Prepared::issueChain(uint32_t first, const Chain &chain) {
+  steps_.clear();
+  for (uint32_t index = first; index < first + chain.count; ++index) {
+    const Command &command = plan_->commands[index];
+    const Bound &bound = bound_[index];
+    const bool copies = command.kind == CommandKind::Copy;
+    steps_.push_back({command.kind, index, bound.word, copies ? at(bound.dst) : nullptr,
+                      copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0});
+  }
+  device_->chain(plan_->commands[first].stream, {plan_, first, epoch_}, steps_, chain.areDisjoint);
+}
+
+void Prepared::issue(uint32_t index, const Command &command) {
+  const Bound &bound = bound_[index];
+  const Tag tag{plan_, index, epoch_};
+  switch (command.kind) {
+  case CommandKind::Copy:
+    return device_->copy(command.stream, tag, at(bound.dst), at(bound.src), command.dst.bytes);
+  case CommandKind::Matmul:
+    return issueMatmul(index, command);
+  case CommandKind::Add:
+    return device_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
+                        command.dst.bytes);
+  case CommandKind::Signal:
+    return device_->signal(command.stream, tag, bound.word, epoch_);
+  case CommandKind::Await:
+    return device_->await(command.stream, tag, bound.word, epoch_);
+  case CommandKind::Record:
+    return device_->record(command.stream, tag, *firstEvent_ + command.event);
+  case CommandKind::WaitEvent:
+    return device_->waitEvent(command.stream, tag, *firstEvent_ + command.event);
+  }
+}
+
+void Prepared::issueMatmul(uint32_t index, const Command &command) {
+  const PlanMatmul &shape = plan_->matmuls[command.matmul];
+  const BoundMatmul &bound = matmuls_[command.matmul];
+  const void *bias = shape.bias.bytes == 0 ? nullptr : at(bound.bias);
+  device_->matmul(command.stream, {plan_, index, epoch_},
+                  {shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, at(bound.a),
+                   at(bound.b), bias, at(bound.c), shape.overlaps});
+}
+
+} // namespace braid

@@ -1,0 +1,95 @@
+//===- runtime/execute/executor.h - binds a Plan to a device, and issues it -===//
+//
+// prepare() does everything that allocates, exchanges, loads or can block; run() only issues the
+// Plan's commands in order, at a few nanoseconds each.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/execute/device.h"
+
+namespace braid {
+
+/// A Plan bound to addresses on one rank. Made by prepare(). Not thread-safe.
+class Prepared {
+public:
+  /// Gives its memory, its events and its graph back to the device, which may use them again when
+  /// all ranks have come to a later prepare(). Runs may still be in flight; every rank has to have
+  /// issued as many as the others.
+  ~Prepared();
+  Prepared(const Prepared &) = delete;
+  /// Issues one run to stream 0 and the streams of the Plan, and returns. Runs follow one another
+  /// on stream 0; any number may be in flight. `inputs` and `outputs` are device addresses, one
+  /// for each parameter and result of the program in order; they may differ from run to run and
+  /// must stay valid until the run is done.
+  void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+  /// Records one run at these addresses as a graph, in place of the one before; nothing runs.
+  /// Blocks. Unsupported where the backend has no graphs.
+  Status capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+  /// Issues the recorded run, to the addresses of its capture: one launch. May be mixed with run().
+  void replay();
+  /// The same for a caller who may have moved its tensors: BadInput, and nothing is issued, if the
+  /// addresses are not those of the capture; the message says which. To go on, capture again, or
+  /// copy to where the capture expects them.
+  Status replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+  const Plan &plan() const { return *plan_; }
+  /// How many runs have been issued, replays included.
+  uint32_t epoch() const { return epoch_; }
+
+private:
+  friend class Binder;
+  Prepared(const Plan &plan, Device &device, TransferMeans means)
+      : plan_(&plan), device_(&device), means_(means) {}
+
+  /// An operand whose base is looked up at run time: bases_[base] + offset.
+  struct Operand {
+    uint32_t base = 0;
+    int64_t offset = 0;
+  };
+  struct Bound {
+    Operand dst, src;
+    void *word = nullptr;
+  };
+  void issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+  void issue(uint32_t index, const Command &command);
+  void *at(Operand operand) const {
+    return static_cast<char *>(bases_[operand.base]) + operand.offset;
+  }
+  void issueMatmul(uint32_t index, const Command &command);
+
+  /// Commands that are issued together: signals, awaits and copies that follow one another on one
+  /// stream.
+  struct Chain {
+    uint32_t count = 1;
+    bool areDisjoint = false; ///< see Device::chain
+  };
+  void issueChain(uint32_t first, const Chain &chain);
+
+  const Plan *plan_;
+  Device *device_;
+  TransferMeans means_;
+  uint32_t epoch_ = 0;
+  std::optional<uint32_t> graph_;
+  std::vector<void *> arenas_; ///< of the device
+  std::optional<uint32_t> firstEvent_;
+  std::vector<void *> bases_;    ///< one for each buffer of the Plan, then one for each rank
+  std::vector<Bound> bound_;     ///< one for each command
+  std::vector<Chain> chains_;    ///< one for each command; that of a chain's first command counts
+  std::vector<ChainStep> steps_; ///< of the chain that is being issued; room for the longest
+  std::vector<const void *> capturedInputs_;
+  std::vector<void *> capturedOutputs_;
+  struct BoundMatmul {
+    Operand a, b, c, bias;
+  };
+  std::vector<BoundMatmul> matmuls_;
+};
+
+/// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of
+/// the same program. Fingerprints are compared first, then every send is matched with its
+/// receive; a difference is BadInput and says which ranks differ, and where. `plan` and `device`
+/// outlive the result. Unsupported if the device does not offer `means`. Waits for all that was
+/// issued to the device before.
+Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
+                                          TransferMeans means = {});
+
+} // namespace braid

@@ -1,0 +1,236 @@
+//===- runtime/execute/handshake.cpp - what ranks tell each other while preparing -===//
+
+#include "runtime/execute/handshake.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace braid {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 2; ///< of the message's layout
+
+Json encodeEndpoint(const PublishedEndpoint &e) {
+  return Json::array({static_cast<int>(e.direction), e.peer, e.channel, e.sequence,
+                      static_cast<int>(e.dtype), e.bytes, e.wordOffset, e.dataOffset, e.where});
+}
+
+bool isEndpoint(const Json &row) {
+  if (!row.is_array() || row.size() != 9 || !row[8].is_string())
+    return false;
+  for (size_t i = 0; i < 8; ++i)
+    if (!row[i].is_number_integer())
+      return false;
+  return row[0] >= 0 && row[0] <= 1 && row[4] >= 0 && row[4] <= static_cast<int>(DType::F64);
+}
+
+PublishedEndpoint decodeEndpoint(const Json &row) {
+  return {static_cast<Direction>(row[0].get<int>()),
+          row[1].get<int64_t>(),
+          row[2].get<uint32_t>(),
+          row[3].get<uint32_t>(),
+          static_cast<DType>(row[4].get<int>()),
+          row[5].get<int64_t>(),
+          row[6].get<int64_t>(),
+          row[7].get<int64_t>(),
+          row[8].get<std::string>()};
+}
+
+bool isHello(const Json &message) {
+  return message.is_object() && message.value("version", Json()) == kVersion &&
+         message.value("program", Json()).is_string() &&
+         message.value("fingerprint", Json()).is_number_unsigned() &&
+         message.value("memory", Json()).is_string() &&
+         message.value("words", Json()).is_string() &&
+         message.value("endpoints", Json()).is_array();
+}
+
+} // namespace
+
+std::string Hello::encode() const {
+  Json rows = Json::array();
+  for (const PublishedEndpoint &endpoint : endpoints)
+    rows.push_back(encodeEndpoint(endpoint));
+  // Source text may hold any bytes; a name that is not UTF-8 must not stop a run.
+  return Json{{"version", kVersion}, {"program", program}, {"fingerprint", fingerprint},
+              {"memory", memory},    {"words", words},     {"endpoints", std::move(rows)}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<Hello> Hello::decode(const std::string &text) {
+  Json message = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Status malformed(StatusCode::BadInput, "a rank's message is not of this version's form");
+  if (!isHello(message))
+    return malformed;
+  Hello hello{message["program"], message["fingerprint"], message["memory"], message["words"], {}};
+  for (const Json &row : message["endpoints"]) {
+    if (!isEndpoint(row))
+      return malformed;
+    hello.endpoints.push_back(decodeEndpoint(row));
+  }
+  return hello;
+}
+
+bool haveSameProgram(const std::vector<Hello> &ranks) {
+  return llvm::all_of(
+      ranks, [&](const Hello &hello) { return hello.fingerprint == ranks[0].fingerprint; });
+}
+
+namespace {
+
+/// "rank 2", "ranks 0 and 2", "ranks 0, 2-5 and 7".
+std::string rankList(const std::vector<size_t> &ranks) {
+  std::vector<std::string> runs;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
+      ++end;
+    if (end - i > 2) {
+      runs.push_back(fmt::format("{}-{}", ranks[i], ranks[end - 1]));
+    } else {
+      for (size_t k = i; k < end; ++k)
+        runs.push_back(std::to_string(ranks[k]));
+    }
+    i = end;
+  }
+  std::string last = runs.back();
+  runs.pop_back();
+  const char *noun = ranks.size() == 1 ? "rank" : "ranks";
+  if (runs.empty())
+    return fmt::format("{} {}", noun, last);
+  return fmt::format("{} {} and {}", noun, fmt::join(runs, ", "), last);
+}
+
+/// The ranks that say the same, in the order of the first of each.
+std::vector<std::pair<std::string, std::vector<size_t>>>
+groupRanks(const std::vector<std::string> &sayings) {
+  std::vector<std::pair<std::string, std::vector<size_t>>> groups;
+  for (size_t rank = 0; rank < sayings.size(); ++rank) {
+    auto known =
+        llvm::find_if(groups, [&](const auto &group) { return group.first == sayings[rank]; });
+    if (known == groups.end())
+      groups.push_back({sayings[rank], {rank}});
+    else
+      known->second.push_back(rank);
+  }
+  return groups;
+}
+
+/// The first line in which one of the others differs from rank 0, or nothing.
+std::string firstDifference(const std::vector<std::string> &texts) {
+  std::vector<llvm::StringRef> rest(texts.begin(), texts.end());
+  for (int line = 1; llvm::any_of(rest, [](llvm::StringRef text) { return !text.empty(); });
+       ++line) {
+    std::vector<std::string> heads;
+    for (llvm::StringRef &text : rest) {
+      auto [head, tail] = text.split('\n');
+      heads.push_back(text.empty() ? "(the text has ended)" : head.str());
+      text = tail;
+    }
+    auto groups = groupRanks(heads);
+    if (groups.size() == 1)
+      continue;
+    std::string lines;
+    for (const auto &[head, ranks] : groups)
+      lines += fmt::format("\n  {}, line {}: {}", rankList(ranks), line,
+                           llvm::StringRef(head).trim().str());
+    return lines;
+  }
+  return "";
+}
+
+} // namespace
+
+Status programDifference(const std::vector<Hello> &ranks, const std::vector<std::string> &texts) {
+  std::vector<std::string> names;
+  for (const Hello &hello : ranks)
+    names.push_back(fmt::format("@{} ({:016x})", hello.program, hello.fingerprint));
+  std::string message = "expected all ranks to run one program, got several";
+  for (const auto &[name, group] : groupRanks(names))
+    message += fmt::format("\n  {}: {}", rankList(group), name);
+  return Status(StatusCode::BadInput, message + firstDifference(texts));
+}
+
+std::string encodeChoices(const std::vector<Choice> &choices) {
+  Json rows = Json::array();
+  for (const Choice &choice : choices)
+    rows.push_back({choice.name, choice.value});
+  return rows.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+namespace {
+
+/// Nothing if `text` is not what encodeChoices() makes.
+std::optional<std::vector<Choice>> decodeChoices(const std::string &text) {
+  Json rows = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!rows.is_array())
+    return std::nullopt;
+  std::vector<Choice> choices;
+  for (const Json &row : rows) {
+    if (!row.is_array() || row.size() != 2 || !row[0].is_string() || !row[1].is_string())
+      return std::nullopt;
+    choices.push_back({row[0].get<std::string>(), row[1].get<std::string>()});
+  }
+  return choices;
+}
+
+} // namespace
+
+Status compareChoices(const std::vector<std::string> &texts) {
+  std::vector<std::vector<Choice>> ranks;
+  for (const std::string &text : texts) {
+    std::optional<std::vector<Choice>> choices = decodeChoices(text);
+    if (!choices || (!ranks.empty() && choices->size() != ranks[0].size()))
+      return Status(StatusCode::BadInput, "a rank's message is not of this version's form");
+    ranks.push_back(std::move(*choices));
+  }
+  for (size_t i = 0; !ranks.empty() && i < ranks[0].size(); ++i) {
+    std::vector<std::string> values;
+    for (const std::vector<Choice> &choices : ranks)
+      values.push_back(fmt::format("{} {}", choices[i].name, choices[i].value));
+    auto groups = groupRanks(values);
+    if (groups.size() == 1)
+      continue;
+    std::string message =
+        fmt::format("expected all ranks to have the same {}, got", ranks[0][i].name);
+    if (llvm::any_of(ranks, [&](const auto &choices) {
+          return llvm::StringRef(choices[i].value).contains('\n');
+        })) { // a text: the line that differs is enough
+      for (size_t rank = 0; rank < ranks.size(); ++rank)
+        values[rank] = ranks[rank][i].value;
+      return Status(StatusCode::BadInput, message + firstDifference(values));
+    }
+    for (const auto &[value, group] : groups)
+      message += fmt::format("\n  {}: {}", rankList(group), value);
+    return Status(StatusCode::BadInput, message);
+  }
+  return Status::ok();
+}
+
+Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,
+                                                   const PublishedEndpoint &mine) {
+  for (const PublishedEndpoint &other : ranks[static_cast<size_t>(mine.peer)].endpoints) {
+    if (other.peer != rank || other.direction == mine.direction || other.channel != mine.channel ||
+        other.sequence != mine.sequence)
+      continue;
+    if (other.bytes != mine.bytes || other.dtype != mine.dtype)
+      return Status(
+          StatusCode::BadInput,
+          fmt::format("{} on rank {} moves {} bytes of {}, but meets {} on rank {}, which "
+                      "moves {} bytes of {}",
+                      mine.where, rank, mine.bytes, name(mine.dtype).str(), other.where, mine.peer,
+                      other.bytes, name(other.dtype).str()));
+    return &other;
+  }
+  const char *expected = mine.direction == Direction::Send ? "receive" : "send";
+  return Status(StatusCode::BadInput,
+                fmt::format("{} on rank {} meets no {} on rank {}: expected number {} of that pair",
+                            mine.where, rank, expected, mine.peer, mine.sequence + 1));
+}
+
+} // namespace braid

@@ -1,0 +1,59 @@
+//===- runtime/execute/handshake.h - what ranks tell each other while preparing -===//
+#pragma once
+
+#include "ir/status.h"
+#include "runtime/plan/plan.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+/// What a rank publishes about one of its endpoints.
+struct PublishedEndpoint {
+  Direction direction;
+  int64_t peer;
+  uint32_t channel, sequence;
+  DType dtype;
+  int64_t bytes;
+  int64_t wordOffset; ///< of the word this endpoint awaits, in the exported words
+  int64_t dataOffset; ///< of the local side, in the exported memory; -1 if it is not there
+  std::string where;  ///< node and place, for messages
+};
+
+/// One rank's message. Text, so that ranks in other processes can read it.
+struct Hello {
+  std::string program;
+  uint64_t fingerprint = 0;
+  std::string memory; ///< handle of the symmetric arena
+  std::string words;  ///< handle of the words
+  std::vector<PublishedEndpoint> endpoints;
+
+  std::string encode() const;
+  /// BadInput if `text` is not what encode() makes.
+  static Result<Hello> decode(const std::string &text);
+};
+
+/// All ranks run the same program.
+bool haveSameProgram(const std::vector<Hello> &ranks);
+
+/// BadInput: which ranks run which program, and the first line in which the texts of the programs
+/// differ. `texts` has one for each rank.
+Status programDifference(const std::vector<Hello> &ranks, const std::vector<std::string> &texts);
+
+/// Something that all ranks have to choose alike, as the user writes it: {"--iterations", "5"}.
+struct Choice {
+  std::string name, value;
+};
+std::string encodeChoices(const std::vector<Choice> &choices);
+/// `texts` are all ranks' encodeChoices(), which name the same things in the same order. BadInput
+/// says for the first one that is not the same everywhere which ranks have which value.
+Status compareChoices(const std::vector<std::string> &texts);
+
+/// The endpoint on the peer that `mine` of rank `rank` meets. BadInput if there is none, or if
+/// bytes or element types differ.
+Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,
+                                                   const PublishedEndpoint &mine);
+
+} // namespace braid

@@ -1,0 +1,88 @@
+//===- runtime/execute/host_memory.h - what devices that live in host memory allocate -===//
+#pragma once
+
+#include "runtime/execute/device.h"
+#include "runtime/execute/rank_group.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace braid {
+
+inline constexpr int64_t kHostAlignment = 256;
+
+inline Status outOfMemory(int64_t rank, int64_t bytes) {
+  return Status(StatusCode::Unsupported, "rank " + std::to_string(rank) + " cannot allocate " +
+                                             std::to_string(bytes) + " bytes");
+}
+
+inline Status noSymmetricMemory(int64_t rank) {
+  return Status(StatusCode::BadInput,
+                "expected a symmetric allocation of rank " + std::to_string(rank) + " to export");
+}
+
+/// `bytes` as allocated, a positive multiple of the alignment; 0 for what no process can have.
+inline size_t roundedBytes(int64_t bytes) {
+  constexpr int64_t kLimit = int64_t(1) << 47; // of a process's addresses
+  if (bytes < 0 || bytes > kLimit)
+    return 0;
+  return (std::max<int64_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+}
+
+/// As Device::allocate; the caller calls std::free.
+inline Result<void *> allocateZeroed(int64_t rank, int64_t bytes) {
+  const size_t size = roundedBytes(bytes);
+  void *memory = size == 0 ? nullptr : std::aligned_alloc(kHostAlignment, size);
+  if (!memory)
+    return outOfMemory(rank, bytes);
+  std::memset(memory, 0, size);
+  return memory;
+}
+
+/// One rank's allocations: the private ones are freed with it, or when they are recycled; the
+/// symmetric ones with the group.
+class HostMemory {
+public:
+  HostMemory(RankGroup &group, int64_t rank) : group_(group), rank_(rank) {}
+
+  /// As Device::allocate.
+  Result<void *> allocate(ArenaKind kind, int64_t bytes) {
+    if (kind != ArenaKind::Private)
+      return group_.allocateSymmetric(rank_, bytes);
+    Result<void *> memory = allocateZeroed(rank_, bytes);
+    if (memory)
+      allocations_.emplace_back(*memory);
+    return memory;
+  }
+  /// As Device::exportMemory.
+  Result<std::string> exportMemory(void *base) const { return group_.exportMemory(rank_, base); }
+  /// As Device::release.
+  void release(void *base) {
+    auto isIt = [base](const Private &memory) { return memory.get() == base; };
+    auto found = std::find_if(allocations_.begin(), allocations_.end(), isIt);
+    if (found == allocations_.end())
+      return group_.releaseSymmetric(rank_, base);
+    released_.push_back(std::move(*found));
+    allocations_.erase(found);
+  }
+  /// As Device::recycle.
+  void recycle() {
+    released_.clear();
+    group_.recycleSymmetric(rank_);
+  }
+
+private:
+  struct Free {
+    void operator()(void *memory) const { std::free(memory); }
+  };
+  using Private = std::unique_ptr<void, Free>;
+  RankGroup &group_;
+  int64_t rank_;
+  std::vector<Private> allocations_;
+  std::vector<Private> released_; ///< commands that were issued before may still use them
+};
+
+} // namespace braid

@@ -1,0 +1,94 @@
+//===- runtime/execute/rank_group.h - what a device knows about its ranks -===//
+//
+// The common ground of ranks that are threads of one process (InProcessGroup) and of a rank that is
+// a process of its own (ProcessGroup): the mark of an abort and its cause, memory that peers can
+// reach, and how a host thread waits for its device.
+//
+// Nothing here is called while commands run, except isAborted(): one relaxed load. Anything more
+// would order the ranks' streams, and hide a missing signal from ThreadSanitizer.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/job/bootstrap/job_memory.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+namespace braid {
+
+/// Thread-safe. Outlives what the ranks do with it. `rank` is always one that lives in this
+/// process.
+class RankGroup {
+public:
+  virtual ~RankGroup() = default;
+
+  int64_t size() const { return size_; }
+  /// No progress for this long is TimedOut.
+  std::chrono::milliseconds timeout() const { return timeout_; }
+  /// How long a wait may sleep before it looks at its bounds again.
+  std::chrono::milliseconds slice() const {
+    using std::chrono::milliseconds;
+    return std::clamp(timeout_ / 8, milliseconds(1), milliseconds(20));
+  }
+  /// Words in symmetric memory are written by other processes.
+  virtual bool spansProcesses() const = 0;
+
+  // -- Failure. --
+
+  bool isAborted() const { return isAbortedOutcome(outcome_->load(std::memory_order_relaxed)); }
+  /// Makes `cause` the failure of all ranks, unless they have one, and releases everything that
+  /// waits in this process.
+  virtual void abort(const Status &cause) = 0;
+  /// Ok, or the cause of the abort.
+  virtual Status failure() const = 0;
+  /// `wake` is called after an abort, to release what sleeps outside of this class. Set it before
+  /// the ranks start.
+  void setWake(std::function<void()> wake) { wake_ = std::move(wake); }
+
+  // -- Memory. --
+
+  /// As Device::allocate(Symmetric): zeroed, aligned to 256 bytes, the group's.
+  virtual Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) = 0;
+  /// As Device::exportMemory.
+  virtual Result<std::string> exportMemory(int64_t rank, void *base) = 0;
+  /// As Device::release and Device::recycle, of what came from allocateSymmetric().
+  virtual void releaseSymmetric(int64_t rank, void *base) = 0;
+  virtual void recycleSymmetric(int64_t rank) = 0;
+
+  // -- Waiting. --
+
+  /// A rank's device, as its host thread waits for it.
+  struct Drain {
+    /// Everything issued is done, or dropped.
+    llvm::function_ref<bool()> isDone;
+    /// Sleeps until that may have become true, at most for the time given.
+    llvm::function_ref<void(std::chrono::milliseconds)> sleep;
+  };
+  /// As Device::synchronize: blocks until the device is done, also after an abort, because workers
+  /// must have let go of the caller's buffers before it may free them.
+  virtual Status waitForDevice(int64_t rank, Drain drain) = 0;
+
+protected:
+  /// `outcome` is laid out as JobMemory::outcome(), and outlives the group.
+  RankGroup(int64_t size, std::chrono::milliseconds timeout, const std::atomic<uint64_t> &outcome)
+      : size_(size), timeout_(timeout), outcome_(&outcome) {}
+  void wakeOthers() const {
+    if (wake_)
+      wake_();
+  }
+
+private:
+  const int64_t size_;
+  const std::chrono::milliseconds timeout_;
+  const std::atomic<uint64_t> *outcome_;
+  std::function<void()> wake_;
+};
+
+/// BadInput for ranks and timeouts that no group can have. `kind`: "threads of a process".
+Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseconds timeout);
+
+} // namespace braid

@@ -1,0 +1,210 @@
+//===- runtime/execute/trace.cpp - what ran when, for Chrome's and Perfetto's viewers -===//
+
+#include "runtime/execute/trace.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace braid {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// One transfer in one run. Both sides make the same key.
+struct TransferKey {
+  int64_t source, destination;
+  uint32_t channel, sequence, run;
+
+  bool operator<(const TransferKey &other) const {
+    return std::tie(run, source, destination, channel, sequence) <
+           std::tie(other.run, other.source, other.destination, other.channel, other.sequence);
+  }
+};
+
+/// A point on a track that an arrow starts or ends at.
+struct ArrowEnd {
+  int64_t rank;
+  uint32_t stream;
+  int64_t atNs;
+};
+
+struct Arrow {
+  std::optional<ArrowEnd> start, finish;
+};
+
+TransferKey keyOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) {
+  const bool sends = endpoint.direction == Direction::Send;
+  return {sends ? plan.rank : endpoint.peer, sends ? endpoint.peer : plan.rank, endpoint.channel,
+          endpoint.sequence, run};
+}
+
+/// The command by which a rank gives or takes the data: the sender signals under get and copies
+/// under put; the receiver copies under get and awaits under put.
+CommandKind arrowCommand(const Endpoint &endpoint) {
+  const bool copies =
+      (endpoint.protocol == Protocol::Get) == (endpoint.direction == Direction::Receive);
+  if (copies)
+    return CommandKind::Copy;
+  return endpoint.direction == Direction::Send ? CommandKind::Signal : CommandKind::Await;
+}
+
+/// An await begins before the data comes, so its arrow ends where it ends: at its last nanosecond,
+/// the end itself no longer belonging to the slice.
+int64_t arrowTime(const Span &span, const Endpoint &endpoint) {
+  if (arrowCommand(endpoint) != CommandKind::Await)
+    return span.beginNs;
+  return std::max(span.beginNs, span.endNs - 1);
+}
+
+/// Bytes that a command writes, or nothing.
+std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
+  if (command.kind == CommandKind::Copy)
+    return command.dst.buffer == kPeerBuffer ? command.src.bytes : command.dst.bytes;
+  if (command.kind == CommandKind::Add)
+    return command.dst.bytes;
+  if (command.kind == CommandKind::Matmul)
+    return plan.matmuls[command.matmul].c.bytes;
+  return std::nullopt;
+}
+
+/// Writes one event a line.
+class TraceWriter {
+public:
+  TraceWriter(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os) : ranks_(ranks), os_(os) {}
+
+  void write() {
+    findStart();
+    os_ << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+    for (const RankTrace &rank : ranks_)
+      writeNames(*rank.plan);
+    for (const RankTrace &rank : ranks_)
+      writeSpans(rank);
+    writeArrows();
+    os_ << "\n]}\n";
+  }
+
+private:
+  void findStart() {
+    bool any = false;
+    for (const RankTrace &rank : ranks_)
+      for (const Span &span : rank.spans) {
+        startNs_ = any ? std::min(startNs_, span.beginNs) : span.beginNs;
+        any = true;
+      }
+  }
+
+  /// `times` are further members, as text: a double would not print all digits.
+  void writeEvent(const Json &json, llvm::StringRef times = "") {
+    std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    text.insert(text.size() - 1, times.str());
+    os_ << (first_ ? "\n" : ",\n") << text;
+    first_ = false;
+  }
+
+  static std::string microseconds(int64_t ns) {
+    return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
+  }
+
+  void writeNames(const Plan &plan) {
+    const auto name = [&](const char *what, Json arguments) {
+      return Json{{"name", what}, {"ph", "M"}, {"pid", plan.rank}, {"args", std::move(arguments)}};
+    };
+    writeEvent(name("process_name", {{"name", fmt::format("rank {}", plan.rank)}}));
+    writeEvent(name("process_sort_index", {{"sort_index", plan.rank}}));
+    for (size_t stream = 0; stream < plan.streams.size(); ++stream) {
+      Json thread = name("thread_name", {{"name", plan.streams[stream]}});
+      thread["tid"] = stream;
+      writeEvent(thread);
+      thread["name"] = "thread_sort_index";
+      thread["args"] = {{"sort_index", stream}};
+      writeEvent(thread);
+    }
+  }
+
+  void writeSpans(const RankTrace &rank) {
+    std::vector<Span> spans = rank.spans;
+    llvm::sort(spans, [](const Span &a, const Span &b) {
+      return std::tie(a.stream, a.beginNs, a.endNs, a.tag.run, a.tag.command) <
+             std::tie(b.stream, b.beginNs, b.endNs, b.tag.run, b.tag.command);
+    });
+    for (const Span &span : spans) {
+      writeSlice(*rank.plan, span);
+      noteArrow(*rank.plan, span);
+    }
+  }
+
+  void writeSlice(const Plan &plan, const Span &span) {
+    const Command &command = plan.commands[span.tag.command];
+    const Origin &origin = plan.origins[command.origin];
+    Json arguments{{"node", plan.sites[origin.site].text}, {"place", place(plan, command.origin)}};
+    if (origin.tripCount != 0)
+      arguments["trip"] =
+          std::vector<int64_t>(plan.trips.begin() + origin.firstTrip,
+                               plan.trips.begin() + origin.firstTrip + origin.tripCount);
+    arguments["run"] = span.tag.run;
+    if (const std::optional<int64_t> bytes = bytesOf(plan, command))
+      arguments["bytes"] = *bytes;
+    const Json slice{{"name", name(command.kind).str()},
+                     {"cat", "command"},
+                     {"ph", "X"},
+                     {"pid", plan.rank},
+                     {"tid", span.stream},
+                     {"args", std::move(arguments)}};
+    writeEvent(slice, fmt::format(",\"ts\":{},\"dur\":{}", microseconds(span.beginNs - startNs_),
+                                  microseconds(span.endNs - span.beginNs)));
+  }
+
+  void noteArrow(const Plan &plan, const Span &span) {
+    const Command &command = plan.commands[span.tag.command];
+    if (command.endpoint == kNone)
+      return;
+    const Endpoint &endpoint = plan.endpoints[command.endpoint];
+    if (command.kind != arrowCommand(endpoint))
+      return;
+    Arrow &arrow = arrows_[keyOf(plan, endpoint, span.tag.run)];
+    auto &end = endpoint.direction == Direction::Send ? arrow.start : arrow.finish;
+    end = ArrowEnd{plan.rank, span.stream, arrowTime(span, endpoint)};
+  }
+
+  /// Only whole arrows: a rank may be missing, or have stopped half way.
+  void writeArrows() {
+    int64_t id = 0;
+    for (const auto &[key, arrow] : arrows_) {
+      if (!arrow.start || !arrow.finish)
+        continue;
+      ++id;
+      writeArrowEnd("s", id, *arrow.start);
+      writeArrowEnd("f", id, *arrow.finish);
+    }
+  }
+
+  void writeArrowEnd(const char *phase, int64_t id, const ArrowEnd &end) {
+    Json event{{"name", "transfer"}, {"cat", "transfer"}, {"ph", phase},
+               {"id", id},           {"pid", end.rank},   {"tid", end.stream}};
+    if (*phase == 'f')
+      event["bp"] = "e"; // ends at the slice around it, not at the next one
+    writeEvent(event, fmt::format(",\"ts\":{}", microseconds(end.atNs - startNs_)));
+  }
+
+  llvm::ArrayRef<RankTrace> ranks_;
+  llvm::raw_ostream &os_;
+  int64_t startNs_ = 0;
+  bool first_ = true;
+  std::map<TransferKey, Arrow> arrows_;
+};
+
+} // namespace
+
+void writeTrace(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os) {
+  TraceWriter(ranks, os).write();
+}
+
+} // namespace braid

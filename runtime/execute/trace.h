@@ -1,0 +1,24 @@
+//===- runtime/execute/trace.h - what ran when, for Chrome's and Perfetto's viewers -===//
+#pragma once
+
+#include "runtime/execute/device.h"
+
+namespace llvm {
+class raw_ostream;
+}
+
+namespace braid {
+
+/// One rank's part of a trace.
+struct RankTrace {
+  const Plan *plan;
+  std::vector<Span> spans;
+};
+
+/// Writes Chrome's JSON trace format: one process per rank, one track per stream, one slice per
+/// command (named after its kind, with node, place, trip, run and bytes as arguments), and an
+/// arrow for every transfer from the sender's command to the receiver's. Times are microseconds
+/// from the first span. Deterministic for equal spans.
+void writeTrace(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os);
+
+} // namespace braid

@@ -1,0 +1,286 @@
+//===- runtime/job/bootstrap/client.cpp -----------------------------------===//
+#include "runtime/job/bootstrap/client.h"
+
+#include "llvm/Support/Endian.h"
+
+#include <thread>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace braid {
+
+using namespace std::chrono_literals;
+namespace endian = llvm::support::endian;
+
+namespace {
+/// How long a blocked call sleeps before it looks at the job's mark by itself.
+constexpr auto kSlice = 20ms;
+/// Answers to wants are numbered apart from all-gathers, since every rank has its own wants.
+constexpr uint32_t kWantBit = 1u << 31;
+/// Being thrown out by a crowd of strangers is worth another try, but not without end.
+constexpr int kHelloAttempts = 20;
+constexpr size_t kHelloFields = 4 + 8 + 8;
+/// Who is not read from for so long does not hear the goodbye.
+constexpr auto kGoodbyeTime = 500ms;
+
+void append32(std::string &bytes, uint32_t value) {
+  char field[sizeof value];
+  endian::write32le(field, value);
+  bytes.append(field, sizeof field);
+}
+
+void append64(std::string &bytes, int64_t value) {
+  char field[sizeof value];
+  endian::write64le(field, static_cast<uint64_t>(value));
+  bytes.append(field, sizeof field);
+}
+
+Status isNoHello(std::string message) { return {StatusCode::BadInput, std::move(message)}; }
+
+/// One attempt to say hello: the answer to it.
+Result<Received> sayHello(Connection &connection, const Frame &hello, Deadline deadline) {
+  Result<PeerIdentity> host = connection.peer();
+  if (!host)
+    return host.status();
+  if (host->uid != geteuid())
+    return Status(StatusCode::PeerFailed, "expected a host of user " + std::to_string(geteuid()) +
+                                              ", got one of user " + std::to_string(host->uid));
+  if (Status status = connection.send(hello, deadline); !status.isOk())
+    return status;
+  return connection.receive(deadline);
+}
+
+Status checkWelcome(const Received &answer) {
+  if (answer.frame.kind == FrameKind::Refused)
+    return {StatusCode::BadInput, answer.frame.body};
+  if (answer.frame.kind != FrameKind::Welcome || !answer.frame.hasDescriptor)
+    return {StatusCode::PeerFailed, "expected a welcome from the host, got another message"};
+  return Status::ok();
+}
+} // namespace
+
+std::string MemberHello::encode() const {
+  std::string body;
+  append32(body, kProtocolVersion);
+  append64(body, rank);
+  append64(body, ranks);
+  return body += job;
+}
+
+Result<MemberHello> MemberHello::decode(llvm::StringRef body) {
+  if (body.size() < 4)
+    return isNoHello("expected a version, got the end of the message");
+  if (uint32_t version = endian::read32le(body.data()); version != kProtocolVersion)
+    return isNoHello("expected version " + std::to_string(kProtocolVersion) +
+                     " of the protocol, got " + std::to_string(version));
+  if (body.size() < kHelloFields)
+    return isNoHello("expected a rank and a number of ranks, got the end of the message");
+  if (body.size() > kHelloFields + kMaxJobBytes)
+    return isNoHello("expected the key of a job of at most " + std::to_string(kMaxJobBytes) +
+                     " bytes, got a longer one");
+  MemberHello hello;
+  hello.rank = static_cast<int64_t>(endian::read64le(body.data() + 4));
+  hello.ranks = static_cast<int64_t>(endian::read64le(body.data() + 12));
+  hello.job = body.drop_front(kHelloFields).str();
+  if (hello.rank < 0 || hello.rank >= hello.ranks)
+    return isNoHello("expected a rank below the number of ranks, got rank " +
+                     std::to_string(hello.rank) + " of " + std::to_string(hello.ranks));
+  return hello;
+}
+
+Result<std::unique_ptr<Member>> Member::join(const std::string &path, const MemberHello &hello,
+                                             Deadline deadline) {
+  if (hello.job.size() > kMaxJobBytes)
+    return isNoHello("expected the key of a job of at most " + std::to_string(kMaxJobBytes) +
+                     " bytes, got a longer one");
+  Frame frame{.kind = FrameKind::Hello, .body = hello.encode()};
+  for (int attempt = 1;; ++attempt) {
+    Result<Connection> connection = Connection::connect(path, deadline, kMaxBody);
+    if (!connection)
+      return connection.status();
+    Result<Received> answer = sayHello(*connection, frame, deadline);
+    if (!answer && answer.status().code() == StatusCode::PeerFailed && attempt < kHelloAttempts) {
+      std::this_thread::sleep_for(1ms * attempt);
+      continue;
+    }
+    if (!answer)
+      return answer.status().annotated("joining as rank " + std::to_string(hello.rank));
+    if (Status status = checkWelcome(*answer); !status.isOk())
+      return status;
+    Result<JobMemory> memory = JobMemory::map(std::move(answer->descriptor), hello.ranks);
+    if (!memory)
+      return memory.status();
+    std::unique_ptr<Member> member(new Member(std::move(*connection), hello, std::move(*memory)));
+    member->countArrival();
+    return member;
+  }
+}
+
+Member::Member(Connection connection, MemberHello hello, JobMemory memory)
+    : connection_(std::move(connection)), hello_(std::move(hello)), memory_(std::move(memory)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+JobCause Member::hostIsGone() const {
+  Result<PeerIdentity> host = connection_.peer(); // as it was when they connected
+  uint32_t rank0 = memory_.slot(0).pid.load(std::memory_order_relaxed);
+  bool isRank0 = host && host->pid != 0 && static_cast<uint32_t>(host->pid) == rank0;
+  const char *who = isRank0 ? "rank 0, which hosted the meeting, is gone" : "the launcher is gone";
+  return {Status(StatusCode::PeerFailed, who), isRank0 ? 0 : -1};
+}
+
+Member::~Member() { goodbye(); }
+
+// -- The host thread. --
+
+/// Why a call ends without what it waited for. mutex_ is held.
+Status Member::failure() {
+  if (std::optional<JobCause> cause = memory_.cause())
+    return cause->status;
+  return hostFailure_;
+}
+
+/// Why no more can be sent, if `sent` or the job says so.
+Status Member::stateAfter(const Result<size_t> &sent) {
+  std::lock_guard lock(mutex_);
+  if (!sent && hostFailure_.isOk())
+    hostFailure_ = sent.status().annotated("rank " + std::to_string(rank()) +
+                                           " cannot reach the host of the job");
+  return failure();
+}
+
+Status Member::send(const Frame &frame, int descriptor) {
+  std::string bytes = encode(frame);
+  llvm::StringRef rest = bytes;
+  while (!rest.empty()) {
+    Result<size_t> sent = connection_.sendAvailable(rest, descriptor);
+    size_t count = sent ? *sent : 0;
+    rest = rest.drop_front(count);
+    if (Status status = stateAfter(sent); !status.isOk()) {
+      isCutOff_ = isCutOff_ || (!rest.empty() && rest.size() < bytes.size());
+      return status;
+    }
+    if (count > 0) {
+      descriptor = -1;
+      continue;
+    }
+    pollfd entry{connection_.descriptor(), POLLOUT, 0};
+    poll(&entry, 1, kSlice.count());
+  }
+  return Status::ok();
+}
+
+/// The rank's host thread has got something done.
+void Member::countArrival() {
+  memory_.slot(rank()).arrivals.fetch_add(1, std::memory_order_relaxed);
+}
+
+Result<Received> Member::waitFor(FrameKind kind, uint32_t sequence) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (memory_.isAborted())
+      return failure();
+    if (auto found = answers_.find(sequence); found != answers_.end()) {
+      Received answer = std::move(found->second);
+      answers_.erase(found);
+      countArrival();
+      if (answer.frame.kind == kind)
+        return answer;
+      return Status(StatusCode::Internal, "expected another answer from the host of the job");
+    }
+    if (!hostFailure_.isOk())
+      return failure();
+    changed_.wait_for(lock, kSlice);
+  }
+}
+
+Result<std::vector<std::string>> Member::allGather(const std::string &mine) {
+  if (mine.size() > kMaxBody)
+    return Status(StatusCode::BadInput, "expected at most " + std::to_string(kMaxBody) +
+                                            " bytes for the other ranks, got " +
+                                            std::to_string(mine.size()));
+  countArrival();
+  uint32_t sequence = ++gathers_;
+  std::atomic<uint32_t> &isSpeaking = memory_.slot(rank()).isSpeaking;
+  isSpeaking.store(1, std::memory_order_relaxed);
+  Status sent = send({.kind = FrameKind::Gather, .sequence = sequence, .body = mine});
+  isSpeaking.store(0, std::memory_order_relaxed);
+  if (!sent.isOk())
+    return sent;
+  Result<Received> answer = waitFor(FrameKind::Gathered, sequence);
+  if (!answer)
+    return answer.status();
+  Result<std::vector<std::string>> parts = decodeParts(answer->frame.body);
+  if (parts && static_cast<int64_t>(parts->size()) != ranks())
+    return Status(StatusCode::Internal, "expected " + std::to_string(ranks()) +
+                                            " parts of an all-gather, got " +
+                                            std::to_string(parts->size()));
+  return parts;
+}
+
+Status Member::offer(const std::string &name, int descriptor) {
+  return send({.kind = FrameKind::Offer, .hasDescriptor = true, .body = name}, descriptor);
+}
+
+Result<FileDescriptor> Member::want(int64_t rank, const std::string &name) {
+  uint32_t sequence = kWantBit | ++wants_;
+  std::string body;
+  append64(body, rank);
+  body += name;
+  if (Status status = send({.kind = FrameKind::Want, .sequence = sequence, .body = body});
+      !status.isOk())
+    return status;
+  Result<Received> answer = waitFor(FrameKind::Descriptor, sequence);
+  if (!answer)
+    return answer.status();
+  if (!answer->descriptor.isValid())
+    return Status(StatusCode::BadInput, answer->frame.body);
+  return std::move(answer->descriptor);
+}
+
+void Member::goodbye() {
+  if (std::exchange(saidGoodbye_, true) || isCutOff_)
+    return;
+  // If it does not get through, the host takes the end of the connection for a death: it is gone
+  // itself, or stands still, or the job has failed.
+  (void)connection_.send({.kind = FrameKind::Goodbye}, deadlineIn(kGoodbyeTime));
+}
+
+// -- The watchdog. --
+
+bool Member::watch(std::chrono::milliseconds patience) {
+  pollfd entries[] = {{connection_.descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+  poll(entries, 2, static_cast<int>(patience.count()));
+  if (entries[1].revents) {
+    uint64_t count;
+    (void)!read(wake_.get(), &count, sizeof count);
+  }
+  std::vector<Received> frames;
+  Status status;
+  if (entries[0].revents)
+    status = connection_.receiveAvailable(frames);
+  deliver(std::move(frames), status);
+  return status.isOk();
+}
+
+void Member::deliver(std::vector<Received> frames, const Status &status) {
+  bool hasNews = !frames.empty() || !status.isOk() || memory_.isAborted();
+  if (!hasNews)
+    return;
+  std::lock_guard lock(mutex_);
+  for (Received &received : frames) {
+    uint32_t sequence = received.frame.sequence;
+    answers_.insert_or_assign(sequence, std::move(received));
+  }
+  if (!status.isOk() && hostFailure_.isOk())
+    hostFailure_ = hostIsGone().status;
+  changed_.notify_all();
+}
+
+void Member::wakeWatch() {
+  uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof one);
+}
+
+} // namespace braid

@@ -1,0 +1,520 @@
+//===- runtime/job/bootstrap/environment.cpp - which rank of a job this process is -===//
+
+#include "runtime/job/bootstrap/environment.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+/// What a variable says. Of several of a source with the same role the first that is set counts,
+/// except for parts of the job's name, which all do.
+enum class Role {
+  Rank,
+  Ranks,
+  LocalRank,
+  LocalRanks,
+  TasksPerNode, ///< SLURM's list, "4(x2),3"
+  Job,          ///< the job's name
+  JobPart,      ///< a part of the job's name
+};
+
+enum class Need {
+  Identifies, ///< set only in ranks, and in all of them
+  Required,   ///< may be set elsewhere, too
+  Optional,
+};
+
+struct Variable {
+  const char *name;
+  Role role;
+  Need need;
+  const char *meaning;
+};
+
+struct Source {
+  const char *name;
+  /// The launcher's process is part of the job's name if no variable gives one, or always.
+  enum class JobOfLauncher { Never, IfUnnamed, Always } jobOfLauncher;
+  const char *defaultJob; ///< or null
+  std::vector<Variable> variables;
+};
+
+const std::vector<Source> &sources() {
+  using enum Role;
+  using enum Need;
+  using From = Source::JobOfLauncher;
+  static const std::vector<Source> all = {
+      {"BRAID_*",
+       From::Never,
+       "default",
+       {{"BRAID_RANK", Rank, Identifies, "rank of this process"},
+        {"BRAID_RANKS", Ranks, Identifies, "number of ranks, all on this host"},
+        {"BRAID_JOB", Job, Optional,
+         "name of the job, equal in its ranks and no other's; \"default\" if not set"}}},
+      {"torchrun",
+       From::Never,
+       nullptr,
+       {{"RANK", Rank, Identifies, "rank of this process"},
+        {"WORLD_SIZE", Ranks, Identifies, "number of ranks"},
+        {"LOCAL_RANK", LocalRank, Identifies, "rank among those of this host"},
+        {"LOCAL_WORLD_SIZE", LocalRanks, Identifies, "number of ranks on this host"},
+        {"MASTER_ADDR", JobPart, Required, "part of the job's name; nothing connects to it"},
+        {"MASTER_PORT", JobPart, Required, "part of the job's name; nothing connects to it"},
+        {"TORCHELASTIC_RUN_ID", JobPart, Optional, "part of the job's name"},
+        {"TORCHELASTIC_RESTART_COUNT", JobPart, Optional, "part of the job's name"}}},
+      {"Open MPI",
+       From::IfUnnamed,
+       nullptr,
+       {{"OMPI_COMM_WORLD_RANK", Rank, Identifies, "rank of this process"},
+        {"OMPI_COMM_WORLD_SIZE", Ranks, Identifies, "number of ranks"},
+        {"OMPI_COMM_WORLD_LOCAL_RANK", LocalRank, Identifies, "rank among those of this host"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", LocalRanks, Identifies, "number of ranks on this host"},
+        {"PMIX_NAMESPACE", Job, Optional, "name of the job"},
+        {"OMPI_MCA_ess_base_jobid", Job, Optional, "the same, if PMIX_NAMESPACE is not set"},
+        {"OMPI_MCA_orte_ess_jobid", Job, Optional, "the same, from older versions"}}},
+      // Hydra names no job. Where PMI_JOBID is set it may be that of an outer job, and where the
+      // launcher is a daemon it may start several jobs, so both are needed.
+      {"PMI",
+       From::Always,
+       nullptr,
+       {{"PMI_RANK", Rank, Identifies, "rank of this process"},
+        {"PMI_SIZE", Ranks, Identifies, "number of ranks"},
+        {"MPI_LOCALRANKID", LocalRank, Optional, "rank among those of this host"},
+        {"PMI_LOCAL_RANK", LocalRank, Optional, "the same, from other launchers"},
+        {"MPI_LOCALNRANKS", LocalRanks, Optional, "number of ranks on this host; all if not set"},
+        {"PMI_LOCAL_SIZE", LocalRanks, Optional, "the same, from other launchers"},
+        {"PMI_JOBID", JobPart, Optional, "part of the job's name, beside the launcher's process"}}},
+      {"SLURM",
+       From::Never,
+       nullptr,
+       {{"SLURM_STEP_ID", JobPart, Identifies, "part of the job's name; says that srun started it"},
+        {"SLURM_JOB_ID", JobPart, Required, "part of the job's name"},
+        {"SLURM_RESTART_COUNT", JobPart, Optional, "part of the job's name"},
+        {"SLURM_PROCID", Rank, Required, "rank of this process"},
+        {"SLURM_STEP_NUM_TASKS", Ranks, Required, "number of ranks"},
+        {"SLURM_NTASKS", Ranks, Required, "the same, if SLURM_STEP_NUM_TASKS is not set"},
+        {"SLURM_LOCALID", LocalRank, Required, "rank among those of this host"},
+        {"SLURM_STEP_TASKS_PER_NODE", TasksPerNode, Required, "number of ranks on each host"}}},
+  };
+  return all;
+}
+
+struct Setting {
+  const char *name;
+  const char *meaning;
+  bool isSwitch = false; ///< it is on or off
+};
+
+constexpr std::array<Setting, 8> kSettings = {{
+    {"BRAID_MEETING", "socket at which the ranks of the job meet"},
+    {"XDG_RUNTIME_DIR", "folder for that socket, if it is this user's"},
+    {"TMPDIR", "folder for that socket otherwise; /tmp if not set"},
+    {"BRAID_TUNE", "off: on GPUs, multiply by the library's first guess and measure nothing", true},
+    {"BRAID_SHARE_GPUS", "on: ranks may share GPUs, for results and not for speed; tunes nothing",
+     true},
+    {"BRAID_CACHE_DIR", "folder of what was measured; none: keep none"},
+    {"XDG_CACHE_HOME", "folder of the folder braid for that otherwise"},
+    {"HOME", "has that in .cache/braid otherwise"},
+}};
+
+constexpr size_t kShownOfValue = 60;
+
+Status badInput(std::string message) { return {StatusCode::BadInput, std::move(message)}; }
+
+Result<int64_t> wholeNumber(const char *name, llvm::StringRef text) {
+  int64_t number = 0;
+  bool isDigits = !text.empty() && llvm::all_of(text, [](char c) { return llvm::isDigit(c); });
+  if (isDigits && !text.getAsInteger(10, number))
+    return number;
+  return badInput(fmt::format("expected {} to be a whole number{}, got '{}'", name,
+                              isDigits ? " of at most 63 bits" : "",
+                              printable(text.str(), kShownOfValue)));
+}
+
+/// SLURM numbers the steps that are not started by srun for their ranks, such as the batch script
+/// and the shell of salloc, downwards from the largest 32-bit number.
+bool isStepOfRanks(const std::string &step) {
+  constexpr int64_t kFirstSpecialStep = 0xfffffff0;
+  Result<int64_t> number = wholeNumber("SLURM_STEP_ID", step);
+  return !number || *number < kFirstSpecialStep || *number > 0xffffffff;
+}
+
+bool isThere(const Source &source, const Environment &environment) {
+  for (const Variable &variable : source.variables) {
+    if (variable.need != Need::Identifies)
+      continue;
+    std::optional<std::string> value = environment(variable.name);
+    if (value && (variable.name != llvm::StringRef("SLURM_STEP_ID") || isStepOfRanks(*value)))
+      return true;
+  }
+  return false;
+}
+
+const Source *chosenSource(const Environment &environment) {
+  for (const Source &source : sources())
+    if (isThere(source, environment))
+      return &source;
+  return nullptr;
+}
+
+/// The variable of that role that counts, or null if none is set.
+const Variable *first(const Source &source, Role role, const Environment &environment) {
+  for (const Variable &variable : source.variables)
+    if (variable.role == role && environment(variable.name))
+      return &variable;
+  return nullptr;
+}
+
+bool counts(const Source &source, const Variable &variable, const Environment &environment) {
+  return variable.role == Role::JobPart ? environment(variable.name).has_value()
+                                        : first(source, variable.role, environment) == &variable;
+}
+
+/// "SLURM_STEP_NUM_TASKS or SLURM_NTASKS": all variables of that role.
+std::string namesOf(const Source &source, Role role) {
+  std::vector<std::string> names;
+  for (const Variable &variable : source.variables)
+    if (variable.role == role)
+      names.push_back(variable.name);
+  return llvm::join(names, " or ");
+}
+
+Status missing(const std::string &names) {
+  return badInput(fmt::format("expected {} to be set too, got no such variable", names));
+}
+
+Status checkComplete(const Source &source, const Environment &environment) {
+  for (const Variable &variable : source.variables) {
+    bool isGiven = variable.role == Role::JobPart
+                       ? environment(variable.name).has_value()
+                       : first(source, variable.role, environment) != nullptr;
+    if (variable.need == Need::Optional || isGiven)
+      continue;
+    return missing(variable.role == Role::JobPart ? variable.name : namesOf(source, variable.role));
+  }
+  return Status::ok();
+}
+
+/// Reads the number of that role, if it is given, into `field`.
+Status readNumber(const Source &source, Role role, const Environment &environment,
+                  std::optional<int64_t> &field) {
+  const Variable *variable = first(source, role, environment);
+  if (!variable)
+    return Status::ok();
+  Result<int64_t> number = wholeNumber(variable->name, *environment(variable->name));
+  if (!number)
+    return number.status();
+  field = *number;
+  return Status::ok();
+}
+
+struct Nodes {
+  int64_t nodes = 0, tasks = 0;
+};
+
+/// "4(x2),3" is two nodes with 4 tasks and one with 3. Nothing if it is not of that form.
+std::optional<Nodes> parseTasksPerNode(llvm::StringRef text) {
+  Nodes sum;
+  llvm::SmallVector<llvm::StringRef, 4> items;
+  text.split(items, ',');
+  for (llvm::StringRef item : items) {
+    uint32_t tasks = 0, nodes = 1;
+    if (item.consumeInteger(10, tasks) || tasks == 0)
+      return std::nullopt;
+    if (!item.empty() &&
+        (!item.consume_front("(x") || item.consumeInteger(10, nodes) || nodes == 0 || item != ")"))
+      return std::nullopt;
+    int64_t added = 0;
+    if (__builtin_mul_overflow(int64_t(tasks), int64_t(nodes), &added) ||
+        __builtin_add_overflow(sum.tasks, added, &sum.tasks))
+      return std::nullopt;
+    sum.nodes += nodes;
+  }
+  return sum;
+}
+
+Status severalHosts(const std::string &got) {
+  return {StatusCode::Unsupported,
+          fmt::format("ranks on several hosts are not supported: expected all on this one, got {}",
+                      got)};
+}
+
+/// Reads how many of the ranks are on this host from SLURM's list, if the source has one.
+Status readTasksPerNode(const Source &source, const Environment &environment, int64_t ranks,
+                        std::optional<int64_t> &localRanks) {
+  const Variable *variable = first(source, Role::TasksPerNode, environment);
+  if (!variable)
+    return Status::ok();
+  std::string value = *environment(variable->name);
+  std::optional<Nodes> nodes = parseTasksPerNode(value);
+  if (!nodes)
+    return badInput(fmt::format("expected {} to be a list like 4(x2),3, got '{}'", variable->name,
+                                printable(value, kShownOfValue)));
+  if (nodes->tasks != ranks)
+    return badInput(fmt::format("expected {} to sum up to {}, got '{}'", variable->name, ranks,
+                                printable(value, kShownOfValue)));
+  if (nodes->nodes > 1)
+    return severalHosts(fmt::format("{} hosts", nodes->nodes));
+  localRanks = nodes->tasks;
+  return Status::ok();
+}
+
+/// `index` is one of `count` things, and there is one at least.
+Status checkIndex(const std::string &index, int64_t indexValue, const std::string &count,
+                  int64_t countValue) {
+  if (countValue < 1)
+    return badInput(fmt::format("expected {} to be at least 1, got {}", count, countValue));
+  if (indexValue >= countValue)
+    return badInput(fmt::format("expected {} to be less than {} = {}, got {}", index, count,
+                                countValue, indexValue));
+  return Status::ok();
+}
+
+/// The name of the variable of that role that was read.
+std::string nameOf(const Source &source, Role role, const Environment &environment) {
+  const Variable *variable = first(source, role, environment);
+  return variable ? variable->name : namesOf(source, role);
+}
+
+/// Where this process is among the ranks of its host.
+Status readLocal(const Source &source, const Environment &environment, Place &place) {
+  std::optional<int64_t> rank, ranks;
+  if (Status s = readNumber(source, Role::LocalRank, environment, rank); !s.isOk())
+    return s;
+  if (Status s = readNumber(source, Role::LocalRanks, environment, ranks); !s.isOk())
+    return s;
+  if (Status s = readTasksPerNode(source, environment, place.ranks, ranks); !s.isOk())
+    return s;
+  if (!rank && !ranks) {
+    place.localRank = place.rank;
+    place.localRanks = place.ranks;
+    return Status::ok();
+  }
+  if (!rank || !ranks)
+    return missing(namesOf(source, rank ? Role::LocalRanks : Role::LocalRank));
+  Role countRole =
+      first(source, Role::TasksPerNode, environment) ? Role::TasksPerNode : Role::LocalRanks;
+  std::string countName = nameOf(source, countRole, environment);
+  if (Status s = checkIndex(nameOf(source, Role::LocalRank, environment), *rank, countName, *ranks);
+      !s.isOk())
+    return s;
+  if (*ranks > place.ranks)
+    return badInput(fmt::format("expected {} to be at most {} = {}, got {}", countName,
+                                nameOf(source, Role::Ranks, environment), place.ranks, *ranks));
+  if (*ranks < place.ranks)
+    return severalHosts(fmt::format("{} of {}", *ranks, place.ranks));
+  place.localRank = *rank;
+  place.localRanks = *ranks;
+  return Status::ok();
+}
+
+/// BRAID_JOB and "default" are the name as they stand. What a launcher says becomes "torchrun
+/// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers differ.
+Status readJob(const Source &source, const Environment &environment, const Launcher &launcher,
+               Place &place) {
+  using From = Source::JobOfLauncher;
+  if (source.defaultJob) {
+    const Variable *variable = first(source, Role::Job, environment);
+    place.job = variable ? *environment(variable->name) : source.defaultJob;
+    return Status::ok();
+  }
+  place.job = source.name;
+  bool isNamed = false;
+  for (const Variable &variable : source.variables) {
+    bool isName = variable.role == Role::Job || variable.role == Role::JobPart;
+    if (!isName || !counts(source, variable, environment))
+      continue;
+    place.job += fmt::format(" {}={}", variable.name, *environment(variable.name));
+    isNamed = true;
+  }
+  if (source.jobOfLauncher == From::Never || (source.jobOfLauncher == From::IfUnnamed && isNamed))
+    return Status::ok();
+  std::string rankVariable = nameOf(source, Role::Rank, environment);
+  if (std::optional<std::string> process = launcher(rankVariable))
+    place.job += " launcher=" + *process;
+  else if (!isNamed)
+    return badInput("expected a launcher that can be told from others, got none in /proc");
+  return Status::ok();
+}
+
+Result<Place> readPlace(const Source &source, const Environment &environment,
+                        const Launcher &launcher) {
+  if (Status s = checkComplete(source, environment); !s.isOk())
+    return s;
+  std::optional<int64_t> rank, ranks;
+  if (Status s = readNumber(source, Role::Rank, environment, rank); !s.isOk())
+    return s;
+  if (Status s = readNumber(source, Role::Ranks, environment, ranks); !s.isOk())
+    return s;
+  if (Status s = checkIndex(nameOf(source, Role::Rank, environment), *rank,
+                            nameOf(source, Role::Ranks, environment), *ranks);
+      !s.isOk())
+    return s;
+  Place place;
+  place.source = source.name;
+  place.rank = *rank;
+  place.ranks = *ranks;
+  if (Status s = readLocal(source, environment, place); !s.isOk())
+    return s;
+  if (Status s = readJob(source, environment, launcher, place); !s.isOk())
+    return s;
+  return place;
+}
+
+/// "RANK='3', MASTER_ADDR='a' (torchrun), SLURM_PROCID='0' (SLURM)": all that is set.
+std::string found(const Environment &environment) {
+  std::string text;
+  for (const Source &source : sources()) {
+    std::string list;
+    for (const Variable &variable : source.variables)
+      if (std::optional<std::string> value = environment(variable.name))
+        list += fmt::format("{}{}='{}'", list.empty() ? "" : ", ", variable.name,
+                            printable(*value, kShownOfValue));
+    if (!list.empty())
+      text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", list, source.name);
+  }
+  return text;
+}
+
+struct Process {
+  int64_t parent = 0;
+  std::string startTime; ///< in clock ticks since the machine started
+};
+
+std::optional<std::string> readFile(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::optional<Process> readProcess(int64_t pid) {
+  std::optional<std::string> text = readFile(fmt::format("/proc/{}/stat", pid));
+  if (!text)
+    return std::nullopt;
+  // The second field is the command in parentheses, which may hold blanks and parentheses too.
+  llvm::SmallVector<llvm::StringRef, 52> fields;
+  llvm::StringRef(*text).rsplit(')').second.trim().split(fields, ' ');
+  constexpr size_t kParent = 1, kStartTime = 19; // fields 4 and 22 of proc(5)
+  Process process;
+  if (fields.size() <= kStartTime || fields[kParent].getAsInteger(10, process.parent))
+    return std::nullopt;
+  process.startTime = fields[kStartTime].str();
+  return process;
+}
+
+/// Whether the process was started with the variable set. That of another user was not, as far as
+/// can be seen: such is a launcher that runs as root.
+bool wasStartedWith(int64_t pid, const std::string &variable) {
+  std::optional<std::string> text = readFile(fmt::format("/proc/{}/environ", pid));
+  if (!text)
+    return false;
+  llvm::SmallVector<llvm::StringRef, 64> entries;
+  llvm::StringRef(*text).split(entries, '\0');
+  return llvm::any_of(entries, [&](llvm::StringRef entry) {
+    return entry.consume_front(variable + "=") && !entry.empty();
+  });
+}
+
+} // namespace
+
+Environment processEnvironment() {
+  return [](const std::string &name) -> std::optional<std::string> {
+    const char *value = std::getenv(name.c_str());
+    return value && *value ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+std::optional<std::string> launcherProcess(const std::string &rankVariable) {
+  constexpr int kMostAncestors = 64;
+  int64_t pid = getppid();
+  for (int i = 0; i < kMostAncestors && pid > 0; ++i) {
+    std::optional<Process> process = readProcess(pid);
+    if (!process)
+      return std::nullopt;
+    if (!wasStartedWith(pid, rankVariable))
+      return fmt::format("{}@{}", pid, process->startTime);
+    pid = process->parent;
+  }
+  return std::nullopt;
+}
+
+Result<std::optional<Place>> findPlace(const Environment &environment, const Launcher &launcher) {
+  const Source *source = chosenSource(environment);
+  if (!source)
+    return std::optional<Place>();
+  Result<Place> place = readPlace(*source, environment, launcher);
+  if (place)
+    return std::optional<Place>(std::move(*place));
+  Status status = place.status().annotated(source->name);
+  if (status.code() != StatusCode::BadInput)
+    return status;
+  return badInput(fmt::format("{}; found {}; unset what is not meant, or set BRAID_RANK and "
+                              "BRAID_RANKS, which come first",
+                              status.message(), found(environment)));
+}
+
+std::string variablesOfPlace(const Environment &environment) {
+  std::vector<std::string> names;
+  if (const Source *source = chosenSource(environment))
+    for (const Variable &variable : source->variables)
+      if (variable.need == Need::Identifies && environment(variable.name))
+        names.push_back(variable.name);
+  return llvm::join(names, ", ");
+}
+
+Result<bool> isOn(const Environment &environment, const std::string &name, bool otherwise) {
+  const std::optional<std::string> value = environment(name);
+  if (!value)
+    return otherwise;
+  if (*value == "on" || *value == "off")
+    return *value == "on";
+  return badInput(
+      fmt::format("expected {} to be on or off, got '{}'", name, printable(*value, kShownOfValue)));
+}
+
+Status checkSettings(const Environment &environment) {
+  for (const Setting &setting : kSettings)
+    if (setting.isSwitch)
+      if (Result<bool> value = isOn(environment, setting.name, false); !value)
+        return value.status();
+  return Status::ok();
+}
+
+std::vector<VariableReport> reportVariables(const Environment &environment) {
+  std::vector<VariableReport> reports;
+  const Source *chosen = chosenSource(environment);
+  for (const Source &source : sources())
+    for (const Variable &variable : source.variables)
+      reports.push_back({variable.name, source.name, variable.meaning, environment(variable.name),
+                         &source == chosen && counts(source, variable, environment)});
+  for (const Setting &setting : kSettings) {
+    std::optional<std::string> value = environment(setting.name);
+    reports.push_back({setting.name, "braid", setting.meaning, value, value.has_value()});
+  }
+  return reports;
+}
+
+std::string printable(const std::string &value, size_t limit) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os.write_escaped(llvm::StringRef(value).take_front(limit + 1), /*UseHexEscapes=*/true);
+  os.flush();
+  if (text.size() > limit)
+    text = text.substr(0, limit) + "...";
+  return text;
+}
+
+} // namespace braid

@@ -1,0 +1,88 @@
+//===- runtime/job/bootstrap/environment.h - which rank of a job this process is -===//
+//
+// Launchers tell a process its place by environment variables, and a process may see those of
+// several: torchrun inside srun, mpirun inside a SLURM job. One source is chosen, whole: the first
+// in this order of which any identifying variable (listed first) is set.
+//
+//   BRAID_*    BRAID_RANK, BRAID_RANKS; BRAID_JOB       braid run --processes, or a user by hand
+//   torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; MASTER_ADDR, MASTER_PORT, ...
+//   Open MPI   OMPI_COMM_WORLD_RANK, ..._SIZE, ..._LOCAL_RANK, ..._LOCAL_SIZE; PMIX_NAMESPACE
+//   PMI        PMI_RANK, PMI_SIZE; MPI_LOCALRANKID, MPI_LOCALNRANKS, ...         MPICH, Intel MPI
+//   SLURM      SLURM_STEP_ID; SLURM_PROCID, SLURM_STEP_NUM_TASKS, ...            srun
+//
+// A source of which only some variables are set, or whose variables contradict each other, is an
+// error that lists everything that was found. A batch script is no rank: SLURM sets SLURM_PROCID
+// and SLURM_NTASKS there too, but no SLURM_STEP_ID, or one that stands for the script.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/status.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+/// The place of this process in a job.
+struct Place {
+  std::string source; ///< "BRAID_*", "torchrun", "Open MPI", "PMI" or "SLURM"
+  int64_t rank = 0, ranks = 1;
+  int64_t localRank = 0, localRanks = 1; ///< on this host
+  /// Equal on all ranks of the job, and unlike that of any other job of this user on this host.
+  std::string job;
+};
+
+/// Looks up a variable; nothing if it is not set, or is empty, which launchers and shells take for
+/// not set. Never gives an empty value.
+using Environment = std::function<std::optional<std::string>(const std::string &name)>;
+Environment processEnvironment();
+
+/// Names the process that started the ranks of this host, for launchers that give a job no name;
+/// nothing if it cannot be told. `rankVariable` is one that the launcher sets in each rank.
+using Launcher = std::function<std::optional<std::string>(const std::string &rankVariable)>;
+
+/// The id and start time of the nearest ancestor that has no `rankVariable` in its environment:
+/// scripts and shells between a launcher and a rank have it. Reads /proc.
+std::optional<std::string> launcherProcess(const std::string &rankVariable);
+
+/// This process's place, or nothing if no launcher says anything. BadInput for what is partial,
+/// malformed (not a whole number, rank >= ranks) or contradictory: the message lists each variable
+/// that was found, with its source and value. Unsupported if the ranks are on several hosts.
+///
+/// Ranks started by hand, with BRAID_RANK and BRAID_RANKS, are the job BRAID_JOB or else "default",
+/// so whoever starts two such jobs at once has to name them. Where PMI does not say which ranks are
+/// on this host, all are taken to be.
+Result<std::optional<Place>> findPlace(const Environment &environment,
+                                       const Launcher &launcher = launcherProcess);
+
+/// The variables that make findPlace() look for a place, "RANK, WORLD_SIZE": without them it would
+/// find none, or that of an outer launcher. Empty if there are none.
+std::string variablesOfPlace(const Environment &environment);
+
+/// What the setting `name` says, a BRAID_* variable that is on or off: `otherwise` if it is not
+/// set, BadInput if it is anything else.
+Result<bool> isOn(const Environment &environment, const std::string &name, bool otherwise);
+/// BadInput unless all such settings are on, off or not set.
+Status checkSettings(const Environment &environment);
+
+/// A variable that Braid reads, for `braid env`.
+struct VariableReport {
+  std::string name;
+  std::string source;  ///< as in Place, or "braid" for settings
+  std::string meaning; ///< one line
+  std::optional<std::string> value;
+  /// It is set, and its source was chosen and no better variable of it says the same; or it is a
+  /// setting that is set.
+  bool counts = false;
+};
+/// Every variable that is read anywhere, in the order in which sources are looked at.
+std::vector<VariableReport> reportVariables(const Environment &environment);
+
+/// A value for a terminal: bytes other than printable ASCII are escaped, and of more than `limit`
+/// characters the first are kept, followed by "...".
+std::string printable(const std::string &value, size_t limit);
+
+} // namespace braid

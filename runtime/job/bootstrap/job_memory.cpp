@@ -1,0 +1,273 @@
+//===- runtime/job/bootstrap/job_memory.cpp - what all ranks of a job on one host see -===//
+
+#include "runtime/job/bootstrap/job_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <ctime>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace braid {
+
+namespace {
+
+// Whoever changes what lies in the memory changes the last byte.
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a4203;
+constexpr int64_t kMaxRanks = 4096;
+constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
+
+// The outcome: committed steps in the low half, the mark above them, then the number of the cause.
+constexpr int kCauseShift = 40;
+constexpr uint32_t committedIn(uint64_t outcome) { return static_cast<uint32_t>(outcome); }
+constexpr uint32_t causeIn(uint64_t outcome) {
+  return static_cast<uint32_t>(outcome >> kCauseShift);
+}
+
+/// The text of one failure. Written before anybody can know its number, never changed after.
+struct CauseSlot {
+  int64_t rank;
+  int32_t code;
+  uint32_t length;
+  char text[16368];
+};
+
+// As many failures may be written down at once; only one of them becomes the first. Pages of memory
+// that nobody writes to cost nothing.
+constexpr uint32_t kCauseSlots = 256;
+
+StatusCode knownCode(int32_t code) {
+  switch (static_cast<StatusCode>(code)) {
+  case StatusCode::WrongResult:
+  case StatusCode::BadInput:
+  case StatusCode::Rejected:
+  case StatusCode::Unsupported:
+  case StatusCode::PeerFailed:
+  case StatusCode::TimedOut:
+    return static_cast<StatusCode>(code);
+  case StatusCode::Ok:
+  case StatusCode::Internal:
+    break;
+  }
+  return StatusCode::Internal;
+}
+
+Status failed(const char *what) {
+  return Status(StatusCode::Unsupported, fmt::format("expected {} for the ranks of a job, got '{}'",
+                                                     what, std::strerror(errno)));
+}
+
+} // namespace
+
+/// What the memory begins with; the ranks' slots follow.
+struct JobMemory::Layout {
+  uint64_t magic;
+  int64_t ranks;
+  alignas(64) std::atomic<uint64_t> outcome;
+  alignas(64) std::atomic<uint32_t> causesTaken;
+  alignas(64) CauseSlot causes[kCauseSlots];
+
+  static size_t bytes(int64_t ranks) {
+    return sizeof(Layout) + static_cast<size_t>(ranks) * sizeof(RankSlot);
+  }
+  RankSlot *slots() { return reinterpret_cast<RankSlot *>(this + 1); }
+};
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free &&
+                  std::atomic<uint32_t>::is_always_lock_free,
+              "locks of one process mean nothing to another one");
+
+uint64_t monotonicNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return uint64_t(now.tv_sec) * 1000000000u + uint64_t(now.tv_nsec);
+}
+
+uint64_t RankSlot::progress() const {
+  uint64_t sum = issued.load(std::memory_order_relaxed) + arrivals.load(std::memory_order_relaxed);
+  for (const QueueSlot &each : queue)
+    sum += each.completed.load(std::memory_order_relaxed);
+  return sum;
+}
+
+// -- Making it. --
+
+Result<JobMemory> JobMemory::create(int64_t ranks) {
+  if (ranks < 1 || ranks > kMaxRanks)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected 1 to {} ranks in a job, got {}", kMaxRanks, ranks));
+  FileDescriptor descriptor(memfd_create("braid-job", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor.isValid())
+    return failed("shared memory");
+  const size_t bytes = Layout::bytes(ranks);
+  if (ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0)
+    return failed("shared memory");
+  if (fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0)
+    return failed("shared memory that can be sealed");
+  void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  if (address == MAP_FAILED)
+    return failed("addresses of shared memory");
+  JobMemory memory(std::move(descriptor), address, bytes);
+  memory.layout_->magic = kLayoutMagic;
+  memory.layout_->ranks = ranks;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    memory.slot(rank).flightNext.store(1, std::memory_order_relaxed);
+    for (QueueSlot &queue : memory.slot(rank).queue) {
+      queue.current.store(~uint64_t(0), std::memory_order_relaxed);
+      queue.lastDone.store(~uint64_t(0), std::memory_order_relaxed);
+    }
+  }
+  return memory;
+}
+
+Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
+  auto refuse = [](std::string got) {
+    return Status(StatusCode::BadInput, "expected the memory of a job, got " + std::move(got));
+  };
+  if (ranks < 1 || ranks > kMaxRanks)
+    return refuse(fmt::format("{} ranks", ranks));
+  const size_t bytes = Layout::bytes(ranks);
+  struct stat info;
+  if (fstat(descriptor.get(), &info) != 0)
+    return refuse("no open file");
+  // Whoever could shrink it could make every access of ours a SIGBUS.
+  int seals = fcntl(descriptor.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals)
+    return refuse("a file whose size can change");
+  if (static_cast<size_t>(info.st_size) != bytes)
+    return refuse(fmt::format("{} bytes instead of {}", info.st_size, bytes));
+  void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  if (address == MAP_FAILED)
+    return failed("addresses of shared memory");
+  JobMemory memory(std::move(descriptor), address, bytes);
+  if (memory.layout_->magic != kLayoutMagic)
+    return refuse("one of another version");
+  if (memory.layout_->ranks != ranks)
+    return refuse(fmt::format("one for {} ranks instead of {}", memory.layout_->ranks, ranks));
+  return memory;
+}
+
+JobMemory::JobMemory(FileDescriptor descriptor, void *address, size_t bytes)
+    : descriptor_(std::move(descriptor)), layout_(static_cast<Layout *>(address)), bytes_(bytes) {}
+
+JobMemory::JobMemory(JobMemory &&other) noexcept
+    : descriptor_(std::move(other.descriptor_)), layout_(other.layout_), bytes_(other.bytes_) {
+  other.layout_ = nullptr;
+}
+
+JobMemory::~JobMemory() {
+  if (layout_)
+    munmap(layout_, bytes_);
+}
+
+// The field is not believed: another rank could have written over it.
+int64_t JobMemory::ranks() const {
+  return static_cast<int64_t>((bytes_ - sizeof(Layout)) / sizeof(RankSlot));
+}
+
+RankSlot &JobMemory::slot(int64_t rank) {
+  assert(rank >= 0 && rank < ranks());
+  return layout_->slots()[rank];
+}
+
+const RankSlot &JobMemory::slot(int64_t rank) const {
+  assert(rank >= 0 && rank < ranks());
+  return layout_->slots()[rank];
+}
+
+uint64_t JobMemory::progress() const {
+  uint64_t sum = 0;
+  for (int64_t rank = 0; rank < ranks(); ++rank)
+    sum += slot(rank).progress();
+  return sum;
+}
+
+bool JobMemory::spinUntilAllCome(int64_t rank) {
+  const uint32_t mine = slot(rank).barrier.fetch_add(1, std::memory_order_acq_rel) + 1;
+  slot(rank).arrivals.fetch_add(1, std::memory_order_relaxed);
+  for (int64_t other = 0; other < ranks(); ++other)
+    for (uint32_t spins = 0;
+         static_cast<int32_t>(slot(other).barrier.load(std::memory_order_acquire) - mine) < 0;
+         ++spins) {
+      constexpr uint32_t kSpinsBeforeYield = 10000;
+      if (spins < kSpinsBeforeYield)
+        continue;
+      if (isAborted())
+        return false;
+      sched_yield();
+    }
+  return !isAborted();
+}
+
+// -- The outcome. --
+
+const std::atomic<uint64_t> &JobMemory::outcome() const { return layout_->outcome; }
+
+bool JobMemory::isAborted() const {
+  return isAbortedOutcome(layout_->outcome.load(std::memory_order_relaxed));
+}
+
+/// The text is complete before the outcome changes, in one step, to a word that names it. So there
+/// is nothing that a process could leave half done by dying: before that step the job is not
+/// aborted and somebody else may abort it, after it the cause is there for everyone.
+bool JobMemory::abort(const JobCause &cause) {
+  assert(!cause.status.isOk() && "an abort needs a failure");
+  uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
+  if (isAbortedOutcome(seen))
+    return false;
+  const uint32_t number =
+      std::min(layout_->causesTaken.fetch_add(1, std::memory_order_relaxed), kCauseSlots);
+  if (number < kCauseSlots) {
+    CauseSlot &mine = layout_->causes[number];
+    const std::string &text = cause.status.message();
+    mine.rank = cause.rank;
+    mine.code = static_cast<int32_t>(cause.status.code());
+    mine.length = static_cast<uint32_t>(std::min(text.size(), sizeof mine.text));
+    std::memcpy(mine.text, text.data(), mine.length);
+  }
+  // Steps may be committed meanwhile; they stay committed.
+  while (!isAbortedOutcome(seen)) {
+    const uint64_t wanted = committedIn(seen) | kAbortedMark | uint64_t(number) << kCauseShift;
+    if (layout_->outcome.compare_exchange_weak(seen, wanted, std::memory_order_seq_cst))
+      return true;
+  }
+  return false;
+}
+
+std::optional<JobCause> JobMemory::cause() const {
+  const uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
+  if (!isAbortedOutcome(seen))
+    return std::nullopt;
+  const uint32_t number = causeIn(seen);
+  if (number >= kCauseSlots)
+    return JobCause{Status(StatusCode::PeerFailed,
+                           "so many failures at once that there was no room for the first one"),
+                    -1};
+  const CauseSlot &slot = layout_->causes[number];
+  const size_t length = std::min<size_t>(slot.length, sizeof slot.text);
+  const int64_t rank = slot.rank >= 0 && slot.rank < ranks() ? slot.rank : -1;
+  return JobCause{Status(knownCode(slot.code), std::string(slot.text, length)), rank};
+}
+
+bool JobMemory::commit(uint32_t step) {
+  uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
+  while (committedIn(seen) < step && !isAbortedOutcome(seen))
+    if (layout_->outcome.compare_exchange_weak(seen, step, std::memory_order_seq_cst,
+                                               std::memory_order_acquire))
+      return true;
+  return committedIn(seen) >= step;
+}
+
+uint32_t JobMemory::committed() const {
+  return committedIn(layout_->outcome.load(std::memory_order_acquire));
+}
+
+} // namespace braid

@@ -1,0 +1,160 @@
+//===- runtime/job/bootstrap/job_memory.h - what all ranks of a job on one host see -===//
+//
+// A few pages of anonymous shared memory, made by the job's host and mapped by every rank. They
+// hold what must not depend on messages getting through:
+//
+//   the outcome   one word that says whether the job has been aborted, and how many steps of it
+//                 have been committed. It changes by compare-and-swap only, so there is one first
+//                 cause and no rank can call a run successful that another one calls aborted. An
+//                 abort is visible to every live rank, stopped ones included, the moment it
+//                 happens: before any wait is released, because whoever waits looks here.
+//   the cause     the text of the first failure
+//   rank slots    where each rank is: heartbeat, what its host thread does, what each of its queues
+//                 runs, counters of progress
+//   flight rings  the last commands of each rank, with times and word values. They survive the
+//                 rank.
+//
+// All accesses are relaxed atomics but those of the outcome, so that nothing here orders the ranks'
+// streams. Ranks are of one user and trust each other's writes; text that is read here is bounded
+// by its field all the same.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/status.h"
+#include "runtime/job/bootstrap/socket.h"
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+namespace braid {
+
+inline constexpr uint32_t kNoCommand = ~0u;
+
+enum class RankState : uint32_t {
+  Absent, ///< has not joined
+  Joined,
+  Left, ///< said goodbye
+  Dead, ///< its connection ended without one
+};
+
+/// What a rank's host thread does.
+enum class HostActivity : uint32_t {
+  OwnCode,       ///< not in Braid, or issuing
+  Preparing,     ///< allocating, exchanging
+  InAllGather,   ///< until all have come
+  InSynchronize, ///< until its device is done
+  Committing,    ///< until all are known to be done
+};
+
+/// What one queue does. Written by its worker.
+struct alignas(64) QueueSlot {
+  std::atomic<uint64_t> completed; ///< commands
+  std::atomic<uint64_t> current;   ///< run << 32 | command; ~0: between commands
+  std::atomic<uint64_t> sinceNs;   ///< CLOCK_MONOTONIC: when it began the current command, or
+                                   ///< ended the last one
+  std::atomic<uint32_t> isWaiting; ///< the current command waits for a word or an event
+  std::atomic<uint32_t> wordValue; ///< of that word when it was last looked at
+  std::atomic<uint32_t> wantedValue;
+  std::atomic<uint64_t> lastDone; ///< run << 32 | command; ~0: none
+};
+
+/// A command that began; it has ended if endNs is not 0.
+struct FlightEntry {
+  std::atomic<uint64_t> sequence; ///< 1, 2, ... on its rank; written last; 0: nothing here
+  std::atomic<uint64_t> command;  ///< run << 32 | command
+  std::atomic<uint64_t> beginNs, endNs;
+  std::atomic<uint32_t> queue;
+  std::atomic<uint32_t> wordValue; ///< seen or written by a command on a word, else 0
+};
+
+inline constexpr uint32_t kQueueSlots = 32;     ///< further queues are not shown
+inline constexpr uint32_t kFlightEntries = 512; ///< a power of two
+
+struct RankSlot {
+  std::atomic<uint32_t> state; ///< RankState
+  std::atomic<uint32_t> pid;
+  std::atomic<uint32_t> activity; ///< HostActivity
+  std::atomic<uint32_t> queues;   ///< how many of `queue` are in use
+  std::atomic<uint64_t> activitySinceNs;
+  std::atomic<uint64_t> heartbeatNs; ///< of the watchdog
+  std::atomic<uint64_t> issued;      ///< commands, of all queues
+  std::atomic<uint64_t> arrivals;    ///< steps of the host thread: joins, gathers, runs, ticks; and
+                                     ///< commands of queues beyond those shown
+  std::atomic<uint32_t> runs;        ///< issued: the epoch of the last one
+  std::atomic<uint64_t> flightNext;  ///< sequence number of the next entry, from 1
+  std::atomic<uint32_t> isSpeaking;  ///< its part of an all-gather has not been sent as a whole
+  std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
+  std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
+                                  ///< holds what it has until its process has gone
+  alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
+  QueueSlot queue[kQueueSlots];
+  FlightEntry flight[kFlightEntries];
+
+  /// Grows with everything that this rank gets done.
+  uint64_t progress() const;
+};
+
+/// The mark in an outcome.
+inline constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
+constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
+
+/// Why a job was aborted.
+struct JobCause {
+  Status status;     ///< what every rank returns
+  int64_t rank = -1; ///< that failed, or -1: the host, or unknown
+};
+
+/// Maps the memory for as long as it lives. Movable. All functions may be called by any thread.
+class JobMemory {
+public:
+  /// Zeroed memory for `ranks` ranks, of a size that nobody can change.
+  static Result<JobMemory> create(int64_t ranks);
+  /// BadInput if the descriptor is not of such memory: size, seals and version are looked at.
+  static Result<JobMemory> map(FileDescriptor descriptor, int64_t ranks);
+  JobMemory(JobMemory &&) noexcept;
+  JobMemory &operator=(JobMemory &&) = delete;
+  ~JobMemory();
+
+  int descriptor() const { return descriptor_.get(); }
+  int64_t ranks() const;
+  RankSlot &slot(int64_t rank);
+  const RankSlot &slot(int64_t rank) const;
+  uint64_t progress() const; ///< of all ranks
+
+  // -- The outcome. --
+
+  /// For isAbortedOutcome().
+  const std::atomic<uint64_t> &outcome() const;
+  bool isAborted() const;
+  /// True if this is the first failure; everybody sees it, and its cause, from then on. Steps that
+  /// were committed before stay committed. False: cause() says what came first. Texts are cut at
+  /// 16 kB.
+  bool abort(const JobCause &cause);
+  /// The first failure, or nothing. Never waits: a process that dies in abort() has either not
+  /// aborted the job, or left its whole cause.
+  std::optional<JobCause> cause() const;
+  /// Marks step `step` (1, 2, ...) as done by all ranks. To be called by anyone who knows that all
+  /// of them have finished it. True if it is committed, by this call or before; false if the job
+  /// was aborted first.
+  bool commit(uint32_t step);
+  uint32_t committed() const;
+
+  /// For timing only: returns when all ranks have called it equally often, within about a
+  /// microsecond of each other where each has a core of its own. Spins. False if the job has been
+  /// aborted.
+  bool spinUntilAllCome(int64_t rank);
+
+private:
+  struct Layout; // job_memory.cpp
+  JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
+  FileDescriptor descriptor_;
+  Layout *layout_ = nullptr; ///< null if moved from
+  size_t bytes_ = 0;
+};
+
+/// CLOCK_MONOTONIC in nanoseconds: the same on all ranks of a host.
+uint64_t monotonicNs();
+
+} // namespace braid

@@ -1,0 +1,683 @@
+//===- runtime/job/bootstrap/rendezvous.cpp -------------------------------===//
+#include "runtime/job/bootstrap/rendezvous.h"
+#include "runtime/job/bootstrap/start_thread.h"
+
+#include "runtime/job/bootstrap/environment.h"
+#include "runtime/job/bootstrap/client.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/Errno.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace braid {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+constexpr size_t kMaxStrangers = 64;
+constexpr auto kHelloTime = 2s;
+/// How often the thread looks at the job's mark and at its clocks when nothing happens.
+constexpr auto kTick = 50ms;
+constexpr size_t kMaxOffers = 256;    ///< of one rank
+constexpr size_t kMaxNameBytes = 256; ///< of an offer
+constexpr size_t kMaxAnswers = 64;    ///< that one rank has not read
+constexpr size_t kShownOfJob = 80;    ///< characters of its name
+
+/// "rank 2" or "ranks 2, 3".
+std::string nameRanks(const std::vector<int64_t> &ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+/// ": processes 12 and 13", the smaller first; nothing if they cannot be told apart from here.
+std::string namePids(int64_t one, int64_t other) {
+  if (one == 0 || other == 0 || one == other)
+    return "";
+  auto [first, second] = std::minmax(one, other);
+  return ": processes " + std::to_string(first) + " and " + std::to_string(second);
+}
+
+std::string seconds(std::chrono::milliseconds time) {
+  std::string text = std::to_string(time.count() / 1000.0);
+  text.erase(text.find_last_not_of('0') + 1);
+  return llvm::StringRef(text).rtrim('.').str() + " s";
+}
+
+/// The process at the other end, held by a descriptor so that its number cannot come to mean
+/// another one. Invalid if it cannot be seen from here, is gone, or is this one.
+FileDescriptor openProcess(const Connection &connection, pid_t pid) {
+  if (pid == 0 || pid == getpid())
+    return FileDescriptor();
+  FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  // Connected after it was opened: the number is still that of who connected.
+  pollfd entry{connection.descriptor(), POLLRDHUP, 0};
+  if (poll(&entry, 1, 0) != 0)
+    process.reset();
+  return process;
+}
+
+/// What is still to be sent to one rank. Never blocks.
+class Outbox {
+public:
+  using Bytes = std::shared_ptr<const std::string>;
+  void add(Bytes bytes, FileDescriptor descriptor = {}) {
+    messages_.push_back({std::move(bytes), std::move(descriptor)});
+  }
+  size_t size() const { return messages_.size(); }
+  void clear() { messages_.clear(); }
+  /// Sends what `connection` takes now.
+  Status flush(Connection &connection);
+
+private:
+  struct Message {
+    Bytes bytes;
+    FileDescriptor descriptor;
+    size_t sent = 0;
+  };
+  std::deque<Message> messages_;
+};
+
+Status Outbox::flush(Connection &connection) {
+  while (!messages_.empty()) {
+    Message &first = messages_.front();
+    Result<size_t> sent =
+        connection.sendAvailable(llvm::StringRef(*first.bytes).drop_front(first.sent),
+                                 first.sent == 0 ? first.descriptor.get() : -1);
+    if (!sent)
+      return sent.status();
+    if (*sent == 0)
+      return Status::ok();
+    first.sent += *sent;
+    if (first.sent == first.bytes->size())
+      messages_.pop_front();
+  }
+  return Status::ok();
+}
+
+Outbox::Bytes share(const Frame &frame) {
+  return std::make_shared<const std::string>(encode(frame));
+}
+
+/// Connected, and has not said who it is.
+struct Stranger {
+  Connection connection;
+  PeerIdentity identity;
+  Deadline deadline;
+};
+
+struct Rank {
+  RankState state = RankState::Absent;
+  std::optional<Connection> connection;
+  FileDescriptor process;
+  Outbox outbox;
+  std::map<std::string, FileDescriptor> offers;
+  std::optional<std::string> part; ///< of the all-gather that is going on
+};
+} // namespace
+
+/// All but the functions marked so belong to the thread.
+class Rendezvous::Server {
+public:
+  Server(MeetingPlace place, JobMemory &memory, RendezvousOptions options, FileDescriptor wake)
+      : place_(std::move(place)), memory_(memory), options_(std::move(options)),
+        wake_(std::move(wake)), ranks_(static_cast<size_t>(options_.ranks)),
+        joinDeadline_(deadlineIn(options_.joinTimeout)) {}
+
+  void run();
+
+  // -- Any thread. --
+  void stop();
+  Status waitForAllToLeave(Deadline deadline);
+  RendezvousCounts counts() const;
+
+private:
+  // Waiting.
+  void waitForEvents();
+  void serveEvents();
+  void lookAtClocks();
+
+  // Strangers.
+  enum class Verdict { Waiting, Done };
+  void acceptStrangers();
+  bool acceptOne();
+  void dropOldest();
+  void serveStrangers();
+  Verdict serveStranger(Stranger &stranger);
+  Status whyRefused(const Result<MemberHello> &hello) const;
+  Status contradiction(const MemberHello &hello, pid_t pid) const;
+  void contradict(Stranger &stranger, int64_t rank, const Status &cause);
+  void refuse(Stranger &stranger, const std::string &why);
+  void welcome(Stranger &stranger, int64_t rank);
+  void countDropped();
+
+  // Ranks.
+  void serveRank(int64_t rank, short events);
+  Status handle(int64_t rank, Received received);
+  Status handleGather(int64_t rank, Frame frame);
+  Status handleOffer(int64_t rank, Received received);
+  Status handleWant(int64_t rank, const Frame &frame);
+  void finishGather();
+  void abortIfGatherCannotEnd();
+  void answer(int64_t rank, Outbox::Bytes bytes, FileDescriptor descriptor = {});
+  void loseRank(int64_t rank, const Status &why, bool wasInside);
+  void setState(int64_t rank, RankState state);
+  std::vector<int64_t> ranksIn(RankState state) const;
+
+  // The end.
+  void abort(StatusCode code, std::string message, int64_t rank);
+  /// All that have not left, or only those that are stopped.
+  void killStragglers(bool isGraceOver);
+
+  MeetingPlace place_;
+  JobMemory &memory_;
+  const RendezvousOptions options_;
+  const FileDescriptor wake_; ///< an eventfd
+  std::atomic<bool> isStopped_{false};
+
+  std::vector<Rank> ranks_;
+  std::deque<Stranger> strangers_; ///< oldest first
+  std::vector<pollfd> events_;     ///< wake, listener, ranks, strangers
+  uint32_t gather_ = 1;            ///< the number of the all-gather that is going on
+  bool isContradicted_ = false;    ///< which aborted the job
+  const Deadline joinDeadline_;
+  std::optional<Deadline> killTime_;
+  Deadline acceptTime_{}; ///< not before
+
+  mutable std::mutex mutex_; ///< guards what follows
+  std::condition_variable changed_;
+  RendezvousCounts counts_;
+  std::vector<int64_t> present_; ///< ranks that have joined and are there
+};
+
+// -- Waiting. --
+
+void Rendezvous::Server::run() {
+  // Signals are for the process's own threads.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  while (!isStopped_) {
+    waitForEvents();
+    serveEvents();
+    lookAtClocks();
+  }
+}
+
+void Rendezvous::Server::waitForEvents() {
+  events_.clear();
+  events_.push_back({wake_.get(), POLLIN, 0});
+  // A negative descriptor is skipped.
+  events_.push_back({Clock::now() < acceptTime_ ? -1 : place_.listener(), POLLIN, 0});
+  for (const Rank &rank : ranks_) {
+    auto events = static_cast<short>(rank.outbox.size() ? POLLIN | POLLOUT : POLLIN);
+    events_.push_back({rank.connection ? rank.connection->descriptor() : -1, events, 0});
+  }
+  for (const Stranger &stranger : strangers_)
+    events_.push_back({stranger.connection.descriptor(), POLLIN, 0});
+  if (poll(events_.data(), events_.size(), kTick.count()) < 0)
+    for (pollfd &entry : events_)
+      entry.revents = 0;
+}
+
+void Rendezvous::Server::serveEvents() {
+  for (int64_t rank = 0; rank < options_.ranks; ++rank)
+    if (short events = events_[static_cast<size_t>(2 + rank)].revents)
+      serveRank(rank, events);
+  serveStrangers();
+  if (events_[1].revents)
+    acceptStrangers();
+}
+
+void Rendezvous::Server::lookAtClocks() {
+  Deadline now = Clock::now();
+  if (std::vector<int64_t> absent = ranksIn(RankState::Absent);
+      !absent.empty() && now >= joinDeadline_ && !memory_.isAborted())
+    abort(StatusCode::TimedOut,
+          "expected " + std::to_string(options_.ranks) + " ranks to join within " +
+              seconds(options_.joinTimeout) + ", got all but " + nameRanks(absent),
+          absent.front());
+  if (!memory_.isAborted())
+    return;
+  if (!killTime_)
+    killTime_ = now + options_.grace;
+  if (options_.killsStragglers)
+    killStragglers(now >= *killTime_);
+}
+
+// -- Strangers. --
+
+void Rendezvous::Server::acceptStrangers() {
+  // Not without end: the ranks want to be served, too.
+  for (size_t i = 0; i < kMaxStrangers && acceptOne(); ++i) {
+  }
+}
+
+bool Rendezvous::Server::acceptOne() {
+  FileDescriptor socket(accept4(place_.listener(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket.isValid()) {
+    // Without a number to give, a stranger has to go, or accepting has to wait.
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+      acceptTime_ = deadlineIn(10ms);
+      dropOldest();
+    }
+    return false;
+  }
+  Connection connection(std::move(socket), kMaxBodyBeforeWelcome);
+  Result<PeerIdentity> identity = connection.peer();
+  if (!identity || identity->uid != geteuid()) {
+    countDropped();
+    return true;
+  }
+  strangers_.push_back({std::move(connection), *identity, deadlineIn(kHelloTime)});
+  // A rank says hello at once: it is most often here already, and needs no place in the crowd.
+  if (serveStranger(strangers_.back()) == Verdict::Done)
+    strangers_.pop_back();
+  else if (strangers_.size() > kMaxStrangers)
+    dropOldest();
+  return place_.listener() >= 0;
+}
+
+/// Who has waited longest has had the most time to say hello; and it gets a last chance.
+void Rendezvous::Server::dropOldest() {
+  if (strangers_.empty())
+    return;
+  if (serveStranger(strangers_.front()) == Verdict::Waiting)
+    countDropped();
+  if (!strangers_.empty())
+    strangers_.pop_front();
+}
+
+void Rendezvous::Server::serveStrangers() {
+  Deadline now = Clock::now();
+  size_t first = 2 + ranks_.size();
+  for (size_t i = first; i < events_.size(); ++i) {
+    Stranger stranger = std::move(strangers_.front());
+    strangers_.pop_front();
+    if (events_[i].revents && serveStranger(stranger) == Verdict::Done)
+      continue;
+    if (now < stranger.deadline)
+      strangers_.push_back(std::move(stranger));
+    else
+      countDropped();
+  }
+}
+
+Rendezvous::Server::Verdict Rendezvous::Server::serveStranger(Stranger &stranger) {
+  std::vector<Received> frames;
+  Status status = stranger.connection.receiveAvailable(frames);
+  if (status.isOk() && frames.empty())
+    return Verdict::Waiting;
+  // A hello, the whole hello, and nothing but the hello.
+  if (!status.isOk() || frames.size() != 1 || frames[0].frame.kind != FrameKind::Hello ||
+      frames[0].frame.hasDescriptor) {
+    countDropped();
+    return Verdict::Done;
+  }
+  Result<MemberHello> hello = MemberHello::decode(frames[0].frame.body);
+  if (Status why = whyRefused(hello); !why.isOk())
+    refuse(stranger, why.message());
+  else if (Status cause = contradiction(*hello, stranger.identity.pid); !cause.isOk())
+    contradict(stranger, hello->rank, cause);
+  else
+    welcome(stranger, hello->rank);
+  return Verdict::Done;
+}
+
+Status Rendezvous::Server::whyRefused(const Result<MemberHello> &hello) const {
+  auto no = [](std::string message) { return Status(StatusCode::BadInput, std::move(message)); };
+  if (!hello)
+    return hello.status();
+  if (hello->job != options_.job)
+    return no("expected a rank of this job, got one of another job");
+  return Status::ok();
+}
+
+/// Two processes that are rank 0 each host a place and tell each other, so that both have to find
+/// the same words.
+Status Rendezvous::Server::contradiction(const MemberHello &hello, pid_t pid) const {
+  const std::string rank = "rank " + std::to_string(hello.rank);
+  const std::string job = "job '" + printable(options_.job, kShownOfJob) + "'";
+  const bool isOurs = hello.rank == options_.ownRank;
+  const bool isTaken = hello.rank < options_.ranks &&
+                       ranks_[static_cast<size_t>(hello.rank)].state != RankState::Absent;
+  if (isTaken || (isOurs && pid != getpid())) {
+    const int64_t other =
+        isOurs ? getpid() : memory_.slot(hello.rank).pid.load(std::memory_order_relaxed);
+    return {StatusCode::BadInput,
+            "two processes are " + rank + " of " + job + namePids(pid, other) +
+                "; expected each rank once, and a name of its own for each job (see braid env)"};
+  }
+  if (hello.ranks != options_.ranks)
+    return {StatusCode::BadInput, rank + " says that " + job + " has " +
+                                      std::to_string(hello.ranks) + " ranks, rank 0 says " +
+                                      std::to_string(options_.ranks)};
+  return Status::ok();
+}
+
+/// Ends a job that has not begun. One that has, or has failed for another reason, is no concern of
+/// who comes now: it may be the next job of that name.
+void Rendezvous::Server::contradict(Stranger &stranger, int64_t rank, const Status &cause) {
+  const bool isFirst = !isContradicted_ && gather_ == 1 && !memory_.isAborted();
+  if (!isFirst && !isContradicted_)
+    return countDropped();
+  if (isFirst)
+    abort(cause.code(), cause.message(), rank < options_.ranks ? rank : -1);
+  isContradicted_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    ++counts_.contradicted;
+  }
+  refuse(stranger, memory_.cause()->status.message());
+}
+
+void Rendezvous::Server::refuse(Stranger &stranger, const std::string &why) {
+  countDropped();
+  // Into the empty buffer of a new connection; whoever does not hear it is gone.
+  (void)stranger.connection.sendAvailable(encode({.kind = FrameKind::Refused, .body = why}));
+}
+
+void Rendezvous::Server::welcome(Stranger &stranger, int64_t number) {
+  FileDescriptor memory = FileDescriptor::duplicate(memory_.descriptor());
+  if (!memory.isValid()) {
+    refuse(stranger, "the host of the job has no descriptor left");
+    return;
+  }
+  Rank &rank = ranks_[static_cast<size_t>(number)];
+  rank.process = openProcess(stranger.connection, stranger.identity.pid);
+  rank.connection = std::move(stranger.connection);
+  rank.connection->setMaxBody(kMaxBody);
+  memory_.slot(number).pid.store(static_cast<uint32_t>(stranger.identity.pid),
+                                 std::memory_order_relaxed);
+  setState(number, RankState::Joined);
+  answer(number, share({.kind = FrameKind::Welcome, .hasDescriptor = true}), std::move(memory));
+}
+
+void Rendezvous::Server::countDropped() {
+  std::lock_guard lock(mutex_);
+  ++counts_.dropped;
+}
+
+// -- Ranks. --
+
+void Rendezvous::Server::serveRank(int64_t number, short events) {
+  Rank &rank = ranks_[static_cast<size_t>(number)];
+  if (events & ~POLLOUT) {
+    std::vector<Received> frames;
+    bool wasInside = false;
+    Status status = rank.connection->receiveAvailable(frames, &wasInside);
+    for (Received &received : frames) {
+      if (!rank.connection)
+        return;
+      if (Status wrong = handle(number, std::move(received)); !wrong.isOk())
+        return loseRank(number, wrong, false);
+    }
+    if (!status.isOk() && rank.connection)
+      return loseRank(number, status, wasInside);
+  }
+  if (!rank.connection)
+    return;
+  if (Status status = rank.outbox.flush(*rank.connection); !status.isOk())
+    loseRank(number, status, false);
+}
+
+/// A failure means that the rank does not keep to the protocol.
+Status Rendezvous::Server::handle(int64_t rank, Received received) {
+  Frame &frame = received.frame;
+  if (frame.hasDescriptor != (frame.kind == FrameKind::Offer))
+    return {StatusCode::BadInput, "expected a descriptor with an offer, and only with one"};
+  switch (frame.kind) {
+  case FrameKind::Gather:
+    return handleGather(rank, std::move(frame));
+  case FrameKind::Offer:
+    return handleOffer(rank, std::move(received));
+  case FrameKind::Want:
+    return handleWant(rank, frame);
+  case FrameKind::Goodbye:
+    setState(rank, RankState::Left);
+    abortIfGatherCannotEnd();
+    return Status::ok();
+  default:
+    return {StatusCode::BadInput, "expected a message of a rank, got kind " +
+                                      std::to_string(static_cast<int>(frame.kind))};
+  }
+}
+
+Status Rendezvous::Server::handleGather(int64_t number, Frame frame) {
+  Rank &rank = ranks_[static_cast<size_t>(number)];
+  if (rank.part || frame.sequence != gather_)
+    return {StatusCode::BadInput, "expected a part of all-gather " + std::to_string(gather_) +
+                                      ", got one of " + std::to_string(frame.sequence)};
+  rank.part = std::move(frame.body);
+  if (llvm::all_of(ranks_, [](const Rank &any) { return any.part.has_value(); }))
+    finishGather();
+  else
+    abortIfGatherCannotEnd();
+  return Status::ok();
+}
+
+void Rendezvous::Server::finishGather() {
+  std::vector<std::string> parts;
+  size_t bytes = 4;
+  for (Rank &rank : ranks_) {
+    bytes += 4 + rank.part->size();
+    parts.push_back(std::move(*rank.part));
+    rank.part.reset();
+  }
+  place_.close(); // nobody else is to find it
+  Frame frame{.kind = FrameKind::Gathered, .sequence = gather_++};
+  if (bytes > kMaxBody)
+    return abort(StatusCode::BadInput,
+                 "expected at most " + std::to_string(kMaxBody) +
+                     " bytes from all ranks together, got " + std::to_string(bytes),
+                 -1);
+  frame.body = encodeParts(parts);
+  Outbox::Bytes message = share(frame);
+  for (int64_t rank = 0; rank < options_.ranks; ++rank)
+    answer(rank, message);
+}
+
+/// A rank that has left takes no part in any all-gather; one that has died has aborted the job.
+void Rendezvous::Server::abortIfGatherCannotEnd() {
+  std::vector<int64_t> left = ranksIn(RankState::Left);
+  if (left.empty() || llvm::none_of(ranks_, [](const Rank &any) { return any.part.has_value(); }))
+    return;
+  abort(StatusCode::PeerFailed, nameRanks(left) + " left before the others were done",
+        left.front());
+}
+
+Status Rendezvous::Server::handleOffer(int64_t number, Received received) {
+  Rank &rank = ranks_[static_cast<size_t>(number)];
+  if (received.frame.body.size() > kMaxNameBytes || rank.offers.size() >= kMaxOffers)
+    return {StatusCode::BadInput, "expected at most " + std::to_string(kMaxOffers) +
+                                      " offers with names of at most " +
+                                      std::to_string(kMaxNameBytes) + " bytes, got more"};
+  rank.offers.insert_or_assign(received.frame.body, std::move(received.descriptor));
+  return Status::ok();
+}
+
+Status Rendezvous::Server::handleWant(int64_t number, const Frame &frame) {
+  if (ranks_[static_cast<size_t>(number)].outbox.size() >= kMaxAnswers)
+    return {StatusCode::BadInput,
+            "expected answers to be read, got " + std::to_string(kMaxAnswers) + " that are not"};
+  if (frame.body.size() < 8)
+    return {StatusCode::BadInput, "expected a rank and a name, got the end of the message"};
+  uint64_t owner = llvm::support::endian::read64le(frame.body.data());
+  std::string name = frame.body.substr(8);
+  if (owner >= ranks_.size())
+    return {StatusCode::BadInput, "expected a rank below " + std::to_string(options_.ranks) +
+                                      ", got " + std::to_string(owner)};
+  const auto &offers = ranks_[owner].offers;
+  FileDescriptor descriptor;
+  if (auto found = offers.find(name); found != offers.end())
+    descriptor = FileDescriptor::duplicate(found->second.get());
+  Frame reply{.kind = FrameKind::Descriptor, .sequence = frame.sequence};
+  reply.hasDescriptor = descriptor.isValid();
+  if (!descriptor.isValid())
+    reply.body = "expected something that rank " + std::to_string(owner) + " offers, got '" +
+                 name.substr(0, kMaxNameBytes) + "'";
+  answer(number, share(reply), std::move(descriptor));
+  return Status::ok();
+}
+
+/// Sends what can be sent now, and the rest when the rank reads. Failing to is noticed later.
+void Rendezvous::Server::answer(int64_t number, Outbox::Bytes bytes, FileDescriptor descriptor) {
+  Rank &rank = ranks_[static_cast<size_t>(number)];
+  if (!rank.connection)
+    return;
+  rank.outbox.add(std::move(bytes), std::move(descriptor));
+  Status status = rank.outbox.flush(*rank.connection);
+  if (status.isOk())
+    return;
+  rank.outbox.clear(); // what it said before, perhaps goodbye, is still to be read
+  if (status.code() != StatusCode::PeerFailed)
+    abort(status.code(), "rank " + std::to_string(number) + " gets no answer: " + status.message(),
+          number);
+}
+
+void Rendezvous::Server::loseRank(int64_t number, const Status &why, bool wasInside) {
+  std::string text = "rank " + std::to_string(number) + " ";
+  if (why.code() == StatusCode::BadInput)
+    text += "broke the protocol: " + why.message();
+  else if (why.code() != StatusCode::PeerFailed)
+    text += "cannot be heard: " + why.message();
+  else if (options_.explainDeath)
+    text += options_.explainDeath(number);
+  else
+    text += "closed its connection";
+  if (wasInside && why.code() == StatusCode::PeerFailed)
+    text += " in the middle of a message";
+  if (std::string doing = options_.describe ? options_.describe(number) : ""; !doing.empty())
+    text += "\n  " + doing;
+  // The mark first: whoever is told that the rank is dead can see why.
+  abort(StatusCode::PeerFailed, std::move(text), number);
+  setState(number, RankState::Dead);
+}
+
+void Rendezvous::Server::setState(int64_t number, RankState state) {
+  Rank &rank = ranks_[static_cast<size_t>(number)];
+  rank.state = state;
+  memory_.slot(number).state.store(static_cast<uint32_t>(state), std::memory_order_relaxed);
+  bool isPresent = state == RankState::Joined;
+  if (!isPresent) {
+    rank.connection.reset();
+    rank.outbox.clear();
+    rank.offers.clear();
+    rank.part.reset(); // an all-gather without this rank never ends
+  }
+  std::lock_guard lock(mutex_);
+  counts_.joined += isPresent;
+  if (isPresent)
+    present_.push_back(number);
+  else
+    present_.erase(std::remove(present_.begin(), present_.end(), number), present_.end());
+  changed_.notify_all();
+}
+
+std::vector<int64_t> Rendezvous::Server::ranksIn(RankState state) const {
+  std::vector<int64_t> found;
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    if (ranks_[i].state == state)
+      found.push_back(static_cast<int64_t>(i));
+  return found;
+}
+
+// -- The end. --
+
+void Rendezvous::Server::abort(StatusCode code, std::string message, int64_t rank) {
+  memory_.abort({Status(code, std::move(message)), rank});
+}
+
+void Rendezvous::Server::killStragglers(bool isGraceOver) {
+  for (int64_t number = 0; number < options_.ranks; ++number) {
+    Rank &rank = ranks_[static_cast<size_t>(number)];
+    if (!rank.connection || !rank.process.isValid())
+      continue;
+    const bool isStopped = options_.isStopped && options_.isStopped(number);
+    if (!isGraceOver && !isStopped)
+      continue;
+    std::lock_guard lock(mutex_); // whoever sees that it is dead sees that it was counted
+    bool isKilled = syscall(SYS_pidfd_send_signal, rank.process.get(), SIGKILL, nullptr, 0) == 0;
+    counts_.killed += isKilled;
+    // The end of its connection may come much later: a process with a GPU takes long to go.
+    if (isKilled)
+      memory_.slot(number).isKilled.store(1, std::memory_order_relaxed);
+    rank.process.reset(); // once
+  }
+}
+
+// -- Any thread. --
+
+void Rendezvous::Server::stop() {
+  isStopped_ = true;
+  uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof one);
+}
+
+Status Rendezvous::Server::waitForAllToLeave(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_until(lock, deadline, [&] { return present_.empty(); }))
+    return Status::ok();
+  std::vector<int64_t> present = present_;
+  std::sort(present.begin(), present.end());
+  return {StatusCode::TimedOut,
+          "expected all ranks to leave in time, got all but " + nameRanks(present)};
+}
+
+RendezvousCounts Rendezvous::Server::counts() const {
+  std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+Result<std::unique_ptr<Rendezvous>> Rendezvous::start(MeetingPlace place, JobMemory &memory,
+                                                      RendezvousOptions options) {
+  if (options.ranks < 1 || options.ranks != memory.ranks())
+    return Status(StatusCode::BadInput, "expected a job memory for " +
+                                            std::to_string(options.ranks) + " ranks, got one for " +
+                                            std::to_string(memory.ranks()));
+  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.isValid())
+    return Status(StatusCode::Unsupported,
+                  std::string("cannot make an eventfd: ") + llvm::sys::StrError(errno));
+  std::unique_ptr<Rendezvous> rendezvous(new Rendezvous());
+  rendezvous->path_ = place.path();
+  rendezvous->server_ =
+      std::make_unique<Server>(std::move(place), memory, std::move(options), std::move(wake));
+  Server *server = rendezvous->server_.get();
+  Status started = startThread(rendezvous->thread_, "the meeting", [server] { server->run(); });
+  if (!started.isOk())
+    return started;
+  return rendezvous;
+}
+
+Rendezvous::~Rendezvous() {
+  if (!thread_.joinable())
+    return;
+  server_->stop();
+  thread_.join();
+}
+
+Status Rendezvous::waitForAllToLeave(Deadline deadline) {
+  return server_->waitForAllToLeave(deadline);
+}
+
+RendezvousCounts Rendezvous::counts() const { return server_->counts(); }
+
+} // namespace braid

@@ -1,0 +1,33 @@
+//===- runtime/job/bootstrap/start_thread.cpp - threads that may not be to be had -===//
+
+#include "runtime/job/bootstrap/start_thread.h"
+
+#include <system_error>
+
+#include <sys/resource.h>
+
+namespace braid {
+namespace {
+
+std::string likelyCause() {
+  rlimit memory = {};
+  if (getrlimit(RLIMIT_AS, &memory) == 0 && memory.rlim_cur != RLIM_INFINITY)
+    return "out of memory: this process may have " + std::to_string(memory.rlim_cur >> 20) +
+           " MiB (ulimit -v)";
+  return "too many processes or too little memory (ulimit -u, ulimit -v, cgroup)";
+}
+
+} // namespace
+
+Status startThread(std::thread &thread, const char *purpose, std::function<void()> body) {
+  try {
+    thread = std::thread(std::move(body));
+  } catch (const std::system_error &error) {
+    return {StatusCode::Unsupported, std::string("expected one more thread for ") + purpose +
+                                         ", got '" + error.code().message() +
+                                         "': " + likelyCause()};
+  }
+  return Status::ok();
+}
+
+} // namespace braid

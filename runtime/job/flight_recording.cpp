@@ -1,0 +1,181 @@
+//===- runtime/job/flight_recording.cpp - records from the job memory, into files -===//
+
+#include "runtime/files.h"
+#include "runtime/job/flight_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace braid {
+
+namespace {
+
+/// So many commands of a Plan are written down, beside those of the ring.
+constexpr uint32_t kMostCommands = 2048;
+/// So many of them lie before the place where the slowest rank is.
+constexpr uint32_t kBefore = 512;
+
+/// A worker that gave up its command when the job was aborted says no more what it was in; the ring
+/// does.
+void restoreCurrent(FlightRecord &record, const Plan *plan) {
+  for (const FlightSnapshot &entry : record.flight) {
+    if (entry.queue >= record.state.queues.size())
+      continue;
+    QueueSnapshot &queue = record.state.queues[entry.queue];
+    const bool isOver =
+        entry.endNs != 0 || (queue.lastDone && hasReached(*queue.lastDone, entry.id));
+    if (isOver || queue.current)
+      continue;
+    const Command *command = commandOf(plan, entry.id);
+    queue.current = entry.id;
+    queue.sinceNs = entry.beginNs;
+    queue.isWaiting =
+        command && (command->kind == CommandKind::Await || command->kind == CommandKind::WaitEvent);
+    queue.wordValue = entry.wordValue;
+    queue.wantedValue = command && command->kind == CommandKind::Await ? entry.id.run : 0;
+  }
+}
+
+/// The commands that the record mentions.
+std::set<uint32_t> mentioned(const FlightRecord &record) {
+  std::set<uint32_t> commands;
+  for (const FlightSnapshot &entry : record.flight)
+    commands.insert(entry.id.command);
+  for (const QueueSnapshot &queue : record.state.queues)
+    for (const std::optional<CommandId> &id : {queue.current, queue.lastDone})
+      if (id)
+        commands.insert(id->command);
+  return commands;
+}
+
+/// Where a rank is: the latest command that one of its queues is in or has completed.
+CommandId frontier(const RankSnapshot &rank) {
+  CommandId latest;
+  for (const QueueSnapshot &queue : rank.queues)
+    for (const std::optional<CommandId> &id : {queue.lastDone, queue.current})
+      if (id && (latest.run == 0 || hasReached(*id, latest)))
+        latest = *id;
+  return latest;
+}
+
+/// The command where the slowest rank is: there the ranks differ first.
+uint32_t slowest(const JobMemory &memory) {
+  std::optional<CommandId> least;
+  for (int64_t rank = 0; rank < memory.ranks(); ++rank) {
+    const CommandId at = frontier(snapshotOf(memory.slot(rank)));
+    if (!least || hasReached(*least, at))
+      least = at;
+  }
+  return least->command;
+}
+
+class PlanWriter {
+public:
+  PlanWriter(const Plan &plan, FlightRecord &record) : plan_(plan), record_(record) {}
+
+  void write(const JobMemory &memory) {
+    record_.program = plan_.program;
+    record_.source = plan_.sourceName;
+    record_.fingerprint = plan_.fingerprint;
+    record_.streams = plan_.streams;
+    const auto count = static_cast<uint32_t>(plan_.commands.size());
+    std::set<uint32_t> commands = mentioned(record_);
+    uint32_t first = 0;
+    if (count > kMostCommands) {
+      const uint32_t at = slowest(memory);
+      first = std::min(at - std::min(at, kBefore), count - kMostCommands);
+    }
+    for (uint32_t i = first; i < count && i - first < kMostCommands; ++i)
+      commands.insert(i);
+    for (uint32_t index : commands)
+      if (index < count)
+        record_.commands.push_back(command(index));
+  }
+
+private:
+  FlightCommand command(uint32_t index) {
+    const Command &command = plan_.commands[index];
+    FlightCommand copy{index, name(command.kind).str(), command.stream, kNone, {}, -1};
+    if (command.endpoint < plan_.endpoints.size())
+      copy.peer = plan_.endpoints[command.endpoint].peer;
+    if (command.origin >= plan_.origins.size())
+      return copy;
+    const Origin &origin = plan_.origins[command.origin];
+    copy.node = node(origin.site, command.origin);
+    const auto trips = plan_.trips.begin() + origin.firstTrip;
+    copy.trips.assign(trips, trips + origin.tripCount);
+    return copy;
+  }
+
+  uint32_t node(uint32_t site, uint32_t origin) {
+    auto [known, isNew] = nodes_.try_emplace(site, static_cast<uint32_t>(record_.nodes.size()));
+    if (isNew)
+      record_.nodes.push_back({plan_.sites[site].text, place(plan_, origin)});
+    return known->second;
+  }
+
+  const Plan &plan_;
+  FlightRecord &record_;
+  std::map<uint32_t, uint32_t> nodes_; ///< by site
+};
+
+Status cannotWrite(const std::string &path) {
+  return Status(StatusCode::Unsupported,
+                fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+}
+
+} // namespace
+
+FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
+                      const std::string &job) {
+  FlightRecord record;
+  record.job = job;
+  record.rank = rank;
+  record.ranks = memory.ranks();
+  if (std::optional<JobCause> cause = memory.cause())
+    record.cause = {cause->status.code(),
+                    cause->rank >= 0 && cause->rank < record.ranks ? cause->rank : -1,
+                    cause->status.message()};
+  record.committed = memory.committed();
+  record.recordedNs = monotonicNs();
+  record.state = snapshotOf(memory.slot(rank));
+  record.flight = flightOf(memory.slot(rank));
+  const Plan *plan = planOf(plans, rank);
+  if (record.cause)
+    restoreCurrent(record, plan);
+  if (plan)
+    PlanWriter(*plan, record).write(memory);
+  return record;
+}
+
+Status writeFlightRecords(const std::string &directory, const JobMemory &memory,
+                          llvm::ArrayRef<Plan> plans, llvm::ArrayRef<int64_t> ranks,
+                          const std::string &job) {
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return cannotWrite(directory);
+  FileDescriptor folder(open(directory.c_str(), O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.isValid())
+    return cannotWrite(directory);
+  Status first;
+  for (int64_t rank : ranks) {
+    // In this very folder, whatever its name may lead to by now.
+    const std::string name = flightRecordName(rank);
+    Status status = replaceFile(fmt::format("/proc/self/fd/{}/{}", folder.get(), name),
+                                recordOf(memory, plans, rank, job).encode(),
+                                {.mode = 0600, .shownAs = directory + "/" + name});
+    if (first.isOk())
+      first = status;
+  }
+  return first;
+}
+
+} // namespace braid

@@ -1,0 +1,268 @@
+//===- runtime/job/in_process_group.cpp - ranks that are host threads of one process -===//
+
+#include "runtime/job/in_process_group.h"
+
+#include "runtime/execute/host_memory.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace braid {
+
+Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseconds timeout) {
+  // Every rank takes a host thread and a worker for each stream.
+  constexpr int64_t kMaxRanks = 512;
+  if (ranks < 1 || ranks > kMaxRanks)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected 1 to {} ranks as {}, got {}", kMaxRanks, kind, ranks));
+  if (timeout.count() < 1)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected a timeout of at least 1 ms, got {} ms", timeout.count()));
+  return Status::ok();
+}
+
+Status checkInProcess(const ClusterOptions &options) {
+  return checkGroup("threads of a process", options.ranks, options.timeout);
+}
+
+InProcessGroup::InProcessGroup(int64_t ranks, std::chrono::milliseconds timeout)
+    : RankGroup(ranks, timeout, outcome_), texts_(ranks), steps_(ranks), hosts_(ranks) {
+  for (std::atomic<HostActivity> &host : hosts_)
+    host.store(HostActivity::OwnCode, std::memory_order_relaxed);
+}
+
+void InProcessGroup::abort(const Status &cause) {
+  {
+    std::lock_guard lock(failureMutex_);
+    if (!failure_.isOk())
+      return;
+    failure_ = cause;
+    // Before any wait is released: whoever is released sees it.
+    outcome_.store(kAbortedMark, std::memory_order_seq_cst);
+  }
+  changed_.notify_all();
+  wakeOthers();
+}
+
+Status InProcessGroup::failure() const {
+  if (!isAborted())
+    return Status::ok();
+  std::lock_guard lock(failureMutex_);
+  return failure_;
+}
+
+GroupProgress InProcessGroup::progress() const {
+  GroupProgress progress = probe_ ? probe_() : GroupProgress();
+  progress.count += arrivals_.load(std::memory_order_relaxed);
+  return progress;
+}
+
+void InProcessGroup::abortStalled(std::string headline) {
+  if (reporter_)
+    headline = reporter_(std::move(headline));
+  abort(Status(StatusCode::TimedOut, std::move(headline)));
+}
+
+// -- Meeting. --
+
+Result<std::vector<std::string>> InProcessGroup::allGather(int64_t rank, std::string mine) {
+  Lock lock(mutex_);
+  if (isAborted())
+    return failure();
+  texts_[rank] = std::move(mine);
+  setHost(rank, HostActivity::InAllGather);
+  arrivals_.fetch_add(1, std::memory_order_relaxed);
+  uint64_t round = round_;
+  if (++arrived_ == size())
+    finishGather();
+  else
+    runIfAllBlocked();
+  auto isGathered = [&] { return round_ != round; };
+  auto headline = [&] {
+    auto isMissing = [](HostActivity state) { return state != HostActivity::InAllGather; };
+    return fmt::format("expected all {} ranks in allGather within {} ms, got no call from {}",
+                       size(), timeout().count(), name(isMissing));
+  };
+  waitFor(lock, isGathered, headline);
+  if (isAborted())
+    return failure();
+  // The next round is complete only when this rank has come to it, so these are still this round's.
+  return results_;
+}
+
+/// Those who waited are running from this moment on, not from when their threads wake up: they must
+/// not be taken for blocked.
+void InProcessGroup::finishGather() {
+  results_ = texts_;
+  arrived_ = 0;
+  ++round_;
+  for (int64_t rank = 0; rank < size(); ++rank)
+    setHost(rank, HostActivity::OwnCode);
+  changed_.notify_all();
+}
+
+std::string InProcessGroup::name(llvm::function_ref<bool(HostActivity)> isMissing) const {
+  std::vector<int64_t> ranks;
+  for (int64_t rank = 0; rank < size(); ++rank)
+    if (isMissing(host(rank)))
+      ranks.push_back(rank);
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+void InProcessGroup::waitFor(Lock &lock, llvm::function_ref<bool()> done,
+                             llvm::function_ref<std::string()> headline) {
+  StallClock clock(*this);
+  // An abort does not take mutex_ and may be missed by a moment; the slice bounds how late it is
+  // seen.
+  while (!done() && !isAborted()) {
+    changed_.wait_for(lock, slice());
+    if (!done() && clock.isExpired())
+      abortStalled(headline());
+  }
+}
+
+/// One lock decides between a commit and an abort, so no rank finds the step committed while
+/// another one finds it aborted: who comes to the lock first, having seen all ranks arrive, commits
+/// for all; if an abort comes before, the step is lost for all.
+Status InProcessGroup::commit(int64_t rank) {
+  const uint32_t step = ++steps_[rank];
+  const bool haveAllCome = allGather(rank, "").isOk();
+  std::lock_guard lock(failureMutex_);
+  if (haveAllCome && failure_.isOk())
+    committed_ = std::max(committed_, step);
+  return committed_ >= step ? Status::ok() : failure_;
+}
+
+// -- Memory. --
+
+Result<void *> InProcessGroup::allocateSymmetric(int64_t rank, int64_t bytes) {
+  const size_t size = roundedBytes(bytes);
+  auto isOfRank = [rank](const Allocation &allocation) { return allocation.rank == rank; };
+  {
+    Lock lock(mutex_);
+    Allocation *free = size == 0 ? nullptr : findFree(allocations_, size, isOfRank);
+    if (free) {
+      free->use = ArenaUse::Used;
+      std::memset(free->memory.get(), 0, free->bytes);
+      return free->memory.get();
+    }
+  }
+  Result<void *> memory = allocateZeroed(rank, bytes);
+  if (!memory)
+    return memory.status();
+  Lock lock(mutex_);
+  allocations_.push_back({rank, size, std::unique_ptr<void, Free>(*memory)});
+  return *memory;
+}
+
+InProcessGroup::Allocation *InProcessGroup::find(int64_t rank, const void *base) {
+  for (Allocation &allocation : allocations_)
+    if (allocation.rank == rank && allocation.memory.get() == base)
+      return &allocation;
+  return nullptr;
+}
+
+void InProcessGroup::releaseSymmetric(int64_t rank, void *base) {
+  Lock lock(mutex_);
+  if (Allocation *allocation = find(rank, base))
+    allocation->use = ArenaUse::Released;
+}
+
+void InProcessGroup::recycleSymmetric(int64_t rank) {
+  Lock lock(mutex_);
+  for (Allocation &allocation : allocations_)
+    if (allocation.rank == rank && allocation.use == ArenaUse::Released)
+      allocation.use = ArenaUse::Free;
+}
+
+Result<std::string> InProcessGroup::exportMemory(int64_t rank, void *base) {
+  Lock lock(mutex_);
+  Allocation *allocation = find(rank, base);
+  if (!allocation)
+    return noSymmetricMemory(rank);
+  if (allocation->handle.empty()) {
+    allocation->handle = fmt::format("in-process:{}:{}", rank, exports_.size());
+    exports_[allocation->handle] = {rank, base};
+  }
+  return allocation->handle;
+}
+
+Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) const {
+  Lock lock(mutex_);
+  auto found = exports_.find(handle);
+  if (found == exports_.end() || found->second.rank != peer)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected a handle that rank {} exported, got '{}'", peer, handle));
+  return found->second.base;
+}
+
+// -- Waiting for a device. --
+
+Status InProcessGroup::waitForDevice(int64_t rank, Drain drain) {
+  if (allBlocked_)
+    return blockUntilReleased(rank);
+  setHost(rank, HostActivity::InSynchronize);
+  StallClock clock(*this);
+  while (!drain.isDone()) {
+    drain.sleep(slice());
+    if (!isAborted() && clock.isExpired())
+      abortStalled(fmt::format("no progress for {} ms", timeout().count()));
+  }
+  setHost(rank, HostActivity::OwnCode);
+  return failure();
+}
+
+bool InProcessGroup::allHostsBlocked() const {
+  for (int64_t rank = 0; rank < size(); ++rank)
+    if (host(rank) == HostActivity::OwnCode)
+      return false;
+  return true;
+}
+
+/// Runs the handler with mutex_ held: all hosts are blocked, so nobody else has use for it, and a
+/// rank that an abort releases cannot return from its call while commands of its own still run.
+void InProcessGroup::runIfAllBlocked() {
+  if (!allBlocked_ || isAborted() || !allHostsBlocked())
+    return;
+  std::vector<bool> released = allBlocked_();
+  for (int64_t rank = 0; rank < size(); ++rank)
+    if (released[rank] && host(rank) == HostActivity::InSynchronize)
+      setHost(rank, HostActivity::OwnCode);
+  changed_.notify_all();
+}
+
+Status InProcessGroup::blockUntilReleased(int64_t rank) {
+  Lock lock(mutex_);
+  if (isAborted())
+    return failure();
+  setHost(rank, HostActivity::InSynchronize);
+  arrivals_.fetch_add(1, std::memory_order_relaxed);
+  runIfAllBlocked();
+  auto isReleased = [&] { return host(rank) == HostActivity::OwnCode; };
+  auto headline = [&] {
+    auto isMissing = [](HostActivity state) { return state == HostActivity::OwnCode; };
+    return fmt::format("expected all {} ranks in synchronize within {} ms, got no call from {}",
+                       size(), timeout().count(), name(isMissing));
+  };
+  waitFor(lock, isReleased, headline);
+  return failure();
+}
+
+StallClock::StallClock(const InProcessGroup &group)
+    : group_(group), lastCount_(group.progress().count),
+      lastMove_(std::chrono::steady_clock::now()) {}
+
+bool StallClock::isExpired() {
+  GroupProgress progress = group_.progress();
+  auto now = std::chrono::steady_clock::now();
+  if (progress.busy || progress.count != lastCount_) {
+    lastCount_ = progress.count;
+    lastMove_ = now;
+    return false;
+  }
+  return now - lastMove_ >= group_.timeout();
+}
+
+} // namespace braid

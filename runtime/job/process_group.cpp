@@ -1,0 +1,446 @@
+//===- runtime/job/process_group.cpp - a rank that is a process -----------===//
+
+#include "runtime/job/process_group.h"
+#include "runtime/job/bootstrap/start_thread.h"
+
+#include "runtime/job/futex.h"
+#include "runtime/execute/host_memory.h"
+#include "runtime/job/job_report.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace braid {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+uint64_t ns(milliseconds time) { return static_cast<uint64_t>(nanoseconds(time).count()); }
+
+/// Of a watchdog: often enough to keep the timeout, seldom enough to cost nothing.
+milliseconds watchPeriod(milliseconds timeout) {
+  return std::clamp(timeout / 16, milliseconds(5), milliseconds(50));
+}
+
+/// The kernel would promise more shared memory than there is, and kill for it later.
+bool fitsThisMachine(size_t bytes) {
+  long pages = sysconf(_SC_PHYS_PAGES), pageBytes = sysconf(_SC_PAGESIZE);
+  return pages <= 0 || pageBytes <= 0 || bytes / static_cast<size_t>(pageBytes) < size_t(pages);
+}
+
+void warnOnStderr(const std::string &text) {
+  std::fprintf(stderr, "braid: warning: %s\n", text.c_str());
+}
+
+} // namespace
+
+// -- When everything stands still. --
+
+StallRule::StallRule(milliseconds timeout, milliseconds period)
+    : timeout_(ns(timeout)), tooLate_(ns(std::max(4 * period, timeout / 4))) {}
+
+bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince) {
+  const bool wasAway = now - lastAsked_ > tooLate_; // also when asked for the first time
+  lastAsked_ = now;
+  if (wasAway || progress != lastProgress_) {
+    lastProgress_ = progress;
+    lastMove_ = now;
+    return false;
+  }
+  return isBlocked && now >= std::max(lastMove_, blockedSince) + timeout_;
+}
+
+// -- The host thread's calls. --
+
+class ProcessGroup::Doing {
+public:
+  Doing(ProcessGroup &group, HostActivity activity) : group_(group) {
+    group_.setActivity(activity);
+  }
+  ~Doing() { group_.setActivity(HostActivity::OwnCode); }
+  Doing(const Doing &) = delete;
+
+private:
+  ProcessGroup &group_;
+};
+
+ProcessGroup::ProcessGroup(std::unique_ptr<Member> member, milliseconds timeout)
+    : RankGroup(member->ranks(), timeout, member->memory().outcome()), member_(std::move(member)),
+      period_(watchPeriod(timeout)), warn_(warnOnStderr), stallRule_(timeout, period_),
+      waits_(kQueueSlots) {
+  for (Wait &wait : waits_)
+    wait.ofRank.resize(static_cast<size_t>(size()));
+}
+
+ProcessGroup::~ProcessGroup() {
+  for (auto &[key, mapping] : imports_)
+    munmap(mapping.address, mapping.bytes);
+  for (Mapping &mapping : own_)
+    munmap(mapping.address, mapping.bytes);
+  leave();
+}
+
+Status ProcessGroup::start() {
+  setActivity(HostActivity::OwnCode);
+  return startThread(watchdog_, "a watchdog", [this] { watch(); });
+}
+
+void ProcessGroup::setPlans(llvm::ArrayRef<Plan> plans) {
+  std::lock_guard lock(plansMutex_);
+  plans_ = plans;
+}
+
+void ProcessGroup::setActivity(HostActivity activity) {
+  slot().activitySinceNs.store(monotonicNs(), std::memory_order_relaxed);
+  slot().activity.store(static_cast<uint32_t>(activity), std::memory_order_relaxed);
+  tick();
+}
+
+void ProcessGroup::tick() { slot().arrivals.fetch_add(1, std::memory_order_relaxed); }
+
+void ProcessGroup::abort(const Status &cause) {
+  memory().abort({cause, rank()});
+  wakeOthers();
+  member_->wakeWatch();
+}
+
+Status ProcessGroup::failure() const {
+  std::optional<JobCause> cause = member_->memory().cause();
+  return cause ? cause->status : Status::ok();
+}
+
+Result<std::vector<std::string>> ProcessGroup::allGather(const std::string &mine) {
+  Doing doing(*this, HostActivity::InAllGather);
+  if (isAborted())
+    return failure();
+  Result<std::vector<std::string>> texts = member_->allGather(mine);
+  if (texts)
+    return texts;
+  // The others wait for this rank, and have to hear of it. It may have been an abort already.
+  abort(texts.status());
+  return failure();
+}
+
+/// Who may die when, and what then:
+///
+///   a rank, before it arrives     the host sees its connection end and aborts. Nobody gets all
+///                                 parts, so nobody commits: all fail.
+///   a rank, after it arrived,     as above: the abort comes before the last part.
+///   but not all others have
+///   a rank, after all arrived     its work is done. Host and ranks race: if the abort is first, no
+///                                 commit succeeds; if a commit is first, the step counts for all.
+///                                 The word decides, and each rank looks at it last.
+///   the host, before all arrived  each rank sees the end of its connection and aborts.
+///   the host, while it answers    some ranks have all parts and commit, others see the end and
+///                                 abort. The word decides again: who was told to go on fails if
+///                                 the abort was first, and who saw the end succeeds if the commit
+///                                 was first.
+///   an abort by anybody else      as the death of a rank at that moment.
+///   all ranks and the host        nobody is left to be told anything.
+///
+/// A rank that is killed between its commit and telling its user is no contradiction: the step
+/// counts, and the others know.
+Status ProcessGroup::commit() {
+  Doing doing(*this, HostActivity::Committing);
+  const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
+  Result<std::vector<std::string>> parts = member_->allGather("");
+  if (parts)
+    memory().commit(step);
+  else if (memory().committed() < step)
+    abort(parts.status());
+  return memory().committed() >= step ? Status::ok() : failure();
+}
+
+Status ProcessGroup::waitForDevice(int64_t, Drain drain) {
+  Doing doing(*this, HostActivity::InSynchronize);
+  std::optional<uint64_t> giveUp;
+  while (!drain.isDone()) {
+    if (isAborted() && !giveUp)
+      giveUp = monotonicNs() + (isStuck_ ? 0 : ns(kGrace));
+    if (giveUp && monotonicNs() >= *giveUp) {
+      isStuck_ = true;
+      Status cause = failure();
+      return Status(cause.code(),
+                    fmt::format("{}\n  rank {} has a command that does not end; its buffers may "
+                                "still be in use",
+                                cause.message(), rank()));
+    }
+    drain.sleep(slice());
+  }
+  return failure();
+}
+
+// -- Shared memory. --
+
+Result<ProcessGroup::Mapping> ProcessGroup::makeShared(int64_t bytes) const {
+  const size_t size = roundedBytes(bytes);
+  if (size == 0 || !fitsThisMachine(size))
+    return outOfMemory(rank(), bytes);
+  FileDescriptor descriptor(memfd_create("braid-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  // Pages are taken now: later there would be nobody to tell that there are none.
+  if (!descriptor.isValid() || ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0 ||
+      fallocate(descriptor.get(), 0, 0, static_cast<off_t>(size)) != 0 ||
+      fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+    return outOfMemory(rank(), bytes);
+  return mapShared(std::move(descriptor), size);
+}
+
+Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
+                                                      size_t bytes) const {
+  struct stat info;
+  const int seals = fcntl(descriptor.get(), F_GET_SEALS);
+  if (fstat(descriptor.get(), &info) != 0 || static_cast<size_t>(info.st_size) != bytes ||
+      seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected {} bytes of shared memory that cannot shrink", bytes));
+  void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  if (address == MAP_FAILED)
+    return outOfMemory(rank(), static_cast<int64_t>(bytes));
+  Mapping mapping;
+  mapping.descriptor = std::move(descriptor);
+  mapping.address = address;
+  mapping.bytes = bytes;
+  return mapping;
+}
+
+Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
+  const size_t size = roundedBytes(bytes);
+  auto isAny = [](const Mapping &) { return true; };
+  if (Mapping *free = size == 0 ? nullptr : findFree(own_, size, isAny)) {
+    free->use = ArenaUse::Used;
+    std::memset(free->address, 0, free->bytes);
+    return free->address;
+  }
+  Result<Mapping> mapping = makeShared(bytes);
+  if (!mapping)
+    return mapping.status();
+  own_.push_back(std::move(*mapping));
+  return own_.back().address;
+}
+
+void ProcessGroup::releaseSymmetric(int64_t, void *base) {
+  for (Mapping &mapping : own_)
+    if (mapping.address == base)
+      mapping.use = ArenaUse::Released;
+}
+
+/// Mapped and offered as before: peers that have it need not fetch it again.
+void ProcessGroup::recycleSymmetric(int64_t) {
+  for (Mapping &mapping : own_)
+    if (mapping.use == ArenaUse::Released)
+      mapping.use = ArenaUse::Free;
+}
+
+Result<std::string> ProcessGroup::exportMemory(int64_t, void *base) {
+  for (size_t i = 0; i < own_.size(); ++i) {
+    Mapping &mapping = own_[i];
+    if (mapping.address != base)
+      continue;
+    if (!mapping.isOffered)
+      if (Status status = member_->offer(std::to_string(i), mapping.descriptor.get());
+          !status.isOk())
+        return status;
+    mapping.isOffered = true;
+    return fmt::format("shared:{}:{}:{}", rank(), i, mapping.bytes);
+  }
+  return noSymmetricMemory(rank());
+}
+
+Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
+  int64_t exporter = -1;
+  uint32_t number = 0;
+  size_t bytes = 0;
+  llvm::SmallVector<llvm::StringRef, 4> fields;
+  llvm::StringRef(handle).split(fields, ':');
+  if (fields.size() != 4 || fields[0] != "shared" || fields[1].getAsInteger(10, exporter) ||
+      fields[2].getAsInteger(10, number) || fields[3].getAsInteger(10, bytes) || exporter != peer ||
+      peer < 0 || peer >= size())
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected a handle that rank {} exported, got '{}'", peer, handle));
+  if (peer == rank() && number < own_.size())
+    return own_[number].address;
+  return import(peer, number, bytes);
+}
+
+Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes) {
+  auto known = imports_.find({peer, number});
+  if (known != imports_.end())
+    return known->second.address;
+  Doing doing(*this, HostActivity::Preparing);
+  Result<FileDescriptor> descriptor = member_->want(peer, std::to_string(number));
+  if (!descriptor)
+    return descriptor.status();
+  Result<Mapping> mapping = mapShared(std::move(*descriptor), bytes);
+  if (!mapping)
+    return mapping.status().annotated(fmt::format("what rank {} shares", peer));
+  mapping->descriptor.reset();
+  return imports_.emplace(std::pair(peer, number), std::move(*mapping)).first->second.address;
+}
+
+// -- The end. --
+
+/// Not by messages: the host may have gone, and who stays away must hold nobody up for long. Memory
+/// of this kind outlives its owner as long as somebody has it mapped; other kinds do not.
+bool ProcessGroup::close(AfterAbort afterAbort) {
+  for (auto &[key, mapping] : imports_)
+    munmap(mapping.address, mapping.bytes);
+  imports_.clear();
+  isClosing_.store(true, std::memory_order_relaxed);
+  slot().closed.store(1, std::memory_order_release);
+  futexWake(&slot().closed, FutexScope::Processes);
+  const uint64_t giveUp = monotonicNs() + ns(std::min(timeout(), milliseconds(2000)));
+  const bool waitsOn = afterAbort == AfterAbort::Waits;
+  bool areAllGone = true;
+  for (int64_t peer = 0; peer < size(); ++peer) {
+    RankSlot &other = memory().slot(peer);
+    auto isGone = [&] {
+      uint32_t state = other.state.load(std::memory_order_relaxed);
+      return other.closed.load(std::memory_order_acquire) != 0 ||
+             state == static_cast<uint32_t>(RankState::Left) ||
+             state == static_cast<uint32_t>(RankState::Dead);
+    };
+    // What was killed will not close; and until its process has gone, it may hold memory of ours.
+    auto isAwaited = [&] {
+      return !isGone() && other.isKilled.load(std::memory_order_relaxed) == 0;
+    };
+    while (isAwaited() && (waitsOn || !isAborted()) && monotonicNs() < giveUp)
+      futexWait(&other.closed, 0, milliseconds(20), FutexScope::Processes);
+    areAllGone &= isGone();
+  }
+  endWatchdog();
+  return areAllGone;
+}
+
+void ProcessGroup::endWatchdog() {
+  {
+    std::lock_guard lock(endMutex_);
+    isEnding_ = true;
+  }
+  endChanged_.notify_all();
+  member_->wakeWatch();
+  if (watchdog_.joinable())
+    watchdog_.join();
+}
+
+void ProcessGroup::leave() {
+  endWatchdog();
+  member_->goodbye();
+}
+
+// -- The watchdog. Allocates nothing as long as there is nothing to report. --
+
+void ProcessGroup::watch() {
+  auto isEnding = [this] {
+    std::lock_guard lock(endMutex_);
+    return isEnding_;
+  };
+  while (!isEnding()) {
+    slot().heartbeatNs.store(monotonicNs(), std::memory_order_relaxed);
+    if (probe_)
+      probe_();
+    if (isHostGone_)
+      pause();
+    else
+      isHostGone_ = !member_->watch(period_);
+    if (!isAborted()) {
+      watchHost();
+      watchStall();
+      watchWaits();
+    }
+    if (isAborted())
+      wakeOthers(); // again and again: one may just have missed it
+  }
+}
+
+void ProcessGroup::pause() {
+  std::unique_lock lock(endMutex_);
+  endChanged_.wait_for(lock, period_, [this] { return isEnding_; });
+}
+
+/// A host that ends when everything is done is no failure, unless something is begun after that.
+void ProcessGroup::watchHost() {
+  if (!isHostGone_ || isClosing_.load(std::memory_order_relaxed))
+    return;
+  const uint32_t steps = steps_.load(std::memory_order_relaxed);
+  uint64_t completed = 0;
+  for (const QueueSlot &queue : slot().queue)
+    completed += queue.completed.load(std::memory_order_relaxed);
+  const bool isIdle = slot().issued.load(std::memory_order_relaxed) <= completed &&
+                      slot().activity.load(std::memory_order_relaxed) ==
+                          static_cast<uint32_t>(HostActivity::OwnCode);
+  if (steps != 0 && memory().committed() >= steps && isIdle)
+    return;
+  memory().abort(member_->hostIsGone());
+}
+
+void ProcessGroup::watchStall() {
+  const bool isBlocked = slot().activity.load(std::memory_order_relaxed) !=
+                         static_cast<uint32_t>(HostActivity::OwnCode);
+  const uint64_t since = slot().activitySinceNs.load(std::memory_order_relaxed);
+  if (isClosing_.load(std::memory_order_relaxed) ||
+      !stallRule_.isStalled(monotonicNs(), memory().progress(), isBlocked, since))
+    return;
+  std::lock_guard lock(plansMutex_);
+  memory().abort(stallCause(memory(), plans_, timeout()));
+}
+
+void ProcessGroup::watchWaits() {
+  const uint64_t now = monotonicNs();
+  const uint32_t queues = std::min(slot().queues.load(std::memory_order_relaxed), kQueueSlots);
+  for (uint32_t queue = 0; queue < queues; ++queue)
+    watchWait(queue, now);
+}
+
+void ProcessGroup::watchWait(uint32_t queue, uint64_t now) {
+  const QueueSlot &watched = slot().queue[queue];
+  Wait &wait = waits_[queue];
+  const uint64_t command = watched.isWaiting.load(std::memory_order_relaxed) == 0
+                               ? ~uint64_t(0)
+                               : watched.current.load(std::memory_order_relaxed);
+  if (command != wait.command) {
+    wait.command = command;
+    wait.isWarned = false;
+    wait.progress = memory().progress();
+    for (int64_t peer = 0; peer < size(); ++peer)
+      wait.ofRank[static_cast<size_t>(peer)] = memory().slot(peer).progress();
+    return;
+  }
+  const uint64_t waited = now - std::min(now, watched.sinceNs.load(std::memory_order_relaxed));
+  if (command == ~uint64_t(0) || wait.isWarned || waited < ns(timeout()) / 4 ||
+      memory().progress() == wait.progress)
+    return;
+  wait.isWarned = true;
+  warnAbout(wait, command, waited);
+}
+
+void ProcessGroup::warnAbout(const Wait &wait, uint64_t command, uint64_t waitedNs) {
+  std::lock_guard lock(plansMutex_);
+  const uint32_t index = static_cast<uint32_t>(command), run = static_cast<uint32_t>(command >> 32);
+  const size_t mine = static_cast<size_t>(rank());
+  if (mine >= plans_.size() || index >= plans_[mine].commands.size())
+    return;
+  const Plan &plan = plans_[mine];
+  const Command &waiting = plan.commands[index];
+  if (waiting.kind != CommandKind::Await || waiting.endpoint >= plan.endpoints.size())
+    return;
+  const int64_t peer = plan.endpoints[waiting.endpoint].peer;
+  const bool doesPeerMove =
+      memory().slot(peer).progress() != wait.ofRank[static_cast<size_t>(peer)];
+  warn_(fmt::format("rank {} has waited {:.1f} s for rank {} in {}, run {}; {}", rank(),
+                    static_cast<double>(waitedNs) * 1e-9, peer,
+                    describeOrigin(plan, waiting.origin), run,
+                    doesPeerMove ? fmt::format("rank {} makes progress", peer)
+                                 : std::string("other ranks make progress")));
+}
+
+} // namespace braid

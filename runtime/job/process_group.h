@@ -1,0 +1,177 @@
+//===- runtime/job/process_group.h - a rank that is a process -------------===//
+//
+// What a backend needs for one rank whose peers are other processes: its Transport, the memory that
+// it shares with them, and a watchdog. What all ranks have in common is in the job memory; see
+// "Ranks as processes" in README.md here.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/execute/arena_reuse.h"
+#include "runtime/execute/backend.h"
+#include "runtime/job/bootstrap/client.h"
+#include "runtime/execute/rank_group.h"
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace braid {
+
+/// Says when everything has stood still for too long. All times in ns, of one clock.
+class StallRule {
+public:
+  explicit StallRule(std::chrono::milliseconds timeout, std::chrono::milliseconds period);
+  /// To be asked once a period. `progress` is that of all ranks; the rank's host thread has been
+  /// `isBlocked` since `blockedSince`. If the last question is longer ago than a few periods, this
+  /// process was stopped itself and has missed what the others did meanwhile: the time starts anew.
+  bool isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince);
+
+private:
+  const uint64_t timeout_, tooLate_;
+  uint64_t lastAsked_ = 0, lastMove_ = 0, lastProgress_ = 0;
+};
+
+/// One rank of a job and its watchdog. Calls are made by the rank's host thread, but for those of
+/// RankGroup and abort(), which anyone may call.
+class ProcessGroup final : public RankGroup {
+public:
+  /// Where warnings go; the default writes lines to stderr.
+  using Warn = std::function<void(const std::string &)>;
+
+  ProcessGroup(std::unique_ptr<Member> member, std::chrono::milliseconds timeout);
+  /// Says goodbye, unless that is done. Frees the memory that peers may have mapped, which does
+  /// them no harm.
+  ~ProcessGroup() override;
+  /// Starts the watchdog. Call setWake() and setWarn() before.
+  Status start();
+  void setWarn(Warn warn) { warn_ = std::move(warn); }
+  /// `probe` is called by the watchdog once a period, to write into the slot what a device tells of
+  /// itself. It must not block. Call before start().
+  void setProbe(std::function<void()> probe) { probe_ = std::move(probe); }
+
+  int64_t rank() const { return member_->rank(); }
+  JobMemory &memory() { return member_->memory(); }
+  RankSlot &slot() { return memory().slot(rank()); }
+  /// Of all ranks, for messages. They outlive the group, or the next call.
+  void setPlans(llvm::ArrayRef<Plan> plans);
+
+  // -- RankGroup. --
+
+  bool spansProcesses() const override { return true; }
+  void abort(const Status &cause) override;
+  Status failure() const override;
+  Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) override;
+  Result<std::string> exportMemory(int64_t rank, void *base) override;
+  void releaseSymmetric(int64_t rank, void *base) override;
+  void recycleSymmetric(int64_t rank) override;
+  /// Standing still is the watchdog's business. After an abort, a command that never ends is waited
+  /// for only for a grace period; the Status says so then.
+  Status waitForDevice(int64_t rank, Drain drain) override;
+  /// waitForDevice() has given up.
+  bool isStuck() const { return isStuck_; }
+
+  // -- As Transport. --
+
+  Result<std::vector<std::string>> allGather(const std::string &mine);
+  Result<void *> open(int64_t peer, const std::string &handle);
+  Status commit();
+  void tick();
+
+  // -- The end, in this order; the device's workers have stopped. --
+
+  enum class AfterAbort { GoesAway, Waits };
+  /// Unmaps what peers exported, and waits until all ranks have done so, or have gone, or have been
+  /// killed, or take too long; after an abort, only if asked to. Then ends the watchdog. True if no
+  /// rank has anything of ours mapped: what peers must not outlive can be freed. Nothing but
+  /// failure() and leave() may be called after.
+  bool close(AfterAbort afterAbort = AfterAbort::GoesAway);
+  /// Ends the watchdog, if it runs, and says goodbye. Idempotent.
+  void leave();
+
+  /// How long a wait for this rank's own workers lasts after an abort. Shorter than what the host
+  /// grants before it kills, so that the rank can say what has become of it.
+  static constexpr std::chrono::milliseconds kGrace{700};
+
+private:
+  /// Sets the activity of the host thread as long as it lives.
+  class Doing;
+  /// Memory that more than one process has mapped.
+  struct Mapping {
+    FileDescriptor descriptor; ///< of our own memory
+    void *address = nullptr;
+    size_t bytes = 0;
+    bool isOffered = false;
+    ArenaUse use = ArenaUse::Used; ///< of our own memory
+  };
+
+  Result<Mapping> makeShared(int64_t bytes) const;
+  Result<Mapping> mapShared(FileDescriptor descriptor, size_t bytes) const;
+  Result<void *> import(int64_t peer, uint32_t number, size_t bytes);
+  void setActivity(HostActivity activity);
+
+  /// A wait of one queue, as the watchdog first saw it.
+  struct Wait {
+    uint64_t command = ~uint64_t(0); ///< as QueueSlot::current
+    bool isWarned = false;
+    uint64_t progress = 0;        ///< of all ranks
+    std::vector<uint64_t> ofRank; ///< of each
+  };
+  void endWatchdog();
+  void watch();
+  void pause();
+  void watchHost();
+  void watchStall();
+  void watchWaits();
+  void watchWait(uint32_t queue, uint64_t now);
+  void warnAbout(const Wait &wait, uint64_t command, uint64_t waitedNs);
+
+  std::unique_ptr<Member> member_;
+  const std::chrono::milliseconds period_; ///< of the watchdog
+  Warn warn_;
+  std::function<void()> probe_;
+
+  // Of the host thread; the watchdog looks at some of it.
+  std::atomic<uint32_t> steps_{0}; ///< commits begun
+  std::atomic<bool> isClosing_{false};
+  bool isStuck_ = false; ///< a worker did not come back after an abort
+  std::vector<Mapping> own_;
+  std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< by rank and number
+
+  std::mutex plansMutex_;
+  llvm::ArrayRef<Plan> plans_; ///< under plansMutex_
+
+  // Of the watchdog.
+  StallRule stallRule_;
+  std::vector<Wait> waits_; ///< one for each queue
+  bool isHostGone_ = false;
+
+  std::thread watchdog_;
+  std::mutex endMutex_;
+  std::condition_variable endChanged_;
+  bool isEnding_ = false; ///< under endMutex_
+};
+
+/// The rank's Transport.
+class ProcessTransport final : public Transport {
+public:
+  explicit ProcessTransport(ProcessGroup &group) : group_(group) {}
+  int64_t rank() const override { return group_.rank(); }
+  int64_t size() const override { return group_.size(); }
+  Result<std::vector<std::string>> allGather(std::string mine) override {
+    return group_.allGather(mine);
+  }
+  Result<void *> open(int64_t peer, const std::string &handle) override {
+    return group_.open(peer, handle);
+  }
+  Status commit() override { return group_.commit(); }
+  void tick() override { group_.tick(); }
+  void abort(const Status &cause) override { group_.abort(cause); }
+
+private:
+  ProcessGroup &group_;
+};
+
+} // namespace braid

@@ -1,0 +1,110 @@
+//===- runtime/plan/plan.cpp - Plans as text ------------------------------===//
+
+#include "runtime/plan/plan.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/ErrorHandling.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace braid {
+
+llvm::StringRef name(CommandKind kind) {
+  switch (kind) {
+  case CommandKind::Copy:
+    return "copy";
+  case CommandKind::Matmul:
+    return "matmul";
+  case CommandKind::Add:
+    return "add";
+  case CommandKind::Signal:
+    return "signal";
+  case CommandKind::Await:
+    return "await";
+  case CommandKind::Record:
+    return "record";
+  case CommandKind::WaitEvent:
+    return "wait_event";
+  }
+  llvm_unreachable("covered above");
+}
+
+std::string productKey(const PlanMatmul &product) {
+  return fmt::format("product {} {}x{}x{}{}{}{}", name(product.dtype).str(), product.m, product.n,
+                     product.k, product.transposeB ? " bT" : "",
+                     product.bias.bytes != 0 ? " bias" : "", product.overlaps ? " overlapped" : "");
+}
+
+std::string place(const Plan &plan, uint32_t origin) {
+  const Site &site = plan.sites[plan.origins[origin].site];
+  if (!site.location.isKnown())
+    return fmt::format("@{}", plan.program);
+  return fmt::format("{}:{}:{}", plan.sourceName, site.location.line, site.location.column);
+}
+
+std::string describeOrigin(const Plan &plan, uint32_t origin) {
+  const Origin &at = plan.origins[origin];
+  std::string text = fmt::format("\"{}\"", plan.sites[at.site].text);
+  if (at.tripCount != 0) {
+    llvm::ArrayRef<int64_t> trips(plan.trips.data() + at.firstTrip, at.tripCount);
+    text += fmt::format(" (trip {})", fmt::join(trips.begin(), trips.end(), ", "));
+  }
+  return text + " at " + place(plan, origin);
+}
+
+namespace {
+
+std::string str(const Plan &plan, const Range &range, const Endpoint *endpoint) {
+  if (range.buffer == kPeerBuffer)
+    return fmt::format("rank {}'s side", endpoint->peer);
+  return fmt::format("%{}[{} .. {})", plan.buffers[range.buffer].name, range.offset,
+                     range.offset + range.bytes);
+}
+
+std::string operandsOf(const Plan &plan, const Command &command) {
+  const Endpoint *endpoint =
+      command.endpoint == kNone ? nullptr : &plan.endpoints[command.endpoint];
+  switch (command.kind) {
+  case CommandKind::Copy:
+  case CommandKind::Add:
+    return fmt::format("{} <- {}", str(plan, command.dst, endpoint),
+                       str(plan, command.src, endpoint));
+  case CommandKind::Matmul: {
+    const PlanMatmul &product = plan.matmuls[command.matmul];
+    std::string bias =
+        product.bias.bytes != 0 ? " + " + str(plan, product.bias, nullptr) : std::string();
+    return fmt::format("{} <- {} * {}{}{} ({}x{}x{} {})", str(plan, product.c, nullptr),
+                       str(plan, product.a, nullptr), str(plan, product.b, nullptr),
+                       product.transposeB ? "^T" : "", bias, product.m, product.n, product.k,
+                       name(product.dtype).str());
+  }
+  case CommandKind::Signal:
+    return fmt::format("rank {}, endpoint {}", endpoint->peer, command.endpoint);
+  case CommandKind::Await:
+    return fmt::format("word {} from rank {}", command.word, endpoint->peer);
+  case CommandKind::Record:
+  case CommandKind::WaitEvent:
+    return fmt::format("event {}", command.event);
+  }
+  llvm_unreachable("covered above");
+}
+
+} // namespace
+
+std::string str(const Plan &plan, const Command &command) {
+  return fmt::format("{:<10} {:<10} {}", plan.streams[command.stream], name(command.kind).str(),
+                     operandsOf(plan, command));
+}
+
+std::string str(const Plan &plan) {
+  std::string text = fmt::format("plan @{} rank {} of {}\n", plan.program, plan.rank, plan.ranks);
+  text += fmt::format("  symmetric {} bytes, device {} bytes, {} words, {} events, {} streams\n",
+                      plan.symmetricBytes, plan.deviceBytes, plan.words, plan.events,
+                      plan.streams.size());
+  for (size_t i = 0; i < plan.commands.size(); ++i)
+    text += fmt::format("  {:>5}  {}\n", i, str(plan, plan.commands[i]));
+  return text;
+}
+
+} // namespace braid

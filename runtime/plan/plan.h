@@ -1,0 +1,189 @@
+//===- runtime/plan/plan.h - one rank's program: flat, final and free of addresses -===//
+//
+// A Plan is a Program specialised for one rank: loops unrolled, conditions decided, indices
+// evaluated, streams, events, signal words and arena offsets assigned, every operand a byte range
+// of a buffer. The checker, the simulator and the executor all read it; no protocol hides in a
+// backend.
+//
+// A transfer has two endpoints, one on each rank, and two words. Each endpoint owns the word that
+// its rank awaits, in its own memory, and signals the word of the matching endpoint on the peer:
+//
+//   get   sender    signal                       ...  await at `wait %s`    (source may be reused)
+//         receiver  await, copy from peer, signal  ...  (nothing) at `wait %r`
+//   put   receiver  signal                       ...  await at `wait %r`    (data has arrived)
+//         sender    await, copy to peer, signal    ...  (nothing) at `wait %s`
+//
+// A signal writes the number of the run (its epoch, 1, 2, ...), or a mark where words do not count
+// (Device::countsRuns); an await passes when the word has reached the epoch of its own run. A word
+// is written by one endpoint only, once a run, so no signal is lost or taken twice, and no reset is
+// needed between runs.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/program.h"
+
+#include <string>
+#include <vector>
+
+namespace braid {
+
+enum class BufferKind : uint8_t {
+  Input,     ///< the caller's; its address may change from run to run
+  Output,    ///< the caller's
+  Symmetric, ///< in the symmetric arena, which peers can reach
+  Device,    ///< in the rank's private arena
+};
+
+struct PlanBuffer {
+  BufferKind kind;
+  int64_t bytes;
+  int64_t offset;   ///< bytes from the start of its arena; the parameter's number for the caller's
+  std::string name; ///< as in the program, for messages
+};
+
+/// `Range::buffer` of the peer's side of a copy: the range that the matching endpoint on the peer
+/// names. It becomes an address when handles have been exchanged.
+inline constexpr uint32_t kPeerBuffer = ~0u;
+
+/// Bytes [offset, offset + bytes) of a buffer.
+struct Range {
+  uint32_t buffer = 0;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  bool operator==(const Range &) const = default;
+};
+
+/// One rank's side of one transfer. `channel` is the number of the share_mem_handles node in text
+/// order; (source, destination, channel, sequence) names a transfer among all ranks.
+struct Endpoint {
+  Direction direction;
+  Protocol protocol;
+  int64_t peer;
+  uint32_t channel;
+  uint32_t sequence; ///< 0, 1, ... among the transfers of the same direction, peer and channel
+  Range range;       ///< the local side
+  DType dtype;
+  uint32_t word;   ///< the word that this rank awaits for this transfer
+  uint32_t origin; ///< index into Plan::origins
+};
+
+/// A node of the program that commands come from.
+struct Site {
+  Location location;
+  std::string text; ///< the node as printed: "%r = p2p recv %block from (rank + %i) mod 8 via %h"
+};
+
+/// One execution of a site: with the values of the loop indices around it, outermost first.
+struct Origin {
+  uint32_t site;
+  uint32_t firstTrip; ///< index into Plan::trips
+  uint32_t tripCount;
+};
+
+enum class CommandKind : uint8_t {
+  Copy,      ///< dst <- src; one of the two may be the peer's side of `endpoint`
+  Matmul,    ///< Plan::matmuls[matmul]
+  Add,       ///< dst <- dst + src, elements of `dtype`
+  Signal,    ///< writes the epoch into the word of the endpoint matching `endpoint`, on its peer
+  Await,     ///< passes when this rank's `word` has reached the epoch
+  Record,    ///< `event` now stands for all that was issued to this stream so far
+  WaitEvent, ///< the stream waits for `event`, as recorded last before in issue order
+};
+llvm::StringRef name(CommandKind kind);
+
+inline constexpr uint32_t kNone = ~0u;
+
+/// Issued to `stream` in the order of Plan::commands. Stream 0 is the caller's.
+struct Command {
+  CommandKind kind;
+  DType dtype = DType::F32; ///< Add
+  uint32_t stream = 0;
+  uint32_t origin = 0;
+  uint32_t endpoint = kNone; ///< Signal, Await, Copy from or to a peer
+  uint32_t word = kNone;     ///< Await
+  uint32_t event = kNone;    ///< Record, WaitEvent
+  uint32_t matmul = kNone;   ///< Matmul
+  Range dst = {}, src = {};  ///< Copy, Add
+};
+
+/// c[m, n] = a[m, k] · b, plus bias[n] in every row if there is one. b is [k, n], or [n, k] if
+/// `transposeB`. Row-major and contiguous.
+struct PlanMatmul {
+  DType dtype;
+  int64_t m, n, k;
+  bool transposeB;
+  Range a, b, c;
+  Range bias;            ///< bytes == 0: none
+  bool overlaps = false; ///< products of the Plan are on several streams, so two may run at once
+};
+/// Names what decides how it is multiplied: type, shape m x n x k, layout, and whether others run
+/// at the same time: "product bf16 128x1024x512 bT bias overlapped".
+std::string productKey(const PlanMatmul &product);
+
+/// What has to happen before the first run, in this order on every rank.
+enum class PrepareKind : uint8_t {
+  AllocateArenas, ///< both arenas and the words
+  Share,          ///< exchange handles and endpoints of `channel` with all ranks
+  Warm,           ///< load and tune for the shape of `matmul`
+};
+
+struct PrepareStep {
+  PrepareKind kind;
+  uint32_t channel = kNone;
+  uint32_t matmul = kNone;
+};
+
+/// The end of a buffer's life: a deallocate node. Nothing is issued for it; the checker wants to
+/// know.
+struct PlanRelease {
+  uint32_t buffer;
+  uint32_t beforeCommand; ///< stands before this command, in issue order
+  uint32_t stream;        ///< the current one
+  uint32_t origin;
+};
+
+/// See the top of this file. Holds no pointers into the Program.
+struct Plan {
+  std::string program;      ///< its name
+  std::string sourceName;   ///< the file, for messages
+  uint64_t fingerprint = 0; ///< of the program's text; equal on all ranks that may run together
+  std::string text;         ///< the program as printed, to show where ranks differ
+  int64_t rank = 0;
+  int64_t ranks = 1;
+
+  std::vector<PlanBuffer> buffers;
+  std::vector<uint32_t> inputs;  ///< buffers of the program's parameters, in order
+  std::vector<uint32_t> outputs; ///< buffers of its results, in order
+  int64_t symmetricBytes = 0;    ///< size of the symmetric arena, words not included
+  int64_t deviceBytes = 0;       ///< size of the private arena
+  uint32_t words = 0;
+  uint32_t events = 0;
+  std::vector<std::string> streams; ///< names; streams[0] is the caller's
+
+  std::vector<Endpoint> endpoints;
+  std::vector<PlanMatmul> matmuls;
+  std::vector<PrepareStep> preparation;
+  std::vector<Command> commands;
+  std::vector<PlanRelease> releases; ///< in issue order
+
+  std::vector<Site> sites;
+  std::vector<Origin> origins;
+  std::vector<int64_t> trips;
+};
+
+/// `file:line:col`, or the node's text where it was not read from a file.
+std::string place(const Plan &plan, uint32_t origin);
+/// For messages: the node, the trip and its place: "%r = p2p recv ... (trip 3) at ag.braid:12:5".
+std::string describeOrigin(const Plan &plan, uint32_t origin);
+/// Deterministic, one command a line, for people and tests.
+std::string str(const Plan &plan);
+std::string str(const Plan &plan, const Command &command);
+
+/// Numbers that `stream(k)` may have: 0 .. kMaxStreams-1.
+inline constexpr int64_t kMaxStreams = 1024;
+
+/// A program whose unrolling executes more nodes and trips than this on one rank is refused.
+inline constexpr size_t kMaxSteps = size_t(1) << 24;
+
+} // namespace braid

@@ -1,0 +1,661 @@
+//===- runtime/plan/specialize.cpp - Program -> Plan for one rank ---------===//
+
+#include "runtime/plan/specialize.h"
+
+#include "ir/module.h"
+#include "ir/visitor.h"
+#include "runtime/plan/arena.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/xxhash.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <set>
+
+namespace braid {
+namespace {
+
+/// A tensor value in the present trip: bytes of a buffer, with a concrete shape.
+struct View {
+  uint32_t buffer = 0;
+  int64_t offset = 0;
+  DType dtype = DType::F32;
+  Shape shape;
+
+  // Shapes of whole buffers fit 64 bits (the verifier checks that), and views are parts of them.
+  int64_t bytes() const { return *byteCount(dtype, shape); }
+  Range range() const { return {buffer, offset, bytes()}; }
+};
+
+/// A posted transfer that is still to be waited for.
+struct Request {
+  uint32_t endpoint;
+  uint32_t stream; ///< the one that posted it
+  uint32_t
+      event; ///< behind the local copy, for a wait on another stream; kNone on the passive side
+};
+
+std::string str(const View &view) {
+  return fmt::format("{}[{}]", name(view.dtype).str(),
+                     fmt::join(view.shape.begin(), view.shape.end(), ", "));
+}
+
+bool overlap(const Range &a, const Range &b) {
+  return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+int64_t product(llvm::ArrayRef<int64_t> extents) { return *elementCount(extents); }
+
+Shape concatenated(llvm::ArrayRef<int64_t> first, llvm::ArrayRef<int64_t> second) {
+  Shape shape(first.begin(), first.end());
+  shape.append(second.begin(), second.end());
+  return shape;
+}
+
+/// Walks the program as the rank would, emitting commands. Stops at the first error: what follows
+/// would be about the same mistake in later trips.
+class Specializer : public OpVisitor<Specializer, bool> {
+public:
+  Specializer(const Program &program, int64_t rank, Diagnostics &diags)
+      : program_(program), diags_(diags) {
+    plan_.program = program.name();
+    plan_.sourceName = diags.fileName();
+    plan_.text = braid::str(program);
+    plan_.fingerprint = llvm::xxHash64(plan_.text);
+    plan_.rank = rank;
+    plan_.ranks = program.ranks();
+    plan_.streams.push_back("main");
+    loops_.resize(static_cast<size_t>(program.scalars().loopIndexCount()));
+  }
+
+  Result<Plan> run();
+
+  bool visitAllocate(const AllocateOp &op);
+  bool visitDeallocate(const DeallocateOp &op);
+  bool visitFor(const ForOp &op);
+  bool visitIf(const IfOp &op);
+  bool visitSelect(const SelectOp &op);
+  bool visitSlice(const SliceOp &op);
+  bool visitFlatten(const FlattenOp &op);
+  bool visitSet(const SetOp &op);
+  bool visitMatmul(const MatmulOp &op);
+  bool visitLinear(const LinearOp &op);
+  bool visitReduce(const ReduceOp &op);
+  bool visitShareMemHandles(const ShareMemHandlesOp &op);
+  bool visitP2P(const P2POp &op);
+  bool visitGroup(const GroupOp &op);
+  bool visitCollective(const CollectiveOp &op);
+  bool visitWait(const WaitOp &op);
+  bool visitSynchronize(const SynchronizeOp &op);
+  bool visitGetCurrentStream(const GetCurrentStreamOp &op);
+  bool visitSetCurrentStream(const SetCurrentStreamOp &op);
+
+private:
+  bool visitBlock(const Block &block);
+  bool countStep(const Op &op);
+  void addParameters(llvm::ArrayRef<std::unique_ptr<Value>> values, BufferKind kind,
+                     std::vector<uint32_t> &numbers);
+  bool evaluate(const Op &op, const Scalar *scalar, llvm::StringRef what, int64_t &value);
+  bool concreteShape(const Op &op, const TensorType &type, Shape &shape);
+  bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
+  bool addProduct(const Op &op, const View &dst, const View &a, const View &b, const View *bias,
+                  bool transposeB);
+  bool addEndpoint(const P2POp &op);
+  static bool isPassive(const P2POp &op);
+  void promise(const Request &request);
+  void awaitPromise(const Request &request);
+  void copyAndSignal(Request &request);
+  bool checkShape(const Op &op, llvm::StringRef what, const View &view,
+                  llvm::ArrayRef<int64_t> expected);
+  bool checkDistinct(const Op &op, const View &dst, std::initializer_list<const View *> sources);
+
+  const View &view(const Value *value) const { return views_.find(value)->second; }
+  bool emit(Command command);
+  uint32_t eventBehind(uint32_t stream);
+  uint32_t originOf(const Op &op);
+  uint32_t siteOf(const Op &op);
+  void finishEvents();
+  void markOverlaps();
+  void listPreparation();
+  std::string trips() const;
+  Diagnostics::InFlight error(const Op &op);
+
+  const Program &program_;
+  Diagnostics &diags_;
+  Plan plan_;
+  Status unsupported_;
+  size_t steps_ = 0;
+
+  std::vector<int64_t> loops_;     ///< the present value of every loop index
+  std::vector<int64_t> tripStack_; ///< those of the loops around, outermost first
+  llvm::DenseMap<const Value *, View> views_;
+  llvm::DenseMap<const Value *, uint32_t> namedStreams_;
+  llvm::DenseMap<const Value *, Request> requests_;
+  llvm::DenseMap<const Value *, uint32_t> channels_;
+  std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
+  std::map<int64_t, uint32_t> poolStreams_;
+  llvm::DenseMap<const Op *, uint32_t> sites_;
+  ArenaLayout symmetric_, device_;
+
+  uint32_t current_ = 0; ///< the current stream
+  std::vector<uint32_t>
+      lastEvent_;                ///< by stream: an event behind everything issued to it, or kNone
+  const Op *originOp_ = nullptr; ///< the node whose origin was made last, in this very trip
+};
+
+//===- The walk -------------------------------------------------------------------------------===//
+
+Result<Plan> Specializer::run() {
+  lastEvent_.assign(1, kNone);
+  addParameters(program_.params(), BufferKind::Input, plan_.inputs);
+  addParameters(program_.results(), BufferKind::Output, plan_.outputs);
+  if (!visitBlock(program_.body())) {
+    if (!unsupported_.isOk())
+      return unsupported_;
+    return Status(StatusCode::BadInput, "@" + program_.name() + " has no plan");
+  }
+  plan_.symmetricBytes = symmetric_.size();
+  plan_.deviceBytes = device_.size();
+  plan_.words = static_cast<uint32_t>(plan_.endpoints.size());
+  finishEvents();
+  markOverlaps();
+  listPreparation();
+  return std::move(plan_);
+}
+
+/// Nodes and trips both count: a billion empty trips would look like a hang, too.
+bool Specializer::countStep(const Op &op) {
+  return ++steps_ <= kMaxSteps || error(op) << "the program unrolls to more than " << kMaxSteps
+                                            << " steps on a rank";
+}
+
+void Specializer::addParameters(llvm::ArrayRef<std::unique_ptr<Value>> values, BufferKind kind,
+                                std::vector<uint32_t> &numbers) {
+  for (const auto &value : values) {
+    View whole{static_cast<uint32_t>(plan_.buffers.size()), 0, value->type.dtype, {}};
+    for (const Scalar *extent : value->type.shape)
+      whole.shape.push_back(extent->value());
+    plan_.buffers.push_back(
+        {kind, whole.bytes(), static_cast<int64_t>(numbers.size()), value->name});
+    numbers.push_back(whole.buffer);
+    views_[value.get()] = std::move(whole);
+  }
+}
+
+bool Specializer::visitBlock(const Block &block) {
+  for (const Op &op : block)
+    if (!countStep(op) || !visit(op))
+      return false;
+  return true;
+}
+
+bool Specializer::visitFor(const ForOp &op) {
+  int64_t begin = 0, end = 0;
+  if (!evaluate(op, op.begin, "the first trip", begin) ||
+      !evaluate(op, op.end, "the end of the loop", end))
+    return false;
+  tripStack_.push_back(0);
+  for (int64_t i = begin; i < end; ++i) {
+    loops_[static_cast<size_t>(op.index->value())] = i;
+    tripStack_.back() = i;
+    originOp_ = nullptr;
+    if (!countStep(op) || !visitBlock(op.body))
+      return false;
+  }
+  tripStack_.pop_back();
+  originOp_ = nullptr;
+  return true;
+}
+
+bool Specializer::visitIf(const IfOp &op) {
+  int64_t isTrue = 0;
+  if (!evaluate(op, op.condition, "the condition", isTrue))
+    return false;
+  return visitBlock(isTrue ? op.thenBlock : op.elseBlock);
+}
+
+//===- Memory ---------------------------------------------------------------------------------===//
+
+bool Specializer::visitAllocate(const AllocateOp &op) {
+  View whole{static_cast<uint32_t>(plan_.buffers.size()), 0, op.result.type.dtype, {}};
+  if (!concreteShape(op, op.result.type, whole.shape))
+    return false;
+  bool isSymmetric = op.space == MemorySpace::Symmetric;
+  int64_t offset = (isSymmetric ? symmetric_ : device_).allocate(whole.bytes(), current_);
+  if (offset < 0)
+    return error(op) << "the buffers of a rank exceed 64 bits of address";
+  plan_.buffers.push_back({isSymmetric ? BufferKind::Symmetric : BufferKind::Device, whole.bytes(),
+                           offset, op.result.name});
+  views_[&op.result] = std::move(whole);
+  return true;
+}
+
+bool Specializer::visitDeallocate(const DeallocateOp &op) {
+  const PlanBuffer &buffer = plan_.buffers[view(op.buffer).buffer];
+  plan_.releases.push_back({view(op.buffer).buffer, static_cast<uint32_t>(plan_.commands.size()),
+                            current_, originOf(op)});
+  lastEvent_[current_] = kNone; // one made before does not stand for the release
+  // A peer may still reach symmetric memory, so its place is not given away.
+  if (buffer.kind == BufferKind::Device)
+    device_.release(buffer.offset, buffer.bytes, current_);
+  return true;
+}
+
+bool Specializer::visitSelect(const SelectOp &op) {
+  View part = view(op.tensor);
+  int64_t index = 0;
+  if (!evaluate(op, op.index, "the index", index))
+    return false;
+  if (index < 0 || index >= part.shape.front())
+    return error(op) << "index " << op.index->str() << " is " << index
+                     << ", but the leading axis of " << str(part) << " has extent "
+                     << part.shape.front() << trips();
+  part.shape.erase(part.shape.begin());
+  part.offset += index * part.bytes();
+  views_[&op.result] = std::move(part);
+  return true;
+}
+
+bool Specializer::visitSlice(const SliceOp &op) {
+  View part = view(op.tensor);
+  int64_t begin = 0, end = 0;
+  if (!evaluate(op, op.begin, "the begin of the slice", begin) ||
+      !evaluate(op, op.end, "the end of the slice", end))
+    return false;
+  if (begin < 0 || begin >= end || end > part.shape.front())
+    return error(op) << "the range is [" << begin << " .. " << end << "), but the leading axis of "
+                     << str(part) << " has extent " << part.shape.front() << trips();
+  int64_t entryBytes = part.bytes() / part.shape.front();
+  part.offset += begin * entryBytes;
+  part.shape.front() = end - begin;
+  views_[&op.result] = std::move(part);
+  return true;
+}
+
+bool Specializer::visitFlatten(const FlattenOp &op) {
+  View whole = view(op.tensor);
+  whole.shape = concatenated({whole.shape[0] * whole.shape[1]},
+                             llvm::ArrayRef<int64_t>(whole.shape).drop_front(2));
+  views_[&op.result] = std::move(whole);
+  return true;
+}
+
+//===- Local work -----------------------------------------------------------------------------===//
+
+bool Specializer::visitSet(const SetOp &op) {
+  const View &dst = view(op.dst), &src = view(op.src);
+  if (!checkShape(op, "the source", src, dst.shape) || !checkDistinct(op, dst, {&src}))
+    return false;
+  Command command{.kind = CommandKind::Copy, .dtype = dst.dtype};
+  command.origin = originOf(op);
+  command.dst = dst.range();
+  command.src = src.range();
+  return emit(command);
+}
+
+bool Specializer::visitReduce(const ReduceOp &op) {
+  const View &dst = view(op.dst), &src = view(op.src);
+  if (!checkShape(op, "the source", src, dst.shape) || !checkDistinct(op, dst, {&src}))
+    return false;
+  Command command{.kind = CommandKind::Add, .dtype = dst.dtype};
+  command.origin = originOf(op);
+  command.dst = dst.range();
+  command.src = src.range();
+  return emit(command);
+}
+
+bool Specializer::visitMatmul(const MatmulOp &op) {
+  const View &dst = view(op.dst), &a = view(op.a), &b = view(op.b);
+  auto rows = llvm::ArrayRef<int64_t>(a.shape).drop_back();
+  auto columns = llvm::ArrayRef<int64_t>(b.shape).drop_front();
+  if (a.shape.back() != b.shape.front())
+    return error(op) << "contracts extent " << a.shape.back() << " of " << str(a) << " with extent "
+                     << b.shape.front() << " of " << str(b) << trips();
+  return checkShape(op, "the result", dst, concatenated(rows, columns)) &&
+         checkDistinct(op, dst, {&a, &b}) && addProduct(op, dst, a, b, nullptr, false);
+}
+
+bool Specializer::visitLinear(const LinearOp &op) {
+  const View &dst = view(op.dst), &x = view(op.x), &w = view(op.w);
+  const View *bias = op.bias ? &view(op.bias) : nullptr;
+  auto rows = llvm::ArrayRef<int64_t>(x.shape).drop_back();
+  auto columns = llvm::ArrayRef<int64_t>(w.shape).drop_back();
+  if (x.shape.back() != w.shape.back())
+    return error(op) << "contracts extent " << x.shape.back() << " of " << str(x) << " with extent "
+                     << w.shape.back() << " of " << str(w) << trips();
+  if (bias && !checkShape(op, "the bias", *bias, columns))
+    return false;
+  return checkShape(op, "the result", dst, concatenated(rows, columns)) &&
+         checkDistinct(op, dst, {&x, &w, bias ? bias : &w}) &&
+         addProduct(op, dst, x, w, bias, true);
+}
+
+bool Specializer::addProduct(const Op &op, const View &dst, const View &a, const View &b,
+                             const View *bias, bool transposeB) {
+  int64_t k = a.shape.back();
+  PlanMatmul matmul{dst.dtype,
+                    product(llvm::ArrayRef<int64_t>(a.shape).drop_back()),
+                    product(b.shape) / k,
+                    k,
+                    transposeB,
+                    a.range(),
+                    b.range(),
+                    dst.range(),
+                    bias ? bias->range() : Range{}};
+  Command command{.kind = CommandKind::Matmul, .dtype = dst.dtype};
+  command.origin = originOf(op);
+  command.matmul = static_cast<uint32_t>(plan_.matmuls.size());
+  plan_.matmuls.push_back(matmul);
+  return emit(command);
+}
+
+//===- Transfers ------------------------------------------------------------------------------===//
+
+bool Specializer::visitShareMemHandles(const ShareMemHandlesOp &op) {
+  channels_.try_emplace(&op.result, static_cast<uint32_t>(channels_.size()));
+  return true;
+}
+
+/// The endpoint and the request of a transfer that is being posted.
+bool Specializer::addEndpoint(const P2POp &op) {
+  int64_t peer = 0;
+  if (!evaluate(op, op.peer, "the peer", peer))
+    return false;
+  if (peer < 0 || peer >= plan_.ranks)
+    return error(op) << "peer " << op.peer->str() << " is " << peer
+                     << ", but the mesh has ranks 0 to " << plan_.ranks - 1 << trips();
+  if (peer == plan_.rank)
+    return error(op) << "peer " << op.peer->str() << " is the rank itself" << trips();
+  uint32_t number = static_cast<uint32_t>(plan_.endpoints.size());
+  auto shared = channels_.find(op.handles);
+  if (shared == channels_.end())
+    return error(op) << "the handles %" << op.handles->name << " have not been shared" << trips();
+  uint32_t channel = shared->second;
+  uint32_t sequence = sequences_[{op.direction, peer, channel}]++;
+  const View &tensor = view(op.tensor);
+  plan_.endpoints.push_back({op.direction, op.protocol(), peer, channel, sequence, tensor.range(),
+                             tensor.dtype, number, originOf(op)});
+  requests_[&op.result] = {number, current_, kNone};
+  return true;
+}
+
+bool Specializer::visitP2P(const P2POp &op) {
+  if (!addEndpoint(op))
+    return false;
+  Request &request = requests_[&op.result];
+  if (isPassive(op)) {
+    promise(request);
+  } else {
+    awaitPromise(request);
+    copyAndSignal(request);
+  }
+  return true;
+}
+
+/// Posted together: all promises first, so that no copy waits for one that stands behind it; then
+/// all awaits of promises, so that copies follow one another.
+bool Specializer::visitGroup(const GroupOp &op) {
+  for (const Op &inner : op.body)
+    if (!llvm::isa<P2POp>(&inner)) // the verifier sees to that, if it was asked
+      return error(inner) << "expected only 'p2p' in 'group'";
+  for (bool wantPassive : {true, false})
+    for (const Op &inner : op.body) {
+      const auto &p2p = *llvm::cast<P2POp>(&inner);
+      if (isPassive(p2p) != wantPassive)
+        continue;
+      if (!addEndpoint(p2p))
+        return false;
+      if (wantPassive)
+        promise(requests_[&p2p.result]);
+      else
+        awaitPromise(requests_[&p2p.result]);
+    }
+  for (const Op &inner : op.body)
+    if (const auto &p2p = *llvm::cast<P2POp>(&inner); !isPassive(p2p))
+      copyAndSignal(requests_[&p2p.result]);
+  return true;
+}
+
+bool Specializer::isPassive(const P2POp &op) {
+  return (op.protocol() == Protocol::Get) == (op.direction == Direction::Send);
+}
+
+/// The passive side's: the peer may copy from here on.
+void Specializer::promise(const Request &request) {
+  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
+  emit({.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint});
+}
+
+void Specializer::awaitPromise(const Request &request) {
+  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
+  emit({.kind = CommandKind::Await,
+        .origin = endpoint.origin,
+        .endpoint = request.endpoint,
+        .word = endpoint.word});
+}
+
+/// The active side's: copies on its own stream, and tells the peer.
+void Specializer::copyAndSignal(Request &request) {
+  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
+  Range peerSide{kPeerBuffer, 0, endpoint.range.bytes};
+  Command copy{.kind = CommandKind::Copy, .dtype = endpoint.dtype, .origin = endpoint.origin};
+  copy.endpoint = request.endpoint;
+  bool pulls = endpoint.direction == Direction::Receive;
+  copy.dst = pulls ? endpoint.range : peerSide;
+  copy.src = pulls ? peerSide : endpoint.range;
+  emit(copy);
+  request.event = eventBehind(current_);
+  emit({.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint});
+}
+
+bool Specializer::visitCollective(const CollectiveOp &op) {
+  unsupported_ = Status(StatusCode::Unsupported,
+                        fmt::format("{}: collective {} cannot be executed by this version",
+                                    diags_.place(op.location()), name(op.collective).str()));
+  return false;
+}
+
+bool Specializer::visitWait(const WaitOp &op) {
+  auto found = requests_.find(op.request);
+  if (found == requests_.end())
+    return error(op) << "%" << op.request->name << " was waited for before" << trips();
+  Request request = found->second;
+  requests_.erase(found);
+  if (request.event == kNone)
+    return emit({.kind = CommandKind::Await,
+                 .origin = originOf(op),
+                 .endpoint = request.endpoint,
+                 .word = plan_.endpoints[request.endpoint].word});
+  if (request.stream == current_)
+    return true; // the copy is ahead of us on this very stream
+  return emit({.kind = CommandKind::WaitEvent, .origin = originOf(op), .event = request.event});
+}
+
+//===- Streams --------------------------------------------------------------------------------===//
+
+bool Specializer::visitSynchronize(const SynchronizeOp &op) {
+  uint32_t other = 0;
+  if (!stream(op, op.stream, other))
+    return false;
+  if (other == current_)
+    return true;
+  originOf(op);
+  uint32_t event = eventBehind(other);
+  return emit({.kind = CommandKind::WaitEvent, .origin = originOf(op), .event = event});
+}
+
+bool Specializer::visitGetCurrentStream(const GetCurrentStreamOp &op) {
+  namedStreams_[&op.result] = current_;
+  return true;
+}
+
+bool Specializer::visitSetCurrentStream(const SetCurrentStreamOp &op) {
+  return stream(op, op.stream, current_);
+}
+
+bool Specializer::stream(const Op &op, const StreamRef &ref, uint32_t &number) {
+  if (ref.named) {
+    number = namedStreams_.find(ref.named)->second;
+    return true;
+  }
+  int64_t index = 0;
+  if (!evaluate(op, ref.index, "the stream's number", index))
+    return false;
+  if (index < 0 || index >= kMaxStreams)
+    return error(op) << "stream " << ref.index->str() << " is " << index << ", expected 0 to "
+                     << kMaxStreams - 1 << trips();
+  auto [entry, isNew] =
+      poolStreams_.try_emplace(index, static_cast<uint32_t>(plan_.streams.size()));
+  if (isNew) {
+    plan_.streams.push_back(fmt::format("stream({})", index));
+    lastEvent_.push_back(kNone);
+  }
+  number = entry->second;
+  return true;
+}
+
+/// An event that stands for everything issued to `stream` so far; the last one if nothing came
+/// since.
+uint32_t Specializer::eventBehind(uint32_t stream) {
+  if (lastEvent_[stream] != kNone)
+    return lastEvent_[stream];
+  uint32_t event = plan_.events++;
+  uint32_t origin = static_cast<uint32_t>(plan_.origins.size()) - 1;
+  plan_.commands.push_back(
+      {.kind = CommandKind::Record, .stream = stream, .origin = origin, .event = event});
+  lastEvent_[stream] = event;
+  return event;
+}
+
+//===- Small parts ----------------------------------------------------------------------------===//
+
+/// Appends to the current stream. Returns true, to end visit functions with.
+bool Specializer::emit(Command command) {
+  command.stream = current_;
+  lastEvent_[current_] = kNone;
+  plan_.commands.push_back(command);
+  return true;
+}
+
+uint32_t Specializer::siteOf(const Op &op) {
+  auto [entry, isNew] = sites_.try_emplace(&op, static_cast<uint32_t>(plan_.sites.size()));
+  if (isNew)
+    plan_.sites.push_back({op.location(), braid::str(op)});
+  return entry->second;
+}
+
+uint32_t Specializer::originOf(const Op &op) {
+  if (originOp_ != &op) {
+    plan_.origins.push_back({siteOf(op), static_cast<uint32_t>(plan_.trips.size()),
+                             static_cast<uint32_t>(tripStack_.size())});
+    plan_.trips.insert(plan_.trips.end(), tripStack_.begin(), tripStack_.end());
+    originOp_ = &op;
+  }
+  return static_cast<uint32_t>(plan_.origins.size()) - 1;
+}
+
+Diagnostics::InFlight Specializer::error(const Op &op) { return diags_.error(op.location()); }
+
+/// " on rank 2 (trip 3, 0)", to end a message with.
+std::string Specializer::trips() const {
+  std::string text = fmt::format(" on rank {}", plan_.rank);
+  if (!tripStack_.empty())
+    text += fmt::format(" (trip {})", fmt::join(tripStack_, ", "));
+  return text;
+}
+
+bool Specializer::evaluate(const Op &op, const Scalar *scalar, llvm::StringRef what,
+                           int64_t &value) {
+  ScalarValue result = braid::evaluate(scalar, {.rank = plan_.rank, .loops = loops_});
+  if (!result.isOk())
+    return error(op) << what << " " << scalar->str() << " " << describe(result.error) << trips();
+  value = result.value;
+  return true;
+}
+
+bool Specializer::concreteShape(const Op &op, const TensorType &type, Shape &shape) {
+  for (const Scalar *extent : type.shape) {
+    int64_t value = 0;
+    if (!evaluate(op, extent, "the extent", value))
+      return false;
+    shape.push_back(value);
+  }
+  return true;
+}
+
+bool Specializer::checkShape(const Op &op, llvm::StringRef what, const View &view,
+                             llvm::ArrayRef<int64_t> expected) {
+  if (llvm::ArrayRef<int64_t>(view.shape) == expected)
+    return true;
+  View wanted{0, 0, view.dtype, Shape(expected.begin(), expected.end())};
+  return error(op) << what << " is " << str(view) << ", expected " << str(wanted) << trips();
+}
+
+bool Specializer::checkDistinct(const Op &op, const View &dst,
+                                std::initializer_list<const View *> sources) {
+  for (const View *source : sources)
+    if (overlap(dst.range(), source->range()))
+      return error(op) << "the destination overlaps a source in %" << plan_.buffers[dst.buffer].name
+                       << trips();
+  return true;
+}
+
+/// Drops the events that nobody waits for, and numbers the others anew.
+void Specializer::finishEvents() {
+  std::vector<uint32_t> number(plan_.events, kNone);
+  for (const Command &command : plan_.commands)
+    if (command.kind == CommandKind::WaitEvent)
+      number[command.event] = 0;
+  plan_.events = 0;
+  std::vector<Command> kept;
+  kept.reserve(plan_.commands.size());
+  auto release = plan_.releases.begin();
+  for (Command &command : plan_.commands) {
+    for (size_t old = &command - plan_.commands.data();
+         release != plan_.releases.end() && release->beforeCommand <= old; ++release)
+      release->beforeCommand = static_cast<uint32_t>(kept.size());
+    if (command.kind == CommandKind::Record) {
+      if (number[command.event] == kNone)
+        continue;
+      number[command.event] = plan_.events++;
+    }
+    if (command.event != kNone)
+      command.event = number[command.event];
+    kept.push_back(command);
+  }
+  for (; release != plan_.releases.end(); ++release)
+    release->beforeCommand = static_cast<uint32_t>(kept.size());
+  plan_.commands = std::move(kept);
+}
+
+void Specializer::markOverlaps() {
+  std::set<uint32_t> streams;
+  for (const Command &command : plan_.commands)
+    if (command.kind == CommandKind::Matmul)
+      streams.insert(command.stream);
+  for (PlanMatmul &product : plan_.matmuls)
+    product.overlaps = streams.size() > 1;
+}
+
+void Specializer::listPreparation() {
+  plan_.preparation.push_back({PrepareKind::AllocateArenas});
+  for (uint32_t channel = 0; channel < channels_.size(); ++channel)
+    plan_.preparation.push_back({PrepareKind::Share, channel});
+  std::map<std::tuple<DType, int64_t, int64_t, int64_t, bool, bool>, bool> seen;
+  for (uint32_t i = 0; i < plan_.matmuls.size(); ++i) {
+    const PlanMatmul &m = plan_.matmuls[i];
+    if (seen.try_emplace({m.dtype, m.m, m.n, m.k, m.transposeB, m.bias.bytes != 0}, true).second)
+      plan_.preparation.push_back({PrepareKind::Warm, kNone, i});
+  }
+}
+
+} // namespace
+
+Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags) {
+  return Specializer(program, rank, diags).run();
+}
+
+} // namespace braid

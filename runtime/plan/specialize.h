@@ -1,0 +1,19 @@
+//===- runtime/plan/specialize.h - Program -> Plan for one rank -----------===//
+#pragma once
+
+#include "ir/status.h"
+#include "runtime/plan/plan.h"
+
+namespace braid {
+
+/// Unrolls `program` (verified) for `rank`. What only unrolling can show (an index out of bounds,
+/// a peer outside the mesh, shapes that differ in some trip, a request waited for twice) is
+/// reported to `diags`, with the rank and the trip; nothing is returned then. Nodes this version
+/// cannot execute give Unsupported with their place.
+///
+/// Placement: buffers lie in their arena in the order allocated, aligned to 256 bytes. Memory of a
+/// deallocated device buffer is given only to a buffer allocated later on the same stream, so that
+/// stream order alone makes the reuse safe; symmetric memory is never reused.
+Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags);
+
+} // namespace braid

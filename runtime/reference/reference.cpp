@@ -1,0 +1,340 @@
+//===- runtime/reference/reference.cpp - what a fusion's result should be -===//
+//
+// The definition, evaluated row by row: a row of a product needs one row of its first operand and
+// all of its second. Rows are recomputed for whoever asks, so nothing is shared between ranks and
+// nothing has to be locked; second operands are kept as the lists of their nonzero entries.
+//
+//===-------------------------------------------------------------------------------------===//
+#include "runtime/reference/reference.h"
+
+#include "runtime/reference/reference_codec.h"
+#include "runtime/reference/reference_pattern.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace braid {
+
+namespace reference {
+namespace {
+
+/// Row k of a second operand: its nonzero entries.
+struct Entry {
+  int64_t column;
+  double value;
+};
+using SparseRow = llvm::SmallVector<Entry, 1>;
+
+/// A sum, and the sum of the magnitudes of what was added: no partial sum exceeds the latter, in
+/// whatever order a backend adds.
+struct Sum {
+  double value = 0;
+  double magnitude = 0;
+
+  void add(double term) {
+    value += term;
+    magnitude += std::fabs(term);
+  }
+};
+
+/// The values of all tensors in one iteration. Made for one comparison; not shared.
+class Evaluator {
+public:
+  Evaluator(const Graph &graph, llvm::ArrayRef<std::unique_ptr<InputPattern>> patterns,
+            uint32_t iteration)
+      : graph_(graph), patterns_(patterns), iteration_(iteration), rows_(graph.tensors.size()),
+        seconds_(graph.products.size()) {}
+
+  /// Elements [begin, begin + out.size()) of a tensor, counted in its global row-major order. False
+  /// if some value on the way cannot be computed exactly by everyone; status() says which.
+  bool read(size_t tensor, int64_t begin, llvm::MutableArrayRef<double> out);
+  const Status &status() const { return status_; }
+
+private:
+  /// The row of a tensor that was computed last. Tensors without natural rows have one row.
+  struct Row {
+    int64_t index = -1;
+    std::vector<double> values;
+  };
+
+  int64_t rowWidth(size_t tensor) const;
+  bool computeRow(size_t tensor, int64_t index, Row &row);
+  bool computeProductRow(const Product &product, int64_t index, Row &row);
+  bool addBias(const Product &product, std::vector<Sum> &sums);
+  bool finish(const Tensor &tensor, llvm::ArrayRef<Sum> sums, Row &row);
+  const std::vector<SparseRow> *second(size_t product);
+  bool forEachNonzero(size_t tensor, llvm::function_ref<void(int64_t, double)> fn);
+  const InputPattern *patternOf(const Tensor &tensor) const {
+    return tensor.input ? patterns_[*tensor.input].get() : nullptr;
+  }
+
+  const Graph &graph_;
+  llvm::ArrayRef<std::unique_ptr<InputPattern>> patterns_;
+  uint32_t iteration_;
+  std::vector<Row> rows_;                                      ///< one for each tensor
+  std::vector<std::optional<std::vector<SparseRow>>> seconds_; ///< one for each product
+  Status status_;
+};
+
+bool Evaluator::read(size_t tensor, int64_t begin, llvm::MutableArrayRef<double> out) {
+  const int64_t width = rowWidth(tensor);
+  while (!out.empty()) {
+    Row &row = rows_[tensor];
+    const int64_t index = begin / width, from = begin % width;
+    if (row.index != index && !computeRow(tensor, index, row))
+      return false;
+    const int64_t count = std::min<int64_t>(width - from, static_cast<int64_t>(out.size()));
+    std::copy_n(row.values.begin() + from, count, out.begin());
+    out = out.drop_front(count);
+    begin += count;
+  }
+  return true;
+}
+
+int64_t Evaluator::rowWidth(size_t index) const {
+  const Tensor &tensor = graph_.tensors[index];
+  if (tensor.product)
+    return graph_.products[*tensor.product].columns;
+  return patternOf(tensor)->rowWidth();
+}
+
+bool Evaluator::computeRow(size_t index, int64_t rowIndex, Row &row) {
+  const Tensor &tensor = graph_.tensors[index];
+  row.values.resize(rowWidth(index));
+  row.index = rowIndex;
+  if (tensor.product)
+    return computeProductRow(graph_.products[*tensor.product], rowIndex, row);
+  std::vector<int8_t> values(row.values.size());
+  patternOf(tensor)->row(iteration_, rowIndex, values);
+  std::copy(values.begin(), values.end(), row.values.begin());
+  return true;
+}
+
+bool Evaluator::computeProductRow(const Product &product, int64_t index, Row &row) {
+  const std::vector<SparseRow> *entries = second(&product - graph_.products.data());
+  std::vector<double> first(product.depth);
+  if (!entries || !read(product.first, index * product.depth, first))
+    return false;
+  std::vector<Sum> sums(product.columns);
+  for (int64_t k = 0; k < product.depth; ++k)
+    if (first[k] != 0)
+      for (const Entry &entry : (*entries)[k])
+        sums[entry.column].add(first[k] * entry.value);
+  return addBias(product, sums) && finish(graph_.tensors[product.result], sums, row);
+}
+
+bool Evaluator::addBias(const Product &product, std::vector<Sum> &sums) {
+  if (!product.bias)
+    return true;
+  std::vector<double> bias(product.columns);
+  if (!read(*product.bias, 0, bias))
+    return false;
+  for (int64_t n = 0; n < product.columns; ++n)
+    sums[n].add(bias[n]);
+  return true;
+}
+
+/// Every element type holds these; most values are of this kind.
+bool isSmallInteger(double value) {
+  return std::fabs(value) <= 256 && static_cast<double>(static_cast<int>(value)) == value;
+}
+
+/// Every product is rounded to its element type where it is stored, and accumulated in f32, or f64
+/// for f64; the comparison is exact only if neither can round.
+bool Evaluator::finish(const Tensor &tensor, llvm::ArrayRef<Sum> sums, Row &row) {
+  const double exactBelow = tensor.dtype == DType::F64 ? 0x1p53 : 0x1p24;
+  for (size_t n = 0; n < sums.size(); ++n) {
+    const Sum &sum = sums[n];
+    if (sum.magnitude > exactBelow) {
+      status_ = Status(StatusCode::Unsupported,
+                       fmt::format("cannot verify %{}: expected partial sums up to {}, which are "
+                                   "exact in any order, got {}",
+                                   tensor.name, exactBelow, sum.magnitude));
+      return false;
+    }
+    if (!isSmallInteger(sum.value) && !isExact(tensor.dtype, sum.value)) {
+      status_ =
+          Status(StatusCode::Unsupported,
+                 fmt::format("cannot verify %{}: expected values that {} holds exactly, got {}",
+                             tensor.name, std::string_view(name(tensor.dtype)), sum.value));
+      return false;
+    }
+    row.values[n] = sum.value;
+  }
+  return true;
+}
+
+const std::vector<SparseRow> *Evaluator::second(size_t index) {
+  std::optional<std::vector<SparseRow>> &slot = seconds_[index];
+  if (slot)
+    return &*slot;
+  const Product &product = graph_.products[index];
+  std::vector<SparseRow> rows(product.depth);
+  const int64_t width = product.transposed ? product.depth : product.columns;
+  const bool ok = forEachNonzero(product.second, [&](int64_t at, double value) {
+    const int64_t i = at / width, j = at % width;
+    rows[product.transposed ? j : i].push_back({product.transposed ? i : j, value});
+  });
+  if (!ok)
+    return nullptr;
+  slot = std::move(rows);
+  return &*slot;
+}
+
+bool Evaluator::forEachNonzero(size_t index, llvm::function_ref<void(int64_t, double)> fn) {
+  const Tensor &tensor = graph_.tensors[index];
+  const auto visit = [&](int64_t begin, auto &&values) {
+    for (const auto &value : values) {
+      if (value != 0)
+        fn(begin, value);
+      ++begin;
+    }
+  };
+  if (const InputPattern *pattern = patternOf(tensor)) {
+    pattern->whole(iteration_, visit);
+    return true;
+  }
+  std::vector<double> row(rowWidth(index));
+  const int64_t width = static_cast<int64_t>(row.size());
+  for (int64_t begin = 0; begin < tensor.placement.globalElements(); begin += width) {
+    if (!read(index, begin, row))
+      return false;
+    visit(begin, row);
+  }
+  return true;
+}
+
+/// What a comparison found so far.
+struct Differences {
+  int64_t count = 0;
+  int64_t firstAt = 0; ///< in local elements
+  double got = 0, expected = 0;
+
+  void note(int64_t at, double gotHere, double expectedHere) {
+    if (count++ == 0) {
+      firstAt = at;
+      got = gotHere;
+      expected = expectedHere;
+    }
+  }
+};
+
+std::string number(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
+
+/// "%C[3, 17, 0]", where `at` counts local elements.
+std::string elementName(const Tensor &tensor, int64_t at) {
+  std::string indices;
+  for (size_t axis = tensor.local.size(); axis-- > 0;) {
+    const int64_t extent = tensor.local[axis];
+    indices = fmt::format("{}{}{}", axis ? ", " : "", at % extent, indices);
+    at /= extent;
+  }
+  return fmt::format("%{}[{}]", tensor.name, indices);
+}
+
+/// Calls `fn(local, global, count)` for pieces that cover a rank's part in order; each is small
+/// and contiguous in both.
+template <class Fn> bool forEachPiece(const Placement &placement, int64_t rank, Fn &&fn) {
+  constexpr int64_t kPiece = 4096;
+  const int64_t device = placement.devices == 1 ? 0 : rank;
+  for (int64_t o = 0; o < placement.outer; ++o)
+    for (int64_t i = 0; i < placement.inner; i += kPiece) {
+      const int64_t count = std::min(kPiece, placement.inner - i);
+      const int64_t global = (o * placement.devices + device) * placement.inner + i;
+      if (!fn(o * placement.inner + i, global, count))
+        return false;
+    }
+  return true;
+}
+
+} // namespace
+} // namespace reference
+
+using namespace reference;
+
+class Reference::Impl {
+public:
+  Impl(const Fusion &fusion, uint64_t seed) : graph(fusion), patterns(makePatterns(graph, seed)) {}
+
+  const Tensor &input(size_t index) const { return graph.tensors[graph.inputs[index]]; }
+  const Tensor &output(size_t index) const { return graph.tensors[graph.outputs[index]]; }
+
+  Graph graph;
+  std::vector<std::unique_ptr<InputPattern>> patterns;
+};
+
+Reference::Reference(const Fusion &fusion, uint64_t seed)
+    : impl_(std::make_unique<Impl>(fusion, seed)) {}
+
+Reference::~Reference() = default;
+
+size_t Reference::inputCount() const { return impl_->graph.inputs.size(); }
+size_t Reference::outputCount() const { return impl_->graph.outputs.size(); }
+
+int64_t Reference::inputBytes(size_t index) const {
+  const Tensor &tensor = impl_->input(index);
+  return tensor.placement.localElements() * sizeOf(tensor.dtype);
+}
+
+int64_t Reference::outputBytes(size_t index) const {
+  const Tensor &tensor = impl_->output(index);
+  return tensor.placement.localElements() * sizeOf(tensor.dtype);
+}
+
+void Reference::fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const {
+  const DType dtype = impl_->input(index).dtype;
+  uint64_t bits[256];
+  for (int value = -128; value < 128; ++value)
+    bits[value + 128] = *encodeExactly(dtype, value);
+  std::memset(data, 0, static_cast<size_t>(inputBytes(index))); // zero in every element type
+  impl_->patterns[index]->part(iteration, rank, [&](int64_t at, llvm::ArrayRef<int8_t> values) {
+    for (int8_t value : values)
+      store(dtype, bits[value + 128], data, at++);
+  });
+}
+
+void Reference::poisonOutput(size_t index, void *data) const {
+  const Tensor &tensor = impl_->output(index);
+  for (int64_t i = 0; i < tensor.placement.localElements(); ++i)
+    store(tensor.dtype, nanBits(tensor.dtype), data, i);
+}
+
+Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const {
+  const size_t tensorIndex = impl_->graph.outputs[index];
+  const Tensor &tensor = impl_->graph.tensors[tensorIndex];
+  Evaluator evaluator(impl_->graph, impl_->patterns, iteration);
+  Differences differences;
+  std::vector<double> expected, got;
+  const auto comparePiece = [&](int64_t local, int64_t global, int64_t count) {
+    expected.resize(count);
+    got.resize(count);
+    if (!evaluator.read(tensorIndex, global, expected))
+      return false;
+    load(tensor.dtype, data, local, got);
+    for (int64_t i = 0; i < count; ++i)
+      if (!(got[i] == expected[i])) // also where a NaN came
+        differences.note(local + i, got[i], expected[i]);
+    return true;
+  };
+  if (!forEachPiece(tensor.placement, rank, comparePiece))
+    return evaluator.status();
+  if (differences.count == 0)
+    return Status::ok();
+  return Status(
+      StatusCode::WrongResult,
+      fmt::format("rank {}, iteration {}: {} is {}, expected {} ({} of {} elements differ)", rank,
+                  iteration, elementName(tensor, differences.firstAt), number(differences.got),
+                  number(differences.expected), differences.count,
+                  tensor.placement.localElements()));
+}
+
+int64_t Reference::elementsPerRank() const {
+  int64_t elements = 0;
+  for (size_t output : impl_->graph.outputs)
+    elements += impl_->graph.tensors[output].placement.localElements();
+  return elements;
+}
+
+} // namespace braid

@@ -1,0 +1,26 @@
+//===- runtime/reference/reference_codec.h - the judge's own view of the element types -===//
+//
+// Exact conversions only: the reference never rounds, so that a value it cannot hold is seen.
+// Written apart from the backends' arithmetic on purpose.
+//
+//===-------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/type.h"
+
+namespace braid::reference {
+
+/// The bits of `value` in `dtype`, or nothing where it cannot be held exactly. Subnormal f16 counts
+/// as not held; the values judged here are integers.
+std::optional<uint64_t> encodeExactly(DType dtype, double value);
+/// True if `encodeExactly` gives bits.
+bool isExact(DType dtype, double value);
+/// Bits of a quiet NaN.
+uint64_t nanBits(DType dtype);
+
+/// Writes the low bits of `bits` as element `index` of an array of `dtype`.
+void store(DType dtype, uint64_t bits, void *data, int64_t index);
+/// Elements [begin, begin + out.size()) of an array of `dtype`. NaN stays NaN, inf stays inf.
+void load(DType dtype, const void *data, int64_t begin, llvm::MutableArrayRef<double> out);
+
+} // namespace braid::reference

@@ -1,0 +1,108 @@
+//===- runtime/reference/reference_graph.cpp - a fusion in plain numbers, for the judge -===//
+#include "runtime/reference/reference_graph.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace braid::reference {
+
+namespace {
+
+int64_t productOf(llvm::ArrayRef<int64_t> extents) {
+  int64_t count = 1;
+  for (int64_t extent : extents)
+    count *= extent;
+  return count;
+}
+
+/// Reads the nodes of a fusion in text order.
+class GraphReader {
+public:
+  GraphReader(const Fusion &fusion, Graph &graph) : fusion_(fusion), graph_(graph) {}
+
+  void read(const FusionNode &node) {
+    if (llvm::isa<InputNode>(node))
+      return readInput(*resultOf(node));
+    if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node))
+      return readProduct(matmul->result, *matmul->a, *matmul->b, nullptr, false);
+    if (const auto *linear = llvm::dyn_cast<LinearNode>(&node))
+      return readProduct(linear->result, *linear->x, *linear->w, linear->bias, true);
+    for (const FusionTensor *tensor : llvm::cast<OutputNode>(node).tensors)
+      graph_.outputs.push_back(indexOf_.lookup(tensor));
+  }
+
+private:
+  size_t define(const FusionTensor &tensor) {
+    Tensor made;
+    made.name = tensor.name;
+    made.dtype = tensor.type.dtype;
+    made.global = fusion_.globalShape(tensor.type);
+    made.local = fusion_.localShape(tensor.type);
+    made.deviceAxis = tensor.type.find(AxisKind::DIDx);
+    made.placement = Placement::of(made.global, made.deviceAxis);
+    indexOf_[&tensor] = graph_.tensors.size();
+    graph_.tensors.push_back(std::move(made));
+    return graph_.tensors.size() - 1;
+  }
+
+  void readInput(const FusionTensor &tensor) {
+    const size_t index = define(tensor);
+    graph_.tensors[index].input = graph_.inputs.size();
+    graph_.inputs.push_back(index);
+  }
+
+  void readProduct(const FusionTensor &result, const FusionTensor &first,
+                   const FusionTensor &second, const FusionTensor *bias, bool transposed) {
+    Product product;
+    product.first = indexOf_.lookup(&first);
+    product.second = indexOf_.lookup(&second);
+    if (bias)
+      product.bias = indexOf_.lookup(bias);
+    product.transposed = transposed;
+    product.result = define(result);
+    graph_.tensors[product.result].product = graph_.products.size();
+    placeColumns(product);
+    graph_.products.push_back(product);
+  }
+
+  void placeColumns(Product &product) const {
+    const Tensor &second = graph_.tensors[product.second];
+    const Tensor &result = graph_.tensors[product.result];
+    const llvm::ArrayRef<int64_t> shape = second.global;
+    const auto columns = product.transposed ? shape.drop_back() : shape.drop_front();
+    product.depth = product.transposed ? shape.back() : shape.front();
+    product.columns = productOf(columns);
+
+    std::optional<size_t> axis =
+        within(second.deviceAxis, product.transposed ? 0 : 1, columns.size());
+    if (!axis)
+      axis = within(result.deviceAxis, result.global.size() - columns.size(), columns.size());
+    product.columnPlacement = Placement::of(columns, axis);
+  }
+
+  /// `axis` counted from `begin`, if it is one of the `count` axes that start there.
+  static std::optional<size_t> within(std::optional<size_t> axis, size_t begin, size_t count) {
+    if (!axis || *axis < begin || *axis >= begin + count)
+      return std::nullopt;
+    return *axis - begin;
+  }
+
+  const Fusion &fusion_;
+  Graph &graph_;
+  llvm::DenseMap<const FusionTensor *, size_t> indexOf_;
+};
+
+} // namespace
+
+Placement Placement::of(llvm::ArrayRef<int64_t> shape, std::optional<size_t> axis) {
+  if (!axis)
+    return {1, 1, productOf(shape)};
+  return {productOf(shape.take_front(*axis)), shape[*axis], productOf(shape.drop_front(*axis + 1))};
+}
+
+Graph::Graph(const Fusion &fusion) {
+  GraphReader reader(fusion, *this);
+  for (const auto &node : fusion.nodes())
+    reader.read(*node);
+}
+
+} // namespace braid::reference

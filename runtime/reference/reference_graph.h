@@ -1,0 +1,58 @@
+//===- runtime/reference/reference_graph.h - a fusion in plain numbers, for the judge -===//
+#pragma once
+
+#include "ir/fusion.h"
+
+namespace braid::reference {
+
+/// How a tensor is dealt out to devices, as [outer, devices, inner] elements: device d holds the
+/// entries (o, d, i), in the order of (o, i). devices == 1: every rank holds all of it.
+struct Placement {
+  int64_t outer = 1;
+  int64_t devices = 1;
+  int64_t inner = 1;
+
+  /// Splits `shape` at `axis`; without one, everything is `inner`.
+  static Placement of(llvm::ArrayRef<int64_t> shape, std::optional<size_t> axis);
+
+  int64_t localElements() const { return outer * inner; }
+  int64_t globalElements() const { return outer * devices * inner; }
+  int64_t deviceOf(int64_t global) const { return (global / inner) % devices; }
+  int64_t localOf(int64_t global) const {
+    return global / (inner * devices) * inner + global % inner;
+  }
+  bool isOn(int64_t rank, int64_t global) const { return devices == 1 || deviceOf(global) == rank; }
+};
+
+struct Tensor {
+  std::string name;
+  DType dtype;
+  Shape global;
+  Shape local;
+  std::optional<size_t> deviceAxis;
+  Placement placement;
+  std::optional<size_t> input;   ///< its number among the fusion's inputs
+  std::optional<size_t> product; ///< its number in Graph::products
+};
+
+/// result[rows, columns] = first[rows, depth] times second, plus bias[columns]. `second` is
+/// [depth, columns], or [columns, depth] if `transposed`.
+struct Product {
+  size_t result, first, second; ///< indices into Graph::tensors
+  std::optional<size_t> bias;
+  bool transposed;
+  int64_t depth, columns;
+  Placement columnPlacement; ///< how the columns of `second` or else of `result` are dealt out
+};
+
+/// A verified fusion without its nodes: tensors in the order defined.
+struct Graph {
+  std::vector<Tensor> tensors;
+  std::vector<Product> products;
+  std::vector<size_t> inputs;  ///< indices into `tensors`
+  std::vector<size_t> outputs; ///< likewise
+
+  explicit Graph(const Fusion &fusion);
+};
+
+} // namespace braid::reference

@@ -1,0 +1,105 @@
+//===- runtime/simulate/cost_model.h - what the operations of a machine cost -===//
+//
+// A handful of measured numbers, from which a simulator predicts how long a Plan takes. Each number
+// belongs to one law, and each is measured by itself (api/calibrate/calibrate.h):
+//
+//   product    a table by shape; between measured rows a line, see productCost(). Several at once
+//              share the machine, and may get into one another's way
+//   copy       fixed + bytes / rate; copies of a rank that are under way at once share a link
+//   signal     the stream is held for signalUs; after flightUs more the word is set; a stream whose
+//              word is set goes on after awaitUs
+//   event      the waiting stream goes on eventUs after what was recorded
+//   issue      the host needs so long for a command; nothing begins before it was issued
+//   run        so long passes besides: until the first command begins, and until the host knows
+//
+// Times are microseconds, rates bytes per microsecond (1000 of them are 1 GB/s).
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/execute/device.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+#include <vector>
+
+namespace braid {
+
+/// How commands reach the device: one by one as the host issues them, or replayed, all at once.
+enum class Issuing : uint8_t { Eager, Graph };
+llvm::StringRef name(Issuing issuing);
+/// "copies=kernel, signals=default"
+std::string str(TransferMeans means);
+
+struct CopyCost {
+  double fixedUs = 0;
+  double bytesPerUs = 1;       ///< of a copy alone
+  double sharedBytesPerUs = 1; ///< of all copies together that leave, or reach, a rank
+};
+
+/// What everything but products costs, where commands are issued in one way and transfers made by
+/// one choice of means.
+struct OperationCosts {
+  Issuing issuing = Issuing::Eager;
+  TransferMeans means = {};
+  double runUs = 0;
+  /// The host's time for a command. Of a graph: 0, for its launch is part of runUs.
+  double issueCopyUs = 0, issueMatmulUs = 0, issueSignalUs = 0, issueEventUs = 0;
+  double eventUs = 0;
+  double signalUs = 0, flightUs = 0, awaitUs = 0;
+  CopyCost local; ///< within a rank's memory
+  CopyCost pull;  ///< from a peer
+  CopyCost push;  ///< to a peer
+
+  double issueUs(CommandKind kind) const;
+};
+
+/// A product as it was measured, one behind the other on one stream.
+struct ProductCost {
+  DType dtype = DType::BF16;
+  bool transposeB = false;
+  int64_t m = 0, n = 0, k = 0;
+  double us = 0;
+  /// The share of the machine that it keeps busy while it runs alone, above 0 and at most 1. Two at
+  /// once take as long as one if it is a half.
+  double share = 1;
+  /// How many times as long such products take dealt out to several streams as one behind the
+  /// other, at least 1. Above 1 they get into one another's way.
+  double crowding = 1;
+};
+
+struct CostModel {
+  std::string machine; ///< what was measured, for people
+  int64_t ranks = 0;   ///< with how many ranks
+  std::vector<OperationCosts> operations;
+  std::vector<ProductCost> products;
+
+  /// Null if that was not measured.
+  const OperationCosts *find(Issuing issuing, TransferMeans means) const;
+  /// Null unless exactly this shape was measured.
+  const ProductCost *find(const PlanMatmul &shape) const;
+  /// Replaces what is known of that shape, or of that way and those means.
+  void add(const ProductCost &product);
+  void add(const OperationCosts &costs);
+
+  /// What a product costs, measured or not. Of the entries with the same type, columns and depth:
+  /// between two row counts time, share and crowding are on the line through both. With fewer rows
+  /// than the smallest entry the time is on the line through the two smallest, and what it keeps
+  /// busy of the machine in all, time x share, is in proportion to the rows. With more rows than
+  /// the largest, so is the time. Outside of both, crowding is that of the entry at that end.
+  /// Without such an entry, the flop rate of the entry of this type whose size is nearest.
+  /// Unsupported if nothing of this type was measured.
+  Result<ProductCost> productCost(const PlanMatmul &shape) const;
+
+  /// JSON; decode() gives the same back.
+  std::string encode() const;
+  /// BadInput says what is not as encode() writes it. `text` may be anything.
+  static Result<CostModel> decode(llvm::StringRef text);
+
+private:
+  Result<ProductCost> nearest(const PlanMatmul &shape) const;
+};
+
+} // namespace braid

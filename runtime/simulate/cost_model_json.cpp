@@ -1,0 +1,239 @@
+//===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions -===//
+
+#include "runtime/simulate/cost_model.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace braid {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char *kFormat = "braid cost model 3";
+/// No time and no rate of a machine is larger; sums of them stay finite.
+constexpr double kLargest = 1e15;
+/// Something is divided by each rate.
+constexpr double kLeastRate = 1e-3;
+
+// -- Every number of a structure, by name: once for both directions. --
+
+template <class Costs, class Visit> void forEachNumber(Costs &costs, Visit visit) {
+  visit("run_us", costs.runUs);
+  visit("issue_copy_us", costs.issueCopyUs);
+  visit("issue_matmul_us", costs.issueMatmulUs);
+  visit("issue_signal_us", costs.issueSignalUs);
+  visit("issue_event_us", costs.issueEventUs);
+  visit("event_us", costs.eventUs);
+  visit("signal_us", costs.signalUs);
+  visit("flight_us", costs.flightUs);
+  visit("await_us", costs.awaitUs);
+}
+
+template <class Costs, class Visit> void forEachCopy(Costs &costs, Visit visit) {
+  visit("local", costs.local);
+  visit("pull", costs.pull);
+  visit("push", costs.push);
+}
+
+/// With the least that each may be.
+template <class Cost, class Visit> void forEachNumberOfCopy(Cost &cost, Visit visit) {
+  visit("fixed_us", cost.fixedUs, 0);
+  visit("bytes_per_us", cost.bytesPerUs, kLeastRate);
+  visit("shared_bytes_per_us", cost.sharedBytesPerUs, kLeastRate);
+}
+
+// -- Writing. --
+
+Json toJson(const OperationCosts &costs) {
+  Json json = {{"issuing", name(costs.issuing).str()},
+               {"copies", name(costs.means.copies).str()},
+               {"signals", name(costs.means.signals).str()}};
+  forEachNumber(costs, [&](const char *key, double value) { json[key] = value; });
+  forEachCopy(costs, [&](const char *key, const CopyCost &copy) {
+    Json inner;
+    forEachNumberOfCopy(copy, [&](const char *part, double value, double) { inner[part] = value; });
+    json[key] = std::move(inner);
+  });
+  return json;
+}
+
+Json toJson(const ProductCost &product) {
+  return {{"dtype", name(product.dtype).str()},
+          {"transpose_b", product.transposeB},
+          {"m", product.m},
+          {"n", product.n},
+          {"k", product.k},
+          {"us", product.us},
+          {"share", product.share},
+          {"crowding", product.crowding}};
+}
+
+// -- Reading. The first mistake stays. --
+
+class Reader {
+public:
+  Result<CostModel> read(llvm::StringRef text);
+
+private:
+  void fail(const std::string &where, const std::string &expected, const Json &got);
+  const Json &field(const Json &object, const char *key, const std::string &where);
+  double number(const Json &object, const char *key, const std::string &where, double least);
+  int64_t integer(const Json &object, const char *key, const std::string &where);
+  std::string text(const Json &object, const char *key, const std::string &where);
+  const Json &list(const Json &object, const char *key);
+  TransferMeans means(const Json &json, const std::string &where);
+  OperationCosts operation(const Json &json, const std::string &where);
+  ProductCost product(const Json &json, const std::string &where);
+
+  Status status_;
+};
+
+void Reader::fail(const std::string &where, const std::string &expected, const Json &got) {
+  if (!status_.isOk())
+    return;
+  std::string text = got.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > 40)
+    text = text.substr(0, 40) + "...";
+  status_ = Status(StatusCode::BadInput,
+                   fmt::format("cost model: {}: expected {}, got {}", where, expected, text));
+}
+
+const Json &Reader::field(const Json &object, const char *key, const std::string &where) {
+  static const Json kNothing;
+  if (!object.is_object()) {
+    fail(where, "an object", object);
+    return kNothing;
+  }
+  auto found = object.find(key);
+  return found == object.end() ? kNothing : *found;
+}
+
+double Reader::number(const Json &object, const char *key, const std::string &where, double least) {
+  const Json &json = field(object, key, where);
+  double value = json.is_number() ? json.get<double>() : -1;
+  if (std::isfinite(value) && value >= least && value <= kLargest)
+    return value;
+  fail(where + "." + key, fmt::format("a number from {} to {}", least, kLargest), json);
+  return least;
+}
+
+int64_t Reader::integer(const Json &object, const char *key, const std::string &where) {
+  const Json &json = field(object, key, where);
+  constexpr int64_t kMost = int64_t(1) << 40;
+  bool fits = json.is_number_unsigned() ? json.get<uint64_t>() <= uint64_t(kMost)
+                                        : json.is_number_integer() && json.get<int64_t>() >= 0;
+  if (fits)
+    return json.get<int64_t>();
+  fail(where + "." + key, fmt::format("an integer from 0 to {}", kMost), json);
+  return 0;
+}
+
+std::string Reader::text(const Json &object, const char *key, const std::string &where) {
+  const Json &json = field(object, key, where);
+  if (json.is_string())
+    return json.get<std::string>();
+  fail(where + "." + key, "a text", json);
+  return "";
+}
+
+const Json &Reader::list(const Json &object, const char *key) {
+  static const Json kEmpty = Json::array();
+  const Json &json = field(object, key, "it");
+  if (json.is_array())
+    return json;
+  fail(key, "a list", json);
+  return kEmpty;
+}
+
+TransferMeans Reader::means(const Json &json, const std::string &where) {
+  const std::string copies = text(json, "copies", where), signals = text(json, "signals", where);
+  const std::optional<CopyBy> copyBy = copyByFromName(copies);
+  const std::optional<SignalBy> signalBy = signalByFromName(signals);
+  if (!copyBy)
+    fail(where + ".copies", "default, engine or kernel", Json(copies));
+  if (!signalBy)
+    fail(where + ".signals", "default, memory or kernel", Json(signals));
+  return {copyBy.value_or(CopyBy::Default), signalBy.value_or(SignalBy::Default)};
+}
+
+OperationCosts Reader::operation(const Json &json, const std::string &where) {
+  OperationCosts costs;
+  std::string issuing = text(json, "issuing", where);
+  if (issuing != name(Issuing::Eager) && issuing != name(Issuing::Graph))
+    fail(where + ".issuing", "eager or graph", Json(issuing));
+  costs.issuing = issuing == name(Issuing::Graph) ? Issuing::Graph : Issuing::Eager;
+  costs.means = means(json, where);
+  forEachNumber(costs,
+                [&](const char *key, double &value) { value = number(json, key, where, 0); });
+  forEachCopy(costs, [&](const char *key, CopyCost &copy) {
+    const Json &inner = field(json, key, where);
+    const std::string place = where + "." + key;
+    forEachNumberOfCopy(copy, [&](const char *part, double &value, double least) {
+      value = number(inner, part, place, least);
+    });
+  });
+  return costs;
+}
+
+ProductCost Reader::product(const Json &json, const std::string &where) {
+  ProductCost product;
+  std::string dtype = text(json, "dtype", where);
+  std::optional<DType> type = dtypeFromName(dtype);
+  if (!type)
+    fail(where + ".dtype", "bf16, f16, f32 or f64", Json(dtype));
+  product.dtype = type.value_or(DType::BF16);
+  const Json &transpose = field(json, "transpose_b", where);
+  if (!transpose.is_boolean())
+    fail(where + ".transpose_b", "true or false", transpose);
+  product.transposeB = transpose.is_boolean() && transpose.get<bool>();
+  product.m = integer(json, "m", where);
+  product.n = integer(json, "n", where);
+  product.k = integer(json, "k", where);
+  product.us = number(json, "us", where, 0);
+  product.share = number(json, "share", where, 1e-3);
+  if (product.share > 1)
+    fail(where + ".share", "at most 1", Json(product.share));
+  product.crowding = number(json, "crowding", where, 1);
+  return product;
+}
+
+Result<CostModel> Reader::read(llvm::StringRef bytes) {
+  Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded())
+    return Status(StatusCode::BadInput, "cost model: expected JSON");
+  std::string format = text(json, "format", "it");
+  if (format != kFormat)
+    fail("format", fmt::format("\"{}\"", kFormat), Json(format));
+  CostModel model;
+  model.machine = text(json, "machine", "it");
+  model.ranks = integer(json, "ranks", "it");
+  for (const Json &each : list(json, "operations"))
+    model.operations.push_back(
+        operation(each, fmt::format("operations[{}]", model.operations.size())));
+  const Json &products = list(json, "products");
+  for (const Json &each : products)
+    model.add(product(each, fmt::format("products[{}]", &each - &products.front())));
+  if (!status_.isOk())
+    return status_;
+  return model;
+}
+
+} // namespace
+
+std::string CostModel::encode() const {
+  Json json = {{"format", kFormat}, {"machine", machine}, {"ranks", ranks}};
+  json["operations"] = Json::array();
+  for (const OperationCosts &costs : operations)
+    json["operations"].push_back(toJson(costs));
+  json["products"] = Json::array();
+  for (const ProductCost &product : products)
+    json["products"].push_back(toJson(product));
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<CostModel> CostModel::decode(llvm::StringRef text) { return Reader().read(text); }
+
+} // namespace braid

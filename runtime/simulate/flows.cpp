@@ -1,0 +1,101 @@
+//===- runtime/simulate/flows.cpp - copies share links, products a machine -===//
+
+#include "runtime/simulate/flows.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace braid::simulator {
+namespace {
+
+bool isProductAtWork(const Flow &flow) { return flow.isProduct && flow.left > 0; }
+
+} // namespace
+
+Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from, uint32_t to) {
+  return {.lane = lane,
+          .left = static_cast<double>(bytes),
+          .limit = cost.bytesPerUs,
+          .shared = cost.sharedBytesPerUs,
+          .from = from,
+          .to = to};
+}
+
+Flow productFlow(uint32_t lane, const ProductCost &cost, bool isEmpty, uint32_t rank) {
+  const double left = isEmpty ? 0 : cost.us * cost.share;
+  return {.lane = lane,
+          .isProduct = true,
+          .left = left,
+          .rate = left > 0 ? 0 : cost.share, // nothing to do is done at once, whatever else runs
+          .limit = cost.share,
+          .crowding = cost.crowding,
+          .from = rank,
+          .to = rank};
+}
+
+void Flows::start(const Flow &flow) {
+  flows_.push_back(flow);
+  haveChanged_ = true;
+}
+
+void Flows::share() {
+  if (!haveChanged_)
+    return;
+  haveChanged_ = false;
+  shareLinks();
+  shareMachines();
+}
+
+/// Each copy gets an even part of the links it goes through.
+void Flows::shareLinks() {
+  std::vector<uint32_t> leaving(ranks_, 0), reaching(ranks_, 0), within(ranks_, 0);
+  for (const Flow &flow : flows_)
+    if (!flow.isProduct) {
+      ++(flow.from == flow.to ? within : leaving)[flow.from];
+      reaching[flow.to] += flow.from != flow.to;
+    }
+  for (Flow &flow : flows_)
+    if (!flow.isProduct) {
+      uint32_t most = flow.from == flow.to ? within[flow.from]
+                                           : std::max(leaving[flow.from], reaching[flow.to]);
+      flow.rate = std::min(flow.limit, flow.shared / most);
+    }
+}
+
+/// Each product gets what those before it leave, and makes less of that once it has met another.
+void Flows::shareMachines() {
+  std::vector<uint32_t> products(ranks_, 0);
+  std::vector<double> free(ranks_, 1);
+  for (const Flow &flow : flows_)
+    products[flow.from] += isProductAtWork(flow);
+  for (Flow &flow : flows_)
+    if (isProductAtWork(flow)) {
+      const double part = std::min(flow.limit, free[flow.from]);
+      free[flow.from] -= part;
+      flow.hasMet |= products[flow.from] > 1;
+      flow.rate = flow.hasMet ? part / flow.crowding : part;
+    }
+}
+
+double Flows::untilNextEnd() const {
+  double next = std::numeric_limits<double>::infinity();
+  for (const Flow &flow : flows_)
+    if (flow.rate > 0)
+      next = std::min(next, flow.left / flow.rate);
+  return next;
+}
+
+std::vector<uint32_t> Flows::proceed(double us, double toleranceUs) {
+  for (Flow &flow : flows_)
+    flow.left -= flow.rate * us;
+  auto isOver = [&](const Flow &flow) { return flow.left <= flow.rate * toleranceUs; };
+  std::vector<uint32_t> ended;
+  for (const Flow &flow : flows_)
+    if (isOver(flow))
+      ended.push_back(flow.lane);
+  flows_.erase(std::remove_if(flows_.begin(), flows_.end(), isOver), flows_.end());
+  haveChanged_ |= !ended.empty();
+  return ended;
+}
+
+} // namespace braid::simulator

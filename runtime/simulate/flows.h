@@ -1,0 +1,55 @@
+//===- runtime/simulate/flows.h - copies share links, products a machine --===//
+//
+// A flow proceeds at a rate that depends on what else is under way. Copies that leave one rank, or
+// reach one, get even parts of its link. Products get what those before them leave of the rank's
+// machine, and from when two are under way at once, both proceed slower by their crowding until
+// they end: the later one, which mostly waits, must not have its own speed back because the first
+// is over. Between two moments at which a flow begins or ends, all rates are constant.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/simulate/cost_model.h"
+
+namespace braid::simulator {
+
+struct Flow {
+  uint32_t lane = 0; ///< whose command it is
+  bool isProduct = false;
+  double left = 0;           ///< bytes, or microseconds of the whole machine
+  double rate = 0;           ///< of that in a microsecond
+  double limit = 0;          ///< the rate that it has alone
+  double crowding = 1;       ///< what a product's rate is divided by once it has met another one
+  bool hasMet = false;       ///< a product, another one of its rank
+  double shared = 0;         ///< a link's, of a copy
+  uint32_t from = 0, to = 0; ///< ranks; of a product both are its own
+};
+
+Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from, uint32_t to);
+/// `isEmpty`: has no rows, and so takes no time.
+Flow productFlow(uint32_t lane, const ProductCost &cost, bool isEmpty, uint32_t rank);
+
+/// All flows that are under way.
+class Flows {
+public:
+  explicit Flows(size_t ranks) : ranks_(ranks) {}
+
+  void start(const Flow &flow);
+  /// Gives each its rate, if any has started or ended since. Only then do the others hold.
+  void share();
+  /// Microseconds until the first of them ends; infinity if none does.
+  double untilNextEnd() const;
+  /// Lets all proceed for `us`, and returns the lanes of those that then have no more left than
+  /// flows in `toleranceUs`, in the order in which they started.
+  std::vector<uint32_t> proceed(double us, double toleranceUs);
+
+private:
+  void shareLinks();
+  void shareMachines();
+
+  const size_t ranks_;
+  std::vector<Flow> flows_; ///< in the order started
+  bool haveChanged_ = false;
+};
+
+} // namespace braid::simulator

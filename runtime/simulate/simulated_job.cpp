@@ -1,0 +1,153 @@
+//===- runtime/simulate/simulated_job.cpp - the ranks and streams that a simulation follows -===//
+
+#include "runtime/simulate/simulated_job.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <tuple>
+
+namespace braid::simulator {
+namespace {
+
+Status checkRank(llvm::ArrayRef<Plan> plans, size_t rank) {
+  const Plan &plan = plans[rank];
+  if (plan.rank == static_cast<int64_t>(rank) && plan.ranks == static_cast<int64_t>(plans.size()))
+    return Status::ok();
+  return Status(StatusCode::BadInput,
+                fmt::format("expected the Plan of rank {} of {}, got that of rank {} of {}", rank,
+                            plans.size(), plan.rank, plan.ranks));
+}
+
+bool overlap(const Range &a, const Range &b) {
+  return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+/// Whether one of them writes what the other one reads or writes. Different endpoints are different
+/// memory of peers.
+bool doMeet(const Command &a, const Command &b) {
+  auto doRangesMeet = [&](const Range &x, const Range &y) {
+    return overlap(x, y) && (x.buffer != kPeerBuffer || a.endpoint == b.endpoint);
+  };
+  return doRangesMeet(a.dst, b.dst) || doRangesMeet(a.dst, b.src) || doRangesMeet(a.src, b.dst);
+}
+
+/// See RankState::together.
+uint32_t countTogether(llvm::ArrayRef<Command> commands, TransferMeans means) {
+  constexpr size_t kMostCopies = 16;
+  if (commands.front().kind != CommandKind::Copy || means.copies != CopyBy::Kernel)
+    return 1;
+  llvm::SmallVector<const Command *, kMostCopies> copies;
+  uint32_t count = 0;
+  for (const Command &command : commands) {
+    const bool isCopy = command.kind == CommandKind::Copy;
+    const bool isSignal = command.kind == CommandKind::Signal && means.signals != SignalBy::Memory;
+    if (command.stream != commands.front().stream || (!isCopy && !isSignal))
+      break;
+    if (isCopy && (copies.size() == kMostCopies ||
+                   llvm::any_of(copies, [&](const Command *c) { return doMeet(*c, command); })))
+      break;
+    if (isCopy)
+      copies.push_back(&command);
+    ++count;
+  }
+  return copies.size() > 1 ? count : 1;
+}
+
+/// Where nothing is together, all are 1.
+std::vector<uint32_t> findTogether(const Plan &plan, TransferMeans means) {
+  std::vector<uint32_t> together(plan.commands.size(), 1);
+  for (size_t i = 0; i < plan.commands.size(); i += together[i])
+    together[i] = countTogether(llvm::ArrayRef(plan.commands).drop_front(i), means);
+  return together;
+}
+
+/// Deals commands out to their streams; each event's last record is what a wait waits for.
+void addLanes(Job &job, RankState &state, const OperationCosts &costs) {
+  const Plan &plan = *state.plan;
+  const size_t first = job.lanes.size();
+  job.lanes.resize(first + plan.streams.size());
+  for (size_t lane = first; lane < job.lanes.size(); ++lane)
+    job.lanes[lane].rank = static_cast<uint32_t>(plan.rank);
+  std::vector<uint32_t> lastRecord(plan.events, kNone);
+  state.together = findTogether(plan, costs.means);
+  double issued = 0;
+  uint32_t launched = 0; // the first command that no launch before it has issued
+  for (uint32_t i = 0; i < plan.commands.size(); ++i) {
+    const Command &command = plan.commands[i];
+    const bool isWait = command.kind == CommandKind::WaitEvent;
+    if (i >= launched) {
+      issued += costs.issueUs(command.kind);
+      launched = i + state.together[i];
+    }
+    state.issuedUs.push_back(issued);
+    state.record.push_back(isWait ? lastRecord[command.event] : kNone);
+    if (command.kind == CommandKind::Record)
+      lastRecord[command.event] = i;
+    job.lanes[first + command.stream].commands.push_back(i);
+  }
+}
+
+Result<RankState> makeRank(Job &job, const Plan &plan, const CostModel &model,
+                           const OperationCosts &costs) {
+  RankState state;
+  state.plan = &plan;
+  addLanes(job, state, costs);
+  for (const PlanMatmul &shape : plan.matmuls) {
+    Result<ProductCost> cost = model.productCost(shape);
+    if (!cost)
+      return cost.status();
+    state.costs.push_back(*cost);
+  }
+  state.wordSetUs.assign(plan.words, kNever);
+  state.wordLane.assign(plan.words, kNone);
+  return state;
+}
+
+/// Finds the word that each endpoint's signal sets, as the executor does.
+Status matchEndpoints(std::vector<RankState> &ranks) {
+  using Key = std::tuple<int64_t, int64_t, uint32_t, uint32_t>; // from, to, channel, sequence
+  auto keyOf = [](const Plan &plan, const Endpoint &e) {
+    bool isSend = e.direction == Direction::Send;
+    return Key(isSend ? plan.rank : e.peer, isSend ? e.peer : plan.rank, e.channel, e.sequence);
+  };
+  std::map<Key, uint32_t> words[2];
+  for (const RankState &state : ranks)
+    for (const Endpoint &endpoint : state.plan->endpoints)
+      words[endpoint.direction == Direction::Send][keyOf(*state.plan, endpoint)] = endpoint.word;
+  for (RankState &state : ranks)
+    for (const Endpoint &endpoint : state.plan->endpoints) {
+      const auto &others = words[endpoint.direction != Direction::Send];
+      auto found = others.find(keyOf(*state.plan, endpoint));
+      if (found == others.end())
+        return Status(StatusCode::BadInput,
+                      fmt::format("{} on rank {} meets nothing on rank {}",
+                                  describeOrigin(*state.plan, endpoint.origin), state.plan->rank,
+                                  endpoint.peer));
+      state.peerWord.push_back(found->second);
+    }
+  return Status::ok();
+}
+
+} // namespace
+
+Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
+                    const OperationCosts &costs) {
+  Job job;
+  for (size_t rank = 0; rank < plans.size(); ++rank) {
+    if (Status status = checkRank(plans, rank); !status.isOk())
+      return status;
+    Result<RankState> state = makeRank(job, plans[rank], model, costs);
+    if (!state)
+      return state.status();
+    job.ranks.push_back(std::move(*state));
+  }
+  if (Status status = matchEndpoints(job.ranks); !status.isOk())
+    return status;
+  return job;
+}
+
+} // namespace braid::simulator

@@ -1,0 +1,49 @@
+//===- runtime/simulate/simulated_job.h - the ranks and streams that a simulation follows -===//
+#pragma once
+
+#include "runtime/simulate/cost_model.h"
+
+#include <limits>
+
+namespace braid::simulator {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// A stream of a rank.
+struct Lane {
+  uint32_t rank = 0;
+  std::vector<uint32_t> commands; ///< in order
+  size_t next = 0;
+  bool isBusy = false; ///< its command has begun, and will end by itself
+  uint32_t flows = 0;  ///< of that command that are under way
+  bool isDone() const { return next == commands.size(); }
+  uint32_t command() const { return commands[next]; }
+};
+
+/// What one rank's commands refer to.
+struct RankState {
+  const Plan *plan = nullptr;
+  std::vector<double> issuedUs; ///< of each command
+  /// Of each copy: how many commands from it on are one step of its stream. 1 but for several
+  /// copies that one kernel makes at the same time, with the signals that it sends when all are
+  /// done.
+  std::vector<uint32_t> together;
+  std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
+  std::vector<ProductCost> costs;  ///< of each product of the Plan
+  std::vector<double> wordSetUs;   ///< kNever: not signalled yet
+  std::vector<uint32_t> wordLane;  ///< the lane that awaits it, or kNone
+  std::vector<uint32_t> peerWord;  ///< of each endpoint: the word that its signal sets
+  std::vector<uint32_t> waitLanes; ///< lanes that wait for a record
+};
+
+struct Job {
+  std::vector<RankState> ranks;
+  std::vector<Lane> lanes; ///< rank by rank
+};
+
+/// All ranks before the first moment. `plans`, which outlive the result, are those of all ranks, in
+/// rank order: BadInput if not. Unsupported if `model` lacks a product.
+Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
+                    const OperationCosts &costs);
+
+} // namespace braid::simulator

@@ -1,0 +1,319 @@
+//===- runtime/simulate/simulator.cpp - how long a Plan would take --------===//
+
+#include "runtime/simulate/simulator.h"
+
+#include "runtime/simulate/flows.h"
+#include "runtime/simulate/simulated_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+namespace braid {
+namespace {
+
+using simulator::Flow;
+using simulator::kNever;
+using simulator::Lane;
+using simulator::RankState;
+
+/// Moments closer than this, or than this part of the time gone, are one: ranks that do the same
+/// then move in step, and rounding holds nothing up.
+constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
+
+class Simulator {
+public:
+  Simulator(simulator::Job job, const OperationCosts &costs);
+
+  Result<Simulation> run();
+
+private:
+  /// What happens to a lane at a moment to come.
+  enum class Then : uint8_t { Begin, Flow, End };
+  struct Timer {
+    double us;
+    uint64_t number; ///< in the order set, where moments are equal
+    uint32_t lane;
+    Then then;
+    bool operator>(const Timer &other) const {
+      return std::tie(us, number) > std::tie(other.us, other.number);
+    }
+  };
+
+  void advance(uint32_t lane);
+  void begin(uint32_t lane, const Command &command);
+  void beginCopies(uint32_t lane);
+  std::pair<Flow, double> copyOf(uint32_t lane, const Command &command) const;
+  void beginProduct(uint32_t lane, const Command &command);
+  void beginAwait(uint32_t lane, const Command &command);
+  void beginWaitEvent(uint32_t lane);
+  void endFlow(uint32_t lane);
+  void end(uint32_t lane);
+  void endCommand(uint32_t lane);
+  void setWord(const RankState &rank, const Command &signal);
+  void at(double us, uint32_t lane, Then then = Then::End) {
+    timers_.push({us, ++timerCount_, lane, then});
+  }
+  double nextMoment() const;
+  double tolerance() const { return std::max(kSameMomentUs, now_ * kSamePart); }
+  void moveTo(double us);
+  void fire(const Timer &timer);
+  Status deadlock() const;
+
+  const Command &commandOf(const Lane &lane) const {
+    return ranks_[lane.rank].plan->commands[lane.command()];
+  }
+  /// The commands that the lane is at: one, or those that are together.
+  llvm::ArrayRef<uint32_t> step(const Lane &lane) const {
+    return llvm::ArrayRef(lane.commands)
+        .slice(lane.next, ranks_[lane.rank].together[lane.command()]);
+  }
+  SimulatedSpan &span(const Lane &lane) { return result_.spans[lane.rank][lane.command()]; }
+
+  const OperationCosts &costs_;
+  Simulation result_;
+  std::vector<RankState> ranks_;
+  std::vector<Lane> lanes_;
+  std::vector<std::vector<Flow>> pending_; ///< of each lane: copies whose fixed time passes
+  simulator::Flows flows_;
+  std::vector<uint32_t> ready_; ///< lanes that may be able to go on
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  uint64_t timerCount_ = 0;
+  double now_ = 0;
+};
+
+Simulator::Simulator(simulator::Job job, const OperationCosts &costs)
+    : costs_(costs), ranks_(std::move(job.ranks)), lanes_(std::move(job.lanes)),
+      pending_(lanes_.size()), flows_(ranks_.size()) {
+  for (const RankState &rank : ranks_)
+    result_.spans.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
+  for (uint32_t lane = 0; lane < lanes_.size(); ++lane)
+    ready_.push_back(lane);
+}
+
+// -- What a lane does. --
+
+/// Begins the next command if nothing holds it up.
+void Simulator::advance(uint32_t number) {
+  Lane &lane = lanes_[number];
+  if (lane.isBusy || lane.isDone())
+    return;
+  const double issued = ranks_[lane.rank].issuedUs[lane.command()];
+  if (issued > now_ + tolerance()) {
+    lane.isBusy = true;
+    span(lane).beginUs = issued;
+    return at(issued, number, Then::Begin);
+  }
+  if (span(lane).beginUs == kNever)
+    span(lane).beginUs = now_;
+  begin(number, commandOf(lane));
+}
+
+void Simulator::begin(uint32_t number, const Command &command) {
+  lanes_[number].isBusy = true;
+  switch (command.kind) {
+  case CommandKind::Copy:
+  case CommandKind::Add:
+    return beginCopies(number);
+  case CommandKind::Matmul:
+    return beginProduct(number, command);
+  case CommandKind::Signal:
+    return at(now_ + costs_.signalUs, number);
+  case CommandKind::Await:
+    return beginAwait(number, command);
+  case CommandKind::Record:
+    return end(number);
+  case CommandKind::WaitEvent:
+    return beginWaitEvent(number);
+  }
+}
+
+/// The flow of a copy, and the time that passes before it.
+std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &command) const {
+  const uint32_t rank = lanes_[number].rank;
+  const CopyCost *cost = &costs_.local;
+  uint32_t from = rank, to = rank;
+  if (command.endpoint != kNone) {
+    const uint32_t peer =
+        static_cast<uint32_t>(ranks_[rank].plan->endpoints[command.endpoint].peer);
+    const bool isPull = command.src.buffer == kPeerBuffer;
+    cost = isPull ? &costs_.pull : &costs_.push;
+    (isPull ? from : to) = peer;
+  }
+  return {simulator::copyFlow(number, command.dst.bytes, *cost, from, to), cost->fixedUs};
+}
+
+/// Usually one.
+void Simulator::beginCopies(uint32_t number) {
+  double fixedUs = 0;
+  for (uint32_t command : step(lanes_[number])) {
+    const RankState &rank = ranks_[lanes_[number].rank];
+    result_.spans[lanes_[number].rank][command].beginUs = now_;
+    if (rank.plan->commands[command].kind == CommandKind::Signal)
+      continue;
+    auto [flow, before] = copyOf(number, rank.plan->commands[command]);
+    pending_[number].push_back(flow);
+    fixedUs = std::max(fixedUs, before);
+  }
+  at(now_ + fixedUs, number, Then::Flow);
+}
+
+void Simulator::beginProduct(uint32_t number, const Command &command) {
+  const uint32_t rank = lanes_[number].rank;
+  const bool isEmpty = ranks_[rank].plan->matmuls[command.matmul].m == 0;
+  lanes_[number].flows = 1;
+  flows_.start(simulator::productFlow(number, ranks_[rank].costs[command.matmul], isEmpty, rank));
+}
+
+void Simulator::beginAwait(uint32_t number, const Command &command) {
+  RankState &rank = ranks_[lanes_[number].rank];
+  const double set = rank.wordSetUs[command.word];
+  if (set != kNever)
+    return at(std::max(now_, set) + costs_.awaitUs, number);
+  rank.wordLane[command.word] = number;
+  lanes_[number].isBusy = false;
+}
+
+void Simulator::beginWaitEvent(uint32_t number) {
+  Lane &lane = lanes_[number];
+  RankState &rank = ranks_[lane.rank];
+  const uint32_t record = rank.record[lane.command()];
+  if (record == kNone)
+    return end(number);
+  const double recorded = result_.spans[lane.rank][record].endUs;
+  if (recorded != kNever)
+    return at(std::max(now_, recorded + costs_.eventUs), number);
+  rank.waitLanes.push_back(number);
+  lane.isBusy = false;
+}
+
+/// The word on the peer is set once the signal has reached it.
+void Simulator::setWord(const RankState &rank, const Command &signal) {
+  RankState &peer = ranks_[static_cast<size_t>(rank.plan->endpoints[signal.endpoint].peer)];
+  const uint32_t word = rank.peerWord[signal.endpoint];
+  peer.wordSetUs[word] = now_ + costs_.flightUs;
+  if (peer.wordLane[word] != kNone)
+    ready_.push_back(peer.wordLane[word]);
+}
+
+/// When the last of a step's copies is done, its signals leave together.
+void Simulator::endFlow(uint32_t number) {
+  Lane &lane = lanes_[number];
+  if (--lane.flows > 0)
+    return;
+  const RankState &rank = ranks_[lane.rank];
+  bool hasSignal = false;
+  for (uint32_t command : step(lane)) {
+    const bool isSignal = rank.plan->commands[command].kind == CommandKind::Signal;
+    hasSignal = hasSignal || isSignal;
+    if (!isSignal)
+      result_.spans[lane.rank][command].endUs = now_;
+  }
+  if (!hasSignal)
+    return end(number);
+  at(now_ + costs_.signalUs, number);
+}
+
+/// The lane's step is over.
+void Simulator::end(uint32_t number) {
+  for (size_t left = step(lanes_[number]).size(); left > 0; --left)
+    endCommand(number);
+  lanes_[number].isBusy = false;
+  ready_.push_back(number);
+}
+
+void Simulator::endCommand(uint32_t number) {
+  Lane &lane = lanes_[number];
+  RankState &rank = ranks_[lane.rank];
+  const Command &command = commandOf(lane);
+  if (span(lane).endUs == kNever)
+    span(lane).endUs = now_;
+  if (command.kind == CommandKind::Signal) {
+    setWord(rank, command);
+  } else if (command.kind == CommandKind::Record) {
+    ready_.insert(ready_.end(), rank.waitLanes.begin(), rank.waitLanes.end());
+    rank.waitLanes.clear();
+  }
+  ++lane.next;
+}
+
+// -- Time. --
+
+double Simulator::nextMoment() const {
+  const double timer = timers_.empty() ? kNever : timers_.top().us;
+  return std::min(timer, now_ + flows_.untilNextEnd());
+}
+
+void Simulator::moveTo(double us) {
+  const double passed = us - now_;
+  now_ = us;
+  for (uint32_t lane : flows_.proceed(passed, tolerance()))
+    endFlow(lane);
+  while (!timers_.empty() && timers_.top().us <= now_ + tolerance()) {
+    const Timer timer = timers_.top();
+    timers_.pop();
+    fire(timer);
+  }
+}
+
+void Simulator::fire(const Timer &timer) {
+  switch (timer.then) {
+  case Then::Begin: // it was issued just now
+    lanes_[timer.lane].isBusy = false;
+    return ready_.push_back(timer.lane);
+  case Then::Flow:
+    lanes_[timer.lane].flows = static_cast<uint32_t>(pending_[timer.lane].size());
+    for (const Flow &flow : pending_[timer.lane])
+      flows_.start(flow);
+    return pending_[timer.lane].clear();
+  case Then::End:
+    return end(timer.lane);
+  }
+}
+
+Status Simulator::deadlock() const {
+  std::string text = "the simulated run cannot end";
+  for (const Lane &lane : lanes_)
+    if (!lane.isDone())
+      text += fmt::format("\n  rank {} waits in {}", lane.rank,
+                          describeOrigin(*ranks_[lane.rank].plan, commandOf(lane).origin));
+  return Status(StatusCode::TimedOut, text);
+}
+
+Result<Simulation> Simulator::run() {
+  for (;;) {
+    for (size_t i = 0; i < ready_.size(); ++i) // grows meanwhile
+      advance(ready_[i]);
+    ready_.clear();
+    flows_.share();
+    const double next = nextMoment();
+    if (next == kNever)
+      break;
+    moveTo(next);
+  }
+  for (const Lane &lane : lanes_)
+    if (!lane.isDone())
+      return deadlock();
+  result_.us = now_ + costs_.runUs;
+  return std::move(result_);
+}
+
+} // namespace
+
+Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
+                            const SimulationOptions &options) {
+  const OperationCosts *costs = model.find(options.issuing, options.means);
+  if (!costs)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("the cost model knows no operations issued as {} with {}",
+                              name(options.issuing).str(), str(options.means)));
+  Result<simulator::Job> job = simulator::makeJob(plans, model, *costs);
+  if (!job)
+    return job.status();
+  return Simulator(std::move(*job), *costs).run();
+}
+
+} // namespace braid

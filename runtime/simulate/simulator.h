@@ -1,0 +1,51 @@
+//===- runtime/simulate/simulator.h - how long a Plan would take ----------===//
+//
+// Discrete events over all ranks, by the laws of a CostModel. Ranks begin together. A command
+// begins when the host has issued it and the one before it on its stream has ended; then
+//
+//   signal       ends after signalUs; its word is set flightUs later
+//   await        ends awaitUs after its word is set, or after its own begin
+//   record       ends at once
+//   wait_event   ends eventUs after the record, or at once if that is over
+//   copy, add    waits fixedUs; then its bytes flow. Copies that leave one rank, or reach one,
+//                share its link evenly
+//                Where kernels copy, copies that stand together are one kernel: they begin
+//                together, after the longest of their fixedUs, and signals among them leave
+//                together at the end
+//   matmul       takes the share of the machine that is left by products which began before it,
+//                its own share at most. From when another one is under way, too, it takes
+//                crowding times as long, until it ends
+//
+// No noise and no randomness: the same arguments give the same result.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/simulate/cost_model.h"
+
+namespace braid {
+
+struct SimulationOptions {
+  Issuing issuing = Issuing::Eager;
+  TransferMeans means = {};
+};
+
+/// Microseconds since the ranks began. A command that waits has begun.
+struct SimulatedSpan {
+  double beginUs = 0, endUs = 0;
+};
+
+struct Simulation {
+  /// From the call of a run until its slowest rank's host knows that it is over.
+  double us = 0;
+  /// Of each command of each rank: spans[rank][command].
+  std::vector<std::vector<SimulatedSpan>> spans;
+};
+
+/// Predicts one run of the Plans of all ranks, in rank order. BadInput if they are not such Plans;
+/// Unsupported if the model lacks what they need; TimedOut if the run cannot end, naming what
+/// waits. Ends on any Plans.
+Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
+                            const SimulationOptions &options);
+
+} // namespace braid

@@ -1,0 +1,139 @@
+//===- runtime/tune/find_fastest.cpp - the fastest of several ways to do something -===//
+
+#include "runtime/tune/find_fastest.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace braid {
+namespace {
+
+constexpr size_t kFinalists = 2; ///< besides candidate 0
+/// Of two rounds the median is the worse one, and how far they vary says little.
+constexpr int kLeastRounds = 3, kMostRounds = 11;
+constexpr double kNoise = 1.5;     ///< of what varies
+constexpr double kFirstPass = 0.4; ///< of the time
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// How far off the median half of the values are.
+double spread(const std::vector<double> &values) {
+  const double middle = median(values);
+  std::vector<double> distances;
+  for (double value : values)
+    distances.push_back(std::abs(value - middle));
+  return median(distances);
+}
+
+struct Candidate {
+  size_t number;
+  double once; ///< in the first pass
+  // In the second:
+  std::vector<double> times = {};  ///< under the first conditions
+  std::vector<double> rounds = {}; ///< the worst of all, as a share of the first candidate's
+};
+
+double worstShare(const std::vector<double> &times, const std::vector<double> &ofFirst) {
+  double worst = 0;
+  for (size_t i = 0; i < times.size(); ++i)
+    worst = std::max(worst, times[i] / ofFirst[i]);
+  return worst;
+}
+
+/// Whether it gains clearly more than its gain varies: of many that are alike, one always gains.
+bool isClearlyFaster(const Candidate &candidate, double leastGain) {
+  return 1 - median(candidate.rounds) > std::max(kNoise * spread(candidate.rounds), leastGain);
+}
+
+/// One search.
+class Search {
+public:
+  Search(const MeasureCandidate &measure, const FindLimits &limits,
+         const std::function<std::chrono::steady_clock::time_point()> &now)
+      : measure_(measure), limits_(limits), now_(now), begin_(now()) {}
+
+  Status measureAll(size_t count);
+  void keepFinalists();
+  Status compareFinalists();
+  Fastest winner() const;
+
+private:
+  /// That share of the time is over.
+  bool isOver(double share) const { return now_() - begin_ >= share * limits_.atMost; }
+
+  const MeasureCandidate &measure_;
+  const FindLimits &limits_;
+  const std::function<std::chrono::steady_clock::time_point()> &now_;
+  const std::chrono::steady_clock::time_point begin_;
+  std::vector<Candidate> candidates_;
+};
+
+Status Search::measureAll(size_t count) {
+  for (size_t number = 0; number < count; ++number) {
+    if (candidates_.size() >= 2 && isOver(kFirstPass))
+      break;
+    Result<std::vector<double>> times = measure_(number, FindPass::First);
+    if (times)
+      candidates_.push_back({number, times->front()});
+    else if (times.status().code() != StatusCode::Unsupported)
+      return times.status();
+  }
+  return candidates_.empty()
+             ? Status(StatusCode::Unsupported, "none of the candidates can be measured")
+             : Status::ok();
+}
+
+/// Candidate 0, if it could be measured, and then the best of the others, from the best one on.
+void Search::keepFinalists() {
+  auto comesFirst = [](const Candidate &a, const Candidate &b) {
+    return (a.number == 0) != (b.number == 0) ? a.number == 0 : a.once < b.once;
+  };
+  std::stable_sort(candidates_.begin(), candidates_.end(), comesFirst);
+  if (candidates_.size() > kFinalists + 1)
+    candidates_.erase(candidates_.begin() + kFinalists + 1, candidates_.end());
+}
+
+/// In turn, so that what changes with time does not favour one of them.
+Status Search::compareFinalists() {
+  for (int round = 0; round < kLeastRounds || (round < kMostRounds && !isOver(1)); ++round) {
+    std::vector<double> ofFirst;
+    for (Candidate &candidate : candidates_) {
+      Result<std::vector<double>> times = measure_(candidate.number, FindPass::Final);
+      if (!times)
+        return times.status();
+      if (ofFirst.empty())
+        ofFirst = *times;
+      candidate.times.push_back(times->front());
+      candidate.rounds.push_back(worstShare(*times, ofFirst));
+    }
+  }
+  return Status::ok();
+}
+
+Fastest Search::winner() const {
+  auto isFaster = [](const Candidate &a, const Candidate &b) {
+    return median(a.rounds) < median(b.rounds);
+  };
+  const Candidate &first = candidates_.front();
+  const Candidate &best = *std::min_element(candidates_.begin(), candidates_.end(), isFaster);
+  const Candidate &winner = isClearlyFaster(best, limits_.leastGain) ? best : first;
+  return {winner.number, median(winner.times)};
+}
+
+} // namespace
+
+Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
+                            const std::function<std::chrono::steady_clock::time_point()> &now) {
+  Search search(measure, limits, now);
+  if (Status status = search.measureAll(count); !status.isOk())
+    return status;
+  search.keepFinalists();
+  if (Status status = search.compareFinalists(); !status.isOk())
+    return status;
+  return search.winner();
+}
+
+} // namespace braid

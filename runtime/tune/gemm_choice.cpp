@@ -1,0 +1,30 @@
+//===- runtime/tune/gemm_choice.cpp - how a device multiplies, as it was measured -===//
+
+#include "runtime/tune/gemm_choice.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace braid {
+
+std::string ProductChoice::encode() const {
+  return fmt::format("{:.2f} {}", microseconds, llvm::toHex(algorithm, /*LowerCase=*/true));
+}
+
+Result<ProductChoice> ProductChoice::decode(const std::string &text) {
+  auto [time, hex] = llvm::StringRef(text).split(' ');
+  ProductChoice choice;
+  const bool isRead = !time.getAsDouble(choice.microseconds) &&
+                      std::isfinite(choice.microseconds) && choice.microseconds > 0 &&
+                      llvm::tryGetFromHex(hex, choice.algorithm);
+  // Written in one way only.
+  if (!isRead || choice.encode() != text)
+    return Status(StatusCode::BadInput,
+                  fmt::format("expected a measured product, got '{}'", text.substr(0, 60)));
+  return choice;
+}
+
+} // namespace braid

@@ -1,0 +1,155 @@
+//===- runtime/tune/measurement_cache.cpp - what was measured on this machine, kept on disk -===//
+
+#include "runtime/tune/measurement_cache.h"
+
+#include "runtime/job/bootstrap/socket.h"
+#include "runtime/files.h"
+#include "runtime/tune/measurement_file.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/xxhash.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <thread>
+
+namespace braid {
+namespace {
+
+/// A file that is larger is not ours; it would hold a hundred thousand products.
+constexpr size_t kMaxBytes = size_t(32) << 20;
+constexpr size_t kShownOfReason = 300;
+
+Status failed(const std::string &what, const std::string &path, int error) {
+  return Status(StatusCode::Unsupported,
+                fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
+}
+
+std::string pathOf(const std::string &folder, const std::string &machine) {
+  return folder.empty() ? ""
+                        : fmt::format("{}/{:016x}.measurements", folder, llvm::xxHash64(machine));
+}
+
+/// Whoever holds it may replace the file. It ends with its process, whatever becomes of that.
+Result<FileDescriptor> lock(const std::string &path) {
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!file.isValid())
+    return failed("open", path, errno);
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + MeasurementCache::kPatience;
+  while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return failed("lock", path, errno);
+    if (Clock::now() >= end)
+      return Status(StatusCode::Unsupported,
+                    fmt::format("another job has held '{}' for {} ms", path,
+                                MeasurementCache::kPatience.count()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return file;
+}
+
+/// The contents of a regular file. Does not map it, because it may be cut short meanwhile.
+Result<std::string> readRegularFile(const std::string &path, int descriptor) {
+  struct stat about = {};
+  if (fstat(descriptor, &about) != 0)
+    return failed("read", path, errno);
+  if (!S_ISREG(about.st_mode))
+    return Status(StatusCode::BadInput, "it is no file");
+  if (static_cast<size_t>(about.st_size) > kMaxBytes)
+    return Status(StatusCode::BadInput, "it is too large");
+  auto buffer = llvm::MemoryBuffer::getOpenFile(
+      descriptor, path, static_cast<uint64_t>(about.st_size), /*RequiresNullTerminator=*/false,
+      /*IsVolatile=*/true);
+  if (!buffer)
+    return failed("read", path, buffer.getError().value());
+  return (*buffer)->getBuffer().str();
+}
+
+} // namespace
+
+std::string measurementFolder(const Environment &environment) {
+  auto given = [&](const char *name) { return environment(name).value_or(""); };
+  if (std::string folder = given("BRAID_CACHE_DIR"); !folder.empty())
+    return folder == "none" ? "" : folder;
+  // The standard has relative ones ignored.
+  if (std::string caches = given("XDG_CACHE_HOME"); caches.starts_with('/'))
+    return caches + "/braid";
+  const std::string home = given("HOME");
+  return home.empty() ? "" : home + "/.cache/braid";
+}
+
+MeasurementCache::MeasurementCache(std::string folder, std::string machine, Warn warn)
+    : folder_(std::move(folder)), machine_(std::move(machine)), path_(pathOf(folder_, machine_)),
+      warn_(std::move(warn)) {
+  if (!path_.empty())
+    read(entries_);
+}
+
+/// Adds the file's entries, if there is a file and it is of any use.
+void MeasurementCache::read(std::map<std::string, std::string> &entries) {
+  FileDescriptor file(open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!file.isValid() && (errno == ENOENT || errno == ENOTDIR))
+    return; // nothing was measured yet; whether the folder can be made is seen when it is needed
+  Result<std::string> text =
+      file.isValid() ? readRegularFile(path_, file.get()) : failed("read", path_, errno);
+  Result<MeasurementFile> found = text ? MeasurementFile::decode(*text) : text.status();
+  Status status = found.status();
+  if (found && found->machine != machine_)
+    status = Status(StatusCode::BadInput, "it is of another machine, " + found->machine);
+  if (status.isOk())
+    for (auto &[key, value] : found->entries)
+      entries[key] = std::move(value);
+  else if (warn_ && !std::exchange(hasWarnedOfReading_, true))
+    warn_(fmt::format("measuring anew, because '{}' is of no use: {}", path_,
+                      printable(status.message(), kShownOfReason)));
+}
+
+std::optional<std::string> MeasurementCache::find(const std::string &key) const {
+  auto found = entries_.find(key);
+  return found == entries_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void MeasurementCache::set(const std::string &key, std::string value) {
+  entries_[key] = std::move(value);
+  unsaved_.insert(key);
+}
+
+void MeasurementCache::save() {
+  if (path_.empty() || unsaved_.empty())
+    return;
+  Status status = write();
+  if (status.isOk())
+    unsaved_.clear();
+  else if (warn_ && !std::exchange(hasWarnedOfWriting_, true))
+    warn_("measurements are not kept: " + status.message());
+}
+
+Status MeasurementCache::write() {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error)
+    return failed("make the folder", folder_, error.value());
+  Result<FileDescriptor> turn = lock(path_ + ".lock");
+  if (!turn)
+    return turn.status();
+  std::map<std::string, std::string> others;
+  read(others);
+  for (auto &[key, value] : others)
+    if (!unsaved_.count(key))
+      entries_[key] = std::move(value);
+  std::string text = MeasurementFile{machine_, entries_}.encode();
+  if (text.size() > kMaxBytes) { // nobody would read it: begin again with what is new
+    std::erase_if(entries_, [&](const auto &entry) { return !unsaved_.count(entry.first); });
+    text = MeasurementFile{machine_, entries_}.encode();
+  }
+  return replaceFile(path_, text);
+}
+
+} // namespace braid

@@ -1,0 +1,86 @@
+//===- runtime/tune/tune_gemms.cpp - one rank measures how all multiply ---===//
+
+#include "runtime/tune/tune_gemms.h"
+
+#include "runtime/tune/measurement_file.h"
+
+#include <algorithm>
+#include <map>
+
+namespace braid {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// For all shapes of a program together, and for each of them: a job should start within two
+/// seconds, and in less than kLeast nothing can be compared.
+constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
+
+using Choices = std::map<std::string, std::string>; ///< of Device::tune, by productKey
+
+std::vector<const PlanMatmul *> shapesOf(const Plan &plan) {
+  std::vector<const PlanMatmul *> shapes;
+  for (const PrepareStep &step : plan.preparation)
+    if (step.kind == PrepareKind::Warm)
+      shapes.push_back(&plan.matmuls[step.matmul]);
+  return shapes;
+}
+
+/// Tunes what is not in `choices` yet. The shapes share what time there is, and those that were
+/// tuned by an earlier job leave theirs to the others.
+Status tuneMissing(const Plan &plan, Device &device, Transport &transport, Choices &choices) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<const PlanMatmul *> missing = shapesOf(plan);
+  std::erase_if(missing,
+                [&](const PlanMatmul *shape) { return choices.count(productKey(*shape)) != 0; });
+  const Clock::time_point end = Clock::now() + kAll;
+  for (size_t i = 0; i < missing.size(); ++i) {
+    const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+    const milliseconds share = left / static_cast<int64_t>(missing.size() - i);
+    Result<std::string> choice = device.tune(*missing[i], std::clamp(share, kLeast, kMost));
+    if (!choice)
+      return choice.status();
+    choices[productKey(*missing[i])] = std::move(*choice);
+    transport.tick();
+  }
+  return Status::ok();
+}
+
+/// What rank 0 has chosen, if it goes for a device with that key.
+Result<Choices> choicesOfRank0(const Plan &plan, Device &device, Transport &transport,
+                               const std::string &key) {
+  MeasurementFile mine{key, {}};
+  if (plan.rank == 0)
+    if (Status status = tuneMissing(plan, device, transport, mine.entries); !status.isOk())
+      return status;
+  Result<std::vector<std::string>> texts =
+      transport.allGather(plan.rank == 0 ? mine.encode() : std::string());
+  if (!texts)
+    return texts.status();
+  Result<MeasurementFile> chosen = MeasurementFile::decode(texts->front());
+  if (!chosen)
+    return chosen.status().annotated("the choices of rank 0");
+  return chosen->machine == key ? std::move(chosen->entries) : Choices();
+}
+
+} // namespace
+
+Status tuneProducts(const Plan &plan, Device &device, Transport &transport) {
+  const std::string key = device.tuningKey();
+  if (key.empty())
+    return Status::ok();
+  for (const PlanMatmul *shape : shapesOf(plan))
+    if (Status status = device.foresee(*shape); !status.isOk())
+      return status;
+  Result<Choices> choices = choicesOfRank0(plan, device, transport, key);
+  if (!choices)
+    return choices.status();
+  if (Status status = tuneMissing(plan, device, transport, *choices); !status.isOk())
+    return status;
+  for (const PlanMatmul *shape : shapesOf(plan))
+    if (Status status = device.adopt(*shape, (*choices)[productKey(*shape)]); !status.isOk())
+      return status;
+  return Status::ok();
+}
+
+} // namespace braid

@@ -1,0 +1,199 @@
+//===- tools/bench/worker/serve.cpp - one rank of the job that times our rows -===//
+//
+// Rank 0 reads requests and hands each to all; the other ranks wait for it in a collective that
+// does not spin. A row that cannot be lowered is refused and the job goes on; any other failure
+// ends the job, whose first cause is then the row's.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "tools/bench/worker/serve.h"
+
+#include "api/autotune/choose.h"
+#include "api/launch/job_rank.h"
+#include "api/bench/row_timer.h"
+#include "api/run.h"
+#include "tools/bench/worker/channel.h"
+#include "tools/command.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <fcntl.h>
+
+namespace braid::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+/// How often rank 0, while it waits, says that it is not stuck.
+constexpr std::chrono::milliseconds kTick{100};
+
+std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
+
+class BenchServer {
+public:
+  /// `tried`: what `planTimer` timed to choose for rows `auto`.
+  BenchServer(const Operation &operation, Cluster &cluster, RowTimer &timer,
+              const PlanTimer &planTimer, const TimedPlans &tried, DType dtype, Channel channel)
+      : operation_(operation), cluster_(cluster),
+        transport_(cluster.transport(cluster.firstHosted())), timer_(timer), planTimer_(planTimer),
+        tried_(tried), dtype_(dtype), channel_(std::move(channel)) {}
+
+  /// Until the end is asked for, or the job has failed. Collective.
+  Status serve();
+
+private:
+  Result<Json> nextRequest();
+  Result<Json> answerTo(const Json &request);
+  Status send(const Json &message) {
+    return transport_.rank() == 0 ? channel_.send(message) : Status::ok();
+  }
+
+  const Operation &operation_;
+  Cluster &cluster_;
+  Transport &transport_;
+  RowTimer &timer_;
+  const PlanTimer &planTimer_;
+  const TimedPlans &tried_;
+  const DType dtype_;
+  Channel channel_; ///< of rank 0
+  std::optional<BenchShape> shape_;
+};
+
+Status BenchServer::serve() {
+  const std::string device = cluster_.device(cluster_.firstHosted()).description();
+  if (Status status = send({{"id", 0}, {"device", device}}); !status.isOk())
+    return status;
+  while (true) {
+    Result<Json> request = nextRequest();
+    if (!request)
+      return request.status();
+    if (request->contains("end"))
+      return transport_.commit();
+    Result<Json> answer = answerTo(*request);
+    if (!answer)
+      return answer.status();
+    (*answer)["id"] = request->at("id");
+    (*answer)["bytes"] = timer_.allocatedBytes() + planTimer_.allocatedBytes();
+    (*answer)["prepared"] = timer_.loweredRows() + static_cast<int64_t>(tried_.size());
+    if (Status status = send(*answer); !status.isOk())
+      return status;
+  }
+}
+
+/// The same on all ranks.
+Result<Json> BenchServer::nextRequest() {
+  std::string text;
+  while (transport_.rank() == 0 && text.empty()) {
+    Result<std::optional<Json>> request = channel_.receive(kTick);
+    if (!request)
+      return request.status();
+    if (*request)
+      text = (*request)->dump();
+    transport_.tick();
+  }
+  Result<std::vector<std::string>> texts = transport_.allGather(text);
+  if (!texts)
+    return texts.status();
+  return Json::parse(texts->front(), nullptr, /*allow_exceptions=*/false);
+}
+
+/// Requests are the command's own, so they have what they should.
+Result<Json> BenchServer::answerTo(const Json &request) {
+  BenchShape shape{request.at("m"), request.at("n"), request.at("k")};
+  if (shape_ != shape)
+    timer_.forgetRows();
+  shape_ = shape;
+  Result<TimedRow> row = operation_.makeRow(request.at("row"), shape, dtype_, cluster_.ranks(),
+                                            request.at("graph").get<bool>());
+  if (!row)
+    return Json{{"failure", firstLine(row.status().message())}};
+  if (Status status = timer_.lower(*row); !status.isOk())
+    return Json{{"failure", firstLine(status.message())}};
+  Result<RowTimes> times = timer_.time(*row, {.warmUp = request.at("warm_up"),
+                                              .iterations = request.at("iterations"),
+                                              .limitUs = request.at("limit_us"),
+                                              .settleUs = request.at("settle_us"),
+                                              .restUs = request.at("rest_us"),
+                                              .bursts = request.at("bursts")});
+  if (!times)
+    return times.status();
+  return Json{
+      {"samples_us", times->us}, {"burst_us", times->burstUs}, {"choice", timer_.choiceOf(*row)}};
+}
+
+/// What `auto` is, found as `braid run --schedule auto` finds it; rank 0 shows the best candidates.
+RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer &planTimer) {
+  ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
+  if (flags.graph != "both")
+    options.ways = {flags.graph == "yes" ? Issuing::Graph : Issuing::Eager};
+  if (planTimer.rank() == 0)
+    options.warn = [](const std::string &line) {
+      llvm::errs() << "braid: warning: " << line << "\n";
+    };
+  return [options, &planTimer](const TimedRow &row) -> Result<ChosenRow> {
+    ScheduleChoice choice;
+    Result<TimedRow> chosen = chooseRow(row, options, planTimer, &choice);
+    if (!chosen)
+      return chosen.status();
+    if (planTimer.rank() == 0)
+      llvm::errs() << explain(choice);
+    return ChosenRow{std::move(*chosen), choice.best().str()};
+  };
+}
+
+Result<Channel> openChannel(const BenchFlags &flags) {
+  FileDescriptor in(open(flags.requests.c_str(), O_RDONLY | O_CLOEXEC));
+  FileDescriptor out(open(flags.answers.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!in.isValid() || !out.isValid())
+    return Status(StatusCode::BadInput,
+                  "expected --requests and --answers to be the bench's pipes");
+  return Channel(std::move(in), std::move(out));
+}
+
+Status serveAsRank(const BenchFlags &flags, const Backend &backend, DType dtype, JobRank &rank) {
+  if (!backend.join)
+    return Status(StatusCode::Unsupported,
+                  "--backend " + backend.name + ": its ranks cannot be processes");
+  const int64_t number = rank.place().rank;
+  Channel channel;
+  if (number == 0) {
+    Result<Channel> opened = openChannel(flags);
+    if (!opened)
+      return opened.status();
+    channel = std::move(*opened);
+  }
+  ClusterOptions options{.ranks = rank.place().ranks,
+                         .timeout = std::chrono::milliseconds(flags.timeoutMs)};
+  TimedPlans timed, tried; // outlive the devices
+  Result<std::unique_ptr<Cluster>> cluster = backend.join(options, rank.takeMember());
+  if (!cluster)
+    return cluster.status();
+  auto barrier = [&] { return rank.memory().spinUntilAllCome(number); };
+  RowTimer timer(**cluster, dtype, timed, barrier);
+  PlanTimer planTimer(**cluster, number, tried, barrier);
+  timer.setChooser(chooserFor(flags, backend, planTimer));
+  return BenchServer(flags.operation, **cluster, timer, planTimer, tried, dtype, std::move(channel))
+      .serve();
+}
+
+} // namespace
+
+int benchRank(const BenchFlags &flags) {
+  BackendRegistry registry = builtinBackends();
+  const Backend *backend = registry.find(flags.backend);
+  std::optional<DType> dtype = dtypeFromName(flags.dtype);
+  Result<std::optional<Place>> place = findPlace(processEnvironment());
+  if (!backend || !dtype || !place || !*place)
+    return report(Status(StatusCode::BadInput, "expected to be one rank of a bench's job"));
+  Result<std::unique_ptr<JobRank>> rank =
+      JobRank::join(**place, {.timeout = std::chrono::milliseconds(flags.timeoutMs),
+                              .meeting = launchersMeeting(processEnvironment())});
+  if (!rank)
+    return static_cast<int>(rank.status().code());
+  Status status = serveAsRank(flags, *backend, *dtype, **rank);
+  if (!status.isOk())
+    status = (*rank)->fail(status);
+  return static_cast<int>(status.code());
+}
+
+} // namespace braid::tools
