@@ -27,18 +27,18 @@ Result<std::unique_ptr<LocalMesh>> LocalMesh::create(const Backend &backend,
 
 Result<std::unique_ptr<LocalMesh>> LocalMesh::join(const Backend &backend,
                                                    const ClusterOptions &options,
-                                                   std::unique_ptr<Member> member) {
+                                                   std::unique_ptr<Client> client) {
   if (!backend.join)
     return Status(
         StatusCode::Unsupported,
         fmt::format("expected a backend whose ranks can be processes, got '{}'", backend.name));
-  Result<std::unique_ptr<Cluster>> cluster = backend.join(options, std::move(member));
+  Result<std::unique_ptr<Cluster>> cluster = backend.join(options, std::move(client));
   if (!cluster)
     return cluster.status();
   return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(*cluster)));
 }
 
-Status LocalMesh::prepare(const Compiled &compiled, TransferMeans means) {
+Status LocalMesh::prepare(const Compiled &compiled, TransferMode transferMode) {
   if (compiled.program->ranks() != ranks())
     return Status(StatusCode::BadInput,
                   fmt::format("@{} is for {} ranks, but the mesh has {}", compiled.program->name(),
@@ -47,10 +47,10 @@ Status LocalMesh::prepare(const Compiled &compiled, TransferMeans means) {
   if (!plans)
     return plans.status();
   ownPlans_ = std::move(*plans);
-  return prepare(ownPlans_, means);
+  return prepare(ownPlans_, transferMode);
 }
 
-Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans, TransferMeans means) {
+Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans, TransferMode transferMode) {
   if (static_cast<int64_t>(plans.size()) != ranks())
     return Status(
         StatusCode::BadInput,
@@ -60,7 +60,7 @@ Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans, TransferMeans means) {
   prepared_.resize(static_cast<size_t>(hosted()));
   return onEveryRank([&](int64_t rank) {
     auto prepared =
-        braid::prepare(plan(rank), cluster_->device(rank), cluster_->transport(rank), means);
+        braid::prepare(plan(rank), cluster_->device(rank), cluster_->transport(rank), transferMode);
     if (!prepared)
       return prepared.status();
     prepared_[static_cast<size_t>(rank - firstHosted())] = std::move(*prepared);
@@ -69,7 +69,7 @@ Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans, TransferMeans means) {
 }
 
 void LocalMesh::run(llvm::ArrayRef<RunArguments> arguments) {
-  // Issuing never blocks, so one thread serves all ranks.
+  // LaunchMode never blocks, so one thread serves all ranks.
   for (size_t i = 0; i < prepared_.size(); ++i)
     prepared_[i]->run(arguments[i].inputs, arguments[i].outputs);
 }

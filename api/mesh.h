@@ -31,15 +31,15 @@ public:
   /// All ranks, as threads of this process.
   static Result<std::unique_ptr<LocalMesh>> create(const Backend &backend,
                                                    const ClusterOptions &options);
-  /// The one rank that `member` is. Unsupported if the backend's ranks cannot be processes.
+  /// The one rank that `client` is. Unsupported if the backend's ranks cannot be processes.
   static Result<std::unique_ptr<LocalMesh>>
-  join(const Backend &backend, const ClusterOptions &options, std::unique_ptr<Member> member);
+  join(const Backend &backend, const ClusterOptions &options, std::unique_ptr<Client> client);
 
   /// Makes the Plan of every rank and prepares those that live here. Once, before anything runs.
   /// `compiled` and its source outlive this. Located mistakes are in the source's diags.
-  Status prepare(const Compiled &compiled, TransferMeans means = {});
+  Status prepare(const Compiled &compiled, TransferMode transferMode = {});
   /// The same with Plans of all ranks, in rank order, which outlive this.
-  Status prepare(llvm::ArrayRef<Plan> plans, TransferMeans means = {});
+  Status prepare(llvm::ArrayRef<Plan> plans, TransferMode transferMode = {});
 
   int64_t ranks() const { return cluster_->ranks(); }
   /// Those in this process: hosted() of them, from firstHosted() on.

@@ -3,11 +3,11 @@
 #include "api/run.h"
 
 #include "api/arguments.h"
-#include "api/plans.h"
 #include "api/launch/rank_summary.h"
 #include "api/launch/run_memory.h"
-#include "runtime/job/bootstrap/client.h"
+#include "api/plans.h"
 #include "runtime/execute/handshake.h"
+#include "runtime/job/bootstrap/client.h"
 #include "runtime/reference/reference.h"
 
 #include "backends/cpu/cpu_backend.h"
@@ -239,8 +239,8 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"--queues", std::to_string(options.queues)},
           {"--timeout-ms", std::to_string(options.timeout.count())},
           {"--graph", options.graph ? "yes" : "no"},
-          {"--copies", name(options.means.copies).str()},
-          {"--signals", name(options.means.signals).str()},
+          {"--copies", name(options.transferMode.copies).str()},
+          {"--signals", name(options.transferMode.signals).str()},
           {"--trace", options.trace ? "yes" : "no"},
           {"runs in flight", std::to_string(options.runsInFlight)},
           {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
@@ -265,7 +265,7 @@ Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> pla
     meetSeconds = secondsSince(start);
     start = Clock::now();
   }
-  if (Status status = mesh.prepare(plans, options.means); !status.isOk())
+  if (Status status = mesh.prepare(plans, options.transferMode); !status.isOk())
     return status;
   Runner runner(compiled, options, mesh);
   runner.report().meetSeconds = meetSeconds;
@@ -319,8 +319,8 @@ Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
 }
 
 Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
-                      const RunOptions &options, std::unique_ptr<Member> member) {
-  const bool areThreads = member == nullptr;
+                      const RunOptions &options, std::unique_ptr<Client> client) {
+  const bool areThreads = client == nullptr;
   if (Status status = checkRun(compiled, backend, options, areThreads); !status.isOk())
     return status;
   if (Status status = expectRunMemory(plans, backend, options, areThreads); !status.isOk())
@@ -329,7 +329,7 @@ Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, cons
                          .timeout = options.timeout,
                          .scheduleSeed = options.scheduleSeed,
                          .queues = options.queues};
-  auto mesh = member ? LocalMesh::join(backend, cluster, std::move(member))
+  auto mesh = client ? LocalMesh::join(backend, cluster, std::move(client))
                      : LocalMesh::create(backend, cluster);
   if (!mesh)
     return mesh.status();

@@ -22,7 +22,7 @@ struct RunOptions {
   /// Record one run as a graph and replay it. Unsupported where the backend has no graphs.
   bool graph = false;
   /// How transfers are made. Unsupported where the backend has no choice.
-  TransferMeans means = {};
+  TransferMode transferMode = {};
   /// Keep what ran when, for RunReport::trace.
   bool trace = false;
   /// Runs issued before the host waits for them; 0: chosen from the size of inputs and outputs, at
@@ -60,11 +60,11 @@ struct RunReport {
 Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options);
 
 /// The same with Plans of all ranks that were made before, and with the ranks in processes of their
-/// own if `member` is given: this process then runs the one rank that it is. The processes of all
+/// own if `client` is given: this process then runs the one rank that it is. The processes of all
 /// ranks make this call with the same options; a difference is BadInput and says who has which.
 /// All of them return Ok, or all the first failure of any.
 Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
-                      const RunOptions &options, std::unique_ptr<Member> member = nullptr);
+                      const RunOptions &options, std::unique_ptr<Client> client = nullptr);
 
 /// What run() refuses before it begins: options that make no sense for this program and backend, or
 /// too many ranks. `areThreads`: all ranks are to live in this process.

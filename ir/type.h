@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// Element types. Products accumulate in f32, those of f64 in f64.
+/// Element types. GEMMs accumulate in f32, those of f64 in f64.
 enum class DType : uint8_t { BF16, F16, F32, F64 };
 
 llvm::StringRef name(DType dtype);

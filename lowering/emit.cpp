@@ -19,29 +19,28 @@ void insertAfterPreamble(ProgramBuilder &builder) {
   builder.setInsertionPoint(body, at);
 }
 
-Op *emitProduct(ProgramBuilder &builder, const Product &product, Value *dst, Value *first) {
-  builder.setLocation(product.node->location());
-  if (llvm::isa<MatmulNode>(product.node))
-    return builder.matmul(dst, first, product.right);
-  return builder.linear(dst, first, product.right, product.bias);
+Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first) {
+  builder.setLocation(gemm.node->location());
+  if (llvm::isa<MatmulNode>(gemm.node))
+    return builder.matmul(dst, first, gemm.right);
+  return builder.linear(dst, first, gemm.right, gemm.bias);
 }
 
-void emitProducts(ProgramBuilder &builder, const Stage &stage, Value *first,
-                  llvm::function_ref<Value *(const Product &)> aliasOf) {
+void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
+               llvm::function_ref<Value *(const Gemm &)> aliasOf) {
   llvm::SmallVector<Value *, 4> made;
-  for (const Product &product : stage.products) {
-    builder.setLocation(product.node->location());
-    Value *alias = aliasOf(product);
-    emitProduct(builder, product, alias, product.source ? made[*product.source] : first);
+  for (const Gemm &gemm : stage.gemms) {
+    builder.setLocation(gemm.node->location());
+    Value *alias = aliasOf(gemm);
+    emitGemm(builder, gemm, alias, gemm.source ? made[*gemm.source] : first);
     made.push_back(alias);
   }
 }
 
 void emitStep(ProgramBuilder &builder, const Stage &stage, Value *block, const Scalar *slot,
-              llvm::function_ref<std::string(const Product &)> nameOf) {
-  emitProducts(builder, stage, block, [&](const Product &product) {
-    return builder.select(nameOf(product), product.dst, slot);
-  });
+              llvm::function_ref<std::string(const Gemm &)> nameOf) {
+  emitGemms(builder, stage, block,
+            [&](const Gemm &gemm) { return builder.select(nameOf(gemm), gemm.dst, slot); });
 }
 
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name) {

@@ -11,18 +11,18 @@ ProgramBuilder builderFor(LoweringState &state);
 /// Inserts after the allocations and handles that begin the program.
 void insertAfterPreamble(ProgramBuilder &builder);
 
-/// Emits `product` on `first`, slices or whole.
-Op *emitProduct(ProgramBuilder &builder, const Product &product, Value *dst, Value *first);
+/// Emits `gemm` on `first`, slices or whole.
+Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first);
 
-/// Emits all products of a stage, each on `first` or on what the product it builds on has made.
+/// Emits all GEMMs of a stage, each on `first` or on what the GEMM it builds on has made.
 /// `aliasOf` makes the part of a result that is computed.
-void emitProducts(ProgramBuilder &builder, const Stage &stage, Value *first,
-                  llvm::function_ref<Value *(const Product &)> aliasOf);
+void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
+               llvm::function_ref<Value *(const Gemm &)> aliasOf);
 
-/// Emits all products of one step: each result's slice at `slot`, then the product on `block` or on
-/// the slice of the product it builds on. `nameOf` names the slice of a result.
+/// Emits all GEMMs of one step: each result's slice at `slot`, then the GEMM on `block` or on
+/// the slice of the GEMM it builds on. `nameOf` names the slice of a result.
 void emitStep(ProgramBuilder &builder, const Stage &stage, Value *block, const Scalar *slot,
-              llvm::function_ref<std::string(const Product &)> nameOf);
+              llvm::function_ref<std::string(const Gemm &)> nameOf);
 
 /// "mine" if only one stage gathers; "A_mine" if there is more than one.
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name);

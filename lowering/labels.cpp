@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-llvm::StringRef nameOf(const Stage &stage) { return resultOf(*stage.products.front().node)->name; }
+llvm::StringRef nameOf(const Stage &stage) { return resultOf(*stage.gemms.front().node)->name; }
 
 //===- Writing --------------------------------------------------------------------------------===//
 
@@ -306,7 +306,7 @@ std::string wordOf(llvm::StringRef pass) {
 
 void writeLabels(const Pass &pass, LoweringState &state) {
   state.program->passes.push_back(wordOf(pass.name));
-  // A tensor between products stays one.
+  // A tensor between GEMMs stays one.
   walk(state.program->body(), [](Op &op) {
     llvm::erase_if(op.labels, [](const OpLabel &label) { return label.role != kBetween; });
   });

@@ -15,7 +15,7 @@ using AfterPass = std::function<void(const Pass &pass, const Program &program, b
 /// `<fusion>_<schedule>` if anything is gathered, else `<fusion>_local`; it has concrete shapes and
 /// says that it implements the fusion. `module` is the one that holds the fusion.
 ///
-/// What cannot be lowered is reported to `diags`, located at the product, with the axis, the reason
+/// What cannot be lowered is reported to `diags`, located at the GEMM, with the axis, the reason
 /// and what would be accepted; the status is Unsupported then, and BadInput if an option is at
 /// fault. A program that the verifier rejects is a bug in a pass: Internal, naming it.
 ///

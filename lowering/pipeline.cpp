@@ -44,13 +44,13 @@ constexpr Pass kPasses[] = {
     {"peel-own-step", "computes a rank's own block before the loop", kAfterTransfers, peelOwnStep},
     {"split-chunks", "cuts every step into row ranges", kAfterPeeling, splitChunks},
 
-    // Now steps and chunks are what will be issued, and are dealt out to streams: first so that
+    // Now steps and chunks are what will be issued, and are issued round-robin to streams: first so that
     // each one forks and joins by itself, then with the forks and joins at the ends.
     {"assign-streams", "gives steps streams in turn", kAfterTransfers, assignStreams},
     {"hoist-syncs", "one fork before a pipeline and one join after it", kAfterStreams, hoistSyncs},
 
     // With the steps written out, blocks that are neighbours are multiplied together.
-    {"merge-products", "multiplies neighbouring blocks together", kAfterHoisting, mergeProducts},
+    {"merge-gemms", "multiplies neighbouring blocks together", kAfterHoisting, mergeGemms},
 
     // With the steps written out and nothing but their transfers left to order, those of a small
     // problem are posted at once.

@@ -13,32 +13,32 @@
 
 namespace braid {
 
-/// How the products of a stage are computed.
+/// How the GEMMs of a stage are computed.
 enum class StageKind : uint8_t {
-  Straight, ///< one product, whole, on the caller's stream
+  Straight, ///< one GEMM, whole, on the caller's stream
   Local,    ///< step by step along the Stream axis; nothing moves
   Gather,   ///< the same, and each step's block comes from another device
 };
 
 /// One matmul or linear of the fusion.
-struct Product {
+struct Gemm {
   const FusionNode *node = nullptr;
   Value *dst = nullptr;   ///< whole
   Value *right = nullptr; ///< B or w
   Value *bias = nullptr;  ///< may be null
-  /// The product of the same stage whose slice is the first operand; none: the stage's block is.
+  /// The GEMM of the same stage whose slice is the first operand; none: the stage's block is.
   std::optional<size_t> source = {};
 };
 
-/// The role of the allocation of a tensor that one product makes and another takes (labels.h).
+/// The role of the allocation of a tensor that one GEMM makes and another takes (labels.h).
 inline constexpr const char *kBetween = "between";
 
-/// Products that share a first operand, or feed one another slice by slice. A stage that is not
+/// GEMMs that share a first operand, or feed one another slice by slice. A stage that is not
 /// straight becomes one pipeline: a fork, a step for each index of the Stream axis, a join.
 struct Stage {
   StageKind kind = StageKind::Straight;
   const FusionTensor *operand = nullptr; ///< the shared first operand
-  std::vector<Product> products = {};    ///< in the order of the fusion
+  std::vector<Gemm> gemms = {};          ///< in the order of the fusion
   int64_t steps = 1;                     ///< extent of the Stream axis
   int64_t rows = 0; ///< leading extent of a step's block on one device; 0: the block is a vector
   /// The earlier stage that has gathered the operand already, if any.
@@ -89,10 +89,10 @@ struct Stage {
   bool isGeometric() const {
     return isGather() && config.granularity() == schedule::Granularity::Geometric;
   }
-  /// Half of the last product need not wait for the last blocks.
-  bool halvesLastProduct() const { return isGeometric() && config.tailSplit() > 1; }
+  /// Half of the last GEMM need not wait for the last blocks.
+  bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
   bool isGather() const { return kind == StageKind::Gather; }
-  Location location() const { return products.front().node->location(); }
+  Location location() const { return gemms.front().node->location(); }
   /// The block whose nodes are executed once a step and chunk.
   Block &stepBody() const { return chunkLoop ? chunkLoop->body : loop->body; }
 };

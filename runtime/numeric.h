@@ -24,7 +24,7 @@ struct F16 {
   uint16_t bits;
 };
 
-/// The value in the type that products and sums of its type are computed in.
+/// The value in the type that GEMMs and sums of its type are computed in.
 inline float widen(BF16 value) { return std::bit_cast<float>(uint32_t(value.bits) << 16); }
 inline float widen(F16 value) {
   constexpr uint32_t kExponent = 0x7c00u << 13;

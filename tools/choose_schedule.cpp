@@ -66,11 +66,11 @@ ChooseOptions ScheduleChooser::options() const {
   options.given = given_;
   const Configuration &given = given_.schedule.all;
   if (given.get(Knob::Launch))
-    options.ways = {launchModeOf(given)};
+    options.launchModes = {launchModeOf(given)};
   else if (!flags_.trace.empty()) // that of a graph has no commands
-    options.ways = {Issuing::Eager};
-  if (transferModeOf(given) != TransferMeans())
-    options.means = {transferModeOf(given)};
+    options.launchModes = {LaunchMode::Eager};
+  if (transferModeOf(given) != TransferMode())
+    options.transferModes = {transferModeOf(given)};
   options.timed = flags_.timeBest;
   options.warn = [](const std::string &line) {
     llvm::errs() << "braid: warning: " << line << "\n";
@@ -115,7 +115,7 @@ Result<Candidate> ScheduleChooser::chooseByThreads() {
 Result<Candidate> ScheduleChooser::chooseAsRank(JobRank &job) {
   std::vector<TimedPlans> plans(1);
   Result<std::unique_ptr<LocalMesh>> mesh =
-      LocalMesh::join(backend_, clusterOptions(), job.takeMember());
+      LocalMesh::join(backend_, clusterOptions(), job.takeClient());
   if (!mesh)
     return mesh.status();
   const int64_t rank = job.place().rank;

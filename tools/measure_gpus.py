@@ -11,14 +11,14 @@
     predictions  every candidate of `--schedule auto`, predicted and timed     DIR/predictions_*.txt
     again        where `auto` lost in DIR/nine.json, two.json or grid.json:
                  it and the row that won, alone in turns                       DIR/again_*.json
-    power        what a gather and a product draw, each for seconds            DIR/power.json
+    power        what a gather and a GEMM draw, each for seconds            DIR/power.json
 
 `auto` has lost where it took longer than the fastest row that does all the work, PyTorch's
 included, by more than 3 % and by more than 3 us.
 
-Where a product is limited by power, what the copies draw is taken from it, so that with G and P the
-times of gather and product alone, E can reach P / (P + G * (watts of a gather - idle) / watts of a
-product), and not 1, however well the copies hide.
+Where a GEMM is limited by power, what the copies draw is taken from it, so that with G and P the
+times of gather and GEMM alone, E can reach P / (P + G * (watts of a gather - idle) / watts of a
+GEMM), and not 1, however well the copies hide.
 
 It goes on where an earlier call has ended: what is complete is not measured again, and what was
 tuned and what the cost model holds is in DIR/cache, unless $BRAID_CACHE_DIR is set. Ends with a
@@ -49,7 +49,7 @@ ROWS = ["matmul", "gather;placement=shared;protocol=put;copies=kernel",
         "bulk;protocol=put;copies=kernel", f"{SHARED};streams=3", COALESCED, "auto"]
 # Neither part waits for the other: about what the machine leaves of both.
 BESIDE = "beside;protocol=put;signals=memory"
-# Worth their time at nine shapes only. Of four streams two are for products, of three one.
+# Worth their time at nine shapes only. Of four streams two are for GEMMs, of three one.
 MORE_ROWS = [SHARED, f"{SHARED};streams=3;chunks=2", f"{SHARED};tail-split=4",
              f"{COALESCED};streams=3",
              "pairwise;protocol=put;chunks=4;tail-split=2", "pairwise;protocol=put"]
@@ -58,7 +58,7 @@ PARTS_ALONE = {"matmul", "gather", "pieces", "beside", "torch/matmul", "torch/ga
 BATCHES = ("nine", "two", "grid")
 AGAIN_ROUNDS = 7
 # Shapes that keep the links, or the multiprocessors, busy all the time.
-POWER_GATHER, POWER_PRODUCT = "32768x8192x16384", "8192x8192x8192"
+POWER_GATHER, POWER_GEMM = "32768x8192x16384", "8192x8192x8192"
 MISSING = float("inf")
 # A shape's `auto` beside the best row that does all the work, which may be itself.
 Comparison = collections.namedtuple("Comparison", "shape auto_us best_us best")
@@ -111,16 +111,16 @@ class Measuring:
             return
         means = {}
         for name, row, shape in (("gather", f"gather;{SHARED.split(';', 1)[1]}", POWER_GATHER),
-                                 ("product", "matmul", POWER_PRODUCT)):
+                                 ("GEMM", "matmul", POWER_GEMM)):
             watts = self.watts_during(row, shape)
             if not watts:
                 return print("power: not measured", flush=True)
             means[f"{name}_w"] = mean(watts)
-        # The clocks are still up, as they are beside a product.
+        # The clocks are still up, as they are beside a GEMM.
         means["idle_w"] = mean(watts_now(self.flags.ranks))
         with open(self.path("power"), "w", encoding="utf-8") as file:
             json.dump({"commit": self.flags.commit, "gather": POWER_GATHER,
-                       "product": POWER_PRODUCT, **means}, file, indent=1)
+                       "GEMM": POWER_GEMM, **means}, file, indent=1)
             file.write("\n")
 
     def watts_during(self, row, shape):
@@ -131,7 +131,7 @@ class Measuring:
         arguments = [flags.braid, "bench", "gather-matmul", "--backend", flags.backend, "--ranks",
                      str(flags.ranks), "--impl", row, "--shapes", shape, "--rounds", "1",
                      "--iterations", "1000000", "--row-ms", str(flags.power_ms),
-                     "--settle-ms", "1000", "--bursts", "0", "--timeout-ms",
+                     "--warm-up-ms", "1000", "--bursts", "0", "--timeout-ms",
                      str(20000 + flags.power_ms)]
         watts = []
         with tempfile.TemporaryFile("w+") as said, subprocess.Popen(
@@ -152,10 +152,10 @@ class Measuring:
         return os.path.join(self.flags.out, f"{name}.json")
 
     def effort(self, rounds, iterations, warm_up, row_ms):
-        settling = self.flags.settle_ms
+        warmUpTime = self.flags.settle_ms
         return ["--rounds", str(rounds), "--iterations", str(iterations), "--warm-up",
                 str(warm_up), "--row-ms", str(row_ms)] + (
-                    [] if settling is None else ["--settle-ms", str(settling)])
+                    [] if warmUpTime is None else ["--warm-up-ms", str(warmUpTime)])
 
     def predict(self, shape):
         """Every candidate of a shape."""
@@ -197,8 +197,8 @@ def summarise_power(measuring, names):
         return
     with open(measuring.path("power"), encoding="utf-8") as file:
         power = json.load(file)
-    share = (power["gather_w"] - power["idle_w"]) / power["product_w"]
-    print(f"power: a gather draws {power['gather_w']:.0f} W, a product {power['product_w']:.0f} W, "
+    share = (power["gather_w"] - power["idle_w"]) / power["gemm_w"]
+    print(f"power: a gather draws {power['gather_w']:.0f} W, a GEMM {power['gemm_w']:.0f} W, "
           f"idle GPUs {power['idle_w']:.0f} W")
     print("| ranks | M×N×K | GEMM | gather | E that power leaves | E |\n"
           "| --- | --- | --- | --- | --- | --- |")
@@ -206,11 +206,11 @@ def summarise_power(measuring, names):
         results = Results(measuring.path(name))
         for shape in results.shapes:
             limits = Limits(results.times(shape))
-            product, gather, ours = limits.product[0], limits.gather[0], limits.ours[0]
-            if MISSING in (product, gather, ours) or product < gather:
+            gemm, gather, ours = limits.gemm[0], limits.gather[0], limits.ours[0]
+            if MISSING in (gemm, gather, ours) or gemm < gather:
                 continue
-            print(f"| {results.ranks} | {named(shape)} | {product:.0f} | {gather:.0f} | "
-                  f"{product / (product + gather * share):.2f} | {product / ours:.2f} |")
+            print(f"| {results.ranks} | {named(shape)} | {GEMM:.0f} | {gather:.0f} | "
+                  f"{GEMM / (GEMM + gather * share):.2f} | {GEMM / ours:.2f} |")
 
 
 def is_close(us, best):
@@ -263,7 +263,7 @@ class Limits:
 
     def __init__(self, times):
         self.times = times
-        self.product = self.best("matmul", "torch/matmul")
+        self.gemm = self.best("matmul", "torch/matmul")
         self.gather = self.best("gather", "torch/gather", "torch/gather_copy")
         self.beside = self.best("beside")
         self.ours = self.best("auto", "pairwise", "coalesced", "ring", "batched", "bulk",
@@ -313,12 +313,12 @@ def table(path):
           "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for shape in results.shapes:
         limits = Limits(results.times(shape))
-        product, gather, ours = limits.product, limits.gather, limits.ours
+        gemm, gather, ours = limits.gemm, limits.gather, limits.ours
         def shown(us):
             return "-" if us == MISSING else f"{us:.0f}"
-        columns = [named(shape), shown(product[0]), shown(gather[0]),
+        columns = [named(shape), shown(gemm[0]), shown(gather[0]),
                    shown(limits.beside[0]), shown(ours[0]),
-                   f"{max(product[0], gather[0]) / ours[0]:.2f}",
+                   f"{max(GEMM[0], gather[0]) / ours[0]:.2f}",
                    shown(limits.best("torch/sequential")[0]), shown(limits.best("torch/fused")[0]),
                    ours[1]]
         print(f"| {' | '.join(columns)} |")
@@ -376,7 +376,7 @@ def main():
     parser.add_argument("--sizes", default=SIZES, help="of n and k in the grid")
     parser.add_argument("--row-sizes", default=ROW_SIZES, help="of m in the grid")
     parser.add_argument("--row-ms", type=int, default=100, help="of a row, a round")
-    parser.add_argument("--settle-ms", type=int,
+    parser.add_argument("--warm-up-ms", type=int,
                         help="of a row, before those (default: as long as its size asks for)")
     parser.add_argument("--power-ms", type=int, default=3000, help="of each run of power")
     flags = parser.parse_args()

@@ -13,10 +13,10 @@ import json
 import statistics
 import sys
 
-PRODUCTS = {"matmul", "torch/matmul"}
+GEMMS = {"matmul", "torch/matmul"}
 GATHERS = {"gather", "torch/gather", "torch/gather_copy"}
 SEQUENTIAL = {"sequential", "torch/sequential"}
-PARTS = PRODUCTS | GATHERS | {"pieces", "beside"}  # not all the work
+PARTS = GEMMS | GATHERS | {"pieces", "beside"}  # not all the work
 SAME = ("operation", "dtype", "ranks", "backend", "device")  # or the files do not belong together
 
 CELL_WIDTH, CELL_HEIGHT, GAP, LEFT, TOP = 46, 30, 34, 76, 78
@@ -76,7 +76,7 @@ def wanted_time(rows, wanted):
 
 def efficiency(rows, wanted):
     time = wanted_time(rows, wanted)
-    limits = fastest(rows, PRODUCTS), fastest(rows, GATHERS)
+    limits = fastest(rows, GEMMS), fastest(rows, GATHERS)
     return max(limits) / time if time and None not in limits else None
 
 

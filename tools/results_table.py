@@ -12,10 +12,10 @@ column. Above the table stands what made each file. Needs nothing but Python.
 import json
 import sys
 
-from plot_bench import GATHERS, PARTS, PRODUCTS, BadFile, fastest, load
+from plot_bench import GATHERS, PARTS, GEMMS, BadFile, fastest, load
 
-LIMITS = (("GEMM", PRODUCTS), ("gather", GATHERS), ("uncoupled bound", {"beside"}))
-FLAGS = ("rounds", "iterations", "warm_up", "row_ms", "settle_ms", "rest_us")
+LIMITS = (("GEMM", GEMMS), ("gather", GATHERS), ("uncoupled bound", {"beside"}))
+FLAGS = ("rounds", "iterations", "warm_up", "row_ms", "warm_up_ms", "idle_gap_us")
 
 
 def is_whole(name):

@@ -159,7 +159,7 @@ RunOptions toOptions(const RunFlags &flags, const Configuration &config, Progres
   options.scheduleSeed = flags.scheduleSeed;
   options.queues = flags.queues;
   options.graph = config.launch() == schedule::Launch::Graph;
-  options.means = transferModeOf(config);
+  options.transferMode = transferModeOf(config);
   options.trace = !flags.trace.empty();
   options.progress = [&progress](int64_t done) { progress(done); };
   if (!flags.trace.empty())
@@ -188,11 +188,11 @@ Status checkIsNoRank(const Result<std::optional<Place>> &place, const Environmen
 /// In a rank that our own launcher started, --processes says what the launcher was asked.
 Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend,
                             const Environment &environment) {
-  std::string meeting = launchersMeeting(environment);
+  std::string endpoint = launchersEndpoint(environment);
   Result<std::optional<Place>> place = findPlace(environment);
-  bool isOurs = place && *place && (*place)->source == "BRAID_*" && !meeting.empty();
+  bool isOurs = place && *place && (*place)->source == "BRAID_*" && !endpoint.empty();
   if (isOurs)
-    return RankSetup{RankSetup::Rank, **place, meeting};
+    return RankSetup{RankSetup::Rank, **place, endpoint};
   if (flags.processes) {
     Status status = checkIsNoRank(place, environment);
     return status.isOk() ? Result<RankSetup>(RankSetup{RankSetup::Launcher}) : status;
@@ -357,7 +357,7 @@ Status Run::begin() {
   if (Status status = checkTrace(flags_); !status.isOk())
     return status;
   if (setup_.kind == RankSetup::Rank) {
-    auto job = JobRank::join(*setup_.place, {options_.timeout, setup_.meeting});
+    auto job = JobRank::join(*setup_.place, {options_.timeout, setup_.endpoint});
     if (!job)
       return job.status();
     job_ = std::move(*job);
@@ -404,8 +404,8 @@ Status Run::chooseSchedule() {
     return chosen.status();
   chosen_ = *chosen;
   compileOptions_ = applyTo(compileOptions_, *chosen);
-  options_.graph = launchModeOf(*chosen) == Issuing::Graph;
-  options_.means = transferModeOf(*chosen);
+  options_.graph = launchModeOf(*chosen) == LaunchMode::Graph;
+  options_.transferMode = transferModeOf(*chosen);
   return Status::ok();
 }
 
@@ -446,7 +446,7 @@ Status Run::checkFirst(const CheckOptions &options) {
 
 int Run::runRanks() {
   Result<RunReport> report =
-      run(compiled_, plans_, *backend_, options_, job_ ? job_->takeMember() : nullptr);
+      run(compiled_, plans_, *backend_, options_, job_ ? job_->takeClient() : nullptr);
   if (!report)
     return fail(report.status());
   if (setup_.place && setup_.place->rank != 0)

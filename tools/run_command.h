@@ -35,9 +35,9 @@ struct RankSetup {
     Rank,     ///< it is one rank
   } kind = Threads;
   std::optional<Place> place = {}; ///< of a Rank
-  std::string meeting = {};        ///< of a Rank that `braid run --processes` started
+  std::string endpoint = {};       ///< of a Rank that `braid run --processes` started
 
-  bool isLaunched() const { return !meeting.empty(); }
+  bool isLaunched() const { return !endpoint.empty(); }
 };
 
 /// What ran, how long it took and what it was compared with.

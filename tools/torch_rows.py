@@ -32,7 +32,7 @@ IDLE_SECONDS = 0.001  # between two looks at the board
 SPINS_BEFORE_YIELD = 1000
 MOST_SAMPLES = 1 << 16
 SHARE_OF_WARM_UP = 0.25  # of the time for timed runs
-MOST_TO_SETTLE = 100000  # runs
+MOST_TO_WARM_UP = 100000  # runs
 BURST_US, MOST_OF_BURST = 10e3, 10000  # runs of a burst take about so long, and are no more
 TEXT_BYTES = 1 << 16
 
@@ -317,7 +317,7 @@ class Rows:
     def time(self, request):
         """Microseconds of each timed run, the maximum over ranks. Collective."""
         run = self.find(request["row"], request["graph"])
-        self.rest = request.get("rest_us", 0) / 1e6
+        self.rest = request.get("idle_gap_us", 0) / 1e6
         iterations = self.warm_up(run, request)
         return self.board.maxima([self.time_once(run) for _ in range(iterations)])
 
@@ -353,8 +353,8 @@ class Rows:
     def warm_up(self, run, request):
         """Runs untimed; gives how many timed runs there are. Decides as warmUp() of
         api/timing/rank_times.h does: after the second run, and again whenever there are twice as many."""
-        wanted, settles = request["warm_up"], request.get("settle_us", 0) > 0
-        runs, iterations = max(wanted, 2) if settles else wanted, request["iterations"]
+        wanted, warms_up = request["warm_up"], request.get("warm_up_us", 0) > 0
+        runs, iterations = max(wanted, 2) if warms_up else wanted, request["iterations"]
         done, times = 0, []  # times: since the last decision
         while done < runs:
             times.append(self.time_once(run))
@@ -370,20 +370,20 @@ class Rows:
 
 def fitting(request, us):
     """How many untimed and timed runs there are if each takes `us`, as BenchTiming::within says."""
-    us = max(us, 1e-3) + request.get("rest_us", 0)
+    us = max(us, 1e-3) + request.get("idle_gap_us", 0)
     untimed, timed = request["warm_up"], request["iterations"]
     limit = request.get("limit_us", 0)
     if limit > 0:
         untimed = min(untimed, max(1, int(limit * SHARE_OF_WARM_UP / us)))
         timed = min(timed, max(3, int(limit / us)))
-    return max(untimed, min(math.ceil(request.get("settle_us", 0) / us), MOST_TO_SETTLE)), timed
+    return max(untimed, min(math.ceil(request.get("warm_up_us", 0) / us), MOST_TO_WARM_UP)), timed
 
 
 def bursts_of(request, us):
     """How many runs a burst has if each takes `us`, and how many bursts are untimed and timed."""
     us = max(us, 1e-3)
     runs = max(2, int(min(BURST_US / us, MOST_OF_BURST)))
-    untimed = 1 + min(math.ceil(request.get("settle_us", 0) / (us * runs)), MOST_TO_SETTLE)
+    untimed = 1 + min(math.ceil(request.get("warm_up_us", 0) / (us * runs)), MOST_TO_WARM_UP)
     timed, limit = request["bursts"], request.get("limit_us", 0)
     if limit > 0:
         timed = min(timed, max(3, int(limit / (us * runs))))

@@ -10,8 +10,8 @@ static_assert(int(CopyBy::Engine) == int(schedule::Copies::Engine) + 1);
 static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
 static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);
 static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
-static_assert(int(Issuing::Eager) == int(schedule::Launch::Eager));
-static_assert(int(Issuing::Graph) == int(schedule::Launch::Graph));
+static_assert(int(LaunchMode::Eager) == int(schedule::Launch::Eager));
+static_assert(int(LaunchMode::Graph) == int(schedule::Launch::Graph));
 
 template <class Mode> Mode modeOf(const Configuration &config, Knob knob) {
   return static_cast<Mode>(config.get(knob).value_or(-1) + 1);
@@ -28,13 +28,15 @@ CompileOptions applyTo(CompileOptions options, const Configuration &config) {
   return options;
 }
 
-TransferMeans transferModeOf(const Configuration &config) {
+TransferMode transferModeOf(const Configuration &config) {
   return {modeOf<CopyBy>(config, Knob::Copies), modeOf<SignalBy>(config, Knob::Signals)};
 }
 
-Issuing launchModeOf(const Configuration &config) { return static_cast<Issuing>(config.launch()); }
+LaunchMode launchModeOf(const Configuration &config) {
+  return static_cast<LaunchMode>(config.launch());
+}
 
-Configuration withTransferMode(Configuration config, TransferMeans mode) {
+Configuration withTransferMode(Configuration config, TransferMode mode) {
   return config.set(Knob::Copies, valueOf(mode.copies)).set(Knob::Signals, valueOf(mode.signals));
 }
 

@@ -14,10 +14,10 @@ using Candidate = Configuration;
 /// `options` with what `config` says, for all stages.
 CompileOptions applyTo(CompileOptions options, const Configuration &config);
 /// How `config` has transfers made, and commands launched.
-TransferMeans transferModeOf(const Configuration &config);
-Issuing launchModeOf(const Configuration &config);
+TransferMode transferModeOf(const Configuration &config);
+LaunchMode launchModeOf(const Configuration &config);
 /// `config` with that transfer mode; nothing where it is the device's choice.
-Configuration withTransferMode(Configuration config, TransferMeans mode);
+Configuration withTransferMode(Configuration config, TransferMode mode);
 /// What predictions are wrong about alike: the schedule with its placement, the protocol, and the
 /// transfer mode.
 std::array<std::string, 3> traitsOf(const Candidate &candidate);

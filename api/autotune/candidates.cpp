@@ -13,7 +13,7 @@
 namespace braid {
 namespace {
 
-/// Fewer rows make products that leave most of a GPU idle.
+/// Fewer rows make GEMMs that leave most of a GPU idle.
 constexpr int64_t kLeastRows = 64;
 
 using namespace schedule;
@@ -50,7 +50,7 @@ Values placements(const Candidate &candidate, const Surroundings &) {
                                       : Values{candidate.valueOf(Knob::Placement)};
 }
 
-/// Where two streams are for transfers alone, products are on one stream or on two: which of both
+/// Where two streams are for transfers alone, GEMMs are on one stream or on two: which of both
 /// is better is not known from the schedule, and decides the most where power limits.
 Values streamCounts(const Candidate &candidate, const Surroundings &) {
   const bool areApart =
@@ -113,10 +113,10 @@ void vary(std::vector<Candidate> &all, const Trial &trial, const Configuration &
 std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
   std::vector<Candidate> varied;
   for (const Candidate &candidate : all)
-    for (TransferMeans means : space.means)
-      for (Issuing way : space.ways)
-        varied.push_back(withTransferMode(candidate, means)
-                             .set(Knob::Launch, written(Knob::Launch, int64_t(way))));
+    for (TransferMode transferMode : space.transferModes)
+      for (LaunchMode mode : space.launchModes)
+        varied.push_back(withTransferMode(candidate, transferMode)
+                             .set(Knob::Launch, written(Knob::Launch, int64_t(mode))));
   return varied;
 }
 
@@ -124,10 +124,10 @@ std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const Candidate
 
 /// Kernels for small problems, nothing that needs a processor for large ones (in graphs, too), and
 /// what the device would do.
-std::vector<TransferMeans> meansOf(const Device &device) {
-  std::vector<TransferMeans> all = {
+std::vector<TransferMode> transferModesOf(const Device &device) {
+  std::vector<TransferMode> all = {
       {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};
-  llvm::erase_if(all, [&](TransferMeans means) { return !device.offers(means); });
+  llvm::erase_if(all, [&](TransferMode transferMode) { return !device.offers(transferMode); });
   return all;
 }
 
@@ -137,7 +137,7 @@ int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns) {
   return tilesAtOnce * kTileRows / tilesInARow;
 }
 
-double mayTake(const Candidate &candidate, int64_t ranks, bool hasCopyEngines) {
+double worstCase(const Candidate &candidate, int64_t ranks, bool hasCopyEngines) {
   constexpr double kOtherMode = 1.2;
   const bool drifts = takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
                       candidate.streams() != 1 &&

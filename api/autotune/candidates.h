@@ -6,22 +6,22 @@
 namespace braid {
 
 /// How transfers may be made on `device`, the default first.
-std::vector<TransferMeans> meansOf(const Device &device);
+std::vector<TransferMode> transferModesOf(const Device &device);
 
 /// What the first look tries everything with.
 struct CandidateSpace {
   const CompileOptions &given; ///< not varied; outlives this
-  llvm::ArrayRef<Issuing> ways;
-  llvm::ArrayRef<TransferMeans> means;
-  int64_t blockRows = 0; ///< of a product's left operand, that one rank owns
+  llvm::ArrayRef<LaunchMode> launchModes;
+  llvm::ArrayRef<TransferMode> transferModes;
+  int64_t blockRows = 0; ///< of a GEMM's left operand, that one rank owns
 };
 
 /// The first look, at what changes most: every schedule, protocol and number of chunks, by all
-/// means and in all ways, with products on one stream or on several.
+/// means and in all ways, with GEMMs on one stream or on several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
-/// How many rows of a product with so many columns are one wave of tiles, as libraries prefer them
-/// for large products: 128 by 256. 0 if there are no waves.
+/// How many rows of a GEMM with so many columns are one wave of tiles, as libraries prefer them
+/// for large GEMMs: 128 by 256. 0 if there are no waves.
 int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns);
 
 /// Of candidates in the order of their predictions, those that are worth a second look around them:
@@ -30,7 +30,7 @@ int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns);
 std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst);
 
 /// The second look, around one that did well: other streams, streams for transfers alone, smaller
-/// chunks at the end, and products of whole waves, which have `waveRows` (0: there are none).
+/// chunks at the end, and GEMMs of whole waves, which have `waveRows` (0: there are none).
 std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,
                                   int64_t waveRows);
 
@@ -39,6 +39,6 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptio
 /// at a time, or, once the ranks have drifted apart, two feed one while another gets nothing.
 /// Either lasts for many runs. On 4 H200 the second one took 1.23 to 1.28 times as long, and most
 /// runs were in it where a look had seen only the first (docs/cost-model.md).
-double mayTake(const Candidate &candidate, int64_t ranks, bool hasCopyEngines);
+double worstCase(const Candidate &candidate, int64_t ranks, bool hasCopyEngines);
 
 } // namespace braid

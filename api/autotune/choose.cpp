@@ -3,9 +3,9 @@
 #include "api/autotune/choose.h"
 
 #include "api/autotune/candidates.h"
-#include "api/calibrate/job_model.h"
 #include "api/autotune/lowered_candidates.h"
 #include "api/autotune/time_candidates.h"
+#include "api/calibrate/job_model.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/simulate/simulator.h"
 
@@ -27,11 +27,11 @@ constexpr int kModelVersion = 2;
 
 /// What all ranks have to have been asked.
 std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &options) {
-  std::string ways, means, parameters;
-  for (Issuing way : options.ways)
-    ways += name(way).str() + " ";
-  for (TransferMeans each : options.means)
-    means += str(each) + "; ";
+  std::string launchModes, transferModes, parameters;
+  for (LaunchMode mode : options.launchModes)
+    launchModes += name(mode).str() + " ";
+  for (TransferMode each : options.transferModes)
+    transferModes += str(each) + "; ";
   for (const auto &[parameter, value] : options.given.parameters)
     parameters += fmt::format("{}={} ", parameter, value);
   std::vector<Choice> question = {{"fusion", text}, {"--set", parameters}};
@@ -40,8 +40,8 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
     question.push_back({"--" + row.name, value ? row.str(value) : "open"});
   }
   question.push_back({"--time-best", options.timed ? std::to_string(*options.timed) : "open"});
-  question.push_back({"transfer modes", means});
-  question.push_back({"launch modes", ways});
+  question.push_back({"transfer modes", transferModes});
+  question.push_back({"launch modes", launchModes});
   return question;
 }
 
@@ -64,8 +64,10 @@ TimingLimits limitsFor(std::optional<int64_t> timed) {
   return limits;
 }
 
-JobModelOptions modelOptions(const ChooseOptions &options, std::vector<TransferMeans> means) {
-  return {options.ways, std::move(means), options.cacheFolder, options.cacheKey, options.warn};
+JobModelOptions modelOptions(const ChooseOptions &options,
+                             std::vector<TransferMode> transferModes) {
+  return {options.launchModes, std::move(transferModes), options.cacheFolder, options.cacheKey,
+          options.warn};
 }
 
 class Chooser {
@@ -73,16 +75,17 @@ public:
   Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
           PlanTimer &timer)
       : text_(text), options_(options), timer_(timer),
-        means_(options.means.empty() ? meansOf(timer.device()) : options.means),
+        transferModes_(options.transferModes.empty() ? transferModesOf(timer.device())
+                                                     : options.transferModes),
         lowering_(name, text, options.given, timer.ranks()),
-        model_(timer, modelOptions(options, means_)) {}
+        model_(timer, modelOptions(options, transferModes_)) {}
 
   Result<ScheduleChoice> choose();
 
 private:
   Status meet();
-  double mayTakeOf(const Candidate &candidate) const;
-  std::vector<Prospect> prospects() const;
+  double worstCaseOf(const Candidate &candidate) const;
+  std::vector<PredictedCandidate> predictedCandidates() const;
   Result<int64_t> waveRows();
   Status findCandidates();
   Status predict();
@@ -95,13 +98,13 @@ private:
   const std::string &text_;
   const ChooseOptions &options_;
   PlanTimer &timer_;
-  const std::vector<TransferMeans> means_;
+  const std::vector<TransferMode> transferModes_;
   CandidateLowering lowering_;
   JobModel model_;
   std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
   std::map<size_t, TimedPlan> ready_;        ///< those of them that may be timed again
-  std::map<size_t, double> looks_;           ///< what counts of the first look at each
-  Finals finals_;
+  std::map<size_t, double> trials_;          ///< what counts of the first look at each
+  FinalRounds finalRounds_;
 };
 
 /// All ranks have to have been asked the same.
@@ -111,24 +114,24 @@ Status Chooser::meet() {
   return all ? compareChoices(*all) : all.status();
 }
 
-double Chooser::mayTakeOf(const Candidate &candidate) const {
+double Chooser::worstCaseOf(const Candidate &candidate) const {
   const bool hasCopyEngines = timer_.device().offers({CopyBy::Engine, SignalBy::Default});
-  return mayTake(candidate, timer_.ranks(), hasCopyEngines);
+  return worstCase(candidate, timer_.ranks(), hasCopyEngines);
 }
 
-std::vector<Prospect> Chooser::prospects() const {
-  std::vector<Prospect> all;
+std::vector<PredictedCandidate> Chooser::predictedCandidates() const {
+  std::vector<PredictedCandidate> all;
   for (const LoweredCandidate &each : candidates_)
     all.push_back({each.predictedUs, each.plans->front().commands.size(), traitsOf(each.candidate),
-                   mayTakeOf(each.candidate)});
+                   worstCaseOf(each.candidate)});
   return all;
 }
 
-/// Of the widest product, on rank 0's device: all ranks have to have the same candidates.
+/// Of the widest GEMM, on rank 0's device: all ranks have to have the same candidates.
 Result<int64_t> Chooser::waveRows() {
   int64_t columns = 0;
-  for (const PlanMatmul &product : candidates_.front().plans->front().matmuls)
-    columns = std::max(columns, product.n);
+  for (const PlanMatmul &gemm : candidates_.front().plans->front().matmuls)
+    columns = std::max(columns, gemm.n);
   const int64_t mine = waveRowsOf(timer_.device().tilesAtOnce(), columns);
   Result<double> rows = timer_.numberFromRankZero(static_cast<double>(mine));
   return rows ? Result<int64_t>(static_cast<int64_t>(*rows)) : rows.status();
@@ -136,7 +139,8 @@ Result<int64_t> Chooser::waveRows() {
 
 /// First what changes most, then the variants of the best of those.
 Status Chooser::findCandidates() {
-  lowering_.lower(broadCandidates({options_.given, options_.ways, means_, lowering_.blockRows()}),
+  lowering_.lower(broadCandidates({options_.given, options_.launchModes, transferModes_,
+                                   lowering_.blockRows()}),
                   candidates_);
   if (candidates_.empty())
     return lowering_.refusal();
@@ -159,7 +163,7 @@ Status Chooser::predict() {
   std::vector<PlanMatmul> shapes;
   for (const LoweredCandidate &each : candidates_)
     llvm::append_range(shapes, each.plans->front().matmuls);
-  if (Status status = model_.addProducts(shapes); !status.isOk())
+  if (Status status = model_.addGemms(shapes); !status.isOk())
     return status;
   for (LoweredCandidate &each : candidates_) {
     Result<Simulation> simulation =
@@ -169,7 +173,7 @@ Status Chooser::predict() {
       return simulation.status().annotated(each.candidate.str());
     each.predictedUs = simulation->us;
   }
-  const std::vector<size_t> order = orderByPrediction(prospects());
+  const std::vector<size_t> order = orderByPrediction(predictedCandidates());
   candidates_ = inOrder(std::move(candidates_), order);
   return Status::ok();
 }
@@ -190,7 +194,7 @@ Result<TimedPlan *> Chooser::ready(size_t candidate) {
 void Chooser::keepFastest() {
   constexpr size_t kMost = 10; // some more than play
   auto isFaster = [this](const auto &a, const auto &b) {
-    return looks_.at(a.first) < looks_.at(b.first);
+    return trials_.at(a.first) < trials_.at(b.first);
   };
   if (ready_.size() > kMost)
     ready_.erase(std::max_element(ready_.begin(), ready_.end(), isFaster));
@@ -209,28 +213,28 @@ TimingActions Chooser::timingActions() {
     return time->us;
   };
   TimingActions actions;
-  auto settling = [this](size_t candidate) {
-    return timer_.settlingUs(candidates_[candidate].plans->front().matmuls);
+  auto warmUpTime = [this](size_t candidate) {
+    return timer_.warmUpTimeUs(candidates_[candidate].plans->front().matmuls);
   };
   actions.look = [=, this](size_t candidate) -> Result<double> {
     constexpr double kShare = 0.3; // it follows another one that takes as much power
     Result<double> us = timeReady(
         candidate,
-        {.least = 3, .most = 15, .budgetUs = 50000, .settleUs = kShare * settling(candidate)});
+        {.least = 3, .most = 15, .budgetUs = 50000, .warmUpUs = kShare * warmUpTime(candidate)});
     if (!us)
       return us;
-    looks_[candidate] = *us * mayTakeOf(candidates_[candidate].candidate);
+    trials_[candidate] = *us * worstCaseOf(candidates_[candidate].candidate);
     keepFastest();
     return us;
   };
   actions.again = [=](size_t candidate) {
     // In short turns, all would have the clocks that one that takes much power leaves to them.
-    const double settleUs = settling(candidate);
+    const double warmUpUs = warmUpTime(candidate);
     return timeReady(candidate, {.warmUp = 1,
                                  .least = 2,
                                  .most = 20,
-                                 .budgetUs = std::max(8e3, 0.4 * settleUs),
-                                 .settleUs = settleUs});
+                                 .budgetUs = std::max(8e3, 0.4 * warmUpUs),
+                                 .warmUpUs = warmUpUs});
   };
   actions.seconds = [this, start = Clock::now()] {
     const double gone = std::chrono::duration<double>(Clock::now() - start).count();
@@ -243,7 +247,7 @@ Status Chooser::timeBest() {
   if (candidates_.size() < 2 || options_.timed.value_or(1) <= 0)
     return Status::ok();
   Result<CandidateTimes> timed =
-      timeCandidates(prospects(), limitsFor(options_.timed), timingActions());
+      timeCandidates(predictedCandidates(), limitsFor(options_.timed), timingActions());
   ready_.clear();
   if (!timed)
     return timed.status();
@@ -256,7 +260,7 @@ Status Chooser::timeBest() {
     if (!candidates_[candidate].measuredUs)
       order.push_back(candidate);
   candidates_ = inOrder(std::move(candidates_), order);
-  finals_ = timed->finals;
+  finalRounds_ = timed->finalRounds;
   return Status::ok();
 }
 
@@ -271,13 +275,13 @@ Result<ScheduleChoice> Chooser::decide() {
     return Status(StatusCode::Internal, "rank 0 chose what is no candidate here: " + *best);
   std::rotate(candidates_.begin(), chosen, chosen + 1);
   ScheduleChoice choice;
-  const std::vector<Prospect> known = prospects();
+  const std::vector<PredictedCandidate> known = predictedCandidates();
   for (size_t i = 0; i < candidates_.size(); ++i)
     choice.candidates.push_back({candidates_[i].candidate, candidates_[i].predictedUs,
-                                 candidates_[i].measuredUs, known[i].mayTake});
+                                 candidates_[i].measuredUs, known[i].worstCase});
   choice.fusion = lowering_.fusion();
   choice.ranks = timer_.ranks();
-  choice.finals = finals_;
+  choice.finalRounds = finalRounds_;
   choice.reason = reasonFor(choice);
   choice.source = model_.source();
   return choice;
@@ -302,7 +306,7 @@ Result<ScheduleChoice> Chooser::choose() {
 ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses) {
   ChooseOptions options;
   if (backend.hasGraphs)
-    options.ways.push_back(Issuing::Graph);
+    options.launchModes.push_back(LaunchMode::Graph);
   options.cacheFolder = measurementFolder(processEnvironment());
   options.cacheKey =
       fmt::format("braid {}, model {}, backend {}, ranks as {}, {} cores", BRAID_VERSION,
@@ -320,15 +324,15 @@ Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer
                            ScheduleChoice *choice) {
   options.given = row.options;
   if (row.options.schedule.all.get(Knob::Launch))
-    options.ways = {launchModeOf(row.options.schedule.all)};
-  if (row.means != TransferMeans())
-    options.means = {row.means};
+    options.launchModes = {launchModeOf(row.options.schedule.all)};
+  if (row.transferMode != TransferMode())
+    options.transferModes = {row.transferMode};
   Result<ScheduleChoice> found = choose(row.name, row.text, options, timer);
   if (!found)
     return found.status();
   row.options = applyTo(row.options, found->best());
-  row.isGraphed = launchModeOf(found->best()) == Issuing::Graph;
-  row.means = transferModeOf(found->best());
+  row.isGraphed = launchModeOf(found->best()) == LaunchMode::Graph;
+  row.transferMode = transferModeOf(found->best());
   row.isAuto = false;
   if (choice)
     *choice = std::move(*found);

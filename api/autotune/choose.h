@@ -8,9 +8,9 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "api/autotune/schedule_choice.h"
 #include "api/bench/bench_row.h"
 #include "api/timing/plan_timer.h"
-#include "api/autotune/schedule_choice.h"
 
 namespace braid {
 
@@ -18,9 +18,9 @@ struct ChooseOptions {
   /// What is given here is not varied.
   CompileOptions given;
   /// Ways to issue that are allowed, at least one; the backend has all of them.
-  std::vector<Issuing> ways{Issuing::Eager};
+  std::vector<LaunchMode> launchModes{LaunchMode::Eager};
   /// Empty: all that are worth a look and that the device offers.
-  std::vector<TransferMeans> means = {};
+  std::vector<TransferMode> transferModes = {};
   /// How many are timed; 0: the prediction alone decides. Empty: of those that are predicted to be
   /// as fast as the best, within what predictions are off by, as many as there is time for.
   std::optional<int64_t> timed = {};

@@ -15,7 +15,7 @@ std::string signatureOf(const Plan &plan) {
   for (const Command &c : plan.commands)
     text +=
         fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(c.kind), c.stream,
-                    c.endpoint, c.word, c.event, c.dst.buffer, c.dst.offset, c.dst.bytes,
+                    c.endpoint, c.flag, c.event, c.dst.buffer, c.dst.offset, c.dst.bytes,
                     c.src.buffer, c.src.offset, c.matmul == kNone ? 0 : plan.matmuls[c.matmul].m);
   return text;
 }
@@ -38,7 +38,7 @@ Result<std::vector<Plan>> CandidateLowering::makePlans(CompileOptions options) {
   return plans;
 }
 
-/// All products of a rank together have as many rows as all blocks.
+/// All GEMMs of a rank together have as many rows as all blocks.
 Status CandidateLowering::findFusion() {
   Result<std::vector<Plan>> plans = makePlans(given_);
   if (!plans)

@@ -37,7 +37,7 @@ int64_t fasterThanBest(const ScheduleChoice &choice) {
   };
   const JudgedCandidate &best = choice.candidates.front();
   return llvm::count_if(choice.candidates, [&](const JudgedCandidate &each) {
-    return each.mayTake > best.mayTake && usOf(each) && usOf(best) && *usOf(each) < *usOf(best);
+    return each.worstCase > best.worstCase && usOf(each) && usOf(best) && *usOf(each) < *usOf(best);
   });
 }
 
@@ -48,12 +48,12 @@ std::string howTimed(const ScheduleChoice &choice) {
   std::string text =
       fmt::format("  timed: {} of {}, one of each schedule, protocol and transfer mode first",
                   choice.timed(), choice.candidates.size());
-  if (choice.finals.finalists > 0)
-    text += fmt::format("; the first {} again, in turns, {} times", choice.finals.finalists,
-                        choice.finals.rounds);
-  if (choice.finals.players > choice.finals.finalists)
+  if (choice.finalRounds.finalists > 0)
+    text += fmt::format("; the first {} again, in turns, {} times", choice.finalRounds.finalists,
+                        choice.finalRounds.rounds);
+  if (choice.finalRounds.survivors > choice.finalRounds.finalists)
     text += fmt::format(", with {} more in the first round",
-                        choice.finals.players - choice.finals.finalists);
+                        choice.finalRounds.survivors - choice.finalRounds.finalists);
   return text + "\n";
 }
 

@@ -14,7 +14,7 @@ struct JudgedCandidate {
   Candidate candidate;
   double predictedUs = 0;
   std::optional<double> measuredUs = {};
-  double mayTake = 1; ///< times measuredUs, in other runs (candidates.h)
+  double worstCase = 1; ///< times measuredUs, in other runs (candidates.h)
 
   /// Of the prediction, as a part of what was measured; nothing if nothing was.
   std::optional<double> error() const;
@@ -22,9 +22,9 @@ struct JudgedCandidate {
 
 struct ScheduleChoice {
   /// The chosen one first; then the others that were timed, as CandidateTimes has them; then all
-  /// others, the best predicted first; by what counts, with mayTake.
+  /// others, the best predicted first; by what counts, with worstCase.
   std::vector<JudgedCandidate> candidates;
-  Finals finals;
+  FinalRounds finalRounds;
   std::string fusion; ///< its name
   int64_t ranks = 0;
   std::string reason;

@@ -18,22 +18,22 @@ double median(std::vector<double> values) {
 /// One choice.
 class Contest {
 public:
-  Contest(const std::vector<Prospect> &prospects, const TimingLimits &limits,
+  Contest(const std::vector<PredictedCandidate> &predictedCandidates, const TimingLimits &limits,
           const TimingActions &actions)
-      : prospects_(prospects), order_(prospects, limits.window, limits.least), limits_(limits),
-        actions_(actions) {}
+      : predicted_(predictedCandidates), order_(predictedCandidates, limits.window, limits.least),
+        limits_(limits), actions_(actions) {}
 
   Result<CandidateTimes> run();
 
 private:
   Result<bool> goesOn(size_t done, size_t least, size_t most, double start, double limit) const;
   Status look();
-  Status playRound(size_t players);
-  void rank(size_t players);
+  Status timeRound(size_t survivors);
+  void rank(size_t survivors);
   Status playRounds();
 
-  const std::vector<Prospect> &prospects_;
-  FirstLook order_;
+  const std::vector<PredictedCandidate> &predicted_;
+  FirstTrials order_;
   const TimingLimits &limits_;
   const TimingActions &actions_;
   CandidateTimes result_;
@@ -65,59 +65,59 @@ Status Contest::look() {
     Result<double> us = actions_.look(*candidate);
     if (!us)
       return us.status();
-    result_.times.push_back({*candidate, *us, prospects_[*candidate].mayTake});
+    result_.times.push_back({*candidate, *us, predicted_[*candidate].worstCase});
     order_.add(*candidate, std::max(*us, 1e-3)); // no clock is finer
   }
   sortByTime(result_.times);
   return Status::ok();
 }
 
-/// A turn for each of the first `players` of the times. Every other round goes backwards, so that
+/// A turn for each of the first `survivors` of the times. Every other round goes backwards, so that
 /// nobody always comes after the same one.
-Status Contest::playRound(size_t players) {
-  for (size_t i = 0; i < players; ++i) {
-    const size_t place = result_.finals.rounds % 2 == 0 ? i : players - 1 - i;
+Status Contest::timeRound(size_t survivors) {
+  for (size_t i = 0; i < survivors; ++i) {
+    const size_t place = result_.finalRounds.rounds % 2 == 0 ? i : survivors - 1 - i;
     const size_t candidate = result_.times[place].candidate;
     Result<double> us = actions_.again(candidate);
     if (!us)
       return us.status();
     turns_[candidate].push_back(*us);
   }
-  ++result_.finals.rounds;
+  ++result_.finalRounds.rounds;
   return Status::ok();
 }
 
-/// Puts the first `players` of the times in order, by their turns so far.
-void Contest::rank(size_t players) {
-  auto first = llvm::MutableArrayRef<CandidateTime>(result_.times).take_front(players);
+/// Puts the first `survivors` of the times in order, by their turns so far.
+void Contest::rank(size_t survivors) {
+  auto first = llvm::MutableArrayRef<CandidateTime>(result_.times).take_front(survivors);
   for (CandidateTime &each : first)
     each.us = median(turns_[each.candidate]);
   sortByTime(first);
 }
 
 Status Contest::playRounds() {
-  const size_t players = playersOf(result_.times);
-  if (players < 2)
+  const size_t survivors = survivorsOf(result_.times);
+  if (survivors < 2)
     return Status::ok();
   Result<double> start = actions_.seconds();
   if (!start)
     return start.status();
-  if (Status status = playRound(players); !status.isOk())
+  if (Status status = timeRound(survivors); !status.isOk())
     return status;
-  rank(players);
-  result_.finals.players = players;
-  result_.finals.finalists = std::min(players, kFinalists);
+  rank(survivors);
+  result_.finalRounds.survivors = survivors;
+  result_.finalRounds.finalists = std::min(survivors, kFinalists);
   while (true) {
-    Result<bool> isTime = goesOn(result_.finals.rounds, limits_.leastRounds, limits_.mostRounds,
-                                 *start, limits_.finalSeconds);
+    Result<bool> isTime = goesOn(result_.finalRounds.rounds, limits_.leastRounds,
+                                 limits_.mostRounds, *start, limits_.finalSeconds);
     if (!isTime)
       return isTime.status();
     if (!*isTime)
       break;
-    if (Status status = playRound(result_.finals.finalists); !status.isOk())
+    if (Status status = timeRound(result_.finalRounds.finalists); !status.isOk())
       return status;
   }
-  rank(result_.finals.finalists);
+  rank(result_.finalRounds.finalists);
   return Status::ok();
 }
 
@@ -131,9 +131,9 @@ Result<CandidateTimes> Contest::run() {
 
 } // namespace
 
-Result<CandidateTimes> timeCandidates(const std::vector<Prospect> &prospects,
+Result<CandidateTimes> timeCandidates(const std::vector<PredictedCandidate> &predictedCandidates,
                                       const TimingLimits &limits, const TimingActions &actions) {
-  return Contest(prospects, limits, actions).run();
+  return Contest(predictedCandidates, limits, actions).run();
 }
 
 } // namespace braid

@@ -24,8 +24,8 @@ struct TimingActions {
 struct TimingLimits {
   size_t least = 3, most = 48;      ///< candidates of the first look: there are 42 families
   double lookSeconds = 2;           ///< after which it goes on for `least` only
-  double window = kPredictionsMiss; ///< of predictions, as FirstLook has it, for all but `least`
-  size_t leastRounds = 3, mostRounds = 15; ///< of the finals
+  double window = kPredictionsMiss; ///< of predictions, as FirstTrials has it, for all but `least`
+  size_t leastRounds = 3, mostRounds = 15; ///< of the final rounds
   double finalSeconds = 0.4;               ///< after which they go on for `leastRounds` only
 };
 
@@ -34,11 +34,11 @@ struct CandidateTimes {
   /// played the first round, by that; then all others, by the first look; by what counts
   /// (CandidateTime).
   std::vector<CandidateTime> times;
-  Finals finals;
+  FinalRounds finalRounds;
 };
 
 /// Fails as the actions do.
-Result<CandidateTimes> timeCandidates(const std::vector<Prospect> &prospects,
+Result<CandidateTimes> timeCandidates(const std::vector<PredictedCandidate> &predictedCandidates,
                                       const TimingLimits &limits, const TimingActions &actions);
 
 } // namespace braid

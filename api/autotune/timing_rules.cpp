@@ -14,9 +14,9 @@ namespace braid {
 namespace {
 
 /// The prediction that `rank` others are below, or the highest if there are fewer.
-double lowestOf(llvm::ArrayRef<Prospect> prospects, size_t rank = 0) {
+double lowestOf(llvm::ArrayRef<PredictedCandidate> predictedCandidates, size_t rank = 0) {
   std::vector<double> predictions;
-  for (const Prospect &each : prospects)
+  for (const PredictedCandidate &each : predictedCandidates)
     predictions.push_back(each.predictedUs);
   std::sort(predictions.begin(), predictions.end());
   return predictions[std::min(rank, predictions.size() - 1)];
@@ -34,17 +34,17 @@ private:
 
 } // namespace
 
-std::vector<size_t> orderByPrediction(llvm::ArrayRef<Prospect> prospects) {
-  std::vector<size_t> order(prospects.size());
+std::vector<size_t> orderByPrediction(llvm::ArrayRef<PredictedCandidate> predictedCandidates) {
+  std::vector<size_t> order(predictedCandidates.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  if (prospects.empty())
+  if (predictedCandidates.empty())
     return order;
-  const double lowest = lowestOf(prospects), step = std::log1p(kPredictionsTell);
+  const double lowest = lowestOf(predictedCandidates), step = std::log1p(kPredictionsTell);
   auto keyOf = [&](size_t candidate) {
-    const Prospect &prospect = prospects[candidate];
-    const double counted = prospect.predictedUs * prospect.mayTake;
+    const PredictedCandidate &predicted = predictedCandidates[candidate];
+    const double counted = predicted.predictedUs * predicted.worstCase;
     const double steps = std::floor(std::log(counted / lowest) / step);
-    return std::tuple(steps, prospect.commands, counted);
+    return std::tuple(steps, predicted.commands, counted);
   };
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return keyOf(a) < keyOf(b); });
@@ -53,28 +53,29 @@ std::vector<size_t> orderByPrediction(llvm::ArrayRef<Prospect> prospects) {
 
 //===- The first look -------------------------------------------------------------------------===//
 
-FirstLook::FirstLook(std::vector<Prospect> prospects, double window, size_t least) {
-  if (prospects.empty())
+FirstTrials::FirstTrials(std::vector<PredictedCandidate> predictedCandidates, double window,
+                         size_t least) {
+  if (predictedCandidates.empty())
     return;
-  const double limit = std::max(lowestOf(prospects) * (1 + window),
-                                lowestOf(prospects, std::max<size_t>(least, 1) - 1));
+  const double limit = std::max(lowestOf(predictedCandidates) * (1 + window),
+                                lowestOf(predictedCandidates, std::max<size_t>(least, 1) - 1));
   Numbers<std::pair<size_t, std::string>> traits; // the same text in two places is two traits
   Numbers<std::array<size_t, 3>> families;
-  for (size_t candidate : orderByPrediction(prospects)) {
-    const Prospect &prospect = prospects[candidate];
-    if (prospect.predictedUs > limit)
+  for (size_t candidate : orderByPrediction(predictedCandidates)) {
+    const PredictedCandidate &predicted = predictedCandidates[candidate];
+    if (predicted.predictedUs > limit)
       continue;
     std::array<size_t, 3> numbers;
     for (size_t i = 0; i < numbers.size(); ++i)
-      numbers[i] = traits.of({i, prospect.traits[i]});
-    entries_.push_back({candidate, std::log(prospect.predictedUs), numbers, families.of(numbers)});
+      numbers[i] = traits.of({i, predicted.traits[i]});
+    entries_.push_back({candidate, std::log(predicted.predictedUs), numbers, families.of(numbers)});
   }
   traits_ = traits.count();
   ofTrait_.assign(traits_, 0);
   ofFamily_.assign(families.count(), 0);
 }
 
-void FirstLook::add(size_t candidate, double us) {
+void FirstTrials::add(size_t candidate, double us) {
   Entry &entry = *llvm::find_if(entries_, [&](const Entry &e) { return e.candidate == candidate; });
   entry.error = std::log(us) - entry.logPredicted;
   ++timed_;
@@ -83,7 +84,7 @@ void FirstLook::add(size_t candidate, double us) {
     ++ofTrait_[trait];
 }
 
-size_t FirstLook::timesSeen(const Entry &entry) const {
+size_t FirstTrials::timesSeen(const Entry &entry) const {
   size_t times = 0;
   for (size_t trait : entry.traits)
     times += ofTrait_[trait];
@@ -93,7 +94,7 @@ size_t FirstLook::timesSeen(const Entry &entry) const {
 /// By which factor, as a logarithm, each trait makes runs longer than predicted, beside what all
 /// have in common. A sum over a candidate's traits fits best what was measured; each is drawn
 /// towards 0 as if one more time had shown none of it.
-std::vector<double> FirstLook::learn() const {
+std::vector<double> FirstTrials::learn() const {
   constexpr int kSweeps = 8;
   std::vector<double> effects(traits_, 0);
   auto expected = [&](const Entry &entry) {
@@ -117,7 +118,7 @@ std::vector<double> FirstLook::learn() const {
   return effects;
 }
 
-std::vector<const FirstLook::Entry *> FirstLook::waiting() const {
+std::vector<const FirstTrials::Entry *> FirstTrials::waiting() const {
   std::vector<const Entry *> waiting;
   for (const Entry &entry : entries_)
     if (!entry.error)
@@ -127,7 +128,7 @@ std::vector<const FirstLook::Entry *> FirstLook::waiting() const {
 
 /// Every fourth time the expected fastest. Otherwise one of the families that were timed the least:
 /// of those that may as well be their fastest, the one whose traits were timed the least.
-std::optional<size_t> FirstLook::next() const {
+std::optional<size_t> FirstTrials::next() const {
   constexpr size_t kTurns = 4;
   std::vector<const Entry *> pool = waiting();
   if (pool.empty())
@@ -154,7 +155,7 @@ std::optional<size_t> FirstLook::next() const {
   return (*std::min_element(pool.begin(), pool.end(), isSeenLess))->candidate;
 }
 
-//===- The finals -----------------------------------------------------------------------------===//
+//===- The final rounds -----------------------------------------------------------------------------===//
 
 void sortByTime(llvm::MutableArrayRef<CandidateTime> times) {
   std::stable_sort(times.begin(), times.end(), [](const CandidateTime &a, const CandidateTime &b) {
@@ -162,7 +163,7 @@ void sortByTime(llvm::MutableArrayRef<CandidateTime> times) {
   });
 }
 
-size_t playersOf(llvm::ArrayRef<CandidateTime> times) {
+size_t survivorsOf(llvm::ArrayRef<CandidateTime> times) {
   constexpr size_t kMost = 8;
   constexpr double kSlower = 0.25;
   auto isClose = [&](const CandidateTime &each) {

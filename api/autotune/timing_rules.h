@@ -21,13 +21,13 @@
 namespace braid {
 
 /// What the rules know of a candidate.
-struct Prospect {
+struct PredictedCandidate {
   double predictedUs = 0;
   size_t commands = 0; ///< of a rank in a run: the fewer, the simpler
   std::array<std::string, 3> traits = {};
   /// Runs may take so many times as long as a few of them show: what counts where candidates are
   /// put in order. What is expected of a first look is without it.
-  double mayTake = 1;
+  double worstCase = 1;
 };
 
 /// Predictions that differ by less say nothing: of these, the simplest comes first.
@@ -36,15 +36,15 @@ constexpr double kPredictionsTell = 0.05;
 constexpr double kPredictionsMiss = 0.4;
 
 /// All candidates, the best predicted first.
-std::vector<size_t> orderByPrediction(llvm::ArrayRef<Prospect> prospects);
+std::vector<size_t> orderByPrediction(llvm::ArrayRef<PredictedCandidate> predictedCandidates);
 
 /// The order of a first look.
-class FirstLook {
+class FirstTrials {
 public:
   /// Leaves out what is predicted to be slower than the best by more than `window` of its time, but
   /// for the `least` best.
-  explicit FirstLook(std::vector<Prospect> prospects, double window = kPredictionsMiss,
-                     size_t least = 1);
+  explicit FirstTrials(std::vector<PredictedCandidate> predictedCandidates,
+                       double window = kPredictionsMiss, size_t least = 1);
 
   /// The candidate to be timed next; empty if all have been.
   std::optional<size_t> next() const;
@@ -72,9 +72,9 @@ private:
 struct CandidateTime {
   size_t candidate;
   double us;
-  double mayTake = 1; ///< as Prospect has it
+  double worstCase = 1; ///< as Prospect has it
 
-  double countedUs() const { return us * mayTake; }
+  double countedUs() const { return us * worstCase; }
 };
 
 /// The fastest first, by what counts.
@@ -82,13 +82,13 @@ void sortByTime(llvm::MutableArrayRef<CandidateTime> times);
 
 /// How many of a first look, the fastest first, are worth another one: at most eight, and none that
 /// counts as slower than the fastest by more than a quarter.
-size_t playersOf(llvm::ArrayRef<CandidateTime> times);
+size_t survivorsOf(llvm::ArrayRef<CandidateTime> times);
 
 /// So many stay after the first round.
 inline constexpr size_t kFinalists = 4;
 
-struct Finals {
-  size_t players = 0;   ///< that had a turn in the first round; 0: there was nothing to compare
+struct FinalRounds {
+  size_t survivors = 0; ///< that had a turn in the first round; 0: there was nothing to compare
   size_t finalists = 0; ///< of these, that had one in every round
   size_t rounds = 0;
 };

@@ -22,7 +22,7 @@ struct TimedRow {
   std::string text; ///< a fusion or a program
   CompileOptions options;
   bool isGraphed = false;
-  TransferMeans means = {};
+  TransferMode transferMode = {};
   bool isAuto = false; ///< `auto`: what is not given is to be chosen, the way to issue included
   PlanPart part = PlanPart::All;
 };

@@ -24,15 +24,15 @@ std::string gatherMatmul(const BenchShape &s, DType dtype, int64_t ranks) {
 }
 
 /// What is left if the gather cost nothing.
-std::string productAlone(const BenchShape &s, DType dtype, int64_t ranks) {
-  return fmt::format("program @product_alone mesh [0 .. {0})\n"
+std::string gemmAlone(const BenchShape &s, DType dtype, int64_t ranks) {
+  return fmt::format("program @gemm_alone mesh [0 .. {0})\n"
                      "    (%A: {1}[{2}, {3}], %B: {1}[{3}, {4}]) -> (%C: {1}[{2}, {4}]) {{\n"
                      "  matmul %C, %A, %B\n}}\n",
                      ranks, name(dtype).str(), s.m, s.k, s.n);
 }
 
 /// What is left if the gather cost nothing, in the pieces in which a pipeline multiplies.
-std::string productInPieces(const BenchShape &s, DType dtype, int64_t ranks) {
+std::string gemmInPieces(const BenchShape &s, DType dtype, int64_t ranks) {
   return fmt::format("fusion @pieces(D = {0}, S = {0}) {{\n"
                      "  mesh [0 .. D)\n"
                      "  %A = input {1}[S, {2}, {3}]\n"
@@ -62,7 +62,7 @@ Exchange exchangeBlocks(int64_t ranks, const char *own) {
   return exchange;
 }
 
-/// What is left if the product cost nothing, by one group on one stream.
+/// What is left if the GEMM cost nothing, by one group on one stream.
 std::string gatherTogether(const BenchShape &s, DType dtype, int64_t ranks, Protocol protocol) {
   const bool pulls = protocol == Protocol::Get;
   const Exchange exchange = exchangeBlocks(ranks, pulls ? "%mine" : "%own");
@@ -77,13 +77,12 @@ std::string gatherTogether(const BenchShape &s, DType dtype, int64_t ranks, Prot
                      pulls ? stage : "", exchange.post, pulls ? "" : stage, exchange.waits);
 }
 
-/// What is left if nothing had to wait: the product of what had been gathered, beside a gather.
+/// What is left if nothing had to wait: the GEMM of what had been gathered, beside a gather.
 /// Only peers that pull need the own block where they can reach it.
-std::string gatherBesideProduct(const BenchShape &s, DType dtype, int64_t ranks,
-                                Protocol protocol) {
+std::string gatherBesideGemm(const BenchShape &s, DType dtype, int64_t ranks, Protocol protocol) {
   const bool pulls = protocol == Protocol::Get;
   const Exchange exchange = exchangeBlocks(ranks, pulls ? "%mine" : "%own");
-  return fmt::format("program @gather_beside_product mesh [0 .. {0})\n"
+  return fmt::format("program @gather_beside_gemm mesh [0 .. {0})\n"
                      "    (%A: {1}[{0}, {2}, {3}], %B: {1}[{3}, {4}])\n"
                      "    -> (%C: {1}[{0}, {2}, {4}]) {{\n"
                      "  %all = allocate symmetric {1}[{0}, {2}, {3}]\n"
@@ -101,7 +100,7 @@ std::string gatherBesideProduct(const BenchShape &s, DType dtype, int64_t ranks,
                      exchange.waits);
 }
 
-/// What is left if the product cost nothing: every rank's block in every rank's memory, a stream
+/// What is left if the GEMM cost nothing: every rank's block in every rank's memory, a stream
 /// for each peer. `put`: the owner pushes.
 std::string gatherAlone(const BenchShape &s, DType dtype, int64_t ranks, Protocol protocol) {
   std::string type = fmt::format("{}[{}, {}, {}]", name(dtype).str(), ranks, s.m / ranks, s.k);
@@ -163,8 +162,8 @@ Result<TimedRow> readRowName(const std::string &name, int64_t ranks, bool isGrap
   config = config.over(options.schedule.all);
   TimedRow row;
   row.name = name;
-  row.isGraphed = config.get(Knob::Launch) ? launchModeOf(config) == Issuing::Graph : isGraphed;
-  row.means = transferModeOf(config);
+  row.isGraphed = config.get(Knob::Launch) ? launchModeOf(config) == LaunchMode::Graph : isGraphed;
+  row.transferMode = transferModeOf(config);
   row.options = std::move(options);
   row.options.ranks = ranks;
   row.options.schedule.all = config;
@@ -190,11 +189,11 @@ Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape,
   if (isSchedule || row.isAuto)
     row.text = gatherMatmul(shape, dtype, ranks);
   else if (what == "matmul")
-    row.text = productAlone(shape, dtype, ranks);
+    row.text = gemmAlone(shape, dtype, ranks);
   else if (what == "pieces")
-    row.text = productInPieces(shape, dtype, ranks);
+    row.text = gemmInPieces(shape, dtype, ranks);
   else if (what == "beside")
-    row.text = gatherBesideProduct(shape, dtype, ranks, protocol);
+    row.text = gatherBesideGemm(shape, dtype, ranks, protocol);
   else
     row.text = config.placement() == schedule::Placement::Shared
                    ? gatherTogether(shape, dtype, ranks, protocol)
@@ -209,7 +208,7 @@ Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape,
 Operation gatherMatmul() {
   Operation operation;
   operation.name = "gather-matmul";
-  operation.summary = "gather of A, and the product with B";
+  operation.summary = "gather of A, and the GEMM with B";
   operation.help = "C[m, n] = A[m, k] B[k, n], with m / ranks rows of A on each rank and n columns "
                    "of B on every\n"
                    "rank. m has to be a multiple of the ranks.";

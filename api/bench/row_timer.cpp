@@ -39,7 +39,7 @@ struct RowTimer::Lowered {
 BenchTiming BenchTiming::within(double us) const {
   constexpr double kShareOfWarmUp = 0.25;
   BenchTiming fitting = *this;
-  const double each = us > 0 ? us + restUs : 0;
+  const double each = us > 0 ? us + idleGapUs : 0;
   auto fit = [](int64_t wanted, int64_t least, double most) {
     return std::min(wanted, std::max(least, static_cast<int64_t>(std::min(most, 1e9))));
   };
@@ -48,7 +48,7 @@ BenchTiming BenchTiming::within(double us) const {
     fitting.iterations = fit(iterations, 3, limitUs / each);
     fitting.bursts = fit(bursts, 3, limitUs / (us * double(runsOfBurst(us))));
   }
-  fitting.warmUp = std::max(fitting.warmUp, runsToSettle(settleUs, each));
+  fitting.warmUp = std::max(fitting.warmUp, runsToWarmUp(warmUpUs, each));
   return fitting;
 }
 
@@ -88,7 +88,7 @@ Status RowTimer::lower(const TimedRow &asked) {
   if (!chosen)
     return chosen.status();
   const TimedRow &row = chosen->row;
-  if (!device().offers(row.means))
+  if (!device().offers(row.transferMode))
     return Status(StatusCode::Unsupported,
                   row.name + ": this backend has no such way to copy or to signal");
   std::unique_ptr<Source> source = parseSource(row.name, row.text);
@@ -117,7 +117,7 @@ void RowTimer::forgetRows() {
 Status RowTimer::bindRow(Lowered &lowered) {
   const Plan &plan = lowered.plans[static_cast<size_t>(cluster_.firstHosted())];
   Result<std::unique_ptr<Prepared>> prepared =
-      prepare(plan, device(), transport(), lowered.chosen.row.means);
+      prepare(plan, device(), transport(), lowered.chosen.row.transferMode);
   if (!prepared)
     return prepared.status();
   Result<std::vector<void *>> inputs = tensors_.inputsOf(plan);
@@ -144,13 +144,13 @@ Status RowTimer::prepareRow(Lowered &lowered, bool isGraphed) {
 }
 
 /// One run, from the barrier on, after a rest.
-Result<double> RowTimer::timeOnce(Lowered &lowered, bool isGraphed, double restUs) {
+Result<double> RowTimer::timeOnce(Lowered &lowered, bool isGraphed, double idleGapUs) {
   const std::vector<const void *> inputs = lowered.constInputs();
-  if (Status status = meetAt(barrier_, device(), restUs); !status.isOk())
+  if (Status status = meetAt(barrier_, device(), idleGapUs); !status.isOk())
     return status;
   Result<RunTime> time =
-      timeRun(*lowered.prepared, device(), isGraphed ? Issuing::Graph : Issuing::Eager, inputs,
-              lowered.outputs);
+      timeRun(*lowered.prepared, device(), isGraphed ? LaunchMode::Graph : LaunchMode::Eager,
+              inputs, lowered.outputs);
   if (!time)
     return time.status();
   return time->us;
@@ -172,7 +172,7 @@ Result<RowTimes> RowTimer::time(const TimedRow &row, const BenchTiming &timing) 
 
 Result<std::vector<double>> RowTimer::timeRuns(Lowered &lowered, bool isGraphed,
                                                const BenchTiming &timing) {
-  auto once = [&] { return timeOnce(lowered, isGraphed, timing.restUs); };
+  auto once = [&] { return timeOnce(lowered, isGraphed, timing.idleGapUs); };
   Result<double> us = warmUp(
       transport(), [&](double each) { return timing.within(each).warmUp; }, once);
   if (!us)
@@ -192,15 +192,15 @@ Result<std::vector<double>> RowTimer::timeRuns(Lowered &lowered, bool isGraphed,
 Result<std::vector<double>> RowTimer::timeBursts(Lowered &lowered, bool isGraphed,
                                                  const BenchTiming &timing, double us) {
   const int64_t runs = BenchTiming::runsOfBurst(us);
-  const int64_t untimed = 1 + runsToSettle(timing.settleUs, std::max(us, 1e-3) * double(runs));
+  const int64_t untimed = 1 + runsToWarmUp(timing.warmUpUs, std::max(us, 1e-3) * double(runs));
   const std::vector<const void *> inputs = lowered.constInputs();
   std::vector<double> mine;
   for (int64_t i = -untimed, timed = timing.within(us).bursts; i < timed; ++i) {
-    if (Status status = meetAt(barrier_, device(), timing.restUs); !status.isOk())
+    if (Status status = meetAt(barrier_, device(), timing.idleGapUs); !status.isOk())
       return status;
     Result<double> time =
-        timeBurst(*lowered.prepared, device(), isGraphed ? Issuing::Graph : Issuing::Eager, runs,
-                  inputs, lowered.outputs);
+        timeBurst(*lowered.prepared, device(), isGraphed ? LaunchMode::Graph : LaunchMode::Eager,
+                  runs, inputs, lowered.outputs);
     if (!time)
       return time.status();
     if (i >= 0)

@@ -7,9 +7,9 @@
 #pragma once
 
 #include "api/bench/bench_row.h"
+#include "api/bench/row_tensors.h"
 #include "api/timing/plan_timer.h"
 #include "api/timing/rank_times.h"
-#include "api/bench/row_tensors.h"
 #include "runtime/execute/backend.h"
 
 #include <deque>
@@ -27,8 +27,8 @@ struct BenchTiming {
   /// So many to warm up, limit or not, that they take about this long, but not more than 100,000;
   /// 0: no more than those above. A GPU that idled is faster for a while than one that did not, so
   /// each row has to leave behind what was before it.
-  double settleUs = 0;
-  double restUs = kRestUs; ///< before each run; counts for the two above
+  double warmUpUs = 0;
+  double idleGapUs = kIdleGapUs; ///< before each run; counts for the two above
   /// Bursts beside them: runs one right after the other, as layers of a model follow one another.
   /// They have the same limit, and go on as long to settle, but for one more that is not timed.
   int64_t bursts = 0;
@@ -87,7 +87,7 @@ private:
   Status prepareRow(Lowered &lowered, bool isGraphed);
   Device &device() { return cluster_.device(cluster_.firstHosted()); }
   Transport &transport() { return cluster_.transport(cluster_.firstHosted()); }
-  Result<double> timeOnce(Lowered &lowered, bool isGraphed, double restUs);
+  Result<double> timeOnce(Lowered &lowered, bool isGraphed, double idleGapUs);
   Result<std::vector<double>> timeRuns(Lowered &lowered, bool isGraphed, const BenchTiming &timing);
   Result<std::vector<double>> timeBursts(Lowered &lowered, bool isGraphed,
                                          const BenchTiming &timing, double us);

@@ -31,20 +31,20 @@ private:
   Status measure(const Trial &trial);
   Status measureAll();
   std::vector<Trial> trials() const;
-  OperationCosts deduce(size_t way) const;
-  void deduceIssue(OperationCosts &costs, size_t way) const;
-  void deduceSignals(OperationCosts &costs, size_t way) const;
+  OperationCosts deduce(size_t mode) const;
+  void deduceIssue(OperationCosts &costs, size_t mode) const;
+  void deduceSignals(OperationCosts &costs, size_t mode) const;
   CopyCost copyLine(double smallUs, double growthUs) const;
-  CopyCost deduceCopy(const OperationCosts &costs, const std::string &name, size_t way) const;
-  double us(const std::string &name, size_t way) const { return times_.at(name)[way].us; }
+  CopyCost deduceCopy(const OperationCosts &costs, const std::string &name, size_t mode) const;
+  double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
   /// The host's time, where it issues command by command.
-  double issue(const std::string &name, size_t way) const {
-    return options_.ways[way] == Issuing::Eager ? times_.at(name)[way].issueUs : 0;
+  double issue(const std::string &name, size_t mode) const {
+    return options_.launchModes[mode] == LaunchMode::Eager ? times_.at(name)[mode].issueUs : 0;
   }
 
   PlanTimer &timer_;
   const CalibrationOptions &options_;
-  TransferMeans means_;
+  TransferMode transferMode_;
   std::map<std::string, std::vector<RunTime>> times_; ///< by means_
 };
 
@@ -55,7 +55,7 @@ Status Calibration::measure(const Trial &trial) {
   if (!trial.hasCopies)
     calibration::dropCopies(*plans);
   Result<std::vector<RunTime>> times =
-      timer_.time(std::move(*plans), options_.ways, options_.effort, means_);
+      timer_.time(std::move(*plans), options_.launchModes, options_.effort, transferMode_);
   if (!times)
     return times.status().annotated("calibrating by " + trial.name);
   times_[trial.name] = std::move(*times);
@@ -70,16 +70,16 @@ std::vector<Calibration::Trial> Calibration::trials() const {
                             {"copies", localCopies(ranks, small, 1 + kChain)},
                             {"large copy", localCopies(ranks, large, 1)},
                             {"events", eventChain(ranks, small, kChain)},
-                            {"products", products(ranks, tiny, kChain, 1)}};
+                            {"GEMMs", gemms(ranks, tiny, kChain, 1)}};
   if (ranks == 1)
     return all;
   all.push_back({"turns", transferChain(ranks, Protocol::Get, 2, kChain), false});
   all.push_back({"flood", transferFlood(ranks, 2, 2 * kChain), false});
   for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
-    const std::string way = name(protocol).str();
-    all.push_back({way + " small", transferChain(ranks, protocol, small, kChain)});
-    all.push_back({way + " large", transferChain(ranks, protocol, large, 2)});
-    all.push_back({way + " all", fan(ranks, protocol, large)});
+    const std::string kind = name(protocol).str();
+    all.push_back({kind + " small", transferChain(ranks, protocol, small, kChain)});
+    all.push_back({kind + " large", transferChain(ranks, protocol, large, 2)});
+    all.push_back({kind + " all", fan(ranks, protocol, large)});
   }
   return all;
 }
@@ -91,23 +91,23 @@ Status Calibration::measureAll() {
   return Status::ok();
 }
 
-void Calibration::deduceIssue(OperationCosts &costs, size_t way) const {
-  costs.issueCopyUs = issue("copies", way) / (1 + kChain);
-  costs.issueMatmulUs = issue("products", way) / kChain;
-  const double events = issue("events", way) - 2 * kChain * costs.issueCopyUs;
+void Calibration::deduceIssue(OperationCosts &costs, size_t mode) const {
+  costs.issueCopyUs = issue("copies", mode) / (1 + kChain);
+  costs.issueMatmulUs = issue("GEMMs", mode) / kChain;
+  const double events = issue("events", mode) - 2 * kChain * costs.issueCopyUs;
   costs.issueEventUs =
       std::max(events / (4 * kChain), 0.0); // a record and a wait in each half turn
   if (timer_.ranks() > 1)
     costs.issueSignalUs =
-        std::max((issue("turns", way) - 2 * kChain * costs.issueEventUs) / (4 * kChain), 0.0);
+        std::max((issue("turns", mode) - 2 * kChain * costs.issueEventUs) / (4 * kChain), 0.0);
 }
 
 /// A turn follows on an event, and has two hops: "you may read", "I have read".
-void Calibration::deduceSignals(OperationCosts &costs, size_t way) const {
-  const double turn = (us("turns", way) - costs.runUs) / kChain - costs.eventUs;
+void Calibration::deduceSignals(OperationCosts &costs, size_t mode) const {
+  const double turn = (us("turns", mode) - costs.runUs) / kChain - costs.eventUs;
   const double hop = positive(turn / 2);
   const double held =
-      positive((us("flood", way) - costs.runUs) / (4 * kChain)); // a signal, an await
+      positive((us("flood", mode) - costs.runUs) / (4 * kChain)); // a signal, an await
   costs.signalUs = costs.awaitUs = std::min(held / 2, hop / 2);
   costs.flightUs = hop - costs.signalUs - costs.awaitUs;
 }
@@ -124,33 +124,33 @@ CopyCost Calibration::copyLine(double smallUs, double growthUs) const {
 
 /// From the copies in chains of turns, small and large.
 CopyCost Calibration::deduceCopy(const OperationCosts &costs, const std::string &name,
-                                 size_t way) const {
+                                 size_t mode) const {
   const double hops = 2 * (costs.signalUs + costs.flightUs + costs.awaitUs);
   const double turn = hops + costs.eventUs; // besides the copy
-  const double small = positive((us(name + " small", way) - costs.runUs) / kChain - turn);
-  const double large = positive((us(name + " large", way) - costs.runUs) / 2 - turn);
+  const double small = positive((us(name + " small", mode) - costs.runUs) / kChain - turn);
+  const double large = positive((us(name + " large", mode) - costs.runUs) / 2 - turn);
   CopyCost cost = copyLine(small, large - small);
   const double others = costs.runUs + 2 * costs.eventUs + hops + cost.fixedUs;
   const double all = static_cast<double>(options_.largeBytes * (timer_.ranks() - 1));
-  cost.sharedBytesPerUs = all / positive(us(name + " all", way) - others);
+  cost.sharedBytesPerUs = all / positive(us(name + " all", mode) - others);
   return cost;
 }
 
-OperationCosts Calibration::deduce(size_t way) const {
+OperationCosts Calibration::deduce(size_t mode) const {
   OperationCosts costs;
-  costs.issuing = options_.ways[way];
-  costs.means = means_;
-  deduceIssue(costs, way);
-  const double small = positive((us("copies", way) - us("1 copy", way)) / kChain);
-  costs.local = copyLine(small, us("large copy", way) - us("1 copy", way));
-  costs.runUs = std::max(us("1 copy", way) - small - costs.issueCopyUs, 0.0);
-  costs.eventUs = std::max((us("events", way) - costs.runUs) / (2 * kChain) - small, 0.0);
+  costs.launchMode = options_.launchModes[mode];
+  costs.transferMode = transferMode_;
+  deduceIssue(costs, mode);
+  const double small = positive((us("copies", mode) - us("1 copy", mode)) / kChain);
+  costs.local = copyLine(small, us("large copy", mode) - us("1 copy", mode));
+  costs.runUs = std::max(us("1 copy", mode) - small - costs.issueCopyUs, 0.0);
+  costs.eventUs = std::max((us("events", mode) - costs.runUs) / (2 * kChain) - small, 0.0);
   costs.pull = costs.push = costs.local;
   if (timer_.ranks() == 1)
     return costs;
-  deduceSignals(costs, way);
-  costs.pull = deduceCopy(costs, "get", way);
-  costs.push = deduceCopy(costs, "put", way);
+  deduceSignals(costs, mode);
+  costs.pull = deduceCopy(costs, "get", mode);
+  costs.push = deduceCopy(costs, "put", mode);
   return costs;
 }
 
@@ -158,12 +158,12 @@ Result<CostModel> Calibration::run() {
   CostModel model;
   model.machine = timer_.device().description();
   model.ranks = timer_.ranks();
-  for (TransferMeans means : options_.means) {
-    means_ = means;
+  for (TransferMode transferMode : options_.transferModes) {
+    transferMode_ = transferMode;
     if (Status status = measureAll(); !status.isOk())
-      return status.annotated(str(means));
-    for (size_t way = 0; way < options_.ways.size(); ++way)
-      model.operations.push_back(deduce(way));
+      return status.annotated(str(transferMode));
+    for (size_t mode = 0; mode < options_.launchModes.size(); ++mode)
+      model.operations.push_back(deduce(mode));
   }
   return model;
 }

@@ -11,8 +11,8 @@
 //   copy              the same turns with a copy in each, small and large; pull and push
 //   shared link       one large copy from, or to, every peer at once
 //
-// Products are in measure_products.h: a chain on one stream; the same dealt out to two streams
-// gives the share, or the crowding.
+// GEMMs are in measure_gemms.h: a chain on one stream; the same issued round-robin to two streams
+// gives the utilisation, or the contention.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,14 +25,14 @@ namespace braid {
 constexpr double kLeastUs = 0.01;
 
 struct CalibrationOptions {
-  std::vector<Issuing> ways{Issuing::Eager}; ///< that the backend has
-  /// That the device offers; the first one for products, too.
-  std::vector<TransferMeans> means{TransferMeans()};
+  std::vector<LaunchMode> launchModes{LaunchMode::Eager}; ///< that the backend has
+  /// That the device offers; the first one for GEMMs, too.
+  std::vector<TransferMode> transferModes{TransferMode()};
   int64_t smallBytes = int64_t(1) << 16, largeBytes = int64_t(32) << 20;
   TimingEffort effort = {};
 };
 
-/// A model of everything but products. Collective; blocks for a second or two; the same model on
+/// A model of everything but GEMMs. Collective; blocks for a second or two; the same model on
 /// all ranks.
 Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options);
 

@@ -27,10 +27,10 @@ std::string transferHead(int64_t ranks, Protocol protocol, int64_t bytes) {
                      ranks, bytes / 2, name(protocol).str());
 }
 
-std::string productsHead(int64_t ranks, const PlanMatmul &shape, int count) {
+std::string gemmsHead(int64_t ranks, const PlanMatmul &shape, int count) {
   const std::string b = shape.transposeB ? fmt::format("{}, {}", shape.n, shape.k)
                                          : fmt::format("{}, {}", shape.k, shape.n);
-  return fmt::format("program @products mesh [0 .. {0}) (%A: {1}[{2}, {3}, {5}], %B: {1}[{6}]) ->\n"
+  return fmt::format("program @gemms mesh [0 .. {0}) (%A: {1}[{2}, {3}, {5}], %B: {1}[{6}]) ->\n"
                      "    (%C: {1}[{2}, {3}, {4}]) {{\n  %main = get_current_stream\n",
                      ranks, name(shape.dtype).str(), count, shape.m, shape.n, shape.k, b);
 }
@@ -106,8 +106,8 @@ std::string fan(int64_t ranks, Protocol protocol, int64_t bytes) {
                      protocol == Protocol::Get ? receive : send);
 }
 
-std::string products(int64_t ranks, const PlanMatmul &shape, int count, int streams) {
-  std::string text = productsHead(ranks, shape, count);
+std::string gemms(int64_t ranks, const PlanMatmul &shape, int count, int streams) {
+  std::string text = gemmsHead(ranks, shape, count);
   for (int s = 1; s < streams; ++s)
     text += fmt::format("  set_current_stream stream({})\n  synchronize %main\n", s);
   for (int i = 0; i < count; ++i) {

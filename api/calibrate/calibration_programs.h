@@ -22,8 +22,8 @@ std::string transferChain(int64_t ranks, Protocol protocol, int64_t bytes, int t
 std::string transferFlood(int64_t ranks, int64_t bytes, int turns);
 /// A block from, or to, every peer at once, on a stream for each.
 std::string fan(int64_t ranks, Protocol protocol, int64_t bytes);
-/// `count` products of one shape, dealt out to `streams`.
-std::string products(int64_t ranks, const PlanMatmul &shape, int count, int streams);
+/// `count` GEMMs of one shape, issued round-robin to `streams`.
+std::string gemms(int64_t ranks, const PlanMatmul &shape, int count, int streams);
 
 /// The Plans of all ranks.
 Result<std::vector<Plan>> plansOf(const std::string &text);

@@ -31,8 +31,8 @@ std::string JobModel::key() const {
 /// Where the host's own cores do the work, all is slow, and its memory is that of all ranks.
 CalibrationOptions JobModel::calibration() const {
   CalibrationOptions calibration;
-  calibration.ways = options_.ways;
-  calibration.means = options_.means;
+  calibration.launchModes = options_.launchModes;
+  calibration.transferModes = options_.transferModes;
   if (!timer_.device().sharesHostMemory())
     return calibration;
   calibration.largeBytes = int64_t(1) << 20;
@@ -40,11 +40,11 @@ CalibrationOptions JobModel::calibration() const {
   return calibration;
 }
 
-/// For all that was asked about, but for products.
+/// For all that was asked about, but for GEMMs.
 bool JobModel::isComplete() const {
-  return llvm::all_of(options_.ways, [&](Issuing way) {
-    return llvm::all_of(options_.means,
-                        [&](TransferMeans means) { return model_.find(way, means); });
+  return llvm::all_of(options_.launchModes, [&](LaunchMode mode) {
+    return llvm::all_of(options_.transferModes,
+                        [&](TransferMode transferMode) { return model_.find(mode, transferMode); });
   });
 }
 
@@ -52,7 +52,7 @@ bool JobModel::isComplete() const {
 Result<std::string> JobModel::readKept() {
   std::string kept;
   if (timer_.rank() == 0) {
-    // Products take as long as they do by the algorithms that tuning chooses.
+    // GEMMs take as long as they do by the algorithms that tuning chooses.
     const std::string machine =
         fmt::format("{}, {}, {}", options_.cacheKey, timer_.device().description(),
                     timer_.device().tuningKey());
@@ -82,7 +82,7 @@ Status JobModel::find() {
   return keep();
 }
 
-/// What is known of products stays.
+/// What is known of GEMMs stays.
 Status JobModel::measure() {
   Result<CostModel> measured = calibrate(timer_, calibration());
   if (!measured)
@@ -94,14 +94,14 @@ Status JobModel::measure() {
   return Status::ok();
 }
 
-Status JobModel::addProducts(llvm::ArrayRef<PlanMatmul> shapes) {
+Status JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
   const Clock::time_point start = Clock::now();
-  Result<bool> hasMeasured = measureProducts(model_, shapes, timer_, calibration());
+  Result<bool> hasMeasured = measureGemms(model_, shapes, timer_, calibration());
   if (!hasMeasured)
     return hasMeasured.status();
   if (!*hasMeasured)
     return Status::ok();
-  productSeconds_ += secondsSince(start);
+  gemmSeconds_ += secondsSince(start);
   return keep();
 }
 
@@ -125,7 +125,7 @@ std::string JobModel::source() const {
   std::string text = calibrationSeconds_ > 0
                          ? fmt::format("measured in {:.2f} s", calibrationSeconds_)
                          : "from " + (path_.empty() ? "memory" : path_);
-  return productSeconds_ > 0 ? text + fmt::format(", products in {:.2f} s", productSeconds_) : text;
+  return gemmSeconds_ > 0 ? text + fmt::format(", GEMMs in {:.2f} s", gemmSeconds_) : text;
 }
 
 } // namespace braid

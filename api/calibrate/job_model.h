@@ -12,8 +12,8 @@
 namespace braid {
 
 struct JobModelOptions {
-  std::vector<Issuing> ways;
-  std::vector<TransferMeans> means;
+  std::vector<LaunchMode> launchModes;
+  std::vector<TransferMode> transferModes;
   /// Where the model is kept, and whatever it depends on besides the device.
   std::string cacheFolder, cacheKey;
   std::function<void(const std::string &line)> warn; ///< about the cache; may be null
@@ -25,12 +25,12 @@ public:
   /// `timer` outlives this.
   JobModel(PlanTimer &timer, JobModelOptions options);
 
-  /// Takes up what is kept, and measures what it lacks, but for products.
+  /// Takes up what is kept, and measures what it lacks, but for GEMMs.
   Status find();
   /// Measures those of `shapes` that are needed to know what all of them cost.
-  Status addProducts(llvm::ArrayRef<PlanMatmul> shapes);
+  Status addGemms(llvm::ArrayRef<PlanMatmul> shapes);
   const CostModel &model() const { return model_; }
-  /// Where it is from, for people: "from FILE, products in 0.20 s".
+  /// Where it is from, for people: "from FILE, GEMMs in 0.20 s".
   std::string source() const;
 
 private:
@@ -46,7 +46,7 @@ private:
   std::unique_ptr<MeasurementCache> cache_; ///< of rank 0
   CostModel model_;
   std::string path_; ///< the file that it is from
-  double calibrationSeconds_ = 0, productSeconds_ = 0;
+  double calibrationSeconds_ = 0, gemmSeconds_ = 0;
 };
 
 } // namespace braid

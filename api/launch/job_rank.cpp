@@ -46,15 +46,15 @@ bool isRankStopped(const JobMemory &memory, int64_t rank) {
 }
 
 /// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name.
-Result<std::unique_ptr<Member>> joinPublished(const MemberHello &hello, Deadline deadline) {
+Result<std::unique_ptr<Client>> joinPublished(const ClientHello &hello, Deadline deadline) {
   for (;;) {
-    auto paths = findMeetingPlaces(meetingBase(), hello.job, deadline);
+    auto paths = findRendezvousEndpoints(endpointBase(), hello.job, deadline);
     if (!paths)
       return paths.status();
     for (const std::string &path : *paths) {
-      auto member = Member::join(path, hello, deadline);
-      if (member || member.status().code() != StatusCode::PeerFailed || Clock::now() >= deadline)
-        return member;
+      auto client = Client::join(path, hello, deadline);
+      if (client || client.status().code() != StatusCode::PeerFailed || Clock::now() >= deadline)
+        return client;
     }
     std::this_thread::sleep_for(milliseconds(5));
   }
@@ -62,7 +62,7 @@ Result<std::unique_ptr<Member>> joinPublished(const MemberHello &hello, Deadline
 
 } // namespace
 
-std::string launchersMeeting(const Environment &environment) {
+std::string launchersEndpoint(const Environment &environment) {
   return environment("BRAID_MEETING").value_or("");
 }
 
@@ -88,12 +88,12 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
   if (!memory)
     return memory.status();
   auto host = std::make_unique<Host>(std::move(*memory));
-  Result<MeetingPlace> meeting =
-      MeetingPlace::open(meetingBase(), place.ranks == 1 ? "" : place.job);
-  if (!meeting)
-    return meeting.status();
+  Result<RendezvousEndpoint> endpoint =
+      RendezvousEndpoint::open(endpointBase(), place.ranks == 1 ? "" : place.job);
+  if (!endpoint)
+    return endpoint.status();
   auto rendezvous = Rendezvous::start(
-      std::move(*meeting), host->memory,
+      std::move(*endpoint), host->memory,
       {.ranks = place.ranks,
        .job = place.job,
        .ownRank = place.rank,
@@ -110,13 +110,13 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
 
 /// Those who have come to a host that does not get into its own job are told why: without it, they
 /// would only see that it is gone.
-Result<std::unique_ptr<Member>> JobRank::joinOwn(Host &host, const MemberHello &hello,
+Result<std::unique_ptr<Client>> JobRank::joinOwn(Host &host, const ClientHello &hello,
                                                  Deadline deadline) {
   try {
-    Result<std::unique_ptr<Member>> member = Member::join(host.rendezvous->path(), hello, deadline);
-    if (!member)
-      host.memory.abort({member.status(), hello.rank});
-    return member;
+    Result<std::unique_ptr<Client>> client = Client::join(host.rendezvous->path(), hello, deadline);
+    if (!client)
+      host.memory.abort({client.status(), hello.rank});
+    return client;
   } catch (const std::exception &error) {
     host.memory.abort(
         {Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", hello.rank, error.what())),
@@ -128,15 +128,15 @@ Result<std::unique_ptr<Member>> JobRank::joinOwn(Host &host, const MemberHello &
 /// Where two processes are rank 0 of one job, each has a place of its own. Whoever made the later
 /// one sees the other, so that at least one of them says hello to the other. Both stay for a while:
 /// other ranks may have come to either.
-void JobRank::greetOtherHosts(Host &host, const MemberHello &hello) {
+void JobRank::greetOtherHosts(Host &host, const ClientHello &hello) {
   if (hello.ranks == 1)
     return;
-  auto paths = findMeetingPlaces(meetingBase(), hello.job, Clock::now());
+  auto paths = findRendezvousEndpoints(endpointBase(), hello.job, Clock::now());
   for (const std::string &path : paths ? *paths : std::vector<std::string>()) {
     if (path == host.rendezvous->path())
       continue;
     // Without an answer, that job has begun or is over.
-    Status answer = Member::join(path, hello, deadlineIn(kForGreeting)).status();
+    Status answer = Client::join(path, hello, deadlineIn(kForGreeting)).status();
     if (answer.code() != StatusCode::BadInput)
       continue;
     host.isContradicted = true;
@@ -147,30 +147,30 @@ void JobRank::greetOtherHosts(Host &host, const MemberHello &hello) {
 Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOptions &options) {
   Clock::time_point start = Clock::now();
   Deadline deadline = deadlineIn(options.timeout);
-  MemberHello hello{place.job, place.rank, place.ranks};
+  ClientHello hello{place.job, place.rank, place.ranks};
   std::unique_ptr<Host> host;
-  if (options.meeting.empty() && place.rank == 0) {
+  if (options.endpoint.empty() && place.rank == 0) {
     Result<std::unique_ptr<Host>> started = Host::start(place, options.timeout);
     if (!started)
       return started.status();
     host = std::move(*started);
   }
-  Result<std::unique_ptr<Member>> member = host ? joinOwn(*host, hello, deadline)
-                                           : options.meeting.empty()
+  Result<std::unique_ptr<Client>> client = host ? joinOwn(*host, hello, deadline)
+                                           : options.endpoint.empty()
                                                ? joinPublished(hello, deadline)
-                                               : Member::join(options.meeting, hello, deadline);
-  if (!member)
-    return member.status();
+                                               : Client::join(options.endpoint, hello, deadline);
+  if (!client)
+    return client.status();
   if (host)
     greetOtherHosts(*host, hello);
   Result<JobMemory> memory =
-      JobMemory::map(FileDescriptor::duplicate((*member)->memory().descriptor()), place.ranks);
+      JobMemory::map(FileDescriptor::duplicate((*client)->memory().descriptor()), place.ranks);
   if (!memory)
     return memory.status();
   std::unique_ptr<JobRank> rank(new JobRank(place, std::move(*memory)));
   rank->joinDeadline_ = deadline;
   rank->host_ = std::move(host);
-  rank->member_ = std::move(*member);
+  rank->client_ = std::move(*client);
   rank->joinSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   return rank;
 }
@@ -181,7 +181,7 @@ JobRank::JobRank(Place place, JobMemory memory)
 JobRank::~JobRank() { waitForOthers(); }
 
 void JobRank::waitForOthers() {
-  member_.reset();
+  client_.reset();
   if (!host_ || std::exchange(hasWaited_, true))
     return;
   // Whoever has not come yet would look for this host until its time is over.

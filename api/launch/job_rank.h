@@ -4,7 +4,7 @@
 //
 //   auto rank = JobRank::join(*place, {.timeout = ...});
 //   ... compile; what fails goes to (*rank)->fail() ...
-//   Result<RunReport> report = run(compiled, plans, backend, options, (*rank)->takeMember());
+//   Result<RunReport> report = run(compiled, plans, backend, options, (*rank)->takeClient());
 //
 // If braid's own launcher started the ranks, it hosts the job, and BRAID_MEETING says where. Else
 // rank 0 does, in a place that the others find by the job's name. A job of one rank has no others.
@@ -12,8 +12,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/client.h"
+#include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/plan/plan.h"
 
@@ -23,12 +23,12 @@ struct JoinOptions {
   /// All ranks have to have come within this.
   std::chrono::milliseconds timeout{60000};
   /// The launcher's socket, or empty: rank 0 hosts the job.
-  std::string meeting = {};
+  std::string endpoint = {};
 };
 
 /// Where the launcher that started this process meets its ranks; empty if that was somebody else.
 /// Counts only if the place is from BRAID_*.
-std::string launchersMeeting(const Environment &environment);
+std::string launchersEndpoint(const Environment &environment);
 
 class JobRank {
 public:
@@ -45,10 +45,10 @@ public:
   bool isHost() const { return host_ != nullptr; }
   /// How long join() took.
   double joinSeconds() const { return joinSeconds_; }
-  /// What all ranks of the job see; stays when the member is gone.
+  /// What all ranks of the job see; stays when the client is gone.
   JobMemory &memory() { return memory_; }
-  /// Once. What it is given to says goodbye.
-  std::unique_ptr<Member> takeMember() { return std::move(member_); }
+  /// Once. What it is given to disconnects.
+  std::unique_ptr<Client> takeClient() { return std::move(client_); }
   /// For messages about ranks that died. They outlive this.
   void setPlans(llvm::ArrayRef<Plan> plans);
 
@@ -56,16 +56,16 @@ public:
   /// returns the one that came first.
   Status fail(const Status &cause);
   /// If this process is the host, waits until the other ranks have left, died or been killed, but
-  /// not for long: after a failure they are killed soon. What this rank's member was taken for has
+  /// not for long: after a failure they are killed soon. What this rank's client was taken for has
   /// to have ended.
   void waitForOthers();
 
 private:
   struct Host;
   JobRank(Place place, JobMemory memory);
-  static Result<std::unique_ptr<Member>> joinOwn(Host &host, const MemberHello &hello,
+  static Result<std::unique_ptr<Client>> joinOwn(Host &host, const ClientHello &hello,
                                                  Deadline deadline);
-  static void greetOtherHosts(Host &host, const MemberHello &hello);
+  static void greetOtherHosts(Host &host, const ClientHello &hello);
 
   const Place place_;
   JobMemory memory_;
@@ -73,7 +73,7 @@ private:
   double joinSeconds_ = 0;
   bool hasWaited_ = false;
   std::unique_ptr<Host> host_; ///< null: it is elsewhere
-  std::unique_ptr<Member> member_;
+  std::unique_ptr<Client> client_;
 };
 
 } // namespace braid

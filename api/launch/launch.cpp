@@ -107,7 +107,7 @@ public:
 
 private:
   Status giveUp(const Status &why);
-  Status startRank(int64_t rank, const std::string &meeting, const FileDescriptor &input);
+  Status startRank(int64_t rank, const std::string &endpoint, const FileDescriptor &input);
   std::string explainDeath(int64_t rank);
   void wait();
   void onSignals();
@@ -147,7 +147,7 @@ Status Launcher::start() {
   Result<FileDescriptor> input = fileOf(options_.input);
   if (!input)
     return input.status();
-  Result<MeetingPlace> place = MeetingPlace::open(meetingBase(), "");
+  Result<RendezvousEndpoint> place = RendezvousEndpoint::open(endpointBase(), "");
   if (!place)
     return place.status();
   RendezvousOptions host{.ranks = options_.ranks,
@@ -176,7 +176,7 @@ Status Launcher::giveUp(const Status &why) {
   return why;
 }
 
-Status Launcher::startRank(int64_t rank, const std::string &meeting, const FileDescriptor &input) {
+Status Launcher::startRank(int64_t rank, const std::string &endpoint, const FileDescriptor &input) {
   // A descriptor of its own, since the position in a file belongs to that.
   FileDescriptor stdinFile(
       open(fmt::format("/proc/self/fd/{}", input.get()).c_str(), O_RDONLY | O_CLOEXEC));
@@ -186,7 +186,7 @@ Status Launcher::startRank(int64_t rank, const std::string &meeting, const FileD
                      .environment = {{"BRAID_RANK", std::to_string(rank)},
                                      {"BRAID_RANKS", std::to_string(options_.ranks)},
                                      {"BRAID_JOB", job_},
-                                     {"BRAID_MEETING", meeting},
+                                     {"BRAID_MEETING", endpoint},
                                      {"OPENBLAS_NUM_THREADS", "1"}},
                      .standardInput = stdinFile.get()};
   OutputRelay::Pipes pipes;
@@ -201,7 +201,7 @@ Status Launcher::startRank(int64_t rank, const std::string &meeting, const FileD
   return children_.start(rank, child).annotated(fmt::format("starting rank {}", rank));
 }
 
-/// Called by the host when a connection has ended without a goodbye.
+/// Called by the host when a connection has ended without a disconnect.
 std::string Launcher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
   if (children_.isEnding(rank)) // or there is nothing to wait for

@@ -14,8 +14,7 @@ namespace braid {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
-constexpr double kHeap = 64 * kMiB;          ///< that glibc reserves for small objects of a thread
-constexpr double kProductBuffer = 32 * kMiB; ///< that OpenBLAS reserves for a product under way
+constexpr double kHeap = 64 * kMiB; ///< that glibc reserves for small objects of a thread
 
 /// Bytes of one rank alone, and of what peers map as well.
 struct RankMemory {
@@ -33,7 +32,7 @@ double stackBytes() {
   return static_cast<double>(bytes);
 }
 
-/// Operands and results of products in another type: as much as the largest takes, on each stream
+/// Operands and results of GEMMs in another type: as much as the largest takes, on each stream
 /// that has any.
 double scratchOf(const Plan &plan) {
   size_t largest = 0;
@@ -60,7 +59,7 @@ RankMemory memoryOf(const Plan &plan, const Backend &backend, int64_t runsInFlig
   return memory;
 }
 
-/// Addresses that are reserved beside the tensors. Where there are too few, products wait for ever
+/// Addresses that are reserved beside the tensors. Where there are too few, GEMMs wait for ever
 /// for their buffers.
 double reservedFor(size_t threads, const Backend &backend) {
   if (!backend.isOnHost)
@@ -69,7 +68,7 @@ double reservedFor(size_t threads, const Backend &backend) {
   const auto count = static_cast<double>(threads);
   // A heap takes twice its addresses while it is being aligned.
   double bytes = count * stackBytes() + (std::min(count, 8 * cores) + 1) * kHeap;
-  return backend.computes ? bytes + std::min(count, cores) * kProductBuffer : bytes;
+  return backend.computes ? bytes + std::min(count, cores) * double(kGemmBufferBytes) : bytes;
 }
 
 } // namespace

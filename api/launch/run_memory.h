@@ -10,7 +10,7 @@ namespace braid {
 int64_t argumentBytes(const Plan &plan);
 
 /// Memory of the host that a run of all ranks takes, with `hosted` of them in a process: tensors,
-/// arenas where they lie on the host, and what threads and products need. `plans` are those of all
+/// arenas where they lie on the host, and what threads and GEMMs need. `plans` are those of all
 /// ranks, at least one.
 MemoryNeed runMemory(llvm::ArrayRef<Plan> plans, const Backend &backend, int64_t runsInFlight,
                      int64_t hosted);

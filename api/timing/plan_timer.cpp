@@ -10,7 +10,7 @@
 namespace braid {
 namespace {
 
-/// Made in a moment, and too long to repeat within the tiles of a product.
+/// Made in a moment, and too long to repeat within the tiles of a GEMM.
 constexpr size_t kTileElements = size_t(1) << 18;
 
 double median(std::vector<double> values) {
@@ -20,7 +20,7 @@ double median(std::vector<double> values) {
 
 } // namespace
 
-double settlingUs(double operations) {
+double warmUpTimeUs(double operations) {
   constexpr double kManyOperations = 5e10, kSettle = 100e3;
   return operations > kManyOperations ? kSettle : 0;
 }
@@ -28,11 +28,11 @@ double settlingUs(double operations) {
 PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)
     : cluster_(cluster), rank_(rank), plans_(plans), barrier_(std::move(barrier)) {}
 
-double PlanTimer::settlingUs(llvm::ArrayRef<PlanMatmul> products) {
+double PlanTimer::warmUpTimeUs(llvm::ArrayRef<PlanMatmul> gemms) {
   double operations = 0;
-  for (const PlanMatmul &product : products)
-    operations += 2.0 * double(product.m) * double(product.n) * double(product.k);
-  return device().sharesHostMemory() ? 0 : braid::settlingUs(operations);
+  for (const PlanMatmul &gemm : gemms)
+    operations += 2.0 * double(gemm.m) * double(gemm.n) * double(gemm.k);
+  return device().sharesHostMemory() ? 0 : braid::warmUpTimeUs(operations);
 }
 
 Result<std::string> PlanTimer::fromRankZero(std::string mine) {
@@ -122,13 +122,13 @@ Status PlanTimer::meet() {
 Result<RunTime> PlanTimer::once(TimedPlan &plan) {
   if (Status status = meet(); !status.isOk())
     return status;
-  return timeRun(*plan.prepared, device(), plan.issuing, plan.inputs, plan.outputs);
+  return timeRun(*plan.prepared, device(), plan.launchMode, plan.inputs, plan.outputs);
 }
 
 /// Warms up, and goes on until that took long enough. Returns the microseconds of a run.
-Result<double> PlanTimer::settle(TimedPlan &plan, const TimingEffort &effort) {
+Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort) {
   auto runsFor = [&](double us) {
-    return std::max(effort.warmUp, runsToSettle(effort.settleUs, us));
+    return std::max(effort.warmUp, runsToWarmUp(effort.warmUpUs, us));
   };
   return warmUp(transport(), runsFor, [&]() -> Result<double> {
     Result<RunTime> time = once(plan);
@@ -139,7 +139,7 @@ Result<double> PlanTimer::settle(TimedPlan &plan, const TimingEffort &effort) {
 Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
   if (cluster_.hosted() == 1)
     cluster_.setPlans(*plan.plans);
-  Result<double> us = settle(plan, effort);
+  Result<double> us = warmUpRuns(plan, effort);
   if (!us)
     return us.status();
   const double fitting = std::min(effort.budgetUs / std::max(*us, 1.0), 1e6);
@@ -163,42 +163,44 @@ Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
 
 // -- Plans. --
 
-Status PlanTimer::issueAs(TimedPlan &timed, Issuing issuing) {
-  timed.issuing = issuing;
-  if (issuing != Issuing::Graph)
+Status PlanTimer::issueAs(TimedPlan &timed, LaunchMode launchMode) {
+  timed.launchMode = launchMode;
+  if (launchMode != LaunchMode::Graph)
     return Status::ok();
   return timed.prepared->capture(timed.inputs, timed.outputs);
 }
 
-Result<TimedPlan> PlanTimer::makeReady(std::vector<Plan> plans, Issuing issuing,
-                                       TransferMeans means) {
+Result<TimedPlan> PlanTimer::makeReady(std::vector<Plan> plans, LaunchMode launchMode,
+                                       TransferMode transferMode) {
   plans_.push_back(std::move(plans));
   TimedPlan timed;
   timed.plans = &plans_.back();
   if (cluster_.hosted() == 1)
     cluster_.setPlans(*timed.plans);
   const Plan &plan = (*timed.plans)[static_cast<size_t>(rank_)];
-  Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device(), transport(), means);
+  Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device(), transport(), transferMode);
   if (!prepared)
     return prepared.status();
   timed.prepared = std::move(*prepared);
   allocatedBytes_ += plan.symmetricBytes + plan.deviceBytes;
   if (Status status = bindArguments(timed, plan); !status.isOk())
     return status;
-  if (Status status = issueAs(timed, issuing); !status.isOk())
+  if (Status status = issueAs(timed, launchMode); !status.isOk())
     return status;
   return timed;
 }
 
-Result<std::vector<RunTime>> PlanTimer::time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
-                                             const TimingEffort &effort, TransferMeans means) {
-  Result<TimedPlan> timed = makeReady(std::move(plans), ways.front(), means);
+Result<std::vector<RunTime>> PlanTimer::time(std::vector<Plan> plans,
+                                             llvm::ArrayRef<LaunchMode> launchModes,
+                                             const TimingEffort &effort,
+                                             TransferMode transferMode) {
+  Result<TimedPlan> timed = makeReady(std::move(plans), launchModes.front(), transferMode);
   if (!timed)
     return timed.status();
   std::vector<RunTime> times;
-  for (Issuing issuing : ways) {
-    if (issuing != timed->issuing)
-      if (Status status = issueAs(*timed, issuing); !status.isOk())
+  for (LaunchMode launchMode : launchModes) {
+    if (launchMode != timed->launchMode)
+      if (Status status = issueAs(*timed, launchMode); !status.isOk())
         return status;
     Result<RunTime> time = this->time(*timed, effort);
     if (!time)

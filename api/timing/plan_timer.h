@@ -22,20 +22,20 @@ struct TimingEffort {
   int64_t warmUp = 2;
   int64_t least = 3, most = 11; ///< timed runs; as many of them as fit the budget
   double budgetUs = 20000;
-  double settleUs = 0; ///< more warm-up runs, until all take about as long as this
+  double warmUpUs = 0; ///< more warm-up runs, until all take about as long as this
 };
 
 /// How long a run of so many operations has to be repeated until a GPU has settled, microseconds:
 /// many of them take more power than it may have for long, and the first runs still have what was
 /// not taken before. 0 for few.
-double settlingUs(double operations);
+double warmUpTimeUs(double operations);
 
 /// A Plan that is ready to run, issued in one way, to be timed more than once. Goes before the
 /// cluster.
 class TimedPlan {
   friend class PlanTimer;
   const std::vector<Plan> *plans = nullptr; ///< of all ranks
-  Issuing issuing = Issuing::Eager;
+  LaunchMode launchMode = LaunchMode::Eager;
   std::unique_ptr<Prepared> prepared;
   std::vector<const void *> inputs;
   std::vector<void *> outputs;
@@ -49,9 +49,9 @@ public:
   /// Without a barrier they meet by Transport::allGather, which is less close.
   PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier = nullptr);
 
-  /// How long a run of these products has to be repeated, microseconds; 0 where the host's own
+  /// How long a run of these GEMMs has to be repeated, microseconds; 0 where the host's own
   /// cores do the work.
-  double settlingUs(llvm::ArrayRef<PlanMatmul> products);
+  double warmUpTimeUs(llvm::ArrayRef<PlanMatmul> gemms);
 
   int64_t rank() const { return rank_; }
   int64_t ranks() const { return cluster_.ranks(); }
@@ -60,11 +60,13 @@ public:
 
   /// Medians over some runs, for each of `ways` in order. Blocks. `plans` are those of all ranks.
   /// Unsupported if the device does not offer `means`.
-  Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<Issuing> ways,
-                                    const TimingEffort &effort = {}, TransferMeans means = {});
+  Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<LaunchMode> launchModes,
+                                    const TimingEffort &effort = {},
+                                    TransferMode transferMode = {});
   /// Prepares one, and records its graph if it is issued as one. Unsupported if the device does not
   /// offer `means`.
-  Result<TimedPlan> makeReady(std::vector<Plan> plans, Issuing issuing, TransferMeans means);
+  Result<TimedPlan> makeReady(std::vector<Plan> plans, LaunchMode launchMode,
+                              TransferMode transferMode);
   /// Medians over some runs. Blocks.
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
   /// Of device memory, so far.
@@ -82,13 +84,13 @@ private:
     DType filledWith = DType::F32;
   };
   Status bindArguments(TimedPlan &timed, const Plan &plan);
-  Status issueAs(TimedPlan &timed, Issuing issuing);
+  Status issueAs(TimedPlan &timed, LaunchMode launchMode);
   Result<Loan *> borrow(std::deque<Loan> &loans, size_t slot, int64_t bytes);
   Result<void *> borrowFilled(size_t slot, int64_t bytes, DType dtype);
   Status fill(const Loan &loan);
   Status meet();
   Result<RunTime> once(TimedPlan &plan);
-  Result<double> settle(TimedPlan &plan, const TimingEffort &effort);
+  Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
 
   Cluster &cluster_;
   const int64_t rank_;

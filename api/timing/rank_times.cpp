@@ -51,9 +51,9 @@ Status takeMaxima(llvm::StringRef text, std::vector<double> &maxima) {
   return Status::ok();
 }
 
-void issueRun(Prepared &prepared, Issuing issuing, llvm::ArrayRef<const void *> inputs,
+void issueRun(Prepared &prepared, LaunchMode launchMode, llvm::ArrayRef<const void *> inputs,
               llvm::ArrayRef<void *> outputs) {
-  if (issuing == Issuing::Graph)
+  if (launchMode == LaunchMode::Graph)
     prepared.replay();
   else
     prepared.run(inputs, outputs);
@@ -61,8 +61,8 @@ void issueRun(Prepared &prepared, Issuing issuing, llvm::ArrayRef<const void *> 
 
 } // namespace
 
-Status meetAt(const Barrier &barrier, Device &device, double restUs) {
-  for (const Clock::time_point start = Clock::now(); usSince(start) < restUs;)
+Status meetAt(const Barrier &barrier, Device &device, double idleGapUs) {
+  for (const Clock::time_point start = Clock::now(); usSince(start) < idleGapUs;)
     ; // a thread that sleeps wakes too late
   if (barrier())
     return Status::ok();
@@ -70,11 +70,11 @@ Status meetAt(const Barrier &barrier, Device &device, double restUs) {
   return cause.isOk() ? Status(StatusCode::PeerFailed, "the job has failed") : cause;
 }
 
-Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,
+Result<RunTime> timeRun(Prepared &prepared, Device &device, LaunchMode launchMode,
                         llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
   RunTime time;
   const Clock::time_point start = Clock::now();
-  issueRun(prepared, issuing, inputs, outputs);
+  issueRun(prepared, launchMode, inputs, outputs);
   time.issueUs = usSince(start);
   if (Status status = device.synchronize(); !status.isOk())
     return status;
@@ -82,12 +82,12 @@ Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,
   return time;
 }
 
-Result<double> timeBurst(Prepared &prepared, Device &device, Issuing issuing, int64_t runs,
+Result<double> timeBurst(Prepared &prepared, Device &device, LaunchMode launchMode, int64_t runs,
                          llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
   const Clock::time_point start = Clock::now();
   device.startClock();
   for (int64_t i = 0; i < runs; ++i)
-    issueRun(prepared, issuing, inputs, outputs);
+    issueRun(prepared, launchMode, inputs, outputs);
   device.stopClock();
   if (Status status = device.synchronize(); !status.isOk())
     return status;
@@ -106,11 +106,11 @@ Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vec
   return maxima;
 }
 
-int64_t runsToSettle(double settleUs, double us) {
+int64_t runsToWarmUp(double warmUpUs, double us) {
   constexpr double kMost = 1e5;
-  if (settleUs > 0 && us <= 0)
+  if (warmUpUs > 0 && us <= 0)
     return 2;
-  return static_cast<int64_t>(std::min(std::ceil(settleUs / std::max(us, 1e-3)), kMost));
+  return static_cast<int64_t>(std::min(std::ceil(warmUpUs / std::max(us, 1e-3)), kMost));
 }
 
 Result<double> warmUp(Transport &transport, const RunsFor &runsFor,

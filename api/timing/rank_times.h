@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/simulate/cost_model.h"
 #include "runtime/execute/executor.h"
+#include "runtime/simulate/cost_model.h"
 
 #include <functional>
 
@@ -26,20 +26,20 @@ using Barrier = std::function<bool()>;
 /// How long a device rests between two runs unless it is said, microseconds. One that is limited by
 /// power has more of it for the next run then (docs/performance.md), and what is timed from Python
 /// cannot begin at once in any case.
-inline constexpr double kRestUs = 30;
+inline constexpr double kIdleGapUs = 30;
 
 /// Rests, and comes to `barrier`. If the job has failed, says why as far as `device` knows, or
 /// PeerFailed.
-Status meetAt(const Barrier &barrier, Device &device, double restUs = kRestUs);
+Status meetAt(const Barrier &barrier, Device &device, double idleGapUs = kIdleGapUs);
 
 /// One run at these addresses, and until it is done. A graph's are those of its capture. Blocks.
-Result<RunTime> timeRun(Prepared &prepared, Device &device, Issuing issuing,
+Result<RunTime> timeRun(Prepared &prepared, Device &device, LaunchMode launchMode,
                         llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
 
 /// So many runs, issued one right after the other, and until all are done: the microseconds of each
 /// on average, between two events on the device, or by the host's clock where the device has none.
 /// Addresses as those of timeRun(). Blocks.
-Result<double> timeBurst(Prepared &prepared, Device &device, Issuing issuing, int64_t runs,
+Result<double> timeBurst(Prepared &prepared, Device &device, LaunchMode launchMode, int64_t runs,
                          llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
 
 /// Number by number the largest of all ranks', to three places. Collective; blocks. BadInput if the
@@ -59,7 +59,7 @@ using RunsFor = std::function<int64_t(double us)>;
 Result<double> warmUp(Transport &transport, const RunsFor &runsFor,
                       const std::function<Result<double>()> &run);
 
-/// So many runs take about `settleUs`; while `us` is not known, as many as it takes to know it.
-int64_t runsToSettle(double settleUs, double us);
+/// So many runs take about `warmUpUs`; while `us` is not known, as many as it takes to know it.
+int64_t runsToWarmUp(double warmUpUs, double us);
 
 } // namespace braid

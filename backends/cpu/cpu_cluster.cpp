@@ -16,11 +16,11 @@ void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe) {
       picker = seededPicker(*options.scheduleSeed);
     return CpuCluster::create(options, std::move(picker), observe);
   };
-  auto join = [observe](const ClusterOptions &options, std::unique_ptr<Member> member) {
-    return CpuRank::join(options, std::move(member), observe);
+  auto join = [observe](const ClusterOptions &options, std::unique_ptr<Client> client) {
+    return CpuRank::join(options, std::move(client), observe);
   };
   registry.add({.name = "cpu",
-                .description = "ranks as threads or processes, products by OpenBLAS",
+                .description = "ranks as threads or processes, GEMMs by OpenBLAS",
                 .isOnHost = true,
                 .create = create,
                 .join = join});
@@ -34,7 +34,7 @@ Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &option
                                                     const ObserverFactory &observe) {
   if (Status status = checkInProcess(options); !status.isOk())
     return status;
-  initializeProducts();
+  initializeGemms();
   std::unique_ptr<CpuCluster> cluster(new CpuCluster(options, std::move(picker), observe));
   if (Status status = cluster->start(); !status.isOk())
     return status;

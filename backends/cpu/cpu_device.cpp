@@ -61,7 +61,7 @@ Status CpuDevice::addQueue() {
 }
 
 Result<uint32_t> CpuDevice::createEvents(uint32_t count) {
-  const QueuedCommand::Word never{&neverRecorded_, 0, FutexScope::Process};
+  const QueuedCommand::Flag never{&neverRecorded_, 0, FutexScope::Process};
   if (std::optional<uint32_t> first = ranges_.reuse(count)) {
     for (uint32_t i = 0; i < count; ++i)
       events_[*first + i].last = never; // its counters go on counting
@@ -81,7 +81,7 @@ Status CpuDevice::warm(const PlanMatmul &shape) {
   return Status::ok();
 }
 
-// -- Issuing. --
+// -- LaunchMode. --
 
 void CpuDevice::issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args) {
   assert(queueOf(stream) < queues_.size() && "streams are reserved before they are used");
@@ -101,12 +101,12 @@ void CpuDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const void
   issue(stream, tag, Kind::Add, {.bytes = {dst, src, bytes, dtype}});
 }
 
-void CpuDevice::signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) {
-  issue(stream, tag, Kind::Store, {.word = {word, epoch, scope()}});
+void CpuDevice::signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) {
+  issue(stream, tag, Kind::Store, {.flag = {flag, epoch, scope()}});
 }
 
-void CpuDevice::await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) {
-  issue(stream, tag, Kind::Wait, {.word = {const_cast<void *>(word), epoch, scope()}});
+void CpuDevice::await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) {
+  issue(stream, tag, Kind::Wait, {.flag = {const_cast<void *>(flag), epoch, scope()}});
 }
 
 CpuDevice::EventOnQueue &CpuDevice::find(Event &event, uint32_t queue) {
@@ -114,20 +114,20 @@ CpuDevice::EventOnQueue &CpuDevice::find(Event &event, uint32_t queue) {
     if (each.queue == queue)
       return each;
   // Once for each event and queue, like a driver that grows its pools on first use.
-  eventWords_.emplace_back();
-  event.queues.push_back({queue, 0, &eventWords_.back()});
+  eventFlags_.emplace_back();
+  event.queues.push_back({queue, 0, &eventFlags_.back()});
   return event.queues.back();
 }
 
 void CpuDevice::record(uint32_t stream, Tag tag, uint32_t number) {
   Event &event = events_[number];
   EventOnQueue &here = find(event, queueOf(stream));
-  event.last = {here.word, ++here.records, FutexScope::Process};
-  issue(stream, tag, Kind::Store, {.word = event.last});
+  event.last = {here.flag, ++here.records, FutexScope::Process};
+  issue(stream, tag, Kind::Store, {.flag = event.last});
 }
 
 void CpuDevice::waitEvent(uint32_t stream, Tag tag, uint32_t number) {
-  issue(stream, tag, Kind::Wait, {.word = events_[number].last});
+  issue(stream, tag, Kind::Wait, {.flag = events_[number].last});
 }
 
 // -- From the host. --

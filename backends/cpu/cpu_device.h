@@ -37,8 +37,8 @@ public:
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
   void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
            int64_t bytes) override;
-  void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) override;
-  void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) override;
+  void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override;
+  void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override;
   void record(uint32_t stream, Tag tag, uint32_t event) override;
   void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
 
@@ -66,24 +66,24 @@ private:
     return options_.queues == 0 ? stream : stream % options_.queues;
   }
   void issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args);
-  /// Of signal words.
+  /// Of signal flags.
   FutexScope scope() const {
     return group_.spansProcesses() ? FutexScope::Processes : FutexScope::Process;
   }
 
   /// A counter that the records of one event on one queue advance. One for each queue, because
   /// records on two queues may be reached in any order.
-  struct alignas(64) EventWord {
+  struct alignas(64) EventFlag {
     uint32_t value = 0;
   };
   struct EventOnQueue {
     uint32_t queue;
     uint32_t records;
-    EventWord *word;
+    EventFlag *flag;
   };
   struct Event {
     std::vector<EventOnQueue> queues;
-    QueuedCommand::Word last; ///< what the last record will write
+    QueuedCommand::Flag last; ///< what the last record will write
   };
   EventOnQueue &find(Event &event, uint32_t queue);
 
@@ -94,8 +94,8 @@ private:
   bool isTracing_ = false;
   std::atomic<size_t> scratchHint_{0};
   HostMemory memory_;
-  std::deque<EventWord> eventWords_; ///< addresses stay
-  EventWord neverRecorded_;
+  std::deque<EventFlag> eventFlags_; ///< addresses stay
+  EventFlag neverRecorded_;
   std::vector<Event> events_;
   EventRanges ranges_; ///< of events_
 

@@ -7,18 +7,18 @@
 namespace braid {
 
 Result<std::unique_ptr<Cluster>> CpuRank::join(const ClusterOptions &options,
-                                               std::unique_ptr<Member> member,
+                                               std::unique_ptr<Client> client,
                                                const ObserverFactory &observe) {
   if (Status status = checkGroup("processes", options.ranks, options.timeout); !status.isOk())
     return status;
-  if (options.ranks != member->ranks())
+  if (options.ranks != client->ranks())
     return Status(StatusCode::BadInput, fmt::format("expected the job's {} ranks, got {}",
-                                                    member->ranks(), options.ranks));
+                                                    client->ranks(), options.ranks));
   if (options.scheduleSeed)
     return Status(StatusCode::Unsupported, "expected all ranks in one process to draw the order of "
                                            "their commands, got ranks that are processes");
-  initializeProducts();
-  auto parts = std::make_unique<Parts>(options, std::move(member), observe);
+  initializeGemms();
+  auto parts = std::make_unique<Parts>(options, std::move(client), observe);
   // Stream 0 is there without being asked for.
   if (Status status = parts->device.reserveStreams(1); !status.isOk())
     return status;
@@ -27,9 +27,9 @@ Result<std::unique_ptr<Cluster>> CpuRank::join(const ClusterOptions &options,
   return std::unique_ptr<Cluster>(new CpuRank(std::move(parts)));
 }
 
-CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Member> member,
+CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> client,
                       const ObserverFactory &observe)
-    : group(std::move(member), options.timeout),
+    : group(std::move(client), options.timeout),
       observer(observe ? observe(group.rank()) : nullptr), recorder(group.slot(), observer.get()),
       device(group, CpuDevice::Options{.rank = group.rank(),
                                        .queues = options.queues,

@@ -10,7 +10,7 @@ namespace braid {
 class CpuRank final : public Cluster {
 public:
   static Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options,
-                                               std::unique_ptr<Member> member,
+                                               std::unique_ptr<Client> client,
                                                const ObserverFactory &observe);
   /// Ends the rank's part in the job. Drops what has not been synchronized, and aborts the job if
   /// there was any. Takes a few seconds at most.
@@ -27,7 +27,7 @@ public:
 private:
   /// All that a worker may touch.
   struct Parts {
-    Parts(const ClusterOptions &options, std::unique_ptr<Member> member,
+    Parts(const ClusterOptions &options, std::unique_ptr<Client> client,
           const ObserverFactory &observe);
     void wakeWorkers() const;
     ProcessGroup group;

@@ -1,4 +1,4 @@
-//===- backends/cpu/gemm.cpp - matrix products and sums on the host -------===//
+//===- backends/cpu/gemm.cpp - GEMMs and sums on the host -------===//
 
 #include "backends/cpu/gemm.h"
 
@@ -15,14 +15,14 @@
 #include <sys/mman.h>
 
 #if defined(__SANITIZE_THREAD__)
-#define BRAID_PLAIN_PRODUCT 1
+#define BRAID_PLAIN_GEMM 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define BRAID_PLAIN_PRODUCT 1
+#define BRAID_PLAIN_GEMM 1
 #endif
 #endif
 
-#ifdef BRAID_PLAIN_PRODUCT
+#ifdef BRAID_PLAIN_GEMM
 #define BRAID_UNINSTRUMENTED __attribute__((no_sanitize("thread")))
 #else
 #include <cblas.h>
@@ -46,7 +46,7 @@ void *Scratch::reserve(size_t bytes) {
 
 namespace {
 
-/// A product of accumulators: c = a * b, b transposed or not. All are contiguous.
+/// A GEMM of accumulators: c = a * b, b transposed or not. All are contiguous.
 template <class Acc> struct Gemm {
   bool transposeB;
   int64_t m, n, k;
@@ -71,7 +71,7 @@ template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &
   }
 }
 
-#ifdef BRAID_PLAIN_PRODUCT
+#ifdef BRAID_PLAIN_GEMM
 
 template <class Element> constexpr bool kTakesOperandsInPlace = false;
 
@@ -118,9 +118,8 @@ public:
 private:
   /// Whoever entered before may not have taken a buffer yet, so there has to be room for two.
   static bool hasRoomForBuffer() {
-    constexpr size_t kBytes = size_t(128) << 20; // OpenBLAS 0.3, x86-64
-    void *room = mmap(nullptr, 2 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return room != MAP_FAILED && munmap(room, 2 * kBytes) == 0;
+    void *room = mmap(nullptr, 2 * kGemmBufferBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap(room, 2 * kGemmBufferBytes) == 0;
   }
 
   std::mutex mutex_;
@@ -271,8 +270,8 @@ void addElements(DType dtype, void *dst, const void *src, int64_t count) {
   });
 }
 
-void initializeProducts() {
-#ifndef BRAID_PLAIN_PRODUCT
+void initializeGemms() {
+#ifndef BRAID_PLAIN_GEMM
   openblas_set_num_threads(1);
 #endif
 }

@@ -1,4 +1,4 @@
-//===- backends/cpu/gemm.h - matrix products and sums on the host ---------===//
+//===- backends/cpu/gemm.h - GEMMs and sums on the host ---------===//
 #pragma once
 
 #include "runtime/execute/device.h"
@@ -22,13 +22,16 @@ private:
   size_t size_ = 0;
 };
 
+/// Addresses that OpenBLAS 0.3 maps for each GEMM under way, on x86-64.
+inline constexpr size_t kGemmBufferBytes = size_t(128) << 20;
+
 /// Bytes that multiply() takes from its scratch for operands of such shape.
 size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k);
 
 /// c = a * b (+ bias), see PlanMatmul. Sums are in f32 (f64 for f64), the bias is added to them,
 /// and the result is rounded once. Throws std::bad_alloc if the scratch cannot grow.
 ///
-/// By OpenBLAS, one thread a call. Under ThreadSanitizer, or with BRAID_PLAIN_PRODUCT defined, by
+/// By OpenBLAS, one thread a call. Under ThreadSanitizer, or with BRAID_PLAIN_GEMM defined, by
 /// loops of our own: OpenBLAS is not instrumented, and its locks would order streams that nothing
 /// orders.
 void multiply(const MatmulArgs &args, Scratch &scratch);
@@ -36,7 +39,7 @@ void multiply(const MatmulArgs &args, Scratch &scratch);
 /// dst[i] += src[i] for `count` elements.
 void addElements(DType dtype, void *dst, const void *src, int64_t count);
 
-/// Tells OpenBLAS to use the calling thread only. Call once, before the first product.
-void initializeProducts();
+/// Tells OpenBLAS to use the calling thread only. Call once, before the first GEMM.
+void initializeGemms();
 
 } // namespace braid

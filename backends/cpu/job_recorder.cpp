@@ -52,7 +52,7 @@ bool JobRecorder::begin(uint32_t queue, const QueuedCommand &command) {
   entry.beginNs.store(now, kRelaxed);
   entry.endNs.store(0, kRelaxed);
   entry.queue.store(queue, kRelaxed);
-  entry.wordValue.store(0, kRelaxed);
+  entry.flagValue.store(0, kRelaxed);
   entry.sequence.store(sequence, std::memory_order_release);
   return next_ ? next_->begin(queue, command) : true;
 }
@@ -60,23 +60,23 @@ bool JobRecorder::begin(uint32_t queue, const QueuedCommand &command) {
 void JobRecorder::waiting(uint32_t queue, const QueuedCommand &command, uint32_t seen) {
   if (queue < kQueueSlots) {
     QueueSlot &slot = slot_.queue[queue];
-    slot.wordValue.store(seen, kRelaxed);
-    slot.wantedValue.store(command.args.word.value, kRelaxed);
+    slot.flagValue.store(seen, kRelaxed);
+    slot.wantedValue.store(command.args.flag.value, kRelaxed);
     slot.isWaiting.store(1, kRelaxed);
   }
   if (next_)
     next_->waiting(queue, command, seen);
 }
 
-void JobRecorder::end(uint32_t queue, const QueuedCommand &command, uint32_t word) {
+void JobRecorder::end(uint32_t queue, const QueuedCommand &command, uint32_t flag) {
   if (next_)
-    next_->end(queue, command, word);
+    next_->end(queue, command, flag);
   const uint64_t now = monotonicNs();
   Worker &worker = workers_[queue];
   FlightEntry &entry = slot_.flight[worker.sequence % kFlightEntries];
   // While this command ran, the other queues may have gone once around the ring.
   if (entry.sequence.load(kRelaxed) == worker.sequence) {
-    entry.wordValue.store(word, kRelaxed);
+    entry.flagValue.store(flag, kRelaxed);
     entry.endNs.store(now, kRelaxed);
   }
   if (queue >= kQueueSlots) {

@@ -9,46 +9,46 @@
 namespace braid::cuda {
 namespace {
 
-using SystemWord = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
+using SystemFlag = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
 using DeviceCounter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
 
 constexpr int kStages = 4; ///< tiles in flight in a block: 64 KiB on their way
 
-// -- Words. --
+// -- Flags. --
 
-__device__ uint32_t look(uint32_t *word) {
-  return SystemWord(*word).load(::cuda::memory_order_acquire);
+__device__ uint32_t look(uint32_t *flag) {
+  return SystemFlag(*flag).load(::cuda::memory_order_acquire);
 }
 
-/// A released word (larger than 1) stays, so that every later await passes, too.
-__device__ void take(uint32_t *word) {
-  SystemWord counter(*word);
+/// A released flag (larger than 1) stays, so that every later await passes, too.
+__device__ void take(uint32_t *flag) {
+  SystemFlag counter(*flag);
   if (counter.load(::cuda::memory_order_relaxed) == 1)
     counter.store(0, ::cuda::memory_order_relaxed);
 }
 
-__device__ void set(uint32_t *word) { SystemWord(*word).store(1, ::cuda::memory_order_relaxed); }
+__device__ void set(uint32_t *flag) { SystemFlag(*flag).store(1, ::cuda::memory_order_relaxed); }
 
-__device__ void report(const Exchange &exchange, uint32_t value) {
-  SystemWord(*exchange.step).store(value, ::cuda::memory_order_relaxed);
+__device__ void report(const CopyAndSignal &batch, uint32_t value) {
+  SystemFlag(*batch.step).store(value, ::cuda::memory_order_relaxed);
 }
 
 // -- Copying by threads. --
 
-__device__ TileWalk tilesFor(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
-  return TileWalk(exchange.copies, exchange.copyCount, copier, copiers);
+__device__ TileWalk tilesFor(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
+  return TileWalk(batch.copies, batch.copyCount, copier, copiers);
 }
 
 /// Tells the first block how much of each copy this one has done. Everything is visible to all
 /// before.
-__device__ void countTiles(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
-  uint32_t done[Exchange::kMost] = {};
-  TileWalk walk = tilesFor(exchange, copier, copiers);
+__device__ void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
+  uint32_t done[CopyAndSignal::kMost] = {};
+  TileWalk walk = tilesFor(batch, copier, copiers);
   for (Tile tile; walk.next(tile);)
     ++done[tile.copy];
-  for (uint32_t i = 0; i < exchange.copyCount; ++i)
+  for (uint32_t i = 0; i < batch.copyCount; ++i)
     if (done[i] != 0)
-      DeviceCounter(exchange.counters[i]).fetch_add(done[i], ::cuda::memory_order_release);
+      DeviceCounter(batch.counters[i]).fetch_add(done[i], ::cuda::memory_order_release);
 }
 
 /// The granule behind this thread's: the next thread's, or, behind the last one of a warp, the
@@ -83,8 +83,8 @@ __device__ void copyTile(const Tile &tile, uint32_t thread) {
 }
 
 /// The block's teams take its tiles in turns, so that as much is on its way as in bulk.
-__device__ void copyByThreads(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
-  TileWalk walk = tilesFor(exchange, copier, copiers);
+__device__ void copyByThreads(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
+  TileWalk walk = tilesFor(batch, copier, copiers);
   uint32_t turn = threadIdx.x / kTeam;
   for (Tile tile; walk.next(tile); turn = (turn + kStages - 1) % kStages)
     if (turn == 0)
@@ -136,7 +136,7 @@ __device__ void store(const Tile &tile, const void *stage) {
 }
 
 /// One thread: the unit does the rest.
-__device__ void copyInBulk(const Exchange &exchange, uint32_t copier, uint32_t copiers) {
+__device__ void copyInBulk(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   extern __shared__ __align__(128) char stages[];
   __shared__ uint64_t barriers[kStages];
   for (uint64_t &barrier : barriers)
@@ -145,7 +145,7 @@ __device__ void copyInBulk(const Exchange &exchange, uint32_t copier, uint32_t c
   // What peers and other kernels did to this memory, they did by other means than the unit.
   asm volatile("fence.proxy.async;" ::: "memory");
 
-  TileWalk loads = tilesFor(exchange, copier, copiers), stores = loads;
+  TileWalk loads = tilesFor(batch, copier, copiers), stores = loads;
   Tile tile;
   uint32_t loaded = 0;
   while (loaded < kStages && loads.next(tile)) {
@@ -174,81 +174,81 @@ __device__ void copyInBulk(const Exchange &exchange, uint32_t copier, uint32_t c
 // -- The kernel. --
 
 /// True when the host has ended all waits. Far away: to be asked seldom.
-__device__ bool isReleased(const Exchange &exchange) {
-  return exchange.released && look(exchange.released) != 0;
+__device__ bool isReleased(const CopyAndSignal &batch) {
+  return batch.released && look(batch.released) != 0;
 }
 
-/// Looks at each word with a lane of its own until all are set. Where words lie in the host's
+/// Looks at each flag with a lane of its own until all are set. Where flags lie in the host's
 /// memory, a look takes more than a microsecond, and many at the same time hold one another up; so
 /// does the look for a release, which small problems should be over before.
-__device__ void waitForAll(const Exchange &exchange, const ExchangeWord *words, uint32_t count) {
+__device__ void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags, uint32_t count) {
   constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
   const uint32_t lane = threadIdx.x;
   bool isSet = lane >= count;
   uint32_t reported = 0;
   for (uint32_t looks = 1; reported < count; ++looks) {
-    isSet = isSet || look(words[lane].word) != 0 ||
-            ((looks == kFirstLooks || looks % kLooksBetween == 0) && isReleased(exchange));
+    isSet = isSet || look(flags[lane].flag) != 0 ||
+            ((looks == kFirstLooks || looks % kLooksBetween == 0) && isReleased(batch));
     const uint32_t unset = ~__ballot_sync(~0u, isSet);
     const uint32_t passed = unset == 0 ? count : min(count, __ffs(unset) - 1);
     // As if they were awaited one after the other.
     if (lane == 0 && passed != reported)
-      report(exchange, words[passed - 1].value);
+      report(batch, flags[passed - 1].value);
     reported = passed;
   }
 }
 
 /// The counter behind those of the copies: the awaits have passed.
-__device__ DeviceCounter gate(const Exchange &exchange) {
-  return DeviceCounter(exchange.counters[Exchange::kMost]);
+__device__ DeviceCounter gate(const CopyAndSignal &batch) {
+  return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
 }
 
 /// Lets the other blocks copy, waits until they have, and says so. A signal before the last copy
 /// goes with the others: the copies wait for nobody, and end at the same time.
-__device__ void makeMoves(const Exchange &exchange) {
+__device__ void makeMoves(const CopyAndSignal &batch) {
   const uint32_t lane = threadIdx.x;
-  if (lane == 0 && exchange.copyCount != 0) {
-    gate(exchange).store(1, ::cuda::memory_order_release);
-    for (uint32_t i = 0; i < exchange.copyCount; ++i) {
-      DeviceCounter counter(exchange.counters[i]);
+  if (lane == 0 && batch.copyCount != 0) {
+    gate(batch).store(1, ::cuda::memory_order_release);
+    for (uint32_t i = 0; i < batch.copyCount; ++i) {
+      DeviceCounter counter(batch.counters[i]);
       while (counter.load(::cuda::memory_order_acquire) !=
-             static_cast<uint32_t>(tilesOf(exchange.copies[i])))
+             static_cast<uint32_t>(tilesOf(batch.copies[i])))
         ;
       counter.store(0, ::cuda::memory_order_relaxed);
     }
     // Every block has a tile (tiles.h), so every block has passed it.
-    gate(exchange).store(0, ::cuda::memory_order_relaxed);
+    gate(batch).store(0, ::cuda::memory_order_relaxed);
   }
   __syncwarp();
-  if (exchange.signalCount == 0)
+  if (batch.signalCount == 0)
     return;
-  if (lane < exchange.signalCount) {
+  if (lane < batch.signalCount) {
     __threadfence_system();
-    set(exchange.signals[lane].word);
+    set(batch.signals[lane].flag);
   }
   __syncwarp();
   if (lane == 0)
-    report(exchange, exchange.signals[exchange.signalCount - 1].value);
+    report(batch, batch.signals[batch.signalCount - 1].value);
 }
 
 /// The first block, which is one warp of it.
-__device__ void coordinate(const Exchange &exchange) {
+__device__ void coordinate(const CopyAndSignal &batch) {
   const uint32_t lane = threadIdx.x;
-  if (lane < exchange.promiseCount) {
+  if (lane < batch.readySignalCount) {
     __threadfence_system();
-    set(exchange.promises[lane].word);
+    set(batch.readySignals[lane].flag);
   }
   __syncwarp();
-  if (lane == 0 && exchange.promiseCount != 0)
-    report(exchange, exchange.promises[exchange.promiseCount - 1].value);
-  waitForAll(exchange, exchange.awaits, exchange.awaitCount);
-  if (lane < exchange.awaitCount)
-    take(exchange.awaits[lane].word);
+  if (lane == 0 && batch.readySignalCount != 0)
+    report(batch, batch.readySignals[batch.readySignalCount - 1].value);
+  waitForAll(batch, batch.awaits, batch.awaitCount);
+  if (lane < batch.awaitCount)
+    take(batch.awaits[lane].flag);
   __syncwarp();
-  makeMoves(exchange);
-  waitForAll(exchange, exchange.arrivals, exchange.arrivalCount);
-  if (lane < exchange.arrivalCount)
-    take(exchange.arrivals[lane].word);
+  makeMoves(batch);
+  waitForAll(batch, batch.arrivals, batch.arrivalCount);
+  if (lane < batch.arrivalCount)
+    take(batch.arrivals[lane].flag);
 }
 
 /// Of a block. The bulk copy unit needs one thread, and the first block a warp.
@@ -256,41 +256,41 @@ template <bool InBulk> constexpr int kThreads = InBulk ? kTeam : kTeam *kStages;
 
 template <bool InBulk>
 __global__ void __launch_bounds__(kThreads<InBulk>)
-    exchangeKernel(const __grid_constant__ Exchange exchange) {
+    copyAndSignalKernel(const __grid_constant__ CopyAndSignal batch) {
   if (blockIdx.x == 0) {
     if (threadIdx.x < 32)
-      coordinate(exchange);
+      coordinate(batch);
     return;
   }
   const uint32_t copier = blockIdx.x - 1, copiers = gridDim.x - 1;
   if (threadIdx.x == 0)
-    while (gate(exchange).load(::cuda::memory_order_acquire) == 0)
+    while (gate(batch).load(::cuda::memory_order_acquire) == 0)
       ;
   if constexpr (InBulk) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0)
-      copyInBulk(exchange, copier, copiers);
+      copyInBulk(batch, copier, copiers);
 #endif
   } else {
     __syncthreads();
-    copyByThreads(exchange, copier, copiers);
+    copyByThreads(batch, copier, copiers);
   }
   if (threadIdx.x == 0)
-    countTiles(exchange, copier, copiers);
+    countTiles(batch, copier, copiers);
 }
 
 /// An exchange without copies: one warp. It waits beside GEMMs whose blocks leave about a thousand
 /// registers of a multiprocessor, 32 a thread of a warp. With more, it would take a multiprocessor
 /// from them for as long as it waits: 5 % of large GEMMs.
-__global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ Exchange exchange) {
-  coordinate(exchange);
+__global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ CopyAndSignal batch) {
+  coordinate(batch);
 }
 
 constexpr int kSharedBytes = kStages * int(kTileBytes);
 
-bool isAligned(const Exchange &exchange) {
-  for (uint32_t i = 0; i < exchange.copyCount; ++i) {
-    const ExchangeCopy &copy = exchange.copies[i];
+bool isAligned(const CopyAndSignal &batch) {
+  for (uint32_t i = 0; i < batch.copyCount; ++i) {
+    const CopyAndSignalCopy &copy = batch.copies[i];
     const auto bits = reinterpret_cast<uintptr_t>(copy.dst) |
                       reinterpret_cast<uintptr_t>(copy.src) | static_cast<uintptr_t>(copy.bytes);
     if (bits % 16 != 0)
@@ -301,27 +301,27 @@ bool isAligned(const Exchange &exchange) {
 
 } // namespace
 
-void launchExchange(cudaStream_t stream, const Exchange &exchange,
-                    const ExchangeBlocks &blocksAtMost, bool hasBulkCopies) {
+void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
+                    const CopyAndSignalBlocks &blocksAtMost, bool hasBulkCopies) {
   int64_t tiles = 0;
-  for (uint32_t i = 0; i < exchange.copyCount; ++i)
-    tiles += tilesOf(exchange.copies[i]);
-  const int most = exchange.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
+  for (uint32_t i = 0; i < batch.copyCount; ++i)
+    tiles += tilesOf(batch.copies[i]);
+  const int most = batch.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
   const unsigned blocks = 1 + static_cast<unsigned>(tiles < most ? tiles : most);
   if (tiles == 0)
-    signalKernel<<<1, 32, 0, stream>>>(exchange);
-  else if (hasBulkCopies && isAligned(exchange))
-    exchangeKernel<true><<<blocks, kThreads<true>, kSharedBytes, stream>>>(exchange);
+    signalKernel<<<1, 32, 0, stream>>>(batch);
+  else if (hasBulkCopies && isAligned(batch))
+    copyAndSignalKernel<true><<<blocks, kThreads<true>, kSharedBytes, stream>>>(batch);
   else
-    exchangeKernel<false><<<blocks, kThreads<false>, 0, stream>>>(exchange);
+    copyAndSignalKernel<false><<<blocks, kThreads<false>, 0, stream>>>(batch);
 }
 
 cudaError_t loadExchange() {
   cudaFuncAttributes attributes;
-  for (auto *kernel : {signalKernel, exchangeKernel<false>, exchangeKernel<true>})
+  for (auto *kernel : {signalKernel, copyAndSignalKernel<false>, copyAndSignalKernel<true>})
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
       return code;
-  return cudaFuncSetAttribute(exchangeKernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  return cudaFuncSetAttribute(copyAndSignalKernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                               kSharedBytes);
 }
 

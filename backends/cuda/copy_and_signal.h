@@ -8,13 +8,13 @@
 //   moves      copies, and the signals that say that they are done
 //   arrivals   awaits, until peers have signalled their copies
 //
-// Each part may be empty. The first block makes the signals and takes the words away; the others
+// Each part may be empty. The first block makes the signals and takes the flags away; the others
 // copy. What a step promises holds as if the steps were issued one after the other: no copy begins
 // before all awaits have passed, and no signal leaves before all that stands before it is done and
 // visible to all. The copies overlap one another, and their signals leave together.
 //
-// Blocks that wait for a peer hold shared memory, and a product finds no room beside one. So there
-// must never be one on every processor: the peer may be waiting for that product. Whoever launches
+// Blocks that wait for a peer hold shared memory, and a GEMM finds no room beside one. So there
+// must never be one on every processor: the peer may be waiting for that GEMM. Whoever launches
 // exchanges on several streams divides half of the processors among them.
 //
 // Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
@@ -32,21 +32,21 @@ namespace braid::cuda {
 
 /// A signal or an await. When it is over, `value` is stored into the exchange's step, which the
 /// host reads.
-struct ExchangeWord {
-  uint32_t *word;
+struct CopyAndSignalFlag {
+  uint32_t *flag;
   uint32_t value;
 };
 
 /// Passed to the kernel by value.
-struct Exchange {
+struct CopyAndSignal {
   static constexpr uint32_t kMost = 16; ///< of each kind
 
-  uint32_t promiseCount = 0, awaitCount = 0, copyCount = 0, signalCount = 0, arrivalCount = 0;
-  ExchangeWord promises[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
-  ExchangeCopy copies[kMost];
+  uint32_t readySignalCount = 0, awaitCount = 0, copyCount = 0, signalCount = 0, arrivalCount = 0;
+  CopyAndSignalFlag readySignals[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
+  CopyAndSignalCopy copies[kMost];
   uint32_t *step = nullptr; ///< of the stream
-  /// In the host's memory, for words that are not: when it is not 0, no word is awaited. Null: the
-  /// host sets the words themselves.
+  /// In the host's memory, for flags that are not: when it is not 0, no flag is awaited. Null: the
+  /// host sets the flags themselves.
   uint32_t *released = nullptr;
   /// kCounters of them in the GPU's memory, 0 before and after; no exchange that may run at the
   /// same time has the same ones.
@@ -55,15 +55,15 @@ struct Exchange {
 };
 
 /// How many blocks may copy, and so wait for peers, at the same time.
-struct ExchangeBlocks {
-  int ofOne = 32;     ///< of an exchange with one copy, which is one of a pipeline, beside products
+struct CopyAndSignalBlocks {
+  int ofOne = 32;     ///< of an exchange with one copy, which is one of a pipeline, beside GEMMs
   int ofSeveral = 64; ///< of one with more
 };
 
 /// Launches it. Copies need no alignment. Where everything is a multiple of 16 bytes, the bulk copy
 /// unit makes them if there is one (compute capability 9 on); else threads do (granules.h).
-void launchExchange(cudaStream_t stream, const Exchange &exchange, const ExchangeBlocks &most,
-                    bool hasBulkCopies);
+void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
+                         const CopyAndSignalBlocks &most, bool hasBulkCopies);
 
 /// Loads the kernels, and allows them the shared memory they need.
 cudaError_t loadExchange();

@@ -41,7 +41,7 @@ private:
 class CudaCluster final : public Cluster {
 public:
   static Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options,
-                                               std::unique_ptr<Member> member,
+                                               std::unique_ptr<Client> client,
                                                const CudaDevice::Options &device);
   ~CudaCluster() override;
 
@@ -53,8 +53,8 @@ public:
   Transport &transport(int64_t) override { return *transport_; }
 
 private:
-  CudaCluster(const ClusterOptions &options, std::unique_ptr<Member> member)
-      : group_(std::move(member), options.timeout) {}
+  CudaCluster(const ClusterOptions &options, std::unique_ptr<Client> client)
+      : group_(std::move(client), options.timeout) {}
   Status start(const CudaDevice::Options &device);
   Status checkOwnGpus(const CudaDevice::Options &options);
 
@@ -64,9 +64,9 @@ private:
 };
 
 Result<std::unique_ptr<Cluster>> CudaCluster::join(const ClusterOptions &options,
-                                                   std::unique_ptr<Member> member,
+                                                   std::unique_ptr<Client> client,
                                                    const CudaDevice::Options &device) {
-  std::unique_ptr<CudaCluster> cluster(new CudaCluster(options, std::move(member)));
+  std::unique_ptr<CudaCluster> cluster(new CudaCluster(options, std::move(client)));
   if (Status status = cluster->start(device); !status.isOk()) {
     cluster->group_.abort(status); // the others must not wait for a rank without a GPU
     return status;
@@ -189,29 +189,29 @@ int countGpus() {
 }
 
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
-                                          std::unique_ptr<Member> member,
+                                          std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank) {
   if (Status status = checkOptions(options); !status.isOk())
     return status;
   Result<bool> mayShare = isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare);
   if (!mayShare)
     return mayShare.status();
-  Result<int> device = chooseDevice(rank, member->rank(), *mayShare);
+  Result<int> device = chooseDevice(rank, client->rank(), *mayShare);
   if (!device)
     return device.status();
   Result<bool> tuned = isOn(processEnvironment(), "BRAID_TUNE", true);
   if (!tuned)
     return tuned.status();
-  CudaDevice::Options chosen{.rank = member->rank(),
+  CudaDevice::Options chosen{.rank = client->rank(),
                              .device = *device,
                              .callerStream = static_cast<cudaStream_t>(rank.stream),
                              .isTuned = *tuned && !*mayShare, // beside others, times say nothing
                              .mayShare = *mayShare};
-  return CudaCluster::join(options, std::move(member), chosen);
+  return CudaCluster::join(options, std::move(client), chosen);
 }
 
 /// With the driver's eight hardware queues all times were longer and varied by 20 % and more, even
-/// of a product alone (docs/transfers.md). The driver looks at this when the process first
+/// of a GEMM alone (docs/transfers.md). The driver looks at this when the process first
 /// uses a GPU.
 static void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
@@ -220,8 +220,8 @@ void registerCudaBackend(BackendRegistry &registry) {
   registry.add({.name = "cuda",
                 .description = "ranks as processes, one GPU each, connected by CUDA IPC",
                 .hasGraphs = true,
-                .join = [](const ClusterOptions &options, std::unique_ptr<Member> member) {
-                  return joinCuda(options, std::move(member), {});
+                .join = [](const ClusterOptions &options, std::unique_ptr<Client> client) {
+                  return joinCuda(options, std::move(client), {});
                 }});
 }
 

@@ -6,12 +6,12 @@
 namespace braid {
 
 /// Adds "cuda": ranks are processes, one GPU each, connected by CUDA IPC. Copies are made by the
-/// copy engines, products by cuBLASLt. Creating a cluster is Unsupported, with the reason, where
+/// copy engines, GEMMs by cuBLASLt. Creating a cluster is Unsupported, with the reason, where
 /// there is no GPU for the rank, no driver, or no cuBLASLt.
 ///
 /// With BRAID_SHARE_GPUS=on in the environment ranks may share GPUs, and do where there are too
 /// few. Each then gets its turns of some milliseconds: results are those of a GPU each, but times
-/// say nothing, so no product is tuned, even if each rank has its own.
+/// say nothing, so no GEMM is tuned, even if each rank has its own.
 void registerCudaBackend(BackendRegistry &registry);
 
 /// GPUs that this process can use; 0 where there is no driver.
@@ -35,7 +35,7 @@ struct CudaRankOptions {
 
 /// As Backend::join.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
-                                          std::unique_ptr<Member> member,
+                                          std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank);
 
 } // namespace braid

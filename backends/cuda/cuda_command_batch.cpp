@@ -2,7 +2,7 @@
 //
 // Two ways for each, by what was measured (docs/transfers.md). Memory operations of a stream
 // signal in 8.6 us and cost the host 0.7 us; a kernel does it in 4.7 us in a graph, but costs the
-// host 2.8 us where it is launched by itself, and needs a processor that a product may hold. Copy
+// host 2.8 us where it is launched by itself, and needs a processor that a GEMM may hold. Copy
 // engines move large blocks beside the arithmetic, and start slowly; a kernel starts at once, and
 // does with a single launch what its neighbours in the stream would do with one each.
 //
@@ -19,24 +19,24 @@
 namespace braid {
 namespace {
 
-CUstreamBatchMemOpParams waitUntilSet(const void *word) {
+CUstreamBatchMemOpParams waitUntilSet(const void *flag) {
   CUstreamBatchMemOpParams op = {};
   op.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
-  op.waitValue.address = reinterpret_cast<CUdeviceptr>(word);
+  op.waitValue.address = reinterpret_cast<CUdeviceptr>(flag);
   op.waitValue.value = 1;
   op.waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
   return op;
 }
 
-CUstreamBatchMemOpParams write(const void *word, uint32_t value) {
+CUstreamBatchMemOpParams write(const void *flag, uint32_t value) {
   CUstreamBatchMemOpParams op = {};
   op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
-  op.writeValue.address = reinterpret_cast<CUdeviceptr>(word);
+  op.writeValue.address = reinterpret_cast<CUdeviceptr>(flag);
   op.writeValue.value = value;
   return op;
 }
 
-Tag tagOf(Tag tag, const ChainStep &step) {
+Tag tagOf(Tag tag, const BatchedCommand &step) {
   tag.command = step.command;
   return tag;
 }
@@ -50,26 +50,27 @@ Status CudaDevice::startExchanges() {
   hasBulkCopies_ = major >= 9;
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, options_.device));
-  Result<void *> released = memory_.allocateReports(kWordStride);
+  Result<void *> released = memory_.allocateReports(kFlagStride);
   if (!released)
     return released.status();
   released_ = static_cast<uint32_t *>(*released);
   // Those of graphs are their own: a graph may still run when eager runs of other streams begin.
-  constexpr size_t kBytes = 2 * size_t(kMaxStreams) * cuda::Exchange::kCounters * sizeof(uint32_t);
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&exchangeCounters_, kBytes));
-  BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(exchangeCounters_, 0, kBytes));
+  constexpr size_t kBytes =
+      2 * size_t(kMaxStreams) * cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&copyAndSignalCounters_, kBytes));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(copyAndSignalCounters_, 0, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadExchange());
   return Status::ok();
 }
 
 /// Kernels that wait for peers must leave room for what the peers wait for (exchange.h). All of a
-/// program together may keep products off half of the processors: a block that copies keeps them
+/// program together may keep GEMMs off half of the processors: a block that copies keeps them
 /// off one, and so may a warp that only waits.
 Status CudaDevice::planExchanges(const Plan &plan, Timetable &timetable) const {
   const int half = processors_ / 2;
   const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(half)); // of 128 kernels
   timetable.waitsByMemory = plan.streams.size() > mostStreams;
-  if (timetable.waitsByMemory && hasWordsOnDevice())
+  if (timetable.waitsByMemory && hasFlagsOnDevice())
     return Status(StatusCode::Unsupported,
                   fmt::format("signals by kernels: expected at most {} streams, got {}",
                               mostStreams, plan.streams.size()));
@@ -90,24 +91,24 @@ Status CudaDevice::planExchanges(const Plan &plan, Timetable &timetable) const {
   return Status::ok();
 }
 
-/// Words that no memory operation waits for may lie with the GPU that awaits them, nearer to it
+/// Flags that no memory operation waits for may lie with the GPU that awaits them, nearer to it
 /// and to its peers than the host's memory: the host ends waits by a flag that the kernels look at.
-bool CudaDevice::hasWordsOnDevice() const {
-  return means_.signals == SignalBy::Kernel ||
-         (means_.signals == SignalBy::Default && means_.copies == CopyBy::Kernel);
+bool CudaDevice::hasFlagsOnDevice() const {
+  return transferMode_.signals == SignalBy::Kernel ||
+         (transferMode_.signals == SignalBy::Default && transferMode_.copies == CopyBy::Kernel);
 }
 
 /// What belongs to no program may be the host's memory, which only engines reach.
-bool CudaDevice::isByKernel(const ChainStep &step, Tag tag) const {
+bool CudaDevice::isByKernel(const BatchedCommand &step, Tag tag) const {
   if (step.kind == CommandKind::Copy)
-    return tag.plan && means_.copies == CopyBy::Kernel;
-  return hasWordsOnDevice() || (means_.signals == SignalBy::Default && isCapturing_ &&
+    return tag.plan && transferMode_.copies == CopyBy::Kernel;
+  return hasFlagsOnDevice() || (transferMode_.signals == SignalBy::Default && isCapturing_ &&
                                 !timetableOf(tag.plan).waitsByMemory);
 }
 
 /// While tracing, each step is issued by itself, so that each has a span.
-void CudaDevice::chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps,
-                       bool areDisjoint) {
+void CudaDevice::commandBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+                              bool areDisjoint) {
   const bool isApart = isTracing_ && !isCapturing_;
   while (!steps.empty() && !group_.isAborted()) {
     const CommandKind kind = steps.front().kind;
@@ -116,7 +117,7 @@ void CudaDevice::chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps
     while (!isApart && count < steps.size() && isByKernel(steps[count], tag) == isKernel &&
            (isKernel || (kind != CommandKind::Copy && steps[count].kind != CommandKind::Copy)))
       ++count;
-    Issuing issuing(*this, stream, tagOf(tag, steps.front()));
+    LaunchMode launchMode(*this, stream, tagOf(tag, steps.front()));
     if (isKernel)
       issueExchanges(stream, tag, steps.take_front(count), areDisjoint);
     else if (kind == CommandKind::Copy)
@@ -127,7 +128,7 @@ void CudaDevice::chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps
   }
 }
 
-void CudaDevice::copyByEngine(uint32_t stream, const ChainStep &step) {
+void CudaDevice::copyByEngine(uint32_t stream, const BatchedCommand &step) {
   if (step.bytes == 0)
     return;
   check(cudaMemcpyAsync(step.dst, step.src, static_cast<size_t>(step.bytes), cudaMemcpyDefault,
@@ -135,7 +136,8 @@ void CudaDevice::copyByEngine(uint32_t stream, const ChainStep &step) {
         "cudaMemcpyAsync");
 }
 
-void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps) {
+void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
+                                       llvm::ArrayRef<BatchedCommand> steps) {
   constexpr unsigned kMost = 96; // the driver takes 256
   std::array<CUstreamBatchMemOpParams, kMost> operations;
   unsigned count = 0;
@@ -144,53 +146,54 @@ void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<
           "cuStreamBatchMemOp");
     count = 0;
   };
-  for (const ChainStep &step : steps) {
+  for (const BatchedCommand &step : steps) {
     if (count + 3 > kMost)
       flush();
     if (step.kind == CommandKind::Await)
-      operations[count++] = waitUntilSet(step.word);
-    operations[count++] = write(step.word, step.kind == CommandKind::Signal ? 1 : 0);
+      operations[count++] = waitUntilSet(step.flag);
+    operations[count++] = write(step.flag, step.kind == CommandKind::Signal ? 1 : 0);
     operations[count++] = write(&steps_[stream].done, number(stream, tagOf(tag, step)));
   }
   flush();
 }
 
-void CudaDevice::issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps,
+void CudaDevice::issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                                 bool areDisjoint) {
   const Timetable &timetable = timetableOf(tag.plan);
   while (!steps.empty()) {
-    cuda::Exchange exchange;
-    exchange.step = &steps_[stream].done;
-    exchange.released = hasWordsOnDevice() ? released_ : nullptr;
-    exchange.counters =
-        exchangeCounters_ + (stream + (isCapturing_ ? kMaxStreams : 0)) * cuda::Exchange::kCounters;
-    steps = steps.drop_front(addToExchange(exchange, stream, tag, steps, areDisjoint));
-    cuda::launchExchange(streams_[stream], exchange, timetable.blocks, hasBulkCopies_);
-    check(cudaGetLastError(), "launchExchange");
+    cuda::CopyAndSignal batch;
+    batch.step = &steps_[stream].done;
+    batch.released = hasFlagsOnDevice() ? released_ : nullptr;
+    batch.counters = copyAndSignalCounters_ +
+                     (stream + (isCapturing_ ? kMaxStreams : 0)) * cuda::CopyAndSignal::kCounters;
+    steps = steps.drop_front(addToCopyAndSignal(batch, stream, tag, steps, areDisjoint));
+    cuda::launchCopyAndSignal(streams_[stream], batch, timetable.blocks, hasBulkCopies_);
+    check(cudaGetLastError(), "launchCopyAndSignal");
   }
 }
 
 /// How many of `steps` one exchange can take: each kind has its part of it, in this order.
-size_t CudaDevice::addToExchange(cuda::Exchange &exchange, uint32_t stream, Tag tag,
-                                 llvm::ArrayRef<ChainStep> steps, bool areDisjoint) {
-  constexpr uint32_t kMost = cuda::Exchange::kMost;
+size_t CudaDevice::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
+                                      llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint) {
+  constexpr uint32_t kMost = cuda::CopyAndSignal::kMost;
   const bool waitsApart = timetableOf(tag.plan).waitsApart;
-  enum { Promises, Awaits, Moves, Arrivals } part = Promises;
-  auto word = [&](const ChainStep &step) {
-    return cuda::ExchangeWord{static_cast<uint32_t *>(step.word), number(stream, tagOf(tag, step))};
+  enum { ReadySignals, Awaits, Moves, Arrivals } part = ReadySignals;
+  auto flag = [&](const BatchedCommand &step) {
+    return cuda::CopyAndSignalFlag{static_cast<uint32_t *>(step.flag),
+                                   number(stream, tagOf(tag, step))};
   };
   for (size_t i = 0; i < steps.size(); ++i) {
-    const ChainStep &step = steps[i];
+    const BatchedCommand &step = steps[i];
     const bool isBeside = part == Moves ? step.kind == CommandKind::Await
                                         : part == Awaits && step.kind != CommandKind::Await;
     if (waitsApart && isBeside)
       return i;
     if (step.kind == CommandKind::Await) {
       part = part < Moves ? Awaits : Arrivals;
-      uint32_t &count = part == Awaits ? exchange.awaitCount : exchange.arrivalCount;
+      uint32_t &count = part == Awaits ? batch.awaitCount : batch.arrivalCount;
       if (count == kMost)
         return i;
-      (part == Awaits ? exchange.awaits : exchange.arrivals)[count++] = word(step);
+      (part == Awaits ? batch.awaits : batch.arrivals)[count++] = flag(step);
       continue;
     }
     if (part == Arrivals)
@@ -199,19 +202,19 @@ size_t CudaDevice::addToExchange(cuda::Exchange &exchange, uint32_t stream, Tag 
       part = Moves;
       if (step.bytes == 0)
         continue;
-      if (exchange.copyCount == (areDisjoint ? kMost : 1))
+      if (batch.copyCount == (areDisjoint ? kMost : 1))
         return i;
-      exchange.copies[exchange.copyCount++] = {static_cast<char *>(step.dst),
-                                               static_cast<const char *>(step.src), step.bytes};
-    } else if (part == Promises) {
-      if (exchange.promiseCount == kMost)
+      batch.copies[batch.copyCount++] = {static_cast<char *>(step.dst),
+                                         static_cast<const char *>(step.src), step.bytes};
+    } else if (part == ReadySignals) {
+      if (batch.readySignalCount == kMost)
         return i;
-      exchange.promises[exchange.promiseCount++] = word(step);
+      batch.readySignals[batch.readySignalCount++] = flag(step);
     } else {
       part = Moves;
-      if (exchange.signalCount == kMost)
+      if (batch.signalCount == kMost)
         return i;
-      exchange.signals[exchange.signalCount++] = word(step);
+      batch.signals[batch.signalCount++] = flag(step);
     }
   }
   return steps.size();

@@ -40,10 +40,10 @@ Status CudaDevice::start() {
   domain_ = nvtxDomainCreateA("braid");
   BRAID_CUDA_RETURN_IF_ERROR(cudaSetDevice(options_.device));
   // All ranks read the same file, which rank 0 replaces: it speaks for all of them.
-  auto products = Products::create(options_.isTuned, options_.rank == 0 ? warnOnStderr : nullptr);
-  if (!products)
-    return products.status();
-  products_ = std::move(*products);
+  auto gemms = Gemms::create(options_.isTuned, options_.rank == 0 ? warnOnStderr : nullptr);
+  if (!gemms)
+    return gemms.status();
+  gemms_ = std::move(*gemms);
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadKernels());
   if (Status status = startExchanges(); !status.isOk())
     return status;
@@ -58,18 +58,18 @@ Status CudaDevice::start() {
     ownsCallerStream_ = true;
   }
   isDirty_.push_back(false);
-  return products_->reserveWorkspaces(1);
+  return gemms_->reserveWorkspaces(1);
 }
 
 CudaDevice::~CudaDevice() {
   enter();
   if (isAbandoned_) {
-    (void)products_.release();
+    (void)gemms_.release();
     memory_.abandon();
     return;
   }
   nvtxDomainDestroy(domain_);
-  cudaFree(exchangeCounters_);
+  cudaFree(copyAndSignalCounters_);
   for (cudaGraphExec_t graph : graphs_)
     if (graph)
       cudaGraphExecDestroy(graph);
@@ -127,7 +127,7 @@ Result<std::string> CudaDevice::exportMemory(void *base) {
 
 Result<void *> CudaDevice::allocate(ArenaKind kind, int64_t bytes) {
   enter();
-  if (kind == ArenaKind::Words && hasWordsOnDevice())
+  if (kind == ArenaKind::Flags && hasFlagsOnDevice())
     kind = ArenaKind::Symmetric;
   return memory_.allocate(kind, bytes);
 }
@@ -149,7 +149,7 @@ Status CudaDevice::reserveStreams(uint32_t count) {
     streams_.push_back(stream);
     isDirty_.push_back(false);
   }
-  return products_->reserveWorkspaces(count);
+  return gemms_->reserveWorkspaces(count);
 }
 
 Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
@@ -171,25 +171,25 @@ Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
 
 Result<std::string> CudaDevice::tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
   enter();
-  return products_->tune(shape, atMost);
+  return gemms_->tune(shape, atMost);
 }
 
-Status CudaDevice::foresee(const PlanMatmul &shape) {
+Status CudaDevice::loadAlgorithm(const PlanMatmul &shape) {
   enter();
-  return products_->foresee(shape);
+  return gemms_->loadAlgorithm(shape);
 }
 
-Status CudaDevice::adopt(const PlanMatmul &shape, const std::string &choice) {
+Status CudaDevice::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
   enter();
-  return products_->adopt(shape, choice);
+  return gemms_->setAlgorithm(shape, choice);
 }
 
 Status CudaDevice::warm(const PlanMatmul &shape) {
   enter();
-  return products_->warm(shape);
+  return gemms_->warm(shape);
 }
 
-// -- Issuing. --
+// -- LaunchMode. --
 
 void CudaDevice::check(cudaError_t code, const char *call) {
   if (code != cudaSuccess)
@@ -230,24 +230,27 @@ cudaEvent_t CudaDevice::beginSpan(uint32_t stream, Tag tag) {
 
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   if (bytes != 0)
-    chain(stream, tag, ChainStep{CommandKind::Copy, tag.command, nullptr, dst, src, bytes}, true);
+    commandBatch(stream, tag,
+                 BatchedCommand{CommandKind::Copy, tag.command, nullptr, dst, src, bytes}, true);
 }
 
-void CudaDevice::signal(uint32_t stream, Tag tag, void *word, uint32_t) {
-  chain(stream, tag, ChainStep{CommandKind::Signal, tag.command, word, nullptr, nullptr, 0}, true);
+void CudaDevice::signal(uint32_t stream, Tag tag, void *flag, uint32_t) {
+  commandBatch(stream, tag,
+               BatchedCommand{CommandKind::Signal, tag.command, flag, nullptr, nullptr, 0}, true);
 }
 
-void CudaDevice::await(uint32_t stream, Tag tag, const void *word, uint32_t) {
-  chain(stream, tag,
-        ChainStep{CommandKind::Await, tag.command, const_cast<void *>(word), nullptr, nullptr, 0},
-        true);
+void CudaDevice::await(uint32_t stream, Tag tag, const void *flag, uint32_t) {
+  commandBatch(stream, tag,
+               BatchedCommand{CommandKind::Await, tag.command, const_cast<void *>(flag), nullptr,
+                              nullptr, 0},
+               true);
 }
 
 void CudaDevice::matmul(uint32_t stream, Tag tag, const MatmulArgs &args) {
   if (group_.isAborted() || args.m == 0 || args.n == 0)
     return;
-  Issuing issuing(*this, stream, tag);
-  if (Status status = products_->multiply(streams_[stream], stream, args); !status.isOk())
+  LaunchMode launchMode(*this, stream, tag);
+  if (Status status = gemms_->multiply(streams_[stream], stream, args); !status.isOk())
     group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
 }
 
@@ -255,7 +258,7 @@ void CudaDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const voi
                      int64_t bytes) {
   if (group_.isAborted())
     return;
-  Issuing issuing(*this, stream, tag);
+  LaunchMode launchMode(*this, stream, tag);
   cuda::launchAdd(streams_[stream], elementOf(dtype), dst, src, bytes / sizeOf(dtype));
   check(cudaGetLastError(), "launchAdd");
 }
@@ -263,7 +266,7 @@ void CudaDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const voi
 void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
   if (group_.isAborted())
     return;
-  Issuing issuing(*this, stream, tag);
+  LaunchMode launchMode(*this, stream, tag);
   isRecorded_[event] = true;
   check(cudaEventRecord(events_[event], streams_[stream]), "cudaEventRecord");
 }
@@ -273,7 +276,7 @@ void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
   // another.
   if (group_.isAborted() || !isRecorded_[event])
     return;
-  Issuing issuing(*this, stream, tag);
+  LaunchMode launchMode(*this, stream, tag);
   check(cudaStreamWaitEvent(streams_[stream], events_[event], 0), "cudaStreamWaitEvent");
 }
 
@@ -352,7 +355,7 @@ void CudaDevice::launch(uint32_t graph, Tag tag) {
 
 void CudaDevice::releaseWaits() {
   std::atomic_ref<uint32_t>(*released_).store(1, std::memory_order_relaxed);
-  memory_.fillWords(kReleased);
+  memory_.fillFlags(kReleased);
 }
 
 /// True also when the GPU is lost: nothing will run any more.

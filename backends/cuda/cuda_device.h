@@ -3,24 +3,24 @@
 // One process drives one GPU: several in one process share queues inside the driver, where a wait
 // for a peer can hold up the peer (docs/transfers.md).
 //
-// Words that memory operations wait for lie in host memory that the GPUs of both ranks reach. A
-// wait on such a word can be ended by the host with a plain store, whatever the GPU's queues are
+// Flags that memory operations wait for lie in host memory that the GPUs of both ranks reach. A
+// wait on such a flag can be ended by the host with a plain store, whatever the GPU's queues are
 // stuck in; on device memory it cannot: with forty streams waiting, a write from one more never
 // ran. And a signal through host memory is no slower (8.6 against 10.4 us one way). Kernels that
-// wait can look at two places: where all signals are by kernels, words lie in device memory, and a
+// wait can look at two places: where all signals are by kernels, flags lie in device memory, and a
 // flag in host memory ends the waits.
 //
-// A word is 0 or 1: a signal stores 1, an await waits for that and stores 0. So nothing in a
-// captured graph depends on the number of the run, and eager runs and replays share their words. It
+// A flag is 0 or 1: a signal stores 1, an await waits for that and stores 0. So nothing in a
+// captured graph depends on the number of the run, and eager runs and replays share their flags. It
 // is safe because the signal of the next run never comes before the await of this one has passed;
 // the checker proves that for every program.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "backends/cuda/copy_and_signal.h"
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/driver.h"
-#include "backends/cuda/copy_and_signal.h"
 #include "backends/cuda/gemm/gemms.h"
 #include "runtime/execute/event_ranges.h"
 #include "runtime/job/process_group.h"
@@ -57,23 +57,24 @@ public:
   void releaseEvents(uint32_t first) override { ranges_.release(first); }
   void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
   void recycle() override;
-  std::string tuningKey() const override { return products_->tuningKey(); }
+  std::string tuningKey() const override { return gemms_->tuningKey(); }
   Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) override;
-  Status foresee(const PlanMatmul &shape) override;
-  Status adopt(const PlanMatmul &shape, const std::string &choice) override;
+  Status loadAlgorithm(const PlanMatmul &shape) override;
+  Status setAlgorithm(const PlanMatmul &shape, const std::string &choice) override;
   Status warm(const PlanMatmul &shape) override;
-  std::string choices() const override { return products_->choices(); }
+  std::string choices() const override { return gemms_->choices(); }
 
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
   void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
            int64_t bytes) override;
-  void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) override;
-  void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) override;
-  void chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool areDisjoint) override;
-  int64_t tilesAtOnce() const override { return products_->multiprocessors(); }
-  bool offers(TransferMeans) const override { return true; }
-  void use(TransferMeans means) override { means_ = means; }
+  void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override;
+  void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override;
+  void commandBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+                    bool areDisjoint) override;
+  int64_t tilesAtOnce() const override { return gemms_->multiprocessors(); }
+  bool offers(TransferMode) const override { return true; }
+  void use(TransferMode transferMode) override { transferMode_ = transferMode; }
   void record(uint32_t stream, Tag tag, uint32_t event) override;
   void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
   void startClock() override { markClock(0); }
@@ -85,7 +86,7 @@ public:
   void startTrace() override;
   std::vector<Span> takeTrace() override;
 
-  Status introduce(const Plan &plan) override;
+  Status registerPlan(const Plan &plan) override;
   Status beginCapture() override;
   Result<uint32_t> endCapture() override;
   void launch(uint32_t graph, Tag tag) override;
@@ -96,7 +97,7 @@ public:
   void closePeers();
   /// Leaves everything as it is when this object goes: streams still use it.
   void abandon() { isAbandoned_ = true; }
-  /// Ends every wait of this GPU's streams for a word, now. To be repeated until the streams are
+  /// Ends every wait of this GPU's streams for a flag, now. To be repeated until the streams are
   /// empty, because an await made of memory operations takes the mark away that let it pass. Any
   /// thread; only stores to memory.
   void releaseWaits();
@@ -124,13 +125,14 @@ private:
   void markClock(size_t mark);
   uint32_t number(uint32_t stream, Tag tag);
   // cuda_chain.cpp
-  bool hasWordsOnDevice() const;
-  bool isByKernel(const ChainStep &step, Tag tag) const;
-  void issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps);
-  void issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool areDisjoint);
-  size_t addToExchange(cuda::Exchange &exchange, uint32_t stream, Tag tag,
-                       llvm::ArrayRef<ChainStep> steps, bool areDisjoint);
-  void copyByEngine(uint32_t stream, const ChainStep &step);
+  bool hasFlagsOnDevice() const;
+  bool isByKernel(const BatchedCommand &step, Tag tag) const;
+  void issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps);
+  void issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+                      bool areDisjoint);
+  size_t addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
+                            llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint);
+  void copyByEngine(uint32_t stream, const BatchedCommand &step);
   void pushRange(Tag tag);
   cudaEvent_t beginSpan(uint32_t stream, Tag tag);
 
@@ -158,7 +160,7 @@ private:
     uint32_t number = 0; ///< among those that replays tell apart, below kPlans
     std::vector<std::vector<uint32_t>> commands;
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
-    cuda::ExchangeBlocks blocks;           ///< for each of its exchanges
+    cuda::CopyAndSignalBlocks blocks;      ///< for each of its exchanges
     bool waitsByMemory = false;            ///< too many streams for kernels that wait
     bool waitsApart = false; ///< too many streams copy: what copies must not wait for peers
   };
@@ -177,7 +179,7 @@ private:
   ProcessGroup &group_;
   const Options options_;
   const Driver *driver_ = nullptr;
-  std::unique_ptr<Products> products_;
+  std::unique_ptr<Gemms> gemms_;
   CudaMemory memory_{group_};
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
@@ -187,10 +189,11 @@ private:
   std::vector<cudaGraphExec_t> graphs_;
   std::vector<uint32_t> releasedGraphs_; ///< they may still run
   std::vector<uint32_t> freeGraphs_;     ///< numbers of graphs that are no more
-  TransferMeans means_;
-  uint32_t *released_ = nullptr;         ///< not 0: kernels wait no longer
-  uint32_t *exchangeCounters_ = nullptr; ///< Exchange::kCounters for each of kMaxStreams, twice
-  bool hasBulkCopies_ = false;           ///< the GPU has a bulk copy unit
+  TransferMode transferMode_;
+  uint32_t *released_ = nullptr; ///< not 0: kernels wait no longer
+  uint32_t *copyAndSignalCounters_ =
+      nullptr;                 ///< Exchange::kCounters for each of kMaxStreams, twice
+  bool hasBulkCopies_ = false; ///< the GPU has a bulk copy unit
   int processors_ = 0;
   bool ownsCallerStream_ = false;
   bool isCapturing_ = false;
@@ -211,7 +214,7 @@ private:
     uint32_t stream;
     cudaEvent_t begin, end;
   };
-  class Issuing;
+  class LaunchMode;
   nvtxDomainHandle_t domain_ = nullptr; ///< of ranges for profilers
   bool isTracing_ = false;
   cudaEvent_t traceStart_ = nullptr;

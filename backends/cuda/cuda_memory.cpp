@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kArenaGranularity = size_t(2) << 20; // what CUDA IPC maps
 constexpr size_t kPage = 4096;
 constexpr const char *kIpcPrefix = "cuda-ipc:";
-constexpr const char *kWordsPrefix = "words:"; // bytes, a colon, the group's handle
+constexpr const char *kFlagsPrefix = "flags:"; // bytes, a colon, the group's handle
 
 size_t roundUp(int64_t bytes, size_t granularity) {
   size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
@@ -44,7 +44,7 @@ Status registerWithGpu(void *base, size_t bytes) {
 CudaMemory::~CudaMemory() {
   closePeers();
   for (const Arena &arena : arenas_)
-    if (arena.kind == ArenaKind::Words)
+    if (arena.kind == ArenaKind::Flags)
       cudaHostUnregister(arena.base); // the memory is the group's
     else
       cudaFree(arena.base);
@@ -55,13 +55,13 @@ Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
   if (bytes < 0 || bytes > kLimit)
     return Status(StatusCode::Unsupported,
                   fmt::format("rank {} cannot allocate {} bytes", group_.rank(), bytes));
-  if (kind != ArenaKind::Words)
+  if (kind != ArenaKind::Flags)
     return allocateOnDevice(kind,
                             roundUp(bytes, kind == ArenaKind::Symmetric ? kArenaGranularity : 256));
   const size_t size = roundUp(bytes, kPage);
   void *base = reuse(kind, size);
   if (!base)
-    return allocateWords(size, /*holdsReports=*/false);
+    return allocateFlags(size, /*holdsReports=*/false);
   std::memset(base, 0, size);
   return base;
 }
@@ -95,7 +95,7 @@ void CudaMemory::release(void *base) {
       arena.use = ArenaUse::Released;
 }
 
-/// Released words are still filled by fillWords(), which does no harm: nothing is recycled after an
+/// Released flags are still filled by fillFlags(), which does no harm: nothing is recycled after an
 /// abort. Device memory of our own is freed, as nobody has to be told.
 void CudaMemory::recycle() {
   std::lock_guard lock(mutex_);
@@ -111,30 +111,30 @@ void CudaMemory::recycle() {
   });
 }
 
-Result<void *> CudaMemory::allocateWords(size_t bytes, bool holdsReports) {
+Result<void *> CudaMemory::allocateFlags(size_t bytes, bool holdsReports) {
   Result<void *> base = group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(bytes));
   if (!base)
     return base.status();
   if (Status status = registerWithGpu(*base, bytes); !status.isOk())
     return status;
   std::lock_guard lock(mutex_);
-  arenas_.push_back({ArenaKind::Words, *base, bytes, holdsReports});
+  arenas_.push_back({ArenaKind::Flags, *base, bytes, holdsReports});
   return *base;
 }
 
 Result<void *> CudaMemory::allocateReports(int64_t bytes) {
-  return allocateWords(roundUp(bytes, kPage), /*holdsReports=*/true);
+  return allocateFlags(roundUp(bytes, kPage), /*holdsReports=*/true);
 }
 
 Result<std::string> CudaMemory::exportMemory(void *base) {
   auto arena = llvm::find_if(arenas_, [&](const Arena &each) { return each.base == base; });
   if (arena == arenas_.end() || arena->kind == ArenaKind::Private)
-    return Status(StatusCode::BadInput, "expected a symmetric allocation or words to export");
-  if (arena->kind == ArenaKind::Words) {
+    return Status(StatusCode::BadInput, "expected a symmetric allocation or flags to export");
+  if (arena->kind == ArenaKind::Flags) {
     Result<std::string> handle = group_.exportMemory(group_.rank(), base);
     if (!handle)
       return handle.status();
-    return fmt::format("{}{}:{}", kWordsPrefix, arena->bytes, *handle);
+    return fmt::format("{}{}:{}", kFlagsPrefix, arena->bytes, *handle);
   }
   cudaIpcMemHandle_t handle;
   BRAID_CUDA_RETURN_IF_ERROR(cudaIpcGetMemHandle(&handle, base));
@@ -148,22 +148,22 @@ Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
     if (opened.peer == peer && opened.handle == handle)
       return opened.base;
   llvm::StringRef text = handle;
-  bool isWords = text.consume_front(kWordsPrefix);
-  if (!isWords && !text.consume_front(kIpcPrefix))
+  bool isFlags = text.consume_front(kFlagsPrefix);
+  if (!isFlags && !text.consume_front(kIpcPrefix))
     return Status(StatusCode::BadInput, "expected a handle of this backend, got '" + handle + "'");
-  Result<void *> base = isWords ? openWords(peer, text) : openDevice(peer, text);
+  Result<void *> base = isFlags ? openFlags(peer, text) : openDevice(peer, text);
   if (!base)
     return base;
   // rank:process:...
   bool isOwn = text.split(':').second.split(':').first == std::to_string(getpid());
   opened_.push_back({peer, handle, *base,
-                     isWords ? Kind::Words
+                     isFlags ? Kind::Flags
                      : isOwn ? Kind::OwnProcess
                              : Kind::Device});
   return base;
 }
 
-Result<void *> CudaMemory::openWords(int64_t peer, llvm::StringRef text) {
+Result<void *> CudaMemory::openFlags(int64_t peer, llvm::StringRef text) {
   auto [size, handle] = text.split(':');
   size_t bytes = 0;
   if (size.getAsInteger(10, bytes))
@@ -217,7 +217,7 @@ Result<void *> CudaMemory::openOwn(void *base) {
 
 void CudaMemory::closePeers() {
   for (const Opened &opened : opened_)
-    if (opened.kind == Kind::Words)
+    if (opened.kind == Kind::Flags)
       cudaHostUnregister(opened.base);
     else if (opened.kind == Kind::Device)
       cudaIpcCloseMemHandle(opened.base);
@@ -230,14 +230,14 @@ void CudaMemory::abandon() {
   arenas_.clear();
 }
 
-void CudaMemory::fillWords(uint32_t value) {
+void CudaMemory::fillFlags(uint32_t value) {
   std::lock_guard lock(mutex_);
   for (const Arena &arena : arenas_) {
-    if (arena.kind != ArenaKind::Words || arena.holdsReports)
+    if (arena.kind != ArenaKind::Flags || arena.holdsReports)
       continue;
-    for (size_t at = 0; at < arena.bytes; at += kWordStride) {
-      auto *word = reinterpret_cast<uint32_t *>(static_cast<char *>(arena.base) + at);
-      std::atomic_ref<uint32_t>(*word).store(value, std::memory_order_relaxed);
+    for (size_t at = 0; at < arena.bytes; at += kFlagStride) {
+      auto *flag = reinterpret_cast<uint32_t *>(static_cast<char *>(arena.base) + at);
+      std::atomic_ref<uint32_t>(*flag).store(value, std::memory_order_relaxed);
     }
   }
 }

@@ -1,7 +1,7 @@
 //===- backends/cuda/cuda_memory.h - memory of one GPU's rank, and of its peers -===//
 //
 // Three kinds: device memory that peers can map (CUDA IPC exports whole allocations, so an arena is
-// one, in multiples of 2 MiB), device memory of our own, and words in host memory that all ranks
+// one, in multiples of 2 MiB), device memory of our own, and flags in host memory that all ranks
 // share and that is registered with the GPU.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -27,7 +27,7 @@ public:
 
   /// As Device::allocate.
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
-  /// Host memory that the GPU writes and the host reads, and that fillWords() leaves alone.
+  /// Host memory that the GPU writes and the host reads, and that fillFlags() leaves alone.
   Result<void *> allocateReports(int64_t bytes);
   /// As Device::release and Device::recycle. What peers may have mapped is kept.
   void release(void *base);
@@ -41,18 +41,18 @@ public:
   /// Frees nothing, ever: streams still use it.
   void abandon();
 
-  /// Stores `value` into every word that this rank owns. Any thread, also while another allocates.
-  void fillWords(uint32_t value);
+  /// Stores `value` into every flag that this rank owns. Any thread, also while another allocates.
+  void fillFlags(uint32_t value);
 
 private:
   struct Arena {
     ArenaKind kind;
     void *base;
     size_t bytes;
-    bool holdsReports = false; ///< Words: no word of a transfer
+    bool holdsReports = false; ///< Flags: no flag of a transfer
     ArenaUse use = ArenaUse::Used;
   };
-  enum class Kind : uint8_t { Words, Device, OwnProcess };
+  enum class Kind : uint8_t { Flags, Device, OwnProcess };
   struct Opened {
     int64_t peer;
     std::string handle;
@@ -62,13 +62,13 @@ private:
   /// Memory of that kind which was recycled, with what is still in it. Null: there is none.
   void *reuse(ArenaKind kind, size_t bytes);
   Result<void *> allocateOnDevice(ArenaKind kind, size_t bytes);
-  Result<void *> allocateWords(size_t bytes, bool holdsReports);
-  Result<void *> openWords(int64_t peer, llvm::StringRef text);
+  Result<void *> allocateFlags(size_t bytes, bool holdsReports);
+  Result<void *> openFlags(int64_t peer, llvm::StringRef text);
   Result<void *> openDevice(int64_t peer, llvm::StringRef text);
   Result<void *> openOwn(void *base);
 
   ProcessGroup &group_;
-  std::mutex mutex_; ///< of arenas_, which fillWords() may read at any time
+  std::mutex mutex_; ///< of arenas_, which fillFlags() may read at any time
   std::vector<Arena> arenas_;
   std::vector<Opened> opened_;
 };

@@ -11,7 +11,7 @@
 
 namespace braid {
 
-Status CudaDevice::introduce(const Plan &plan) {
+Status CudaDevice::registerPlan(const Plan &plan) {
   auto timetable = std::make_unique<Timetable>();
   timetable->plan = &plan;
   timetable->number = static_cast<uint32_t>(timetables_.size()) % kPlans;

@@ -7,21 +7,21 @@ namespace braid {
 
 /// A range for profilers, with the program's names and
 /// lines; and, while tracing, two events, which are created on the way, so a traced run costs more.
-class CudaDevice::Issuing {
+class CudaDevice::LaunchMode {
 public:
-  Issuing(CudaDevice &device, uint32_t stream, Tag tag) : device_(device), stream_(stream) {
+  LaunchMode(CudaDevice &device, uint32_t stream, Tag tag) : device_(device), stream_(stream) {
     device_.enter();
     device_.isDirty_[stream] = true;
     device_.pushRange(tag);
     if (device_.isTracing_ && !device_.isCapturing_)
       end_ = device_.beginSpan(stream, tag);
   }
-  ~Issuing() {
+  ~LaunchMode() {
     if (end_)
       device_.check(cudaEventRecord(end_, device_.streams_[stream_]), "cudaEventRecord");
     nvtxDomainRangePop(device_.domain_);
   }
-  Issuing(const Issuing &) = delete;
+  LaunchMode(const LaunchMode &) = delete;
 
 private:
   CudaDevice &device_;

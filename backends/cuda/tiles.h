@@ -1,4 +1,4 @@
-//===- backends/cuda/tiles.h - how the bytes of several copies are dealt out to blocks -===//
+//===- backends/cuda/tiles.h - how the bytes of several copies are issued round-robin to blocks -===//
 //
 // Copies are cut into tiles, and tiles are numbered: tile 0 of every copy, then tile 1 of those
 // that have one, and so on, so that all copies go on at the same time. Block b of n gets the tiles
@@ -19,7 +19,7 @@
 
 namespace braid::cuda {
 
-struct ExchangeCopy {
+struct CopyAndSignalCopy {
   char *dst;
   const char *src;
   int64_t bytes;
@@ -27,7 +27,7 @@ struct ExchangeCopy {
 
 constexpr int64_t kTileBytes = 16 << 10;
 
-BRAID_HOST_DEVICE inline int64_t tilesOf(const ExchangeCopy &copy) {
+BRAID_HOST_DEVICE inline int64_t tilesOf(const CopyAndSignalCopy &copy) {
   return (copy.bytes + kTileBytes - 1) / kTileBytes;
 }
 
@@ -43,7 +43,7 @@ struct Tile {
 /// times as fast as 64.
 class TileWalk {
 public:
-  BRAID_HOST_DEVICE TileWalk(const ExchangeCopy *copies, uint32_t count, uint32_t block,
+  BRAID_HOST_DEVICE TileWalk(const CopyAndSignalCopy *copies, uint32_t count, uint32_t block,
                              uint32_t blocks)
       : copies_(copies), count_(count), blocks_(blocks), ahead_(block) {
     enterBand();
@@ -88,13 +88,13 @@ private:
       for (copy = 0;; ++copy)
         if (tilesOf(copy) > part_ && number-- == 0)
           break;
-    const ExchangeCopy &whole = copies_[copy];
+    const CopyAndSignalCopy &whole = copies_[copy];
     const int64_t at = part_ * kTileBytes, left = whole.bytes - at;
     return {copy, whole.dst + at, whole.src + at,
             static_cast<uint32_t>(left < kTileBytes ? left : kTileBytes)};
   }
 
-  const ExchangeCopy *copies_;
+  const CopyAndSignalCopy *copies_;
   const uint32_t count_, blocks_;
   uint32_t part_ = 0, end_ = 0, width_ = 0;
   uint32_t ahead_; ///< tiles from the first one of part_ to the next one of this block

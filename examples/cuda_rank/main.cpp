@@ -100,7 +100,7 @@ Status runJob(JobRank &job, const Place &place, const char *file) {
   const Plan &plan = (*plans)[static_cast<size_t>(place.rank)];
 
   Result<std::unique_ptr<Cluster>> cluster =
-      joinCuda({.ranks = place.ranks}, job.takeMember(),
+      joinCuda({.ranks = place.ranks}, job.takeClient(),
                {.device = static_cast<int>(place.localRank), .stream = stream});
   if (!cluster)
     return cluster.status();

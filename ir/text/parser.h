@@ -8,8 +8,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/text/lexer.h"
 #include "ir/module.h"
+#include "ir/text/lexer.h"
 
 #include <map>
 

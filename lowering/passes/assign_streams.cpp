@@ -11,11 +11,11 @@
 //   synchronize stream(%i mod 4)
 //
 // In a ring a block is forwarded as soon as it is here. So the transfers of `ring` share stream(0),
-// the ring stream, and the products follow on the others: forwarding never waits for a product.
+// the ring stream, and the GEMMs follow on the others: forwarding never waits for a GEMM.
 //
 // Copies may be on one stream, too (placement=shared; always in `batched` and `coalesced`): one
 // after the other, each gets the whole link, and the first block is here after one copy instead of
-// after all of them. A promise behind a copy would come too late, so promises have
+// after all of them. A ready signal behind a copy would come too late, so promises have
 // a stream of their own (with three streams or more), where nothing is ever waited for:
 //
 //   set_current_stream stream(1)
@@ -29,8 +29,8 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
-#include "lowering/stages/gather_order.h"
 #include "lowering/passes/passes.h"
+#include "lowering/stages/gather_order.h"
 #include "lowering/stages/transfers.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -73,11 +73,11 @@ private:
       first_ = 2;
   }
 
-  /// Of work for streams; of growing groups those that merge-products leaves.
+  /// Of work for streams; of growing groups those that merge-gemms leaves.
   int64_t countPieces(const Stage &stage) {
     if (stage.isGeometric()) {
       const GatherOrder order(scalars_, stage.config.order(), stage.steps);
-      return 1 + static_cast<int64_t>(order.runs(stage.halvesLastProduct()).size());
+      return 1 + static_cast<int64_t>(order.runs(stage.halvesLastGemm()).size());
     }
     return (stage.steps - firstStep(stage) + stage.tailSplit - 1) * stage.chunks;
   }
@@ -138,21 +138,21 @@ private:
 
   void assignSharedStep(Stage &stage) {
     Block &body = stage.stepBody();
-    const StreamRef copies = numbered(0), promises = numbered(first_ - 1);
-    const StreamRef products = streamFor(stage);
+    const StreamRef copies = numbered(0), readySignals = numbered(first_ - 1);
+    const StreamRef gemms = streamFor(stage);
     for (Op &op : llvm::make_early_inc_range(body)) {
       auto *transfer = llvm::dyn_cast<P2POp>(&op);
       if (!transfer)
         continue;
       builder_.insertBefore(body, op);
-      fork(stage, body, copiesHere(*transfer) ? copies : promises);
+      fork(stage, body, copiesHere(*transfer) ? copies : readySignals);
       if (copiesHere(*transfer) && transfer->direction == Direction::Send)
         body.splice(std::next(op.getIterator()), body, waitFor(body, *transfer));
     }
     builder_.setInsertionPoint(body, behindLastTransfer(body));
-    fork(stage, body, products);
+    fork(stage, body, gemms);
     builder_.insertAtEnd(body);
-    join(stage, body, {copies, promises, products});
+    join(stage, body, {copies, readySignals, gemms});
   }
 
   static Block::iterator waitFor(Block &body, const P2POp &transfer) {

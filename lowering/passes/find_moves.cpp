@@ -1,15 +1,15 @@
 //===- lowering/passes/find_moves.cpp - decides what moves, and what is computed together -===//
 //
-// Compares the axis kinds of every product's operands and result. Products that cannot be lowered
+// Compares the axis kinds of every GEMM's operands and result. GEMMs that cannot be lowered
 // are reported, all of them; the others are grouped into stages (see state.h), each as early as its
-// operands allow, so that an operand shared by several products is gathered once. Then the program
-// is made, with nothing in it yet but its signature and the tensors between products.
+// operands allow, so that an operand shared by several GEMMs is gathered once. Then the program
+// is made, with nothing in it yet but its signature and the tensors between GEMMs.
 //
 //===----------------------------------------------------------------------------------------===//
 
+#include "lowering/passes/passes.h"
 #include "lowering/stages/configure_stages.h"
 #include "lowering/stages/legality.h"
-#include "lowering/passes/passes.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -18,19 +18,19 @@
 namespace braid {
 namespace {
 
-bool isProduct(const FusionNode &node) {
+bool isGemm(const FusionNode &node) {
   return llvm::isa<MatmulNode>(node) || llvm::isa<LinearNode>(node);
 }
 
 bool checkAll(LoweringState &state) {
   bool isFine = true;
   for (const auto &node : state.fusion.nodes())
-    if (isProduct(*node))
+    if (isGemm(*node))
       isFine &= checkLowerable(state.fusion, *node, state.diags);
   return isFine;
 }
 
-/// What moves for one product, seen alone.
+/// What moves for one GEMM, seen alone.
 StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   const Axis &to = resultOf(node)->type.axes.front();
   if (to.kind != AxisKind::Stream)
@@ -39,7 +39,7 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   return isSplit(fusion, from) ? StageKind::Gather : StageKind::Local;
 }
 
-/// Deals products out to stages.
+/// Issues GEMMs round-robin to stages.
 class Grouper {
 public:
   explicit Grouper(LoweringState &state) : state_(state) {}
@@ -51,20 +51,20 @@ public:
       addStage(node, kind);
     Stage &stage = state_.stages[index];
     const FusionTensor *operand = operandsOf(node)[0];
-    stage.products.push_back({.node = &node, .source = productOf(stage, *operand)});
+    stage.gemms.push_back({.node = &node, .source = gemmOf(stage, *operand)});
     stageOf_[resultOf(node)] = index;
   }
 
 private:
-  /// The product of `stage` that makes `tensor`, if one does.
-  static std::optional<size_t> productOf(const Stage &stage, const FusionTensor &tensor) {
-    for (size_t i = 0; i < stage.products.size(); ++i)
-      if (resultOf(*stage.products[i].node) == &tensor)
+  /// The GEMM of `stage` that makes `tensor`, if one does.
+  static std::optional<size_t> gemmOf(const Stage &stage, const FusionTensor &tensor) {
+    for (size_t i = 0; i < stage.gemms.size(); ++i)
+      if (resultOf(*stage.gemms[i].node) == &tensor)
         return i;
     return std::nullopt;
   }
 
-  /// The first stage whose steps can compute the product too; the number of stages if none can.
+  /// The first stage whose steps can compute the GEMM too; the number of stages if none can.
   size_t findStage(const FusionNode &node) const {
     size_t index = 0;
     while (index < state_.stages.size() && !canJoin(state_.stages[index], index, node))
@@ -74,7 +74,7 @@ private:
 
   bool canJoin(const Stage &stage, size_t index, const FusionNode &node) const {
     auto operands = operandsOf(node);
-    bool isFed = stage.operand == operands[0] || productOf(stage, *operands[0]);
+    bool isFed = stage.operand == operands[0] || gemmOf(stage, *operands[0]);
     return stage.kind != StageKind::Straight && isFed &&
            llvm::all_of(llvm::drop_begin(operands),
                         [&](const FusionTensor *t) { return isReadyBefore(*t, index); });
@@ -110,10 +110,10 @@ private:
   }
 
   LoweringState &state_;
-  llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< of products; inputs have none
+  llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< of GEMMs; inputs have none
 };
 
-/// Makes the program's signature and the tensors between products.
+/// Makes the program's signature and the tensors between GEMMs.
 class Declarer {
 public:
   explicit Declarer(LoweringState &state)
@@ -125,7 +125,7 @@ public:
     for (const FusionTensor *output : state_.fusion.outputs())
       declare(*output, &ProgramBuilder::result);
     for (const auto &node : state_.fusion.nodes())
-      if (isProduct(*node))
+      if (isGemm(*node))
         declareBetween(*resultOf(*node));
   }
 
@@ -182,19 +182,19 @@ private:
   void connectBetween(llvm::StringRef name, const Op &op) {
     const auto *allocate = llvm::dyn_cast<AllocateOp>(&op);
     for (const auto &node : state_.fusion.nodes())
-      if (allocate && isProduct(*node) && resultOf(*node)->name == name)
+      if (allocate && isGemm(*node) && resultOf(*node)->name == name)
         values_.try_emplace(resultOf(*node), const_cast<Value *>(&allocate->result));
   }
 
   bool connect(Stage &stage) {
     stage.input = find(stage.operand);
     bool isFine = stage.input != nullptr;
-    for (Product &product : stage.products) {
-      auto operands = operandsOf(*product.node);
-      product.dst = find(resultOf(*product.node));
-      product.right = find(operands[1]);
-      product.bias = operands.size() == 3 ? find(operands[2]) : nullptr;
-      isFine = isFine && product.dst && product.right && (operands.size() < 3 || product.bias);
+    for (Gemm &gemm : stage.gemms) {
+      auto operands = operandsOf(*gemm.node);
+      gemm.dst = find(resultOf(*gemm.node));
+      gemm.right = find(operands[1]);
+      gemm.bias = operands.size() == 3 ? find(operands[2]) : nullptr;
+      isFine = isFine && gemm.dst && gemm.right && (operands.size() < 3 || gemm.bias);
     }
     return isFine;
   }
@@ -219,7 +219,7 @@ bool findStages(LoweringState &state) {
     return false;
   Grouper grouper(state);
   for (const auto &node : state.fusion.nodes())
-    if (isProduct(*node))
+    if (isGemm(*node))
       grouper.add(*node);
   return true;
 }

@@ -9,14 +9,14 @@
 //
 // A gathered operand gets a buffer that peers can reach. Every rank starts at its own block, and
 // takes the others in the order of gather_order.h. Where a GEMM takes everything, and where no
-// result has a Stream axis, a product is computed whole. Nothing fills the buffers yet:
+// result has a Stream axis, a GEMM is computed whole. Nothing fills the buffers yet:
 // insert-transfers does.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
-#include "lowering/stages/gather_order.h"
 #include "lowering/passes/passes.h"
+#include "lowering/stages/gather_order.h"
 
 #include "llvm/ADT/Twine.h"
 
@@ -60,9 +60,9 @@ private:
   }
 
   void formWhole(Stage &stage) {
-    for (const Product &product : stage.products) {
-      Value *first = product.source ? stage.products[*product.source].dst : stage.whole;
-      Op *op = emitProduct(builder_, product, product.dst, first);
+    for (const Gemm &gemm : stage.gemms) {
+      Value *first = gemm.source ? stage.gemms[*gemm.source].dst : stage.whole;
+      Op *op = emitGemm(builder_, gemm, gemm.dst, first);
       if (!stage.first)
         stage.first = op;
     }
@@ -78,9 +78,9 @@ private:
     if (stage.isGather())
       slot = GatherOrder(scalars_, stage.config.order(), stage.steps).source(slot);
     stage.block = builder_.select(state_.names.local("block"), stage.whole, slot);
-    emitStep(builder_, stage, stage.block, slot, [&](const Product &product) {
-      bool isOnly = stage.products.size() == 1;
-      return state_.names.local(isOnly ? "out" : product.dst->name + "_out");
+    emitStep(builder_, stage, stage.block, slot, [&](const Gemm &gemm) {
+      bool isOnly = stage.gemms.size() == 1;
+      return state_.names.local(isOnly ? "out" : gemm.dst->name + "_out");
     });
   }
 

@@ -16,15 +16,15 @@
 //     }
 //
 // pairwise gives its own block to everyone in turn; ring gives the block of the step before to the
-// neighbour; sequential does as pairwise, in a loop of its own before the products. Under `put` the
-// receive comes first: it is the receiver that promises, and a promise has to be made before it is
+// neighbour; sequential does as pairwise, in a loop of its own before the GEMMs. Under `put` the
+// receive comes first: it is the receiver that promises, and a ready signal has to be made before it is
 // awaited. Who pushes its own block sends it from where it lies, not from the staged copy.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
-#include "lowering/stages/gather_order.h"
 #include "lowering/passes/passes.h"
+#include "lowering/stages/gather_order.h"
 
 namespace braid {
 namespace {
@@ -62,7 +62,7 @@ private:
     builder_.setLocation(stage.location());
     builder_.insertBefore(state_.program->body(), *stage.first);
     // Pushed by a group, the own block is staged behind it on its stream: one more copy of the same
-    // kernel. Otherwise ahead of what peers pull or products read.
+    // kernel. Otherwise ahead of what peers pull or GEMMs read.
     Value *slot = selectOwnBlock(stage);
     const bool isStagedLast =
         stage.mine != slot && stage.config.placement() == schedule::Placement::Caller;
@@ -98,7 +98,7 @@ private:
     insertTransfer(stage);
   }
 
-  /// Of a GEMM of everything: the products stay as they are, behind a loop that only moves.
+  /// Of a GEMM of everything: the GEMMs stay as they are, behind a loop that only moves.
   void makeLoop(Stage &stage) {
     stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
                                   scalars_.constant(stage.steps));

@@ -1,8 +1,8 @@
 //===- lowering/passes/merge_gemms.cpp - multiplies neighbouring blocks together -===//
 //
-// The product of a block alone may leave most of the last wave of tiles idle, and every product has
-// a beginning and an end. While one product runs, more than one block can arrive. So where
-// groups grow geometrically, each product takes all blocks that came since the one before,
+// The GEMM of a block alone may leave most of the last wave of tiles idle, and every GEMM has
+// a beginning and an end. While one GEMM runs, more than one block can arrive. So where
+// groups grow geometrically, each GEMM takes all blocks that came since the one before,
 // as many as all before it together:
 //
 //   matmul %C_own, %own, %B
@@ -15,15 +15,15 @@
 //   matmul %outs_2, %blocks_2, %B
 //
 // The order in which blocks are taken (gather_order.h) makes them neighbours on every rank. Chunks
-// cut transfers only. A tail split cuts the last product in two, so that half of it need not wait
-// for the last blocks. With the rows of a wave given, products begin and end where waves do, amid
-// blocks (wave_products.h).
+// cut transfers only. A tail split cuts the last GEMM in two, so that half of it need not wait
+// for the last blocks. With the rows of a wave given, GEMMs begin and end where waves do, amid
+// blocks (wave_gemms.h).
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
-#include "lowering/stages/gather_order.h"
 #include "lowering/passes/passes.h"
+#include "lowering/stages/gather_order.h"
 #include "lowering/stages/transfers.h"
 #include "lowering/stages/unrolled_steps.h"
 #include "lowering/stages/wave_gemms.h"
@@ -38,7 +38,7 @@ public:
   Merger(LoweringState &state, Stage &stage)
       : state_(state), stage_(stage), scalars_(state.program->scalars()),
         body_(state.program->body()), builder_(builderFor(state)),
-        waves_(WaveProducts::of(state, stage, builder_)) {}
+        waves_(WaveGemms::of(state, stage, builder_)) {}
 
   void run() {
     if (waves_)
@@ -46,7 +46,7 @@ public:
     const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_);
     int64_t number = 0;
     const GatherOrder order(scalars_, stage_.config.order(), stage_.steps);
-    for (const Run &run : order.runs(stage_.halvesLastProduct()))
+    for (const Run &run : order.runs(stage_.halvesLastGemm()))
       merge(run, ++number,
             llvm::ArrayRef<UnrolledStep>(steps).slice(
                 static_cast<size_t>(run.begin - steps.front().number),
@@ -56,14 +56,14 @@ public:
 private:
   using Run = GatherOrder::Run;
 
-  /// Puts one product behind the last of `steps`, in place of theirs.
+  /// Puts one GEMM behind the last of `steps`, in place of theirs.
   void merge(const Run &run, int64_t number, llvm::ArrayRef<UnrolledStep> steps) {
     before_ = &*std::next(steps.back().nodes.back()->getIterator());
     builder_.insertBefore(body_, *before_);
     builder_.setLocation(stage_.location());
     if (waves_ && number == 1)
       waves_->copyRest(*before_);
-    builder_.setCurrentStream({nullptr, scalars_.constant(productStream(stage_, number))});
+    builder_.setCurrentStream({nullptr, scalars_.constant(gemmStream(stage_, number))});
     moveWaits(steps, Direction::Receive);
     if (waves_)
       waves_->emit(static_cast<size_t>(number));
@@ -76,7 +76,7 @@ private:
           body_.erase(op->getIterator());
   }
 
-  /// Those for blocks come before the product. Those for a peer that reads (get) come behind it; a
+  /// Those for blocks come before the GEMM. Those for a peer that reads (get) come behind it; a
   /// copy of its own is waited for on the stream that makes it.
   void moveWaits(llvm::ArrayRef<UnrolledStep> steps, Direction direction) {
     for (const UnrolledStep &step : steps)
@@ -99,8 +99,8 @@ private:
     };
     Value *blocks = steps.size() == 1 ? steps.front().block
                                       : alias(nameInStage(state_, stage_, "blocks"), stage_.whole);
-    emitProducts(builder_, stage_, blocks, [&](const Product &product) {
-      return alias(stage_.products.size() == 1 ? "outs" : product.dst->name + "_outs", product.dst);
+    emitGemms(builder_, stage_, blocks, [&](const Gemm &gemm) {
+      return alias(stage_.gemms.size() == 1 ? "outs" : gemm.dst->name + "_outs", gemm.dst);
     });
   }
 
@@ -109,13 +109,13 @@ private:
   ScalarContext &scalars_;
   Block &body_;
   ProgramBuilder builder_;
-  std::optional<WaveProducts> waves_;
-  Op *before_ = nullptr; ///< where the product goes
+  std::optional<WaveGemms> waves_;
+  Op *before_ = nullptr; ///< where the GEMM goes
 };
 
 } // namespace
 
-bool mergeProducts(LoweringState &state) {
+bool mergeGemms(LoweringState &state) {
   bool changed = false;
   for (Stage &stage : state.stages) {
     if (!stage.isGeometric() || !checkUnrolledSize(stage, state.diags))

@@ -21,7 +21,7 @@ bool peelOwnStep(LoweringState &state);
 bool splitChunks(LoweringState &state);
 bool assignStreams(LoweringState &state);
 bool hoistSyncs(LoweringState &state);
-bool mergeProducts(LoweringState &state);
+bool mergeGemms(LoweringState &state);
 bool postTogether(LoweringState &state);
 bool sinkWaits(LoweringState &state);
 bool simplify(LoweringState &state);

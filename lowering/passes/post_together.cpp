@@ -12,9 +12,9 @@
 //   wait %r_1
 //   ...
 //
-// In `bulk` all this is on the caller's stream, before the product, and a backend may make one
+// In `bulk` all this is on the caller's stream, before the GEMM, and a backend may make one
 // kernel of the group and its waits. In `batched` the group is on stream(0), and each block's
-// product waits for its own block only.
+// GEMM waits for its own block only.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -54,11 +54,11 @@ public:
         move(*op);
   }
 
-  /// Brings everything else ahead of `product`, in its order.
-  void runRest(llvm::ArrayRef<Op *> nodes, Op &product) {
+  /// Brings everything else ahead of `gemm`, in its order.
+  void runRest(llvm::ArrayRef<Op *> nodes, Op &gemm) {
     for (Op *op : nodes)
       if (!llvm::isa<P2POp>(op) && !moved_.contains(op))
-        body_.splice(product.getIterator(), body_, op->getIterator());
+        body_.splice(gemm.getIterator(), body_, op->getIterator());
   }
 
 private:

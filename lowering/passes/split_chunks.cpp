@@ -1,6 +1,6 @@
 //===- lowering/passes/split_chunks.cpp - cuts every step into row ranges -===//
 //
-// A chunk's product can start when the chunk has arrived, not only when its whole block has:
+// A chunk's GEMM can start when the chunk has arrived, not only when its whole block has:
 //
 //   for %c in 0 .. 4 {
 //     %mine_rows = slice %mine[%c * 32 .. (%c + 1) * 32]
@@ -12,7 +12,7 @@
 // none is empty as long as there are no more chunks than rows. The own step moves nothing and stays
 // whole.
 //
-// Where transfers take longer than products, every product but the last is hidden behind transfers:
+// Where transfers take longer than GEMMs, every GEMM but the last is hidden behind transfers:
 // that of the last chunk cannot begin before the last bytes are here. A tail split T makes this
 // chunk small without making all of them small, by cutting the last step into T times as many. The
 // steps stay one loop, since the number of chunks is a formula of the step, the same on both sides
@@ -22,7 +22,7 @@
 //     for %c in 0 .. 2 + %i/7 * 6 {
 //       %mine_rows = slice %mine[%c * 32 / (2 + %i/7 * 6) .. (%c + 1) * 32 / (2 + %i/7 * 6)]
 //
-// A stage that moves nothing, or is multiplied only after its last transfer, or in products of many
+// A stage that moves nothing, or is multiplied only after its last transfer, or in GEMMs of many
 // blocks, has nothing to gain and keeps its chunks.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -36,7 +36,7 @@
 namespace braid {
 namespace {
 
-/// True if the product of the last chunk is all that is left to do when everything has arrived.
+/// True if the GEMM of the last chunk is all that is left to do when everything has arrived.
 bool canSplitTail(const Stage &stage) {
   return stage.isGather() && stage.config.granularity() == schedule::Granularity::Chunk;
 }

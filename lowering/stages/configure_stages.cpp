@@ -66,8 +66,8 @@ bool checkFields(const Stage &stage, Diagnostics &diags) {
 std::vector<std::string> resultsOf(llvm::ArrayRef<Stage> stages) {
   std::vector<std::string> names;
   for (const Stage &stage : stages)
-    for (const Product &product : stage.products)
-      names.push_back(resultOf(*product.node)->name);
+    for (const Gemm &gemm : stage.gemms)
+      names.push_back(resultOf(*gemm.node)->name);
   return names;
 }
 

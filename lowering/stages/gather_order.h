@@ -7,7 +7,7 @@
 //   xor:         step i takes the block of rank xor i
 //
 // Under the latter the blocks of steps s .. 2s-1 are neighbours, for every power of two s, and one
-// product can take them all. With a number of ranks that is no power of two this holds up to the
+// GEMM can take them all. With a number of ranks that is no power of two this holds up to the
 // largest one that divides it; groups of so many ranks then take from one another in turn.
 //
 //===----------------------------------------------------------------------------------------===//

@@ -1,4 +1,4 @@
-//===- lowering/stages/legality.cpp - which products can be lowered -------===//
+//===- lowering/stages/legality.cpp - which GEMMs can be lowered -------===//
 
 #include "lowering/stages/legality.h"
 
@@ -57,7 +57,7 @@ private:
   void checkContracted(AxisOf axis) {
     if (isSplit(axis))
       refuse(axis.strWithType() +
-                 " is contracted but split over devices, so that partial products " +
+                 " is contracted but split over devices, so that partial results " +
                  "would have to be summed across devices",
              "a plain " + axis.str());
   }
@@ -128,8 +128,8 @@ bool isSplit(const Fusion &fusion, const Axis &axis) {
   return axis.kind == AxisKind::DIDx && fusion.ranks() > 1;
 }
 
-bool checkLowerable(const Fusion &fusion, const FusionNode &product, Diagnostics &diags) {
-  return Checker(fusion, product, diags).run();
+bool checkLowerable(const Fusion &fusion, const FusionNode &gemm, Diagnostics &diags) {
+  return Checker(fusion, gemm, diags).run();
 }
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- lowering/stages/legality.h - which products can be lowered ---------===//
+//===- lowering/stages/legality.h - which GEMMs can be lowered ---------===//
 #pragma once
 
 #include "ir/fusion.h"
@@ -10,8 +10,8 @@ bool isSplit(const Fusion &fusion, const Axis &axis);
 
 /// Compares the axis kinds of a matmul's or linear's operands with its result's. Reports every axis
 /// that would need a move which lowering has not got, with what would be accepted; true if none
-/// does. What is left for a lowerable product: its first operand is gathered along the leading
+/// does. What is left for a lowerable GEMM: its first operand is gathered along the leading
 /// axis, or nothing moves.
-bool checkLowerable(const Fusion &fusion, const FusionNode &product, Diagnostics &diags);
+bool checkLowerable(const Fusion &fusion, const FusionNode &gemm, Diagnostics &diags);
 
 } // namespace braid

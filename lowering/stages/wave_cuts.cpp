@@ -1,4 +1,4 @@
-//===- lowering/stages/wave_cuts.cpp - products of coalesced that fill whole waves -===//
+//===- lowering/stages/wave_cuts.cpp - GEMMs of coalesced that fill whole waves -===//
 
 #include "lowering/stages/wave_cuts.h"
 
@@ -19,7 +19,7 @@ int64_t wholeWaves(int64_t least, int64_t most, int64_t waveRows) {
 
 } // namespace
 
-/// A product that took fewer rows than its blocks have would leave some of a peer's to the next one
+/// A GEMM that took fewer rows than its blocks have would leave some of a peer's to the next one
 /// that are not beside it on every rank.
 WaveCuts::WaveCuts(ScalarContext &scalars, int64_t ranks, int64_t blockRows, int64_t waveRows,
                    bool halvesLast)
@@ -42,7 +42,7 @@ int64_t WaveCuts::rows(size_t number) const {
   return number == groups_.size() ? groups_.back() - firstPart_ : firstPart_;
 }
 
-/// Rows of a group's product beyond those of its blocks.
+/// Rows of a group's GEMM beyond those of its blocks.
 int64_t WaveCuts::moreThanBlocks(size_t group) const {
   return groups_[group] - (blockRows_ << (group - 1));
 }

@@ -1,4 +1,4 @@
-//===- lowering/stages/wave_gemms.cpp - the products of coalesced, cut where waves end -===//
+//===- lowering/stages/wave_gemms.cpp - the GEMMs of coalesced, cut where waves end -===//
 
 #include "lowering/stages/wave_gemms.h"
 
@@ -11,57 +11,57 @@
 
 namespace braid {
 
-int64_t productStream(const Stage &stage, int64_t number) {
+int64_t gemmStream(const Stage &stage, int64_t number) {
   return stage.transferStreams + number % (stage.streams - stage.transferStreams);
 }
 
-std::optional<WaveProducts> WaveProducts::of(LoweringState &state, Stage &stage,
-                                             ProgramBuilder &builder) {
+std::optional<WaveGemms> WaveGemms::of(LoweringState &state, Stage &stage,
+                                       ProgramBuilder &builder) {
   const int64_t waveRows = stage.config.waveRows();
   const bool hasHalves = stage.steps > 1 && llvm::isPowerOf2_64(static_cast<uint64_t>(stage.steps));
   if (waveRows == 0 || stage.rows == 0 || !hasHalves)
     return std::nullopt;
   WaveCuts cuts(state.program->scalars(), stage.steps, stage.rows, waveRows,
-                stage.halvesLastProduct());
+                stage.halvesLastGemm());
   if (!cuts.movesRows())
     return std::nullopt;
-  return WaveProducts(state, stage, builder, std::move(cuts));
+  return WaveGemms(state, stage, builder, std::move(cuts));
 }
 
-Value *WaveProducts::rowsOf(Value *tensor) {
+Value *WaveGemms::rowsOf(Value *tensor) {
   Value *&rows = rows_[tensor];
   if (!rows)
     rows = builder_.flatten(state_.names.global(tensor->name + "_rows"), tensor);
   return rows;
 }
 
-/// Product `number` of each result, from these rows of the operand.
-void WaveProducts::emitOn(size_t number, Value *operand) {
-  emitProducts(builder_, stage_, operand, [&](const Product &product) {
-    const std::string name = product.dst->name + "_" + std::to_string(number);
-    return builder_.slice(state_.names.global(name), rowsOf(product.dst), cuts_.begin(number),
+/// GEMM `number` of each result, from these rows of the operand.
+void WaveGemms::emitOn(size_t number, Value *operand) {
+  emitGemms(builder_, stage_, operand, [&](const Gemm &gemm) {
+    const std::string name = gemm.dst->name + "_" + std::to_string(number);
+    return builder_.slice(state_.names.global(name), rowsOf(gemm.dst), cuts_.begin(number),
                           cuts_.end(number));
   });
 }
 
-void WaveProducts::emitOwn() {
+void WaveGemms::emitOwn() {
   Block &body = state_.program->body();
-  llvm::SmallVector<Op *, 4> products;
+  llvm::SmallVector<Op *, 4> gemms;
   for (auto at = stage_.ownFirst->getIterator(); &*at != stage_.loop; ++at)
     if (llvm::isa<MatmulOp>(*at) || llvm::isa<LinearOp>(*at))
-      products.push_back(&*at);
-  builder_.insertBefore(body, *products.front());
+      gemms.push_back(&*at);
+  builder_.insertBefore(body, *gemms.front());
   builder_.setLocation(stage_.location());
   const Scalar *before = cuts_.ownRowsBefore();
   const std::string name = state_.names.global(nameInStage(state_, stage_, "own_rows"));
   emitOn(0, builder_.slice(name, stage_.mine, before,
                            scalars_.add(before, scalars_.constant(cuts_.rows(0)))));
-  for (Op *op : products)
+  for (Op *op : gemms)
     body.erase(op->getIterator());
 }
 
-/// On the stream of promises, if there is one: those of later steps have time.
-void WaveProducts::copyRest(Op &before) {
+/// On the stream of ready signals, if there is one: those of later steps have time.
+void WaveGemms::copyRest(Op &before) {
   if (stage_.staging)
     return;
   useStream(restStream());
@@ -73,7 +73,7 @@ void WaveProducts::copyRest(Op &before) {
 }
 
 /// Leaves the builder in the condition.
-void WaveProducts::copyOwn(const std::string &part, const Scalar *begin, const Scalar *end) {
+void WaveGemms::copyOwn(const std::string &part, const Scalar *begin, const Scalar *end) {
   Value *slots = rowsOf(stage_.whole);
   builder_.insertAtEnd(builder_.ifOp(scalars_.binary(ScalarKind::Lt, begin, end))->thenBlock);
   const std::string name = nameInStage(state_, stage_, part);
@@ -84,8 +84,8 @@ void WaveProducts::copyOwn(const std::string &part, const Scalar *begin, const S
                src);
 }
 
-void WaveProducts::emit(size_t number) {
-  const int64_t stream = productStream(stage_, static_cast<int64_t>(number));
+void WaveGemms::emit(size_t number) {
+  const int64_t stream = gemmStream(stage_, static_cast<int64_t>(number));
   letLaterOnesWait(number, stream);
   useStream(stream);
   if (!stage_.staging && stream != restStream() && cuts_.reachesBack(number))
@@ -95,11 +95,11 @@ void WaveProducts::emit(size_t number) {
                                 cuts_.begin(number), cuts_.end(number)));
 }
 
-/// For the blocks of product `number`, of which they may take some rows, and not for the product.
-void WaveProducts::letLaterOnesWait(size_t number, int64_t stream) {
+/// For the blocks of GEMM `number`, of which they may take some rows, and not for the GEMM.
+void WaveGemms::letLaterOnesWait(size_t number, int64_t stream) {
   llvm::SmallDenseSet<int64_t> waiting = {stream};
-  for (size_t later = number + 1; later < cuts_.products(); ++later) {
-    const int64_t other = productStream(stage_, static_cast<int64_t>(later));
+  for (size_t later = number + 1; later < cuts_.gemms(); ++later) {
+    const int64_t other = gemmStream(stage_, static_cast<int64_t>(later));
     if (!cuts_.reachesBack(later) || !waiting.insert(other).second)
       continue;
     useStream(other);
@@ -107,15 +107,13 @@ void WaveProducts::letLaterOnesWait(size_t number, int64_t stream) {
   }
 }
 
-int64_t WaveProducts::restStream() const {
-  return std::max<int64_t>(stage_.transferStreams - 1, 0);
-}
+int64_t WaveGemms::restStream() const { return std::max<int64_t>(stage_.transferStreams - 1, 0); }
 
-void WaveProducts::useStream(int64_t stream) {
+void WaveGemms::useStream(int64_t stream) {
   builder_.setCurrentStream({nullptr, scalars_.constant(stream)});
 }
 
-void WaveProducts::synchronize(int64_t stream) {
+void WaveGemms::synchronize(int64_t stream) {
   builder_.synchronize({nullptr, scalars_.constant(stream)});
 }
 

@@ -1,13 +1,13 @@
-//===- lowering/stages/wave_gemms.h - the products of coalesced, cut where waves end -===//
+//===- lowering/stages/wave_gemms.h - the GEMMs of coalesced, cut where waves end -===//
 //
 //   %own_rows = slice %own[... .. ...]         // the whole waves of the own block
 //   matmul %C_0, %own_rows, %B
 //   set_current_stream stream(1)
-//   if ... { set %slot, %rest }                // what is left of it, for the products to come
+//   if ... { set %slot, %rest }                // what is left of it, for the GEMMs to come
 //   set_current_stream stream(3)
 //   wait %r_1
 //   set_current_stream stream(2)
-//   synchronize stream(3)                      // the last product takes some of it, too ...
+//   synchronize stream(3)                      // the last GEMM takes some of it, too ...
 //   set_current_stream stream(3)
 //   synchronize stream(1)                      // ... and both take some of the own block
 //   %blocks_1 = slice %A_rows[... .. ...]
@@ -16,8 +16,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "lowering/state.h"
 #include "lowering/stages/wave_cuts.h"
+#include "lowering/state.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -25,26 +25,25 @@
 
 namespace braid {
 
-/// The stream of a stage's product `number`; 0 is that of the own block.
-int64_t productStream(const Stage &stage, int64_t number);
+/// The stream of a stage's GEMM `number`; 0 is that of the own block.
+int64_t gemmStream(const Stage &stage, int64_t number);
 
-/// Emits the products of one stage where its builder stands. In this order: emitOwn, copyRest, and
-/// emit for each later product, behind the waits for its blocks.
-class WaveProducts {
+/// Emits the GEMMs of one stage where its builder stands. In this order: emitOwn, copyRest, and
+/// emit for each later GEMM, behind the waits for its blocks.
+class WaveGemms {
 public:
-  /// Nothing if the stage's products take their blocks, no more and no less. All outlive this.
-  static std::optional<WaveProducts> of(LoweringState &state, Stage &stage,
-                                        ProgramBuilder &builder);
+  /// Nothing if the stage's GEMMs take their blocks, no more and no less. All outlive this.
+  static std::optional<WaveGemms> of(LoweringState &state, Stage &stage, ProgramBuilder &builder);
 
-  /// In place of the products of the whole own block.
+  /// In place of the GEMMs of the whole own block.
   void emitOwn();
-  /// The own rows that later products take, into their slot of the gathered buffer, unless they are
+  /// The own rows that later GEMMs take, into their slot of the gathered buffer, unless they are
   /// there. `before`: the node behind the insertion point.
   void copyRest(Op &before);
   void emit(size_t number);
 
 private:
-  WaveProducts(LoweringState &state, Stage &stage, ProgramBuilder &builder, WaveCuts cuts)
+  WaveGemms(LoweringState &state, Stage &stage, ProgramBuilder &builder, WaveCuts cuts)
       : state_(state), stage_(stage), scalars_(state.program->scalars()), builder_(builder),
         cuts_(std::move(cuts)) {}
 

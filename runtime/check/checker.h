@@ -5,7 +5,7 @@
 // with it. Five things are shown, in this order, and the first that fails is reported:
 //
 //   transfers   every endpoint meets exactly one on its peer, with the same bytes, type and order;
-//               every word is written by one signal a run; all ranks prepare alike
+//               every flag is written by one signal a run; all ranks prepare alike
 //   deadlock    with stream k on hardware queue k mod Q, each queue issuing in order, every command
 //               of every run is reached
 //   races       any two accesses to overlapping bytes, one of them a write, are ordered by streams,
@@ -16,7 +16,7 @@
 // The caller is part of the history: it writes all inputs on the main stream before each run, and
 // reads all outputs there after it, at the same addresses every time.
 //
-// What is not shown: that products are numerically right (the reference judges that), and that a
+// What is not shown: that GEMMs are numerically right (the reference judges that), and that a
 // backend does what a command says (the conformance suite does).
 //
 //===----------------------------------------------------------------------------------------===//

@@ -5,8 +5,8 @@
 
 namespace braid::checker {
 
-/// Every signal but a word's first happens after the await of the one before. Then it makes no
-/// difference whether a word counts runs or only says "there is a signal": neither loses one.
+/// Every signal but a flag's first happens after the await of the one before. Then it makes no
+/// difference whether a flag counts runs or only says "there is a signal": neither loses one.
 /// `before` stands at `id`.
 std::optional<Violation> findEarlySignal(const History &history, const HappensBefore &before,
                                          EventId id);

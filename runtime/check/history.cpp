@@ -92,8 +92,8 @@ void History::addRun(size_t rank, uint32_t run, ProgressStep &step) {
   add({EventKind::CallerReads, r, run, 0, 0, 0, 0, kNone});
 }
 
-/// An await of run e passes when its word has reached e. Every word is written by one signal a run,
-/// and a rank's signals of one word ascend with its runs: by the one of run e. An event never
+/// An await of run e passes when its flag has reached e. Every flag is written by one signal a run,
+/// and a rank's signals of one flag ascend with its runs: by the one of run e. An event never
 /// recorded holds nothing up.
 EventId History::causeOf(size_t rank, uint32_t run, const Command &command) const {
   if (command.kind == CommandKind::WaitEvent)

@@ -39,7 +39,7 @@ public:
     factor.n = *elementCount(shapeB) / factor.k;
     if (operands.size() == 3)
       factor.bias = contents(*operands[2], rank, run);
-    return terms_.productOf(rowsOf(a, tensor, rank, run), factor);
+    return terms_.gemmOf(rowsOf(a, tensor, rank, run), factor);
   }
 
   /// Why the definition cannot be followed, or an empty string.
@@ -270,13 +270,13 @@ private:
       memory_[at(command.dst).memory].write(at(command.dst).begin, terms_.sumOf(target, source));
       return true;
     case CommandKind::Matmul:
-      return followProduct(id, event, history_.plan(event).matmuls[command.matmul]);
+      return followGemm(id, event, history_.plan(event).matmuls[command.matmul]);
     default:
       return true;
     }
   }
 
-  bool followProduct(EventId id, const Event &event, const PlanMatmul &m) {
+  bool followGemm(EventId id, const Event &event, const PlanMatmul &m) {
     auto at = [&](const Range &range) { return placeOf(history_, event, range, kNone); };
     Pieces a;
     Factor factor{{}, {}, m.dtype, m.n, m.k, m.transposeB};
@@ -284,7 +284,7 @@ private:
       return false;
     if (m.bias.bytes != 0 && !read(id, at(m.bias), factor.bias))
       return false;
-    return write(id, at(m.c), terms_.productOf(a, factor));
+    return write(id, at(m.c), terms_.gemmOf(a, factor));
   }
 
   /// Without a definition: the caller reads every byte of every output.

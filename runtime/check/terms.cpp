@@ -30,16 +30,16 @@ TermId Terms::input(uint32_t number, int64_t rank, uint32_t run) {
   return unique(TermKind::Input, number, rank, run);
 }
 
-TermId Terms::product(TermId a, const Factor &factor) {
+TermId Terms::gemm(TermId a, const Factor &factor) {
   auto [entry, isNew] = factors_.try_emplace(factor, static_cast<int64_t>(factors_.size()));
-  return unique(TermKind::Product, a, entry->second, 0);
+  return unique(TermKind::Gemm, a, entry->second, 0);
 }
 
 TermId Terms::sum(TermId a, TermId b, int64_t shift) { return unique(TermKind::Sum, a, b, shift); }
 
 TermId Terms::mixed() { return unique(TermKind::Mixed, static_cast<int64_t>(terms_.size()), 0, 0); }
 
-Pieces Terms::productOf(const Pieces &a, const Factor &factor) {
+Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
   int64_t rowIn = factor.k * sizeOf(factor.dtype), rowOut = factor.n * sizeOf(factor.dtype);
   Pieces result;
   for (const Piece &piece : a) {
@@ -50,8 +50,8 @@ Pieces Terms::productOf(const Pieces &a, const Factor &factor) {
         total += each.bytes;
       return {{mixed(), 0, total / rowIn * rowOut}};
     }
-    append(result, {product(piece.term, factor), piece.offset / rowIn * rowOut,
-                    piece.bytes / rowIn * rowOut});
+    append(result,
+           {gemm(piece.term, factor), piece.offset / rowIn * rowOut, piece.bytes / rowIn * rowOut});
   }
   return result;
 }
@@ -84,13 +84,13 @@ std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const 
     return fmt::format("%{}{} in run {}", inputs[static_cast<size_t>(term.first)], owner,
                        term.third + 1);
   }
-  case TermKind::Product:
-    return "the product of " + str(static_cast<TermId>(term.first), inputs);
+  case TermKind::Gemm:
+    return "the GEMM of " + str(static_cast<TermId>(term.first), inputs);
   case TermKind::Sum:
     return fmt::format("the sum of {} and {}", str(static_cast<TermId>(term.first), inputs),
                        str(static_cast<TermId>(term.second), inputs));
   case TermKind::Mixed:
-    return "a product of rows that are made of several blocks";
+    return "a matmul of rows that are made of several blocks";
   }
   return "";
 }

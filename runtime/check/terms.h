@@ -27,9 +27,9 @@ struct Piece {
 using Pieces = std::vector<Piece>;
 void append(Pieces &pieces, Piece piece);
 
-enum class TermKind : uint8_t { Undefined, Input, Product, Sum, Mixed };
+enum class TermKind : uint8_t { Undefined, Input, Gemm, Sum, Mixed };
 
-/// What a product does to each row of its first operand, and with what.
+/// What a GEMM does to each row of its first operand, and with what.
 struct Factor {
   Pieces b, bias;
   DType dtype;
@@ -43,14 +43,14 @@ public:
   /// A caller's tensor. `rank` is -1 for one that all ranks hold alike.
   TermId input(uint32_t number, int64_t rank, uint32_t run);
   /// Row i of the result is row i of `a` times the factor.
-  TermId product(TermId a, const Factor &factor);
+  TermId gemm(TermId a, const Factor &factor);
   /// Element by element, b's bytes shifted by `shift` against a's.
   TermId sum(TermId a, TermId b, int64_t shift);
   /// Something that only its own event makes: equal to nothing else.
   TermId mixed();
 
-  /// The product of contents `a` (rows of k elements), piece by piece.
-  Pieces productOf(const Pieces &a, const Factor &factor);
+  /// The GEMM of contents `a` (rows of k elements), piece by piece.
+  Pieces gemmOf(const Pieces &a, const Factor &factor);
   Pieces sumOf(const Pieces &a, const Pieces &b);
 
   /// "rows of %A of rank 2, run 1", for messages; `inputs` are the names of the parameters.

@@ -33,7 +33,7 @@ public:
     for (size_t rank = 0; rank < plans_.size(); ++rank)
       partners_[rank].assign(plans_[rank].endpoints.size(), kNone);
     for (auto step : {&Matcher::agree, &Matcher::index, &Matcher::meet, &Matcher::checkReach,
-                      &Matcher::checkWords, &Matcher::checkCommands, &Matcher::checkPreparation})
+                      &Matcher::checkFlags, &Matcher::checkCommands, &Matcher::checkPreparation})
       if (std::optional<Violation> violation = (this->*step)())
         return violation;
     return std::nullopt;
@@ -123,16 +123,16 @@ private:
     return std::nullopt;
   }
 
-  /// Each endpoint awaits a word of its own: with a shared one, a signal could pass for another.
-  std::optional<Violation> checkWords() {
-    ProgressStep step(progress_, "matching signals with words", "ranks", plans_.size());
+  /// Each endpoint awaits a flag of its own: with a shared one, a signal could pass for another.
+  std::optional<Violation> checkFlags() {
+    ProgressStep step(progress_, "matching signals with flags", "ranks", plans_.size());
     for (const Plan &plan : plans_) {
       step.advance();
       std::map<uint32_t, const Endpoint *> owner;
       for (const Endpoint &e : plan.endpoints) {
-        auto [entry, isNew] = owner.try_emplace(e.word, &e);
+        auto [entry, isNew] = owner.try_emplace(e.flag, &e);
         if (!isNew)
-          return violation(fmt::format("two transfers share word {}", e.word),
+          return violation(fmt::format("two transfers share flag {}", e.flag),
                            {describe(plan, *entry->second), describe(plan, e)});
       }
     }
@@ -153,9 +153,9 @@ private:
           return violation(
               fmt::format("{} is issued twice for one transfer", name(command.kind).str()),
               {describe(plan, e)});
-        if (command.kind == CommandKind::Await && command.word != e.word)
+        if (command.kind == CommandKind::Await && command.flag != e.flag)
           return violation(
-              fmt::format("awaits word {}, but the transfer's is {}", command.word, e.word),
+              fmt::format("awaits flag {}, but the transfer's is {}", command.flag, e.flag),
               {describe(plan, e)});
       }
     }
@@ -167,7 +167,7 @@ private:
   std::optional<Violation> checkPreparation() {
     auto channels = [](const Plan &plan) {
       std::vector<uint32_t> list;
-      for (const PrepareStep &step : plan.preparation)
+      for (const PrepareAction &step : plan.preparation)
         if (step.kind == PrepareKind::Share)
           list.push_back(step.channel);
       return list;

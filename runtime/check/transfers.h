@@ -9,7 +9,7 @@ namespace braid::checker {
 using Partners = std::vector<std::vector<uint32_t>>;
 
 /// Fills `partners`, or says what does not match: an endpoint that meets none or several, other
-/// bytes or types, a word that two endpoints share, commands that signal or copy for one endpoint
+/// bytes or types, a flag that two endpoints share, commands that signal or copy for one endpoint
 /// twice, ranks that prepare differently.
 std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners,
                                         const ProgressFn &progress);

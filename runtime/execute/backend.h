@@ -7,7 +7,7 @@
 
 namespace braid {
 
-class Member; // runtime/job/bootstrap/client.h
+class Client; // runtime/job/bootstrap/client.h
 
 /// How the ranks of one run are set up. A backend refuses what it cannot honour.
 struct ClusterOptions {
@@ -54,7 +54,7 @@ struct Backend {
   /// All ranks, in this process. Null if that is not possible.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};
   /// One rank in this process, the others in processes of their own. Null if that is not possible.
-  std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &, std::unique_ptr<Member>)>
+  std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &, std::unique_ptr<Client>)>
       join = {};
 };
 

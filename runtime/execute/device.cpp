@@ -31,15 +31,15 @@ std::optional<SignalBy> signalByFromName(llvm::StringRef name) {
       .Default(std::nullopt);
 }
 
-void Device::chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool) {
-  for (const ChainStep &step : steps) {
+void Device::commandBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool) {
+  for (const BatchedCommand &step : steps) {
     tag.command = step.command;
     switch (step.kind) {
     case CommandKind::Signal:
-      signal(stream, tag, step.word, tag.run);
+      signal(stream, tag, step.flag, tag.run);
       break;
     case CommandKind::Await:
-      await(stream, tag, step.word, tag.run);
+      await(stream, tag, step.flag, tag.run);
       break;
     case CommandKind::Copy:
       copy(stream, tag, step.dst, step.src, step.bytes);

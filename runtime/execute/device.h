@@ -6,7 +6,7 @@
 // goes wrong later is returned by the next synchronize(), and stays.
 //
 // Streams are numbered; stream 0 is the caller's. Work on one stream happens in issue order;
-// between streams, only events and words order anything. An issue function may be called by one
+// between streams, only events and flags order anything. An issue function may be called by one
 // host thread at a time; different ranks' Devices are used by different threads.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -27,7 +27,7 @@ struct Tag {
   uint32_t run = 0;     ///< the run's epoch
 };
 
-/// Operands of a product, at addresses. Shapes as in PlanMatmul.
+/// Operands of a GEMM, at addresses. Shapes as in PlanMatmul.
 struct MatmulArgs {
   DType dtype;
   bool transposeB;
@@ -39,10 +39,10 @@ struct MatmulArgs {
 };
 
 /// One of several signals, awaits and copies that a stream gets one right after the other.
-struct ChainStep {
+struct BatchedCommand {
   CommandKind kind; ///< Signal, Await or Copy
   uint32_t command; ///< index into plan->commands
-  void *word;       ///< Signal, Await
+  void *flag;       ///< Signal, Await
   void *dst;        ///< Copy
   const void *src;
   int64_t bytes;
@@ -64,20 +64,20 @@ llvm::StringRef name(SignalBy by);
 std::optional<CopyBy> copyByFromName(llvm::StringRef name);
 std::optional<SignalBy> signalByFromName(llvm::StringRef name);
 
-struct TransferMeans {
+struct TransferMode {
   CopyBy copies = CopyBy::Default;
   SignalBy signals = SignalBy::Default;
-  bool operator==(const TransferMeans &) const = default;
+  bool operator==(const TransferMode &) const = default;
 };
 
-/// Bytes between two signal words in memory: one cache line each. The word itself is the first four
+/// Bytes between two signal flags in memory: one cache line each. The flag itself is the first four
 /// bytes, a counter that starts at 0.
-inline constexpr int64_t kWordStride = 64;
+inline constexpr int64_t kFlagStride = 64;
 
 enum class ArenaKind : uint8_t {
   Symmetric, ///< can be exported to peers
   Private,
-  Words, ///< signal words, exported like Symmetric: where the host can end a wait for one
+  Flags, ///< signal flags, exported like Symmetric: where the host can end a wait for one
 };
 
 /// When a command ran on the device, on a clock that all ranks of a host share.
@@ -102,7 +102,7 @@ public:
   /// False if what it reads and writes, but for copies, must come from its own allocate().
   virtual bool sharesHostMemory() const { return true; }
 
-  /// True if a word counts: it holds the epoch of its last signal. False if it only holds a mark,
+  /// True if a flag counts: it holds the epoch of its last signal. False if it only holds a mark,
   /// which the await takes away: then every signal has to be awaited before the next one. Programs
   /// that the checker accepts do so.
   virtual bool countsRuns() const { return true; }
@@ -117,36 +117,36 @@ public:
   /// New events; their numbers are the returned one and those that follow.
   virtual Result<uint32_t> createEvents(uint32_t count) = 0;
   /// A handle that a peer's Transport::open turns into an address. `base` came from
-  /// allocate(Symmetric or Words). The same for the same base, also when it is allocated again.
+  /// allocate(Symmetric or Flags). The same for the same base, also when it is allocated again.
   virtual Result<std::string> exportMemory(void *base) = 0;
   /// Before tune(): does what warm() would with what this rank knows of the shape from earlier
-  /// jobs, if it knows something, at the same time as the other ranks. A guess: adopt() decides.
-  virtual Status foresee(const PlanMatmul &) { return Status::ok(); }
+  /// jobs, if it knows something, at the same time as the other ranks. A guess: setAlgorithm() decides.
+  virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
   /// Names what a choice of tune() holds for: devices with the same key may take over each other's.
   /// Empty, which it is on all ranks or on none: it has nothing to choose.
   virtual std::string tuningKey() const { return ""; }
   /// Finds out how to multiply operands of this shape best, by measuring, or from an earlier
-  /// measurement. Takes about `atMost`, if it measures. Returns a line of text for adopt().
+  /// measurement. Takes about `atMost`, if it measures. Returns a line of text for setAlgorithm().
   virtual Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
     (void)shape;
     (void)atMost;
     return std::string();
   }
-  /// Lets products of this shape be multiplied as `choice` says, which a device with the same key
+  /// Lets GEMMs of this shape be multiplied as `choice` says, which a device with the same key
   /// has returned from tune(). Before warm().
-  virtual Status adopt(const PlanMatmul &shape, const std::string &choice) {
+  virtual Status setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
     (void)shape;
     (void)choice;
     return Status::ok();
   }
-  /// Loads whatever a product of this shape needs, so that issuing it does not.
+  /// Loads whatever a GEMM of this shape needs, so that issuing it does not.
   virtual Status warm(const PlanMatmul &shape) = 0;
   /// What tune() has chosen, from where, and how long it took, for people. Empty: nothing.
   virtual std::string choices() const { return ""; }
 
   /// Tells of a Plan before its first run; what it issues may then be named. `plan` outlives the
   /// device.
-  virtual Status introduce(const Plan &) { return Status::ok(); }
+  virtual Status registerPlan(const Plan &) { return Status::ok(); }
 
   // -- Giving back. What is not given back stays until the device is destroyed. --
 
@@ -161,12 +161,12 @@ public:
   /// again, or it may be freed. Everything issued here is done.
   virtual void recycle() {}
 
-  /// How many tiles of a product it computes at once. 0: its products have no waves of tiles.
+  /// How many tiles of a GEMM it computes at once. 0: its GEMMs have no waves of tiles.
   virtual int64_t tilesAtOnce() const { return 0; }
   /// False for means that this device has not got.
-  virtual bool offers(TransferMeans means) const { return means == TransferMeans(); }
+  virtual bool offers(TransferMode transferMode) const { return transferMode == TransferMode(); }
   /// What is allocated and issued from now on goes by `means`, which the device offers.
-  virtual void use(TransferMeans) {}
+  virtual void use(TransferMode) {}
 
   // -- Graphs. Unsupported, unless the backend has them. --
 
@@ -182,7 +182,7 @@ public:
     (void)tag;
   }
 
-  // -- Issuing. Never blocks, allocates device memory or fails. --
+  // -- LaunchMode. Never blocks, allocates device memory or fails. --
 
   /// Copies `bytes`; either side may be an address that Transport::open returned.
   virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;
@@ -190,16 +190,17 @@ public:
   /// dst[i] += src[i] for `bytes / sizeOf(dtype)` elements, each sum rounded once.
   virtual void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
                    int64_t bytes) = 0;
-  /// Writes `epoch` into a word, of a peer or our own, after everything before it on the stream is
-  /// done and visible to whoever sees the word's new value.
-  virtual void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) = 0;
-  /// The stream goes on when a word of our own has reached `epoch`, in cyclic order:
-  /// int32(word - epoch) >= 0. What was done before the matching signal is visible then.
-  virtual void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) = 0;
+  /// Writes `epoch` into a flag, of a peer or our own, after everything before it on the stream is
+  /// done and visible to whoever sees the flag's new value.
+  virtual void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) = 0;
+  /// The stream goes on when a flag of our own has reached `epoch`, in cyclic order:
+  /// int32(flag - epoch) >= 0. What was done before the matching signal is visible then.
+  virtual void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) = 0;
   /// The steps, one after the other: the same as copy(), signal() and await() for each, which is
   /// what happens here. A device may need fewer launches for it. If `areDisjoint`, no copy reads or
   /// writes what another one writes. `tag.command` is that of the first step.
-  virtual void chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool areDisjoint);
+  virtual void commandBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+                            bool areDisjoint);
   /// `event` stands for everything issued to `stream` so far. Equivalent to: cudaEventRecord
   virtual void record(uint32_t stream, Tag tag, uint32_t event) = 0;
   /// `stream` waits for what `event` stands for at this moment of issuing; an event never recorded

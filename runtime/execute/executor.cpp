@@ -12,12 +12,12 @@
 
 namespace braid {
 
-/// Turns the ranges of a Plan into operands, and its endpoints into words of peers.
+/// Turns the ranges of a Plan into operands, and its endpoints into flags of peers.
 class Binder {
 public:
-  Binder(const Plan &plan, Device &device, Transport &transport, TransferMeans means)
-      : plan_(plan), device_(device), transport_(transport), means_(means),
-        prepared_(new Prepared(plan, device, means)) {}
+  Binder(const Plan &plan, Device &device, Transport &transport, TransferMode transferMode)
+      : plan_(plan), device_(device), transport_(transport), transferMode_(transferMode),
+        prepared_(new Prepared(plan, device, transferMode)) {}
 
   Status bind();
   std::unique_ptr<Prepared> take() { return std::move(prepared_); }
@@ -28,16 +28,16 @@ private:
   Status share();
   Status differentPrograms(const std::vector<Hello> &ranks);
   Status checkChannels() const;
-  Hello hello(std::string memory, std::string words) const;
+  Hello hello(std::string memory, std::string flags) const;
   Status openPeers(const std::vector<Hello> &ranks);
   Status meetPeers(const std::vector<Hello> &ranks);
   void bindCommands();
   void bindMatmuls();
-  void findChains();
+  void findBatches();
   bool areDisjoint(uint32_t first, uint32_t count) const;
   Prepared::Operand operand(const Range &range, uint32_t endpoint) const;
 
-  int64_t wordBytes() const { return static_cast<int64_t>(plan_.words) * kWordStride; }
+  int64_t flagBytes() const { return static_cast<int64_t>(plan_.flags) * kFlagStride; }
   uint32_t peerBase(int64_t peer) const {
     return static_cast<uint32_t>(plan_.buffers.size()) + static_cast<uint32_t>(peer);
   }
@@ -45,27 +45,27 @@ private:
   const Plan &plan_;
   Device &device_;
   Transport &transport_;
-  const TransferMeans means_;
+  const TransferMode transferMode_;
   std::unique_ptr<Prepared> prepared_;
-  char *words_ = nullptr;
+  char *flags_ = nullptr;
   char *symmetric_ = nullptr;
-  std::map<int64_t, char *> peerWords_; ///< by rank
+  std::map<int64_t, char *> peerFlags_; ///< by rank
   struct Meeting {
-    void *word = nullptr;    ///< the one the peer awaits
+    void *flag = nullptr;    ///< the one the peer awaits
     int64_t dataOffset = -1; ///< in the peer's exported memory
   };
   std::vector<Meeting> meetings_; ///< one for each endpoint
 };
 
 Status Binder::bind() {
-  device_.use(means_);
-  for (const PrepareStep &step : plan_.preparation)
+  device_.use(transferMode_);
+  for (const PrepareAction &step : plan_.preparation)
     if (step.kind == PrepareKind::AllocateArenas)
       if (Status status = allocate(); !status.isOk())
         return status;
-  if (Status status = tuneProducts(plan_, device_, transport_); !status.isOk())
+  if (Status status = tuneGemms(plan_, device_, transport_); !status.isOk())
     return status;
-  for (const PrepareStep &step : plan_.preparation)
+  for (const PrepareAction &step : plan_.preparation)
     if (step.kind == PrepareKind::Warm)
       if (Status status = device_.warm(plan_.matmuls[step.matmul]); !status.isOk())
         return status;
@@ -77,8 +77,8 @@ Status Binder::bind() {
     return status;
   bindCommands();
   bindMatmuls();
-  findChains();
-  return device_.introduce(plan_);
+  findBatches();
+  return device_.registerPlan(plan_);
 }
 
 Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
@@ -89,9 +89,9 @@ Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
 }
 
 Status Binder::allocate() {
-  Result<void *> words = allocate(ArenaKind::Words, wordBytes());
-  if (!words)
-    return words.status();
+  Result<void *> flags = allocate(ArenaKind::Flags, flagBytes());
+  if (!flags)
+    return flags.status();
   Result<void *> symmetric = allocate(ArenaKind::Symmetric, plan_.symmetricBytes);
   if (!symmetric)
     return symmetric.status();
@@ -106,7 +106,7 @@ Status Binder::allocate() {
     return firstEvent.status();
 
   prepared_->firstEvent_ = *firstEvent;
-  words_ = static_cast<char *>(*words);
+  flags_ = static_cast<char *>(*flags);
   symmetric_ = static_cast<char *>(*symmetric);
   prepared_->bases_.assign(plan_.buffers.size() + static_cast<size_t>(plan_.ranks), nullptr);
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
@@ -123,10 +123,10 @@ Status Binder::share() {
   Result<std::string> memory = device_.exportMemory(symmetric_);
   if (!memory)
     return memory.status();
-  Result<std::string> words = device_.exportMemory(words_);
-  if (!words)
-    return words.status();
-  Result<std::vector<std::string>> messages = transport_.allGather(hello(*memory, *words).encode());
+  Result<std::string> flags = device_.exportMemory(flags_);
+  if (!flags)
+    return flags.status();
+  Result<std::vector<std::string>> messages = transport_.allGather(hello(*memory, *flags).encode());
   if (!messages)
     return messages.status();
   std::vector<Hello> ranks;
@@ -152,7 +152,7 @@ Status Binder::differentPrograms(const std::vector<Hello> &ranks) {
 /// Since one exchange serves all channels, a missing step would not be noticed otherwise.
 Status Binder::checkChannels() const {
   std::set<uint32_t> shared;
-  for (const PrepareStep &step : plan_.preparation)
+  for (const PrepareAction &step : plan_.preparation)
     if (step.kind == PrepareKind::Share)
       shared.insert(step.channel);
   for (const Endpoint &endpoint : plan_.endpoints)
@@ -163,13 +163,13 @@ Status Binder::checkChannels() const {
   return Status::ok();
 }
 
-Hello Binder::hello(std::string memory, std::string words) const {
-  Hello message{plan_.program, plan_.fingerprint, std::move(memory), std::move(words), {}};
+Hello Binder::hello(std::string memory, std::string flags) const {
+  Hello message{plan_.program, plan_.fingerprint, std::move(memory), std::move(flags), {}};
   for (const Endpoint &e : plan_.endpoints) {
     const PlanBuffer &buffer = plan_.buffers[e.range.buffer];
     bool isExported = buffer.kind == BufferKind::Symmetric;
     message.endpoints.push_back(
-        {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.word * kWordStride,
+        {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.flag * kFlagStride,
          isExported ? buffer.offset + e.range.offset : -1, describeOrigin(plan_, e.origin)});
   }
   return message;
@@ -184,11 +184,11 @@ Status Binder::openPeers(const std::vector<Hello> &ranks) {
     Result<void *> memory = transport_.open(endpoint.peer, peer.memory);
     if (!memory)
       return memory.status();
-    Result<void *> words = transport_.open(endpoint.peer, peer.words);
-    if (!words)
-      return words.status();
+    Result<void *> flags = transport_.open(endpoint.peer, peer.flags);
+    if (!flags)
+      return flags.status();
     base = *memory;
-    peerWords_[endpoint.peer] = static_cast<char *>(*words);
+    peerFlags_[endpoint.peer] = static_cast<char *>(*flags);
   }
   return Status::ok();
 }
@@ -199,7 +199,7 @@ Status Binder::meetPeers(const std::vector<Hello> &ranks) {
     Result<const PublishedEndpoint *> other = matchingEndpoint(ranks, plan_.rank, mine);
     if (!other)
       return other.status();
-    meetings_.push_back({peerWords_[mine.peer] + (*other)->wordOffset, (*other)->dataOffset});
+    meetings_.push_back({peerFlags_[mine.peer] + (*other)->flagOffset, (*other)->dataOffset});
   }
   return Status::ok();
 }
@@ -218,9 +218,9 @@ void Binder::bindCommands() {
       bound.dst = operand(command.dst, command.endpoint);
       bound.src = operand(command.src, command.endpoint);
     } else if (command.kind == CommandKind::Signal) {
-      bound.word = meetings_[command.endpoint].word;
+      bound.flag = meetings_[command.endpoint].flag;
     } else if (command.kind == CommandKind::Await) {
-      bound.word = words_ + command.word * kWordStride;
+      bound.flag = flags_ + command.flag * kFlagStride;
     }
     prepared_->bound_.push_back(bound);
   }
@@ -234,20 +234,20 @@ void Binder::bindMatmuls() {
 
 //===- Chains ---------------------------------------------------------------------------------===//
 
-bool isChainable(CommandKind kind) {
+bool isBatchable(CommandKind kind) {
   return kind == CommandKind::Signal || kind == CommandKind::Await || kind == CommandKind::Copy;
 }
 
-void Binder::findChains() {
+void Binder::findBatches() {
   const std::vector<Command> &commands = plan_.commands;
-  prepared_->chains_.resize(commands.size());
+  prepared_->batches_.resize(commands.size());
   size_t longest = 1;
   for (uint32_t first = 0; first < commands.size();) {
     uint32_t end = first + 1;
-    while (isChainable(commands[first].kind) && end < commands.size() &&
-           isChainable(commands[end].kind) && commands[end].stream == commands[first].stream)
+    while (isBatchable(commands[first].kind) && end < commands.size() &&
+           isBatchable(commands[end].kind) && commands[end].stream == commands[first].stream)
       ++end;
-    prepared_->chains_[first] = {end - first, areDisjoint(first, end - first)};
+    prepared_->batches_[first] = {end - first, areDisjoint(first, end - first)};
     longest = std::max<size_t>(longest, end - first);
     first = end;
   }
@@ -308,13 +308,13 @@ Status recycle(Device &device, Transport &transport) {
 }
 
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
-                                          TransferMeans means) {
+                                          TransferMode transferMode) {
   if (transport.size() != plan.ranks || transport.rank() != plan.rank)
     return Status(StatusCode::BadInput,
                   fmt::format("the plan is for rank {} of {}, the transport is rank {} of {}",
                               plan.rank, plan.ranks, transport.rank(), transport.size()));
-  Binder binder(plan, device, transport, means);
-  Status mine = device.offers(means)
+  Binder binder(plan, device, transport, transferMode);
+  Status mine = device.offers(transferMode)
                     ? recycle(device, transport)
                     : Status(StatusCode::Unsupported, "this backend has one way to copy and one to "
                                                       "signal, and no choice of others");
@@ -391,25 +391,26 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
         const_cast<void *>(inputs[i]); // only ever read, the verifier saw to it
   for (size_t i = 0; i < outputs.size(); ++i)
     bases_[plan_->outputs[i]] = outputs[i];
-  device_->use(means_);
+  device_->use(transferMode_);
   const uint32_t count = static_cast<uint32_t>(plan_->commands.size());
-  for (uint32_t index = 0; index < count; index += chains_[index].count)
-    if (chains_[index].count > 1)
-      issueChain(index, chains_[index]);
+  for (uint32_t index = 0; index < count; index += batches_[index].count)
+    if (batches_[index].count > 1)
+      issueBatch(index, batches_[index]);
     else
       issue(index, plan_->commands[index]);
 }
 
-void Prepared::issueChain(uint32_t first, const Chain &chain) {
+void Prepared::issueBatch(uint32_t first, const Batch &commandBatch) {
   steps_.clear();
-  for (uint32_t index = first; index < first + chain.count; ++index) {
+  for (uint32_t index = first; index < first + commandBatch.count; ++index) {
     const Command &command = plan_->commands[index];
     const Bound &bound = bound_[index];
     const bool copies = command.kind == CommandKind::Copy;
-    steps_.push_back({command.kind, index, bound.word, copies ? at(bound.dst) : nullptr,
+    steps_.push_back({command.kind, index, bound.flag, copies ? at(bound.dst) : nullptr,
                       copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0});
   }
-  device_->chain(plan_->commands[first].stream, {plan_, first, epoch_}, steps_, chain.areDisjoint);
+  device_->commandBatch(plan_->commands[first].stream, {plan_, first, epoch_}, steps_,
+                        commandBatch.areDisjoint);
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {
@@ -424,9 +425,9 @@ void Prepared::issue(uint32_t index, const Command &command) {
     return device_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
                         command.dst.bytes);
   case CommandKind::Signal:
-    return device_->signal(command.stream, tag, bound.word, epoch_);
+    return device_->signal(command.stream, tag, bound.flag, epoch_);
   case CommandKind::Await:
-    return device_->await(command.stream, tag, bound.word, epoch_);
+    return device_->await(command.stream, tag, bound.flag, epoch_);
   case CommandKind::Record:
     return device_->record(command.stream, tag, *firstEvent_ + command.event);
   case CommandKind::WaitEvent:

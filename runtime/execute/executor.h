@@ -38,8 +38,8 @@ public:
 
 private:
   friend class Binder;
-  Prepared(const Plan &plan, Device &device, TransferMeans means)
-      : plan_(&plan), device_(&device), means_(means) {}
+  Prepared(const Plan &plan, Device &device, TransferMode transferMode)
+      : plan_(&plan), device_(&device), transferMode_(transferMode) {}
 
   /// An operand whose base is looked up at run time: bases_[base] + offset.
   struct Operand {
@@ -48,7 +48,7 @@ private:
   };
   struct Bound {
     Operand dst, src;
-    void *word = nullptr;
+    void *flag = nullptr;
   };
   void issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   void issue(uint32_t index, const Command &command);
@@ -59,23 +59,23 @@ private:
 
   /// Commands that are issued together: signals, awaits and copies that follow one another on one
   /// stream.
-  struct Chain {
+  struct Batch {
     uint32_t count = 1;
-    bool areDisjoint = false; ///< see Device::chain
+    bool areDisjoint = false; ///< see Device::issueBatch
   };
-  void issueChain(uint32_t first, const Chain &chain);
+  void issueBatch(uint32_t first, const Batch &commandBatch);
 
   const Plan *plan_;
   Device *device_;
-  TransferMeans means_;
+  TransferMode transferMode_;
   uint32_t epoch_ = 0;
   std::optional<uint32_t> graph_;
   std::vector<void *> arenas_; ///< of the device
   std::optional<uint32_t> firstEvent_;
-  std::vector<void *> bases_;    ///< one for each buffer of the Plan, then one for each rank
-  std::vector<Bound> bound_;     ///< one for each command
-  std::vector<Chain> chains_;    ///< one for each command; that of a chain's first command counts
-  std::vector<ChainStep> steps_; ///< of the chain that is being issued; room for the longest
+  std::vector<void *> bases_;  ///< one for each buffer of the Plan, then one for each rank
+  std::vector<Bound> bound_;   ///< one for each command
+  std::vector<Batch> batches_; ///< one for each command; that of a chain's first command counts
+  std::vector<BatchedCommand> steps_; ///< of the chain that is being issued; room for the longest
   std::vector<const void *> capturedInputs_;
   std::vector<void *> capturedOutputs_;
   struct BoundMatmul {
@@ -90,6 +90,6 @@ private:
 /// outlive the result. Unsupported if the device does not offer `means`. Waits for all that was
 /// issued to the device before.
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
-                                          TransferMeans means = {});
+                                          TransferMode transferMode = {});
 
 } // namespace braid

@@ -17,7 +17,7 @@ constexpr int kVersion = 2; ///< of the message's layout
 
 Json encodeEndpoint(const PublishedEndpoint &e) {
   return Json::array({static_cast<int>(e.direction), e.peer, e.channel, e.sequence,
-                      static_cast<int>(e.dtype), e.bytes, e.wordOffset, e.dataOffset, e.where});
+                      static_cast<int>(e.dtype), e.bytes, e.flagOffset, e.dataOffset, e.where});
 }
 
 bool isEndpoint(const Json &row) {
@@ -46,7 +46,7 @@ bool isHello(const Json &message) {
          message.value("program", Json()).is_string() &&
          message.value("fingerprint", Json()).is_number_unsigned() &&
          message.value("memory", Json()).is_string() &&
-         message.value("words", Json()).is_string() &&
+         message.value("flags", Json()).is_string() &&
          message.value("endpoints", Json()).is_array();
 }
 
@@ -58,7 +58,7 @@ std::string Hello::encode() const {
     rows.push_back(encodeEndpoint(endpoint));
   // Source text may hold any bytes; a name that is not UTF-8 must not stop a run.
   return Json{{"version", kVersion}, {"program", program}, {"fingerprint", fingerprint},
-              {"memory", memory},    {"words", words},     {"endpoints", std::move(rows)}}
+              {"memory", memory},    {"flags", flags},     {"endpoints", std::move(rows)}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -67,7 +67,7 @@ Result<Hello> Hello::decode(const std::string &text) {
   Status malformed(StatusCode::BadInput, "a rank's message is not of this version's form");
   if (!isHello(message))
     return malformed;
-  Hello hello{message["program"], message["fingerprint"], message["memory"], message["words"], {}};
+  Hello hello{message["program"], message["fingerprint"], message["memory"], message["flags"], {}};
   for (const Json &row : message["endpoints"]) {
     if (!isEndpoint(row))
       return malformed;

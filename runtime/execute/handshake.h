@@ -17,7 +17,7 @@ struct PublishedEndpoint {
   uint32_t channel, sequence;
   DType dtype;
   int64_t bytes;
-  int64_t wordOffset; ///< of the word this endpoint awaits, in the exported words
+  int64_t flagOffset; ///< of the flag this endpoint awaits, in the exported flags
   int64_t dataOffset; ///< of the local side, in the exported memory; -1 if it is not there
   std::string where;  ///< node and place, for messages
 };
@@ -27,7 +27,7 @@ struct Hello {
   std::string program;
   uint64_t fingerprint = 0;
   std::string memory; ///< handle of the symmetric arena
-  std::string words;  ///< handle of the words
+  std::string flags;  ///< handle of the flags
   std::vector<PublishedEndpoint> endpoints;
 
   std::string encode() const;

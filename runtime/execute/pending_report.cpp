@@ -44,7 +44,7 @@ std::string waitedFor(const Plan &plan, uint32_t index) {
     return fmt::format("rank {}", plan.endpoints[command.endpoint].peer);
   if (command.kind == CommandKind::WaitEvent)
     return recordingStream(plan, index);
-  return "a word";
+  return "a flag";
 }
 
 std::string where(const Plan &plan, const Command &command) {

@@ -34,7 +34,7 @@ public:
     using std::chrono::milliseconds;
     return std::clamp(timeout_ / 8, milliseconds(1), milliseconds(20));
   }
-  /// Words in symmetric memory are written by other processes.
+  /// Flags in symmetric memory are written by other processes.
   virtual bool spansProcesses() const = 0;
 
   // -- Failure. --

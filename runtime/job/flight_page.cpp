@@ -109,7 +109,7 @@ FlightRow rowOf(const FlightRecord &record) {
     row.forMs = msBetween(since, record.recordedNs);
   const FlightCommand *command = queue ? record.find(queue->current->command) : nullptr;
   if (queue && queue->isWaiting && (!command || command->kind == "await"))
-    row.word = std::pair(queue->wordValue, queue->wantedValue);
+    row.flag = std::pair(queue->flagValue, queue->wantedValue);
   return row;
 }
 
@@ -306,7 +306,7 @@ FlightMoment momentOf(const Began &began, uint64_t startNs) {
                       ? record.streams[command->stream]
                       : fmt::format("queue {}", entry.queue);
   moment.command = commandText(record, entry.id);
-  moment.word = entry.wordValue;
+  moment.flag = entry.flagValue;
   return moment;
 }
 
@@ -505,7 +505,7 @@ private:
     for (const FlightRow &row : page_.rows)
       line("{:>5}  {:<6}  {:>6}  {:>13}  {:>13}  {:>11}  {}", row.rank, row.state, row.run,
            fmt::format("{}/{}", row.completed, row.issued),
-           row.word ? fmt::format("{}/{}", row.word->first, row.word->second) : "-",
+           row.flag ? fmt::format("{}/{}", row.flag->first, row.flag->second) : "-",
            row.forMs ? fmt::format("{:.1f} ms", *row.forMs) : "-", printable(row.in));
     writeLegend();
   }
@@ -580,8 +580,8 @@ Json json(const FlightRow &row) {
   Json json = {{"rank", row.rank},           {"state", row.state},   {"run", row.run},
                {"completed", row.completed}, {"issued", row.issued}, {"in", row.in},
                {"for_ms", orNull(row.forMs)}};
-  json["word"] = row.word ? Json(row.word->first) : Json();
-  json["wanted"] = row.word ? Json(row.word->second) : Json();
+  json["flag"] = row.flag ? Json(row.flag->first) : Json();
+  json["wanted"] = row.flag ? Json(row.flag->second) : Json();
   return json;
 }
 
@@ -598,7 +598,7 @@ Json json(const FlightStanding &standing) {
 Json json(const FlightMoment &moment) {
   return {
       {"rank", moment.rank},     {"at_ms", moment.atMs},      {"took_ms", orNull(moment.tookMs)},
-      {"stream", moment.stream}, {"command", moment.command}, {"word", moment.word}};
+      {"stream", moment.stream}, {"command", moment.command}, {"flag", moment.flag}};
 }
 
 template <class T> Json listOf(const std::vector<T> &values) {

@@ -21,7 +21,7 @@ struct FlightRow {
   uint64_t issued = 0;    ///< commands
   std::string in; ///< "await from rank 2 in \"...\" at f:13:5, run 2", or what its host does
   std::optional<double> forMs;
-  std::optional<std::pair<uint32_t, uint32_t>> word; ///< value, wanted
+  std::optional<std::pair<uint32_t, uint32_t>> flag; ///< value, wanted
 };
 
 enum class PointState { Completed, In, NotBegun };
@@ -46,7 +46,7 @@ struct FlightMoment {
   double atMs = 0;              ///< when it began, on the page's clock
   std::optional<double> tookMs; ///< nothing: it had not ended
   std::string stream, command;
-  uint32_t word = 0;
+  uint32_t flag = 0;
 };
 
 /// Times are in milliseconds after the first moment shown.

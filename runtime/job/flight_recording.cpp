@@ -40,7 +40,7 @@ void restoreCurrent(FlightRecord &record, const Plan *plan) {
     queue.sinceNs = entry.beginNs;
     queue.isWaiting =
         command && (command->kind == CommandKind::Await || command->kind == CommandKind::WaitEvent);
-    queue.wordValue = entry.wordValue;
+    queue.flagValue = entry.flagValue;
     queue.wantedValue = command && command->kind == CommandKind::Await ? entry.id.run : 0;
   }
 }

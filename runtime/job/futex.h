@@ -1,7 +1,7 @@
-//===- runtime/job/futex.h - sleep until a word in memory changes ---------===//
+//===- runtime/job/futex.h - sleep until a flag in memory changes ---------===//
 //
 // Raw system calls, because ThreadSanitizer must see no order between the threads that meet here
-// but that of the word itself: a mutex, a condition variable and std::atomic::wait (which keeps its
+// but that of the flag itself: a mutex, a condition variable and std::atomic::wait (which keeps its
 // waiters in shared tables) would each add one, and hide the race of a program that lacks a signal.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -18,24 +18,24 @@
 
 namespace braid {
 
-/// Who meets at a word. Both sides have to say the same.
+/// Who meets at a flag. Both sides have to say the same.
 enum class FutexScope : uint8_t {
   Process,   ///< threads of one process; quicker
   Processes, ///< whoever has the memory mapped
 };
 
-/// Sleeps while `*word` is `seen`, at most for `slice`. May return early: look again, in a loop.
-inline void futexWait(const void *word, uint32_t seen, std::chrono::milliseconds slice,
+/// Sleeps while `*flag` is `seen`, at most for `slice`. May return early: look again, in a loop.
+inline void futexWait(const void *flag, uint32_t seen, std::chrono::milliseconds slice,
                       FutexScope scope = FutexScope::Process) {
   timespec limit{slice.count() / 1000, (slice.count() % 1000) * 1000000};
   int operation = scope == FutexScope::Process ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT;
-  syscall(SYS_futex, word, operation, seen, &limit, nullptr, 0);
+  syscall(SYS_futex, flag, operation, seen, &limit, nullptr, 0);
 }
 
-/// Wakes all who sleep on `word`.
-inline void futexWake(const void *word, FutexScope scope = FutexScope::Process) {
+/// Wakes all who sleep on `flag`.
+inline void futexWake(const void *flag, FutexScope scope = FutexScope::Process) {
   int operation = scope == FutexScope::Process ? FUTEX_WAKE_PRIVATE : FUTEX_WAKE;
-  syscall(SYS_futex, word, operation, INT_MAX, nullptr, nullptr, 0);
+  syscall(SYS_futex, flag, operation, INT_MAX, nullptr, nullptr, 0);
 }
 
 } // namespace braid

@@ -1,8 +1,8 @@
 //===- runtime/job/job_report.cpp - what the ranks of a job are doing, in words -===//
 
 #include "runtime/job/job_report.h"
-#include "runtime/job/job_snapshot.h"
 #include "runtime/execute/pending_report.h"
+#include "runtime/job/job_snapshot.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -89,7 +89,7 @@ public:
     return fmt::format("{}, run {}", describeOrigin(*plan, command->origin), id.run);
   }
 
-  /// "rank 1 waits for rank 2 in ..., run 1 (the word is 0, wanted 1)".
+  /// "rank 1 waits for rank 2 in ..., run 1 (the flag is 0, wanted 1)".
   std::string waitText(int64_t rank, size_t index) const {
     const QueueSnapshot &queue = this->queue(rank, index);
     const Plan *plan = this->plan(rank);
@@ -99,7 +99,7 @@ public:
     const Tag tag{plan, queue.current->command, queue.current->run};
     std::string text = describe(BlockedHead{rank, {tag, command->stream}});
     if (command->kind == CommandKind::Await)
-      text += fmt::format(" (the word is {}, wanted {})", queue.wordValue, queue.wantedValue);
+      text += fmt::format(" (the flag is {}, wanted {})", queue.flagValue, queue.wantedValue);
     return text;
   }
 

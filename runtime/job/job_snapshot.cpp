@@ -25,7 +25,7 @@ QueueSnapshot snapshotOf(const QueueSlot &slot) {
   queue.lastDone = unpack(slot.lastDone.load(kRelaxed));
   queue.sinceNs = slot.sinceNs.load(kRelaxed);
   queue.isWaiting = queue.current && slot.isWaiting.load(kRelaxed) != 0;
-  queue.wordValue = slot.wordValue.load(kRelaxed);
+  queue.flagValue = slot.flagValue.load(kRelaxed);
   queue.wantedValue = slot.wantedValue.load(kRelaxed);
   return queue;
 }
@@ -44,7 +44,7 @@ std::optional<FlightSnapshot> read(const FlightEntry &entry) {
   copy.beginNs = entry.beginNs.load(kAcquire);
   copy.endNs = entry.endNs.load(kAcquire);
   copy.queue = entry.queue.load(kAcquire);
-  copy.wordValue = entry.wordValue.load(kAcquire);
+  copy.flagValue = entry.flagValue.load(kAcquire);
   if (copy.sequence == 0 || !id || entry.sequence.load(kRelaxed) != copy.sequence)
     return std::nullopt;
   copy.id = *id;

@@ -32,7 +32,7 @@ struct QueueSnapshot {
   std::optional<CommandId> current, lastDone;
   uint64_t sinceNs = 0;
   bool isWaiting = false;
-  uint32_t wordValue = 0, wantedValue = 0;
+  uint32_t flagValue = 0, wantedValue = 0;
 };
 
 /// A command that began.
@@ -41,7 +41,7 @@ struct FlightSnapshot {
   CommandId id;
   uint64_t beginNs = 0, endNs = 0; ///< endNs == 0: it has not ended
   uint32_t queue = 0;
-  uint32_t wordValue = 0;
+  uint32_t flagValue = 0;
 };
 
 struct RankSnapshot {

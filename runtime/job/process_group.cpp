@@ -3,8 +3,8 @@
 #include "runtime/job/process_group.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
-#include "runtime/job/futex.h"
 #include "runtime/execute/host_memory.h"
+#include "runtime/job/futex.h"
 #include "runtime/job/job_report.h"
 
 #include <fmt/format.h>
@@ -74,8 +74,8 @@ private:
   ProcessGroup &group_;
 };
 
-ProcessGroup::ProcessGroup(std::unique_ptr<Member> member, milliseconds timeout)
-    : RankGroup(member->ranks(), timeout, member->memory().outcome()), member_(std::move(member)),
+ProcessGroup::ProcessGroup(std::unique_ptr<Client> client, milliseconds timeout)
+    : RankGroup(client->ranks(), timeout, client->memory().outcome()), client_(std::move(client)),
       period_(watchPeriod(timeout)), warn_(warnOnStderr), stallRule_(timeout, period_),
       waits_(kQueueSlots) {
   for (Wait &wait : waits_)
@@ -111,11 +111,11 @@ void ProcessGroup::tick() { slot().arrivals.fetch_add(1, std::memory_order_relax
 void ProcessGroup::abort(const Status &cause) {
   memory().abort({cause, rank()});
   wakeOthers();
-  member_->wakeWatch();
+  client_->wakeWatch();
 }
 
 Status ProcessGroup::failure() const {
-  std::optional<JobCause> cause = member_->memory().cause();
+  std::optional<JobCause> cause = client_->memory().cause();
   return cause ? cause->status : Status::ok();
 }
 
@@ -123,7 +123,7 @@ Result<std::vector<std::string>> ProcessGroup::allGather(const std::string &mine
   Doing doing(*this, HostActivity::InAllGather);
   if (isAborted())
     return failure();
-  Result<std::vector<std::string>> texts = member_->allGather(mine);
+  Result<std::vector<std::string>> texts = client_->allGather(mine);
   if (texts)
     return texts;
   // The others wait for this rank, and have to hear of it. It may have been an abort already.
@@ -139,10 +139,10 @@ Result<std::vector<std::string>> ProcessGroup::allGather(const std::string &mine
 ///   but not all others have
 ///   a rank, after all arrived     its work is done. Host and ranks race: if the abort is first, no
 ///                                 commit succeeds; if a commit is first, the step counts for all.
-///                                 The word decides, and each rank looks at it last.
+///                                 the word decides, and each rank looks at it last.
 ///   the host, before all arrived  each rank sees the end of its connection and aborts.
 ///   the host, while it answers    some ranks have all parts and commit, others see the end and
-///                                 abort. The word decides again: who was told to go on fails if
+///                                 abort. the word decides again: who was told to go on fails if
 ///                                 the abort was first, and who saw the end succeeds if the commit
 ///                                 was first.
 ///   an abort by anybody else      as the death of a rank at that moment.
@@ -153,7 +153,7 @@ Result<std::vector<std::string>> ProcessGroup::allGather(const std::string &mine
 Status ProcessGroup::commit() {
   Doing doing(*this, HostActivity::Committing);
   const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
-  Result<std::vector<std::string>> parts = member_->allGather("");
+  Result<std::vector<std::string>> parts = client_->allGather("");
   if (parts)
     memory().commit(step);
   else if (memory().committed() < step)
@@ -247,7 +247,7 @@ Result<std::string> ProcessGroup::exportMemory(int64_t, void *base) {
     if (mapping.address != base)
       continue;
     if (!mapping.isOffered)
-      if (Status status = member_->offer(std::to_string(i), mapping.descriptor.get());
+      if (Status status = client_->offer(std::to_string(i), mapping.descriptor.get());
           !status.isOk())
         return status;
     mapping.isOffered = true;
@@ -277,7 +277,7 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
   if (known != imports_.end())
     return known->second.address;
   Doing doing(*this, HostActivity::Preparing);
-  Result<FileDescriptor> descriptor = member_->want(peer, std::to_string(number));
+  Result<FileDescriptor> descriptor = client_->want(peer, std::to_string(number));
   if (!descriptor)
     return descriptor.status();
   Result<Mapping> mapping = mapShared(std::move(*descriptor), bytes);
@@ -327,14 +327,14 @@ void ProcessGroup::endWatchdog() {
     isEnding_ = true;
   }
   endChanged_.notify_all();
-  member_->wakeWatch();
+  client_->wakeWatch();
   if (watchdog_.joinable())
     watchdog_.join();
 }
 
 void ProcessGroup::leave() {
   endWatchdog();
-  member_->goodbye();
+  client_->disconnect();
 }
 
 // -- The watchdog. Allocates nothing as long as there is nothing to report. --
@@ -351,7 +351,7 @@ void ProcessGroup::watch() {
     if (isHostGone_)
       pause();
     else
-      isHostGone_ = !member_->watch(period_);
+      isHostGone_ = !client_->watch(period_);
     if (!isAborted()) {
       watchHost();
       watchStall();
@@ -380,7 +380,7 @@ void ProcessGroup::watchHost() {
                           static_cast<uint32_t>(HostActivity::OwnCode);
   if (steps != 0 && memory().committed() >= steps && isIdle)
     return;
-  memory().abort(member_->hostIsGone());
+  memory().abort(client_->hostIsGone());
 }
 
 void ProcessGroup::watchStall() {

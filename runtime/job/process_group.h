@@ -9,8 +9,8 @@
 
 #include "runtime/execute/arena_reuse.h"
 #include "runtime/execute/backend.h"
-#include "runtime/job/bootstrap/client.h"
 #include "runtime/execute/rank_group.h"
+#include "runtime/job/bootstrap/client.h"
 
 #include <condition_variable>
 #include <map>
@@ -41,8 +41,8 @@ public:
   /// Where warnings go; the default writes lines to stderr.
   using Warn = std::function<void(const std::string &)>;
 
-  ProcessGroup(std::unique_ptr<Member> member, std::chrono::milliseconds timeout);
-  /// Says goodbye, unless that is done. Frees the memory that peers may have mapped, which does
+  ProcessGroup(std::unique_ptr<Client> client, std::chrono::milliseconds timeout);
+  /// Says disconnect, unless that is done. Frees the memory that peers may have mapped, which does
   /// them no harm.
   ~ProcessGroup() override;
   /// Starts the watchdog. Call setWake() and setWarn() before.
@@ -52,8 +52,8 @@ public:
   /// itself. It must not block. Call before start().
   void setProbe(std::function<void()> probe) { probe_ = std::move(probe); }
 
-  int64_t rank() const { return member_->rank(); }
-  JobMemory &memory() { return member_->memory(); }
+  int64_t rank() const { return client_->rank(); }
+  JobMemory &memory() { return client_->memory(); }
   RankSlot &slot() { return memory().slot(rank()); }
   /// Of all ranks, for messages. They outlive the group, or the next call.
   void setPlans(llvm::ArrayRef<Plan> plans);
@@ -88,7 +88,7 @@ public:
   /// rank has anything of ours mapped: what peers must not outlive can be freed. Nothing but
   /// failure() and leave() may be called after.
   bool close(AfterAbort afterAbort = AfterAbort::GoesAway);
-  /// Ends the watchdog, if it runs, and says goodbye. Idempotent.
+  /// Ends the watchdog, if it runs, and disconnects. Idempotent.
   void leave();
 
   /// How long a wait for this rank's own workers lasts after an abort. Shorter than what the host
@@ -128,7 +128,7 @@ private:
   void watchWait(uint32_t queue, uint64_t now);
   void warnAbout(const Wait &wait, uint64_t command, uint64_t waitedNs);
 
-  std::unique_ptr<Member> member_;
+  std::unique_ptr<Client> client_;
   const std::chrono::milliseconds period_; ///< of the watchdog
   Warn warn_;
   std::function<void()> probe_;

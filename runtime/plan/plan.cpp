@@ -30,10 +30,10 @@ llvm::StringRef name(CommandKind kind) {
   llvm_unreachable("covered above");
 }
 
-std::string productKey(const PlanMatmul &product) {
-  return fmt::format("product {} {}x{}x{}{}{}{}", name(product.dtype).str(), product.m, product.n,
-                     product.k, product.transposeB ? " bT" : "",
-                     product.bias.bytes != 0 ? " bias" : "", product.overlaps ? " overlapped" : "");
+std::string gemmKey(const PlanMatmul &gemm) {
+  return fmt::format("GEMM {} {}x{}x{}{}{}{}", name(gemm.dtype).str(), gemm.m, gemm.n, gemm.k,
+                     gemm.transposeB ? " bT" : "", gemm.bias.bytes != 0 ? " bias" : "",
+                     gemm.overlaps ? " overlapped" : "");
 }
 
 std::string place(const Plan &plan, uint32_t origin) {
@@ -71,18 +71,17 @@ std::string operandsOf(const Plan &plan, const Command &command) {
     return fmt::format("{} <- {}", str(plan, command.dst, endpoint),
                        str(plan, command.src, endpoint));
   case CommandKind::Matmul: {
-    const PlanMatmul &product = plan.matmuls[command.matmul];
-    std::string bias =
-        product.bias.bytes != 0 ? " + " + str(plan, product.bias, nullptr) : std::string();
-    return fmt::format("{} <- {} * {}{}{} ({}x{}x{} {})", str(plan, product.c, nullptr),
-                       str(plan, product.a, nullptr), str(plan, product.b, nullptr),
-                       product.transposeB ? "^T" : "", bias, product.m, product.n, product.k,
-                       name(product.dtype).str());
+    const PlanMatmul &gemm = plan.matmuls[command.matmul];
+    std::string bias = gemm.bias.bytes != 0 ? " + " + str(plan, gemm.bias, nullptr) : std::string();
+    return fmt::format("{} <- {} * {}{}{} ({}x{}x{} {})", str(plan, gemm.c, nullptr),
+                       str(plan, gemm.a, nullptr), str(plan, gemm.b, nullptr),
+                       gemm.transposeB ? "^T" : "", bias, gemm.m, gemm.n, gemm.k,
+                       name(gemm.dtype).str());
   }
   case CommandKind::Signal:
     return fmt::format("rank {}, endpoint {}", endpoint->peer, command.endpoint);
   case CommandKind::Await:
-    return fmt::format("word {} from rank {}", command.word, endpoint->peer);
+    return fmt::format("flag {} from rank {}", command.flag, endpoint->peer);
   case CommandKind::Record:
   case CommandKind::WaitEvent:
     return fmt::format("event {}", command.event);
@@ -99,8 +98,8 @@ std::string str(const Plan &plan, const Command &command) {
 
 std::string str(const Plan &plan) {
   std::string text = fmt::format("plan @{} rank {} of {}\n", plan.program, plan.rank, plan.ranks);
-  text += fmt::format("  symmetric {} bytes, device {} bytes, {} words, {} events, {} streams\n",
-                      plan.symmetricBytes, plan.deviceBytes, plan.words, plan.events,
+  text += fmt::format("  symmetric {} bytes, device {} bytes, {} flags, {} events, {} streams\n",
+                      plan.symmetricBytes, plan.deviceBytes, plan.flags, plan.events,
                       plan.streams.size());
   for (size_t i = 0; i < plan.commands.size(); ++i)
     text += fmt::format("  {:>5}  {}\n", i, str(plan, plan.commands[i]));

@@ -1,20 +1,20 @@
 //===- runtime/plan/plan.h - one rank's program: flat, final and free of addresses -===//
 //
 // A Plan is a Program specialised for one rank: loops unrolled, conditions decided, indices
-// evaluated, streams, events, signal words and arena offsets assigned, every operand a byte range
+// evaluated, streams, events, signal flags and arena offsets assigned, every operand a byte range
 // of a buffer. The checker, the simulator and the executor all read it; no protocol hides in a
 // backend.
 //
-// A transfer has two endpoints, one on each rank, and two words. Each endpoint owns the word that
-// its rank awaits, in its own memory, and signals the word of the matching endpoint on the peer:
+// A transfer has two endpoints, one on each rank, and two flags. Each endpoint owns the flag that
+// its rank awaits, in its own memory, and signals the flag of the matching endpoint on the peer:
 //
 //   get   sender    signal                       ...  await at `wait %s`    (source may be reused)
 //         receiver  await, copy from peer, signal  ...  (nothing) at `wait %r`
 //   put   receiver  signal                       ...  await at `wait %r`    (data has arrived)
 //         sender    await, copy to peer, signal    ...  (nothing) at `wait %s`
 //
-// A signal writes the number of the run (its epoch, 1, 2, ...), or a mark where words do not count
-// (Device::countsRuns); an await passes when the word has reached the epoch of its own run. A word
+// A signal writes the number of the run (its epoch, 1, 2, ...), or a mark where flags do not count
+// (Device::countsRuns); an await passes when the flag has reached the epoch of its own run. A flag
 // is written by one endpoint only, once a run, so no signal is lost or taken twice, and no reset is
 // needed between runs.
 //
@@ -64,7 +64,7 @@ struct Endpoint {
   uint32_t sequence; ///< 0, 1, ... among the transfers of the same direction, peer and channel
   Range range;       ///< the local side
   DType dtype;
-  uint32_t word;   ///< the word that this rank awaits for this transfer
+  uint32_t flag;   ///< the flag that this rank awaits for this transfer
   uint32_t origin; ///< index into Plan::origins
 };
 
@@ -85,8 +85,8 @@ enum class CommandKind : uint8_t {
   Copy,      ///< dst <- src; one of the two may be the peer's side of `endpoint`
   Matmul,    ///< Plan::matmuls[matmul]
   Add,       ///< dst <- dst + src, elements of `dtype`
-  Signal,    ///< writes the epoch into the word of the endpoint matching `endpoint`, on its peer
-  Await,     ///< passes when this rank's `word` has reached the epoch
+  Signal,    ///< writes the epoch into the flag of the endpoint matching `endpoint`, on its peer
+  Await,     ///< passes when this rank's `flag` has reached the epoch
   Record,    ///< `event` now stands for all that was issued to this stream so far
   WaitEvent, ///< the stream waits for `event`, as recorded last before in issue order
 };
@@ -101,7 +101,7 @@ struct Command {
   uint32_t stream = 0;
   uint32_t origin = 0;
   uint32_t endpoint = kNone; ///< Signal, Await, Copy from or to a peer
-  uint32_t word = kNone;     ///< Await
+  uint32_t flag = kNone;     ///< Await
   uint32_t event = kNone;    ///< Record, WaitEvent
   uint32_t matmul = kNone;   ///< Matmul
   Range dst = {}, src = {};  ///< Copy, Add
@@ -115,20 +115,20 @@ struct PlanMatmul {
   bool transposeB;
   Range a, b, c;
   Range bias;            ///< bytes == 0: none
-  bool overlaps = false; ///< products of the Plan are on several streams, so two may run at once
+  bool overlaps = false; ///< GEMMs of the Plan are on several streams, so two may run at once
 };
 /// Names what decides how it is multiplied: type, shape m x n x k, layout, and whether others run
-/// at the same time: "product bf16 128x1024x512 bT bias overlapped".
-std::string productKey(const PlanMatmul &product);
+/// at the same time: "GEMM bf16 128x1024x512 bT bias overlapped".
+std::string gemmKey(const PlanMatmul &gemm);
 
 /// What has to happen before the first run, in this order on every rank.
 enum class PrepareKind : uint8_t {
-  AllocateArenas, ///< both arenas and the words
+  AllocateArenas, ///< both arenas and the flags
   Share,          ///< exchange handles and endpoints of `channel` with all ranks
   Warm,           ///< load and tune for the shape of `matmul`
 };
 
-struct PrepareStep {
+struct PrepareAction {
   PrepareKind kind;
   uint32_t channel = kNone;
   uint32_t matmul = kNone;
@@ -155,15 +155,15 @@ struct Plan {
   std::vector<PlanBuffer> buffers;
   std::vector<uint32_t> inputs;  ///< buffers of the program's parameters, in order
   std::vector<uint32_t> outputs; ///< buffers of its results, in order
-  int64_t symmetricBytes = 0;    ///< size of the symmetric arena, words not included
+  int64_t symmetricBytes = 0;    ///< size of the symmetric arena, flags not included
   int64_t deviceBytes = 0;       ///< size of the private arena
-  uint32_t words = 0;
+  uint32_t flags = 0;
   uint32_t events = 0;
   std::vector<std::string> streams; ///< names; streams[0] is the caller's
 
   std::vector<Endpoint> endpoints;
   std::vector<PlanMatmul> matmuls;
-  std::vector<PrepareStep> preparation;
+  std::vector<PrepareAction> preparation;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order
 

@@ -29,7 +29,7 @@ void keepCommands(Plan &plan, llvm::function_ref<bool(CommandKind)> isWanted) {
 }
 
 void dropPreparation(Plan &plan, PrepareKind kind) {
-  llvm::erase_if(plan.preparation, [&](const PrepareStep &step) { return step.kind == kind; });
+  llvm::erase_if(plan.preparation, [&](const PrepareAction &step) { return step.kind == kind; });
 }
 
 /// Gives what lay in an arena to the caller.
@@ -55,7 +55,7 @@ Plan gemmsOf(Plan plan) {
   keepCommands(plan, [](CommandKind kind) { return kind == CommandKind::Matmul; });
   dropPreparation(plan, PrepareKind::Share);
   plan.endpoints.clear();
-  plan.words = 0;
+  plan.flags = 0;
   plan.releases.clear(); // arenas are empty
   becomeArguments(plan);
   return plan;

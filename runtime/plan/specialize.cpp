@@ -47,7 +47,7 @@ bool overlap(const Range &a, const Range &b) {
   return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-int64_t product(llvm::ArrayRef<int64_t> extents) { return *elementCount(extents); }
+int64_t gemm(llvm::ArrayRef<int64_t> extents) { return *elementCount(extents); }
 
 Shape concatenated(llvm::ArrayRef<int64_t> first, llvm::ArrayRef<int64_t> second) {
   Shape shape(first.begin(), first.end());
@@ -101,12 +101,12 @@ private:
   bool evaluate(const Op &op, const Scalar *scalar, llvm::StringRef what, int64_t &value);
   bool concreteShape(const Op &op, const TensorType &type, Shape &shape);
   bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
-  bool addProduct(const Op &op, const View &dst, const View &a, const View &b, const View *bias,
-                  bool transposeB);
+  bool addGemm(const Op &op, const View &dst, const View &a, const View &b, const View *bias,
+               bool transposeB);
   bool addEndpoint(const P2POp &op);
   static bool isPassive(const P2POp &op);
-  void promise(const Request &request);
-  void awaitPromise(const Request &request);
+  void readySignal(const Request &request);
+  void awaitReadySignal(const Request &request);
   void copyAndSignal(Request &request);
   bool checkShape(const Op &op, llvm::StringRef what, const View &view,
                   llvm::ArrayRef<int64_t> expected);
@@ -159,7 +159,7 @@ Result<Plan> Specializer::run() {
   }
   plan_.symmetricBytes = symmetric_.size();
   plan_.deviceBytes = device_.size();
-  plan_.words = static_cast<uint32_t>(plan_.endpoints.size());
+  plan_.flags = static_cast<uint32_t>(plan_.endpoints.size());
   finishEvents();
   markOverlaps();
   listPreparation();
@@ -315,7 +315,7 @@ bool Specializer::visitMatmul(const MatmulOp &op) {
     return error(op) << "contracts extent " << a.shape.back() << " of " << str(a) << " with extent "
                      << b.shape.front() << " of " << str(b) << trips();
   return checkShape(op, "the result", dst, concatenated(rows, columns)) &&
-         checkDistinct(op, dst, {&a, &b}) && addProduct(op, dst, a, b, nullptr, false);
+         checkDistinct(op, dst, {&a, &b}) && addGemm(op, dst, a, b, nullptr, false);
 }
 
 bool Specializer::visitLinear(const LinearOp &op) {
@@ -329,16 +329,15 @@ bool Specializer::visitLinear(const LinearOp &op) {
   if (bias && !checkShape(op, "the bias", *bias, columns))
     return false;
   return checkShape(op, "the result", dst, concatenated(rows, columns)) &&
-         checkDistinct(op, dst, {&x, &w, bias ? bias : &w}) &&
-         addProduct(op, dst, x, w, bias, true);
+         checkDistinct(op, dst, {&x, &w, bias ? bias : &w}) && addGemm(op, dst, x, w, bias, true);
 }
 
-bool Specializer::addProduct(const Op &op, const View &dst, const View &a, const View &b,
-                             const View *bias, bool transposeB) {
+bool Specializer::addGemm(const Op &op, const View &dst, const View &a, const View &b,
+                          const View *bias, bool transposeB) {
   int64_t k = a.shape.back();
   PlanMatmul matmul{dst.dtype,
-                    product(llvm::ArrayRef<int64_t>(a.shape).drop_back()),
-                    product(b.shape) / k,
+                    gemm(llvm::ArrayRef<int64_t>(a.shape).drop_back()),
+                    gemm(b.shape) / k,
                     k,
                     transposeB,
                     a.range(),
@@ -387,16 +386,16 @@ bool Specializer::visitP2P(const P2POp &op) {
     return false;
   Request &request = requests_[&op.result];
   if (isPassive(op)) {
-    promise(request);
+    readySignal(request);
   } else {
-    awaitPromise(request);
+    awaitReadySignal(request);
     copyAndSignal(request);
   }
   return true;
 }
 
-/// Posted together: all promises first, so that no copy waits for one that stands behind it; then
-/// all awaits of promises, so that copies follow one another.
+/// Posted together: all ready signals first, so that no copy waits for one that stands behind it; then
+/// all awaits of ready signals, so that copies follow one another.
 bool Specializer::visitGroup(const GroupOp &op) {
   for (const Op &inner : op.body)
     if (!llvm::isa<P2POp>(&inner)) // the verifier sees to that, if it was asked
@@ -409,9 +408,9 @@ bool Specializer::visitGroup(const GroupOp &op) {
       if (!addEndpoint(p2p))
         return false;
       if (wantPassive)
-        promise(requests_[&p2p.result]);
+        readySignal(requests_[&p2p.result]);
       else
-        awaitPromise(requests_[&p2p.result]);
+        awaitReadySignal(requests_[&p2p.result]);
     }
   for (const Op &inner : op.body)
     if (const auto &p2p = *llvm::cast<P2POp>(&inner); !isPassive(p2p))
@@ -424,17 +423,17 @@ bool Specializer::isPassive(const P2POp &op) {
 }
 
 /// The passive side's: the peer may copy from here on.
-void Specializer::promise(const Request &request) {
+void Specializer::readySignal(const Request &request) {
   const Endpoint &endpoint = plan_.endpoints[request.endpoint];
   emit({.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint});
 }
 
-void Specializer::awaitPromise(const Request &request) {
+void Specializer::awaitReadySignal(const Request &request) {
   const Endpoint &endpoint = plan_.endpoints[request.endpoint];
   emit({.kind = CommandKind::Await,
         .origin = endpoint.origin,
         .endpoint = request.endpoint,
-        .word = endpoint.word});
+        .flag = endpoint.flag});
 }
 
 /// The active side's: copies on its own stream, and tells the peer.
@@ -468,7 +467,7 @@ bool Specializer::visitWait(const WaitOp &op) {
     return emit({.kind = CommandKind::Await,
                  .origin = originOf(op),
                  .endpoint = request.endpoint,
-                 .word = plan_.endpoints[request.endpoint].word});
+                 .flag = plan_.endpoints[request.endpoint].flag});
   if (request.stream == current_)
     return true; // the copy is ahead of us on this very stream
   return emit({.kind = CommandKind::WaitEvent, .origin = originOf(op), .event = request.event});
@@ -636,8 +635,8 @@ void Specializer::markOverlaps() {
   for (const Command &command : plan_.commands)
     if (command.kind == CommandKind::Matmul)
       streams.insert(command.stream);
-  for (PlanMatmul &product : plan_.matmuls)
-    product.overlaps = streams.size() > 1;
+  for (PlanMatmul &gemm : plan_.matmuls)
+    gemm.overlaps = streams.size() > 1;
 }
 
 void Specializer::listPreparation() {

@@ -1,6 +1,6 @@
 //===- runtime/reference/reference.cpp - what a fusion's result should be -===//
 //
-// The definition, evaluated row by row: a row of a product needs one row of its first operand and
+// The definition, evaluated row by row: a row of a GEMM needs one row of its first operand and
 // all of its second. Rows are recomputed for whoever asks, so nothing is shared between ranks and
 // nothing has to be locked; second operands are kept as the lists of their nonzero entries.
 //
@@ -45,7 +45,7 @@ public:
   Evaluator(const Graph &graph, llvm::ArrayRef<std::unique_ptr<InputPattern>> patterns,
             uint32_t iteration)
       : graph_(graph), patterns_(patterns), iteration_(iteration), rows_(graph.tensors.size()),
-        seconds_(graph.products.size()) {}
+        seconds_(graph.gemms.size()) {}
 
   /// Elements [begin, begin + out.size()) of a tensor, counted in its global row-major order. False
   /// if some value on the way cannot be computed exactly by everyone; status() says which.
@@ -61,10 +61,10 @@ private:
 
   int64_t rowWidth(size_t tensor) const;
   bool computeRow(size_t tensor, int64_t index, Row &row);
-  bool computeProductRow(const Product &product, int64_t index, Row &row);
-  bool addBias(const Product &product, std::vector<Sum> &sums);
+  bool computeGemmRow(const Gemm &gemm, int64_t index, Row &row);
+  bool addBias(const Gemm &gemm, std::vector<Sum> &sums);
   bool finish(const Tensor &tensor, llvm::ArrayRef<Sum> sums, Row &row);
-  const std::vector<SparseRow> *second(size_t product);
+  const std::vector<SparseRow> *second(size_t gemm);
   bool forEachNonzero(size_t tensor, llvm::function_ref<void(int64_t, double)> fn);
   const InputPattern *patternOf(const Tensor &tensor) const {
     return tensor.input ? patterns_[*tensor.input].get() : nullptr;
@@ -74,7 +74,7 @@ private:
   llvm::ArrayRef<std::unique_ptr<InputPattern>> patterns_;
   uint32_t iteration_;
   std::vector<Row> rows_;                                      ///< one for each tensor
-  std::vector<std::optional<std::vector<SparseRow>>> seconds_; ///< one for each product
+  std::vector<std::optional<std::vector<SparseRow>>> seconds_; ///< one for each GEMM
   Status status_;
 };
 
@@ -95,8 +95,8 @@ bool Evaluator::read(size_t tensor, int64_t begin, llvm::MutableArrayRef<double>
 
 int64_t Evaluator::rowWidth(size_t index) const {
   const Tensor &tensor = graph_.tensors[index];
-  if (tensor.product)
-    return graph_.products[*tensor.product].columns;
+  if (tensor.gemm)
+    return graph_.gemms[*tensor.gemm].columns;
   return patternOf(tensor)->rowWidth();
 }
 
@@ -104,34 +104,34 @@ bool Evaluator::computeRow(size_t index, int64_t rowIndex, Row &row) {
   const Tensor &tensor = graph_.tensors[index];
   row.values.resize(rowWidth(index));
   row.index = rowIndex;
-  if (tensor.product)
-    return computeProductRow(graph_.products[*tensor.product], rowIndex, row);
+  if (tensor.gemm)
+    return computeGemmRow(graph_.gemms[*tensor.gemm], rowIndex, row);
   std::vector<int8_t> values(row.values.size());
   patternOf(tensor)->row(iteration_, rowIndex, values);
   std::copy(values.begin(), values.end(), row.values.begin());
   return true;
 }
 
-bool Evaluator::computeProductRow(const Product &product, int64_t index, Row &row) {
-  const std::vector<SparseRow> *entries = second(&product - graph_.products.data());
-  std::vector<double> first(product.depth);
-  if (!entries || !read(product.first, index * product.depth, first))
+bool Evaluator::computeGemmRow(const Gemm &gemm, int64_t index, Row &row) {
+  const std::vector<SparseRow> *entries = second(&gemm - graph_.gemms.data());
+  std::vector<double> first(gemm.depth);
+  if (!entries || !read(gemm.first, index * gemm.depth, first))
     return false;
-  std::vector<Sum> sums(product.columns);
-  for (int64_t k = 0; k < product.depth; ++k)
+  std::vector<Sum> sums(gemm.columns);
+  for (int64_t k = 0; k < gemm.depth; ++k)
     if (first[k] != 0)
       for (const Entry &entry : (*entries)[k])
         sums[entry.column].add(first[k] * entry.value);
-  return addBias(product, sums) && finish(graph_.tensors[product.result], sums, row);
+  return addBias(gemm, sums) && finish(graph_.tensors[gemm.result], sums, row);
 }
 
-bool Evaluator::addBias(const Product &product, std::vector<Sum> &sums) {
-  if (!product.bias)
+bool Evaluator::addBias(const Gemm &gemm, std::vector<Sum> &sums) {
+  if (!gemm.bias)
     return true;
-  std::vector<double> bias(product.columns);
-  if (!read(*product.bias, 0, bias))
+  std::vector<double> bias(gemm.columns);
+  if (!read(*gemm.bias, 0, bias))
     return false;
-  for (int64_t n = 0; n < product.columns; ++n)
+  for (int64_t n = 0; n < gemm.columns; ++n)
     sums[n].add(bias[n]);
   return true;
 }
@@ -141,7 +141,7 @@ bool isSmallInteger(double value) {
   return std::fabs(value) <= 256 && static_cast<double>(static_cast<int>(value)) == value;
 }
 
-/// Every product is rounded to its element type where it is stored, and accumulated in f32, or f64
+/// Every GEMM is rounded to its element type where it is stored, and accumulated in f32, or f64
 /// for f64; the comparison is exact only if neither can round.
 bool Evaluator::finish(const Tensor &tensor, llvm::ArrayRef<Sum> sums, Row &row) {
   const double exactBelow = tensor.dtype == DType::F64 ? 0x1p53 : 0x1p24;
@@ -170,12 +170,12 @@ const std::vector<SparseRow> *Evaluator::second(size_t index) {
   std::optional<std::vector<SparseRow>> &slot = seconds_[index];
   if (slot)
     return &*slot;
-  const Product &product = graph_.products[index];
-  std::vector<SparseRow> rows(product.depth);
-  const int64_t width = product.transposed ? product.depth : product.columns;
-  const bool ok = forEachNonzero(product.second, [&](int64_t at, double value) {
+  const Gemm &gemm = graph_.gemms[index];
+  std::vector<SparseRow> rows(gemm.depth);
+  const int64_t width = gemm.transposed ? gemm.depth : gemm.columns;
+  const bool ok = forEachNonzero(gemm.second, [&](int64_t at, double value) {
     const int64_t i = at / width, j = at % width;
-    rows[product.transposed ? j : i].push_back({product.transposed ? i : j, value});
+    rows[gemm.transposed ? j : i].push_back({gemm.transposed ? i : j, value});
   });
   if (!ok)
     return nullptr;

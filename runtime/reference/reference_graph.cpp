@@ -7,7 +7,7 @@ namespace braid::reference {
 
 namespace {
 
-int64_t productOf(llvm::ArrayRef<int64_t> extents) {
+int64_t gemmOf(llvm::ArrayRef<int64_t> extents) {
   int64_t count = 1;
   for (int64_t extent : extents)
     count *= extent;
@@ -23,9 +23,9 @@ public:
     if (llvm::isa<InputNode>(node))
       return readInput(*resultOf(node));
     if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node))
-      return readProduct(matmul->result, *matmul->a, *matmul->b, nullptr, false);
+      return readGemm(matmul->result, *matmul->a, *matmul->b, nullptr, false);
     if (const auto *linear = llvm::dyn_cast<LinearNode>(&node))
-      return readProduct(linear->result, *linear->x, *linear->w, linear->bias, true);
+      return readGemm(linear->result, *linear->x, *linear->w, linear->bias, true);
     for (const FusionTensor *tensor : llvm::cast<OutputNode>(node).tensors)
       graph_.outputs.push_back(indexOf_.lookup(tensor));
   }
@@ -50,33 +50,32 @@ private:
     graph_.inputs.push_back(index);
   }
 
-  void readProduct(const FusionTensor &result, const FusionTensor &first,
-                   const FusionTensor &second, const FusionTensor *bias, bool transposed) {
-    Product product;
-    product.first = indexOf_.lookup(&first);
-    product.second = indexOf_.lookup(&second);
+  void readGemm(const FusionTensor &result, const FusionTensor &first, const FusionTensor &second,
+                const FusionTensor *bias, bool transposed) {
+    Gemm gemm;
+    gemm.first = indexOf_.lookup(&first);
+    gemm.second = indexOf_.lookup(&second);
     if (bias)
-      product.bias = indexOf_.lookup(bias);
-    product.transposed = transposed;
-    product.result = define(result);
-    graph_.tensors[product.result].product = graph_.products.size();
-    placeColumns(product);
-    graph_.products.push_back(product);
+      gemm.bias = indexOf_.lookup(bias);
+    gemm.transposed = transposed;
+    gemm.result = define(result);
+    graph_.tensors[gemm.result].gemm = graph_.gemms.size();
+    placeColumns(gemm);
+    graph_.gemms.push_back(gemm);
   }
 
-  void placeColumns(Product &product) const {
-    const Tensor &second = graph_.tensors[product.second];
-    const Tensor &result = graph_.tensors[product.result];
+  void placeColumns(Gemm &gemm) const {
+    const Tensor &second = graph_.tensors[gemm.second];
+    const Tensor &result = graph_.tensors[gemm.result];
     const llvm::ArrayRef<int64_t> shape = second.global;
-    const auto columns = product.transposed ? shape.drop_back() : shape.drop_front();
-    product.depth = product.transposed ? shape.back() : shape.front();
-    product.columns = productOf(columns);
+    const auto columns = gemm.transposed ? shape.drop_back() : shape.drop_front();
+    gemm.depth = gemm.transposed ? shape.back() : shape.front();
+    gemm.columns = gemmOf(columns);
 
-    std::optional<size_t> axis =
-        within(second.deviceAxis, product.transposed ? 0 : 1, columns.size());
+    std::optional<size_t> axis = within(second.deviceAxis, gemm.transposed ? 0 : 1, columns.size());
     if (!axis)
       axis = within(result.deviceAxis, result.global.size() - columns.size(), columns.size());
-    product.columnPlacement = Placement::of(columns, axis);
+    gemm.columnPlacement = Placement::of(columns, axis);
   }
 
   /// `axis` counted from `begin`, if it is one of the `count` axes that start there.
@@ -95,8 +94,8 @@ private:
 
 Placement Placement::of(llvm::ArrayRef<int64_t> shape, std::optional<size_t> axis) {
   if (!axis)
-    return {1, 1, productOf(shape)};
-  return {productOf(shape.take_front(*axis)), shape[*axis], productOf(shape.drop_front(*axis + 1))};
+    return {1, 1, gemmOf(shape)};
+  return {gemmOf(shape.take_front(*axis)), shape[*axis], gemmOf(shape.drop_front(*axis + 1))};
 }
 
 Graph::Graph(const Fusion &fusion) {

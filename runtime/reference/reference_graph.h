@@ -5,7 +5,7 @@
 
 namespace braid::reference {
 
-/// How a tensor is dealt out to devices, as [outer, devices, inner] elements: device d holds the
+/// How a tensor is issued round-robin to devices, as [outer, devices, inner] elements: device d holds the
 /// entries (o, d, i), in the order of (o, i). devices == 1: every rank holds all of it.
 struct Placement {
   int64_t outer = 1;
@@ -31,13 +31,13 @@ struct Tensor {
   Shape local;
   std::optional<size_t> deviceAxis;
   Placement placement;
-  std::optional<size_t> input;   ///< its number among the fusion's inputs
-  std::optional<size_t> product; ///< its number in Graph::products
+  std::optional<size_t> input; ///< its number among the fusion's inputs
+  std::optional<size_t> gemm;  ///< its number in Graph::GEMMs
 };
 
 /// result[rows, columns] = first[rows, depth] times second, plus bias[columns]. `second` is
 /// [depth, columns], or [columns, depth] if `transposed`.
-struct Product {
+struct Gemm {
   size_t result, first, second; ///< indices into Graph::tensors
   std::optional<size_t> bias;
   bool transposed;
@@ -48,7 +48,7 @@ struct Product {
 /// A verified fusion without its nodes: tensors in the order defined.
 struct Graph {
   std::vector<Tensor> tensors;
-  std::vector<Product> products;
+  std::vector<Gemm> gemms;
   std::vector<size_t> inputs;  ///< indices into `tensors`
   std::vector<size_t> outputs; ///< likewise
 

@@ -145,8 +145,7 @@ void FirstPattern::part(uint32_t iteration, int64_t rank, Sink sink) const {
   }
 }
 
-SecondPattern::SecondPattern(const Tensor &tensor, const Product &consumer, bool single,
-                             uint64_t salt)
+SecondPattern::SecondPattern(const Tensor &tensor, const Gemm &consumer, bool single, uint64_t salt)
     : InputPattern(tensor.placement), depth_(consumer.depth), columns_(consumer.columns),
       transposed_(consumer.transposed), single_(single), salt_(salt),
       columnPlacement_(consumer.columnPlacement) {}
@@ -212,19 +211,18 @@ private:
   uint64_t salt(size_t input) const { return mix(seed_) / 2 + 17 * input; }
 
   bool isFirst(size_t input) const {
-    return llvm::any_of(graph_.products, [&](const Product &product) {
-      return product.first == graph_.inputs[input];
-    });
+    return llvm::any_of(graph_.gemms,
+                        [&](const Gemm &gemm) { return gemm.first == graph_.inputs[input]; });
   }
 
   void makeSecondOrBias(size_t input) {
-    const Product *consumer = nullptr;
+    const Gemm *consumer = nullptr;
     bool single = false;
-    for (const Product &product : graph_.products) {
-      if (product.second != graph_.inputs[input])
+    for (const Gemm &gemm : graph_.gemms) {
+      if (gemm.second != graph_.inputs[input])
         continue;
-      consumer = consumer ? consumer : &product;
-      single |= graph_.tensors[product.first].product.has_value();
+      consumer = consumer ? consumer : &gemm;
+      single |= graph_.tensors[gemm.first].gemm.has_value();
     }
     if (!consumer) {
       patterns_[input] = std::make_unique<BiasPattern>(tensor(input), biasBound(), salt(input));
@@ -236,18 +234,18 @@ private:
   }
 
   int64_t biasBound() const {
-    const int64_t biases = llvm::count_if(
-        graph_.products, [](const Product &product) { return product.bias.has_value(); });
+    const int64_t biases =
+        llvm::count_if(graph_.gemms, [](const Gemm &gemm) { return gemm.bias.has_value(); });
     return std::max<int64_t>(1, kBiasBudget / std::max<int64_t>(1, biases));
   }
 
   FirstPattern::Options firstOptions(size_t input) const {
     const int64_t depth = tensor(input).global.back();
     int64_t common = 0, multiple = 1;
-    for (const Product &product : graph_.products) {
-      if (product.first != graph_.inputs[input])
+    for (const Gemm &gemm : graph_.gemms) {
+      if (gemm.first != graph_.inputs[input])
         continue;
-      const int64_t modulus = modulusOf(product);
+      const int64_t modulus = modulusOf(gemm);
       if (modulus == 0)
         continue;
       common = std::gcd(common, modulus);
@@ -259,10 +257,10 @@ private:
   }
 
   /// P of the second operand, or 0 if it does not bind the first operand.
-  int64_t modulusOf(const Product &product) const {
-    const std::optional<size_t> input = graph_.tensors[product.second].input;
+  int64_t modulusOf(const Gemm &gemm) const {
+    const std::optional<size_t> input = graph_.tensors[gemm.second].input;
     const SecondPattern *second = input ? seconds_[*input] : nullptr;
-    if (!second || second->isTransposed() != product.transposed)
+    if (!second || second->isTransposed() != gemm.transposed)
       return 0;
     return second->modulus();
   }

@@ -3,7 +3,7 @@
 // bf16 holds integers exactly up to 256 only, and a sum over thousands of elements must stay below
 // that, in any order of adding, while every element counts. So the inputs know each other:
 //
-// Second operands (B, w). The columns that one rank holds are dealt out to the residue classes of k
+// Second operands (B, w). The columns that one rank holds are issued round-robin to the residue classes of k
 // modulo P = min(local columns, depth): a column is a weighted sum over one class, each k belongs
 // to a column of every rank, and the weights are 1, -1 and 2, never equal for k and k + 1
 // (cyclically). So one element of a first operand off by one changes the result on every rank by
@@ -12,7 +12,7 @@
 // First operands (A, x). Every row holds one mark, 61 ... 121. Its class (modulo G, the greatest
 // common divisor of the P of its consumers) holds nothing else but pairs that cancel: +v and -v of
 // equal weight in every column. The other classes hold such pairs, too, and at most three values
-// without a partner, |v| <= 3. So a column of the product is one of
+// without a partner, |v| <= 3. So a column of the GEMM is one of
 //
 //    mark * weight   in 61 ... 121, -121 ... -61 or 122 ... 242, where the mark's k belongs to it
 //    at most 12      in magnitude otherwise
@@ -30,9 +30,9 @@
 // Nearly every element is nonzero and random, so that pieces smaller than a row are seen as well.
 // Biases stay within 256 with all of that, and vary with column and iteration.
 //
-// A second operand whose first operand is itself a product has a single 1 in every column instead,
-// so that chains of products do not grow; there an element counts in some iterations only, unless
-// the local columns are at least as many as the depth. A product used as a second operand, or an
+// A second operand whose first operand is itself a GEMM has a single 1 in every column instead,
+// so that chains of GEMMs do not grow; there an element counts in some iterations only, unless
+// the local columns are at least as many as the depth. A GEMM used as a second operand, or an
 // input in two roles, is computed as it is; what is then not representable is reported, not
 // compared.
 //
@@ -99,7 +99,7 @@ private:
 class SecondPattern final : public InputPattern {
 public:
   /// `single`: exactly one 1 in every column.
-  SecondPattern(const Tensor &tensor, const Product &consumer, bool single, uint64_t salt);
+  SecondPattern(const Tensor &tensor, const Gemm &consumer, bool single, uint64_t salt);
 
   /// P, or 0 if every column reads one element only.
   int64_t modulus() const;

@@ -3,11 +3,11 @@
 // A handful of measured numbers, from which a simulator predicts how long a Plan takes. Each number
 // belongs to one law, and each is measured by itself (api/calibrate/calibrate.h):
 //
-//   product    a table by shape; between measured rows a line, see productCost(). Several at once
+//   GEMM    a table by shape; between measured rows a line, see gemmCost(). Several at once
 //              share the machine, and may get into one another's way
 //   copy       fixed + bytes / rate; copies of a rank that are under way at once share a link
-//   signal     the stream is held for signalUs; after flightUs more the word is set; a stream whose
-//              word is set goes on after awaitUs
+//   signal     the stream is held for signalUs; after flightUs more the flag is set; a stream whose
+//              flag is set goes on after awaitUs
 //   event      the waiting stream goes on eventUs after what was recorded
 //   issue      the host needs so long for a command; nothing begins before it was issued
 //   run        so long passes besides: until the first command begins, and until the host knows
@@ -28,10 +28,10 @@
 namespace braid {
 
 /// How commands reach the device: one by one as the host issues them, or replayed, all at once.
-enum class Issuing : uint8_t { Eager, Graph };
-llvm::StringRef name(Issuing issuing);
+enum class LaunchMode : uint8_t { Eager, Graph };
+llvm::StringRef name(LaunchMode launchMode);
 /// "copies=kernel, signals=default"
-std::string str(TransferMeans means);
+std::string str(TransferMode transferMode);
 
 struct CopyCost {
   double fixedUs = 0;
@@ -39,11 +39,11 @@ struct CopyCost {
   double sharedBytesPerUs = 1; ///< of all copies together that leave, or reach, a rank
 };
 
-/// What everything but products costs, where commands are issued in one way and transfers made by
+/// What everything but GEMMs costs, where commands are issued in one way and transfers made by
 /// one choice of means.
 struct OperationCosts {
-  Issuing issuing = Issuing::Eager;
-  TransferMeans means = {};
+  LaunchMode launchMode = LaunchMode::Eager;
+  TransferMode transferMode = {};
   double runUs = 0;
   /// The host's time for a command. Of a graph: 0, for its launch is part of runUs.
   double issueCopyUs = 0, issueMatmulUs = 0, issueSignalUs = 0, issueEventUs = 0;
@@ -56,42 +56,42 @@ struct OperationCosts {
   double issueUs(CommandKind kind) const;
 };
 
-/// A product as it was measured, one behind the other on one stream.
-struct ProductCost {
+/// A GEMM as it was measured, one behind the other on one stream.
+struct GemmCost {
   DType dtype = DType::BF16;
   bool transposeB = false;
   int64_t m = 0, n = 0, k = 0;
   double us = 0;
   /// The share of the machine that it keeps busy while it runs alone, above 0 and at most 1. Two at
   /// once take as long as one if it is a half.
-  double share = 1;
-  /// How many times as long such products take dealt out to several streams as one behind the
+  double utilisation = 1;
+  /// How many times as long such GEMMs take issued round-robin to several streams as one behind the
   /// other, at least 1. Above 1 they get into one another's way.
-  double crowding = 1;
+  double contention = 1;
 };
 
 struct CostModel {
   std::string machine; ///< what was measured, for people
   int64_t ranks = 0;   ///< with how many ranks
   std::vector<OperationCosts> operations;
-  std::vector<ProductCost> products;
+  std::vector<GemmCost> gemms;
 
   /// Null if that was not measured.
-  const OperationCosts *find(Issuing issuing, TransferMeans means) const;
+  const OperationCosts *find(LaunchMode launchMode, TransferMode transferMode) const;
   /// Null unless exactly this shape was measured.
-  const ProductCost *find(const PlanMatmul &shape) const;
+  const GemmCost *find(const PlanMatmul &shape) const;
   /// Replaces what is known of that shape, or of that way and those means.
-  void add(const ProductCost &product);
+  void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
 
-  /// What a product costs, measured or not. Of the entries with the same type, columns and depth:
-  /// between two row counts time, share and crowding are on the line through both. With fewer rows
+  /// What a GEMM costs, measured or not. Of the entries with the same type, columns and depth:
+  /// between two row counts time, utilisation and contention are on the line through both. With fewer rows
   /// than the smallest entry the time is on the line through the two smallest, and what it keeps
-  /// busy of the machine in all, time x share, is in proportion to the rows. With more rows than
-  /// the largest, so is the time. Outside of both, crowding is that of the entry at that end.
+  /// busy of the machine in all, time x utilisation, is in proportion to the rows. With more rows than
+  /// the largest, so is the time. Outside of both, contention is that of the entry at that end.
   /// Without such an entry, the flop rate of the entry of this type whose size is nearest.
   /// Unsupported if nothing of this type was measured.
-  Result<ProductCost> productCost(const PlanMatmul &shape) const;
+  Result<GemmCost> gemmCost(const PlanMatmul &shape) const;
 
   /// JSON; decode() gives the same back.
   std::string encode() const;
@@ -99,7 +99,7 @@ struct CostModel {
   static Result<CostModel> decode(llvm::StringRef text);
 
 private:
-  Result<ProductCost> nearest(const PlanMatmul &shape) const;
+  Result<GemmCost> nearest(const PlanMatmul &shape) const;
 };
 
 } // namespace braid

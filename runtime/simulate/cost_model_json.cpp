@@ -48,9 +48,9 @@ template <class Cost, class Visit> void forEachNumberOfCopy(Cost &cost, Visit vi
 // -- Writing. --
 
 Json toJson(const OperationCosts &costs) {
-  Json json = {{"issuing", name(costs.issuing).str()},
-               {"copies", name(costs.means.copies).str()},
-               {"signals", name(costs.means.signals).str()}};
+  Json json = {{"launch_mode", name(costs.launchMode).str()},
+               {"copies", name(costs.transferMode.copies).str()},
+               {"signals", name(costs.transferMode.signals).str()}};
   forEachNumber(costs, [&](const char *key, double value) { json[key] = value; });
   forEachCopy(costs, [&](const char *key, const CopyCost &copy) {
     Json inner;
@@ -60,15 +60,15 @@ Json toJson(const OperationCosts &costs) {
   return json;
 }
 
-Json toJson(const ProductCost &product) {
-  return {{"dtype", name(product.dtype).str()},
-          {"transpose_b", product.transposeB},
-          {"m", product.m},
-          {"n", product.n},
-          {"k", product.k},
-          {"us", product.us},
-          {"share", product.share},
-          {"crowding", product.crowding}};
+Json toJson(const GemmCost &gemm) {
+  return {{"dtype", name(gemm.dtype).str()},
+          {"transpose_b", gemm.transposeB},
+          {"m", gemm.m},
+          {"n", gemm.n},
+          {"k", gemm.k},
+          {"us", gemm.us},
+          {"utilisation", gemm.utilisation},
+          {"contention", gemm.contention}};
 }
 
 // -- Reading. The first mistake stays. --
@@ -84,9 +84,9 @@ private:
   int64_t integer(const Json &object, const char *key, const std::string &where);
   std::string text(const Json &object, const char *key, const std::string &where);
   const Json &list(const Json &object, const char *key);
-  TransferMeans means(const Json &json, const std::string &where);
+  TransferMode transferMode(const Json &json, const std::string &where);
   OperationCosts operation(const Json &json, const std::string &where);
-  ProductCost product(const Json &json, const std::string &where);
+  GemmCost gemm(const Json &json, const std::string &where);
 
   Status status_;
 };
@@ -148,7 +148,7 @@ const Json &Reader::list(const Json &object, const char *key) {
   return kEmpty;
 }
 
-TransferMeans Reader::means(const Json &json, const std::string &where) {
+TransferMode Reader::transferMode(const Json &json, const std::string &where) {
   const std::string copies = text(json, "copies", where), signals = text(json, "signals", where);
   const std::optional<CopyBy> copyBy = copyByFromName(copies);
   const std::optional<SignalBy> signalBy = signalByFromName(signals);
@@ -161,11 +161,11 @@ TransferMeans Reader::means(const Json &json, const std::string &where) {
 
 OperationCosts Reader::operation(const Json &json, const std::string &where) {
   OperationCosts costs;
-  std::string issuing = text(json, "issuing", where);
-  if (issuing != name(Issuing::Eager) && issuing != name(Issuing::Graph))
-    fail(where + ".issuing", "eager or graph", Json(issuing));
-  costs.issuing = issuing == name(Issuing::Graph) ? Issuing::Graph : Issuing::Eager;
-  costs.means = means(json, where);
+  std::string launchMode = text(json, "launch_mode", where);
+  if (launchMode != name(LaunchMode::Eager) && launchMode != name(LaunchMode::Graph))
+    fail(where + ".issuing", "eager or graph", Json(launchMode));
+  costs.launchMode = launchMode == name(LaunchMode::Graph) ? LaunchMode::Graph : LaunchMode::Eager;
+  costs.transferMode = transferMode(json, where);
   forEachNumber(costs,
                 [&](const char *key, double &value) { value = number(json, key, where, 0); });
   forEachCopy(costs, [&](const char *key, CopyCost &copy) {
@@ -178,26 +178,26 @@ OperationCosts Reader::operation(const Json &json, const std::string &where) {
   return costs;
 }
 
-ProductCost Reader::product(const Json &json, const std::string &where) {
-  ProductCost product;
+GemmCost Reader::gemm(const Json &json, const std::string &where) {
+  GemmCost gemm;
   std::string dtype = text(json, "dtype", where);
   std::optional<DType> type = dtypeFromName(dtype);
   if (!type)
     fail(where + ".dtype", "bf16, f16, f32 or f64", Json(dtype));
-  product.dtype = type.value_or(DType::BF16);
+  gemm.dtype = type.value_or(DType::BF16);
   const Json &transpose = field(json, "transpose_b", where);
   if (!transpose.is_boolean())
     fail(where + ".transpose_b", "true or false", transpose);
-  product.transposeB = transpose.is_boolean() && transpose.get<bool>();
-  product.m = integer(json, "m", where);
-  product.n = integer(json, "n", where);
-  product.k = integer(json, "k", where);
-  product.us = number(json, "us", where, 0);
-  product.share = number(json, "share", where, 1e-3);
-  if (product.share > 1)
-    fail(where + ".share", "at most 1", Json(product.share));
-  product.crowding = number(json, "crowding", where, 1);
-  return product;
+  gemm.transposeB = transpose.is_boolean() && transpose.get<bool>();
+  gemm.m = integer(json, "m", where);
+  gemm.n = integer(json, "n", where);
+  gemm.k = integer(json, "k", where);
+  gemm.us = number(json, "us", where, 0);
+  gemm.utilisation = number(json, "utilisation", where, 1e-3);
+  if (gemm.utilisation > 1)
+    fail(where + ".utilisation", "at most 1", Json(gemm.utilisation));
+  gemm.contention = number(json, "contention", where, 1);
+  return gemm;
 }
 
 Result<CostModel> Reader::read(llvm::StringRef bytes) {
@@ -213,9 +213,9 @@ Result<CostModel> Reader::read(llvm::StringRef bytes) {
   for (const Json &each : list(json, "operations"))
     model.operations.push_back(
         operation(each, fmt::format("operations[{}]", model.operations.size())));
-  const Json &products = list(json, "products");
-  for (const Json &each : products)
-    model.add(product(each, fmt::format("products[{}]", &each - &products.front())));
+  const Json &gemms = list(json, "gemms");
+  for (const Json &each : gemms)
+    model.add(gemm(each, fmt::format("gemms[{}]", &each - &gemms.front())));
   if (!status_.isOk())
     return status_;
   return model;
@@ -228,9 +228,9 @@ std::string CostModel::encode() const {
   json["operations"] = Json::array();
   for (const OperationCosts &costs : operations)
     json["operations"].push_back(toJson(costs));
-  json["products"] = Json::array();
-  for (const ProductCost &product : products)
-    json["products"].push_back(toJson(product));
+  json["gemms"] = Json::array();
+  for (const GemmCost &gemm : gemms)
+    json["gemms"].push_back(toJson(gemm));
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

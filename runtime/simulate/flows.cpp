@@ -1,4 +1,4 @@
-//===- runtime/simulate/flows.cpp - copies share links, products a machine -===//
+//===- runtime/simulate/flows.cpp - copies share links, GEMMs a machine -===//
 
 #include "runtime/simulate/flows.h"
 
@@ -8,7 +8,7 @@
 namespace braid::simulator {
 namespace {
 
-bool isProductAtWork(const Flow &flow) { return flow.isProduct && flow.left > 0; }
+bool isGemmAtWork(const Flow &flow) { return flow.isGemm && flow.left > 0; }
 
 } // namespace
 
@@ -21,14 +21,15 @@ Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from,
           .to = to};
 }
 
-Flow productFlow(uint32_t lane, const ProductCost &cost, bool isEmpty, uint32_t rank) {
-  const double left = isEmpty ? 0 : cost.us * cost.share;
+Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank) {
+  const double left = isEmpty ? 0 : cost.us * cost.utilisation;
   return {.lane = lane,
-          .isProduct = true,
+          .isGemm = true,
           .left = left,
-          .rate = left > 0 ? 0 : cost.share, // nothing to do is done at once, whatever else runs
-          .limit = cost.share,
-          .crowding = cost.crowding,
+          .rate =
+              left > 0 ? 0 : cost.utilisation, // nothing to do is done at once, whatever else runs
+          .limit = cost.utilisation,
+          .contention = cost.contention,
           .from = rank,
           .to = rank};
 }
@@ -50,30 +51,30 @@ void Flows::share() {
 void Flows::shareLinks() {
   std::vector<uint32_t> leaving(ranks_, 0), reaching(ranks_, 0), within(ranks_, 0);
   for (const Flow &flow : flows_)
-    if (!flow.isProduct) {
+    if (!flow.isGemm) {
       ++(flow.from == flow.to ? within : leaving)[flow.from];
       reaching[flow.to] += flow.from != flow.to;
     }
   for (Flow &flow : flows_)
-    if (!flow.isProduct) {
+    if (!flow.isGemm) {
       uint32_t most = flow.from == flow.to ? within[flow.from]
                                            : std::max(leaving[flow.from], reaching[flow.to]);
       flow.rate = std::min(flow.limit, flow.shared / most);
     }
 }
 
-/// Each product gets what those before it leave, and makes less of that once it has met another.
+/// Each GEMM gets what those before it leave, and makes less of that once it has met another.
 void Flows::shareMachines() {
-  std::vector<uint32_t> products(ranks_, 0);
+  std::vector<uint32_t> gemms(ranks_, 0);
   std::vector<double> free(ranks_, 1);
   for (const Flow &flow : flows_)
-    products[flow.from] += isProductAtWork(flow);
+    gemms[flow.from] += isGemmAtWork(flow);
   for (Flow &flow : flows_)
-    if (isProductAtWork(flow)) {
+    if (isGemmAtWork(flow)) {
       const double part = std::min(flow.limit, free[flow.from]);
       free[flow.from] -= part;
-      flow.hasMet |= products[flow.from] > 1;
-      flow.rate = flow.hasMet ? part / flow.crowding : part;
+      flow.hasMet |= gemms[flow.from] > 1;
+      flow.rate = flow.hasMet ? part / flow.contention : part;
     }
 }
 

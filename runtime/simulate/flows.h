@@ -1,8 +1,8 @@
-//===- runtime/simulate/flows.h - copies share links, products a machine --===//
+//===- runtime/simulate/flows.h - copies share links, GEMMs a machine --===//
 //
 // A flow proceeds at a rate that depends on what else is under way. Copies that leave one rank, or
-// reach one, get even parts of its link. Products get what those before them leave of the rank's
-// machine, and from when two are under way at once, both proceed slower by their crowding until
+// reach one, get even parts of its link. GEMMs get what those before them leave of the rank's
+// machine, and from when two are under way at once, both proceed slower by their contention until
 // they end: the later one, which mostly waits, must not have its own speed back because the first
 // is over. Between two moments at which a flow begins or ends, all rates are constant.
 //
@@ -15,19 +15,19 @@ namespace braid::simulator {
 
 struct Flow {
   uint32_t lane = 0; ///< whose command it is
-  bool isProduct = false;
+  bool isGemm = false;
   double left = 0;           ///< bytes, or microseconds of the whole machine
   double rate = 0;           ///< of that in a microsecond
   double limit = 0;          ///< the rate that it has alone
-  double crowding = 1;       ///< what a product's rate is divided by once it has met another one
-  bool hasMet = false;       ///< a product, another one of its rank
+  double contention = 1;     ///< what a GEMM's rate is divided by once it has met another one
+  bool hasMet = false;       ///< a GEMM, another one of its rank
   double shared = 0;         ///< a link's, of a copy
-  uint32_t from = 0, to = 0; ///< ranks; of a product both are its own
+  uint32_t from = 0, to = 0; ///< ranks; of a GEMM both are its own
 };
 
 Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from, uint32_t to);
 /// `isEmpty`: has no rows, and so takes no time.
-Flow productFlow(uint32_t lane, const ProductCost &cost, bool isEmpty, uint32_t rank);
+Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank);
 
 /// All flows that are under way.
 class Flows {

@@ -36,15 +36,16 @@ bool doMeet(const Command &a, const Command &b) {
 }
 
 /// See RankState::together.
-uint32_t countTogether(llvm::ArrayRef<Command> commands, TransferMeans means) {
+uint32_t countTogether(llvm::ArrayRef<Command> commands, TransferMode transferMode) {
   constexpr size_t kMostCopies = 16;
-  if (commands.front().kind != CommandKind::Copy || means.copies != CopyBy::Kernel)
+  if (commands.front().kind != CommandKind::Copy || transferMode.copies != CopyBy::Kernel)
     return 1;
   llvm::SmallVector<const Command *, kMostCopies> copies;
   uint32_t count = 0;
   for (const Command &command : commands) {
     const bool isCopy = command.kind == CommandKind::Copy;
-    const bool isSignal = command.kind == CommandKind::Signal && means.signals != SignalBy::Memory;
+    const bool isSignal =
+        command.kind == CommandKind::Signal && transferMode.signals != SignalBy::Memory;
     if (command.stream != commands.front().stream || (!isCopy && !isSignal))
       break;
     if (isCopy && (copies.size() == kMostCopies ||
@@ -58,10 +59,10 @@ uint32_t countTogether(llvm::ArrayRef<Command> commands, TransferMeans means) {
 }
 
 /// Where nothing is together, all are 1.
-std::vector<uint32_t> findTogether(const Plan &plan, TransferMeans means) {
+std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode) {
   std::vector<uint32_t> together(plan.commands.size(), 1);
   for (size_t i = 0; i < plan.commands.size(); i += together[i])
-    together[i] = countTogether(llvm::ArrayRef(plan.commands).drop_front(i), means);
+    together[i] = countTogether(llvm::ArrayRef(plan.commands).drop_front(i), transferMode);
   return together;
 }
 
@@ -73,7 +74,7 @@ void addLanes(Job &job, RankState &state, const OperationCosts &costs) {
   for (size_t lane = first; lane < job.lanes.size(); ++lane)
     job.lanes[lane].rank = static_cast<uint32_t>(plan.rank);
   std::vector<uint32_t> lastRecord(plan.events, kNone);
-  state.together = findTogether(plan, costs.means);
+  state.together = findTogether(plan, costs.transferMode);
   double issued = 0;
   uint32_t launched = 0; // the first command that no launch before it has issued
   for (uint32_t i = 0; i < plan.commands.size(); ++i) {
@@ -97,37 +98,37 @@ Result<RankState> makeRank(Job &job, const Plan &plan, const CostModel &model,
   state.plan = &plan;
   addLanes(job, state, costs);
   for (const PlanMatmul &shape : plan.matmuls) {
-    Result<ProductCost> cost = model.productCost(shape);
+    Result<GemmCost> cost = model.gemmCost(shape);
     if (!cost)
       return cost.status();
     state.costs.push_back(*cost);
   }
-  state.wordSetUs.assign(plan.words, kNever);
-  state.wordLane.assign(plan.words, kNone);
+  state.flagSetUs.assign(plan.flags, kNever);
+  state.flagLane.assign(plan.flags, kNone);
   return state;
 }
 
-/// Finds the word that each endpoint's signal sets, as the executor does.
+/// Finds the flag that each endpoint's signal sets, as the executor does.
 Status matchEndpoints(std::vector<RankState> &ranks) {
   using Key = std::tuple<int64_t, int64_t, uint32_t, uint32_t>; // from, to, channel, sequence
   auto keyOf = [](const Plan &plan, const Endpoint &e) {
     bool isSend = e.direction == Direction::Send;
     return Key(isSend ? plan.rank : e.peer, isSend ? e.peer : plan.rank, e.channel, e.sequence);
   };
-  std::map<Key, uint32_t> words[2];
+  std::map<Key, uint32_t> flags[2];
   for (const RankState &state : ranks)
     for (const Endpoint &endpoint : state.plan->endpoints)
-      words[endpoint.direction == Direction::Send][keyOf(*state.plan, endpoint)] = endpoint.word;
+      flags[endpoint.direction == Direction::Send][keyOf(*state.plan, endpoint)] = endpoint.flag;
   for (RankState &state : ranks)
     for (const Endpoint &endpoint : state.plan->endpoints) {
-      const auto &others = words[endpoint.direction != Direction::Send];
+      const auto &others = flags[endpoint.direction != Direction::Send];
       auto found = others.find(keyOf(*state.plan, endpoint));
       if (found == others.end())
         return Status(StatusCode::BadInput,
                       fmt::format("{} on rank {} meets nothing on rank {}",
                                   describeOrigin(*state.plan, endpoint.origin), state.plan->rank,
                                   endpoint.peer));
-      state.peerWord.push_back(found->second);
+      state.peerFlag.push_back(found->second);
     }
   return Status::ok();
 }

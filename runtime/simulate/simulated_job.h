@@ -29,10 +29,10 @@ struct RankState {
   /// done.
   std::vector<uint32_t> together;
   std::vector<uint32_t> record;    ///< of each wait_event: the record that it waits for, or kNone
-  std::vector<ProductCost> costs;  ///< of each product of the Plan
-  std::vector<double> wordSetUs;   ///< kNever: not signalled yet
-  std::vector<uint32_t> wordLane;  ///< the lane that awaits it, or kNone
-  std::vector<uint32_t> peerWord;  ///< of each endpoint: the word that its signal sets
+  std::vector<GemmCost> costs;     ///< of each GEMM of the Plan
+  std::vector<double> flagSetUs;   ///< kNever: not signalled yet
+  std::vector<uint32_t> flagLane;  ///< the lane that awaits it, or kNone
+  std::vector<uint32_t> peerFlag;  ///< of each endpoint: the flag that its signal sets
   std::vector<uint32_t> waitLanes; ///< lanes that wait for a record
 };
 
@@ -42,7 +42,7 @@ struct Job {
 };
 
 /// All ranks before the first moment. `plans`, which outlive the result, are those of all ranks, in
-/// rank order: BadInput if not. Unsupported if `model` lacks a product.
+/// rank order: BadInput if not. Unsupported if `model` lacks a GEMM.
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
                     const OperationCosts &costs);
 

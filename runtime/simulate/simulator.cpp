@@ -47,13 +47,13 @@ private:
   void begin(uint32_t lane, const Command &command);
   void beginCopies(uint32_t lane);
   std::pair<Flow, double> copyOf(uint32_t lane, const Command &command) const;
-  void beginProduct(uint32_t lane, const Command &command);
+  void beginGemm(uint32_t lane, const Command &command);
   void beginAwait(uint32_t lane, const Command &command);
   void beginWaitEvent(uint32_t lane);
   void endFlow(uint32_t lane);
   void end(uint32_t lane);
   void endCommand(uint32_t lane);
-  void setWord(const RankState &rank, const Command &signal);
+  void setFlag(const RankState &rank, const Command &signal);
   void at(double us, uint32_t lane, Then then = Then::End) {
     timers_.push({us, ++timerCount_, lane, then});
   }
@@ -119,7 +119,7 @@ void Simulator::begin(uint32_t number, const Command &command) {
   case CommandKind::Add:
     return beginCopies(number);
   case CommandKind::Matmul:
-    return beginProduct(number, command);
+    return beginGemm(number, command);
   case CommandKind::Signal:
     return at(now_ + costs_.signalUs, number);
   case CommandKind::Await:
@@ -161,19 +161,19 @@ void Simulator::beginCopies(uint32_t number) {
   at(now_ + fixedUs, number, Then::Flow);
 }
 
-void Simulator::beginProduct(uint32_t number, const Command &command) {
+void Simulator::beginGemm(uint32_t number, const Command &command) {
   const uint32_t rank = lanes_[number].rank;
   const bool isEmpty = ranks_[rank].plan->matmuls[command.matmul].m == 0;
   lanes_[number].flows = 1;
-  flows_.start(simulator::productFlow(number, ranks_[rank].costs[command.matmul], isEmpty, rank));
+  flows_.start(simulator::gemmFlow(number, ranks_[rank].costs[command.matmul], isEmpty, rank));
 }
 
 void Simulator::beginAwait(uint32_t number, const Command &command) {
   RankState &rank = ranks_[lanes_[number].rank];
-  const double set = rank.wordSetUs[command.word];
+  const double set = rank.flagSetUs[command.flag];
   if (set != kNever)
     return at(std::max(now_, set) + costs_.awaitUs, number);
-  rank.wordLane[command.word] = number;
+  rank.flagLane[command.flag] = number;
   lanes_[number].isBusy = false;
 }
 
@@ -190,13 +190,13 @@ void Simulator::beginWaitEvent(uint32_t number) {
   lane.isBusy = false;
 }
 
-/// The word on the peer is set once the signal has reached it.
-void Simulator::setWord(const RankState &rank, const Command &signal) {
+/// The flag on the peer is set once the signal has reached it.
+void Simulator::setFlag(const RankState &rank, const Command &signal) {
   RankState &peer = ranks_[static_cast<size_t>(rank.plan->endpoints[signal.endpoint].peer)];
-  const uint32_t word = rank.peerWord[signal.endpoint];
-  peer.wordSetUs[word] = now_ + costs_.flightUs;
-  if (peer.wordLane[word] != kNone)
-    ready_.push_back(peer.wordLane[word]);
+  const uint32_t flag = rank.peerFlag[signal.endpoint];
+  peer.flagSetUs[flag] = now_ + costs_.flightUs;
+  if (peer.flagLane[flag] != kNone)
+    ready_.push_back(peer.flagLane[flag]);
 }
 
 /// When the last of a step's copies is done, its signals leave together.
@@ -232,7 +232,7 @@ void Simulator::endCommand(uint32_t number) {
   if (span(lane).endUs == kNever)
     span(lane).endUs = now_;
   if (command.kind == CommandKind::Signal) {
-    setWord(rank, command);
+    setFlag(rank, command);
   } else if (command.kind == CommandKind::Record) {
     ready_.insert(ready_.end(), rank.waitLanes.begin(), rank.waitLanes.end());
     rank.waitLanes.clear();
@@ -305,11 +305,11 @@ Result<Simulation> Simulator::run() {
 
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options) {
-  const OperationCosts *costs = model.find(options.issuing, options.means);
+  const OperationCosts *costs = model.find(options.launchMode, options.transferMode);
   if (!costs)
     return Status(StatusCode::Unsupported,
                   fmt::format("the cost model knows no operations issued as {} with {}",
-                              name(options.issuing).str(), str(options.means)));
+                              name(options.launchMode).str(), str(options.transferMode)));
   Result<simulator::Job> job = simulator::makeJob(plans, model, *costs);
   if (!job)
     return job.status();

@@ -3,8 +3,8 @@
 // Discrete events over all ranks, by the laws of a CostModel. Ranks begin together. A command
 // begins when the host has issued it and the one before it on its stream has ended; then
 //
-//   signal       ends after signalUs; its word is set flightUs later
-//   await        ends awaitUs after its word is set, or after its own begin
+//   signal       ends after signalUs; its flag is set flightUs later
+//   await        ends awaitUs after its flag is set, or after its own begin
 //   record       ends at once
 //   wait_event   ends eventUs after the record, or at once if that is over
 //   copy, add    waits fixedUs; then its bytes flow. Copies that leave one rank, or reach one,
@@ -12,9 +12,9 @@
 //                Where kernels copy, copies that stand together are one kernel: they begin
 //                together, after the longest of their fixedUs, and signals among them leave
 //                together at the end
-//   matmul       takes the share of the machine that is left by products which began before it,
+//   matmul       takes the share of the machine that is left by GEMMs which began before it,
 //                its own share at most. From when another one is under way, too, it takes
-//                crowding times as long, until it ends
+//                contention times as long, until it ends
 //
 // No noise and no randomness: the same arguments give the same result.
 //
@@ -26,8 +26,8 @@
 namespace braid {
 
 struct SimulationOptions {
-  Issuing issuing = Issuing::Eager;
-  TransferMeans means = {};
+  LaunchMode launchMode = LaunchMode::Eager;
+  TransferMode transferMode = {};
 };
 
 /// Microseconds since the ranks began. A command that waits has begun.

@@ -10,20 +10,20 @@
 
 namespace braid {
 
-std::string ProductChoice::encode() const {
+std::string GemmChoice::encode() const {
   return fmt::format("{:.2f} {}", microseconds, llvm::toHex(algorithm, /*LowerCase=*/true));
 }
 
-Result<ProductChoice> ProductChoice::decode(const std::string &text) {
+Result<GemmChoice> GemmChoice::decode(const std::string &text) {
   auto [time, hex] = llvm::StringRef(text).split(' ');
-  ProductChoice choice;
+  GemmChoice choice;
   const bool isRead = !time.getAsDouble(choice.microseconds) &&
                       std::isfinite(choice.microseconds) && choice.microseconds > 0 &&
                       llvm::tryGetFromHex(hex, choice.algorithm);
   // Written in one way only.
   if (!isRead || choice.encode() != text)
     return Status(StatusCode::BadInput,
-                  fmt::format("expected a measured product, got '{}'", text.substr(0, 60)));
+                  fmt::format("expected a measured GEMM, got '{}'", text.substr(0, 60)));
   return choice;
 }
 

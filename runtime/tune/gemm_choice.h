@@ -1,6 +1,6 @@
 //===- runtime/tune/gemm_choice.h - how a device multiplies, as it was measured -===//
 //
-// Kept in a MeasurementCache under productKey() of plan.h, and sent from the rank that measures to
+// Kept in a MeasurementCache under gemmKey() of plan.h, and sent from the rank that measures to
 // the others.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -10,14 +10,14 @@
 
 namespace braid {
 
-struct ProductChoice {
-  double microseconds = 0; ///< of one product, many in a row
+struct GemmChoice {
+  double microseconds = 0; ///< of one GEMM, many in a row
   std::string algorithm;   ///< bytes that mean something to the library that made them
 
   /// "12.34 0a1b...": one line of printable characters.
   std::string encode() const;
   /// BadInput if `text` is not what encode() makes of a time above 0.
-  static Result<ProductChoice> decode(const std::string &text);
+  static Result<GemmChoice> decode(const std::string &text);
 };
 
 } // namespace braid

@@ -2,8 +2,8 @@
 
 #include "runtime/tune/measurement_cache.h"
 
-#include "runtime/job/bootstrap/socket.h"
 #include "runtime/files.h"
+#include "runtime/job/bootstrap/socket.h"
 #include "runtime/tune/measurement_file.h"
 
 #include "llvm/Support/MemoryBuffer.h"
@@ -22,7 +22,7 @@
 namespace braid {
 namespace {
 
-/// A file that is larger is not ours; it would hold a hundred thousand products.
+/// A file that is larger is not ours; it would hold a hundred thousand GEMMs.
 constexpr size_t kMaxBytes = size_t(32) << 20;
 constexpr size_t kShownOfReason = 300;
 

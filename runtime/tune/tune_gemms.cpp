@@ -16,11 +16,11 @@ using std::chrono::milliseconds;
 /// seconds, and in less than kLeast nothing can be compared.
 constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
 
-using Choices = std::map<std::string, std::string>; ///< of Device::tune, by productKey
+using Choices = std::map<std::string, std::string>; ///< of Device::tune, by gemmKey
 
 std::vector<const PlanMatmul *> shapesOf(const Plan &plan) {
   std::vector<const PlanMatmul *> shapes;
-  for (const PrepareStep &step : plan.preparation)
+  for (const PrepareAction &step : plan.preparation)
     if (step.kind == PrepareKind::Warm)
       shapes.push_back(&plan.matmuls[step.matmul]);
   return shapes;
@@ -32,7 +32,7 @@ Status tuneMissing(const Plan &plan, Device &device, Transport &transport, Choic
   using Clock = std::chrono::steady_clock;
   std::vector<const PlanMatmul *> missing = shapesOf(plan);
   std::erase_if(missing,
-                [&](const PlanMatmul *shape) { return choices.count(productKey(*shape)) != 0; });
+                [&](const PlanMatmul *shape) { return choices.count(gemmKey(*shape)) != 0; });
   const Clock::time_point end = Clock::now() + kAll;
   for (size_t i = 0; i < missing.size(); ++i) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
@@ -40,7 +40,7 @@ Status tuneMissing(const Plan &plan, Device &device, Transport &transport, Choic
     Result<std::string> choice = device.tune(*missing[i], std::clamp(share, kLeast, kMost));
     if (!choice)
       return choice.status();
-    choices[productKey(*missing[i])] = std::move(*choice);
+    choices[gemmKey(*missing[i])] = std::move(*choice);
     transport.tick();
   }
   return Status::ok();
@@ -65,12 +65,12 @@ Result<Choices> choicesOfRank0(const Plan &plan, Device &device, Transport &tran
 
 } // namespace
 
-Status tuneProducts(const Plan &plan, Device &device, Transport &transport) {
+Status tuneGemms(const Plan &plan, Device &device, Transport &transport) {
   const std::string key = device.tuningKey();
   if (key.empty())
     return Status::ok();
   for (const PlanMatmul *shape : shapesOf(plan))
-    if (Status status = device.foresee(*shape); !status.isOk())
+    if (Status status = device.loadAlgorithm(*shape); !status.isOk())
       return status;
   Result<Choices> choices = choicesOfRank0(plan, device, transport, key);
   if (!choices)
@@ -78,7 +78,7 @@ Status tuneProducts(const Plan &plan, Device &device, Transport &transport) {
   if (Status status = tuneMissing(plan, device, transport, *choices); !status.isOk())
     return status;
   for (const PlanMatmul *shape : shapesOf(plan))
-    if (Status status = device.adopt(*shape, (*choices)[productKey(*shape)]); !status.isOk())
+    if (Status status = device.setAlgorithm(*shape, (*choices)[gemmKey(*shape)]); !status.isOk())
       return status;
   return Status::ok();
 }

@@ -47,7 +47,7 @@ TEST(Calibrate, FindsEveryCost) {
   Result<CostModel> model = CostModel::decode(texts[0]);
   ASSERT_TRUE(model.isOk()) << model.status().message();
   EXPECT_EQ(model->ranks, 3);
-  const OperationCosts *costs = model->find(Issuing::Eager, {});
+  const OperationCosts *costs = model->find(LaunchMode::Eager, {});
   ASSERT_TRUE(costs);
   EXPECT_GT(costs->signalUs + costs->flightUs + costs->awaitUs, 0);
   EXPECT_GT(costs->issueCopyUs, 0);
@@ -74,20 +74,20 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
     const std::vector<PlanMatmul> shapes = {shape(100), shape(99), shape(64),       shape(50),
                                             shape(33),  shape(0),  shape(25),       shape(7),
                                             shape(7),   shape(6),  shape(100, true)};
-    Result<bool> any = measureProducts(*model, shapes, timer, quick());
+    Result<bool> any = measureGemms(*model, shapes, timer, quick());
     EXPECT_TRUE(any.isOk() && *any);
     std::vector<int64_t> rows;
-    for (const ProductCost &product : model->products) {
-      EXPECT_GT(product.us, 0);
-      EXPECT_GE(product.share, 0.5);
-      EXPECT_LE(product.share, 1);
-      EXPECT_GE(product.crowding, 1);
-      EXPECT_LE(product.crowding, 1.5);
-      EXPECT_TRUE(product.share == 1 || product.crowding == 1) << "what crowds leaves nothing";
-      rows.push_back(product.transposeB ? -product.m : product.m);
+    for (const GemmCost &gemm : model->gemms) {
+      EXPECT_GT(gemm.us, 0);
+      EXPECT_GE(gemm.utilisation, 0.5);
+      EXPECT_LE(gemm.utilisation, 1);
+      EXPECT_GE(gemm.contention, 1);
+      EXPECT_LE(gemm.contention, 1.5);
+      EXPECT_TRUE(gemm.utilisation == 1 || gemm.contention == 1) << "what crowds leaves nothing";
+      rows.push_back(gemm.transposeB ? -gemm.m : gemm.m);
     }
     EXPECT_EQ(rows, (std::vector<int64_t>{100, 50, 25, 7, -100}));
-    any = measureProducts(*model, shapes, timer, quick());
+    any = measureGemms(*model, shapes, timer, quick());
     EXPECT_TRUE(any.isOk() && !*any) << "all is known";
     return Status::ok();
   });
@@ -105,13 +105,13 @@ TEST(PlanTimer, SettlesForAsLongAsItIsTold) {
     auto source = parseSource("t", "program @p mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {\n"
                                    "  set %C, %A\n}\n");
     Result<Compiled> compiled = compile(*source, {});
-    Result<TimedPlan> plan = timer.makeReady(*makePlans(*compiled), Issuing::Eager, {});
+    Result<TimedPlan> plan = timer.makeReady(*makePlans(*compiled), LaunchMode::Eager, {});
     if (!plan)
       return plan.status();
     if (Result<RunTime> time = timer.time(*plan, {.warmUp = 2, .most = 11}); !time)
       return time.status();
     EXPECT_LE(runs, 2 + 11);
-    Result<RunTime> time = timer.time(*plan, {.warmUp = 2, .most = 11, .settleUs = 1e6});
+    Result<RunTime> time = timer.time(*plan, {.warmUp = 2, .most = 11, .warmUpUs = 1e6});
     EXPECT_GE(runs, 50);
     return time.status();
   });
@@ -130,7 +130,7 @@ TEST(PlanTimer, LetsPlansTakeTurns) {
                       rows);
       auto source = parseSource("t", text);
       Result<Compiled> compiled = compile(*source, {});
-      Result<TimedPlan> plan = timer.makeReady(*makePlans(*compiled), Issuing::Eager, {});
+      Result<TimedPlan> plan = timer.makeReady(*makePlans(*compiled), LaunchMode::Eager, {});
       if (!plan)
         return plan.status();
       ready.push_back(std::move(*plan));
@@ -166,7 +166,7 @@ TEST(PlanTimer, TellsLongFromShort) {
     for (int copies : {1, 20}) {
       auto source = parseSource("t", text(copies));
       Result<Compiled> compiled = compile(*source, {});
-      Result<std::vector<RunTime>> time = timer.time(*makePlans(*compiled), {Issuing::Eager});
+      Result<std::vector<RunTime>> time = timer.time(*makePlans(*compiled), {LaunchMode::Eager});
       if (!time)
         return time.status();
       times.push_back(time->front().us);

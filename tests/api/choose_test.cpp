@@ -2,9 +2,9 @@
 
 #include "api/autotune/candidates.h"
 #include "api/autotune/choose.h"
+#include "api/autotune/time_candidates.h"
 #include "api/bench/gather_bench.h"
 #include "api/run.h"
-#include "api/autotune/time_candidates.h"
 #include "tests/support/configured.h"
 #include "tests/support/counting_cluster.h"
 
@@ -56,14 +56,14 @@ std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::stri
   return choices;
 }
 
-/// Of three streams two are for transfers, so that products are one behind the other.
-TEST(Candidate, HasProductsOnOneStreamAndOnTwo) {
+/// Of three streams two are for transfers, so that GEMMs are one behind the other.
+TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
   CompileOptions given;
-  const Issuing ways[] = {Issuing::Graph};
-  const TransferMeans means[] = {{}};
+  const LaunchMode launchModes[] = {LaunchMode::Graph};
+  const TransferMode transferMode[] = {{}};
   auto streamsOf = [&](const char *schedule) {
     std::set<int64_t> streams;
-    for (const Candidate &each : broadCandidates({given, ways, means, 1024}))
+    for (const Candidate &each : broadCandidates({given, launchModes, transferMode, 1024}))
       if (llvm::StringRef(each.str() + ";").startswith(std::string(schedule) + ";") &&
           each.placement() == of(schedule).placement())
         streams.insert(each.streams());
@@ -78,10 +78,10 @@ TEST(Candidate, HasProductsOnOneStreamAndOnTwo) {
 }
 
 TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
-  const Issuing ways[] = {Issuing::Eager, Issuing::Graph};
-  const TransferMeans means[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
+  const LaunchMode launchModes[] = {LaunchMode::Eager, LaunchMode::Graph};
+  const TransferMode transferMode[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
   std::set<std::string> texts;
-  const std::vector<Candidate> all = broadCandidates({{}, ways, means, 1024});
+  const std::vector<Candidate> all = broadCandidates({{}, launchModes, transferMode, 1024});
   for (const Candidate &each : all)
     texts.insert(each.str());
   EXPECT_EQ(texts.size(), all.size());
@@ -113,7 +113,7 @@ TEST(Candidate, IsWorthVariantsIfItsFamilyHasFewBetterOnes) {
   EXPECT_EQ(worthVariants(bestFirst).size(), 8u) << "of the best families";
 }
 
-TEST(Candidate, HasProductsOfWholeWavesInGrowingGroups) {
+TEST(Candidate, HasGemmsOfWholeWavesInGrowingGroups) {
   using testing::Pair;
   auto cutsOf = [](const char *schedule, const char *given, int64_t waveRows) {
     const CompileOptions options{.schedule = configured(given)};
@@ -135,14 +135,14 @@ TEST(Candidate, HasProductsOfWholeWavesInGrowingGroups) {
 
 /// Only where several peers are fed at once.
 TEST(Candidate, MayTakeLongerWhereCopiesDriftApart) {
-  EXPECT_GT(mayTake(of("pairwise"), 3, /*hasCopyEngines=*/true), 1);
-  EXPECT_EQ(mayTake(of("pairwise"), 2, true), 1) << "one peer";
-  EXPECT_EQ(mayTake(of("pairwise"), 3, false), 1);
-  EXPECT_EQ(mayTake(of("pairwise;copies=kernel"), 3, true), 1);
-  EXPECT_GT(mayTake(of("pairwise;copies=engine;signals=memory"), 3, true), 1);
-  EXPECT_EQ(mayTake(of("pairwise;placement=shared"), 3, true), 1);
-  EXPECT_EQ(mayTake(of("pairwise;streams=1"), 3, true), 1) << "one behind the other";
-  EXPECT_EQ(mayTake(of("batched"), 3, true), 1);
+  EXPECT_GT(worstCase(of("pairwise"), 3, /*hasCopyEngines=*/true), 1);
+  EXPECT_EQ(worstCase(of("pairwise"), 2, true), 1) << "one peer";
+  EXPECT_EQ(worstCase(of("pairwise"), 3, false), 1);
+  EXPECT_EQ(worstCase(of("pairwise;copies=kernel"), 3, true), 1);
+  EXPECT_GT(worstCase(of("pairwise;copies=engine;signals=memory"), 3, true), 1);
+  EXPECT_EQ(worstCase(of("pairwise;placement=shared"), 3, true), 1);
+  EXPECT_EQ(worstCase(of("pairwise;streams=1"), 3, true), 1) << "one behind the other";
+  EXPECT_EQ(worstCase(of("batched"), 3, true), 1);
 }
 
 /// The order of the values is that of the table.
@@ -150,13 +150,13 @@ TEST(Candidate, ConvertsModesOfTheRun) {
   for (CopyBy copies : {CopyBy::Default, CopyBy::Engine, CopyBy::Kernel})
     for (SignalBy signals : {SignalBy::Default, SignalBy::Memory, SignalBy::Kernel}) {
       const Candidate candidate = withTransferMode({}, {copies, signals});
-      EXPECT_EQ(transferModeOf(candidate), (TransferMeans{copies, signals}));
+      EXPECT_EQ(transferModeOf(candidate), (TransferMode{copies, signals}));
       EXPECT_EQ(rowOf(Knob::Copies).str(candidate.get(Knob::Copies)), name(copies));
       EXPECT_EQ(rowOf(Knob::Signals).str(candidate.get(Knob::Signals)), name(signals));
     }
-  for (Issuing way : {Issuing::Eager, Issuing::Graph}) {
-    const Candidate candidate = of("launch=" + name(way).str());
-    EXPECT_EQ(launchModeOf(candidate), way);
+  for (LaunchMode mode : {LaunchMode::Eager, LaunchMode::Graph}) {
+    const Candidate candidate = of("launch=" + name(mode).str());
+    EXPECT_EQ(launchModeOf(candidate), mode);
   }
 }
 
@@ -186,19 +186,19 @@ private:
 };
 
 /// Few operations have no clocks of their own, nor have the host's cores.
-TEST(PlanTimer, LetsLargeProductsSettle) {
+TEST(PlanTimer, LetsLargeGemmsSettle) {
   const PlanMatmul small{DType::BF16, 1024, 1024, 1024, false, {}, {}, {}, {}};
   const PlanMatmul large{DType::BF16, 4096, 4096, 4096, false, {}, {}, {}, {}};
   NullRank rank;
   PlanTimer timer = rank.timer();
-  EXPECT_EQ(timer.settlingUs({small, large}), 0);
+  EXPECT_EQ(timer.warmUpTimeUs({small, large}), 0);
   rank.device().actAsGpu(std::chrono::microseconds(20));
-  EXPECT_EQ(timer.settlingUs({}), 0);
-  EXPECT_EQ(timer.settlingUs({small, small}), 0);
-  EXPECT_EQ(timer.settlingUs({small, large}), 100e3);
+  EXPECT_EQ(timer.warmUpTimeUs({}), 0);
+  EXPECT_EQ(timer.warmUpTimeUs({small, small}), 0);
+  EXPECT_EQ(timer.warmUpTimeUs({small, large}), 100e3);
 }
 
-/// How many runs it takes to choose for a product in two halves, once products are known.
+/// How many runs it takes to choose for a GEMM in two halves, once GEMMs are known.
 double runsToChoose(int64_t rows, int64_t timed, const std::string &cacheFolder) {
   NullRank rank;
   rank.device().actAsGpu(std::chrono::microseconds(20));
@@ -257,13 +257,13 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   const size_t timed = choices[0]->timed();
   EXPECT_GE(timed, 3u);
   EXPECT_LE(timed, TimingLimits().most);
-  const Finals finals = choices[0]->finals;
-  EXPECT_NE(finals.players, 1u) << "if none is close to the fastest, nobody plays";
-  EXPECT_LE(finals.players, 8u);
-  EXPECT_EQ(finals.finalists, std::min(finals.players, kFinalists));
+  const FinalRounds finalRounds = choices[0]->finalRounds;
+  EXPECT_NE(finalRounds.survivors, 1u) << "if none is close to the fastest, nobody plays";
+  EXPECT_LE(finalRounds.survivors, 8u);
+  EXPECT_EQ(finalRounds.finalists, std::min(finalRounds.survivors, kFinalists));
   for (size_t i = 0; i < timed; ++i)
     ASSERT_TRUE(all[i].measuredUs) << "those that were timed come first";
-  for (size_t i = 0; i < finals.finalists; ++i)
+  for (size_t i = 0; i < finalRounds.finalists; ++i)
     EXPECT_GE(*all[i].measuredUs, *all[0].measuredUs);
   bool hasOther = std::any_of(all.begin(), all.begin() + int64_t(timed), [&](const auto &each) {
     return each.candidate.preset() != all[0].candidate.preset();
@@ -305,8 +305,8 @@ TEST(Choose, HoldsTheMemoryOfAFewCandidates) {
 /// Made up: twelve candidates, of which `timed` were.
 ScheduleChoice choiceOf(size_t timed) {
   ScheduleChoice choice;
-  choice.finals.finalists = timed / 2;
-  choice.finals.rounds = 7;
+  choice.finalRounds.finalists = timed / 2;
+  choice.finalRounds.rounds = 7;
   for (size_t i = 0; i < 12; ++i) {
     JudgedCandidate judged;
     judged.predictedUs = 112 - double(i);
@@ -326,7 +326,7 @@ TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
                         "  timed: 4 of 12, one of each schedule, protocol and transfer mode first; "
                         "the first 2 again, in turns, 7 times\n"));
   ScheduleChoice withOthers = choiceOf(4);
-  withOthers.finals.players = 3;
+  withOthers.finalRounds.survivors = 3;
   EXPECT_THAT(explain(withOthers),
               HasSubstr("the first 2 again, in turns, 7 times, with 1 more in the first round\n"));
   EXPECT_THAT(explain(choiceOf(4), 12), testing::Not(HasSubstr("more, predicted")));
@@ -338,18 +338,18 @@ TEST(Choose, SaysThatOthersWereFaster) {
   EXPECT_EQ(reasonFor(choice), "the fastest of the 4 that were timed");
   choice.candidates[1].measuredUs = 48; // in a first look, by luck
   choice.candidates[2].measuredUs = 49;
-  choice.candidates[2].mayTake = choice.candidates[3].mayTake = 1.2;
+  choice.candidates[2].worstCase = choice.candidates[3].worstCase = 1.2;
   EXPECT_EQ(reasonFor(choice),
             "the fastest of the 4 that were timed, but for 1 whose runs may take "
             "longer at times");
-  choice.candidates[0].mayTake = 1.2;
+  choice.candidates[0].worstCase = 1.2;
   EXPECT_EQ(reasonFor(choice), "the fastest of the 4 that were timed");
 }
 
 TEST(Choose, SaysThatOthersArePredictedToBeFaster) {
   ScheduleChoice choice = choiceOf(0);
   EXPECT_EQ(reasonFor(choice), "predicted to be the fastest");
-  choice.candidates[2].mayTake = 1.2;
+  choice.candidates[2].worstCase = 1.2;
   EXPECT_EQ(reasonFor(choice),
             "predicted to be the fastest, but for 1 whose runs may take longer at times");
 }
@@ -389,10 +389,10 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   options.given.schedule = configured("pairwise");
   Result<ScheduleChoice> second = std::move(chooseOnRanks(2, kFusion, options)[0]);
   EXPECT_THAT(second->source, testing::StartsWith("from " + folder));
-  EXPECT_THAT(second->source, HasSubstr(", products in")) << "of a block";
+  EXPECT_THAT(second->source, HasSubstr(", GEMMs in")) << "of a block";
   options.given.schedule = configured("sequential");
   Result<ScheduleChoice> third = std::move(chooseOnRanks(2, kFusion, options)[0]);
-  EXPECT_THAT(third->source, testing::Not(HasSubstr("products"))) << "all is known";
+  EXPECT_THAT(third->source, testing::Not(HasSubstr("GEMMs"))) << "all is known";
   std::filesystem::remove_all(folder);
 }
 

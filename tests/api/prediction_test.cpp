@@ -2,7 +2,7 @@
 //
 // tests/data holds the times of 64 rows on four H200, and a cost model of that machine: its numbers
 // are those of the rows that time a part alone, and of copies and signals measured alone. Chunked
-// products are estimates. Prints prediction and time of each row.
+// GEMMs are estimates. Prints prediction and time of each row.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -57,12 +57,12 @@ double errorOf(const MeasuredRow &row, const CostModel &model) {
   Result<Compiled> compiled = compile(*source, made->options);
   EXPECT_TRUE(compiled.isOk()) << source->diags.str();
   Result<std::vector<Plan>> plans = makePlans(*compiled);
-  const Issuing issuing = made->isGraphed ? Issuing::Graph : Issuing::Eager;
-  Result<Simulation> simulation = simulate(*plans, model, {issuing});
+  const LaunchMode launchMode = made->isGraphed ? LaunchMode::Graph : LaunchMode::Eager;
+  Result<Simulation> simulation = simulate(*plans, model, {launchMode});
   EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
   const double error = (simulation->us - row.us) / row.us;
   fmt::print("{:>5} x {:>4} x {:>5}  {:<42}{:>6}{:>10.1f}{:>10.1f}{:>+7.1f} %\n", shape.m, shape.n,
-             shape.k, row.name, name(issuing).str(), row.us, simulation->us, 100 * error);
+             shape.k, row.name, name(launchMode).str(), row.us, simulation->us, 100 * error);
   return error;
 }
 

@@ -53,7 +53,7 @@ TEST(MeetAt, RestsFirst) {
   BackendRegistry registry = builtinBackends();
   auto cluster = registry.find("null")->create({.ranks = 1});
   ASSERT_TRUE(cluster) << cluster.status().message();
-  for (double restUs : {0.0, kRestUs, 2e4}) {
+  for (double idleGapUs : {0.0, kIdleGapUs, 2e4}) {
     const auto start = std::chrono::steady_clock::now();
     std::chrono::duration<double, std::micro> rested{};
     const Barrier barrier = [&] {
@@ -62,8 +62,9 @@ TEST(MeetAt, RestsFirst) {
     };
     Device &device = (*cluster)->device(0);
     EXPECT_TRUE(
-        (restUs == kRestUs ? meetAt(barrier, device) : meetAt(barrier, device, restUs)).isOk());
-    EXPECT_GE(rested.count(), restUs);
+        (idleGapUs == kIdleGapUs ? meetAt(barrier, device) : meetAt(barrier, device, idleGapUs))
+            .isOk());
+    EXPECT_GE(rested.count(), idleGapUs);
   }
 }
 

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::SizeIs;
 
 TEST(BenchTiming, FitsRunsIntoALimit) {
-  const BenchTiming timing{5, 20, 1000, 0, /*restUs=*/0};
+  const BenchTiming timing{5, 20, 1000, 0, /*idleGapUs=*/0};
   EXPECT_EQ(timing.within(10).iterations, 20) << "all of them";
   EXPECT_EQ(timing.within(10).warmUp, 5);
   EXPECT_EQ(timing.within(100).iterations, 10);
@@ -29,7 +29,7 @@ TEST(BenchTiming, FitsRunsIntoALimit) {
 }
 
 TEST(BenchTiming, SettlesHoweverShortTheLimitIs) {
-  BenchTiming timing{.warmUp = 5, .iterations = 20, .settleUs = 1000, .restUs = 0};
+  BenchTiming timing{.warmUp = 5, .iterations = 20, .warmUpUs = 1000, .idleGapUs = 0};
   EXPECT_EQ(timing.within(10).warmUp, 100);
   EXPECT_EQ(timing.within(300).warmUp, 5) << "never fewer than asked for";
   EXPECT_EQ(timing.within(1e6).warmUp, 5);
@@ -41,12 +41,12 @@ TEST(BenchTiming, SettlesHoweverShortTheLimitIs) {
   EXPECT_EQ(timing.within(10).iterations, 20);
   EXPECT_EQ(timing.within(300).iterations, 3);
   EXPECT_EQ(timing.within(0).warmUp, 5) << "not known yet";
-  EXPECT_EQ((BenchTiming{.warmUp = 0, .settleUs = 1000}).within(0).warmUp, 2) << "so as to know";
+  EXPECT_EQ((BenchTiming{.warmUp = 0, .warmUpUs = 1000}).within(0).warmUp, 2) << "so as to know";
   EXPECT_EQ((BenchTiming{.warmUp = 0}).within(0).warmUp, 0);
-  timing.restUs = 10;
+  timing.idleGapUs = 10;
   EXPECT_EQ(timing.within(10).warmUp, 50) << "rests are part of it";
   EXPECT_EQ(timing.within(30).iterations, 10);
-  timing.settleUs = 1e300;
+  timing.warmUpUs = 1e300;
   EXPECT_EQ(timing.within(1).warmUp, 100000) << "no number overflows";
 }
 
@@ -63,11 +63,13 @@ TEST(BenchTiming, HasAboutTenMillisecondsOfRunsInABurst) {
 }
 
 TEST(Settling, IsForWhatPowerLimits) {
-  auto settling = [](const BenchShape &shape) { return settlingUs(gatherMatmul().flops(shape)); };
-  EXPECT_EQ(settling({1024, 1024, 1024}), 0);
-  EXPECT_EQ(settling({2048, 2048, 5960}), 0) << "a little less than 5e10 operations";
-  EXPECT_EQ(settling({2048, 2048, 5961}), 100e3);
-  EXPECT_EQ(settling({1 << 20, 1 << 20, 1 << 20}), 100e3) << "no number overflows";
+  auto warmUpTime = [](const BenchShape &shape) {
+    return warmUpTimeUs(gatherMatmul().flops(shape));
+  };
+  EXPECT_EQ(warmUpTime({1024, 1024, 1024}), 0);
+  EXPECT_EQ(warmUpTime({2048, 2048, 5960}), 0) << "a little less than 5e10 operations";
+  EXPECT_EQ(warmUpTime({2048, 2048, 5961}), 100e3);
+  EXPECT_EQ(warmUpTime({1 << 20, 1 << 20, 1 << 20}), 100e3) << "no number overflows";
 }
 
 /// One rank, which meets nobody.
@@ -129,7 +131,7 @@ TEST_F(RowTimerTest, RunsUntimedUntilARowHasSettled) {
   for (int64_t warmUp : {0, 1, 7}) {
     runs_ = 0;
     Result<std::vector<double>> samples =
-        time(row("matmul"), {.warmUp = warmUp, .iterations = 4, .limitUs = 4, .settleUs = 1e5});
+        time(row("matmul"), {.warmUp = warmUp, .iterations = 4, .limitUs = 4, .warmUpUs = 1e5});
     ASSERT_TRUE(samples) << samples.status().message();
     EXPECT_THAT(*samples, SizeIs(testing::Le(4)));
     EXPECT_GT(runs_ - static_cast<int64_t>(samples->size()), 20) << "0.1 s of such short runs";
@@ -140,7 +142,7 @@ TEST_F(RowTimerTest, RestsBeforeEachRun) {
   constexpr double kRest = 5e4;
   const auto start = std::chrono::steady_clock::now();
   Result<std::vector<double>> samples =
-      time(row("matmul"), {.warmUp = 1, .iterations = 3, .restUs = kRest});
+      time(row("matmul"), {.warmUp = 1, .iterations = 3, .idleGapUs = kRest});
   const std::chrono::duration<double, std::micro> all = std::chrono::steady_clock::now() - start;
   ASSERT_TRUE(samples) << samples.status().message();
   EXPECT_GE(all.count(), 4 * kRest);
@@ -161,7 +163,7 @@ TEST_F(RowTimerTest, TimesBurstsBesideRuns) {
   ASSERT_TRUE(time(row("pairwise"), {.warmUp = 1, .iterations = 5}));
   EXPECT_EQ(runs_, 1 + 5) << "unless nobody asks";
   EXPECT_THAT(bursts_, SizeIs(0));
-  ASSERT_TRUE(time(row("pairwise"), {.warmUp = 0, .iterations = 3, .settleUs = 1e5, .bursts = 1}));
+  ASSERT_TRUE(time(row("pairwise"), {.warmUp = 0, .iterations = 3, .warmUpUs = 1e5, .bursts = 1}));
   EXPECT_THAT(bursts_, SizeIs(1));
 }
 
@@ -179,7 +181,7 @@ TEST_F(RowTimerTest, ABurstIsAsManyRunsAsItSays) {
   std::vector<float> a(8, 1), b(6, 2), c(12);
   const auto start = std::chrono::steady_clock::now();
   Result<double> us =
-      timeBurst(**prepared, device, Issuing::Eager, 50, {a.data(), b.data()}, {c.data()});
+      timeBurst(**prepared, device, LaunchMode::Eager, 50, {a.data(), b.data()}, {c.data()});
   const std::chrono::duration<double, std::micro> all = std::chrono::steady_clock::now() - start;
   ASSERT_TRUE(us) << us.status().message();
   EXPECT_EQ((*prepared)->epoch(), 50u);

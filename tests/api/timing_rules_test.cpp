@@ -33,8 +33,9 @@ TEST(OrderByPrediction, PutsTheSimplestOfEqualsFirst) {
 }
 
 /// The order in which all are looked at if each takes what it was predicted to times `factor`.
-template <class Factor> std::vector<size_t> orderOf(std::vector<Prospect> all, Factor factor) {
-  FirstLook look(all);
+template <class Factor>
+std::vector<size_t> orderOf(std::vector<PredictedCandidate> all, Factor factor) {
+  FirstTrials look(all);
   std::vector<size_t> order;
   while (std::optional<size_t> next = look.next()) {
     order.push_back(*next);
@@ -45,11 +46,11 @@ template <class Factor> std::vector<size_t> orderOf(std::vector<Prospect> all, F
 
 double asPredicted(size_t) { return 1; }
 
-TEST(FirstLook, LeavesOutWhatIsTooFarOff) {
+TEST(FirstTrials, LeavesOutWhatIsTooFarOff) {
   EXPECT_THAT(orderOf({{139, 1}, {100, 1}, {141, 1}}, asPredicted), ElementsAre(1, 0));
   EXPECT_THAT(orderOf({}, asPredicted), IsEmpty());
   // All but a few.
-  FirstLook look({{500, 1}, {100, 1}, {400, 1}}, 0.4, 2);
+  FirstTrials look({{500, 1}, {100, 1}, {400, 1}}, 0.4, 2);
   std::set<size_t> looked;
   while (std::optional<size_t> next = look.next()) {
     looked.insert(*next);
@@ -58,21 +59,21 @@ TEST(FirstLook, LeavesOutWhatIsTooFarOff) {
   EXPECT_THAT(looked, ElementsAre(1, 2));
 }
 
-TEST(FirstLook, TakesOneOfEachFamilyFirst) {
-  const std::vector<Prospect> all = {{100, 1, {"a", "x", "1"}},
-                                     {100.1, 2, {"a", "x", "1"}},
-                                     {100.2, 3, {"a", "x", "1"}},
-                                     {120, 1, {"b", "y", "1"}},
-                                     {130, 1, {"a", "y", "1"}}};
+TEST(FirstTrials, TakesOneOfEachFamilyFirst) {
+  const std::vector<PredictedCandidate> all = {{100, 1, {"a", "x", "1"}},
+                                               {100.1, 2, {"a", "x", "1"}},
+                                               {100.2, 3, {"a", "x", "1"}},
+                                               {120, 1, {"b", "y", "1"}},
+                                               {130, 1, {"a", "y", "1"}}};
   EXPECT_THAT(orderOf(all, asPredicted), ElementsAre(0, 3, 4, 1, 2));
 }
 
-TEST(FirstLook, TriesDifferentTraitsAmongEquals) {
-  std::vector<Prospect> all;
+TEST(FirstTrials, TriesDifferentTraitsAmongEquals) {
+  std::vector<PredictedCandidate> all;
   for (const char *schedule : {"a", "b", "c"})
     for (const char *protocol : {"get", "put"})
-      for (const char *means : {"1", "2", "3"})
-        all.push_back({100, 1, {schedule, protocol, means}});
+      for (const char *transferMode : {"1", "2", "3"})
+        all.push_back({100, 1, {schedule, protocol, transferMode}});
   const std::vector<size_t> order = orderOf(all, asPredicted);
   std::array<std::set<std::string>, 3> seen;
   for (size_t i = 0; i < 3; ++i)
@@ -82,12 +83,12 @@ TEST(FirstLook, TriesDifferentTraitsAmongEquals) {
 }
 
 /// All are predicted to be the same, but one of the means takes longer.
-TEST(FirstLook, LearnsWhatTraitsCost) {
-  std::vector<Prospect> all;
+TEST(FirstTrials, LearnsWhatTraitsCost) {
+  std::vector<PredictedCandidate> all;
   for (const char *schedule : {"a", "b", "c", "d"})
     for (const char *protocol : {"get", "put"})
-      for (const char *means : {"slow", "fast"})
-        all.push_back({100, 1, {schedule, protocol, means}});
+      for (const char *transferMode : {"slow", "fast"})
+        all.push_back({100, 1, {schedule, protocol, transferMode}});
   auto isSlow = [&](size_t candidate) { return all[candidate].traits[2] == "slow"; };
   const std::vector<size_t> order =
       orderOf(all, [&](size_t candidate) { return isSlow(candidate) ? 1.5 : 1; });
@@ -97,8 +98,8 @@ TEST(FirstLook, LearnsWhatTraitsCost) {
 
 /// The model is wrong about one schedule: what it says of its variants counts for little, and of
 /// those of another, more is seen than one before all families have been.
-TEST(FirstLook, GoesBackToTheExpectedFastest) {
-  std::vector<Prospect> all;
+TEST(FirstTrials, GoesBackToTheExpectedFastest) {
+  std::vector<PredictedCandidate> all;
   for (int i = 0; i < 8; ++i)
     all.push_back({100 + double(i), 1, {"best", "get", "1"}});
   for (int i = 0; i < 8; ++i)
@@ -108,24 +109,25 @@ TEST(FirstLook, GoesBackToTheExpectedFastest) {
   EXPECT_EQ(std::count_if(order.begin(), order.begin() + 9, [](size_t c) { return c < 8; }), 3);
 }
 
-TEST(PlayersOf, AreFewAndClose) {
-  EXPECT_EQ(playersOf({{5, 100}, {1, 104}, {7, 120}, {9, 126}}), 3u);
-  EXPECT_EQ(playersOf({{7, 1}, {6, 2}}), 1u) << "all others are too slow";
-  EXPECT_EQ(playersOf({}), 0u);
+TEST(SurvivorsOf, AreFewAndClose) {
+  EXPECT_EQ(survivorsOf({{5, 100}, {1, 104}, {7, 120}, {9, 126}}), 3u);
+  EXPECT_EQ(survivorsOf({{7, 1}, {6, 2}}), 1u) << "all others are too slow";
+  EXPECT_EQ(survivorsOf({}), 0u);
   std::vector<CandidateTime> equals(9, {0, 50});
-  EXPECT_EQ(playersOf(equals), 8u);
+  EXPECT_EQ(survivorsOf(equals), 8u);
 }
 
 /// Of what is 1.2 times as fast as the others, but may as well not be.
-TEST(PlayersOf, CountWhatTheyMayTake) {
+TEST(SurvivorsOf, CountWhatTheyMayTake) {
   std::vector<CandidateTime> times = {{0, 100, 1.2}, {1, 119}, {2, 148}, {3, 126, 1.2}};
   sortByTime(times);
   EXPECT_EQ(times.front().candidate, 1u);
-  EXPECT_EQ(playersOf(times), 3u) << "148 is close, 126 counts as 151";
+  EXPECT_EQ(survivorsOf(times), 3u) << "148 is close, 126 counts as 151";
 }
 
 TEST(OrderByPrediction, CountsWhatTheyMayTake) {
-  EXPECT_THAT(orderByPrediction({Prospect{100, 1, {}, 1.2}, Prospect{110, 1}, Prospect{130, 1}}),
+  EXPECT_THAT(orderByPrediction({PredictedCandidate{100, 1, {}, 1.2}, PredictedCandidate{110, 1},
+                                 PredictedCandidate{130, 1}}),
               ElementsAre(1, 0, 2));
 }
 
@@ -175,20 +177,20 @@ TEST(TimeCandidates, LetsTheBestTakeTurns) {
       {{10, 1}, {10, 1}, {10, 1}, {10, 1}}, {.leastRounds = 2, .mostRounds = 2}, machine.actions());
   ASSERT_TRUE(times);
   EXPECT_THAT(machine.turns, ElementsAre(0, 1, 2, 2, 1, 0)) << "not the slow one";
-  EXPECT_EQ(times->finals.players, 3u);
-  EXPECT_EQ(times->finals.finalists, 3u);
-  EXPECT_EQ(times->finals.rounds, 2u);
+  EXPECT_EQ(times->finalRounds.survivors, 3u);
+  EXPECT_EQ(times->finalRounds.finalists, 3u);
+  EXPECT_EQ(times->finalRounds.rounds, 2u);
   EXPECT_EQ(times->times.front().candidate, 0u);
   EXPECT_EQ(times->times.back().candidate, 3u);
 }
 
 TEST(TimeCandidates, TakesWhatIsSteady) {
-  const std::vector<Prospect> all = {{10, 1, {}, 1.2}, {10, 1}, {10, 1}};
+  const std::vector<PredictedCandidate> all = {{10, 1, {}, 1.2}, {10, 1}, {10, 1}};
   for (double steady : {115.0, 125.0}) {
     Machine machine({100, steady, 200});
     Result<CandidateTimes> times = timeCandidates(all, {}, machine.actions());
     EXPECT_EQ(times->times.front().candidate, steady < 120 ? 1u : 0u);
-    EXPECT_EQ(times->finals.finalists, 2u);
+    EXPECT_EQ(times->finalRounds.finalists, 2u);
     EXPECT_EQ(times->times.front().us, steady < 120 ? steady : 100) << "as measured";
   }
 }
@@ -198,13 +200,13 @@ TEST(TimeCandidates, LetsSomePlayOnceAndTheBestOfThemOn) {
   Machine machine({106, 105, 104, 103, 102, 101});
   TimingActions actions = machine.actions();
   actions.look = [](size_t candidate) -> Result<double> { return 100 + double(candidate); };
-  Result<CandidateTimes> times = timeCandidates(std::vector<Prospect>(6, {10, 1}),
+  Result<CandidateTimes> times = timeCandidates(std::vector<PredictedCandidate>(6, {10, 1}),
                                                 {.leastRounds = 3, .mostRounds = 3}, actions);
   ASSERT_TRUE(times);
   EXPECT_THAT(machine.turns, ElementsAre(0, 1, 2, 3, 4, 5, 2, 3, 4, 5, 5, 4, 3, 2));
-  EXPECT_EQ(times->finals.players, 6u);
-  EXPECT_EQ(times->finals.finalists, 4u);
-  EXPECT_EQ(times->finals.rounds, 3u);
+  EXPECT_EQ(times->finalRounds.survivors, 6u);
+  EXPECT_EQ(times->finalRounds.finalists, 4u);
+  EXPECT_EQ(times->finalRounds.rounds, 3u);
   std::vector<size_t> order;
   for (const CandidateTime &each : times->times)
     order.push_back(each.candidate);
@@ -224,7 +226,7 @@ TEST(TimeCandidates, LetsTheTurnsDecide) {
 }
 
 TEST(TimeCandidates, KeepsItsBudget) {
-  std::vector<Prospect> all(100, Prospect{10, 1});
+  std::vector<PredictedCandidate> all(100, PredictedCandidate{10, 1});
   Machine quick(std::vector<double>(100, 60.0)), slow(std::vector<double>(100, 2e5));
   quick.prepareSeconds = 0.08;
   TimingLimits limits;
@@ -251,12 +253,12 @@ TEST(TimeCandidates, FailsAsTimingDoes) {
 //===- What was measured ----------------------------------------------------------------------===//
 
 struct Table {
-  std::vector<Prospect> prospects;
+  std::vector<PredictedCandidate> predictedCandidates;
   std::vector<double> measuredUs;
 };
 
-/// More products are more commands; what else there is, is about the same.
-size_t productsOf(const Candidate &candidate) {
+/// More GEMMs are more commands; what else there is, is about the same.
+size_t gemmsOf(const Candidate &candidate) {
   constexpr int64_t kRanks = 4;
   return static_cast<size_t>(kRanks * candidate.chunks() * candidate.tailSplit());
 }
@@ -274,7 +276,7 @@ Table readTable(const std::string &shape) {
       continue;
     Result<Candidate> candidate = Candidate::parse(text);
     EXPECT_TRUE(candidate) << line;
-    table.prospects.push_back({predicted, productsOf(*candidate), traitsOf(*candidate)});
+    table.predictedCandidates.push_back({predicted, gemmsOf(*candidate), traitsOf(*candidate)});
     table.measuredUs.push_back(measured);
   }
   return table;
@@ -290,13 +292,13 @@ class MeasuredTable : public testing::TestWithParam<Measured> {};
 /// Times with noise, where preparing takes as long as it did there.
 TEST_P(MeasuredTable, HasItsBestFound) {
   const Table table = readTable(GetParam().shape);
-  ASSERT_GT(table.prospects.size(), 300u);
+  ASSERT_GT(table.predictedCandidates.size(), 300u);
   const double best = *std::min_element(table.measuredUs.begin(), table.measuredUs.end());
   int off = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     Machine machine(table.measuredUs, seed);
     machine.noise = 0.04;
-    Result<CandidateTimes> times = timeCandidates(table.prospects, {}, machine.actions());
+    Result<CandidateTimes> times = timeCandidates(table.predictedCandidates, {}, machine.actions());
     ASSERT_TRUE(times);
     const double found = table.measuredUs[times->times.front().candidate];
     off += found > best + std::max(3.0, 0.03 * best);
@@ -314,16 +316,18 @@ INSTANTIATE_TEST_SUITE_P(OfFourH200, MeasuredTable,
                          [](const auto &test) { return "Table" + std::to_string(test.index); });
 
 /// As 16384 x 16384 x 16384, where the model sees no difference but power makes one: a run takes 13
-/// ms, many small products 7 % longer, and some means more than others.
+/// ms, many small GEMMs 7 % longer, and some means more than others.
 TEST(TimeCandidates, FindsAmongEqualsWhatIsSimple) {
-  std::vector<Prospect> all;
+  std::vector<PredictedCandidate> all;
   std::vector<double> measuredUs;
   for (const char *schedule : {"pairwise each", "batched shared", "ring ring", "pairwise shared"})
     for (const char *protocol : {"get", "put"})
-      for (auto [means, slower] : {std::pair("default", 1.08), {"kernel", 1.09}, {"engine", 1.0}})
+      for (auto [transferMode, slower] :
+           {std::pair("default", 1.08), {"kernel", 1.09}, {"engine", 1.0}})
         for (auto [chunks, cost] : {std::pair(32, 1.07), {16, 1.04}, {8, 1.01}, {4, 1.0}}) {
-          all.push_back(
-              {11813.0 + double(all.size() % 7), size_t(chunks), {schedule, protocol, means}});
+          all.push_back({11813.0 + double(all.size() % 7),
+                         size_t(chunks),
+                         {schedule, protocol, transferMode}});
           measuredUs.push_back(13200 * slower * cost * (*protocol == 'g' ? 1.02 : 1));
         }
   Machine machine(measuredUs);

@@ -21,7 +21,7 @@ std::ostream &operator<<(std::ostream &os, const Variant &variant) { return os <
 static void registerCudaRanks(BackendRegistry &registry) {
   registerCudaBackend(registry);
   Backend backend = *registry.find("cuda");
-  backend.join = [](const ClusterOptions &options, std::unique_ptr<Member> member) {
+  backend.join = [](const ClusterOptions &options, std::unique_ptr<Client> member) {
     return joinCuda(options, std::move(member), {.mayShare = options.ranks > countGpus()});
   };
   registry = {};
@@ -81,7 +81,7 @@ Plan makePlan(int64_t rank, int64_t ranks) {
   plan.sourceName = "test.braid";
   plan.rank = rank;
   plan.ranks = ranks;
-  plan.words = 1;
+  plan.flags = 1;
   plan.events = 1;
   plan.streams = {"main", "side"};
   plan.endpoints.push_back({.direction = Direction::Receive,
@@ -91,7 +91,7 @@ Plan makePlan(int64_t rank, int64_t ranks) {
                             .sequence = 0,
                             .range = {},
                             .dtype = DType::F32,
-                            .word = 0,
+                            .flag = 0,
                             .origin = 0});
   plan.matmuls.push_back({DType::F32, 1, 1, 1, false, {}, {}, {}, {}});
   for (uint32_t i = 0; i <= static_cast<uint32_t>(CommandKind::WaitEvent); ++i) {
@@ -102,7 +102,7 @@ Plan makePlan(int64_t rank, int64_t ranks) {
     command.stream = 1;
     command.origin = i;
     command.endpoint = kind == CommandKind::Signal || kind == CommandKind::Await ? 0 : kNone;
-    command.word = kind == CommandKind::Await ? 0 : kNone;
+    command.flag = kind == CommandKind::Await ? 0 : kNone;
     command.event = kind == CommandKind::Record || kind == CommandKind::WaitEvent ? 0 : kNone;
     command.matmul = kind == CommandKind::Matmul ? 0 : kNone;
     plan.commands.push_back(command);
@@ -131,7 +131,7 @@ void BackendTest::start(int64_t ranks, uint32_t streams, std::chrono::millisecon
     plans_.push_back(makePlan(rank, ranks));
   (*cluster)->setPlans(plans_);
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    ASSERT_TRUE((*cluster)->device(rank).introduce(plans_[static_cast<size_t>(rank)]).isOk());
+    ASSERT_TRUE((*cluster)->device(rank).registerPlan(plans_[static_cast<size_t>(rank)]).isOk());
     ASSERT_TRUE((*cluster)->device(rank).reserveStreams(streams).isOk());
     Result<uint32_t> first = (*cluster)->device(rank).createEvents(streams);
     ASSERT_TRUE(first);
@@ -154,8 +154,8 @@ void *BackendTest::allocate(int64_t bytes, int64_t rank, ArenaKind kind) {
   return memory ? *memory : nullptr;
 }
 
-char *BackendTest::allocateWords(int64_t count, int64_t rank) {
-  return static_cast<char *>(allocate(count * kWordStride, rank, ArenaKind::Words));
+char *BackendTest::allocateFlags(int64_t count, int64_t rank) {
+  return static_cast<char *>(allocate(count * kFlagStride, rank, ArenaKind::Flags));
 }
 
 } // namespace braid::test

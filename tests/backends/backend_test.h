@@ -65,8 +65,8 @@ protected:
   void onEveryRank(const std::function<void(int64_t)> &body);
 
   void *allocate(int64_t bytes, int64_t rank = 0, ArenaKind kind = ArenaKind::Private);
-  /// `count` words.
-  char *allocateWords(int64_t count, int64_t rank = 0);
+  /// `count` flags.
+  char *allocateFlags(int64_t count, int64_t rank = 0);
 
   /// Device memory with `values` in it. Synchronizes.
   template <class T> T *upload(const std::vector<T> &values, int64_t rank = 0) {

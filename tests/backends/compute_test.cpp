@@ -1,4 +1,4 @@
-//===- tests/backends/compute_test.cpp - conformance: products and sums ---===//
+//===- tests/backends/compute_test.cpp - conformance: GEMMs and sums ---===//
 
 #include "tests/backends/backend_test.h"
 #include "tests/backends/elements.h"
@@ -11,13 +11,13 @@ namespace {
 
 constexpr DType kDTypes[] = {DType::BF16, DType::F16, DType::F32, DType::F64};
 
-struct Product {
+struct Gemm {
   DType dtype;
   bool transposeB, hasBias;
   int64_t m, n, k;
 };
 
-std::ostream &operator<<(std::ostream &os, const Product &p) {
+std::ostream &operator<<(std::ostream &os, const Gemm &p) {
   return os << name(p.dtype).str() << " " << p.m << "x" << p.n << "x" << p.k
             << (p.transposeB ? " transposed" : "") << (p.hasBias ? " with bias" : "");
 }
@@ -40,7 +40,7 @@ __attribute__((no_sanitize("thread"))) double dot(const double *a, const double 
   return sum;
 }
 
-std::vector<double> multiplied(const Product &p, const std::vector<double> &a,
+std::vector<double> multiplied(const Gemm &p, const std::vector<double> &a,
                                const std::vector<double> &b, const std::vector<double> &bias) {
   std::vector<double> c(p.m * p.n);
   for (int64_t i = 0; i < p.m; ++i)
@@ -55,7 +55,7 @@ std::vector<double> multiplied(const Product &p, const std::vector<double> &a,
 
 class ComputeTest : public BackendTest {
 protected:
-  void warm(const Product &p) {
+  void warm(const Gemm &p) {
     PlanMatmul shape{p.dtype, p.m, p.n, p.k, p.transposeB, {}, {}, {}, {}};
     shape.bias.bytes = p.hasBias ? p.n * sizeOf(p.dtype) : 0;
     EXPECT_EQ(message(device().warm(shape)), "");
@@ -67,7 +67,7 @@ protected:
     return decodeAll(dtype, download<char>(memory, count * sizeOf(dtype)));
   }
 
-  std::vector<double> onDevice(const Product &p, const std::vector<double> &a,
+  std::vector<double> onDevice(const Gemm &p, const std::vector<double> &a,
                                const std::vector<double> &b, const std::vector<double> &bias) {
     warm(p);
     // What was in c before must not matter, not even a NaN.
@@ -86,7 +86,7 @@ protected:
     return downloadElements(p.dtype, c, p.m * p.n);
   }
 
-  void check(const Product &p) {
+  void check(const Gemm &p) {
     std::vector<double> a = integers(p.m * p.k, 1), b = integers(p.k * p.n, 2);
     std::vector<double> bias = integers(p.n, 3);
     std::vector<double> got = onDevice(p, a, b, bias), expected = multiplied(p, a, b, bias);
@@ -124,7 +124,7 @@ TEST_P(ComputeTest, AddsTheBiasBeforeRounding) {
   start(1);
   // 257 lies between the bf16 numbers 256 and 258; rounded first, it would become 256, then 257,
   // 256.
-  Product p{DType::BF16, false, true, 1, 1, 2};
+  Gemm p{DType::BF16, false, true, 1, 1, 2};
   EXPECT_EQ(onDevice(p, {256, 1}, {1, 1}, {1}), std::vector<double>{258});
 }
 
@@ -135,11 +135,11 @@ TEST_P(ComputeTest, AccumulatesInWiderType) {
   for (DType dtype : {DType::BF16, DType::F16}) {
     std::vector<double> ones(3073, 1.0), first(3073, 1.0);
     first[0] = 1024;
-    Product p{dtype, false, false, 1, 1, 3073};
+    Gemm p{dtype, false, false, 1, 1, 3073};
     EXPECT_EQ(onDevice(p, first, ones, {}), std::vector<double>{4096});
   }
   std::vector<double> tiny{1, 0x1p-40};
-  Product p{DType::F64, false, false, 1, 1, 2};
+  Gemm p{DType::F64, false, false, 1, 1, 2};
   EXPECT_EQ(onDevice(p, tiny, {1, 1}, {}), std::vector<double>{1 + 0x1p-40});
 }
 
@@ -168,7 +168,7 @@ TEST_P(ComputeTest, MultipliesOnManyStreamsAtOnce) {
   BRAID_NEEDS_RESULTS();
   constexpr uint32_t kStreams = 24;
   start(1, kStreams);
-  Product p{DType::BF16, true, false, 40, 50, 60};
+  Gemm p{DType::BF16, true, false, 40, 50, 60};
   warm(p);
   std::vector<double> a = integers(p.m * p.k, 1), b = integers(p.k * p.n, 2);
   std::vector<double> expected = multiplied(p, a, b, {});

@@ -1,8 +1,8 @@
 //===- tests/backends/cpu_test.cpp - what only the cpu backend promises ---===//
 
-#include "backends/cpu/queue/command_queue.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/job_recorder.h"
+#include "backends/cpu/queue/command_queue.h"
 #include "backends/cpu/queue/scheduler.h"
 #include "tests/backends/backend_test.h"
 
@@ -15,7 +15,7 @@
 namespace braid::test {
 namespace {
 
-TEST(CpuTest, ProductLongerThanTheTimeoutIsProgress) {
+TEST(CpuTest, GemmLongerThanTheTimeoutIsProgress) {
   ClusterOptions options;
   options.timeout = std::chrono::milliseconds(5);
   Result<std::unique_ptr<Cluster>> cluster = allBackends().find("cpu")->create(options);
@@ -32,7 +32,7 @@ TEST(CpuTest, ProductLongerThanTheTimeoutIsProgress) {
   EXPECT_EQ(c.back(), double(kSize));
   std::vector<Span> spans = device.takeTrace();
   ASSERT_EQ(spans.size(), 1u);
-  EXPECT_GT(spans[0].endNs - spans[0].beginNs, 5000000) << "the test needs a longer product";
+  EXPECT_GT(spans[0].endNs - spans[0].beginNs, 5000000) << "the test needs a longer GEMM";
 }
 
 /// Throws in the first sum, and counts what it sees.
@@ -60,13 +60,13 @@ TEST(CpuTest, ObserverMayPassOverAndThrow) {
   Result<std::unique_ptr<Cluster>> cluster = registry.find("cpu")->create({});
   ASSERT_TRUE(cluster);
   Device &device = (*cluster)->device(0);
-  uint32_t word = 0;
+  uint32_t flag = 0;
   float value = 1;
-  device.signal(0, tagOf(plan, CommandKind::Signal), &word, 5);
+  device.signal(0, tagOf(plan, CommandKind::Signal), &flag, 5);
   EXPECT_EQ(device.synchronize().message(), "");
-  EXPECT_EQ(word, 0u);
+  EXPECT_EQ(flag, 0u);
   device.add(0, tagOf(plan, CommandKind::Add, 3), DType::F32, &value, &value, sizeof value);
-  device.signal(0, tagOf(plan, CommandKind::Signal), &word, 6);
+  device.signal(0, tagOf(plan, CommandKind::Signal), &flag, 6);
   Status status = device.synchronize();
   EXPECT_EQ(status.code(), StatusCode::PeerFailed);
   EXPECT_EQ(status.message(),
@@ -87,7 +87,7 @@ TEST(CpuTest, RecorderWritesDownWhatRuns) {
   wait.kind = QueuedCommand::Kind::Wait;
   wait.tag.command = 8;
   wait.tag.run = 2;
-  wait.args.word.value = 7;
+  wait.args.flag.value = 7;
   recorder.issued(1, wait);
   EXPECT_EQ(slot.queues.load(), 2u);
   EXPECT_EQ(slot.issued.load(), 1u);
@@ -99,7 +99,7 @@ TEST(CpuTest, RecorderWritesDownWhatRuns) {
   const uint64_t number = uint64_t(2) << 32 | 8;
   EXPECT_EQ(queue.current.load(), number);
   EXPECT_EQ(queue.isWaiting.load(), 1u);
-  EXPECT_EQ(queue.wordValue.load(), 6u);
+  EXPECT_EQ(queue.flagValue.load(), 6u);
   EXPECT_EQ(queue.wantedValue.load(), 7u);
   EXPECT_EQ(entry.sequence.load(), 1u);
   EXPECT_EQ(entry.command.load(), number);
@@ -110,7 +110,7 @@ TEST(CpuTest, RecorderWritesDownWhatRuns) {
   EXPECT_EQ(queue.lastDone.load(), number);
   EXPECT_EQ(queue.completed.load(), 1u);
   EXPECT_EQ(queue.isWaiting.load(), 0u);
-  EXPECT_EQ(entry.wordValue.load(), 7u);
+  EXPECT_EQ(entry.flagValue.load(), 7u);
   EXPECT_GE(entry.endNs.load(), entry.beginNs.load());
   EXPECT_GT(entry.beginNs.load(), 0u);
 }
@@ -136,7 +136,7 @@ TEST(CpuTest, RecorderGoesRoundAndCountsHiddenQueues) {
   // Its entry belongs to somebody else by now.
   const FlightEntry &entry = slot.flight[1];
   EXPECT_EQ(entry.sequence.load(), kFlightEntries + 1u);
-  EXPECT_EQ(entry.wordValue.load(), 0u);
+  EXPECT_EQ(entry.flagValue.load(), 0u);
   EXPECT_EQ(slot.queue[0].completed.load(), 1u);
 }
 

@@ -29,11 +29,11 @@ private:
 
 class FailureTest : public BackendTest {
 protected:
-  void await(uint32_t stream, const void *word, uint32_t epoch, int64_t rank) {
-    device(rank).await(stream, tag(CommandKind::Await, rank, epoch), word, epoch);
+  void await(uint32_t stream, const void *flag, uint32_t epoch, int64_t rank) {
+    device(rank).await(stream, tag(CommandKind::Await, rank, epoch), flag, epoch);
   }
-  void signal(uint32_t stream, void *word, uint32_t epoch, int64_t rank) {
-    device(rank).signal(stream, tag(CommandKind::Signal, rank, epoch), word, epoch);
+  void signal(uint32_t stream, void *flag, uint32_t epoch, int64_t rank) {
+    device(rank).signal(stream, tag(CommandKind::Signal, rank, epoch), flag, epoch);
   }
   static void expectSame(const Status &a, const Status &b) {
     EXPECT_EQ(a.code(), b.code());
@@ -58,9 +58,9 @@ TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
   std::vector<Status> outcomes(2);
   Stopwatch watch;
   onEveryRank([&](int64_t rank) {
-    char *word = allocateWords(1, rank);
+    char *flag = allocateFlags(1, rank);
     if (rank == 0)
-      await(1, word, 3, rank);
+      await(1, flag, 3, rank);
     outcomes[rank] = device(rank).synchronize();
     if (outcomes[rank].isOk()) // rank 1 had nothing to wait for, and learns of it in its next call
       outcomes[rank] = transport(rank).allGather("").status();
@@ -83,8 +83,8 @@ TEST_P(FailureTest, CircleOfRanksIsNamed) {
   start(kRanks, 4, kShort);
   std::vector<Status> outcomes(kRanks);
   onEveryRank([&](int64_t rank) {
-    char *word = allocateWords(1, rank);
-    await(1, word, 1, rank);
+    char *flag = allocateFlags(1, rank);
+    await(1, flag, 1, rank);
     device(rank).record(1, tag(CommandKind::Record, rank), 0);
     device(rank).waitEvent(0, tag(CommandKind::WaitEvent, rank), 0);
     outcomes[rank] = device(rank).synchronize();
@@ -107,7 +107,7 @@ TEST_P(FailureTest, RankThatNeverComesIsNamed) {
   BRAID_NEEDS_RESULTS();
   start(3, 4, kShort);
   for (int64_t rank : {0, 1})
-    await(1, allocateWords(1, rank), 1, rank);
+    await(1, allocateFlags(1, rank), 1, rank);
   std::vector<Status> outcomes(2);
   std::thread zero([&] { outcomes[0] = device(0).synchronize(); });
   outcomes[1] = device(1).synchronize();
@@ -145,7 +145,7 @@ TEST_P(FailureTest, AbortReleasesAllRanks) {
   std::vector<std::thread> threads;
   for (int64_t rank : {0, 1, 2})
     threads.emplace_back([&, rank] {
-      await(1, allocateWords(1, rank), 1, rank);
+      await(1, allocateFlags(1, rank), 1, rank);
       outcomes[rank] =
           rank == 2 ? transport(rank).allGather("").status() : device(rank).synchronize();
     });
@@ -174,13 +174,13 @@ TEST_P(FailureTest, NothingRunsAfterAnAbort) {
     GTEST_SKIP() << "for good: released streams of a GPU run on; their results do not count";
   destroyCluster();
   start(2, 4, kForever);
-  char *word = allocateWords(1, 0);
-  char *peerWord = allocateWords(1, 1);
+  char *flag = allocateFlags(1, 0);
+  char *peerFlag = allocateFlags(1, 1);
   int from = 5, late = 0, later = 0;
-  await(1, word, 1, 0);
+  await(1, flag, 1, 0);
   device(0).copy(1, tag(CommandKind::Copy), &late, &from, sizeof(int));
-  signal(1, peerWord, 1, 0); // would let rank 1 go on
-  await(1, peerWord, 1, 1);
+  signal(1, peerFlag, 1, 0); // would let rank 1 go on
+  await(1, peerFlag, 1, 1);
   device(1).copy(1, tag(CommandKind::Copy, 1), &later, &from, sizeof(int));
   transport(0).abort(Status(StatusCode::PeerFailed, "stop"));
   device(0).copy(2, tag(CommandKind::Copy), &late, &from, sizeof(int));
@@ -194,8 +194,8 @@ TEST_P(FailureTest, NothingRunsAfterAnAbort) {
 TEST_P(FailureTest, PendingTellsWhatHoldsAStreamUp) {
   BRAID_NEEDS_RESULTS();
   start(1, 4, kForever);
-  char *word = allocateWords(1);
-  await(2, word, 7, 0);
+  char *flag = allocateFlags(1);
+  await(2, flag, 7, 0);
   Stopwatch watch;
   std::vector<PendingWait> waits;
   while (waits.empty() && watch.elapsed() < milliseconds(20000)) {
@@ -215,11 +215,11 @@ TEST_P(FailureTest, SlowHostIsNoFailureWithinTheTimeout) {
     GTEST_SKIP() << "the test needs streams that do not share a queue";
   start(2);
   onEveryRank([&](int64_t rank) {
-    char *word = allocateWords(1, rank);
+    char *flag = allocateFlags(1, rank);
     if (rank == 1)
       std::this_thread::sleep_for(milliseconds(150));
-    await(1, word, 1, rank);
-    signal(2, word, 1, rank);
+    await(1, flag, 1, rank);
+    signal(2, flag, 1, rank);
     EXPECT_EQ(message(device(rank).synchronize()), "");
   });
 }
@@ -227,10 +227,10 @@ TEST_P(FailureTest, SlowHostIsNoFailureWithinTheTimeout) {
 TEST_P(FailureTest, DestructionEndsPendingWork) {
   start(2, 4, kForever);
   for (int64_t rank : {0, 1}) {
-    char *word = allocateWords(1, rank);
+    char *flag = allocateFlags(1, rank);
     for (uint32_t stream = 0; stream < 4; ++stream)
       for (int i = 0; i < 1000; ++i)
-        await(stream, word, 1, rank);
+        await(stream, flag, 1, rank);
   }
   Stopwatch watch;
   destroyCluster();

@@ -61,7 +61,7 @@ void checkCopy(int64_t bytes, int64_t dstOffset, int64_t srcOffset) {
   for (int64_t i = 0; i < source.bytes(); ++i)
     *source.at(i) = static_cast<char>(i * 131 + i / 256);
   std::fill(target.at(0), target.at(target.bytes()), kPoison);
-  const ExchangeCopy copy{target.at(dstOffset), source.at(srcOffset), bytes};
+  const CopyAndSignalCopy copy{target.at(dstOffset), source.at(srcOffset), bytes};
   TileWalk walk(&copy, 1, 0, 1);
   for (Tile tile; walk.next(tile);) {
     checkReads(tile);

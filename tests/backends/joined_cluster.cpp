@@ -57,7 +57,7 @@ private:
   explicit JoinedCluster(JobMemory memory) : memory_(std::move(memory)) {}
 
   Status open(int64_t ranks) {
-    Result<MeetingPlace> place = MeetingPlace::open(folder_.path(), "");
+    Result<RendezvousEndpoint> place = RendezvousEndpoint::open(folder_.path(), "");
     if (!place)
       return place.status();
     // Who would be killed is this process.
@@ -73,9 +73,9 @@ private:
     clusters_.resize(options.ranks);
     std::vector<Status> outcomes(options.ranks);
     onEveryRank([&](size_t rank) {
-      MemberHello hello{"test", static_cast<int64_t>(rank), options.ranks};
-      Result<std::unique_ptr<Member>> member =
-          Member::join(rendezvous_->path(), hello, deadlineIn(std::chrono::seconds(60)));
+      ClientHello hello{"test", static_cast<int64_t>(rank), options.ranks};
+      Result<std::unique_ptr<Client>> member =
+          Client::join(rendezvous_->path(), hello, deadlineIn(std::chrono::seconds(60)));
       if (!member) {
         outcomes[rank] = member.status();
         return;

@@ -103,7 +103,7 @@ TEST_P(MemoryTest, OpensOnlyHandlesOfThatPeer) {
 TEST_P(MemoryTest, IsZeroedWhenItIsHandedOutAgain) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  for (ArenaKind kind : {ArenaKind::Symmetric, ArenaKind::Private, ArenaKind::Words})
+  for (ArenaKind kind : {ArenaKind::Symmetric, ArenaKind::Private, ArenaKind::Flags})
     for (int64_t bytes : {64, 1000, 300000, 200000}) {
       const std::vector<char> zeros(static_cast<size_t>(bytes), 0), ones(zeros.size(), 1);
       void *memory = allocate(bytes, 0, kind);
@@ -119,7 +119,7 @@ TEST_P(MemoryTest, IsZeroedWhenItIsHandedOutAgain) {
 TEST_P(MemoryTest, KeepsWhatIsOnlyReleased) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  for (ArenaKind kind : {ArenaKind::Symmetric, ArenaKind::Private, ArenaKind::Words}) {
+  for (ArenaKind kind : {ArenaKind::Symmetric, ArenaKind::Private, ArenaKind::Flags}) {
     void *old = allocate(1000, 0, kind);
     device().release(old);
     void *other = allocate(1000, 0, kind);
@@ -137,7 +137,7 @@ TEST_P(MemoryTest, IsReachedByPeersWhenItIsHandedOutAgain) {
   onEveryRank([&](int64_t rank) {
     for (int round = 0; round < 600; ++round) {
       const int64_t bytes = 100 + round % 7 * 30000, peer = 1 - rank;
-      void *mine = allocate(bytes, rank, round % 2 ? ArenaKind::Words : ArenaKind::Symmetric);
+      void *mine = allocate(bytes, rank, round % 2 ? ArenaKind::Flags : ArenaKind::Symmetric);
       Result<std::string> handle = device(rank).exportMemory(mine);
       ASSERT_TRUE(handle) << message(handle.status());
       auto handles = transport(rank).allGather(*handle);

@@ -1,4 +1,4 @@
-//===- tests/backends/order_test.cpp - conformance: streams, events and words -===//
+//===- tests/backends/order_test.cpp - conformance: streams, events and flags -===//
 
 #include "tests/backends/backend_test.h"
 
@@ -13,11 +13,11 @@ protected:
   void addFloat(uint32_t stream, void *dst, const void *src, int64_t rank = 0) {
     device(rank).add(stream, tag(CommandKind::Add, rank), DType::F32, dst, src, sizeof(float));
   }
-  void signal(uint32_t stream, void *word, uint32_t epoch, int64_t rank = 0) {
-    device(rank).signal(stream, tag(CommandKind::Signal, rank), word, epoch);
+  void signal(uint32_t stream, void *flag, uint32_t epoch, int64_t rank = 0) {
+    device(rank).signal(stream, tag(CommandKind::Signal, rank), flag, epoch);
   }
-  void await(uint32_t stream, const void *word, uint32_t epoch, int64_t rank = 0) {
-    device(rank).await(stream, tag(CommandKind::Await, rank), word, epoch);
+  void await(uint32_t stream, const void *flag, uint32_t epoch, int64_t rank = 0) {
+    device(rank).await(stream, tag(CommandKind::Await, rank), flag, epoch);
   }
   void record(uint32_t stream, uint32_t event) {
     device().record(stream, tag(CommandKind::Record), event);
@@ -68,13 +68,13 @@ TEST_P(OrderTest, EventNeverRecordedPasses) {
 TEST_P(OrderTest, WaitMeansTheRecordBeforeIt) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  char *word = allocateWords(1);
+  char *flag = allocateFlags(1);
   float *one = upload<float>({1}), *a = upload<float>({0});
   record(0, 0);
   waitEvent(1, 0);
   copyFloat(1, a, one);
-  signal(1, word, 1);
-  await(0, word, 1); // a wait for the next record would close a circle
+  signal(1, flag, 1);
+  await(0, flag, 1); // a wait for the next record would close a circle
   record(0, 0);
   EXPECT_EQ(value(a), 1);
 }
@@ -84,16 +84,16 @@ TEST_P(OrderTest, RecordedAgainElsewhereStandsForBoth) {
   if (hasOneQueue())
     GTEST_SKIP() << "the test needs streams that do not share a queue";
   start(1);
-  char *word = allocateWords(1);
+  char *flag = allocateFlags(1);
   float *one = upload<float>({1}), *a = upload<float>({0}), *b = upload<float>({0});
-  await(0, word, 1);
+  await(0, flag, 1);
   copyFloat(0, a, one);
   record(0, 0);
   waitEvent(3, 0); // for stream 0
   copyFloat(3, b, a);
   record(1, 0);
   waitEvent(2, 0); // for stream 1, which is done before stream 0
-  signal(2, word, 1);
+  signal(2, flag, 1);
   EXPECT_EQ(value(b), 1);
 }
 
@@ -124,13 +124,13 @@ TEST_P(OrderTest, AwaitPassesOnEarlierAndLaterEpochs) {
   BRAID_NEEDS_RESULTS();
   start(1);
   if (!device().countsRuns())
-    GTEST_SKIP() << "for good: words of this backend hold a mark, no epoch";
-  char *word = allocateWords(1);
+    GTEST_SKIP() << "for good: flags of this backend hold a mark, no epoch";
+  char *flag = allocateFlags(1);
   float *one = upload<float>({1}), *a = upload<float>({0});
-  await(1, word, 0); // words start at 0
-  signal(0, word, 3);
-  await(0, word, 2);
-  await(0, word, 3);
+  await(1, flag, 0); // flags start at 0
+  signal(0, flag, 3);
+  await(0, flag, 2);
+  await(0, flag, 3);
   copyFloat(0, a, one);
   EXPECT_EQ(value(a), 1);
 }
@@ -158,32 +158,32 @@ protected:
 private:
   float runRank(int64_t rank, uint32_t base) {
     int64_t next = (rank + 1) % kRanks, previous = (rank + kRanks - 1) % kRanks;
-    char *words = allocateWords(2, rank);
+    char *flags = allocateFlags(2, rank);
     void *mine = allocate(sizeof(float), rank, ArenaKind::Symmetric);
-    std::vector<char *> theirWords = exchange(rank, words), values = exchange(rank, mine);
+    std::vector<char *> theirFlags = batch(rank, flags), values = batch(rank, mine);
     float *one = upload<float>({1}, rank), *sum = upload<float>({0}, rank);
     void *taken = allocate(sizeof(float), rank);
     float initial = float(rank) * 1000;
     copyFloat(0, mine, &initial, rank);
     if (device(rank).countsRuns()) // nobody awaits this one
-      signal(0, words + kReady * kWordStride, base, rank);
-    signal(0, words + kTaken * kWordStride, base, rank);
+      signal(0, flags + kReady * kFlagStride, base, rank);
+    signal(0, flags + kTaken * kFlagStride, base, rank);
     EXPECT_TRUE(device(rank).synchronize().isOk());
     EXPECT_TRUE(transport(rank).allGather(""));
     for (uint32_t round = 1; round <= kRounds; ++round) {
       uint32_t epoch = base + round;
-      await(0, words + kTaken * kWordStride, epoch - 1, rank);
+      await(0, flags + kTaken * kFlagStride, epoch - 1, rank);
       addFloat(0, mine, one, rank);
-      signal(0, theirWords[next] + kReady * kWordStride, epoch, rank);
-      await(1, words + kReady * kWordStride, epoch, rank);
+      signal(0, theirFlags[next] + kReady * kFlagStride, epoch, rank);
+      await(1, flags + kReady * kFlagStride, epoch, rank);
       copyFloat(1, taken, values[previous], rank);
-      signal(1, theirWords[previous] + kTaken * kWordStride, epoch, rank);
+      signal(1, theirFlags[previous] + kTaken * kFlagStride, epoch, rank);
       addFloat(1, sum, taken, rank);
     }
     return download<float>(sum, 1, rank)[0];
   }
 
-  std::vector<char *> exchange(int64_t rank, void *mine) {
+  std::vector<char *> batch(int64_t rank, void *mine) {
     Result<std::string> handle = device(rank).exportMemory(mine);
     EXPECT_TRUE(handle);
     auto handles = transport(rank).allGather(*handle);

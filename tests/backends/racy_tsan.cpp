@@ -50,7 +50,7 @@ Status writeOnTwoStreams(Device &device, bool isOrdered) {
 
 /// What one rank's memory holds for the other.
 struct Side {
-  char *shared, *words;
+  char *shared, *flags;
 };
 
 /// Rank 0 writes its buffer, rank 1 takes it. Synchronizing now and then orders each rank with
@@ -59,13 +59,13 @@ Status passOn(Device &device, int64_t rank, const Side &mine, const Side &theirs
   char *own = allocate(device, kBytes);
   for (uint32_t epoch = 1; epoch <= kRounds; ++epoch) {
     if (isOrdered)
-      device.await(0, {}, mine.words, rank == 0 ? epoch - 1 : epoch);
+      device.await(0, {}, mine.flags, rank == 0 ? epoch - 1 : epoch);
     if (rank == 0)
       device.copy(0, {}, mine.shared, own, kBytes);
     else
       device.copy(0, {}, own, theirs.shared, kBytes);
     if (isOrdered)
-      device.signal(0, {}, theirs.words, epoch);
+      device.signal(0, {}, theirs.flags, epoch);
     if (epoch % 5 == 0)
       if (Status status = device.synchronize(); !status.isOk())
         return status;
@@ -77,7 +77,7 @@ Status passBetweenRanks(Cluster &cluster, bool isOrdered) {
   Side sides[2];
   for (int64_t rank : {0, 1})
     sides[rank] = {allocate(cluster.device(rank), kBytes),
-                   allocate(cluster.device(rank), kWordStride)};
+                   allocate(cluster.device(rank), kFlagStride)};
   Status outcomes[2];
   auto drive = [&](int64_t rank) {
     outcomes[rank] = passOn(cluster.device(rank), rank, sides[rank], sides[1 - rank], isOrdered);

@@ -101,8 +101,8 @@ TEST_P(ScheduleTest, DeadlockIsReportedAtOnce) {
   for (int64_t rank = 0; rank < 2; ++rank)
     threads.emplace_back([&, rank] {
       Device &device = (*cluster)->device(rank);
-      Result<void *> word = device.allocate(ArenaKind::Symmetric, kWordStride);
-      device.await(0, tagOf(plans[rank], CommandKind::Await), *word, 1);
+      Result<void *> flag = device.allocate(ArenaKind::Symmetric, kFlagStride);
+      device.await(0, tagOf(plans[rank], CommandKind::Await), *flag, 1);
       outcomes[rank] = device.synchronize();
     });
   auto begin = std::chrono::steady_clock::now();
@@ -126,13 +126,13 @@ TEST_P(ScheduleTest, RankThatIsDoneGoesOnAndHelpsTheOthers) {
   Result<std::unique_ptr<Cluster>> cluster = create(options);
   ASSERT_TRUE(cluster);
   Plan plan = makePlan(0, 3);
-  Result<void *> word = (*cluster)->device(1).allocate(ArenaKind::Symmetric, kWordStride);
-  ASSERT_TRUE(word);
-  (*cluster)->device(1).await(0, tagOf(plan, CommandKind::Await), *word, 1);
+  Result<void *> flag = (*cluster)->device(1).allocate(ArenaKind::Symmetric, kFlagStride);
+  ASSERT_TRUE(flag);
+  (*cluster)->device(1).await(0, tagOf(plan, CommandKind::Await), *flag, 1);
   std::vector<Status> outcomes(3);
   std::thread zero([&] { // its second turn has what rank 1 waits for
     EXPECT_TRUE((*cluster)->device(0).synchronize().isOk());
-    (*cluster)->device(0).signal(0, tagOf(plan, CommandKind::Signal), *word, 1);
+    (*cluster)->device(0).signal(0, tagOf(plan, CommandKind::Signal), *flag, 1);
     outcomes[0] = (*cluster)->device(0).synchronize();
     EXPECT_TRUE((*cluster)->transport(0).allGather(""));
   });
@@ -203,10 +203,10 @@ TEST_P(QueueTest, ProgramThatNeedsTwoQueuesIsFoundOut) {
     ASSERT_TRUE(cluster);
     Device &device = (*cluster)->device(0);
     ASSERT_TRUE(device.reserveStreams(2).isOk());
-    Result<void *> word = device.allocate(ArenaKind::Symmetric, kWordStride);
+    Result<void *> flag = device.allocate(ArenaKind::Symmetric, kFlagStride);
     Plan plan = makePlan(0, 1);
-    device.await(0, tagOf(plan, CommandKind::Await), *word, 1);
-    device.signal(1, tagOf(plan, CommandKind::Signal), *word, 1);
+    device.await(0, tagOf(plan, CommandKind::Await), *flag, 1);
+    device.signal(1, tagOf(plan, CommandKind::Signal), *flag, 1);
     Status status = device.synchronize();
     EXPECT_EQ(status.code(), queues == 1 ? StatusCode::TimedOut : StatusCode::Ok) << queues;
   }

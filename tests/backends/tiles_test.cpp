@@ -14,7 +14,7 @@ namespace {
 /// Deals copies of so many bytes out to blocks; each byte has to be copied once.
 void checkDealing(const std::vector<int64_t> &sizes, int64_t most) {
   std::vector<std::vector<char>> sources, targets;
-  std::vector<ExchangeCopy> copies;
+  std::vector<CopyAndSignalCopy> copies;
   int64_t tiles = 0;
   for (int64_t size : sizes) {
     sources.emplace_back(static_cast<size_t>(size) + 1, 'x');

@@ -22,7 +22,7 @@ protected:
 TEST_P(TraceTest, HasASpanForEveryCommand) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  char *word = allocateWords(1);
+  char *flag = allocateFlags(1);
   float *a = upload<float>({1}), *b = upload<float>({2}), *c = upload<float>({0});
   EXPECT_TRUE(device().warm({DType::F32, 1, 1, 1, false, {}, {}, {}, {}}).isOk());
   EXPECT_TRUE(device().takeTrace().empty()) << "nothing was asked for yet";
@@ -31,8 +31,8 @@ TEST_P(TraceTest, HasASpanForEveryCommand) {
   device().matmul(1, tag(CommandKind::Matmul),
                   {DType::F32, false, 1, 1, 1, a, b, nullptr, c, false});
   device().add(1, tag(CommandKind::Add), DType::F32, c, a, sizeof(float));
-  device().signal(1, tag(CommandKind::Signal), word, 1);
-  device().await(1, tag(CommandKind::Await), word, 1);
+  device().signal(1, tag(CommandKind::Signal), flag, 1);
+  device().await(1, tag(CommandKind::Await), flag, 1);
   device().record(1, tag(CommandKind::Record), 0);
   device().waitEvent(2, tag(CommandKind::WaitEvent), 0);
   EXPECT_TRUE(device().synchronize().isOk());
@@ -56,10 +56,10 @@ TEST_P(TraceTest, WaitLastsUntilItsSignal) {
   if (hasOneQueue())
     GTEST_SKIP() << "the test needs streams that do not share a queue";
   start(1);
-  char *word = allocateWords(1);
+  char *flag = allocateFlags(1);
   device().startTrace();
-  device().await(1, tag(CommandKind::Await), word, 1);
-  device().signal(2, tag(CommandKind::Signal), word, 1);
+  device().await(1, tag(CommandKind::Await), flag, 1);
+  device().signal(2, tag(CommandKind::Signal), flag, 1);
   EXPECT_TRUE(device().synchronize().isOk());
   std::vector<Span> spans = sortedTrace();
   ASSERT_EQ(spans.size(), 2u);
@@ -81,7 +81,7 @@ TEST_P(TraceTest, IsTakenOnce) {
   ASSERT_EQ(device().takeTrace().size(), 1u);
 }
 
-/// Work that takes as long as a product of middle size, after which a host that sleeps between its
+/// Work that takes as long as a GEMM of middle size, after which a host that sleeps between its
 /// looks at a GPU comes up to 70 us late.
 TEST_P(TraceTest, SynchronizeReturnsSoonAfterTheEnd) {
   BRAID_NEEDS_RESULTS();

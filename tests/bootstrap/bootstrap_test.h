@@ -62,7 +62,7 @@ struct Host {
     Result<JobMemory> made = JobMemory::create(options.ranks);
     EXPECT_TRUE(made.isOk()) << made.status().message();
     memory = std::make_unique<JobMemory>(std::move(*made));
-    Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
+    Result<RendezvousEndpoint> place = RendezvousEndpoint::open(base.path(), job);
     EXPECT_TRUE(place.isOk()) << place.status().message();
     auto started = Rendezvous::start(std::move(*place), *memory, std::move(options));
     EXPECT_TRUE(started.isOk()) << started.status().message();
@@ -76,33 +76,33 @@ struct Host {
 };
 
 /// A member, and the thread that watches for it.
-class WatchedMember {
+class WatchedClient {
 public:
-  explicit WatchedMember(std::unique_ptr<Member> member) : member_(std::move(member)) {
+  explicit WatchedClient(std::unique_ptr<Client> client) : client_(std::move(client)) {
     watchdog_ = std::thread([this] {
-      while (!isStopped_ && member_->watch(20ms)) {
+      while (!isStopped_ && client_->watch(20ms)) {
       }
     });
   }
-  ~WatchedMember() {
+  ~WatchedClient() {
     isStopped_ = true;
-    member_->wakeWatch();
+    client_->wakeWatch();
     watchdog_.join();
   }
-  Member *operator->() { return member_.get(); }
+  Client *operator->() { return client_.get(); }
 
 private:
-  std::unique_ptr<Member> member_;
+  std::unique_ptr<Client> client_;
   std::atomic<bool> isStopped_{false};
   std::thread watchdog_;
 };
 
 /// Joins, or ends the test's case with what went wrong.
-inline std::unique_ptr<WatchedMember> joinAs(const std::string &path, int64_t rank, int64_t ranks,
+inline std::unique_ptr<WatchedClient> joinAs(const std::string &path, int64_t rank, int64_t ranks,
                                              const std::string &job = "job") {
-  auto member = Member::join(path, {.job = job, .rank = rank, .ranks = ranks}, soon());
-  EXPECT_TRUE(member.isOk()) << member.status().message();
-  return member ? std::make_unique<WatchedMember>(std::move(*member)) : nullptr;
+  auto client = Client::join(path, {.job = job, .rank = rank, .ranks = ranks}, soon());
+  EXPECT_TRUE(client.isOk()) << client.status().message();
+  return client ? std::make_unique<WatchedClient>(std::move(*client)) : nullptr;
 }
 
 /// Runs `body` for each rank, each on a thread of its own.

@@ -9,7 +9,7 @@ namespace {
 
 std::vector<Frame> someFrames() {
   return {{.kind = FrameKind::Hello, .body = "a body"},
-          {.kind = FrameKind::Goodbye},
+          {.kind = FrameKind::Disconnect},
           {.kind = FrameKind::Offer, .hasDescriptor = true, .sequence = 0x81020304u},
           {.kind = FrameKind::Gathered, .sequence = ~0u, .body = std::string(70000, '\0')}};
 }
@@ -130,31 +130,31 @@ TEST(Parts, AreRefusedIfCutOffOrTooLong) {
             "expected 4294967295 lengths of parts, got the end of the message");
 }
 
-TEST(MemberHello, ComesOutAsItWentIn) {
-  MemberHello hello{.job = std::string("a\0b", 3), .rank = 5, .ranks = 8};
-  auto again = MemberHello::decode(hello.encode());
+TEST(ClientHello, ComesOutAsItWentIn) {
+  ClientHello hello{.job = std::string("a\0b", 3), .rank = 5, .ranks = 8};
+  auto again = ClientHello::decode(hello.encode());
   ASSERT_TRUE(again.isOk()) << again.status().message();
   EXPECT_EQ(again->job, hello.job);
   EXPECT_EQ(again->rank, 5);
   EXPECT_EQ(again->ranks, 8);
 }
 
-TEST(MemberHello, IsRefusedIfItMakesNoSense) {
+TEST(ClientHello, IsRefusedIfItMakesNoSense) {
   auto messageOf = [](const std::string &body) {
-    return MemberHello::decode(body).status().message();
+    return ClientHello::decode(body).status().message();
   };
-  std::string good = MemberHello{.job = "", .rank = 0, .ranks = 1}.encode();
+  std::string good = ClientHello{.job = "", .rank = 0, .ranks = 1}.encode();
   std::string newer = good;
   newer[0] = 2;
   EXPECT_EQ(messageOf(newer), "expected version 1 of the protocol, got 2");
   EXPECT_EQ(messageOf("abc"), "expected a version, got the end of the message");
   EXPECT_EQ(messageOf(good.substr(0, good.size() - 1)),
             "expected a rank and a number of ranks, got the end of the message");
-  EXPECT_EQ(messageOf(MemberHello{.job = "", .rank = 3, .ranks = 3}.encode()),
+  EXPECT_EQ(messageOf(ClientHello{.job = "", .rank = 3, .ranks = 3}.encode()),
             "expected a rank below the number of ranks, got rank 3 of 3");
-  EXPECT_EQ(messageOf(MemberHello{.job = "", .rank = -1, .ranks = 3}.encode()),
+  EXPECT_EQ(messageOf(ClientHello{.job = "", .rank = -1, .ranks = 3}.encode()),
             "expected a rank below the number of ranks, got rank -1 of 3");
-  EXPECT_EQ(messageOf(MemberHello{.job = std::string(kMaxJobBytes + 1, 'x')}.encode()),
+  EXPECT_EQ(messageOf(ClientHello{.job = std::string(kMaxJobBytes + 1, 'x')}.encode()),
             "expected the key of a job of at most 2048 bytes, got a longer one");
 }
 

@@ -1,4 +1,4 @@
-//===- tests/bootstrap/hostile_test.cpp - strangers of every kind, and a job that stays exact -===//
+//===- tests/bootstrap/hostile_test.cpp - unauthenticated peers of every kind, and a job that stays exact -===//
 
 #include "tests/bootstrap/bootstrap_test.h"
 #include "tests/bootstrap/raw_socket.h"
@@ -12,17 +12,17 @@ namespace braid {
 namespace {
 
 constexpr int64_t kRanks = 4;
-constexpr int kStrangers = 1000;
+constexpr int kUnauthenticated = 1000;
 constexpr int kSteps = 200;
 
-std::string helloFrame(const MemberHello &hello, bool hasDescriptor = false) {
+std::string helloFrame(const ClientHello &hello, bool hasDescriptor = false) {
   return encode({.kind = FrameKind::Hello, .hasDescriptor = hasDescriptor, .body = hello.encode()});
 }
 
 /// One who connects and means no good. Stays open until it is destroyed.
-class Stranger {
+class Unauthenticated {
 public:
-  Stranger(int kind, const std::string &path)
+  Unauthenticated(int kind, const std::string &path)
       : socket_(connectRaw(path)), wasConnected_(socket_.isValid()) {
     if (wasConnected_)
       attack(kind % kKinds);
@@ -66,7 +66,7 @@ private:
     case 10: // connected, and never heard of again
       return;
     case 11: // a member's message without a hello
-      return send(encode({.kind = FrameKind::Goodbye}));
+      return send(encode({.kind = FrameKind::Disconnect}));
     case 12: // a hello and more
       return send(good + encode({.kind = FrameKind::Gather, .sequence = 1, .body = "wrong"}));
     default: // gone in the middle
@@ -88,46 +88,46 @@ private:
 class Crowd {
 public:
   void add(const std::string &path) {
-    strangers_.emplace_back(came_, path);
-    connected_ += strangers_.back().wasConnected();
+    unauthenticated_.emplace_back(came_, path);
+    connected_ += unauthenticated_.back().wasConnected();
     ++came_;
-    for (Stranger &stranger : strangers_)
-      stranger.trickle();
-    if (strangers_.size() > 300)
-      strangers_.pop_front();
+    for (Unauthenticated &unauthenticated : unauthenticated_)
+      unauthenticated.trickle();
+    if (unauthenticated_.size() > 300)
+      unauthenticated_.pop_front();
   }
   int came() const { return came_; }
   int connected() const { return connected_; }
 
 private:
-  std::deque<Stranger> strangers_;
+  std::deque<Unauthenticated> unauthenticated_;
   int came_ = 0, connected_ = 0;
 };
 
 /// A rank that does what ranks do, and finds everything exact.
 void runRank(const std::string &path, int64_t rank) {
-  auto member = joinAs(path, rank, kRanks);
-  ASSERT_TRUE(member);
+  auto client = joinAs(path, rank, kRanks);
+  ASSERT_TRUE(client);
   for (int step = 0; step < kSteps; ++step) {
     auto textOf = [&](int64_t of) { return std::to_string(of) + " at " + std::to_string(step); };
     FileDescriptor memory(memfd_create("test", MFD_CLOEXEC));
     std::array<int64_t, 2> mine{rank, step}, theirs{};
     ASSERT_EQ(pwrite(memory.get(), &mine, sizeof mine, 0), static_cast<ssize_t>(sizeof mine));
-    ASSERT_TRUE((*member)->offer("arena", memory.get()).isOk());
-    auto parts = (*member)->allGather(textOf(rank));
+    ASSERT_TRUE((*client)->offer("arena", memory.get()).isOk());
+    auto parts = (*client)->allGather(textOf(rank));
     ASSERT_TRUE(parts.isOk()) << parts.status().message();
     ASSERT_EQ(*parts, (std::vector{textOf(0), textOf(1), textOf(2), textOf(3)}));
     int64_t peer = (rank + 1 + step % (kRanks - 1)) % kRanks;
-    auto other = (*member)->want(peer, "arena");
+    auto other = (*client)->want(peer, "arena");
     ASSERT_TRUE(other.isOk()) << other.status().message();
     ASSERT_EQ(pread(other->get(), &theirs, sizeof theirs, 0), static_cast<ssize_t>(sizeof theirs));
     ASSERT_EQ(theirs, (std::array<int64_t, 2>{peer, step}));
     // Nobody offers anew what others have still to fetch.
-    ASSERT_TRUE((*member)->allGather("").isOk());
+    ASSERT_TRUE((*client)->allGather("").isOk());
   }
 }
 
-TEST(Hostile, AThousandStrangersDoNoHarm) {
+TEST(Hostile, AThousandUnauthenticatedDoNoHarm) {
   size_t descriptors = countDescriptors();
   {
     Host host({.ranks = kRanks, .job = "job"});
@@ -139,7 +139,7 @@ TEST(Hostile, AThousandStrangersDoNoHarm) {
     letIn(0);
     ASSERT_TRUE(eventually([&] { return host.rendezvous->counts().joined == 1; }));
     // The other ranks come in the midst of them, the last one late: the door is open until then.
-    while (crowd.came() < kStrangers) {
+    while (crowd.came() < kUnauthenticated) {
       crowd.add(host.path());
       if (crowd.came() == 300 || crowd.came() == 600)
         letIn(crowd.came() / 300);
@@ -154,7 +154,7 @@ TEST(Hostile, AThousandStrangersDoNoHarm) {
     EXPECT_EQ(host.rendezvous->counts().joined, static_cast<uint64_t>(kRanks));
     EXPECT_GE(host.rendezvous->counts().dropped, 500u);
     EXPECT_TRUE(host.base.entries().empty());
-    std::printf("%d strangers connected, %d came too late\n", crowd.connected(),
+    std::printf("%d unauthenticated peers connected, %d came too late\n", crowd.connected(),
                 crowd.came() - crowd.connected());
   }
   EXPECT_EQ(countDescriptors(), descriptors);
@@ -162,7 +162,7 @@ TEST(Hostile, AThousandStrangersDoNoHarm) {
 
 TEST(Hostile, SilentOnesAreDroppedInTime) {
   Host host({.ranks = 2, .job = "job"});
-  Stranger silent(10, host.path()), half(3, host.path());
+  Unauthenticated silent(10, host.path()), half(3, host.path());
   auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(eventually([&] { return host.rendezvous->counts().dropped == 2; }));
   auto time = std::chrono::steady_clock::now() - begin;
@@ -172,7 +172,7 @@ TEST(Hostile, SilentOnesAreDroppedInTime) {
 
 TEST(Hostile, ACrowdOfSilentOnesKeepsNobodyOut) {
   Host host({.ranks = 1, .job = "job"});
-  std::deque<Stranger> crowd;
+  std::deque<Unauthenticated> crowd;
   size_t before = countDescriptors();
   for (int i = 0; i < 200; ++i)
     crowd.emplace_back(10, host.path());

@@ -18,14 +18,14 @@ std::string userDirectory(const TemporaryBase &base) {
   return base.path() + "/braid-" + std::to_string(geteuid());
 }
 
-MeetingPlace openPlace(const TemporaryBase &base, const std::string &job = "") {
-  Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
+RendezvousEndpoint openPlace(const TemporaryBase &base, const std::string &job = "") {
+  Result<RendezvousEndpoint> place = RendezvousEndpoint::open(base.path(), job);
   EXPECT_TRUE(place.isOk()) << place.status().message();
   return std::move(*place);
 }
 
 Result<std::string> firstPlace(const std::string &base, const std::string &job, Deadline deadline) {
-  auto places = findMeetingPlaces(base, job, deadline);
+  auto places = findRendezvousEndpoints(base, job, deadline);
   return places ? Result<std::string>(places->front()) : places.status();
 }
 
@@ -42,7 +42,7 @@ std::string leaveStalePlace(const TemporaryBase &base, const std::string &job) {
   FileDescriptor out(ends[0]), in(ends[1]);
   pid_t child = fork();
   if (child == 0) {
-    Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
+    Result<RendezvousEndpoint> place = RendezvousEndpoint::open(base.path(), job);
     if (!place || write(in.get(), place->path().data(), place->path().size()) < 0)
       _exit(1);
     pause();
@@ -55,18 +55,18 @@ std::string leaveStalePlace(const TemporaryBase &base, const std::string &job) {
   return std::string(path, got < 0 ? 0 : static_cast<size_t>(got));
 }
 
-TEST(MeetingPlace, IsPrivateAndLeavesNothing) {
+TEST(RendezvousEndpoint, IsPrivateAndLeavesNothing) {
   TemporaryBase base;
   size_t descriptors = countDescriptors();
   {
-    MeetingPlace place = openPlace(base);
+    RendezvousEndpoint place = openPlace(base);
     std::filesystem::path directory = std::filesystem::path(place.path()).parent_path();
     EXPECT_EQ(modeOf(userDirectory(base)), 0700u);
     EXPECT_EQ(modeOf(directory), 0700u);
     EXPECT_EQ(modeOf(place.path()), 0600u);
     EXPECT_EQ(fcntl(place.listener(), F_GETFD), FD_CLOEXEC);
     EXPECT_TRUE(connectRaw(place.path()).isValid());
-    MeetingPlace moved = std::move(place);
+    RendezvousEndpoint moved = std::move(place);
     place.close();
     EXPECT_TRUE(connectRaw(moved.path()).isValid());
     moved.close();
@@ -79,13 +79,13 @@ TEST(MeetingPlace, IsPrivateAndLeavesNothing) {
   EXPECT_EQ(countDescriptors(), descriptors);
 }
 
-TEST(MeetingPlace, HasAnotherNameEachTime) {
+TEST(RendezvousEndpoint, HasAnotherNameEachTime) {
   TemporaryBase base;
-  MeetingPlace first = openPlace(base, "key"), second = openPlace(base, "key");
+  RendezvousEndpoint first = openPlace(base, "key"), second = openPlace(base, "key");
   EXPECT_NE(first.path(), second.path());
 }
 
-TEST(MeetingPlace, RefusesADirectoryThatIsNotOnlyTheUsers) {
+TEST(RendezvousEndpoint, RefusesADirectoryThatIsNotOnlyTheUsers) {
   TemporaryBase base;
   std::string directory = userDirectory(base);
   std::string user = std::to_string(geteuid());
@@ -94,7 +94,7 @@ TEST(MeetingPlace, RefusesADirectoryThatIsNotOnlyTheUsers) {
   std::string advice = "; set XDG_RUNTIME_DIR to a directory of your own, or TMPDIR where that is "
                        "not set, the same for all ranks";
   auto message = [&] {
-    Status opened = MeetingPlace::open(base.path(), "key").status();
+    Status opened = RendezvousEndpoint::open(base.path(), "key").status();
     EXPECT_EQ(opened.code(), StatusCode::Unsupported);
     EXPECT_EQ(firstPlace(base.path(), "key", soon()).status().message(), opened.message());
     return opened.message();
@@ -116,11 +116,11 @@ TEST(MeetingPlace, RefusesADirectoryThatIsNotOnlyTheUsers) {
   EXPECT_EQ(message(), expected + "one of user 12345" + advice);
 }
 
-TEST(MeetingPlace, OfAJobThatNobodyLooksForHasAnotherDirectoryThen) {
+TEST(RendezvousEndpoint, OfAJobThatNobodyLooksForHasAnotherDirectoryThen) {
   TemporaryBase base;
   std::ofstream(userDirectory(base)) << "a file";
   {
-    MeetingPlace place = openPlace(base), other = openPlace(base);
+    RendezvousEndpoint place = openPlace(base), other = openPlace(base);
     std::filesystem::path parent = std::filesystem::path(place.path()).parent_path().parent_path();
     EXPECT_EQ(parent.string().rfind(userDirectory(base) + "-", 0), 0u) << parent;
     EXPECT_EQ(modeOf(parent), 0700u);
@@ -134,24 +134,24 @@ TEST(MeetingPlace, OfAJobThatNobodyLooksForHasAnotherDirectoryThen) {
   EXPECT_EQ(base.entries(), std::vector{userDirectory(base)});
 }
 
-TEST(MeetingPlace, RefusesABaseThatIsTooLongForASocket) {
+TEST(RendezvousEndpoint, RefusesABaseThatIsTooLongForASocket) {
   TemporaryBase base;
   std::string longBase = base.path() + "/" + std::string(90, 'x');
   std::filesystem::create_directory(longBase);
-  Status status = MeetingPlace::open(longBase, "").status();
+  Status status = RendezvousEndpoint::open(longBase, "").status();
   EXPECT_EQ(status.code(), StatusCode::Unsupported);
   EXPECT_EQ(status.message().find("expected a path of at most 107 bytes for a socket, got "), 0u)
       << status.message();
   EXPECT_EQ(base.entries().size(), 1u);
-  EXPECT_EQ(MeetingPlace::open(base.path() + "/missing", "").status().code(),
+  EXPECT_EQ(RendezvousEndpoint::open(base.path() + "/missing", "").status().code(),
             StatusCode::Unsupported);
 }
 
-TEST(MeetingPlace, IsFoundByTheKeyOfItsJob) {
+TEST(RendezvousEndpoint, IsFoundByTheKeyOfItsJob) {
   TemporaryBase base;
   std::string odd = std::string("../ ä\0", 7) + std::string(300, '/');
-  MeetingPlace hidden = openPlace(base);
-  MeetingPlace one = openPlace(base, "one"), other = openPlace(base, odd);
+  RendezvousEndpoint hidden = openPlace(base);
+  RendezvousEndpoint one = openPlace(base, "one"), other = openPlace(base, odd);
   EXPECT_EQ(*firstPlace(base.path(), "one", soon()), one.path());
   EXPECT_EQ(*firstPlace(base.path(), odd, soon()), other.path());
   auto none = firstPlace(base.path(), "two", deadlineIn(20ms));
@@ -161,19 +161,19 @@ TEST(MeetingPlace, IsFoundByTheKeyOfItsJob) {
   EXPECT_EQ(firstPlace(base.path(), "", soon()).status().code(), StatusCode::BadInput);
 }
 
-TEST(MeetingPlace, OfSeveralTheNewestIsFirst) {
+TEST(RendezvousEndpoint, OfSeveralTheNewestIsFirst) {
   TemporaryBase base;
   std::vector<std::string> paths;
-  std::deque<MeetingPlace> places;
+  std::deque<RendezvousEndpoint> places;
   for (int i = 0; i < 5; ++i) {
     places.push_back(openPlace(base, "key"));
     paths.insert(paths.begin(), places.back().path());
     std::this_thread::sleep_for(20ms); // the file system's clock ticks
   }
-  EXPECT_EQ(*findMeetingPlaces(base.path(), "key", soon()), paths);
+  EXPECT_EQ(*findRendezvousEndpoints(base.path(), "key", soon()), paths);
 }
 
-TEST(MeetingPlace, IsWaitedFor) {
+TEST(RendezvousEndpoint, IsWaitedFor) {
   TemporaryBase base;
   std::atomic<bool> isLooking{false};
   Result<std::string> found = Status(StatusCode::Internal, "not looked for");
@@ -182,27 +182,27 @@ TEST(MeetingPlace, IsWaitedFor) {
     found = firstPlace(base.path(), "key", soon());
   });
   ASSERT_TRUE(eventually([&] { return isLooking.load(); }));
-  MeetingPlace place = openPlace(base, "key");
+  RendezvousEndpoint place = openPlace(base, "key");
   finder.join();
   ASSERT_TRUE(found.isOk()) << found.status().message();
   EXPECT_EQ(*found, place.path());
 }
 
-TEST(MeetingPlace, OfAKilledProcessIsNotFoundAndIsSwept) {
+TEST(RendezvousEndpoint, OfAKilledProcessIsNotFoundAndIsSwept) {
   TemporaryBase base;
   std::string stale = leaveStalePlace(base, "key");
   ASSERT_TRUE(std::filesystem::exists(stale));
   EXPECT_EQ(firstPlace(base.path(), "key", deadlineIn(20ms)).status().code(), StatusCode::TimedOut);
-  MeetingPlace place = openPlace(base, "key");
+  RendezvousEndpoint place = openPlace(base, "key");
   EXPECT_FALSE(std::filesystem::exists(stale));
   EXPECT_EQ(*firstPlace(base.path(), "key", soon()), place.path());
   place.close();
   EXPECT_TRUE(base.entries().empty());
 }
 
-TEST(MeetingPlace, SweepsNothingElse) {
+TEST(RendezvousEndpoint, SweepsNothingElse) {
   TemporaryBase base;
-  MeetingPlace first = openPlace(base, "key");
+  RendezvousEndpoint first = openPlace(base, "key");
   std::string own = userDirectory(base) + "/notes";
   // As if it were a job's, but with a file that none has; and one that is being made just now.
   std::string full = userDirectory(base) + "/job-" + std::string(32, 'a');
@@ -211,14 +211,14 @@ TEST(MeetingPlace, SweepsNothingElse) {
   std::filesystem::create_directory(fresh);
   std::filesystem::create_directory(full);
   std::ofstream(full + "/data") << "mine";
-  MeetingPlace second = openPlace(base);
+  RendezvousEndpoint second = openPlace(base);
   EXPECT_TRUE(connectRaw(first.path()).isValid());
   EXPECT_TRUE(std::filesystem::exists(own));
   EXPECT_TRUE(std::filesystem::exists(fresh));
   EXPECT_TRUE(std::filesystem::exists(full + "/data"));
 }
 
-TEST(MeetingPlace, SweepsWhatWasNeverFinished) {
+TEST(RendezvousEndpoint, SweepsWhatWasNeverFinished) {
   TemporaryBase base;
   std::filesystem::create_directory(userDirectory(base));
   chmod(userDirectory(base).c_str(), 0700);
@@ -230,13 +230,13 @@ TEST(MeetingPlace, SweepsWhatWasNeverFinished) {
   EXPECT_TRUE(base.entries().empty());
 }
 
-TEST(MeetingPlace, ComesAndGoesBesideOthers) {
+TEST(RendezvousEndpoint, ComesAndGoesBesideOthers) {
   TemporaryBase base;
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread)
     threads.emplace_back([&, job = "job" + std::to_string(thread)] {
       for (int i = 0; i < 100; ++i) {
-        Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
+        Result<RendezvousEndpoint> place = RendezvousEndpoint::open(base.path(), job);
         ASSERT_TRUE(place.isOk()) << place.status().message();
         EXPECT_TRUE(connectRaw(place->path()).isValid());
         EXPECT_EQ(*firstPlace(base.path(), job, soon()), place->path());
@@ -266,14 +266,14 @@ TEST(MeetingBase, IsTheFirstThatCanBe) {
   TemporaryBase runtime;
   {
     Variable first("XDG_RUNTIME_DIR", runtime.path().c_str()), second("TMPDIR", "/var/tmp");
-    EXPECT_EQ(meetingBase(), runtime.path());
+    EXPECT_EQ(endpointBase(), runtime.path());
   }
   {
     Variable first("XDG_RUNTIME_DIR", "/nowhere/at/all"), second("TMPDIR", "/var/tmp");
-    EXPECT_EQ(meetingBase(), "/var/tmp");
+    EXPECT_EQ(endpointBase(), "/var/tmp");
   }
   Variable first("XDG_RUNTIME_DIR", nullptr), second("TMPDIR", "relative");
-  EXPECT_EQ(meetingBase(), "/tmp");
+  EXPECT_EQ(endpointBase(), "/tmp");
 }
 
 } // namespace

@@ -30,10 +30,10 @@ RankState stateOf(const Host &host, int64_t rank) {
   return static_cast<RankState>(host.memory->slot(rank).state.load());
 }
 
-std::string refusalOf(const Host &host, const MemberHello &hello) {
-  auto member = Member::join(host.path(), hello, soon());
-  EXPECT_EQ(member.status().code(), StatusCode::BadInput);
-  return member.status().message();
+std::string refusalOf(const Host &host, const ClientHello &hello) {
+  auto client = Client::join(host.path(), hello, soon());
+  EXPECT_EQ(client.status().code(), StatusCode::BadInput);
+  return client.status().message();
 }
 
 /// A rank in a process of its own, which ends when this object does.
@@ -69,11 +69,11 @@ private:
 TEST(Rendezvous, GathersInRankOrder) {
   Host host(optionsFor(4));
   onAllRanks(4, [&](int64_t rank) {
-    auto member = joinAs(host.path(), rank, 4);
-    ASSERT_TRUE(member);
+    auto client = joinAs(host.path(), rank, 4);
+    ASSERT_TRUE(client);
     for (int step = 0; step < 100; ++step) {
       auto mine = [&](int64_t of) { return std::to_string(step) + ":" + std::to_string(of); };
-      auto parts = (*member)->allGather(mine(rank));
+      auto parts = (*client)->allGather(mine(rank));
       ASSERT_TRUE(parts.isOk()) << parts.status().message();
       EXPECT_EQ(*parts, (std::vector{mine(0), mine(1), mine(2), mine(3)}));
     }
@@ -90,9 +90,9 @@ TEST(Rendezvous, GathersWhatNoSocketHoldsAtOnce) {
   Host host(optionsFor(3));
   auto partOf = [](int64_t rank) { return std::string(size_t(4) << 20, static_cast<char>(rank)); };
   onAllRanks(3, [&](int64_t rank) {
-    auto member = joinAs(host.path(), rank, 3);
-    ASSERT_TRUE(member);
-    auto parts = (*member)->allGather(partOf(rank));
+    auto client = joinAs(host.path(), rank, 3);
+    ASSERT_TRUE(client);
+    auto parts = (*client)->allGather(partOf(rank));
     ASSERT_TRUE(parts.isOk()) << parts.status().message();
     EXPECT_EQ(*parts, (std::vector{partOf(0), partOf(1), partOf(2)}));
   });
@@ -100,7 +100,7 @@ TEST(Rendezvous, GathersWhatNoSocketHoldsAtOnce) {
 }
 
 /// Both ranks' first all-gather.
-void agree(WatchedMember &first, WatchedMember &second) {
+void agree(WatchedClient &first, WatchedClient &second) {
   std::thread other([&] { EXPECT_TRUE(second->allGather("").isOk()); });
   EXPECT_TRUE(first->allGather("").isOk());
   other.join();
@@ -121,20 +121,20 @@ TEST(Rendezvous, PassesDescriptorsOn) {
   {
     Host host(optionsFor(3));
     onAllRanks(3, [&](int64_t rank) {
-      auto member = joinAs(host.path(), rank, 3);
-      ASSERT_TRUE(member);
-      ASSERT_TRUE((*member)->offer("arena", memoryOf(rank).get()).isOk());
-      ASSERT_TRUE((*member)->allGather("").isOk());
+      auto client = joinAs(host.path(), rank, 3);
+      ASSERT_TRUE(client);
+      ASSERT_TRUE((*client)->offer("arena", memoryOf(rank).get()).isOk());
+      ASSERT_TRUE((*client)->allGather("").isOk());
       for (int64_t other = 0; other < 3; ++other) {
-        auto memory = (*member)->want(other, "arena");
+        auto memory = (*client)->want(other, "arena");
         ASSERT_TRUE(memory.isOk()) << memory.status().message();
         EXPECT_EQ(rankIn(*memory), other);
         EXPECT_EQ(fcntl(memory->get(), F_GETFD), FD_CLOEXEC);
       }
-      auto nothing = (*member)->want(1, "other");
+      auto nothing = (*client)->want(1, "other");
       EXPECT_EQ(nothing.status().code(), StatusCode::BadInput);
       EXPECT_EQ(nothing.status().message(), "expected something that rank 1 offers, got 'other'");
-      ASSERT_TRUE((*member)->allGather("").isOk());
+      ASSERT_TRUE((*client)->allGather("").isOk());
     });
     EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
     EXPECT_FALSE(host.memory->isAborted());
@@ -146,8 +146,8 @@ TEST(Rendezvous, JoinsAndGathersQuickly) {
   Host host(optionsFor(8));
   auto begin = std::chrono::steady_clock::now();
   onAllRanks(8, [&](int64_t rank) {
-    auto member = joinAs(host.path(), rank, 8);
-    ASSERT_TRUE(member && (*member)->allGather(std::string(1000, 'x')).isOk());
+    auto client = joinAs(host.path(), rank, 8);
+    ASSERT_TRUE(client && (*client)->allGather(std::string(1000, 'x')).isOk());
   });
   std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
   RecordProperty("milliseconds", std::to_string(time.count()));
@@ -157,17 +157,17 @@ TEST(Rendezvous, JoinsAndGathersQuickly) {
 TEST(Rendezvous, OfTwoJobsSeeNothingOfEachOther) {
   TemporaryBase base;
   auto runJob = [&](const std::string &job) {
-    Result<MeetingPlace> place = MeetingPlace::open(base.path(), job);
+    Result<RendezvousEndpoint> place = RendezvousEndpoint::open(base.path(), job);
     ASSERT_TRUE(place.isOk());
     Result<JobMemory> memory = JobMemory::create(3);
     auto host = Rendezvous::start(std::move(*place), *memory, {.ranks = 3, .job = job});
     onAllRanks(3, [&](int64_t rank) {
-      auto paths = findMeetingPlaces(base.path(), job, soon());
+      auto paths = findRendezvousEndpoints(base.path(), job, soon());
       ASSERT_TRUE(paths.isOk());
-      auto member = joinAs(paths->front(), rank, 3, job);
-      ASSERT_TRUE(member);
+      auto client = joinAs(paths->front(), rank, 3, job);
+      ASSERT_TRUE(client);
       for (int step = 0; step < 20; ++step)
-        EXPECT_EQ(*(*member)->allGather(job), std::vector<std::string>(3, job));
+        EXPECT_EQ(*(*client)->allGather(job), std::vector<std::string>(3, job));
     });
     EXPECT_TRUE((*host)->waitForAllToLeave(soon()).isOk());
     EXPECT_FALSE(memory->isAborted());
@@ -183,7 +183,7 @@ TEST(Rendezvous, OfTwoJobsSeeNothingOfEachOther) {
 
 TEST(Rendezvous, RefusesWhoDoesNotBelong) {
   Host host(optionsFor(3));
-  auto member = joinAs(host.path(), 1, 3);
+  auto client = joinAs(host.path(), 1, 3);
   EXPECT_EQ(refusalOf(host, {.job = "jobs", .rank = 1, .ranks = 4}),
             "expected a rank of this job, got one of another job");
   EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 3, .ranks = 3}),
@@ -209,10 +209,10 @@ std::string processes(pid_t one, pid_t other) {
 }
 
 /// Everybody hears it: who was there, who comes, and who comes later.
-void expectAllHear(Host &host, WatchedMember &member, const MemberHello &hello,
+void expectAllHear(Host &host, WatchedClient &client, const ClientHello &hello,
                    const std::string &cause) {
   EXPECT_EQ(refusalOf(host, hello), cause);
-  Status status = member->allGather("").status();
+  Status status = client->allGather("").status();
   EXPECT_EQ(status.code(), StatusCode::BadInput);
   EXPECT_EQ(status.message(), cause);
   EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 1, .ranks = 3}), cause);
@@ -224,15 +224,15 @@ void expectAllHear(Host &host, WatchedMember &member, const MemberHello &hello,
 
 TEST(Rendezvous, ARankThatComesTwiceEndsTheJob) {
   Host host(optionsFor(3));
-  auto member = joinAs(host.path(), 1, 3);
-  expectAllHear(host, *member, {.job = "job", .rank = 1, .ranks = 3}, twoAre(1));
+  auto client = joinAs(host.path(), 1, 3);
+  expectAllHear(host, *client, {.job = "job", .rank = 1, .ranks = 3}, twoAre(1));
 }
 
 TEST(Rendezvous, AnotherNumberOfRanksEndsTheJob) {
   for (int64_t rank : {0, 3}) {
     Host host(optionsFor(3));
-    auto member = joinAs(host.path(), 1, 3);
-    expectAllHear(host, *member, {.job = "job", .rank = rank, .ranks = 4},
+    auto client = joinAs(host.path(), 1, 3);
+    expectAllHear(host, *client, {.job = "job", .rank = rank, .ranks = 4},
                   "rank " + std::to_string(rank) +
                       " says that job 'job' has 4 ranks, rank 0 says 3");
   }
@@ -241,7 +241,7 @@ TEST(Rendezvous, AnotherNumberOfRanksEndsTheJob) {
 TEST(Rendezvous, NamesTheTwoProcesses) {
   Host host(optionsFor(2));
   ChildRank child([&] {
-    auto member = Member::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+    auto client = Client::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
     pause();
   });
   ASSERT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Joined; }));
@@ -254,13 +254,13 @@ TEST(Rendezvous, KnowsItsOwnRankBeforeThatHasJoined) {
   options.ownRank = 0;
   Host host(options);
   ChildRank child([&] {
-    auto member = Member::join(host.path(), {.job = "job", .rank = 0, .ranks = 2}, soon());
-    _exit(member ? 1 : static_cast<int>(member.status().code()));
+    auto client = Client::join(host.path(), {.job = "job", .rank = 0, .ranks = 2}, soon());
+    _exit(client ? 1 : static_cast<int>(client.status().code()));
   });
   const std::string cause = twoAre(0, processes(child.pid(), getpid()));
   EXPECT_EQ(WEXITSTATUS(child.wait()), static_cast<int>(StatusCode::BadInput));
-  auto member = joinAs(host.path(), 0, 2);
-  EXPECT_EQ((*member)->allGather("").status().message(), cause);
+  auto client = joinAs(host.path(), 0, 2);
+  EXPECT_EQ((*client)->allGather("").status().message(), cause);
 }
 
 TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {
@@ -269,7 +269,7 @@ TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {
   auto connection = Connection::connect(host.path(), soon(), kMaxBody);
   ASSERT_TRUE(connection.isOk());
   agree(*first, *second);
-  std::string hello = MemberHello{.job = "job", .rank = 1, .ranks = 2}.encode();
+  std::string hello = ClientHello{.job = "job", .rank = 1, .ranks = 2}.encode();
   (void)connection->send({.kind = FrameKind::Hello, .body = hello}, soon()); // or it is cut off
   EXPECT_EQ(connection->receive(soon()).status().code(), StatusCode::PeerFailed);
   agree(*first, *second);
@@ -279,9 +279,9 @@ TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {
 
 TEST(Rendezvous, ThatHasFailedDoesNotConcernTheNextJobOfItsName) {
   Host host(optionsFor(2));
-  auto member = joinAs(host.path(), 0, 2);
+  auto client = joinAs(host.path(), 0, 2);
   host.memory->abort({Status(StatusCode::TimedOut, "the cause"), -1});
-  auto next = Member::join(host.path(), {.job = "job", .rank = 0, .ranks = 2}, soon());
+  auto next = Client::join(host.path(), {.job = "job", .rank = 0, .ranks = 2}, soon());
   EXPECT_EQ(next.status().code(), StatusCode::PeerFailed);
   EXPECT_EQ(host.memory->cause()->status.message(), "the cause");
 }
@@ -290,7 +290,7 @@ TEST(Rendezvous, RefusesAnotherVersion) {
   Host host(optionsFor(2));
   auto connection = Connection::connect(host.path(), soon(), kMaxBody);
   ASSERT_TRUE(connection.isOk());
-  std::string body = MemberHello{.job = "job", .rank = 0, .ranks = 2}.encode();
+  std::string body = ClientHello{.job = "job", .rank = 0, .ranks = 2}.encode();
   body[0] = 9;
   ASSERT_TRUE(connection->send({.kind = FrameKind::Hello, .body = body}, soon()).isOk());
   auto answer = connection->receive(soon());
@@ -313,14 +313,14 @@ TEST(Rendezvous, SaysWhoDidNotCome) {
   EXPECT_EQ((*late)->allGather("").status().message(), status.message());
 }
 
-TEST(Member, SaysWhyItCannotJoin) {
+TEST(Client, SaysWhyItCannotJoin) {
   TemporaryBase base;
-  MeetingPlace deaf = std::move(*MeetingPlace::open(base.path(), ""));
-  auto status = Member::join(deaf.path(), {}, deadlineIn(20ms)).status();
+  RendezvousEndpoint deaf = std::move(*RendezvousEndpoint::open(base.path(), ""));
+  auto status = Client::join(deaf.path(), {}, deadlineIn(20ms)).status();
   EXPECT_EQ(status.code(), StatusCode::TimedOut);
   EXPECT_EQ(status.message(), "joining as rank 0: expected a message in time, got none");
   deaf.close();
-  EXPECT_EQ(Member::join(deaf.path(), {}, soon()).status().code(), StatusCode::PeerFailed);
+  EXPECT_EQ(Client::join(deaf.path(), {}, soon()).status().code(), StatusCode::PeerFailed);
 }
 
 // -- Death. --
@@ -331,13 +331,13 @@ TEST(Rendezvous, AbortsWhenARankIsKilledInAGather) {
   options.describe = [](int64_t rank) { return "it is rank " + std::to_string(rank); };
   Host host(options);
   ChildRank child([&] {
-    auto member = Member::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+    auto client = Client::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
     pause();
   });
-  auto member = joinAs(host.path(), 0, 2);
+  auto client = joinAs(host.path(), 0, 2);
   ASSERT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Joined; }));
   std::thread killer([&] { child.killNow(); });
-  Status status = (*member)->allGather("").status();
+  Status status = (*client)->allGather("").status();
   killer.join();
   EXPECT_EQ(status.code(), StatusCode::PeerFailed);
   EXPECT_EQ(status.message(), "rank 1 was killed by signal 9\n  it is rank 1");
@@ -348,15 +348,15 @@ TEST(Rendezvous, AbortsWhenARankIsKilledInAGather) {
 /// What rank 0 of two hears if rank 1 sends `bytes` after its welcome, and goes.
 std::string causeAfter(const std::string &bytes, const std::vector<int> &descriptors = {}) {
   Host host(optionsFor(2));
-  auto member = joinAs(host.path(), 0, 2);
+  auto client = joinAs(host.path(), 0, 2);
   {
-    auto other = Member::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+    auto other = Client::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
     EXPECT_TRUE(other.isOk()) << other.status().message();
     Connection connection = std::move((*other)->connection());
     EXPECT_TRUE(bytes.empty() || sendRaw(connection.descriptor(), bytes, descriptors));
   }
   EXPECT_TRUE(eventually([&] { return host.memory->isAborted(); }));
-  Status status = (*member)->allGather("").status();
+  Status status = (*client)->allGather("").status();
   EXPECT_EQ(status.code(), StatusCode::PeerFailed);
   EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Dead; }));
   EXPECT_EQ(host.memory->cause()->rank, 1);
@@ -401,7 +401,7 @@ TEST(Rendezvous, EndsARankThatDoesNotReadItsAnswers) {
   Host host(optionsFor(1));
   auto connection = Connection::connect(host.path(), soon(), kMaxBody);
   ASSERT_TRUE(connection.isOk());
-  MemberHello hello{.job = "job", .rank = 0, .ranks = 1};
+  ClientHello hello{.job = "job", .rank = 0, .ranks = 1};
   Frame want{.kind = FrameKind::Want, .body = std::string(8, '\0') + std::string(200, 'x')};
   ASSERT_TRUE(connection->send({.kind = FrameKind::Hello, .body = hello.encode()}, soon()).isOk());
   ASSERT_TRUE(connection->receive(soon()).isOk());
@@ -418,7 +418,7 @@ TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
     auto zero = joinAs(host.path(), 0, 3), one = joinAs(host.path(), 1, 3);
     auto two = joinAs(host.path(), 2, 3);
     auto leave = [&] {
-      (*one)->goodbye();
+      (*one)->disconnect();
       EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Left; }));
     };
     Status status;
@@ -442,8 +442,8 @@ TEST(Rendezvous, LetsRanksLeaveOneByOne) {
   {
     auto zero = joinAs(host.path(), 0, 3), one = joinAs(host.path(), 1, 3);
     auto two = joinAs(host.path(), 2, 3);
-    (*two)->goodbye();
-    (*zero)->goodbye();
+    (*two)->disconnect();
+    (*zero)->disconnect();
     Status status = host.rendezvous->waitForAllToLeave(deadlineIn(20ms));
     EXPECT_EQ(status.code(), StatusCode::TimedOut);
     EXPECT_EQ(status.message(), "expected all ranks to leave in time, got all but rank 1");
@@ -458,15 +458,15 @@ TEST(Rendezvous, KillsStragglers) {
     options.grace = 50ms;
     Host host(options);
     ChildRank child([&] {
-      auto member = Member::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+      auto client = Client::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
       raise(isStopped ? SIGSTOP : 0);
       pause();
     });
-    auto member = joinAs(host.path(), 0, 2);
+    auto client = joinAs(host.path(), 0, 2);
     ASSERT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Joined; }));
     host.memory->abort({Status(StatusCode::TimedOut, "the cause"), -1});
-    EXPECT_EQ((*member)->allGather("").status().message(), "the cause");
-    (*member)->goodbye();
+    EXPECT_EQ((*client)->allGather("").status().message(), "the cause");
+    (*client)->disconnect();
     EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
     int status = child.wait();
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -484,12 +484,12 @@ TEST(Rendezvous, KillsStoppedRanksAtOnce) {
   Host host(options);
   auto waitAs = [&](int64_t rank) {
     return [&host, rank] {
-      auto member = Member::join(host.path(), {.job = "job", .rank = rank, .ranks = 3}, soon());
+      auto client = Client::join(host.path(), {.job = "job", .rank = rank, .ranks = 3}, soon());
       pause();
     };
   };
   ChildRank stopped(waitAs(1)), moving(waitAs(2));
-  auto member = joinAs(host.path(), 0, 3);
+  auto client = joinAs(host.path(), 0, 3);
   for (int64_t rank : {1, 2})
     ASSERT_TRUE(eventually([&] { return stateOf(host, rank) == RankState::Joined; }));
   isStopped = true;
@@ -509,7 +509,7 @@ TEST(Rendezvous, ServesTheOthersWhileOneRankIsStopped) {
   // Rank 1 does not read; what is on its way to it is more than its socket holds.
   Host host(optionsFor(2));
   auto zero = joinAs(host.path(), 0, 2);
-  auto one = Member::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
+  auto one = Client::join(host.path(), {.job = "job", .rank = 1, .ranks = 2}, soon());
   ASSERT_TRUE(one.isOk());
   Frame part{.kind = FrameKind::Gather, .sequence = 1};
   ASSERT_TRUE((*one)->connection().send(part, soon()).isOk());
@@ -519,7 +519,7 @@ TEST(Rendezvous, ServesTheOthersWhileOneRankIsStopped) {
   EXPECT_FALSE(host.memory->isAborted());
 }
 
-TEST(Member, EndsItsWaitsWhenTheJobIsAborted) {
+TEST(Client, EndsItsWaitsWhenTheJobIsAborted) {
   Host host(optionsFor(2));
   auto zero = joinAs(host.path(), 0, 2), one = joinAs(host.path(), 1, 2);
   std::thread aborts([&] {
@@ -532,7 +532,7 @@ TEST(Member, EndsItsWaitsWhenTheJobIsAborted) {
   EXPECT_EQ((*zero)->offer("x", 0).message(), "the cause");
 }
 
-TEST(Member, EndsItsWaitsWhenTheHostIsGone) {
+TEST(Client, EndsItsWaitsWhenTheHostIsGone) {
   Host host(optionsFor(2));
   auto zero = joinAs(host.path(), 0, 2);
   std::thread ends([&] {
@@ -546,13 +546,13 @@ TEST(Member, EndsItsWaitsWhenTheHostIsGone) {
   EXPECT_FALSE((*zero)->watch(20ms));
 }
 
-TEST(Member, WakesItsWatchdog) {
+TEST(Client, WakesItsWatchdog) {
   Host host(optionsFor(1));
-  auto member = Member::join(host.path(), {.job = "job", .rank = 0, .ranks = 1}, soon());
-  ASSERT_TRUE(member.isOk());
-  (*member)->wakeWatch();
-  EXPECT_TRUE((*member)->watch(1h)); // or the test never ends
-  EXPECT_TRUE((*member)->watch(1ms));
+  auto client = Client::join(host.path(), {.job = "job", .rank = 0, .ranks = 1}, soon());
+  ASSERT_TRUE(client.isOk());
+  (*client)->wakeWatch();
+  EXPECT_TRUE((*client)->watch(1h)); // or the test never ends
+  EXPECT_TRUE((*client)->watch(1ms));
 }
 
 } // namespace

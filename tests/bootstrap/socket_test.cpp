@@ -38,14 +38,14 @@ TEST(Connection, PassesFramesInOrder) {
   std::string large(size_t(5) << 20, 'x');
   std::thread sender([&] {
     EXPECT_TRUE(pair.left->send({.kind = FrameKind::Gather, .body = large}, soon()).isOk());
-    EXPECT_TRUE(pair.left->send({.kind = FrameKind::Goodbye}, soon()).isOk());
+    EXPECT_TRUE(pair.left->send({.kind = FrameKind::Disconnect}, soon()).isOk());
   });
   auto first = pair.right->receive(soon());
   auto second = pair.right->receive(soon());
   sender.join();
   ASSERT_TRUE(first.isOk() && second.isOk());
   EXPECT_EQ(first->frame.body, large);
-  EXPECT_EQ(second->frame.kind, FrameKind::Goodbye);
+  EXPECT_EQ(second->frame.kind, FrameKind::Disconnect);
 }
 
 TEST(Connection, PassesEachDescriptorWithItsFrame) {
@@ -135,7 +135,8 @@ TEST(Connection, EndsItsWaits) {
   Frame large{.kind = FrameKind::Gather, .body = std::string(size_t(8) << 20, 'x')};
   EXPECT_EQ(pair.left->send(large, deadlineIn(1ms)).code(), StatusCode::TimedOut);
   pair.right.reset();
-  EXPECT_EQ(pair.left->send({.kind = FrameKind::Goodbye}, soon()).code(), StatusCode::PeerFailed);
+  EXPECT_EQ(pair.left->send({.kind = FrameKind::Disconnect}, soon()).code(),
+            StatusCode::PeerFailed);
 }
 
 TEST(Connection, KnowsWhoIsThere) {

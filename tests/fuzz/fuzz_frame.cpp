@@ -53,7 +53,7 @@ void checkFrames(llvm::StringRef bytes, llvm::StringRef steps) {
 void checkBody(llvm::StringRef body) {
   if (auto parts = decodeParts(body))
     require(encodeParts(*parts) == body);
-  if (auto hello = MemberHello::decode(body)) {
+  if (auto hello = ClientHello::decode(body)) {
     require(hello->encode() == body);
     require(hello->rank >= 0 && hello->rank < hello->ranks);
   }

@@ -1,7 +1,7 @@
 //===- tests/fuzz/fuzz_measurement_file.cpp - any text, in the place of measurements -===//
 
-#include "runtime/tune/measurement_file.h"
 #include "runtime/tune/gemm_choice.h"
+#include "runtime/tune/measurement_file.h"
 
 #include <cstdlib>
 
@@ -19,7 +19,7 @@ void check(const std::string &text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string text(reinterpret_cast<const char *>(data), size);
   check(text);
-  if (braid::Result<braid::ProductChoice> choice = braid::ProductChoice::decode(text))
+  if (braid::Result<braid::GemmChoice> choice = braid::GemmChoice::decode(text))
     if (choice->encode() != text || !(choice->microseconds > 0))
       std::abort();
   // No mutation finds a checksum.

@@ -42,12 +42,12 @@ def is_stopped():
 @functools.lru_cache(maxsize=None)
 def bound_to_us():
     """What to put in front of a command so that it ends with the thread that has started it."""
-    words = ("setpriv", "--pdeathsig", "KILL")
+    flags = ("setpriv", "--pdeathsig", "KILL")
     try:
-        works = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
+        works = subprocess.run([*flags, "true"], capture_output=True, check=False).returncode == 0
     except OSError:
         works = False
-    return words if works else ()
+    return flags if works else ()
 
 
 class Command:

@@ -12,8 +12,8 @@
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
 #include "api/plans.h"
-#include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/copy_and_signal.h"
+#include "backends/cuda/cuda_backend.h"
 #include "runtime/numeric.h"
 #include "runtime/reference/reference.h"
 #include "tests/support/scatter_by_hand.h"
@@ -85,7 +85,8 @@ public:
   }
 
   Result<std::unique_ptr<Program>> prepareProgram(const CompileOptions &chosen, uint64_t seed,
-                                                  TransferMeans means = {}, int64_t shrink = 1) {
+                                                  TransferMode transferMode = {},
+                                                  int64_t shrink = 1) {
     const int64_t m = kM / shrink / ranks(), k = kK / shrink, n = kN / shrink;
     auto program = std::make_unique<Program>();
     program->source =
@@ -106,7 +107,7 @@ public:
       return plans.status();
     program->plans = std::move(*plans);
     program->reference = std::make_unique<Reference>(*compiled->fusion, seed);
-    if (Status status = prepareAgain(*program, means); !status.isOk())
+    if (Status status = prepareAgain(*program, transferMode); !status.isOk())
       return status;
     return program;
   }
@@ -129,11 +130,11 @@ public:
   }
 
   /// In place of how it was prepared before.
-  Status prepareAgain(Program &program, TransferMeans means) {
+  Status prepareAgain(Program &program, TransferMode transferMode) {
     program.prepared.reset();
     cluster_.setPlans(program.plans);
     Result<std::unique_ptr<Prepared>> prepared =
-        prepare(plan(program), device(), transport(), means);
+        prepare(plan(program), device(), transport(), transferMode);
     if (prepared)
       program.prepared = std::move(*prepared);
     return prepared.status();
@@ -169,30 +170,30 @@ private:
 /// A way to gather and multiply.
 struct Way {
   CompileOptions options;
-  TransferMeans means;
+  TransferMode transferMode;
   std::string str() const {
     return fmt::format("{}, copies {}, signals {}", options.schedule.str(),
-                       name(means.copies).str(), name(means.signals).str());
+                       name(transferMode.copies).str(), name(transferMode.signals).str());
   }
 };
 
 std::vector<Way> allWays() {
-  std::vector<Way> ways;
+  std::vector<Way> launchModes;
   for (const char *schedule : {"pairwise", "pairwise;placement=shared", "ring", "sequential",
                                "batched", "bulk", "coalesced", "coalesced;wave-rows=5"})
     for (const char *protocol : {";protocol=get", ";protocol=put"})
-      for (TransferMeans means :
-           {TransferMeans{}, TransferMeans{CopyBy::Kernel, {}},
-            TransferMeans{CopyBy::Engine, SignalBy::Kernel},
-            TransferMeans{CopyBy::Engine, SignalBy::Memory}}) // 20, 25 and 51 rows on 4 ranks
-        ways.push_back(
-            {{.schedule = *Configurations::parse(std::string(schedule) + protocol)}, means});
-  return ways;
+      for (TransferMode transferMode :
+           {TransferMode{}, TransferMode{CopyBy::Kernel, {}},
+            TransferMode{CopyBy::Engine, SignalBy::Kernel},
+            TransferMode{CopyBy::Engine, SignalBy::Memory}}) // 20, 25 and 51 rows on 4 ranks
+        launchModes.push_back(
+            {{.schedule = *Configurations::parse(std::string(schedule) + protocol)}, transferMode});
+  return launchModes;
 }
 
 /// Eager at two addresses in turn, and replayed.
 Status runOneWay(RankTest &test, const Way &way, int runs) {
-  auto program = test.prepareProgram(way.options, 4, way.means, kSmall);
+  auto program = test.prepareProgram(way.options, 4, way.transferMode, kSmall);
   if (!program)
     return program.status();
   std::vector<Arguments> slots;
@@ -218,12 +219,12 @@ Status runOneWay(RankTest &test, const Way &way, int runs) {
 
 /// Eager runs and as many replays of every schedule, both protocols, by all means.
 Status runsEveryWay(RankTest &test) {
-  const std::vector<Way> ways = allWays();
-  for (const Way &way : ways)
+  const std::vector<Way> launchModes = allWays();
+  for (const Way &way : launchModes)
     if (Status status = runOneWay(test, way, test.runs()); !status.isOk())
       return status.annotated(way.str());
   if (test.rank() == 0)
-    std::printf("  %zu ways, each %d times eagerly and as often replayed\n", ways.size(),
+    std::printf("  %zu ways, each %d times eagerly and as often replayed\n", launchModes.size(),
                 test.runs());
   return Status::ok();
 }
@@ -252,13 +253,13 @@ Status refusesMovedTensors(RankTest &test) {
   return test.device().synchronize();
 }
 
-/// Eager runs and replays share words, in any order.
+/// Eager runs and replays share flags, in any order.
 Status mixesRunsAndReplays(RankTest &test) {
   for (int i = 0; i < 4; ++i) {
     CompileOptions options;
     options.schedule.all.set(Knob::Protocol, i % 2 == 0 ? Protocol::Get : Protocol::Put);
-    const TransferMeans means = i < 2 ? TransferMeans{} : TransferMeans{CopyBy::Kernel, {}};
-    auto program = test.prepareProgram(options, 3, means);
+    const TransferMode transferMode = i < 2 ? TransferMode{} : TransferMode{CopyBy::Kernel, {}};
+    auto program = test.prepareProgram(options, 3, transferMode);
     if (!program)
       return program.status();
     Result<Arguments> arguments = test.makeArguments(**program);
@@ -312,10 +313,10 @@ std::pair<double, double> errorNorm(const std::vector<BF16> &a, const std::vecto
     for (int64_t j = 0; j < kN; ++j) {
       double sum = 0, magnitude = 0;
       for (int64_t k = 0; k < kK; ++k) {
-        double product = double(widen(a[static_cast<size_t>(i * kK + k)])) *
-                         double(widen(b[static_cast<size_t>(k * kN + j)]));
-        sum += product;
-        magnitude += std::abs(product);
+        double gemm = double(widen(a[static_cast<size_t>(i * kK + k)])) *
+                      double(widen(b[static_cast<size_t>(k * kN + j)]));
+        sum += gemm;
+        magnitude += std::abs(gemm);
       }
       double difference = double(widen(c[i * kN + j])) - sum;
       error += difference * difference;
@@ -354,8 +355,9 @@ Status multipliesFloats(RankTest &test) {
   return Status::ok();
 }
 
-Status runsWithoutAllocating(RankTest &test, const CompileOptions &options, TransferMeans means) {
-  auto program = test.prepareProgram(options, 9, means);
+Status runsWithoutAllocating(RankTest &test, const CompileOptions &options,
+                             TransferMode transferMode) {
+  auto program = test.prepareProgram(options, 9, transferMode);
   if (!program)
     return program.status();
   Result<Arguments> arguments = test.makeArguments(**program);
@@ -410,17 +412,18 @@ Status runsWithoutAllocating(RankTest &test) {
   return runsWithoutAllocating(test, options, {CopyBy::Kernel, SignalBy::Default});
 }
 
-/// What each of them had is used again: words on the host and on the GPU, arenas, events, graphs.
+/// What each of them had is used again: flags on the host and on the GPU, arenas, events, graphs.
 Status preparesManyPrograms(RankTest &test) {
   constexpr size_t kPrograms = 600, kWarmUp = 150;
   constexpr size_t kSlack = size_t(32) << 20; // what the driver may do with its pools
-  const std::vector<Way> ways = allWays();
+  const std::vector<Way> launchModes = allWays();
   std::vector<std::unique_ptr<Program>> programs;
   std::vector<Arguments> arguments;
-  for (size_t i = 0; i < ways.size(); ++i) {
-    auto program = test.prepareProgram(ways[i].options, 4, ways[i].means, i % 2 ? 1 : kSmall);
+  for (size_t i = 0; i < launchModes.size(); ++i) {
+    auto program = test.prepareProgram(launchModes[i].options, 4, launchModes[i].transferMode,
+                                       i % 2 ? 1 : kSmall);
     if (!program)
-      return program.status().annotated(ways[i].str());
+      return program.status().annotated(launchModes[i].str());
     Result<Arguments> tensors = test.makeArguments(**program);
     if (!tensors)
       return tensors.status();
@@ -432,8 +435,8 @@ Status preparesManyPrograms(RankTest &test) {
   for (size_t i = 0; i < kPrograms; ++i) {
     const size_t which = i % programs.size();
     Program &program = *programs[which];
-    if (Status status = test.prepareAgain(program, ways[which].means); !status.isOk())
-      return status.annotated(fmt::format("program {}, {}", i, ways[which].str()));
+    if (Status status = test.prepareAgain(program, launchModes[which].transferMode); !status.isOk())
+      return status.annotated(fmt::format("program {}, {}", i, launchModes[which].str()));
     RunArguments addresses = arguments[which].addresses();
     if (Status status = program.prepared->capture(addresses.inputs, addresses.outputs);
         !status.isOk())
@@ -441,7 +444,7 @@ Status preparesManyPrograms(RankTest &test) {
     for (bool replays : {false, true})
       if (Status status = test.runOnce(program, arguments[which], uint32_t(i), replays);
           !status.isOk())
-        return status.annotated(fmt::format("program {}, {}", i, ways[which].str()));
+        return status.annotated(fmt::format("program {}, {}", i, launchModes[which].str()));
     program.prepared.reset();
     if (i == kWarmUp)
       cudaMemGetInfo(&freeBefore, &total);
@@ -468,9 +471,9 @@ public:
       byte = static_cast<char>(dice());
     cudaMalloc(&from_, source_.size());
     cudaMalloc(&to_, target_.size());
-    cudaMalloc(&counters_, cuda::Exchange::kCounters * sizeof(uint32_t));
+    cudaMalloc(&counters_, cuda::CopyAndSignal::kCounters * sizeof(uint32_t));
     cudaMalloc(&step_, sizeof(uint32_t));
-    cudaMemset(counters_, 0, cuda::Exchange::kCounters * sizeof(uint32_t));
+    cudaMemset(counters_, 0, cuda::CopyAndSignal::kCounters * sizeof(uint32_t));
     cudaMemcpy(from_, source_.data(), source_.size(), cudaMemcpyDefault);
   }
   ~CopyPlaces() {
@@ -481,7 +484,7 @@ public:
   CopyPlaces(const CopyPlaces &) = delete;
 
   Status checkAll(int64_t bytes) {
-    static_assert(cuda::Exchange::kMost == kAlignments);
+    static_assert(cuda::CopyAndSignal::kMost == kAlignments);
     constexpr char kPoison = 0x5a;
     cudaMemset(to_, kPoison, target_.size());
     for (int64_t first = 0; first < kPairs; first += kAlignments)
@@ -511,13 +514,13 @@ private:
   /// The copies of all pairs of one target alignment, most of which are not for the bulk copy unit,
   /// by so few blocks that each has several tiles.
   void launch(int64_t first, int64_t bytes) {
-    cuda::Exchange exchange;
-    exchange.step = step_;
-    exchange.counters = counters_;
+    cuda::CopyAndSignal batch;
+    batch.step = step_;
+    batch.counters = counters_;
     for (int64_t pair = first; bytes != 0 && pair < first + kAlignments; ++pair)
-      exchange.copies[exchange.copyCount++] = {to_ + index(pair, targetOf(pair)),
-                                               from_ + index(pair, sourceOf(pair)), bytes};
-    cuda::launchExchange(nullptr, exchange, {.ofOne = 1, .ofSeveral = 5}, true);
+      batch.copies[batch.copyCount++] = {to_ + index(pair, targetOf(pair)),
+                                         from_ + index(pair, sourceOf(pair)), bytes};
+    cuda::launchCopyAndSignal(nullptr, batch, {.ofOne = 1, .ofSeveral = 5}, true);
   }
 
   const int64_t room_;
@@ -603,7 +606,7 @@ Status refusesToPrepareInCapture(const Place &place, JobRank &job, const Chosen 
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   auto cluster =
-      joinCuda({.ranks = place.ranks}, job.takeMember(), {.device = gpu, .stream = stream});
+      joinCuda({.ranks = place.ranks}, job.takeClient(), {.device = gpu, .stream = stream});
   if (!cluster)
     return cluster.status();
   RankTest test(place, **cluster, chosen);
@@ -635,7 +638,7 @@ Status runCases(RankTest &test, const Chosen &chosen) {
 
 int rankMain(const Place &place, const Chosen &chosen) {
   Result<std::unique_ptr<JobRank>> job =
-      JobRank::join(place, {.meeting = launchersMeeting(processEnvironment())});
+      JobRank::join(place, {.endpoint = launchersEndpoint(processEnvironment())});
   if (!job)
     return static_cast<int>(job.status().code());
   Status status = Status::ok();
@@ -643,7 +646,7 @@ int rankMain(const Place &place, const Chosen &chosen) {
     status = refusesToPrepareInCapture(place, **job, chosen);
   } else {
     Result<std::unique_ptr<Cluster>> cluster =
-        joinCuda({.ranks = place.ranks}, (*job)->takeMember(), {});
+        joinCuda({.ranks = place.ranks}, (*job)->takeClient(), {});
     if (!cluster)
       return static_cast<int>((*job)->fail(cluster.status()).code());
     RankTest test(place, **cluster, chosen);
@@ -680,20 +683,20 @@ bool runJob(const char *program, const Chosen &chosen, StatusCode expected) {
 std::optional<Chosen> readFlags(int argc, char **argv) {
   Chosen chosen;
   for (int i = 1; i < argc; ++i) {
-    const llvm::StringRef word = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
-    if (word == "--ranks" || word == "--runs") {
+    const llvm::StringRef flag = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+    if (flag == "--ranks" || flag == "--runs") {
       const int number = std::atoi(value.data());
       if (number <= 0)
         return std::nullopt;
-      if (word == "--ranks")
+      if (flag == "--ranks")
         chosen.ranks = number;
       else
         chosen.runs = number;
       ++i;
-    } else if (word == "--as-rank") {
+    } else if (flag == "--as-rank") {
       chosen.isRank = true;
     } else {
-      chosen.name = word.str();
+      chosen.name = flag.str();
     }
   }
   const bool isKnown =

@@ -62,7 +62,7 @@ def exactness(suite):
             (2, ["--chunks", "3", "--streams", "1"]),
             (4, ["--chunks", "2", "--placement", "shared", "--copies", "kernel"]),
             (4, ["--chunks", "2", "--schedule", "batched", "--copies", "kernel", "--graph"]),
-            # Products of 35, 42 and 87 rows, and of 35 and 47; the own block's rest is copied.
+            # GEMMs of 35, 42 and 87 rows, and of 35 and 47; the own block's rest is copied.
             (4, ["--schedule", "coalesced", "--wave-rows", "7", "--graph"]),
             (4, ["--schedule", "coalesced", "--wave-rows", "7", "--streams", "3", "--signals",
                  "memory"]),
@@ -82,10 +82,10 @@ def exactness(suite):
                  "N=65", "--protocol", protocol, "--copies", "kernel"], 2)
     if suite.shares_gpus:
         add_run(suite, "exact 8", ["--verify", "--iterations", "20", "--set", "M=256"], 8)
-    # Kernels that wait for peers on many streams, beside products that want every processor: if
+    # Kernels that wait for peers on many streams, beside GEMMs that want every processor: if
     # they held them all, nobody would go on.
     for streams in ("8", "40"):
-        add_run(suite, f"kernels that wait on {streams} streams beside large products",
+        add_run(suite, f"kernels that wait on {streams} streams beside large GEMMs",
                 ["--verify", "--iterations", "10", "--set", "M=8192", "--set", "K=2048", "--set",
                  "N=2048", "--protocol", "put", "--copies", "kernel", "--streams", streams,
                  "--chunks", "16"], 4)
@@ -136,7 +136,7 @@ def programs(suite):
 
 
 class TuningRun:
-    """A run of the example with a folder of measurements, and what it says of its products."""
+    """A run of the example with a folder of measurements, and what it says of its GEMMs."""
 
     def __init__(self, suite, folder, flags, devices, tune="on"):
         environment = only_on(devices[:2], BRAID_CACHE_DIR=folder, BRAID_TUNE=tune)
@@ -151,7 +151,7 @@ class TuningRun:
         said = re.search(r"; prepared in ([0-9.]+) (s|ms|us)$", out, re.MULTILINE)
         unit = {"s": 1, "ms": 1e-3, "us": 1e-6}
         self.seconds = float(said[1]) * unit[said[2]] if said else float("inf")
-        counts = re.search(r"^braid: products: (\d+) tuned in ([0-9.]+) s, (\d+) known \((.*)\)$",
+        counts = re.search(r"^braid: GEMMs: (\d+) tuned in ([0-9.]+) s, (\d+) known \((.*)\)$",
                            self.lines, re.MULTILINE)
         self.tuned, self.known = (int(counts[1]), int(counts[3])) if counts else (None, None)
         self.path = counts[4] if counts else ""
@@ -170,7 +170,7 @@ SHAPES = {"1024": ["--set", "M=1024"],
 
 
 def tuning(suite):
-    """Products are measured once a machine, in time, and whatever lies in the cache."""
+    """GEMMs are measured once a machine, in time, and whatever lies in the cache."""
     def run_once(folder, devices, flags=(), **options):
         return TuningRun(suite, folder, list(flags), devices, **options).end()
 
@@ -188,7 +188,7 @@ def tuning(suite):
             said = (f"off {off.seconds:.3f} s, untuned {first.seconds:.3f} s for {first.tuned} "
                     f"shapes, known {second.seconds:.3f} s")
             if not is_fine(first, True) or not is_fine(second, False):
-                return "expected products tuned, then known", f"{said}\n{first}\n{second}"
+                return "expected GEMMs tuned, then known", f"{said}\n{first}\n{second}"
             if first.seconds > 2:
                 return "expected at most 2 s", said
             if second.seconds > off.seconds + 0.05:
@@ -204,11 +204,11 @@ def tuning(suite):
                 spoil(file)
             again = run_once(folder, devices)
             if not is_fine(again, True) or len(again.warnings) != 1:
-                return "expected one warning, and products tuned again", again
+                return "expected one warning, and GEMMs tuned again", again
             said += again.warnings
         after = run_once(folder, devices)
         if not is_fine(after, False) or after.warnings:
-            return "expected known products", after
+            return "expected known GEMMs", after
         return "", "\n".join(said)
 
     def at_once(folder, devices):
@@ -219,7 +219,7 @@ def tuning(suite):
             try:
                 for job in jobs:
                     if not is_fine(job.end(), is_first) or job.warnings:
-                        return f"expected products {'tuned' if is_first else 'known'}", job
+                        return f"expected GEMMs {'tuned' if is_first else 'known'}", job
             finally:
                 for job in jobs:
                     job.command.kill()
@@ -228,7 +228,7 @@ def tuning(suite):
     def nowhere(folder, devices):
         job = run_once(os.path.join("/proc", "nothing", folder.strip("/")), devices)
         wrong = not is_fine(job, True) or len(job.warnings) != 1
-        return ("expected one warning, and products tuned" if wrong else ""), job
+        return ("expected one warning, and GEMMs tuned" if wrong else ""), job
 
     def exact(folder, devices):
         flags = ["--verify", "--iterations", "20", "--set", "M=2048", "--set", "K=2048"]

@@ -31,7 +31,7 @@ TEST(FusionBuilder, ADozenLinesAreAFusion) {
   EXPECT_EQ(fusion.localShape(A->type), (Shape{1, 128, 512}));
 }
 
-/// A gather of one block, and its product.
+/// A gather of one block, and its GEMM.
 void buildProgram(Program &program) {
   ProgramBuilder b(program);
   Value *A = b.param("A", b.tensorType(DType::F32, {1, 4, 8}));

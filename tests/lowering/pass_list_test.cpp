@@ -39,10 +39,9 @@ TEST(PassList, DescribesEveryPass) {
 }
 
 TEST(PassList, OptionsGoBeforeThoseGiven) {
-  Diagnostics diags("--passes",
-                    "find-moves,form-pipelines{order=ring},insert-transfers"
-                    "{protocol=put},peel-own-step,split-chunks{chunks=16 tail-split=2},"
-                    "assign-streams{streams=2},hoist-syncs,merge-products{wave-rows=7}");
+  Diagnostics diags("--passes", "find-moves,form-pipelines{order=ring},insert-transfers"
+                                "{protocol=put},peel-own-step,split-chunks{chunks=16 tail-split=2},"
+                                "assign-streams{streams=2},hoist-syncs,merge-gemms{wave-rows=7}");
   auto list = resolvePasses(parsePassList(diags), test::configured("streams=3,C=coalesced"), diags);
   ASSERT_TRUE(list) << diags.str();
   EXPECT_EQ(list->options.all.str(), "order=ring;protocol=put;chunks=16;tail-split=2;wave-rows=7;"
@@ -95,12 +94,12 @@ TEST(PassList, RefusesUnknownOptionsAndValues) {
 
 TEST(PassList, RefusesWavesThatAreNone) {
   const std::string prefix = "find-moves,form-pipelines,insert-transfers,peel-own-step,"
-                             "assign-streams,hoist-syncs,merge-products";
+                             "assign-streams,hoist-syncs,merge-gemms";
   for (std::string value : {"-1", "many"})
     EXPECT_EQ(
         messagesAbout(prefix + "{wave-rows=" + value + "}"),
         std::to_string(prefix.size() + 2) +
-            ": expected 'wave-rows' of 'merge-products' to be an integer of 64 bits, at least 0, "
+            ": expected 'wave-rows' of 'merge-gemms' to be an integer of 64 bits, at least 0, "
             "got '" +
             value + "'\n");
 }

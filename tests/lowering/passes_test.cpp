@@ -66,7 +66,7 @@ TEST(FormPipelines, StartsEveryRankAtItsOwnBlock) {
 )");
 }
 
-TEST(FormPipelines, MakesOneProductUnderNone) {
+TEST(FormPipelines, MakesOneGemmUnderNone) {
   EXPECT_EQ(lowerText(kGather, "sequential").after("form-pipelines"),
             R"(  %A_all = allocate symmetric f32[4, 6, 5]
   matmul %C, %A_all, %B
@@ -82,7 +82,7 @@ TEST(FormPipelines, TakesLocalBlocksInOrder) {
 )");
 }
 
-TEST(FormPipelines, LeavesStraightProductsWhole) {
+TEST(FormPipelines, LeavesStraightGemmsWhole) {
   EXPECT_EQ(lowerText(kStraight).after("form-pipelines"), "  matmul %C, %A, %B\n");
 }
 
@@ -131,7 +131,7 @@ TEST(InsertTransfers, PostsReceivesFirstUnderPut) {
   }
 }
 
-TEST(InsertTransfers, MovesBeforeTheProductUnderNone) {
+TEST(InsertTransfers, MovesBeforeTheGemmUnderNone) {
   EXPECT_THAT(lowerText(kGather, "sequential").after("insert-transfers"),
               HasSubstr(R"(  for %i in 0 .. 4 {
     %block = select %A_all[(rank + %i) mod 4]
@@ -246,7 +246,7 @@ TEST(SplitChunks, TapersTheOnlyStepOfTwoRanks) {
   EXPECT_THAT(body, HasSubstr("%block_rows = slice %block[%c .. %c + 1]\n"));
 }
 
-// Nothing arrives last that a product would wait for alone.
+// Nothing arrives last that a GEMM would wait for alone.
 TEST(SplitChunks, TapersNeitherLocalStagesNorNone) {
   EXPECT_EQ(lowerText(kGather, "sequential;chunks=2;tail-split=100").text,
             lowerText(kGather, "sequential;chunks=2").text);
@@ -317,7 +317,7 @@ TEST(AssignStreams, KeepsTheRingOnAStreamOfItsOwn) {
 )"));
 }
 
-TEST(AssignStreams, PutsTheRingAndItsProductsOnOneStreamIfThereIsOne) {
+TEST(AssignStreams, PutsTheRingAndItsGemmsOnOneStreamIfThereIsOne) {
   std::string body = lowerText(kGather, "ring;streams=1").after("assign-streams");
   EXPECT_THAT(body, HasSubstr("set_current_stream stream(0)\n"));
   EXPECT_THAT(body, Not(HasSubstr("stream(1")));
@@ -346,7 +346,7 @@ TEST(AssignStreams, TakesStepsThatWereNotPeeled) {
 )"));
 }
 
-TEST(AssignStreams, LeavesStraightProductsOnTheCallersStream) {
+TEST(AssignStreams, LeavesStraightGemmsOnTheCallersStream) {
   Lowered lowered = lowerText(kStraight);
   EXPECT_EQ(lowered.body(), "  matmul %C, %A, %B\n");
   EXPECT_THAT(lowered.changes, ElementsAre("find-moves", "form-pipelines"));
@@ -398,7 +398,7 @@ TEST(HoistSyncs, CountsOnlyStreamsInUse) {
   EXPECT_EQ(streamsOf(kGather, "streams=13;chunks=2;tail-split=3"), "12");
 }
 
-TEST(HoistSyncs, KeepsWhatOrdersProductsBehindTheRing) {
+TEST(HoistSyncs, KeepsWhatOrdersGemmsBehindTheRing) {
   EXPECT_THAT(lowerText(kGather, "ring").after("hoist-syncs"),
               HasSubstr(R"(    set_current_stream stream(1 + %i mod 3)
     synchronize stream(0)
@@ -411,7 +411,7 @@ TEST(HoistSyncs, KeepsWhatOrdersProductsBehindTheRing) {
 
 //===- sink-waits -----------------------------------------------------------------------------===//
 
-TEST(SinkWaits, WaitsForSendsBehindTheProduct) {
+TEST(SinkWaits, WaitsForSendsBehindTheGemm) {
   EXPECT_THAT(lowerText(kGather).after("sink-waits"), HasSubstr(R"(    wait %r
     %out = select %C[(rank + %i) mod 4]
     matmul %out, %block, %B
@@ -420,7 +420,7 @@ TEST(SinkWaits, WaitsForSendsBehindTheProduct) {
 )"));
 }
 
-TEST(SinkWaits, TakesTheRingsWaitsToTheProductsStream) {
+TEST(SinkWaits, TakesTheRingsWaitsToTheGemmsStream) {
   EXPECT_THAT(lowerText(kGather, "ring").after("sink-waits"), HasSubstr(R"(    wait %r
     set_current_stream stream(1 + %i mod 3)
     synchronize stream(0)
@@ -515,7 +515,7 @@ TEST(Simplify, ChangesNothingWhereNothingIsLeftOver) {
               ElementsAre("find-moves", "form-pipelines", "assign-streams", "hoist-syncs"));
 }
 
-TEST(Simplify, TakesAFusionWithoutProducts) {
+TEST(Simplify, TakesAFusionWithoutGemms) {
   Lowered lowered = lowerText("fusion @f(D = 4) {\n  mesh [0 .. D)\n  %A = input f32[3]\n"
                               "  output %A\n}\n");
   EXPECT_EQ(lowered.body(), "  set %A_2, %A\n");

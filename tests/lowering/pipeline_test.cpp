@@ -174,7 +174,7 @@ TEST(Pipeline, LowersEveryWave) {
                              std::to_string(split) + ";wave-rows=" + std::to_string(waveRows));
 }
 
-/// Where a product takes its blocks anyway, and where nobody cuts products.
+/// Where a GEMM takes its blocks anyway, and where nobody cuts GEMMs.
 TEST(Pipeline, LowersAsWithoutWaves) {
   const std::string text = gather(4, 13, 4, "matmul");
   for (const Preset &preset : presets())

@@ -45,7 +45,7 @@ const Refusal kRefusals[] = {
 )",
      "5:3: cannot lower %C: axis 1 of %A (f32[8, DIDx{D}]) is contracted but split over devices, "
      "so "
-     "that partial products would have to be summed across devices; a plain axis 1 of %A would be "
+     "that partial results would have to be summed across devices; a plain axis 1 of %A would be "
      "accepted\n"},
     {"ContractedInB",
      R"(  %A = input f32[8, D]
@@ -55,7 +55,7 @@ const Refusal kRefusals[] = {
 )",
      "5:3: cannot lower %C: axis 0 of %B (f32[DIDx{D}, 6]) is contracted but split over devices, "
      "so "
-     "that partial products would have to be summed across devices; a plain axis 0 of %B would be "
+     "that partial results would have to be summed across devices; a plain axis 0 of %B would be "
      "accepted\n"},
     {"ContractedInLinear",
      R"(  %x = input f32[8, D]
@@ -65,7 +65,7 @@ const Refusal kRefusals[] = {
 )",
      "5:3: cannot lower %y: axis 1 of %w (f32[6, DIDx{D}]) is contracted but split over devices, "
      "so "
-     "that partial products would have to be summed across devices; a plain axis 1 of %w would be "
+     "that partial results would have to be summed across devices; a plain axis 1 of %w would be "
      "accepted\n"},
     {"GatherNotLeading",
      R"(  %A = input f32[2, DIDx{D}, 3, 5]

@@ -223,14 +223,14 @@ std::string ring(llvm::StringRef between) {
 )" + between.str();
 }
 
-TEST(SinkWaitsIn, PassesProductsThatDoNotConcernIt) {
+TEST(SinkWaitsIn, PassesGemmsThatDoNotConcernIt) {
   EXPECT_EQ(rewrite(sinkWaits, ring("  wait %s\n  matmul %C, %in, %B\n  matmul %C, %A, %B\n"
                                     "  set_current_stream stream(0)\n")),
             ring("  matmul %C, %in, %B\n  matmul %C, %A, %B\n  wait %s\n"
                  "  set_current_stream stream(0)\n"));
 }
 
-TEST(SinkWaitsIn, PassesProductsThatReadWhatWasSent) {
+TEST(SinkWaitsIn, PassesGemmsThatReadWhatWasSent) {
   EXPECT_EQ(rewrite(sinkWaits, ring("  wait %s\n  matmul %C, %all, %B\n")),
             ring("  matmul %C, %all, %B\n  wait %s\n"));
 }

@@ -1,4 +1,4 @@
-//===- tests/lowering/stages_test.cpp - several products in one fusion ----===//
+//===- tests/lowering/stages_test.cpp - several GEMMs in one fusion ----===//
 
 #include "tests/lowering/support.h"
 
@@ -12,20 +12,20 @@ namespace {
 using testing::HasSubstr;
 
 /// A fusion on D = 4 devices with two gathered and two replicated inputs.
-std::string fusion(llvm::StringRef products) {
+std::string fusion(llvm::StringRef gemms) {
   return (R"(fusion @f(D = 4) {
   mesh [0 .. D)
   %A = input f32[DIDx{D}, 6, 5]
   %X = input f32[DIDx{D}, 6, 5]
   %B = input f32[5, 3]
   %W = input f32[3, 5]
-)" + products +
+)" + gemms +
           "}\n")
       .str();
 }
 
-std::string formed(llvm::StringRef products, const std::string &options = "") {
-  Lowered lowered = lowerText(fusion(products), options);
+std::string formed(llvm::StringRef gemms, const std::string &options = "") {
+  Lowered lowered = lowerText(fusion(gemms), options);
   EXPECT_TRUE(lowered.status.isOk()) << lowered.status.message() << lowered.messages;
   return lowered.after("form-pipelines");
 }
@@ -48,7 +48,7 @@ TEST(Stages, GatherASharedOperandOnce) {
 )");
 }
 
-TEST(Stages, FeedOneProductToTheNextSliceBySlice) {
+TEST(Stages, FeedOneGemmToTheNextSliceBySlice) {
   EXPECT_EQ(formed(R"(  %C = matmul %A, %B : f32[Stream{D}, 6, 3]
   %E = matmul %C, %W : f32[Stream{D}, 6, 5]
   %F = matmul %E, %B : f32[Stream{D}, 6, 3]
@@ -177,7 +177,7 @@ TEST(Stages, RunAfterOneAnother) {
 )"));
 }
 
-TEST(Stages, ReadAStreamedProductWholeAfterItsPipeline) {
+TEST(Stages, ReadAStreamedGemmWholeAfterItsPipeline) {
   EXPECT_THAT(formed(R"(  %C = matmul %A, %B : f32[Stream{D}, 6, 3]
   %E = matmul %C, %W : f32[D, 6, 5]
   output %E

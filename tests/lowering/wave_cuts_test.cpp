@@ -1,4 +1,4 @@
-//===- tests/lowering/wave_cuts_test.cpp - where the products of doubling begin and end -===//
+//===- tests/lowering/wave_cuts_test.cpp - where the GEMMs of doubling begin and end -===//
 
 #include "lowering/stages/wave_cuts.h"
 
@@ -14,7 +14,7 @@ struct Rows {
   int64_t begin, end;
 };
 
-/// Of every product, on one rank.
+/// Of every GEMM, on one rank.
 std::vector<Rows> rowsOn(int64_t rank, const WaveCuts &cuts) {
   auto on = [rank](const Scalar *scalar) {
     const ScalarValue value = evaluate(scalar, {.rank = rank});
@@ -22,7 +22,7 @@ std::vector<Rows> rowsOn(int64_t rank, const WaveCuts &cuts) {
     return value.value;
   };
   std::vector<Rows> all;
-  for (size_t i = 0; i < cuts.products(); ++i) {
+  for (size_t i = 0; i < cuts.gemms(); ++i) {
     all.push_back({on(cuts.begin(i)), on(cuts.end(i))});
     EXPECT_EQ(all.back().end - all.back().begin, cuts.rows(i)) << "as many on every rank";
     EXPECT_GT(cuts.rows(i), 0);
@@ -31,14 +31,14 @@ std::vector<Rows> rowsOn(int64_t rank, const WaveCuts &cuts) {
   return all;
 }
 
-/// How many blocks have come when product `number` begins, the own one among them: those of as many
+/// How many blocks have come when GEMM `number` begins, the own one among them: those of as many
 /// steps of the order in which `doubling` takes them.
 int64_t blocksBefore(size_t number, int64_t ranks, bool isHalved) {
   const int64_t blocks = int64_t(1) << number;
   return isHalved && blocks == ranks ? ranks / 4 * 3 : std::min(blocks, ranks);
 }
 
-/// Every row is in one product, and has come by then. Adds to `reaching` the products with rows of
+/// Every row is in one GEMM, and has come by then. Adds to `reaching` the GEMMs with rows of
 /// blocks that earlier ones have waited for.
 void expectRightOn(int64_t rank, int64_t ranks, int64_t blockRows, bool isHalved,
                    const WaveCuts &cuts, std::set<size_t> &reaching) {
@@ -48,7 +48,7 @@ void expectRightOn(int64_t rank, int64_t ranks, int64_t blockRows, bool isHalved
     const int64_t earlier = i == 0 ? 0 : blocksBefore(i - 1, ranks, isHalved);
     for (int64_t block = all[i].begin / blockRows; block * blockRows < all[i].end; ++block) {
       const int64_t step = rank ^ block;
-      EXPECT_LT(step, here) << "product " << i << ", block " << block;
+      EXPECT_LT(step, here) << "GEMM " << i << ", block " << block;
       if (i > 0 && step < earlier)
         reaching.insert(i);
     }
@@ -75,8 +75,8 @@ TEST(WaveCuts, CoverAllRowsOnceOnEveryRank) {
           std::set<size_t> reaching;
           for (int64_t rank = 0; rank < ranks; ++rank)
             expectRightOn(rank, ranks, blockRows, isHalved && ranks >= 4, cuts, reaching);
-          for (size_t i = 1; i < cuts.products(); ++i)
-            EXPECT_EQ(cuts.reachesBack(i), reaching.count(i) == 1) << "product " << i;
+          for (size_t i = 1; i < cuts.gemms(); ++i)
+            EXPECT_EQ(cuts.reachesBack(i), reaching.count(i) == 1) << "GEMM " << i;
         }
 }
 
@@ -85,7 +85,7 @@ std::vector<int64_t> rowsOf(int64_t ranks, int64_t blockRows, int64_t waveRows,
   ScalarContext scalars;
   const WaveCuts cuts(scalars, ranks, blockRows, waveRows, isHalved);
   std::vector<int64_t> rows;
-  for (size_t i = 0; i < cuts.products(); ++i)
+  for (size_t i = 0; i < cuts.gemms(); ++i)
     rows.push_back(cuts.rows(i));
   return rows;
 }
@@ -94,12 +94,12 @@ std::vector<int64_t> rowsOf(int64_t ranks, int64_t blockRows, int64_t waveRows,
 TEST(WaveCuts, AreWholeWavesOfWholeTiles) {
   EXPECT_EQ(rowsOf(4, 2048, 1206), (std::vector<int64_t>{1152, 2304, 4736}));
   EXPECT_EQ(rowsOf(4, 2048, 603), (std::vector<int64_t>{1792, 2304, 4096}))
-      << "a wave less would leave rows of a peer to a product that is not beside them";
+      << "a wave less would leave rows of a peer to a GEMM that is not beside them";
   EXPECT_EQ(rowsOf(2, 4096, 1206), (std::vector<int64_t>{3584, 4608}));
   EXPECT_EQ(rowsOf(2, 7, 3), (std::vector<int64_t>{6, 8})) << "too small for tiles";
 }
 
-TEST(WaveCuts, HalveTheLastProduct) {
+TEST(WaveCuts, HalveTheLastGemm) {
   EXPECT_EQ(rowsOf(4, 2048, 1206, true), (std::vector<int64_t>{1152, 2304, 1152, 3584}));
   EXPECT_EQ(rowsOf(4, 2048, 603, true), (std::vector<int64_t>{1792, 2304, 1792, 2304}));
   EXPECT_EQ(rowsOf(2, 4096, 1206, true), (std::vector<int64_t>{3584, 4608})) << "of one block";

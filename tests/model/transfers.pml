@@ -21,8 +21,8 @@
  *   - clearing a word and beginning what follows: a signal that came in between could as well have
  *     come before, where it is caught.
  *   - the end of a copy, the signal after it and the beginning of the next command; the end of a
- *     product and the end of the await after it: whoever touches the block in between could as well
- *     have done so during the copy or product, where it is caught.
+ *     GEMM and the end of the await after it: whoever touches the block in between could as well
+ *     have done so during the copy or GEMM, where it is caught.
  *
  * What is simplified always:
  *   - issuing: a command that is issued late is a stream that is slow, so all runs of a step are

@@ -60,7 +60,7 @@ Result<Case> makeCase(const CaseOptions &options) {
   made.name = fmt::format("{} --ranks {} --schedule '{}'", options.operation, options.ranks,
                           options.schedule);
   const CompileOptions compileOptions{.schedule = configured(options.schedule)};
-  // So that products leave some of their blocks.
+  // So that GEMMs leave some of their blocks.
   const int64_t rows = compileOptions.schedule.all.waveRows() > 0 ? 5 : 2;
   made.source = parseSource("mutated.braid", textOf(options.operation, options.ranks, rows));
   Result<Compiled> compiled = compile(*made.source, compileOptions);

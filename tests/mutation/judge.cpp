@@ -28,10 +28,10 @@ constexpr DefinitionOnly kDefinitionOnly[] = {
      "computes a part of an output twice, with the same value"},
     {CheckRule::Result, "reads what nothing has written",
      "reads bytes that nothing wrote, but no output depends on them"},
-    {CheckRule::Transfers, "share word",
-     "two transfers share a word, but the right signal comes first in every order"},
+    {CheckRule::Transfers, "share flag",
+     "two transfers share a flag, but the right signal comes first in every order"},
     {CheckRule::Transfers, "signalled again",
-     "signals a word again before it was awaited, which words that count runs do not mind"},
+     "signals a flag again before it was awaited, which flags that count runs do not mind"},
 };
 
 /// What the backend calls an accused event; nothing for the end of a buffer's life, which issues
@@ -83,11 +83,11 @@ std::string fingerprint(const Mutant &mutant) {
       text += fmt::format("b {} {} {}\n", static_cast<int>(b.kind), b.bytes, b.offset);
     for (const Endpoint &e : plan.endpoints)
       text += fmt::format("e {} {} {} {} {} {} {} {} {}\n", static_cast<int>(e.direction),
-                          static_cast<int>(e.protocol), e.peer, e.channel, e.sequence, e.word,
+                          static_cast<int>(e.protocol), e.peer, e.channel, e.sequence, e.flag,
                           e.range.buffer, e.range.offset, e.range.bytes);
     for (const PlanRelease &r : plan.releases)
       text += fmt::format("r {} {} {}\n", r.buffer, r.beforeCommand, r.stream);
-    for (const PrepareStep &step : plan.preparation)
+    for (const PrepareAction &step : plan.preparation)
       text += fmt::format("p {} {}\n", static_cast<int>(step.kind), step.channel);
   }
   return text;

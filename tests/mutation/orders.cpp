@@ -39,8 +39,8 @@ Step stepOf(const Candidate &candidate) {
   Step step{actionOf(candidate), {}};
   step.isWait = command.kind == QueuedCommand::Kind::Wait;
   if (step.isWait || command.kind == QueuedCommand::Kind::Store) {
-    step.word = command.args.word.address;
-    step.value = command.args.word.value;
+    step.flag = command.args.flag.address;
+    step.value = command.args.flag.value;
   } else {
     step.footprint = footprintOf(command);
   }
@@ -48,8 +48,8 @@ Step stepOf(const Candidate &candidate) {
 }
 
 bool conflict(const Step &a, const Step &b) {
-  // A wait that can go on still can after any write: words only grow.
-  if (a.word && a.word == b.word && !a.isWait && !b.isWait)
+  // A wait that can go on still can after any write: flags only grow.
+  if (a.flag && a.flag == b.flag && !a.isWait && !b.isWait)
     return true;
   for (const Footprint &x : a.footprint)
     for (const Footprint &y : b.footprint)
@@ -96,14 +96,14 @@ bool AllOrders::next() {
 bool AllOrders::canRun(const Step &step, const Progress &progress) {
   if (!step.isWait)
     return true;
-  auto word = progress.words.find(step.word);
-  return (word == progress.words.end() ? 0 : word->second) >= step.value;
+  auto flag = progress.flags.find(step.flag);
+  return (flag == progress.flags.end() ? 0 : flag->second) >= step.value;
 }
 
 void AllOrders::advance(const Step &step, QueueId queue, Progress &progress) {
   ++progress.position[queue];
-  if (step.word && !step.isWait)
-    progress.words[step.word] = step.value;
+  if (step.flag && !step.isWait)
+    progress.flags[step.flag] = step.value;
 }
 
 /// Lets all other queues run as far as they get without the candidate, and sees whether it matters.

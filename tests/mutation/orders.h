@@ -57,13 +57,13 @@ struct Footprint {
 struct Step {
   Action action;
   std::vector<Footprint> footprint;
-  const void *word = nullptr; ///< that it waits for or writes
+  const void *flag = nullptr; ///< that it waits for or writes
   uint32_t value = 0;
   bool isWait = false;
 };
 Step stepOf(const Candidate &candidate);
 
-/// Both touch some byte or write one word, and the order of the two matters.
+/// Both touch some byte or write one flag, and the order of the two matters.
 bool conflict(const Step &a, const Step &b);
 
 /// Every order there is, up to `limit`, but for those that differ only in the order of commands
@@ -84,7 +84,7 @@ private:
   using QueueId = std::pair<int64_t, uint32_t>;
   struct Progress {
     std::map<QueueId, size_t> position;
-    std::map<const void *, uint32_t> words;
+    std::map<const void *, uint32_t> flags;
   };
   bool isFree(const Candidate &candidate) const;
   static bool canRun(const Step &step, const Progress &progress);
@@ -97,7 +97,7 @@ private:
   const uint32_t limit_;
   uint32_t rounds_ = 0; ///< the first one only learns what will be issued
   std::map<QueueId, std::vector<Step>> queues_;
-  Progress progress_; ///< of this round, with the words as they were in the first
+  Progress progress_; ///< of this round, with the flags as they were in the first
   size_t depth_ = 0;
   std::vector<Choice> choices_;
   bool isComplete_ = false;

@@ -59,8 +59,8 @@ SiteText moveCommand(Plans &plans, size_t k) {
   return what + " goes to " + plan.streams[command.stream];
 }
 
-/// Each endpoint in turn awaits the word of the one after it.
-SiteText shareWord(Plans &plans, size_t k) {
+/// Each endpoint in turn awaits the flag of the one after it.
+SiteText shareFlag(Plans &plans, size_t k) {
   for (Plan &plan : plans) {
     if (k >= plan.endpoints.size()) {
       k -= plan.endpoints.size();
@@ -69,13 +69,13 @@ SiteText shareWord(Plans &plans, size_t k) {
     if (plan.endpoints.size() == 1)
       return "";
     auto own = static_cast<uint32_t>(k);
-    uint32_t word = plan.endpoints[(k + 1) % plan.endpoints.size()].word;
-    plan.endpoints[own].word = word;
+    uint32_t flag = plan.endpoints[(k + 1) % plan.endpoints.size()].flag;
+    plan.endpoints[own].flag = flag;
     for (Command &command : plan.commands)
       if (command.kind == CommandKind::Await && command.endpoint == own)
-        command.word = word;
-    return fmt::format("rank {}: {} uses word {}, too", plan.rank,
-                       describeOrigin(plan, plan.endpoints[own].origin), word);
+        command.flag = flag;
+    return fmt::format("rank {}: {} uses flag {}, too", plan.rank,
+                       describeOrigin(plan, plan.endpoints[own].origin), flag);
   }
   return std::nullopt;
 }
@@ -111,7 +111,7 @@ SiteText shareMemory(Plans &plans, size_t k) {
 }
 
 void eraseShare(Plan &plan, uint32_t channel) {
-  std::erase_if(plan.preparation, [&](const PrepareStep &step) {
+  std::erase_if(plan.preparation, [&](const PrepareAction &step) {
     return step.kind == PrepareKind::Share && step.channel == channel;
   });
 }
@@ -121,7 +121,7 @@ SiteText dropExchange(Plans &plans, size_t k) {
   const size_t variants = plans.size() + 1;
   const size_t chosen = k % variants;
   size_t left = k / variants;
-  for (const PrepareStep &step : plans[0].preparation) {
+  for (const PrepareAction &step : plans[0].preparation) {
     if (step.kind != PrepareKind::Share || left-- != 0)
       continue;
     const uint32_t channel = step.channel;
@@ -143,7 +143,7 @@ llvm::ArrayRef<PlanMutation> planMutations() {
       {"plan: drop a wait for an event", dropEventWait},
       {"plan: swap two commands", swapCommands},
       {"plan: move a command's stream", moveCommand},
-      {"plan: use one word twice", shareWord},
+      {"plan: use one flag twice", shareFlag},
       {"plan: let two buffers share memory", shareMemory},
       {"plan: drop a handle exchange", dropExchange},
   };

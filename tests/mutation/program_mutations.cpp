@@ -147,7 +147,7 @@ SiteText moveWait(Program &program, size_t k) {
   return std::nullopt;
 }
 
-/// The products and copies.
+/// The GEMMs and copies.
 std::vector<Site> workOf(Program &program) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {
@@ -404,9 +404,9 @@ llvm::ArrayRef<ProgramMutation> programMutations() {
       {"swap a send and a receive", swapTransfers},
       {"swap them, on two streams", swapOnTwoStreams},
       {"move a wait down", moveWait},
-      {"drop a product or copy", dropWork},
+      {"drop a GEMM or copy", dropWork},
       {"drop a bias", dropBias},
-      {"do a product or copy twice", repeatWork},
+      {"do a GEMM or copy twice", repeatWork},
       {"move a peer by one", movePeer},
       {"move an index by one", moveIndex},
       {"move a stream by one", moveStream},

@@ -2,8 +2,8 @@
 
 #include "tests/processes/fault.h"
 
-#include "backends/cpu/queue/command_queue.h"
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/queue/command_queue.h"
 #include "runtime/job/bootstrap/client.h"
 
 #include <fmt/format.h>
@@ -193,7 +193,7 @@ private:
     case FrameKind::Gather:
     case FrameKind::Offer:
     case FrameKind::Want:
-    case FrameKind::Goodbye:
+    case FrameKind::Disconnect:
       return true;
     default:
       return false;
@@ -350,8 +350,8 @@ Backend faultyBackend() {
   Backend backend = *registry.find("cpu");
   backend.join =
       [join = backend.join](const ClusterOptions &options,
-                            std::unique_ptr<Member> member) -> Result<std::unique_ptr<Cluster>> {
-    Result<std::unique_ptr<Cluster>> inner = join(options, std::move(member));
+                            std::unique_ptr<Client> client) -> Result<std::unique_ptr<Cluster>> {
+    Result<std::unique_ptr<Cluster>> inner = join(options, std::move(client));
     if (!inner)
       return inner.status();
     return std::unique_ptr<Cluster>(new FaultyCluster(std::move(*inner)));

@@ -173,7 +173,7 @@ private:
     pass(Site::Join);
     Result<std::unique_ptr<JobRank>> job =
         JobRank::join(place_, {.timeout = milliseconds(spec_.joinTimeoutMs),
-                               .meeting = launchersMeeting(processEnvironment())});
+                               .endpoint = launchersEndpoint(processEnvironment())});
     if (!job)
       return job.status();
     job_ = std::move(*job);
@@ -189,7 +189,7 @@ private:
     options.verify = true;
     options.timeout = milliseconds(spec_.timeoutMs);
     Result<RunReport> report =
-        run(program_.compiled, program_.plans, faultyBackend(), options, job_->takeMember());
+        run(program_.compiled, program_.plans, faultyBackend(), options, job_->takeClient());
     if (!report)
       return job_->fail(report.status());
     elementsCompared_ = report->elementsCompared;
@@ -405,7 +405,7 @@ void readReport(const fs::path &folder, JobOutcome &outcome) {
 void findLeftovers(const fs::path &folder, const JobSpec &spec, JobOutcome &outcome) {
   // What a rank leaves that hosts the meeting and is killed, the next job sweeps.
   if (spec.isForeign)
-    (void)MeetingPlace::open(folder / "m", "");
+    (void)RendezvousEndpoint::open(folder / "m", "");
   for (int64_t rank : aliveRanks(folder, spec.ranks))
     outcome.leftovers.push_back(fmt::format("the process of rank {}", rank));
   for (const auto &entry : fs::recursive_directory_iterator(folder / "m"))

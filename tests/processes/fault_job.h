@@ -58,7 +58,7 @@ struct JobOutcome {
   uint32_t committed = 0;
   uint64_t struckNs = 0;                   ///< when the first fault did, or 0
   int64_t elapsedMs = 0;                   ///< of the whole job
-  std::vector<std::string> leftovers = {}; ///< everything that should not have been left, in words
+  std::vector<std::string> leftovers = {}; ///< everything that should not have been left, in flags
   std::string output = {};                 ///< stdout and stderr of all its processes
 
   bool hasStruck() const { return struckNs != 0; }

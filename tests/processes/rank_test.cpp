@@ -6,12 +6,12 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/run.h"
-#include "backends/cpu/queue/command_queue.h"
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/queue/command_queue.h"
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/rendezvous.h"
-#include "runtime/reference/reference.h"
 #include "runtime/plan/specialize.h"
+#include "runtime/reference/reference.h"
 #include "tests/support/dice.h"
 
 #include <gmock/gmock.h>
@@ -182,16 +182,16 @@ int Job::runChild(int64_t rank, int path, int verdict) const {
   registerCpuBackend(registry, [this](int64_t number) -> std::unique_ptr<CommandObserver> {
     return number == fault.rank ? std::make_unique<FaultyObserver>(fault) : nullptr;
   });
-  Result<std::unique_ptr<Member>> member = Member::join(
+  Result<std::unique_ptr<Client>> client = Client::join(
       socket, {.job = "j", .rank = rank, .ranks = kRanks}, deadlineIn(milliseconds(30000)));
-  Status status = member.status();
+  Status status = client.status();
   bool isStuck = false;
-  if (member) {
+  if (client) {
     ClusterOptions options;
     options.ranks = kRanks;
     options.timeout = timeout;
     Result<std::unique_ptr<Cluster>> cluster =
-        registry.find("cpu")->join(options, std::move(*member));
+        registry.find("cpu")->join(options, std::move(*client));
     status = cluster ? body(**cluster, rank) : cluster.status();
     isStuck = cluster && (*cluster)->isStuck();
   }
@@ -236,7 +236,7 @@ void Job::run() {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   Result<JobMemory> memory = JobMemory::create(kRanks);
   ASSERT_TRUE(memory);
-  Result<MeetingPlace> place = MeetingPlace::open(folder, "");
+  Result<RendezvousEndpoint> place = RendezvousEndpoint::open(folder, "");
   ASSERT_TRUE(place) << place.status().message();
   Result<std::unique_ptr<Rendezvous>> rendezvous =
       Rendezvous::start(std::move(*place), *memory,
@@ -488,8 +488,8 @@ TEST_F(RankTest, LostHostEndsTheRun) {
 TEST_F(RankTest, WorkLeftBehindIsAFailure) {
   Job job = makeJob();
   job.body = [](Cluster &cluster, int64_t rank) {
-    Result<void *> word = cluster.device(rank).allocate(ArenaKind::Symmetric, kWordStride);
-    cluster.device(rank).await(0, {}, *word, 1);
+    Result<void *> flag = cluster.device(rank).allocate(ArenaKind::Symmetric, kFlagStride);
+    cluster.device(rank).await(0, {}, *flag, 1);
     if (rank == 3)
       return Status(StatusCode::WrongResult, "left");
     return cluster.device(rank).synchronize();

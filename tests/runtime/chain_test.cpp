@@ -18,10 +18,12 @@ using testing::ElementsAre;
 class Recorder final : public Device {
 public:
   std::vector<std::string> calls;
-  TransferMeans used;
+  TransferMode used;
 
-  bool offers(TransferMeans means) const override { return means.copies != CopyBy::Engine; }
-  void use(TransferMeans means) override { used = means; }
+  bool offers(TransferMode transferMode) const override {
+    return transferMode.copies != CopyBy::Engine;
+  }
+  void use(TransferMode transferMode) override { used = transferMode; }
   Result<void *> allocate(ArenaKind, int64_t bytes) override {
     memory_.push_back(std::make_unique<char[]>(static_cast<size_t>(bytes) + 1));
     return static_cast<void *>(memory_.back().get());
@@ -39,7 +41,8 @@ public:
   void await(uint32_t, Tag, const void *, uint32_t) override { calls.push_back("await"); }
   void record(uint32_t, Tag, uint32_t) override { calls.push_back("record"); }
   void waitEvent(uint32_t, Tag, uint32_t) override { calls.push_back("wait_event"); }
-  void chain(uint32_t stream, Tag tag, llvm::ArrayRef<ChainStep> steps, bool areDisjoint) override {
+  void chain(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+             bool areDisjoint) override {
     calls.push_back(fmt::format("{}chain of {}", areDisjoint ? "disjoint " : "", steps.size()));
     Device::chain(stream, tag, steps, areDisjoint);
   }
@@ -83,14 +86,14 @@ std::vector<std::string> callsOf(const std::string &body) {
   return device.calls;
 }
 
-TEST(Chain, CopiesThatShareNothingAreDisjoint) {
+TEST(Batch, CopiesThatShareNothingAreDisjoint) {
   EXPECT_THAT(callsOf("  %x = allocate device f32[4]\n"
                       "  set %x, %A\n"
                       "  set %C, %A\n"),
               ElementsAre("disjoint chain of 2", "copy 0 on 0 of 16", "copy 1 on 0 of 16"));
 }
 
-TEST(Chain, ACopyOfACopyIsNot) {
+TEST(Batch, ACopyOfACopyIsNot) {
   EXPECT_THAT(callsOf("  %x = allocate symmetric f32[4]\n"
                       "  set %x, %A\n"
                       "  set %C, %x\n"),
@@ -99,7 +102,7 @@ TEST(Chain, ACopyOfACopyIsNot) {
 
 /// Of one buffer, only the ranges count; of two private ones nothing is known, because one may lie
 /// where the other was.
-TEST(Chain, RangesOfABufferAndPrivateBuffers) {
+TEST(Batch, RangesOfABufferAndPrivateBuffers) {
   EXPECT_THAT(callsOf("  %x = allocate symmetric f32[8]\n"
                       "  %low = slice %x[0 .. 4]\n"
                       "  %high = slice %x[4 .. 8]\n"
@@ -115,7 +118,7 @@ TEST(Chain, RangesOfABufferAndPrivateBuffers) {
               "chain of 2");
 }
 
-TEST(Chain, EndsWhereAnotherStreamBegins) {
+TEST(Batch, EndsWhereAnotherStreamBegins) {
   EXPECT_THAT(callsOf("  %x = allocate device f32[4]\n"
                       "  set %x, %A\n"
                       "  set_current_stream stream(0)\n"
@@ -123,13 +126,13 @@ TEST(Chain, EndsWhereAnotherStreamBegins) {
               ElementsAre("copy 0 on 0 of 16", "copy 1 on 1 of 16"));
 }
 
-TEST(Chain, RefusesMeansThatTheDeviceHasNot) {
+TEST(Batch, RefusesMeansThatTheDeviceHasNot) {
   auto source = parseSource("t.braid", "program @t mesh [0 .. 1) (%A: f32[4]) -> () {\n}\n");
   Result<Compiled> compiled = compile(*source, {});
   Result<Plan> plan = specialize(*compiled->program, 0, source->diags);
   Recorder device;
   Alone transport;
-  const TransferMeans offered{CopyBy::Kernel, SignalBy::Memory};
+  const TransferMode offered{CopyBy::Kernel, SignalBy::Memory};
   EXPECT_TRUE(prepare(*plan, device, transport, offered).isOk());
   EXPECT_EQ(device.used, offered);
   auto refused = prepare(*plan, device, transport, {CopyBy::Engine, SignalBy::Default});

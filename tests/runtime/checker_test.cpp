@@ -138,7 +138,7 @@ TEST(Checker, SaysHowFarItIs) {
   EXPECT_TRUE(isSafe(kGather, options));
   EXPECT_THAT(steps,
               testing::ElementsAre("making Plans", "listing transfers", "matching transfers",
-                                   "matching signals with words",
+                                   "matching signals with flags",
                                    "matching commands with transfers", "building the history",
                                    "executing", "races and early signals", "results"));
   EXPECT_EQ(told["making Plans"], 2);
@@ -215,7 +215,7 @@ std::string circle(const std::string &await, const std::string &signal) {
   return text;
 }
 
-TEST(CheckerDeadlock, EveryRankCopiesBeforeItPromises) {
+TEST(CheckerDeadlock, EveryRankCopiesBeforeItReadySignals) {
   std::string send = "  %s = p2p send %mine to 1 - rank via %h\n";
   EXPECT_EQ(verdict(edited(kGather, {{send, ""}, {"  matmul %C_own", send + "  matmul %C_own"}})),
             "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n" +
@@ -232,7 +232,7 @@ TEST(CheckerDeadlock, EveryRankCopiesBeforeItPromises) {
 }
 
 /// The promise stands on another stream, but behind the copy in issue order.
-std::string promiseOnOtherStream() {
+std::string readySignalOnOtherStream() {
   return edited(kGather, {{"  %s = p2p send %mine to 1 - rank via %h\n", ""},
                           {"  matmul %C_own", "  set_current_stream %main\n"
                                               "  %s = p2p send %mine to 1 - rank via %h\n"
@@ -241,7 +241,7 @@ std::string promiseOnOtherStream() {
 }
 
 TEST(CheckerDeadlock, OneQueueIsTooFew) {
-  EXPECT_EQ(verdict(promiseOnOtherStream(), {.queues = 1}),
+  EXPECT_EQ(verdict(readySignalOnOtherStream(), {.queues = 1}),
             "unsafe (deadlock): with 1 hardware queue a rank, nobody goes on\n" +
                 circle("\"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:21:3",
                        "main, run 1: signal of \"%s = p2p send %mine to 1 - rank via %h\" at "
@@ -249,16 +249,16 @@ TEST(CheckerDeadlock, OneQueueIsTooFew) {
 }
 
 TEST(CheckerDeadlock, TheSmallestSafeNumberOfQueuesIsFound) {
-  EXPECT_THAT(verdict(promiseOnOtherStream()),
+  EXPECT_THAT(verdict(readySignalOnOtherStream()),
               HasSubstr("deadlock   none, with 2 hardware queues a rank\n"));
-  EXPECT_TRUE(isSafe(promiseOnOtherStream(), {.queues = 2}));
-  EXPECT_TRUE(isSafe(promiseOnOtherStream(), {.queues = 7}));
+  EXPECT_TRUE(isSafe(readySignalOnOtherStream(), {.queues = 2}));
+  EXPECT_TRUE(isSafe(readySignalOnOtherStream(), {.queues = 7}));
 }
 
 /// Stream k sits on queue k mod 2: main and stream(1), the third, share one.
 TEST(CheckerDeadlock, StreamsMeetAgainOnTheSameQueue) {
   std::string text = edited(
-      promiseOnOtherStream(),
+      readySignalOnOtherStream(),
       {{"  synchronize %main\n", "  set_current_stream stream(1)\n"
                                  "  synchronize %main\n"},
        {"  set_current_stream stream(0)\n  matmul", "  set_current_stream stream(1)\n  matmul"},
@@ -446,8 +446,8 @@ TEST(CheckerResult, WrongBlock) {
   EXPECT_EQ(verdict(edited(kGather, {{"matmul %C_peer, %theirs", "matmul %C_peer, %mine"}})),
             "unsafe (result): %C is not what the definition says from byte 64 on\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
-            "  it holds the product of %A of rank 0 in run 1 (from its byte 0 on)\n"
-            "  expected the product of %A of rank 1 in run 1 (from its byte 0 on)\n");
+            "  it holds the matmul of %A of rank 0 in run 1 (from its byte 0 on)\n"
+            "  expected the matmul of %A of rank 1 in run 1 (from its byte 0 on)\n");
 }
 
 /// A block of the run before: in the first run there is none.
@@ -475,7 +475,7 @@ TEST(CheckerResult, PartOfTheOutputIsMissing) {
             "unsafe (result): %C is not what the definition says from byte 64 on\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
             "  it holds nothing\n"
-            "  expected the product of %A of rank 1 in run 1 (from its byte 0 on)\n");
+            "  expected the matmul of %A of rank 1 in run 1 (from its byte 0 on)\n");
 }
 
 TEST(CheckerResult, PartOfABlockIsMissing) {
@@ -486,10 +486,10 @@ TEST(CheckerResult, PartOfABlockIsMissing) {
       HasSubstr("unsafe (result): %C is not what the definition says from byte 112 on\n"));
 }
 
-TEST(CheckerResult, SumsAreNoProducts) {
+TEST(CheckerResult, SumsAreNoGemms) {
   EXPECT_THAT(
       verdict(edited(kGather, {{"  wait %s\n", "  wait %s\n  reduce sum %C_peer, %theirs\n"}})),
-      HasSubstr("it holds the sum of the product of %A of rank 1 in run 1 and %A of rank 1 "
+      HasSubstr("it holds the sum of the matmul of %A of rank 1 in run 1 and %A of rank 1 "
                 "in run 1"));
 }
 
@@ -585,7 +585,7 @@ program @borrow implements @f mesh [0 .. 2) (%A: f32[1, 4, 4], %B: f32[4, 4])
 TEST(CheckerResult, ReplicatedAndSplitOperands) {
   EXPECT_TRUE(isSafe(usesThePeersCopy("%B"))) << verdict(usesThePeersCopy("%B"));
   EXPECT_THAT(verdict(usesThePeersCopy("%own")),
-              HasSubstr("it holds the product of %A of rank 1 in run 1"));
+              HasSubstr("it holds the matmul of %A of rank 1 in run 1"));
 }
 
 TEST(CheckerResult, WhatCannotBeFollowedIsSaid) {
@@ -674,11 +674,11 @@ TEST(CheckerPlans, MissingAwait) {
                                      "  rank 0, main, run 1: copy of \"set %mine, %own\""));
 }
 
-TEST(CheckerPlans, SharedWord) {
+TEST(CheckerPlans, SharedFlag) {
   Plans p;
-  p.plans[0].endpoints[1].word = p.plans[0].endpoints[0].word;
+  p.plans[0].endpoints[1].flag = p.plans[0].endpoints[0].flag;
   EXPECT_EQ(p.verdict(),
-            "unsafe (transfers): two transfers share word 0\n"
+            "unsafe (transfers): two transfers share flag 0\n"
             "  rank 0: \"%s = p2p send %mine to 1 - rank via %h\" at t.braid:21:3\n"
             "  rank 0: \"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:22:3\n");
 }
@@ -714,7 +714,7 @@ TEST(CheckerPlans, TwoBuffersInOnePlace) {
   for (PlanBuffer &buffer : p.plans[0].buffers)
     if (buffer.kind == BufferKind::Device)
       buffer.offset = 0;
-  EXPECT_THAT(p.verdict(), HasSubstr("it holds the product of %B in run 1"));
+  EXPECT_THAT(p.verdict(), HasSubstr("it holds the matmul of %B in run 1"));
 }
 
 TEST(CheckerPlans, CommandThatReadsWhatItWrites) {
@@ -729,7 +729,7 @@ TEST(CheckerPlans, CommandThatReadsWhatItWrites) {
 TEST(CheckerPlans, RanksThatPrepareDifferently) {
   Plans p;
   llvm::erase_if(p.plans[1].preparation,
-                 [](const PrepareStep &step) { return step.kind == PrepareKind::Share; });
+                 [](const PrepareAction &step) { return step.kind == PrepareKind::Share; });
   EXPECT_THAT(p.verdict(),
               HasSubstr("unsafe (transfers): ranks 0 and 1 share handles of different channels\n"));
 }

@@ -10,8 +10,8 @@
 #include "ir/module.h"
 #include "lowering/lower.h"
 #include "runtime/execute/executor.h"
-#include "runtime/reference/reference.h"
 #include "runtime/plan/specialize.h"
+#include "runtime/reference/reference.h"
 #include "tests/support/configured.h"
 
 #include <fmt/format.h>

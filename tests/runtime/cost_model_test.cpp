@@ -1,4 +1,4 @@
-//===- tests/runtime/cost_model_test.cpp - the model as text, and its law of products -===//
+//===- tests/runtime/cost_model_test.cpp - the model as text, and its law of GEMMs -===//
 
 #include "runtime/simulate/cost_model.h"
 
@@ -19,14 +19,14 @@ CostModel someModel() {
   model.machine = "a machine";
   model.ranks = 4;
   OperationCosts costs;
-  costs.means = {CopyBy::Kernel, SignalBy::Default};
-  costs.issuing = Issuing::Graph;
+  costs.transferMode = {CopyBy::Kernel, SignalBy::Default};
+  costs.launchMode = LaunchMode::Graph;
   costs.runUs = 12.5;
   costs.flightUs = 1.0 / 3;
   costs.pull = {11, 397000, 366000};
   model.operations = {{}, costs};
-  model.add({.m = 100, .n = 8, .k = 8, .us = 10, .share = 0.5});
-  model.add({.m = 200, .n = 8, .k = 8, .us = 20, .share = 1, .crowding = 1.25});
+  model.add({.m = 100, .n = 8, .k = 8, .us = 10, .utilisation = 0.5});
+  model.add({.m = 200, .n = 8, .k = 8, .us = 20, .utilisation = 1, .contention = 1.25});
   return model;
 }
 
@@ -35,14 +35,14 @@ TEST(CostModel, ReadsWhatItWrote) {
   Result<CostModel> model = CostModel::decode(text);
   ASSERT_TRUE(model.isOk()) << model.status().message();
   EXPECT_EQ(model->encode(), text);
-  const TransferMeans means{CopyBy::Kernel, SignalBy::Default};
-  const OperationCosts *costs = model->find(Issuing::Graph, means);
+  const TransferMode transferMode{CopyBy::Kernel, SignalBy::Default};
+  const OperationCosts *costs = model->find(LaunchMode::Graph, transferMode);
   ASSERT_TRUE(costs);
   EXPECT_EQ(costs->flightUs, 1.0 / 3);
   EXPECT_EQ(costs->pull.bytesPerUs, 397000);
-  EXPECT_FALSE(model->find(Issuing::Eager, means));
-  EXPECT_EQ(model->find(shape(100, 8, 8))->crowding, 1);
-  EXPECT_EQ(model->find(shape(200, 8, 8))->crowding, 1.25);
+  EXPECT_FALSE(model->find(LaunchMode::Eager, transferMode));
+  EXPECT_EQ(model->find(shape(100, 8, 8))->contention, 1);
+  EXPECT_EQ(model->find(shape(200, 8, 8))->contention, 1.25);
 }
 
 TEST(CostModel, SaysWhatItDoesNotUnderstand) {
@@ -68,54 +68,56 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   EXPECT_EQ(refusal(text, "\"copies\": \"kernel\"", "\"copies\": \"hand\""),
             "cost model: operations[1].copies: expected default, engine or kernel, got \"hand\"");
   EXPECT_EQ(refusal(text, "\"bf16\"", "\"i8\""),
-            "cost model: products[0].dtype: expected bf16, f16, f32 or f64, got \"i8\"");
+            "cost model: GEMMs[0].dtype: expected bf16, f16, f32 or f64, got \"i8\"");
   EXPECT_THAT(refusal(text, "\"m\": 100", "\"m\": -1"),
-              HasSubstr("products[0].m: expected an integer from 0 to"));
-  EXPECT_THAT(refusal(text, "\"share\": 0.5", "\"share\": 1.5"),
-              HasSubstr("products[0].share: expected at most 1, got 1.5"));
-  EXPECT_THAT(refusal(text, "\"crowding\": 1.25", "\"crowding\": 0.75"),
-              HasSubstr("products[1].crowding: expected a number from 1 to"));
-  EXPECT_THAT(refusal(text, "\"crowding\": 1.25", "\"hurry\": 1.25"),
-              HasSubstr("products[1].crowding: expected a number from 1 to"));
+              HasSubstr("gemms[0].m: expected an integer from 0 to"));
+  EXPECT_THAT(refusal(text, "\"utilisation\": 0.5", "\"utilisation\": 1.5"),
+              HasSubstr("gemms[0].utilisation: expected at most 1, got 1.5"));
+  EXPECT_THAT(refusal(text, "\"contention\": 1.25", "\"contention\": 0.75"),
+              HasSubstr("gemms[1].contention: expected a number from 1 to"));
+  EXPECT_THAT(refusal(text, "\"contention\": 1.25", "\"hurry\": 1.25"),
+              HasSubstr("gemms[1].contention: expected a number from 1 to"));
 }
 
-TEST(CostModel, KnowsProductsBetweenMeasuredRows) {
+TEST(CostModel, KnowsGemmsBetweenMeasuredRows) {
   CostModel model = someModel();
-  auto us = [&](int64_t m, int64_t n, int64_t k) { return model.productCost(shape(m, n, k))->us; };
+  auto us = [&](int64_t m, int64_t n, int64_t k) { return model.gemmCost(shape(m, n, k))->us; };
   EXPECT_EQ(us(100, 8, 8), 10);
   EXPECT_EQ(us(150, 8, 8), 15);
-  EXPECT_EQ(model.productCost(shape(150, 8, 8))->share, 0.75);
+  EXPECT_EQ(model.gemmCost(shape(150, 8, 8))->utilisation, 0.75);
   EXPECT_EQ(us(50, 8, 8), 5);
   EXPECT_EQ(us(400, 8, 8), 40);
-  model.add({.m = 200, .n = 8, .k = 8, .us = 12, .share = 1});
+  model.add({.m = 200, .n = 8, .k = 8, .us = 12, .utilisation = 1});
   EXPECT_EQ(us(50, 8, 8), 9) << "on the line";
-  EXPECT_EQ(model.productCost(shape(50, 8, 8))->share, 5 * 0.5 / 9) << "half of the work";
-  model.add({.m = 200, .n = 8, .k = 8, .us = 20, .share = 1});
+  EXPECT_EQ(model.gemmCost(shape(50, 8, 8))->utilisation, 5 * 0.5 / 9) << "half of the work";
+  model.add({.m = 200, .n = 8, .k = 8, .us = 20, .utilisation = 1});
   EXPECT_EQ(us(200, 16, 8), 40) << "the flop rate of the nearest";
-  EXPECT_EQ(model.productCost(shape(1, 1, 1, DType::F64)).status().code(), StatusCode::Unsupported);
+  EXPECT_EQ(model.gemmCost(shape(1, 1, 1, DType::F64)).status().code(), StatusCode::Unsupported);
 }
 
-TEST(CostModel, KnowsCrowdingBetweenMeasuredRows) {
+TEST(CostModel, KnowsContentionBetweenMeasuredRows) {
   CostModel model = someModel();
-  auto crowding = [&](int64_t m, int64_t n) { return model.productCost(shape(m, n, 8))->crowding; };
-  EXPECT_EQ(crowding(100, 8), 1);
-  EXPECT_EQ(crowding(150, 8), 1.125);
-  EXPECT_EQ(crowding(200, 8), 1.25);
-  EXPECT_EQ(crowding(50, 8), 1) << "as the smallest";
-  EXPECT_EQ(crowding(400, 8), 1.25) << "as the largest";
-  EXPECT_EQ(crowding(200, 16), 1.25) << "as the nearest";
+  auto contention = [&](int64_t m, int64_t n) {
+    return model.gemmCost(shape(m, n, 8))->contention;
+  };
+  EXPECT_EQ(contention(100, 8), 1);
+  EXPECT_EQ(contention(150, 8), 1.125);
+  EXPECT_EQ(contention(200, 8), 1.25);
+  EXPECT_EQ(contention(50, 8), 1) << "as the smallest";
+  EXPECT_EQ(contention(400, 8), 1.25) << "as the largest";
+  EXPECT_EQ(contention(200, 16), 1.25) << "as the nearest";
 }
 
 TEST(CostModel, ReplacesWhatIsMeasuredAgain) {
   CostModel model = someModel();
-  model.add({.m = 100, .n = 8, .k = 8, .us = 11, .share = 0.5});
-  EXPECT_EQ(model.products.size(), 2u);
+  model.add({.m = 100, .n = 8, .k = 8, .us = 11, .utilisation = 0.5});
+  EXPECT_EQ(model.gemms.size(), 2u);
   EXPECT_EQ(model.find(shape(100, 8, 8))->us, 11);
   OperationCosts costs = model.operations[1];
   costs.runUs = 5;
   model.add(costs);
   EXPECT_EQ(model.operations.size(), 2u);
-  EXPECT_EQ(model.find(costs.issuing, costs.means)->runUs, 5);
+  EXPECT_EQ(model.find(costs.launchMode, costs.transferMode)->runUs, 5);
 }
 
 } // namespace

@@ -97,7 +97,7 @@ public:
 
   /// One more entry of the flight ring.
   void note(int64_t rank, uint32_t run, uint32_t command, uint32_t queue, uint64_t beginNs,
-            uint64_t endNs, uint32_t word = 0) {
+            uint64_t endNs, uint32_t flag = 0) {
     RankSlot &slot = memory.slot(rank);
     const uint64_t sequence = std::max<uint64_t>(slot.flightNext.load(kRelaxed), 1);
     slot.flightNext.store(sequence + 1, kRelaxed);
@@ -106,7 +106,7 @@ public:
     entry.beginNs.store(beginNs, kRelaxed);
     entry.endNs.store(endNs, kRelaxed);
     entry.queue.store(queue, kRelaxed);
-    entry.wordValue.store(word, kRelaxed);
+    entry.flagValue.store(flag, kRelaxed);
     entry.sequence.store(sequence, kRelaxed);
   }
 
@@ -131,7 +131,7 @@ public:
     queue.current.store(uint64_t(run) << 32 | command, kRelaxed);
     queue.sinceNs.store(ago(agoMs), kRelaxed);
     queue.isWaiting.store(isWaiting, kRelaxed);
-    queue.wordValue.store(run - 1, kRelaxed);
+    queue.flagValue.store(run - 1, kRelaxed);
     queue.wantedValue.store(run, kRelaxed);
     note(rank, run, command, stream, ago(agoMs), 0, run - 1);
   }

@@ -134,7 +134,7 @@ TEST(FlightRecord, RemembersWhatAQueueGaveUp) {
   const QueueSnapshot &kept = record.state.queues[job.plans[0].commands[await].stream];
   EXPECT_EQ(kept.current, (CommandId{2, await}));
   EXPECT_TRUE(kept.isWaiting);
-  EXPECT_EQ(kept.wordValue, 1u);
+  EXPECT_EQ(kept.flagValue, 1u);
   EXPECT_EQ(kept.wantedValue, 2u);
 }
 

@@ -12,8 +12,8 @@ PublishedEndpoint endpoint(Direction direction, int64_t peer, int64_t bytes = 16
 }
 
 std::vector<Hello> pair() {
-  return {{"p", 7, "memory 0", "words 0", {endpoint(Direction::Send, 1)}},
-          {"p", 7, "memory 1", "words 1", {endpoint(Direction::Receive, 0)}}};
+  return {{"p", 7, "memory 0", "flags 0", {endpoint(Direction::Send, 1)}},
+          {"p", 7, "memory 1", "flags 1", {endpoint(Direction::Receive, 0)}}};
 }
 
 TEST(Handshake, DecodesWhatItEncodes) {
@@ -21,12 +21,12 @@ TEST(Handshake, DecodesWhatItEncodes) {
   Result<Hello> decoded = Hello::decode(hello.encode());
   ASSERT_TRUE(decoded.isOk()) << decoded.status().message();
   EXPECT_EQ(decoded->encode(), hello.encode());
-  EXPECT_EQ(decoded->endpoints[0].wordOffset, 64);
+  EXPECT_EQ(decoded->endpoints[0].flagOffset, 64);
   EXPECT_EQ(decoded->endpoints[0].dataOffset, 128);
 }
 
 TEST(Handshake, RefusesOtherTexts) {
-  const std::string before = "{\"version\":2,\"program\":\"p\",\"memory\":\"m\",\"words\":\"w\",";
+  const std::string before = "{\"version\":2,\"program\":\"p\",\"memory\":\"m\",\"flags\":\"w\",";
   ASSERT_TRUE(Hello::decode(before + "\"fingerprint\":1,\"endpoints\":[]}"));
   for (const std::string &text : std::initializer_list<std::string>{
            "", "{}", "[]", "null", "{\"version\":2}", "{\"version\":2,\"program\":\"p\"}",
@@ -72,7 +72,7 @@ std::vector<Hello> running(llvm::StringRef programs) {
   std::vector<Hello> ranks;
   for (char program : programs)
     ranks.push_back(
-        {std::string(1, program), static_cast<uint64_t>(program - 'a'), "memory", "words", {}});
+        {std::string(1, program), static_cast<uint64_t>(program - 'a'), "memory", "flags", {}});
   return ranks;
 }
 

@@ -57,11 +57,11 @@ TEST(DescribeRank, NamesTheCommandItIsInAndTheLastOne) {
                            "ring.braid:13:5, run 1"));
 }
 
-TEST(DescribeRank, NamesThePeerAndTheWordOfAWait) {
+TEST(DescribeRank, NamesThePeerAndTheFlagOfAWait) {
   const FakeJob job = waitingForEachOther(4);
   EXPECT_THAT(describeRank(job.memory, job.plans, 3),
               AllOf(StartsWith("rank 3 waits for rank 0 in \"%r = p2p recv %block from (rank + %i) "
-                               "mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 (the word is 1, "
+                               "mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 (the flag is 1, "
                                "wanted 2), for "),
                     HasSubstr("; last completed: ")));
 }
@@ -201,7 +201,7 @@ TEST(StallCause, BlamesACommandThatWaitsForNobody) {
                    "2\\) at ring.braid:16:5, run 2, for [0-9.]+ s; last completed: .*"));
 }
 
-TEST(StallCause, BlamesAWorkerThatHasNotLookedAtItsWord) {
+TEST(StallCause, BlamesAWorkerThatHasNotLookedAtItsFlag) {
   FakeJob job = waitingForEachOther(4);
   job.enter(1, 2, job.find(1, CommandKind::Await, "p2p recv", 2), /*isWaiting=*/false, 500);
   EXPECT_THAT(firstLine(stall(job)),
@@ -286,7 +286,7 @@ TEST(StallCause, TellsALostSignalFromOneToCome) {
   EXPECT_THAT(
       firstLine(cause),
       AllOf(StartsWith("no progress for 300 ms: rank 1 waits for rank 2 in \"%r = p2p recv "),
-            HasSubstr("(trip 1) at ring.braid:13:5, run 2 (the word is 1, wanted 2)"),
+            HasSubstr("(trip 1) at ring.braid:13:5, run 2 (the flag is 1, wanted 2)"),
             HasSubstr("but rank 2 has gone past the signal: it was lost"),
             HasSubstr("; last completed: ")));
 }

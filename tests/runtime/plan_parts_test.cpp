@@ -55,7 +55,7 @@ std::vector<std::string> kindsOf(const Plan &plan) {
 
 size_t countOf(const Plan &plan, PrepareKind kind) {
   size_t count = 0;
-  for (const PrepareStep &step : plan.preparation)
+  for (const PrepareAction &step : plan.preparation)
     count += step.kind == kind;
   return count;
 }
@@ -65,7 +65,7 @@ TEST(PlanParts, GemmsKeepTheirStreamsAndWhatOrdersThem) {
   EXPECT_THAT(kindsOf(gemms), ElementsAre("main record", "stream(1) wait_event", "stream(1) record",
                                           "main wait_event", "main matmul", "main matmul"));
   EXPECT_THAT(gemms.endpoints, IsEmpty());
-  EXPECT_EQ(gemms.words, 0u);
+  EXPECT_EQ(gemms.flags, 0u);
   EXPECT_EQ(countOf(gemms, PrepareKind::Share), 0u) << "they meet nobody";
   EXPECT_EQ(countOf(gemms, PrepareKind::Warm), countOf(planOf(kProgram), PrepareKind::Warm));
 }
@@ -95,7 +95,7 @@ TEST(PlanParts, TransfersKeepCopiesSignalsAndAwaits) {
   EXPECT_EQ(kindsOf(transfers), expected);
   EXPECT_EQ(kindsOf(whole).size(), expected.size() + 2);
   EXPECT_EQ(transfers.endpoints.size(), whole.endpoints.size());
-  EXPECT_EQ(transfers.words, whole.words);
+  EXPECT_EQ(transfers.flags, whole.flags);
   EXPECT_EQ(transfers.symmetricBytes, whole.symmetricBytes);
   EXPECT_THAT(transfers.matmuls, IsEmpty());
   EXPECT_EQ(countOf(transfers, PrepareKind::Warm), 0u);

@@ -67,7 +67,7 @@ protected:
     groups_.resize(static_cast<size_t>(ranks));
     onEveryRank([&](int64_t rank) {
       auto member =
-          Member::join(host_->path(), {.job = "job", .rank = rank, .ranks = ranks}, soon());
+          Client::join(host_->path(), {.job = "job", .rank = rank, .ranks = ranks}, soon());
       ASSERT_TRUE(member) << member.status().message();
       groups_[rank] = std::make_unique<ProcessGroup>(std::move(*member), timeout);
       groups_[rank]->setWarn([this](const std::string &text) {

@@ -179,7 +179,7 @@ public:
 
   /// The ranks whose outputs, computed from the present inputs, do not pass.
   std::vector<int64_t> objectingRanks() {
-    forgetProducts();
+    forgetGemms();
     std::vector<int64_t> objecting;
     for (int64_t rank = 0; rank < ranks(); ++rank)
       if (!passes(rank))
@@ -192,7 +192,7 @@ public:
     return found != values_.end() ? found->second : values_[&tensor] = compute(tensor);
   }
 
-  void forgetProducts() {
+  void forgetGemms() {
     std::erase_if(values_,
                   [](const auto &entry) { return !llvm::isa<InputNode>(entry.first->definition); });
   }
@@ -570,7 +570,7 @@ TEST(ReferenceBounds, ResultsStayWithin256InEveryShape) {
     World world(gatherMatmul(draw(4), draw(9), draw(300), draw(40)), random());
     for (uint32_t iteration = 0; iteration < 3; ++iteration) {
       world.load(iteration);
-      world.forgetProducts();
+      world.forgetGemms();
       for (double value : world.valuesOf(*world.fusion().outputs()[0]))
         ASSERT_LE(std::fabs(value), 256);
     }
@@ -583,7 +583,7 @@ TEST(ReferenceBounds, FirstOperandsAreNearlyDense) {
   EXPECT_LE(std::count(a.begin(), a.end(), 0.0), 3 * 8);
 }
 
-/// A sum over any range of k is small, too, as it is where a product is split over ranks.
+/// A sum over any range of k is small, too, as it is where a GEMM is split over ranks.
 TEST(ReferenceBounds, PartialSumsStayWithin256) {
   World world(gatherMatmul(1, 5, 500, 3));
   const Values &a = world.input(0), &b = world.input(1);
@@ -627,7 +627,7 @@ TEST(Reference, SaysWhatIsNotRepresentable) {
                   "cannot verify %y: expected values that bf16 holds exactly, got [0-9]+"));
 }
 
-TEST(Reference, JudgesAProductAsSecondOperandWhereTheTypeHoldsIt) {
+TEST(Reference, JudgesAGemmAsSecondOperandWhereTheTypeHoldsIt) {
   World world(R"(fusion @f(D = 2) {
     mesh [0 .. D)
     %x = input f64[DIDx{D}, 2, 6]

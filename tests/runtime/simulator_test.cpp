@@ -38,20 +38,21 @@ CostModel easyModel() {
   eager.pull = {7, 10, 15};
   eager.push = {2, 10, 15};
   OperationCosts graph = eager;
-  graph.issuing = Issuing::Graph;
+  graph.launchMode = LaunchMode::Graph;
   model.operations = {eager, graph};
-  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100, .share = 0.75});
+  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100, .utilisation = 0.75});
   return model;
 }
 
-double timeOf(const std::string &text, const CostModel &model, Issuing issuing = Issuing::Graph) {
-  Result<Simulation> simulation = simulate(plansOf(text), model, {issuing});
+double timeOf(const std::string &text, const CostModel &model,
+              LaunchMode launchMode = LaunchMode::Graph) {
+  Result<Simulation> simulation = simulate(plansOf(text), model, {launchMode});
   EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
   return simulation ? simulation->us : 0;
 }
 
-constexpr const char *kProducts = R"(
-program @products mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4], %D: f32[4, 4]) {{
+constexpr const char *kGemms = R"(
+program @gemms mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4], %D: f32[4, 4]) {{
   %main = get_current_stream
   matmul %C, %A, %B
   {}
@@ -61,42 +62,47 @@ program @products mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]
 )";
 
 TEST(Simulator, AddsWhatFollowsOnOneStream) {
-  EXPECT_DOUBLE_EQ(timeOf(fmt::format(kProducts, "", ""), easyModel()), 1000 + 2 * 100);
+  EXPECT_DOUBLE_EQ(timeOf(fmt::format(kGemms, "", ""), easyModel()), 1000 + 2 * 100);
 }
 
-TEST(Simulator, LetsProductsShareTheMachine) {
+TEST(Simulator, LetsGemmsShareTheMachine) {
   // The second has a quarter of the machine for 100 us, and then three quarters of it for the 50
   // that are left of its 75.
-  std::string text = fmt::format(kProducts, "set_current_stream stream(1)",
+  std::string text = fmt::format(kGemms, "set_current_stream stream(1)",
                                  "set_current_stream %main\n  synchronize stream(1)");
   EXPECT_NEAR(timeOf(text, easyModel()), 1000 + 100 + 50 / 0.75 + 3, 1e-3);
 }
 
-/// The model whose products have a whole machine each, and crowd.
-CostModel crowdingModel(double crowding) {
+/// The model whose GEMMs have a whole machine each, and crowd.
+CostModel contentionModel(double contention) {
   CostModel model = easyModel();
-  model.add(
-      {.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100, .share = 1, .crowding = crowding});
+  model.add({.dtype = DType::F32,
+             .m = 4,
+             .n = 4,
+             .k = 4,
+             .us = 100,
+             .utilisation = 1,
+             .contention = contention});
   return model;
 }
 
-TEST(Simulator, SlowsDownProductsThatCrowd) {
-  const std::string both = fmt::format(kProducts, "set_current_stream stream(1)",
+TEST(Simulator, SlowsDownGemmsThatCrowd) {
+  const std::string both = fmt::format(kGemms, "set_current_stream stream(1)",
                                        "set_current_stream %main\n  synchronize stream(1)");
-  EXPECT_NEAR(timeOf(both, crowdingModel(1)), 1000 + 2 * 100 + 3, 1e-3);
-  EXPECT_NEAR(timeOf(both, crowdingModel(1.2)), 1000 + 1.2 * 2 * 100 + 3, 1e-3);
-  EXPECT_DOUBLE_EQ(timeOf(fmt::format(kProducts, "", ""), crowdingModel(1.2)), 1000 + 2 * 100)
+  EXPECT_NEAR(timeOf(both, contentionModel(1)), 1000 + 2 * 100 + 3, 1e-3);
+  EXPECT_NEAR(timeOf(both, contentionModel(1.2)), 1000 + 1.2 * 2 * 100 + 3, 1e-3);
+  EXPECT_DOUBLE_EQ(timeOf(fmt::format(kGemms, "", ""), contentionModel(1.2)), 1000 + 2 * 100)
       << "one behind the other";
 }
 
 /// As the measurement that says how much they crowd has it.
 TEST(Simulator, SlowsDownAChainThatIsDealtOut) {
   const PlanMatmul shape = {DType::F32, 4, 4, 4, false, {}, {}, {}, {}};
-  CostModel model = crowdingModel(1.2);
+  CostModel model = contentionModel(1.2);
   for (OperationCosts &costs : model.operations)
     costs.eventUs = 0; // all streams begin together
   for (int streams : {2, 3}) {
-    const std::string dealt = calibration::products(1, shape, 6, streams);
+    const std::string dealt = calibration::gemms(1, shape, 6, streams);
     EXPECT_NEAR(timeOf(dealt, model), 1000 + 1.2 * 6 * 100, 1e-3) << streams;
   }
 }
@@ -115,29 +121,30 @@ program @later mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000])
 }
 )";
 
-TEST(Simulator, SlowsDownProductsFromWhenTheyMeet) {
-  // A copy of 4000 bytes ends at 45 us, so 55 are left of the first product. The second has the
+TEST(Simulator, SlowsDownGemmsFromWhenTheyMeet) {
+  // A copy of 4000 bytes ends at 45 us, so 55 are left of the first GEMM. The second has the
   // machine after it, and has met it all the same.
-  EXPECT_NEAR(timeOf(kLater, crowdingModel(1.2)), 1000 + 45 + 1.2 * 55 + 1.2 * 100 + 3, 1e-3);
-  EXPECT_NEAR(timeOf(kLater, crowdingModel(1)), 1000 + 2 * 100 + 3, 1e-3);
+  EXPECT_NEAR(timeOf(kLater, contentionModel(1.2)), 1000 + 45 + 1.2 * 55 + 1.2 * 100 + 3, 1e-3);
+  EXPECT_NEAR(timeOf(kLater, contentionModel(1)), 1000 + 2 * 100 + 3, 1e-3);
 }
 
-TEST(Simulator, SlowsDownEachProductByItsOwnCrowding) {
-  CostModel model = crowdingModel(1.2);
-  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 8, .us = 40, .share = 0.25});
+TEST(Simulator, SlowsDownEachGemmByItsOwnContention) {
+  CostModel model = contentionModel(1.2);
+  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 8, .us = 40, .utilisation = 0.25});
   std::vector<Plan> plans = plansOf(kLater);
   plans[0].matmuls[1].k = 8;
-  Result<Simulation> simulation = simulate(plans, model, {Issuing::Graph});
+  Result<Simulation> simulation = simulate(plans, model, {LaunchMode::Graph});
   ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
   EXPECT_NEAR(simulation->us, 1000 + 45 + 1.2 * 55 + 40 + 3, 1e-3);
 }
 
 /// One without rows neither crowds nor waits for what runs.
-TEST(Simulator, TakesNoTimeForAnEmptyProduct) {
-  for (double crowding : {1.0, 1.2}) {
+TEST(Simulator, TakesNoTimeForAnEmptyGemm) {
+  for (double contention : {1.0, 1.2}) {
     std::vector<Plan> plans = plansOf(kLater);
     plans[0].matmuls[1].m = 0;
-    Result<Simulation> simulation = simulate(plans, crowdingModel(crowding), {Issuing::Graph});
+    Result<Simulation> simulation =
+        simulate(plans, contentionModel(contention), {LaunchMode::Graph});
     ASSERT_TRUE(simulation.isOk()) << simulation.status().message();
     EXPECT_NEAR(simulation->us, 1000 + 100, 1e-3);
     for (size_t i = 0; i < plans[0].commands.size(); ++i) {
@@ -152,9 +159,9 @@ TEST(Simulator, TakesNoTimeForAnEmptyProduct) {
 TEST(Simulator, BeginsNothingBeforeItWasIssued) {
   CostModel model = easyModel();
   model.operations[0].issueMatmulUs = 300;
-  std::string text = fmt::format(kProducts, "", "");
-  EXPECT_DOUBLE_EQ(timeOf(text, model, Issuing::Eager), 1000 + 2 * 300 + 100);
-  EXPECT_DOUBLE_EQ(timeOf(text, model, Issuing::Graph), 1000 + 2 * 100);
+  std::string text = fmt::format(kGemms, "", "");
+  EXPECT_DOUBLE_EQ(timeOf(text, model, LaunchMode::Eager), 1000 + 2 * 300 + 100);
+  EXPECT_DOUBLE_EQ(timeOf(text, model, LaunchMode::Graph), 1000 + 2 * 100);
 }
 
 constexpr const char *kShift = R"(
@@ -230,13 +237,13 @@ program @group mesh [0 .. 3) (%A: f32[100]) -> () {
 )";
 
 /// One model for all means, to see what they differ in besides numbers.
-double timeByMeans(TransferMeans means, Issuing issuing = Issuing::Graph) {
+double timeByMeans(TransferMode transferMode, LaunchMode launchMode = LaunchMode::Graph) {
   CostModel model = easyModel();
   for (OperationCosts &costs : model.operations) {
-    costs.means = means;
-    costs.issueCopyUs = issuing == Issuing::Eager ? 100 : 0;
+    costs.transferMode = transferMode;
+    costs.issueCopyUs = launchMode == LaunchMode::Eager ? 100 : 0;
   }
-  Result<Simulation> simulation = simulate(plansOf(kGroup), model, {issuing, means});
+  Result<Simulation> simulation = simulate(plansOf(kGroup), model, {launchMode, transferMode});
   EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
   return simulation ? simulation->us : 0;
 }
@@ -244,7 +251,7 @@ double timeByMeans(TransferMeans means, Issuing issuing = Issuing::Graph) {
 TEST(Simulator, MakesOneKernelOfCopiesThatStandTogether) {
   // Two signals, a flight, two awaits; the second of which is later by all it takes.
   const double begin = 20 + 10 + 2 * 40;
-  // A copy of 400 bytes and a signal, twice, while the first word flies; the flight of the second.
+  // A copy of 400 bytes and a signal, twice, while the first flag flies; the flight of the second.
   const double byEngine = begin + 2 * (2 + 400 / 10.0 + 10) + 40 + 40;
   EXPECT_NEAR(timeByMeans({CopyBy::Engine}), 1000 + byEngine, 1e-3);
   // Both at once on the link; two signals together, their flight, and two awaits.
@@ -256,29 +263,28 @@ TEST(Simulator, MakesOneKernelOfCopiesThatStandTogether) {
 
 /// And so the host issues one.
 TEST(Simulator, IssuesCopiesThatStandTogetherOnce) {
-  const TransferMeans byKernel = {CopyBy::Kernel};
-  EXPECT_NEAR(timeByMeans(byKernel, Issuing::Eager), timeByMeans(byKernel), 1e-3)
+  const TransferMode byKernel = {CopyBy::Kernel};
+  EXPECT_NEAR(timeByMeans(byKernel, LaunchMode::Eager), timeByMeans(byKernel), 1e-3)
       << "100 us are over before the copies begin";
-  EXPECT_GT(timeByMeans({CopyBy::Engine}, Issuing::Eager), timeByMeans({CopyBy::Engine}) + 10);
+  EXPECT_GT(timeByMeans({CopyBy::Engine}, LaunchMode::Eager), timeByMeans({CopyBy::Engine}) + 10);
 }
 
 TEST(Simulator, ReportsADeadlock) {
   std::string text =
       fmt::format(kShift, "get", "%r = p2p recv %theirs from (rank + 1) mod 2 via %h",
                   "%s = p2p send %mine to (rank - 1) mod 2 via %h");
-  Result<Simulation> simulation = simulate(plansOf(text), easyModel(), {Issuing::Eager});
+  Result<Simulation> simulation = simulate(plansOf(text), easyModel(), {LaunchMode::Eager});
   EXPECT_EQ(simulation.status().code(), StatusCode::TimedOut);
   EXPECT_THAT(simulation.status().message(), HasSubstr("rank 1 waits in \"%r = p2p recv"));
 }
 
 TEST(Simulator, SaysWhatTheModelLacks) {
   CostModel model = easyModel();
-  std::vector<Plan> plans = plansOf(fmt::format(kProducts, "", ""));
-  EXPECT_THAT(simulate(plans, model, {Issuing::Eager, {CopyBy::Kernel}}).status().message(),
+  std::vector<Plan> plans = plansOf(fmt::format(kGemms, "", ""));
+  EXPECT_THAT(simulate(plans, model, {LaunchMode::Eager, {CopyBy::Kernel}}).status().message(),
               HasSubstr("knows no operations issued as eager with copies=kernel, signals=default"));
-  model.products.clear();
-  EXPECT_EQ(simulate(plans, model, {}).status().message(),
-            "the cost model knows no product of f32");
+  model.gemms.clear();
+  EXPECT_EQ(simulate(plans, model, {}).status().message(), "the cost model knows no GEMM of f32");
 }
 
 constexpr const char *kFusion = R"(
@@ -310,12 +316,12 @@ std::vector<CompileOptions> manyOptions() {
 TEST(Simulator, EndsWithEverythingDone) {
   for (const CompileOptions &options : manyOptions()) {
     std::vector<Plan> plans = plansOf(kFusion, options);
-    Result<Simulation> once = simulate(plans, easyModel(), {Issuing::Eager});
+    Result<Simulation> once = simulate(plans, easyModel(), {LaunchMode::Eager});
     ASSERT_TRUE(once.isOk()) << once.status().message();
-    EXPECT_EQ(simulate(plans, easyModel(), {Issuing::Eager})->us, once->us);
+    EXPECT_EQ(simulate(plans, easyModel(), {LaunchMode::Eager})->us, once->us);
     CostModel byKernel = easyModel();
-    byKernel.operations[0].means = {CopyBy::Kernel};
-    Result<Simulation> other = simulate(plans, byKernel, {Issuing::Eager, {CopyBy::Kernel}});
+    byKernel.operations[0].transferMode = {CopyBy::Kernel};
+    Result<Simulation> other = simulate(plans, byKernel, {LaunchMode::Eager, {CopyBy::Kernel}});
     ASSERT_TRUE(other.isOk()) << other.status().message();
     for (const Plan &plan : plans) {
       std::vector<double> ends(plan.streams.size(), 0);
@@ -339,7 +345,7 @@ TEST(Simulator, TakesAboutAMillisecondForEightRanks) {
   auto start = std::chrono::steady_clock::now();
   constexpr int kTimes = 20;
   for (int i = 0; i < kTimes; ++i)
-    ASSERT_TRUE(simulate(plans, model, {Issuing::Eager}).isOk());
+    ASSERT_TRUE(simulate(plans, model, {LaunchMode::Eager}).isOk());
   double us =
       std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() /
       kTimes;

@@ -70,10 +70,10 @@ TEST(Specialize, SpellsOutGet) {
   EXPECT_EQ(commandsOf(exchange("get"), 1),
             "      0  main       copy       %all[16 .. 32) <- %A[0 .. 16)\n"
             "      1  main       signal     rank 0, endpoint 0\n"
-            "      2  main       await      word 1 from rank 2\n"
+            "      2  main       await      flag 1 from rank 2\n"
             "      3  main       copy       %all[32 .. 48) <- rank 2's side\n"
             "      4  main       signal     rank 2, endpoint 1\n"
-            "      5  main       await      word 0 from rank 0\n"
+            "      5  main       await      flag 0 from rank 0\n"
             "      6  main       copy       %C[0 .. 48) <- %all[0 .. 48)\n");
 }
 
@@ -81,10 +81,10 @@ TEST(Specialize, SpellsOutPut) {
   EXPECT_EQ(commandsOf(exchange("put"), 1),
             "      0  main       copy       %all[16 .. 32) <- %A[0 .. 16)\n"
             "      1  main       signal     rank 2, endpoint 0\n"
-            "      2  main       await      word 1 from rank 0\n"
+            "      2  main       await      flag 1 from rank 0\n"
             "      3  main       copy       rank 0's side <- %all[16 .. 32)\n"
             "      4  main       signal     rank 0, endpoint 1\n"
-            "      5  main       await      word 0 from rank 2\n"
+            "      5  main       await      flag 0 from rank 2\n"
             "      6  main       copy       %C[0 .. 48) <- %all[0 .. 48)\n");
 }
 
@@ -105,17 +105,17 @@ program @two mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
 }
 )");
   ASSERT_TRUE(made.plan.isOk());
-  std::vector<uint32_t> sequences, words;
+  std::vector<uint32_t> sequences, flags;
   for (const Endpoint &endpoint : made.plan->endpoints) {
     sequences.push_back(endpoint.sequence);
-    words.push_back(endpoint.word);
+    flags.push_back(endpoint.flag);
   }
   EXPECT_THAT(sequences, testing::ElementsAre(0, 0, 1, 1));
-  EXPECT_THAT(words, testing::ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(made.plan->words, 4u);
+  EXPECT_THAT(flags, testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(made.plan->flags, 4u);
 }
 
-TEST(Specialize, PostsPromisesOfAGroupFirst) {
+TEST(Specialize, PostsReadySignalsOfAGroupFirst) {
   std::string text = commandsOf(R"(
 program @g mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[2, 4]
@@ -259,7 +259,7 @@ TEST(Specialize, ListsPreparationApartFromCommands) {
 }
 
 /// On several streams they may run at the same time, and how to multiply best depends on that.
-TEST(Specialize, SaysWhichProductsMayOverlap) {
+TEST(Specialize, SaysWhichGemmsMayOverlap) {
   auto overlaps = [](const std::string &between) {
     Specialized made = specialized("program @p mesh [0 .. 2) (%A: f32[2, 4, 8], %B: f32[8, 8]) ->\n"
                                    "    (%C: f32[2, 4, 8]) {\n"
@@ -270,8 +270,8 @@ TEST(Specialize, SaysWhichProductsMayOverlap) {
                                    between + "  matmul %c1, %a1, %B\n" +
                                    "  set_current_stream %main\n  synchronize stream(1)\n}\n");
     std::vector<bool> each;
-    for (const PlanMatmul &product : made.plan->matmuls)
-      each.push_back(product.overlaps);
+    for (const PlanMatmul &gemm : made.plan->matmuls)
+      each.push_back(gemm.overlaps);
     return each;
   };
   EXPECT_EQ(overlaps(""), (std::vector<bool>{false, false}));

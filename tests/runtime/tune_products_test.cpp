@@ -1,4 +1,4 @@
-//===- tests/runtime/tune_products_test.cpp - who measures, and who takes over -===//
+//===- tests/runtime/tune_gemms_test.cpp - who measures, and who takes over -===//
 
 #include "runtime/tune/tune_gemms.h"
 
@@ -33,24 +33,24 @@ public:
       : key_(std::move(key)), name_(std::move(name)) {}
 
   std::string tuningKey() const override { return key_; }
-  Status foresee(const PlanMatmul &shape) override {
-    foreseen.push_back(productKey(shape));
+  Status loadAlgorithm(const PlanMatmul &shape) override {
+    foreseen.push_back(gemmKey(shape));
     return Status::ok();
   }
   Result<std::string> tune(const PlanMatmul &shape, milliseconds atMost) override {
     EXPECT_FALSE(foreseen.empty());
     if (!failure.isOk())
       return failure;
-    tuned.push_back(productKey(shape));
+    tuned.push_back(gemmKey(shape));
     times.push_back(atMost.count());
-    return name_ + ": " + productKey(shape);
+    return name_ + ": " + gemmKey(shape);
   }
-  Status adopt(const PlanMatmul &shape, const std::string &choice) override {
-    adopted[productKey(shape)] = choice;
+  Status setAlgorithm(const PlanMatmul &shape, const std::string &choice) override {
+    algorithm[gemmKey(shape)] = choice;
     return Status::ok();
   }
   Status warm(const PlanMatmul &shape) override {
-    EXPECT_TRUE(key_.empty() || adopted.count(productKey(shape))) << productKey(shape);
+    EXPECT_TRUE(key_.empty() || algorithm.count(gemmKey(shape))) << gemmKey(shape);
     ++warmed;
     return Status::ok();
   }
@@ -74,7 +74,7 @@ public:
   Status failure;
   std::vector<std::string> tuned, foreseen;
   std::vector<int64_t> times; ///< ms, of each
-  std::map<std::string, std::string> adopted;
+  std::map<std::string, std::string> algorithm;
   int warmed = 0;
 
 private:
@@ -82,7 +82,7 @@ private:
   char memory_ = 0;
 };
 
-const char *const kBlock = "product f32 4x16x8", *const kPart = "product f32 2x16x8";
+const char *const kBlock = "GEMM f32 4x16x8", *const kPart = "GEMM f32 2x16x8";
 
 /// Every rank multiplies kBlock; those that `condition` is true for also kPart.
 std::string program(const std::string &condition) {
@@ -123,7 +123,7 @@ std::vector<Status> prepareOn(const std::string &text, std::vector<FakeDevice> &
 
 MATCHER(IsOk, "") { return arg.isOk(); }
 
-TEST(TuneProducts, RankZeroMeasuresForAll) {
+TEST(TuneGemms, RankZeroMeasuresForAll) {
   std::vector<FakeDevice> devices = {FakeDevice("gpu", "0"), FakeDevice("gpu", "1"),
                                      FakeDevice("gpu", "2")};
   EXPECT_THAT(prepareOn(program("rank == 0"), devices), Each(IsOk()));
@@ -131,43 +131,43 @@ TEST(TuneProducts, RankZeroMeasuresForAll) {
   for (size_t rank : {1u, 2u}) {
     EXPECT_THAT(devices[rank].tuned, IsEmpty());
     EXPECT_THAT(devices[rank].foreseen, ElementsAre(kBlock)) << "while rank 0 measures";
-    EXPECT_THAT(devices[rank].adopted, ElementsAre(Pair(kBlock, std::string("0: ") + kBlock)));
+    EXPECT_THAT(devices[rank].algorithm, ElementsAre(Pair(kBlock, std::string("0: ") + kBlock)));
     EXPECT_EQ(devices[rank].warmed, 1);
   }
   EXPECT_EQ(devices[0].warmed, 2);
 }
 
-TEST(TuneProducts, WhatRankZeroDoesNotMultiplyIsMeasuredWhereItIs) {
+TEST(TuneGemms, WhatRankZeroDoesNotMultiplyIsMeasuredWhereItIs) {
   std::vector<FakeDevice> devices = {FakeDevice("gpu", "0"), FakeDevice("gpu", "1"),
                                      FakeDevice("gpu", "2")};
   EXPECT_THAT(prepareOn(program("rank == 1"), devices), Each(IsOk()));
   EXPECT_THAT(devices[0].tuned, ElementsAre(kBlock));
   EXPECT_THAT(devices[1].tuned, ElementsAre(kPart));
-  EXPECT_THAT(devices[1].adopted, UnorderedElementsAre(Pair(kBlock, std::string("0: ") + kBlock),
-                                                       Pair(kPart, std::string("1: ") + kPart)));
+  EXPECT_THAT(devices[1].algorithm, UnorderedElementsAre(Pair(kBlock, std::string("0: ") + kBlock),
+                                                         Pair(kPart, std::string("1: ") + kPart)));
   EXPECT_THAT(devices[2].tuned, IsEmpty());
 }
 
-TEST(TuneProducts, AnotherDeviceMeasuresForItself) {
+TEST(TuneGemms, AnotherDeviceMeasuresForItself) {
   std::vector<FakeDevice> devices = {FakeDevice("gpu", "0"), FakeDevice("other", "1"),
                                      FakeDevice("gpu", "2")};
   EXPECT_THAT(prepareOn(program("rank == 2"), devices), Each(IsOk()));
   EXPECT_THAT(devices[1].tuned, ElementsAre(kBlock));
-  EXPECT_THAT(devices[1].adopted, ElementsAre(Pair(kBlock, std::string("1: ") + kBlock)));
+  EXPECT_THAT(devices[1].algorithm, ElementsAre(Pair(kBlock, std::string("1: ") + kBlock)));
   EXPECT_THAT(devices[2].tuned, ElementsAre(kPart));
 }
 
-TEST(TuneProducts, DevicesWithNothingToTuneAreNotAsked) {
+TEST(TuneGemms, DevicesWithNothingToTuneAreNotAsked) {
   std::vector<FakeDevice> devices = {FakeDevice(""), FakeDevice(""), FakeDevice("")};
   EXPECT_THAT(prepareOn(program("rank == 1"), devices), Each(IsOk()));
   for (const FakeDevice &device : devices) {
     EXPECT_THAT(device.tuned, IsEmpty());
-    EXPECT_THAT(device.adopted, IsEmpty());
+    EXPECT_THAT(device.algorithm, IsEmpty());
   }
   EXPECT_EQ(devices[1].warmed, 2);
 }
 
-TEST(TuneProducts, ARankThatFailsEndsAll) {
+TEST(TuneGemms, ARankThatFailsEndsAll) {
   for (size_t failing : {0u, 1u}) {
     std::vector<FakeDevice> devices = {FakeDevice("gpu"), FakeDevice("gpu"), FakeDevice("gpu")};
     devices[failing].failure = Status(StatusCode::Unsupported, "no memory left");
@@ -178,7 +178,7 @@ TEST(TuneProducts, ARankThatFailsEndsAll) {
   }
 }
 
-TEST(TuneProducts, ShapesShareTheTime) {
+TEST(TuneGemms, ShapesShareTheTime) {
   std::string text = "program @p mesh [0 .. 3) (%A: f32[8, 8], %B: f32[8, 16]) -> "
                      "(%C: f32[8, 16]) {\n";
   for (int rows = 1; rows <= 4; ++rows) {

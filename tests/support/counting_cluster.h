@@ -52,11 +52,11 @@ public:
            int64_t bytes) override {
     inner_.add(stream, tag, dtype, dst, src, bytes);
   }
-  void signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) override {
-    inner_.signal(stream, tag, word, epoch);
+  void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override {
+    inner_.signal(stream, tag, flag, epoch);
   }
-  void await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) override {
-    inner_.await(stream, tag, word, epoch);
+  void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override {
+    inner_.await(stream, tag, flag, epoch);
   }
   void record(uint32_t stream, Tag tag, uint32_t event) override {
     inner_.record(stream, tag, event);

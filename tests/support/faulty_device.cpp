@@ -132,12 +132,12 @@ void FaultyDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const v
   inner_.add(stream, tag, dtype, dst, src, bytes);
 }
 
-void FaultyDevice::signal(uint32_t stream, Tag tag, void *word, uint32_t epoch) {
-  inner_.signal(stream, tag, word, epoch);
+void FaultyDevice::signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) {
+  inner_.signal(stream, tag, flag, epoch);
 }
 
-void FaultyDevice::await(uint32_t stream, Tag tag, const void *word, uint32_t epoch) {
-  inner_.await(stream, tag, word, epoch);
+void FaultyDevice::await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) {
+  inner_.await(stream, tag, flag, epoch);
 }
 
 void FaultyDevice::record(uint32_t stream, Tag tag, uint32_t event) {

@@ -14,7 +14,7 @@ namespace {
 struct Operand {
   std::string name, lead, middle;
   int64_t k;
-  bool isProduct;
+  bool isGemm;
 };
 
 /// Writes a fusion operation by operation. All gathered operands have the same rows, so that one
@@ -33,11 +33,11 @@ public:
   std::string write() {
     int64_t count = dice_.pick<int64_t>({1, 1, 1, 2, 2, 3});
     for (int64_t i = 0; i < count; ++i)
-      addProduct();
-    std::string outputs = "%" + products_.back().name;
-    for (size_t i = 0; i + 1 < products_.size(); ++i)
+      addGemm();
+    std::string outputs = "%" + gemms_.back().name;
+    for (size_t i = 0; i + 1 < gemms_.size(); ++i)
       if (dice_.chance(70))
-        outputs += ", %" + products_[i].name;
+        outputs += ", %" + gemms_[i].name;
     return fmt::format("fusion @drawn(D = {}) {{\n  mesh [0 .. D)\n{}  output {}\n}}\n", ranks_,
                        body_, outputs);
   }
@@ -63,17 +63,17 @@ private:
   }
 
   Operand firstOperand() {
-    if (!chainable_.empty() && dice_.chance(40))
-      return dice_.pick(chainable_);
+    if (!batchable_.empty() && dice_.chance(40))
+      return dice_.pick(batchable_);
     if (!inputs_.empty() && dice_.chance(50))
       return dice_.pick(inputs_);
     return newInput();
   }
 
-  void addProduct() {
+  void addGemm() {
     Operand a = firstOperand();
     int64_t n = dice_.pick<int64_t>({1, 2, 3, 4, 7, 11});
-    bool isSharded = !a.isProduct && dice_.chance(25);
+    bool isSharded = !a.isGemm && dice_.chance(25);
     bool isLinear = dice_.chance(50);
     bool hasBias = isLinear && dice_.chance(60);
     std::string columns = isSharded ? fmt::format("DIDx{{D}}, {}", n) : fmt::format("{}", n);
@@ -87,9 +87,9 @@ private:
     body_ += fmt::format("  %{} = {} %{}, %{}{} : {}[{}, {}, {}]\n", c.name,
                          isLinear ? "linear" : "matmul", a.name, b,
                          hasBias ? ", %" + bias : std::string(), dtype_, c.lead, c.middle, columns);
-    products_.push_back(c);
-    if (!isSharded && !a.isProduct)
-      chainable_.push_back(c);
+    gemms_.push_back(c);
+    if (!isSharded && !a.isGemm)
+      batchable_.push_back(c);
   }
 
   std::string streamAxis() const {
@@ -101,7 +101,7 @@ private:
   bool isLocal_;
   std::string dtype_, body_;
   int names_ = 0;
-  std::vector<Operand> inputs_, products_, chainable_;
+  std::vector<Operand> inputs_, gemms_, batchable_;
 };
 
 } // namespace

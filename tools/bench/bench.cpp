@@ -38,7 +38,7 @@ int64_t roomForRows(const BenchFlags &flags) {
 
 /// How many a job will prepare for these.
 int64_t rowsToPrepare(const std::vector<BenchRow> &rows) {
-  constexpr int64_t kTriedByAuto = 50; // candidates, and products alone
+  constexpr int64_t kTriedByAuto = 50; // candidates, and GEMMs alone
   std::set<std::string> names;         // a graph is no row of its own
   int64_t tried = 0;
   for (const BenchRow &row : rows)
@@ -190,8 +190,8 @@ nlohmann::json Bench::requestFor(const BenchRow &row, int64_t round) const {
           {"warm_up", round == 0 ? flags_.warmUp : std::min(flags_.warmUp, kLaterWarmUp)},
           {"iterations", flags_.iterations},
           {"limit_us", 1e3 * double(flags_.rowMs)},
-          {"settle_us", 1e3 * double(flags_.settlingMs(row.shape))},
-          {"rest_us", flags_.restUs},
+          {"warm_up_us", 1e3 * double(flags_.warmUpTimeMs(row.shape))},
+          {"idle_gap_us", flags_.idleGapUs},
           {"bursts", (flags_.bursts + *flags_.rounds - 1) / *flags_.rounds}};
 }
 

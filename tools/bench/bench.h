@@ -2,8 +2,8 @@
 #pragma once
 
 #include "tools/bench/progress.h"
-#include "tools/bench/worker/ranks_job.h"
 #include "tools/bench/results.h"
+#include "tools/bench/worker/ranks_job.h"
 #include "tools/bench/worker/torch_worker.h"
 
 namespace braid::tools {

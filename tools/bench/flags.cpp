@@ -16,8 +16,8 @@ All rows of a shape are timed in turns: in each round every row has its runs, th
 between ours, and every other round goes backwards. Times are microseconds: wall clock from a
 barrier on, the maximum over ranks; a row's time is the median of its rounds' medians, beside the
 10th and 90th of a hundred of all its runs. Large GEMMs are limited by power, and a GPU that
-idled is faster for up to 100 ms than one that did not, so their rows run untimed for --settle-ms
-first, whatever was before them. For the same reason all rows rest for --rest-us before each run:
+idled is faster for up to 100 ms than one that did not, so their rows run untimed for --warm-up-ms
+first, whatever was before them. For the same reason all rows rest for --idle-gap-us before each run:
 PyTorch's cannot begin at once, and a GPU that has rested is faster.
 
   burst us  a run where runs follow one another, as layers of a model do: those of some 10 ms are
@@ -138,11 +138,12 @@ void BenchFlags::addTo(CLI::App &app) {
              "fewer runs, but 3 or more, so that they take about this long, and fewer bursts "
              "(default 200; 0: no limit)")
       ->type_name("T");
-  addInteger(app, "--settle-ms", settleMs,
+  addInteger(app, "--warm-up-ms", warmUpMs,
              "at least as many runs before the timed ones as take this long "
              "(default 100 on GPUs above 5e10 operations a row, else 0)")
       ->type_name("T");
-  addInteger(app, "--rest-us", restUs, "how long a device rests before each run (default 30)")
+  addInteger(app, "--idle-gap-us", idleGapUs,
+             "how long a device rests before each run (default 30)")
       ->type_name("T");
   addInteger(app, "--timeout-ms", timeoutMs,
              "a row without progress for this long has failed (default 60000)")
@@ -172,24 +173,25 @@ Status BenchFlags::check(bool hasGraphs) {
     return badChoice("--against", against, {"torch"});
   if (!rounds)
     rounds = against.empty() ? 1 : 5;
-  if (!settleMs && backend == "cpu")
-    settleMs = 0;
+  if (!warmUpMs && backend == "cpu")
+    warmUpMs = 0;
   for (auto [flag, least, value] : {std::tuple("--ranks", 1, ranks),
                                     {"--rounds", 1, *rounds},
                                     {"--iterations", 1, iterations},
                                     {"--warm-up", 0, warmUp},
                                     {"--bursts", 0, bursts},
                                     {"--row-ms", 0, rowMs},
-                                    {"--settle-ms", 0, settleMs.value_or(0)},
-                                    {"--rest-us", 0, restUs},
+                                    {"--warm-up-ms", 0, warmUpMs.value_or(0)},
+                                    {"--idle-gap-us", 0, idleGapUs},
                                     {"--time-limit", 0, timeLimit},
                                     {"--timeout-ms", 1, timeoutMs}})
     if (Status status = atLeast(least, flag, value); !status.isOk())
       return status;
   constexpr int64_t kMostRestUs = 10000; // nobody looks at the job meanwhile
-  if (restUs > kMostRestUs)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected --rest-us to be at most {}, got {}", kMostRestUs, restUs));
+  if (idleGapUs > kMostRestUs)
+    return Status(
+        StatusCode::BadInput,
+        fmt::format("expected --idle-gap-us to be at most {}, got {}", kMostRestUs, idleGapUs));
   if (Status status = operation.hasShapes ? checkShapes(*this) : Status::ok(); !status.isOk())
     return status;
   if ((resumes || retriesFailed) && (json.empty() || !resumes))
@@ -220,8 +222,8 @@ std::vector<BenchShape> BenchFlags::shapes() const {
   return shapes;
 }
 
-int64_t BenchFlags::settlingMs(const BenchShape &shape) const {
-  return settleMs.value_or(static_cast<int64_t>(settlingUs(operation.flops(shape)) / 1000));
+int64_t BenchFlags::warmUpTimeMs(const BenchShape &shape) const {
+  return warmUpMs.value_or(static_cast<int64_t>(warmUpTimeUs(operation.flops(shape)) / 1000));
 }
 
 Result<DType> BenchFlags::elementType() const {

@@ -23,8 +23,8 @@ struct BenchFlags {
   std::optional<int64_t> rounds;   ///< not given: 5 beside a rival, else 1
   int64_t bursts = 21;             ///< over all rounds; 0: none
   int64_t rowMs = 200;             ///< 0: no limit
-  std::optional<int64_t> settleMs; ///< not given: 0 on cpu, else see settlingMs()
-  int64_t restUs = static_cast<int64_t>(kRestUs);
+  std::optional<int64_t> warmUpMs; ///< not given: 0 on cpu, else see warmUpTimeMs()
+  int64_t idleGapUs = static_cast<int64_t>(kIdleGapUs);
   int64_t timeoutMs = 60000;
   int64_t timeLimit = 0; ///< seconds; 0: none
   std::string csv, json;
@@ -46,7 +46,7 @@ struct BenchFlags {
   std::vector<BenchShape> shapes() const;
   /// How long a row of that shape runs untimed: what was given, or else until a GPU whose power
   /// limits it has settled.
-  int64_t settlingMs(const BenchShape &shape) const;
+  int64_t warmUpTimeMs(const BenchShape &shape) const;
   Result<DType> elementType() const;
   /// Eager, graph, or both.
   std::vector<bool> graphChoices() const;

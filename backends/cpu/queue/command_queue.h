@@ -24,8 +24,8 @@ struct QueuedCommand {
     Copy,
     Matmul,
     Add,
-    Store, ///< value into word, for signals and events
-    Wait,  ///< until word has reached value, for signals and events
+    Store, ///< value into flag, for signals and events
+    Wait,  ///< until flag has reached value, for signals and events
     Stop,  ///< the worker ends
   };
   struct Bytes {
@@ -34,7 +34,7 @@ struct QueuedCommand {
     int64_t count;
     DType dtype; ///< Add
   };
-  struct Word {
+  struct Flag {
     void *address;
     uint32_t value;
     FutexScope scope; ///< of those who may wait for it
@@ -42,7 +42,7 @@ struct QueuedCommand {
   union Args {
     Bytes bytes;
     MatmulArgs matmul;
-    Word word;
+    Flag flag;
   };
 
   Kind kind;

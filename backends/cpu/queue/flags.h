@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/flags.h - words that one stream writes and another waits for -===//
+//===- backends/cpu/queue/flags.h - flags that one stream writes and another waits for -===//
 //
 // Signals and events are the same thing here: a 32-bit counter in memory, written with release and
 // read with acquire. Nothing else orders two streams, so ThreadSanitizer sees exactly what the
@@ -13,17 +13,17 @@
 
 namespace braid {
 
-inline std::atomic_ref<uint32_t> wordAt(const void *address) {
+inline std::atomic_ref<uint32_t> flagAt(const void *address) {
   return std::atomic_ref<uint32_t>(*static_cast<uint32_t *>(const_cast<void *>(address)));
 }
 
 /// In cyclic order, so that a counter may wrap around.
-inline bool hasReached(uint32_t word, uint32_t value) {
-  return static_cast<int32_t>(word - value) >= 0;
+inline bool hasReached(uint32_t flag, uint32_t value) {
+  return static_cast<int32_t>(flag - value) >= 0;
 }
 
-inline void storeWord(void *address, uint32_t value, FutexScope scope) {
-  wordAt(address).store(value, std::memory_order_release);
+inline void storeFlag(void *address, uint32_t value, FutexScope scope) {
+  flagAt(address).store(value, std::memory_order_release);
   futexWake(address, scope);
 }
 

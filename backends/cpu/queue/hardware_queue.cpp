@@ -25,8 +25,8 @@ int64_t nowNs() { return static_cast<int64_t>(monotonicNs()); }
 bool isRunnable(const QueuedCommand &command) {
   if (command.kind != QueuedCommand::Kind::Wait)
     return true;
-  const QueuedCommand::Word &word = command.args.word;
-  return hasReached(wordAt(word.address).load(std::memory_order_acquire), word.value);
+  const QueuedCommand::Flag &flag = command.args.flag;
+  return hasReached(flagAt(flag.address).load(std::memory_order_acquire), flag.value);
 }
 
 Status HardwareQueue::start() {
@@ -95,11 +95,11 @@ uint64_t HardwareQueue::progress() const {
 
 bool HardwareQueue::isBusy() const {
   return completed_.load(std::memory_order_relaxed) != commands_.published() &&
-         !blocked_.word.load(std::memory_order_relaxed);
+         !blocked_.flag.load(std::memory_order_relaxed);
 }
 
 std::optional<PendingWait> HardwareQueue::blockedIn(std::memory_order order) const {
-  if (!blocked_.word.load(order))
+  if (!blocked_.flag.load(order))
     return std::nullopt;
   Tag tag{blocked_.plan.load(std::memory_order_relaxed),
           blocked_.command.load(std::memory_order_relaxed),
@@ -108,8 +108,8 @@ std::optional<PendingWait> HardwareQueue::blockedIn(std::memory_order order) con
 }
 
 void HardwareQueue::wake() const {
-  if (const void *word = blocked_.word.load(std::memory_order_relaxed))
-    futexWake(word, blocked_.scope.load(std::memory_order_relaxed));
+  if (const void *flag = blocked_.flag.load(std::memory_order_relaxed))
+    futexWake(flag, blocked_.scope.load(std::memory_order_relaxed));
 }
 
 // -- Running. --
@@ -167,7 +167,7 @@ void HardwareQueue::runGuarded(const QueuedCommand &command) {
     else
       run(command);
   } catch (const std::bad_alloc &) {
-    group_.abort(Status(StatusCode::Unsupported, "out of memory for the operands of a product"));
+    group_.abort(Status(StatusCode::Unsupported, "out of memory for the operands of a GEMM"));
   } catch (const std::exception &error) {
     group_.abort(failed(command, error.what()));
   } catch (...) {
@@ -185,12 +185,12 @@ Status HardwareQueue::failed(const QueuedCommand &command, const char *what) con
 }
 
 void HardwareQueue::runObserved(const QueuedCommand &command) {
-  lastWord_ = 0;
+  lastFlag_ = 0;
   const bool isWanted = options_.observer->begin(options_.number, command);
   // The observer may have taken its time, and an aborted run signals nobody.
   if (group_.isAborted() || (isWanted && !run(command)))
     return;
-  options_.observer->end(options_.number, command, lastWord_);
+  options_.observer->end(options_.number, command, lastFlag_);
 }
 
 /// False for a wait that an abort ended.
@@ -210,8 +210,8 @@ bool HardwareQueue::run(const QueuedCommand &command) {
                 args.bytes.count / sizeOf(args.bytes.dtype));
     return true;
   case QueuedCommand::Kind::Store:
-    lastWord_ = args.word.value;
-    storeWord(args.word.address, args.word.value, args.word.scope);
+    lastFlag_ = args.flag.value;
+    storeFlag(args.flag.address, args.flag.value, args.flag.scope);
     return true;
   case QueuedCommand::Kind::Wait:
     return await(command);
@@ -222,28 +222,28 @@ bool HardwareQueue::run(const QueuedCommand &command) {
 }
 
 bool HardwareQueue::await(const QueuedCommand &command) {
-  const QueuedCommand::Word &word = command.args.word;
-  std::atomic_ref<uint32_t> counter = wordAt(word.address);
+  const QueuedCommand::Flag &flag = command.args.flag;
+  std::atomic_ref<uint32_t> counter = flagAt(flag.address);
   uint32_t seen = counter.load(std::memory_order_acquire);
-  lastWord_ = seen;
-  if (hasReached(seen, word.value))
+  lastFlag_ = seen;
+  if (hasReached(seen, flag.value))
     return true;
   blocked_.plan.store(command.tag.plan, std::memory_order_relaxed);
   blocked_.command.store(command.tag.command, std::memory_order_relaxed);
   blocked_.run.store(command.tag.run, std::memory_order_relaxed);
   blocked_.stream.store(command.stream, std::memory_order_relaxed);
-  blocked_.scope.store(word.scope, std::memory_order_relaxed);
-  blocked_.word.store(word.address, std::memory_order_release);
+  blocked_.scope.store(flag.scope, std::memory_order_relaxed);
+  blocked_.flag.store(flag.address, std::memory_order_release);
   // An abort wakes all sleepers, but may just miss one that is about to sleep.
-  while (!hasReached(seen, word.value) && !group_.isAborted()) {
+  while (!hasReached(seen, flag.value) && !group_.isAborted()) {
     if (options_.observer)
       options_.observer->waiting(options_.number, command, seen);
-    futexWait(word.address, seen, kWaitSlice, word.scope);
+    futexWait(flag.address, seen, kWaitSlice, flag.scope);
     seen = counter.load(std::memory_order_acquire);
   }
-  blocked_.word.store(nullptr, std::memory_order_relaxed);
-  lastWord_ = seen;
-  return hasReached(seen, word.value);
+  blocked_.flag.store(nullptr, std::memory_order_relaxed);
+  lastFlag_ = seen;
+  return hasReached(seen, flag.value);
 }
 
 } // namespace braid

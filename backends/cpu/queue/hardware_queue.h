@@ -11,9 +11,9 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "backends/cpu/gemm.h"
 #include "backends/cpu/queue/command_observer.h"
 #include "backends/cpu/queue/command_queue.h"
-#include "backends/cpu/gemm.h"
 #include "runtime/execute/rank_group.h"
 
 #include <optional>
@@ -28,7 +28,7 @@ public:
     uint32_t number;
     CommandObserver *observer; ///< may be null
   };
-  /// `scratchHint`: bytes that the products announced so far need. All outlive the queue.
+  /// `scratchHint`: bytes that the GEMMs announced so far need. All outlive the queue.
   HardwareQueue(RankGroup &group, Options options, const std::atomic<size_t> &scratchHint)
       : group_(group), options_(options), scratchHint_(scratchHint) {}
   ~HardwareQueue() { stop(); }
@@ -92,15 +92,15 @@ private:
   Scratch scratch_;
   std::vector<Span> spans_;
   uint32_t done_ = 0;
-  uint32_t lastWord_ = 0; ///< that the current command saw or wrote
+  uint32_t lastFlag_ = 0; ///< that the current command saw or wrote
 
   alignas(64) std::atomic<uint32_t> completed_{0};
   std::atomic<bool> isHostWaiting_{false};
   std::atomic<uint32_t> hasEnded_{0}; ///< the worker; a futex
 
-  /// What the worker is blocked in; meaningful while `word` is not null.
+  /// What the worker is blocked in; meaningful while `flag` is not null.
   struct Blocked {
-    std::atomic<const void *> word{nullptr};
+    std::atomic<const void *> flag{nullptr};
     std::atomic<FutexScope> scope{FutexScope::Process};
     std::atomic<const Plan *> plan{nullptr};
     std::atomic<uint32_t> command{0}, run{0}, stream{0};

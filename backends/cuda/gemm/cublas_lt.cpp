@@ -17,7 +17,7 @@ Result<CublasLt> CublasLt::open() {
   void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return Status(StatusCode::Unsupported,
-                  fmt::format("expected cuBLASLt for the products, got '{}'", dlerror()));
+                  fmt::format("expected cuBLASLt for the GEMMs, got '{}'", dlerror()));
   CublasLt loaded;
   const char *missing = nullptr;
   auto find = [&](const char *symbol, auto &function) {

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/gemm_tuner.cpp - finds the fastest algorithm of a product -===//
+//===- backends/cuda/gemm/gemm_tuner.cpp - finds the fastest algorithm of a GEMM -===//
 
 #include "backends/cuda/gemm/gemm_tuner.h"
 
@@ -19,11 +19,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kCandidates = 32;                  ///< that the library is asked for
 constexpr double kBatch = 2000;                  ///< microseconds that are measured at once, about
-constexpr double kMostInBatch = 100;             ///< products
+constexpr double kMostInBatch = 100;             ///< GEMMs
 constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
-/// A product that takes longer is limited by power, and the GPU takes its time to notice how much
+/// A GEMM that takes longer is limited by power, and the GPU takes its time to notice how much
 /// an algorithm asks for. Measured for a millisecond, one that is hungry, and slow in a long run,
-/// can win (a product of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, or
+/// can win (a GEMM of 4096 x 16384 x 16384 was 4 % slower so); measured in a long run only, or
 /// by the mean of both, one that is slow between pauses (8192 x 3584 x 4096, 15 % and 10 %). So it
 /// has to be faster in both.
 constexpr double kLimitedByPower = 100; ///< microseconds
@@ -33,38 +33,36 @@ constexpr double kLeastGainByPower = 0.02;
 constexpr double kLongRun = 12e3;               ///< microseconds, twice: to settle, to measure
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostSets = 16;               ///< of operands
-/// Of products that overlap, so many meet no other: the first, the last, those that wait for their
-/// rows. An algorithm that leaves half of the GPU to a second product can win where there always is
+/// Of GEMMs that overlap, so many meet no other: the first, the last, those that wait for their
+/// rows. An algorithm that leaves half of the GPU to a second GEMM can win where there always is
 /// one; but where each waits for its rows (two of 1024 x 2048 x 16384), it takes twice as long.
 constexpr double kAlone = 0.25;
-constexpr int kIssueMicroseconds = 8; ///< of the host, for one product, generously
+constexpr int kIssueMicroseconds = 8; ///< of the host, for one GEMM, generously
 
-/// Measures a product with one algorithm or another.
-class ProductTimer {
+/// Measures a GEMM with one algorithm or another.
+class GemmTimer {
 public:
   /// On one stream, or on one for each of `workspaces` at the same time.
-  ProductTimer(LtProduct &product, llvm::ArrayRef<void *> workspaces) : product_(product) {
+  GemmTimer(LtGemm &gemm, llvm::ArrayRef<void *> workspaces) : gemm_(gemm) {
     for (void *workspace : workspaces)
       lanes_.push_back({workspace});
   }
-  ~ProductTimer();
+  ~GemmTimer();
 
   Status prepare(const PlanMatmul &shape);
-  /// Brings the clocks up, and finds out how many products to measure at once, and whether power
+  /// Brings the clocks up, and finds out how many GEMMs to measure at once, and whether power
   /// limits them.
-  Status warmUp(const LtProduct::Algorithm &algorithm);
-  /// Microseconds of one product, of which kAlone meet no other if there are several lanes.
+  Status warmUp(const LtGemm::Algorithm &algorithm);
+  /// Microseconds of one GEMM, of which kAlone meet no other if there are several lanes.
   /// Unsupported: it cannot be done this way.
-  Result<double> measure(const LtProduct::Algorithm &algorithm);
+  Result<double> measure(const LtGemm::Algorithm &algorithm);
   /// As warmUp() found it.
   bool isLimitedByPower() const { return isLimitedByPower_; }
-  /// That, and if power limits it, what one takes in a long run of products that overlap, if they
+  /// That, and if power limits it, what one takes in a long run of GEMMs that overlap, if they
   /// do. Pauses behind it.
-  Result<std::vector<double>> measureThoroughly(const LtProduct::Algorithm &algorithm);
+  Result<std::vector<double>> measureThoroughly(const LtGemm::Algorithm &algorithm);
   /// Does it once, which loads what is needed.
-  Status load(const LtProduct::Algorithm &algorithm) {
-    return measure(algorithm, 1, lanes_).status();
-  }
+  Status load(const LtGemm::Algorithm &algorithm) { return measure(algorithm, 1, lanes_).status(); }
 
 private:
   struct Lane {
@@ -74,21 +72,21 @@ private:
   };
   Status fillOperands(const PlanMatmul &shape);
   Status issue(int count, llvm::ArrayRef<Lane> lanes);
-  Result<double> measure(const LtProduct::Algorithm &algorithm, int atLeast,
+  Result<double> measure(const LtGemm::Algorithm &algorithm, int atLeast,
                          llvm::ArrayRef<Lane> lanes);
   cudaStream_t firstStream() const { return lanes_.front().stream; }
 
-  LtProduct &product_;
+  LtGemm &gemm_;
   std::vector<Lane> lanes_;
   cudaEvent_t before_ = nullptr, after_ = nullptr;
   char *memory_ = nullptr;
   std::vector<MatmulArgs> operands_; ///< sets, one behind the other, to be used in turn
   size_t next_ = 0;                  ///< of operands_
-  int batch_ = 1;                    ///< products that are measured at once
+  int batch_ = 1;                    ///< GEMMs that are measured at once
   bool isLimitedByPower_ = false;
 };
 
-ProductTimer::~ProductTimer() {
+GemmTimer::~GemmTimer() {
   for (const Lane &lane : lanes_) {
     if (lane.stream) {
       cudaStreamSynchronize(lane.stream);
@@ -103,7 +101,7 @@ ProductTimer::~ProductTimer() {
   cudaFree(memory_);
 }
 
-Status ProductTimer::prepare(const PlanMatmul &shape) {
+Status GemmTimer::prepare(const PlanMatmul &shape) {
   for (Lane &lane : lanes_) {
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking));
     BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&lane.done, cudaEventDisableTiming));
@@ -114,9 +112,9 @@ Status ProductTimer::prepare(const PlanMatmul &shape) {
 }
 
 /// So many that an operand has left the cache when its turn comes again: in a run, much else goes
-/// through it between two uses. Products that are multiplied at the same time are a set, and share
-/// b, as pieces of one product do. Random values: zeros take less power and multiply faster.
-Status ProductTimer::fillOperands(const PlanMatmul &shape) {
+/// through it between two uses. GEMMs that are multiplied at the same time are a set, and share
+/// b, as pieces of one GEMM do. Random values: zeros take less power and multiply faster.
+Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device));
@@ -141,8 +139,8 @@ Status ProductTimer::fillOperands(const PlanMatmul &shape) {
   return Status::ok();
 }
 
-/// Deals products out to `lanes`, the first ones, between two events of the first one.
-Status ProductTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
+/// Issues GEMMs round-robin to `lanes`, the first ones, between two events of the first one.
+Status GemmTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
   next_ = llvm::alignTo(next_, lanes_.size()); // whatever failed before
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(before_, firstStream()));
   for (const Lane &lane : llvm::drop_begin(lanes))
@@ -151,7 +149,7 @@ Status ProductTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
     const Lane &lane = lanes[static_cast<size_t>(i) % lanes.size()];
     const MatmulArgs &args = operands_[next_ % operands_.size()];
     next_ += lanes_.size() / lanes.size(); // alone, each is of another set
-    if (Status status = product_.launch(lane.stream, lane.workspace, args); !status.isOk())
+    if (Status status = gemm_.launch(lane.stream, lane.workspace, args); !status.isOk())
       return status;
   }
   for (const Lane &lane : llvm::drop_begin(lanes)) {
@@ -162,7 +160,7 @@ Status ProductTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
   return Status::ok();
 }
 
-Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm) {
+Result<double> GemmTimer::measure(const LtGemm::Algorithm &algorithm) {
   Result<double> overlapping = measure(algorithm, batch_, lanes_);
   if (!overlapping || lanes_.size() == 1)
     return overlapping;
@@ -172,10 +170,10 @@ Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm) {
   return (1 - kAlone) * *overlapping + kAlone * *alone;
 }
 
-Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int atLeast,
-                                     llvm::ArrayRef<Lane> lanes) {
+Result<double> GemmTimer::measure(const LtGemm::Algorithm &algorithm, int atLeast,
+                                  llvm::ArrayRef<Lane> lanes) {
   const auto count = static_cast<int>(llvm::alignTo(atLeast, lanes.size()));
-  product_.use(algorithm);
+  gemm_.use(algorithm);
   // All are issued before the first one begins, so that it is not the host that is measured.
   cuda::launchDelay(firstStream(), static_cast<uint32_t>(count * kIssueMicroseconds));
   if (Status status = issue(count, lanes); !status.isOk())
@@ -186,7 +184,7 @@ Result<double> ProductTimer::measure(const LtProduct::Algorithm &algorithm, int 
   return double(milliseconds) * 1000 / count;
 }
 
-Result<std::vector<double>> ProductTimer::measureThoroughly(const LtProduct::Algorithm &algorithm) {
+Result<std::vector<double>> GemmTimer::measureThoroughly(const LtGemm::Algorithm &algorithm) {
   Result<double> brief = measure(algorithm);
   if (!brief)
     return brief.status();
@@ -202,7 +200,7 @@ Result<std::vector<double>> ProductTimer::measureThoroughly(const LtProduct::Alg
   return std::vector<double>{*brief, *lasting};
 }
 
-Status ProductTimer::warmUp(const LtProduct::Algorithm &algorithm) {
+Status GemmTimer::warmUp(const LtGemm::Algorithm &algorithm) {
   const Clock::time_point end = Clock::now() + kWarmUp;
   do {
     Result<double> time = measure(algorithm, 1, lanes_);
@@ -216,21 +214,20 @@ Status ProductTimer::warmUp(const LtProduct::Algorithm &algorithm) {
 
 } // namespace
 
-Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape,
-                                 llvm::ArrayRef<void *> workspaces,
-                                 std::chrono::milliseconds atMost) {
+Result<TunedGemm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape, llvm::ArrayRef<void *> workspaces,
+                           std::chrono::milliseconds atMost) {
   const Clock::time_point end = Clock::now() + atMost;
-  Result<std::vector<LtProduct::Algorithm>> algorithms = product.manyCandidates(kCandidates);
+  Result<std::vector<LtGemm::Algorithm>> algorithms = gemm.manyCandidates(kCandidates);
   if (!algorithms)
     return algorithms.status();
-  ProductTimer timer(product, workspaces.take_front(shape.overlaps ? kOverlapping : 1));
+  GemmTimer timer(gemm, workspaces.take_front(shape.overlaps ? kOverlapping : 1));
   if (Status status = timer.prepare(shape); !status.isOk())
     return status;
   if (Status status = timer.warmUp(algorithms->front()); !status.isOk())
     return status;
   std::vector<bool> isLoaded(algorithms->size(), false);
   auto measure = [&](size_t number, FindPass pass) -> Result<std::vector<double>> {
-    const LtProduct::Algorithm &algorithm = (*algorithms)[number];
+    const LtGemm::Algorithm &algorithm = (*algorithms)[number];
     if (!isLoaded[number])
       if (Status status = timer.load(algorithm); !status.isOk())
         return status;
@@ -246,7 +243,7 @@ Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape,
   Result<Fastest> fastest = findFastest(algorithms->size(), measure, limits);
   if (!fastest)
     return fastest.status();
-  return TunedProduct{(*algorithms)[fastest->number], fastest->time};
+  return TunedGemm{(*algorithms)[fastest->number], fastest->time};
 }
 
 } // namespace braid

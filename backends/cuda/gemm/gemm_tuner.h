@@ -1,7 +1,7 @@
-//===- backends/cuda/gemm/gemm_tuner.h - finds the fastest algorithm of a product -===//
+//===- backends/cuda/gemm/gemm_tuner.h - finds the fastest algorithm of a GEMM -===//
 //
 // The library's heuristic guesses well, but its first guess is often 5 to 15 % slower than another
-// on its list, or on that for larger products. So all of these are tried, and the best compared.
+// on its list, or on that for larger GEMMs. So all of these are tried, and the best compared.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -12,24 +12,23 @@
 
 namespace braid {
 
-struct TunedProduct {
-  LtProduct::Algorithm algorithm;
-  double microseconds; ///< of each of many products; operands come from memory if there is room
+struct TunedGemm {
+  LtGemm::Algorithm algorithm;
+  double microseconds; ///< of each of many GEMMs; operands come from memory if there is room
 };
 
-/// As many products at once are measured where a product overlaps with others.
+/// As many GEMMs at once are measured where a GEMM overlaps with others.
 inline constexpr size_t kOverlapping = 2;
 
-/// Measures what `product`, whose shape is that of `shape` at aligned addresses and without a bias,
+/// Measures what `gemm`, whose shape is that of `shape` at aligned addresses and without a bias,
 /// takes with the algorithms that the library has for it: one behind the other, or, if it overlaps
-/// with others, dealt out to kOverlapping streams. The library's first guess is kept unless another
+/// with others, issued round-robin to kOverlapping streams. The library's first guess is kept unless another
 /// is faster by more than the noise. Takes about `atMost`, and more if that is too little to
 /// compare two. Allocates and frees device memory for the operands; blocks until the device is
 /// idle. `workspaces`: kOverlapping of them.
 ///
 /// Every algorithm that is tried is loaded here, so no peer may depend on this device meanwhile.
-Result<TunedProduct> tuneProduct(LtProduct &product, const PlanMatmul &shape,
-                                 llvm::ArrayRef<void *> workspaces,
-                                 std::chrono::milliseconds atMost);
+Result<TunedGemm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape, llvm::ArrayRef<void *> workspaces,
+                           std::chrono::milliseconds atMost);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/gemms.cpp - matrix products by cuBLASLt ---------===//
+//===- backends/cuda/gemm/gemms.cpp - GEMMs by cuBLASLt ---------===//
 
 #include "backends/cuda/gemm/gemms.h"
 
@@ -16,13 +16,13 @@ namespace {
 /// To be raised when tuning changes so much that what was measured before should not count.
 constexpr int kTunerVersion = 10;
 
-ProductShape shapeOf(const PlanMatmul &shape, bool isAligned) {
+GemmShape shapeOf(const PlanMatmul &shape, bool isAligned) {
   return {shape.dtype,           shape.m,   shape.n,       shape.k, shape.transposeB,
           shape.bias.bytes != 0, isAligned, shape.overlaps};
 }
 
-std::string nameOf(const ProductShape &shape) {
-  return fmt::format("a {} product of {} x {} x {}", name(shape.dtype).str(), shape.m, shape.n,
+std::string nameOf(const GemmShape &shape) {
+  return fmt::format("a {} GEMM of {} x {} x {}", name(shape.dtype).str(), shape.m, shape.n,
                      shape.k);
 }
 
@@ -32,20 +32,19 @@ bool isTunable(const PlanMatmul &shape) {
   return shape.bias.bytes == 0 && shape.m > 0 && shape.n > 0 && shape.k > 0;
 }
 
-std::string encode(const TunedProduct &tuned) {
+std::string encode(const TunedGemm &tuned) {
   const auto *bytes = reinterpret_cast<const char *>(&tuned.algorithm);
-  return ProductChoice{tuned.microseconds, std::string(bytes, sizeof(tuned.algorithm))}.encode();
+  return GemmChoice{tuned.microseconds, std::string(bytes, sizeof(tuned.algorithm))}.encode();
 }
 
-/// Nothing, if `choice` is no algorithm that could be used for `product`.
-std::optional<LtProduct::Algorithm> algorithmOf(const std::string &choice,
-                                                const LtProduct &product) {
-  Result<ProductChoice> decoded = ProductChoice::decode(choice);
-  LtProduct::Algorithm algorithm;
+/// Nothing, if `choice` is no algorithm that could be used for `gemm`.
+std::optional<LtGemm::Algorithm> algorithmOf(const std::string &choice, const LtGemm &gemm) {
+  Result<GemmChoice> decoded = GemmChoice::decode(choice);
+  LtGemm::Algorithm algorithm;
   if (!decoded || decoded->algorithm.size() != sizeof(algorithm))
     return std::nullopt;
   std::memcpy(&algorithm, decoded->algorithm.data(), sizeof(algorithm));
-  return product.check(algorithm).isOk() ? std::optional(algorithm) : std::nullopt;
+  return gemm.check(algorithm).isOk() ? std::optional(algorithm) : std::nullopt;
 }
 
 Result<cudaDeviceProp> propertiesHere() {
@@ -66,17 +65,17 @@ Result<std::string> describeMachine(const cudaDeviceProp &properties, const Cubl
 
 } // namespace
 
-Result<std::unique_ptr<Products>> Products::create(bool isTuned, MeasurementCache::Warn warn) {
+Result<std::unique_ptr<Gemms>> Gemms::create(bool isTuned, MeasurementCache::Warn warn) {
   Result<const CublasLt *> library = CublasLt::load();
   if (!library)
     return library.status();
-  std::unique_ptr<Products> products(new Products(**library, isTuned, std::move(warn)));
-  if (Status status = products->start(); !status.isOk())
+  std::unique_ptr<Gemms> gemms(new Gemms(**library, isTuned, std::move(warn)));
+  if (Status status = gemms->start(); !status.isOk())
     return status;
-  return products;
+  return gemms;
 }
 
-Status Products::start() {
+Status Gemms::start() {
   BRAID_CUBLAS_RETURN_IF_ERROR(library_.create(&handle_));
   Result<cudaDeviceProp> properties = propertiesHere();
   if (!properties)
@@ -89,7 +88,7 @@ Status Products::start() {
   return Status::ok();
 }
 
-Products::~Products() {
+Gemms::~Gemms() {
   prepared_.clear();
   for (void *workspace : workspaces_)
     cudaFree(workspace);
@@ -97,7 +96,7 @@ Products::~Products() {
     library_.destroy(handle_);
 }
 
-Status Products::reserveWorkspaces(uint32_t count) {
+Status Gemms::reserveWorkspaces(uint32_t count) {
   while (workspaces_.size() < count) {
     void *workspace = nullptr;
     BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&workspace, kWorkspaceBytes));
@@ -106,50 +105,49 @@ Status Products::reserveWorkspaces(uint32_t count) {
   return Status::ok();
 }
 
-Result<std::unique_ptr<LtProduct>> Products::describe(const ProductShape &shape) const {
-  Result<std::unique_ptr<LtProduct>> product = LtProduct::create(library_, handle_, shape);
-  if (product)
-    return product;
-  return product.status().annotated(nameOf(shape));
+Result<std::unique_ptr<LtGemm>> Gemms::describe(const GemmShape &shape) const {
+  Result<std::unique_ptr<LtGemm>> gemm = LtGemm::create(library_, handle_, shape);
+  if (gemm)
+    return gemm;
+  return gemm.status().annotated(nameOf(shape));
 }
 
 // -- Tuning. --
 
-MeasurementCache &Products::cache() {
+MeasurementCache &Gemms::cache() {
   if (!cache_)
     cache_ = std::make_unique<MeasurementCache>(measurementFolder(processEnvironment()), machine_,
                                                 warn_);
   return *cache_;
 }
 
-Status Products::foresee(const PlanMatmul &shape) {
+Status Gemms::loadAlgorithm(const PlanMatmul &shape) {
   if (!isTuned_ || !isTunable(shape))
     return Status::ok();
-  const std::optional<std::string> known = cache().find(productKey(shape));
+  const std::optional<std::string> known = cache().find(gemmKey(shape));
   if (!known)
     return Status::ok();
   // What cannot be used here is measured anew by whoever tunes.
-  if (Status status = adopt(shape, *known); !status.isOk())
+  if (Status status = setAlgorithm(shape, *known); !status.isOk())
     return status.code() == StatusCode::Internal ? Status::ok() : status;
   return warm(shape);
 }
 
-Result<std::string> Products::tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
+Result<std::string> Gemms::tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
   if (!isTuned_ || !isTunable(shape))
     return std::string();
   if (Status status = reserveWorkspaces(kOverlapping); !status.isOk())
     return status;
-  Result<std::unique_ptr<LtProduct>> product = describe(shapeOf(shape, /*isAligned=*/true));
-  if (!product)
-    return product.status();
-  const std::string key = productKey(shape);
-  if (std::optional<std::string> known = cache().find(key);
-      known && algorithmOf(*known, **product)) {
+  Result<std::unique_ptr<LtGemm>> gemm = describe(shapeOf(shape, /*isAligned=*/true));
+  if (!gemm)
+    return gemm.status();
+  const std::string key = gemmKey(shape);
+  if (std::optional<std::string> known = cache().find(key); known && algorithmOf(*known, **gemm)) {
     ++known_;
     return *known;
   }
   const auto begin = std::chrono::steady_clock::now();
-  Result<TunedProduct> tuned = tuneProduct(**product, shape, workspaces_, atMost);
+  Result<TunedGemm> tuned = tuneGemm(**gemm, shape, workspaces_, atMost);
   if (!tuned)
     return tuned.status().annotated("tuning " + key);
   tuning_ += std::chrono::steady_clock::now() - begin;
@@ -160,60 +158,60 @@ Result<std::string> Products::tune(const PlanMatmul &shape, std::chrono::millise
   return choice;
 }
 
-Status Products::adopt(const PlanMatmul &shape, const std::string &choice) {
-  const ProductShape aligned = shapeOf(shape, /*isAligned=*/true);
+Status Gemms::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
+  const GemmShape aligned = shapeOf(shape, /*isAligned=*/true);
   if (choice.empty())
     return Status::ok();
-  Result<std::unique_ptr<LtProduct>> product = describe(aligned);
-  if (!product)
-    return product.status();
-  std::optional<LtProduct::Algorithm> algorithm = algorithmOf(choice, **product);
+  Result<std::unique_ptr<LtGemm>> gemm = describe(aligned);
+  if (!gemm)
+    return gemm.status();
+  std::optional<LtGemm::Algorithm> algorithm = algorithmOf(choice, **gemm);
   if (!algorithm)
     return Status(StatusCode::Internal, fmt::format("the choice for {} is not for this device: {}",
-                                                    productKey(shape), printable(choice, 40)));
-  if (auto adopted = adopted_.find(aligned);
-      adopted != adopted_.end() &&
-      std::memcmp(&adopted->second, &*algorithm, sizeof(*algorithm)) == 0)
+                                                    gemmKey(shape), printable(choice, 40)));
+  if (auto known = algorithms_.find(aligned);
+      known != algorithms_.end() &&
+      std::memcmp(&known->second, &*algorithm, sizeof(*algorithm)) == 0)
     return Status::ok();
-  adopted_[aligned] = *algorithm;
+  algorithms_[aligned] = *algorithm;
   prepared_.erase(aligned); // to be warmed again, with this algorithm
   return Status::ok();
 }
 
-std::string Products::choices() const {
+std::string Gemms::choices() const {
   if (!isTuned_)
-    return "products: the library's first guess, because BRAID_TUNE is off or "
+    return "GEMMs: the library's first guess, because BRAID_TUNE is off or "
            "BRAID_SHARE_GPUS on";
   if (tuned_ + known_ == 0)
     return "";
   const std::string &path = cache_->path();
-  return fmt::format("products: {} tuned in {:.2f} s, {} known ({})", tuned_, tuning_.count(),
-                     known_, path.empty() ? "kept nowhere" : path);
+  return fmt::format("GEMMs: {} tuned in {:.2f} s, {} known ({})", tuned_, tuning_.count(), known_,
+                     path.empty() ? "kept nowhere" : path);
 }
 
 // -- Warming and multiplying. --
 
-Result<std::unique_ptr<LtProduct>> Products::choose(const ProductShape &shape) const {
-  Result<std::unique_ptr<LtProduct>> product = describe(shape);
-  if (!product)
-    return product;
-  if (auto adopted = adopted_.find(shape); adopted != adopted_.end()) {
-    (*product)->use(adopted->second);
-    return product;
+Result<std::unique_ptr<LtGemm>> Gemms::choose(const GemmShape &shape) const {
+  Result<std::unique_ptr<LtGemm>> gemm = describe(shape);
+  if (!gemm)
+    return gemm;
+  if (auto algorithm = algorithms_.find(shape); algorithm != algorithms_.end()) {
+    (*gemm)->use(algorithm->second);
+    return gemm;
   }
-  Result<std::vector<LtProduct::Algorithm>> first = (*product)->candidates(1);
+  Result<std::vector<LtGemm::Algorithm>> first = (*gemm)->candidates(1);
   if (!first)
     return first.status().annotated(nameOf(shape));
-  (*product)->use(first->front());
-  return product;
+  (*gemm)->use(first->front());
+  return gemm;
 }
 
-Status Products::warm(const PlanMatmul &shape) {
+Status Gemms::warm(const PlanMatmul &shape) {
   for (bool isAligned : {true, false}) {
-    const ProductShape key = shapeOf(shape, isAligned);
+    const GemmShape key = shapeOf(shape, isAligned);
     if (prepared_.count(key))
       continue;
-    Result<std::unique_ptr<LtProduct>> chosen = choose(key);
+    Result<std::unique_ptr<LtGemm>> chosen = choose(key);
     if (!chosen)
       return chosen.status();
     prepared_.emplace(key, std::move(*chosen));
@@ -223,7 +221,7 @@ Status Products::warm(const PlanMatmul &shape) {
   return Status::ok();
 }
 
-Status Products::runOnce(const PlanMatmul &shape, bool isAligned) {
+Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
   if (Status status = reserveWorkspaces(1); !status.isOk())
     return status;
   const int64_t element = sizeOf(shape.dtype);
@@ -245,14 +243,14 @@ Status Products::runOnce(const PlanMatmul &shape, bool isAligned) {
   return status;
 }
 
-Status Products::multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args) {
+Status Gemms::multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args) {
   auto bits = reinterpret_cast<uintptr_t>(args.a) | reinterpret_cast<uintptr_t>(args.b) |
               reinterpret_cast<uintptr_t>(args.c) | reinterpret_cast<uintptr_t>(args.bias);
   auto found = prepared_.find({args.dtype, args.m, args.n, args.k, args.transposeB,
-                               args.bias != nullptr, bits % kProductAlignment == 0, args.overlaps});
+                               args.bias != nullptr, bits % kGemmAlignment == 0, args.overlaps});
   if (found == prepared_.end())
     return Status(StatusCode::Internal,
-                  fmt::format("a product of {} x {} x {} was not warmed", args.m, args.n, args.k));
+                  fmt::format("a GEMM of {} x {} x {} was not warmed", args.m, args.n, args.k));
   return found->second->launch(stream, workspaces_[workspace], args);
 }
 

@@ -1,6 +1,6 @@
-//===- backends/cuda/gemm/gemms.h - matrix products by cuBLASLt -----------===//
+//===- backends/cuda/gemm/gemms.h - GEMMs by cuBLASLt -----------===//
 //
-// A product's algorithm is chosen by tune() and adopt(), or is else the library's first guess;
+// A GEMM's algorithm is chosen by tune() and setAlgorithm(), or is else the library's first guess;
 // multiply() only launches it.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -13,28 +13,28 @@
 
 namespace braid {
 
-/// The products of one device. Not thread-safe.
-class Products {
+/// The GEMMs of one device. Not thread-safe.
+class Gemms {
 public:
-  /// For the calling thread's current device. `isTuned`: measures; false leaves every product that
+  /// For the calling thread's current device. `isTuned`: measures; false leaves every GEMM that
   /// nothing is adopted for to the library's first guess. `warn` is told what is wrong with what
   /// was measured before; it may be null.
-  static Result<std::unique_ptr<Products>> create(bool isTuned, MeasurementCache::Warn warn);
-  ~Products();
+  static Result<std::unique_ptr<Gemms>> create(bool isTuned, MeasurementCache::Warn warn);
+  ~Gemms();
 
-  /// A workspace for each of streams 0 .. count-1: two products at the same time must not share
+  /// A workspace for each of streams 0 .. count-1: two GEMMs at the same time must not share
   /// one.
   Status reserveWorkspaces(uint32_t count);
 
   /// As Device::tuningKey.
   const std::string &tuningKey() const { return machine_; }
   int64_t multiprocessors() const { return multiprocessors_; }
-  /// As Device::foresee.
-  Status foresee(const PlanMatmul &shape);
+  /// As Device::loadAlgorithm.
+  Status loadAlgorithm(const PlanMatmul &shape);
   /// As Device::tune. An empty text stands for the library's first guess.
   Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost);
-  /// As Device::adopt.
-  Status adopt(const PlanMatmul &shape, const std::string &choice);
+  /// As Device::setAlgorithm.
+  Status setAlgorithm(const PlanMatmul &shape, const std::string &choice);
   /// As Device::choices.
   std::string choices() const;
 
@@ -46,11 +46,11 @@ public:
   Status multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args);
 
 private:
-  Products(const CublasLt &library, bool isTuned, MeasurementCache::Warn warn)
+  Gemms(const CublasLt &library, bool isTuned, MeasurementCache::Warn warn)
       : library_(library), isTuned_(isTuned), warn_(std::move(warn)) {}
   Status start();
-  Result<std::unique_ptr<LtProduct>> describe(const ProductShape &shape) const;
-  Result<std::unique_ptr<LtProduct>> choose(const ProductShape &shape) const;
+  Result<std::unique_ptr<LtGemm>> describe(const GemmShape &shape) const;
+  Result<std::unique_ptr<LtGemm>> choose(const GemmShape &shape) const;
   Status runOnce(const PlanMatmul &shape, bool isAligned);
   MeasurementCache &cache();
 
@@ -60,8 +60,8 @@ private:
   cublasLtHandle_t handle_ = nullptr;
   int64_t multiprocessors_ = 0;
   std::string machine_; ///< the device, its driver, and the library, with versions
-  std::map<ProductShape, std::unique_ptr<LtProduct>> prepared_;
-  std::map<ProductShape, LtProduct::Algorithm> adopted_;
+  std::map<GemmShape, std::unique_ptr<LtGemm>> prepared_;
+  std::map<GemmShape, LtGemm::Algorithm> algorithms_;
   std::vector<void *> workspaces_;
 
   std::unique_ptr<MeasurementCache> cache_; ///< of a device that has tuned something

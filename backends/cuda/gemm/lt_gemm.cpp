@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/lt_gemm.cpp - one matrix product, described to cuBLASLt -===//
+//===- backends/cuda/gemm/lt_gemm.cpp - one GEMM, described to cuBLASLt -===//
 
 #include "backends/cuda/gemm/lt_gemm.h"
 
@@ -25,10 +25,10 @@ cudaDataType_t dataType(DType dtype) {
   return CUDA_R_32F;
 }
 
-/// Where a row of c is not a multiple of 16 bytes, the library adds the bias of a 16-bit product in
+/// Where a row of c is not a multiple of 16 bytes, the library adds the bias of a 16-bit GEMM in
 /// a step of its own, to sums that it has rounded already (seen with 13.1 on H200).
 bool roundsBeforeBias(DType dtype, int64_t n) {
-  return sizeOf(dtype) == 2 && n * sizeOf(dtype) % kProductAlignment != 0;
+  return sizeOf(dtype) == 2 && n * sizeOf(dtype) % kGemmAlignment != 0;
 }
 
 /// Partial sums are added in the compute type, or not split at all: anything else would round more
@@ -37,15 +37,15 @@ constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 } // namespace
 
-Result<std::unique_ptr<LtProduct>>
-LtProduct::create(const CublasLt &library, cublasLtHandle_t handle, const ProductShape &shape) {
-  std::unique_ptr<LtProduct> product(new LtProduct(library, handle, shape));
-  if (Status status = product->describe(); !status.isOk())
+Result<std::unique_ptr<LtGemm>> LtGemm::create(const CublasLt &library, cublasLtHandle_t handle,
+                                               const GemmShape &shape) {
+  std::unique_ptr<LtGemm> gemm(new LtGemm(library, handle, shape));
+  if (Status status = gemm->describe(); !status.isOk())
     return status;
-  return product;
+  return gemm;
 }
 
-LtProduct::~LtProduct() {
+LtGemm::~LtGemm() {
   for (cublasLtMatrixLayout_t layout : {left_, right_, result_})
     if (layout)
       library_.layoutDestroy(layout);
@@ -53,7 +53,7 @@ LtProduct::~LtProduct() {
     library_.descDestroy(operation_);
 }
 
-Status LtProduct::describe() {
+Status LtGemm::describe() {
   const auto [dtype, m, n, k, transposeB, hasBias, isAligned, overlaps] = shape_;
   const bool isDouble = dtype == DType::F64;
   const cudaDataType_t type = dataType(dtype);
@@ -80,7 +80,7 @@ Status LtProduct::describe() {
   return Status::ok();
 }
 
-Result<std::vector<LtProduct::Algorithm>> LtProduct::candidates(int atMost) const {
+Result<std::vector<LtGemm::Algorithm>> LtGemm::candidates(int atMost) const {
   cublasLtMatmulPreference_t preference = nullptr;
   BRAID_CUBLAS_RETURN_IF_ERROR(library_.preferenceCreate(&preference));
   std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
@@ -93,7 +93,7 @@ Result<std::vector<LtProduct::Algorithm>> LtProduct::candidates(int atMost) cons
       set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(kWorkspaceBytes)));
   BRAID_CUBLAS_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductions));
   const uint32_t alignment =
-      shape_.isAligned ? kProductAlignment : static_cast<uint32_t>(sizeOf(shape_.dtype));
+      shape_.isAligned ? kGemmAlignment : static_cast<uint32_t>(sizeOf(shape_.dtype));
   for (auto operand :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -108,12 +108,12 @@ Result<std::vector<LtProduct::Algorithm>> LtProduct::candidates(int atMost) cons
     if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
       algorithms.push_back(found[static_cast<size_t>(i)].algo);
   if (algorithms.empty())
-    return Status(StatusCode::Unsupported, "cuBLASLt has no algorithm for a product of this shape");
+    return Status(StatusCode::Unsupported, "cuBLASLt has no algorithm for a GEMM of this shape");
   return algorithms;
 }
 
 /// What tells two algorithms apart, whatever shape they were found for.
-std::vector<int32_t> LtProduct::configuration(const Algorithm &algorithm) const {
+std::vector<int32_t> LtGemm::configuration(const Algorithm &algorithm) const {
   std::vector<int32_t> values;
   auto append = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto value) {
     size_t written = 0;
@@ -132,7 +132,7 @@ std::vector<int32_t> LtProduct::configuration(const Algorithm &algorithm) const 
   return values;
 }
 
-Result<std::vector<LtProduct::Algorithm>> LtProduct::manyCandidates(int atMostOfEach) const {
+Result<std::vector<LtGemm::Algorithm>> LtGemm::manyCandidates(int atMostOfEach) const {
   Result<std::vector<Algorithm>> algorithms = candidates(atMostOfEach);
   if (!algorithms)
     return algorithms;
@@ -140,12 +140,12 @@ Result<std::vector<LtProduct::Algorithm>> LtProduct::manyCandidates(int atMostOf
   for (const Algorithm &algorithm : *algorithms)
     known.insert(configuration(algorithm));
   for (int64_t times : {2, 4}) {
-    ProductShape larger = shape_;
+    GemmShape larger = shape_;
     larger.m *= times;
-    Result<std::unique_ptr<LtProduct>> product = create(library_, handle_, larger);
-    if (!product)
-      return product.status();
-    Result<std::vector<Algorithm>> more = (*product)->candidates(atMostOfEach);
+    Result<std::unique_ptr<LtGemm>> gemm = create(library_, handle_, larger);
+    if (!gemm)
+      return gemm.status();
+    Result<std::vector<Algorithm>> more = (*gemm)->candidates(atMostOfEach);
     if (!more)
       continue; // so there are none
     for (const Algorithm &algorithm : *more)
@@ -155,7 +155,7 @@ Result<std::vector<LtProduct::Algorithm>> LtProduct::manyCandidates(int atMostOf
   return algorithms;
 }
 
-Status LtProduct::check(const Algorithm &algorithm) const {
+Status LtGemm::check(const Algorithm &algorithm) const {
   cublasLtMatmulHeuristicResult_t about = {};
   BRAID_CUBLAS_RETURN_IF_ERROR(
       library_.check(handle_, operation_, left_, right_, result_, result_, &algorithm, &about));
@@ -171,7 +171,7 @@ Status LtProduct::check(const Algorithm &algorithm) const {
                             kWorkspaceBytes, about.workspaceSize, reduction));
 }
 
-Status LtProduct::launch(cudaStream_t stream, void *workspace, const MatmulArgs &args) {
+Status LtGemm::launch(cudaStream_t stream, void *workspace, const MatmulArgs &args) {
   if (broadcastsBias_)
     cuda::launchBroadcast(stream, elementOf(shape_.dtype), args.c, args.bias, args.m, args.n);
   else if (args.bias)

@@ -1,6 +1,6 @@
-//===- backends/cuda/gemm/lt_gemm.h - one matrix product, described to cuBLASLt -===//
+//===- backends/cuda/gemm/lt_gemm.h - one GEMM, described to cuBLASLt -===//
 //
-// cuBLASLt's matrices are column-major, ours row-major, so it is asked for the transposed product:
+// cuBLASLt's matrices are column-major, ours row-major, so it is asked for the transposed GEMM:
 // c^T = b^T · a^T.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -15,35 +15,35 @@
 
 namespace braid {
 
-/// What is known of a product before its addresses are.
-struct ProductShape {
+/// What is known of a GEMM before its addresses are.
+struct GemmShape {
   DType dtype;
   int64_t m, n, k;
   bool transposeB, hasBias;
-  bool isAligned; ///< all addresses are multiples of kProductAlignment
+  bool isAligned; ///< all addresses are multiples of kGemmAlignment
   bool overlaps;  ///< as PlanMatmul's; the library is not told
 
-  auto operator<=>(const ProductShape &) const = default;
+  auto operator<=>(const GemmShape &) const = default;
 };
 
-inline constexpr uint32_t kProductAlignment = 16; ///< bytes: what the fast kernels ask for
+inline constexpr uint32_t kGemmAlignment = 16; ///< bytes: what the fast kernels ask for
 inline constexpr size_t kWorkspaceBytes = size_t(32) << 20; ///< what cuBLAS itself takes on Hopper
 
-/// A product that only needs addresses. Not thread-safe.
-class LtProduct {
+/// A GEMM that only needs addresses. Not thread-safe.
+class LtGemm {
 public:
   using Algorithm = cublasLtMatmulAlgo_t;
 
   /// `library` and `handle` outlive it.
-  static Result<std::unique_ptr<LtProduct>> create(const CublasLt &library, cublasLtHandle_t handle,
-                                                   const ProductShape &shape);
-  ~LtProduct();
-  LtProduct(const LtProduct &) = delete;
+  static Result<std::unique_ptr<LtGemm>> create(const CublasLt &library, cublasLtHandle_t handle,
+                                                const GemmShape &shape);
+  ~LtGemm();
+  LtGemm(const LtGemm &) = delete;
 
   /// At least one algorithm and at most `atMost`, the library's best guess first. None of them
   /// rounds sums before they are complete. Unsupported if there is none.
   Result<std::vector<Algorithm>> candidates(int atMost) const;
-  /// Those, and then what the library has for products with twice and four times the rows, if it
+  /// Those, and then what the library has for GEMMs with twice and four times the rows, if it
   /// does for this one, too: for one that shares the device with others of its kind, these are
   /// often the best, and not on its own list.
   Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
@@ -56,18 +56,18 @@ public:
   Status launch(cudaStream_t stream, void *workspace, const MatmulArgs &args);
 
 private:
-  LtProduct(const CublasLt &library, cublasLtHandle_t handle, const ProductShape &shape)
+  LtGemm(const CublasLt &library, cublasLtHandle_t handle, const GemmShape &shape)
       : library_(library), handle_(handle), shape_(shape) {}
   Status describe();
   std::vector<int32_t> configuration(const Algorithm &algorithm) const;
 
   const CublasLt &library_;
   const cublasLtHandle_t handle_;
-  const ProductShape shape_;
+  const GemmShape shape_;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, result_ = nullptr;
   Algorithm algorithm_ = {};
-  bool broadcastsBias_ = false; ///< c becomes the bias first, and the product is added to it
+  bool broadcastsBias_ = false; ///< c becomes the bias first, and the GEMM is added to it
 };
 
 } // namespace braid

@@ -19,11 +19,11 @@ namespace {
 constexpr auto kSlice = 20ms;
 /// Answers to wants are numbered apart from all-gathers, since every rank has its own wants.
 constexpr uint32_t kWantBit = 1u << 31;
-/// Being thrown out by a crowd of strangers is worth another try, but not without end.
+/// Being thrown out by a crowd of unauthenticated peers is worth another try, but not without end.
 constexpr int kHelloAttempts = 20;
 constexpr size_t kHelloFields = 4 + 8 + 8;
-/// Who is not read from for so long does not hear the goodbye.
-constexpr auto kGoodbyeTime = 500ms;
+/// Who is not read from for so long does not hear the disconnect.
+constexpr auto kDisconnectTime = 500ms;
 
 void append32(std::string &bytes, uint32_t value) {
   char field[sizeof value];
@@ -61,7 +61,7 @@ Status checkWelcome(const Received &answer) {
 }
 } // namespace
 
-std::string MemberHello::encode() const {
+std::string ClientHello::encode() const {
   std::string body;
   append32(body, kProtocolVersion);
   append64(body, rank);
@@ -69,7 +69,7 @@ std::string MemberHello::encode() const {
   return body += job;
 }
 
-Result<MemberHello> MemberHello::decode(llvm::StringRef body) {
+Result<ClientHello> ClientHello::decode(llvm::StringRef body) {
   if (body.size() < 4)
     return isNoHello("expected a version, got the end of the message");
   if (uint32_t version = endian::read32le(body.data()); version != kProtocolVersion)
@@ -80,7 +80,7 @@ Result<MemberHello> MemberHello::decode(llvm::StringRef body) {
   if (body.size() > kHelloFields + kMaxJobBytes)
     return isNoHello("expected the key of a job of at most " + std::to_string(kMaxJobBytes) +
                      " bytes, got a longer one");
-  MemberHello hello;
+  ClientHello hello;
   hello.rank = static_cast<int64_t>(endian::read64le(body.data() + 4));
   hello.ranks = static_cast<int64_t>(endian::read64le(body.data() + 12));
   hello.job = body.drop_front(kHelloFields).str();
@@ -90,7 +90,7 @@ Result<MemberHello> MemberHello::decode(llvm::StringRef body) {
   return hello;
 }
 
-Result<std::unique_ptr<Member>> Member::join(const std::string &path, const MemberHello &hello,
+Result<std::unique_ptr<Client>> Client::join(const std::string &path, const ClientHello &hello,
                                              Deadline deadline) {
   if (hello.job.size() > kMaxJobBytes)
     return isNoHello("expected the key of a job of at most " + std::to_string(kMaxJobBytes) +
@@ -112,17 +112,17 @@ Result<std::unique_ptr<Member>> Member::join(const std::string &path, const Memb
     Result<JobMemory> memory = JobMemory::map(std::move(answer->descriptor), hello.ranks);
     if (!memory)
       return memory.status();
-    std::unique_ptr<Member> member(new Member(std::move(*connection), hello, std::move(*memory)));
-    member->countArrival();
-    return member;
+    std::unique_ptr<Client> client(new Client(std::move(*connection), hello, std::move(*memory)));
+    client->countArrival();
+    return client;
   }
 }
 
-Member::Member(Connection connection, MemberHello hello, JobMemory memory)
+Client::Client(Connection connection, ClientHello hello, JobMemory memory)
     : connection_(std::move(connection)), hello_(std::move(hello)), memory_(std::move(memory)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-JobCause Member::hostIsGone() const {
+JobCause Client::hostIsGone() const {
   Result<PeerIdentity> host = connection_.peer(); // as it was when they connected
   uint32_t rank0 = memory_.slot(0).pid.load(std::memory_order_relaxed);
   bool isRank0 = host && host->pid != 0 && static_cast<uint32_t>(host->pid) == rank0;
@@ -130,19 +130,19 @@ JobCause Member::hostIsGone() const {
   return {Status(StatusCode::PeerFailed, who), isRank0 ? 0 : -1};
 }
 
-Member::~Member() { goodbye(); }
+Client::~Client() { disconnect(); }
 
 // -- The host thread. --
 
 /// Why a call ends without what it waited for. mutex_ is held.
-Status Member::failure() {
+Status Client::failure() {
   if (std::optional<JobCause> cause = memory_.cause())
     return cause->status;
   return hostFailure_;
 }
 
 /// Why no more can be sent, if `sent` or the job says so.
-Status Member::stateAfter(const Result<size_t> &sent) {
+Status Client::stateAfter(const Result<size_t> &sent) {
   std::lock_guard lock(mutex_);
   if (!sent && hostFailure_.isOk())
     hostFailure_ = sent.status().annotated("rank " + std::to_string(rank()) +
@@ -150,7 +150,7 @@ Status Member::stateAfter(const Result<size_t> &sent) {
   return failure();
 }
 
-Status Member::send(const Frame &frame, int descriptor) {
+Status Client::send(const Frame &frame, int descriptor) {
   std::string bytes = encode(frame);
   llvm::StringRef rest = bytes;
   while (!rest.empty()) {
@@ -172,11 +172,11 @@ Status Member::send(const Frame &frame, int descriptor) {
 }
 
 /// The rank's host thread has got something done.
-void Member::countArrival() {
+void Client::countArrival() {
   memory_.slot(rank()).arrivals.fetch_add(1, std::memory_order_relaxed);
 }
 
-Result<Received> Member::waitFor(FrameKind kind, uint32_t sequence) {
+Result<Received> Client::waitFor(FrameKind kind, uint32_t sequence) {
   std::unique_lock lock(mutex_);
   while (true) {
     if (memory_.isAborted())
@@ -195,7 +195,7 @@ Result<Received> Member::waitFor(FrameKind kind, uint32_t sequence) {
   }
 }
 
-Result<std::vector<std::string>> Member::allGather(const std::string &mine) {
+Result<std::vector<std::string>> Client::allGather(const std::string &mine) {
   if (mine.size() > kMaxBody)
     return Status(StatusCode::BadInput, "expected at most " + std::to_string(kMaxBody) +
                                             " bytes for the other ranks, got " +
@@ -219,11 +219,11 @@ Result<std::vector<std::string>> Member::allGather(const std::string &mine) {
   return parts;
 }
 
-Status Member::offer(const std::string &name, int descriptor) {
+Status Client::offer(const std::string &name, int descriptor) {
   return send({.kind = FrameKind::Offer, .hasDescriptor = true, .body = name}, descriptor);
 }
 
-Result<FileDescriptor> Member::want(int64_t rank, const std::string &name) {
+Result<FileDescriptor> Client::want(int64_t rank, const std::string &name) {
   uint32_t sequence = kWantBit | ++wants_;
   std::string body;
   append64(body, rank);
@@ -239,17 +239,17 @@ Result<FileDescriptor> Member::want(int64_t rank, const std::string &name) {
   return std::move(answer->descriptor);
 }
 
-void Member::goodbye() {
-  if (std::exchange(saidGoodbye_, true) || isCutOff_)
+void Client::disconnect() {
+  if (std::exchange(saidDisconnect_, true) || isCutOff_)
     return;
   // If it does not get through, the host takes the end of the connection for a death: it is gone
   // itself, or stands still, or the job has failed.
-  (void)connection_.send({.kind = FrameKind::Goodbye}, deadlineIn(kGoodbyeTime));
+  (void)connection_.send({.kind = FrameKind::Disconnect}, deadlineIn(kDisconnectTime));
 }
 
 // -- The watchdog. --
 
-bool Member::watch(std::chrono::milliseconds patience) {
+bool Client::watch(std::chrono::milliseconds patience) {
   pollfd entries[] = {{connection_.descriptor(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
   poll(entries, 2, static_cast<int>(patience.count()));
   if (entries[1].revents) {
@@ -264,7 +264,7 @@ bool Member::watch(std::chrono::milliseconds patience) {
   return status.isOk();
 }
 
-void Member::deliver(std::vector<Received> frames, const Status &status) {
+void Client::deliver(std::vector<Received> frames, const Status &status) {
   bool hasNews = !frames.empty() || !status.isOk() || memory_.isAborted();
   if (!hasNews)
     return;
@@ -278,7 +278,7 @@ void Member::deliver(std::vector<Received> frames, const Status &status) {
   changed_.notify_all();
 }
 
-void Member::wakeWatch() {
+void Client::wakeWatch() {
   uint64_t one = 1;
   (void)!write(wake_.get(), &one, sizeof one);
 }

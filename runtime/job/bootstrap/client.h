@@ -18,25 +18,25 @@ namespace braid {
 
 /// What a Hello says, in its body: see encode(). The version is that of the layout of the job
 /// memory and of all messages.
-struct MemberHello {
+struct ClientHello {
   std::string job; ///< of at most kMaxJobBytes
   int64_t rank = 0, ranks = 1;
   std::string encode() const;
   /// BadInput for another version, and for what encode() does not make of a rank of `ranks`.
-  static Result<MemberHello> decode(llvm::StringRef body);
+  static Result<ClientHello> decode(llvm::StringRef body);
 };
 inline constexpr size_t kMaxJobBytes = 2048;
 inline constexpr uint32_t kProtocolVersion = 1;
 
-class Member {
+class Client {
 public:
   /// Connects to the socket at `path`, says hello, and maps the job memory. BadInput with the
   /// host's reason if it refuses; TimedOut at the deadline.
-  static Result<std::unique_ptr<Member>> join(const std::string &path, const MemberHello &hello,
+  static Result<std::unique_ptr<Client>> join(const std::string &path, const ClientHello &hello,
                                               Deadline deadline);
-  /// Says goodbye, if it was not said. No thread may be in watch() any more.
-  ~Member();
-  Member(const Member &) = delete;
+  /// Says disconnect, if it was not said. No thread may be in watch() any more.
+  ~Client();
+  Client(const Client &) = delete;
 
   int64_t rank() const { return hello_.rank; }
   int64_t ranks() const { return hello_.ranks; }
@@ -53,7 +53,7 @@ public:
   /// which is BadInput if there is nothing under that name.
   Result<FileDescriptor> want(int64_t rank, const std::string &name);
   /// Tells the host that the end of the connection is no failure. Nothing else may be called after.
-  void goodbye();
+  void disconnect();
 
   /// For the watchdog: reads what has come, for at most `patience`, and hands it to whoever waits.
   /// Also looks at the job's mark then, so that an abort ends the blocking calls. False once the
@@ -68,7 +68,7 @@ public:
   Connection &connection() { return connection_; }
 
 private:
-  Member(Connection connection, MemberHello hello, JobMemory memory);
+  Client(Connection connection, ClientHello hello, JobMemory memory);
   Status send(const Frame &frame, int descriptor = -1);
   Status stateAfter(const Result<size_t> &sent);
   Status failure();
@@ -77,14 +77,14 @@ private:
   void deliver(std::vector<Received> frames, const Status &status);
 
   Connection connection_;
-  MemberHello hello_;
+  ClientHello hello_;
   JobMemory memory_;
   FileDescriptor wake_; ///< an eventfd
 
   // Of the host thread.
   uint32_t gathers_ = 0, wants_ = 0;
   bool isCutOff_ = false; ///< part of a message was sent, and the rest never will be
-  bool saidGoodbye_ = false;
+  bool saidDisconnect_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;

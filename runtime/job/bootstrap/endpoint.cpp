@@ -262,7 +262,7 @@ std::vector<std::string> livingPlaces(const FileDescriptor &directory, const std
 }
 } // namespace
 
-std::string meetingBase() {
+std::string endpointBase() {
   struct stat status {};
   const char *runtime = getenv("XDG_RUNTIME_DIR");
   if (runtime && runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) &&
@@ -272,7 +272,8 @@ std::string meetingBase() {
   return temporary && temporary[0] == '/' ? temporary : "/tmp";
 }
 
-Result<MeetingPlace> MeetingPlace::open(const std::string &base, const std::string &job) {
+Result<RendezvousEndpoint> RendezvousEndpoint::open(const std::string &base,
+                                                    const std::string &job) {
   Result<std::string> random = randomName();
   if (!random)
     return random.status();
@@ -281,7 +282,7 @@ Result<MeetingPlace> MeetingPlace::open(const std::string &base, const std::stri
     return parent.status();
   std::string unfinished = "new-" + *random;
   std::string final = *parent + "/" + keyName(job) + "-" + *random;
-  MeetingPlace place; // from here on, it removes what has been made
+  RendezvousEndpoint place; // from here on, it removes what has been made
   place.parent_ = *parent;
   place.directory_ = *parent + "/" + unfinished;
   if (Status status = checkLength(final + "/" + kSocket); !status.isOk())
@@ -303,14 +304,14 @@ Result<MeetingPlace> MeetingPlace::open(const std::string &base, const std::stri
   return place;
 }
 
-MeetingPlace::MeetingPlace(MeetingPlace &&other) noexcept
+RendezvousEndpoint::RendezvousEndpoint(RendezvousEndpoint &&other) noexcept
     : parent_(std::move(other.parent_)), directory_(std::exchange(other.directory_, {})),
       path_(std::move(other.path_)), listener_(std::move(other.listener_)),
       lock_(std::move(other.lock_)) {}
 
-MeetingPlace::~MeetingPlace() { close(); }
+RendezvousEndpoint::~RendezvousEndpoint() { close(); }
 
-void MeetingPlace::close() {
+void RendezvousEndpoint::close() {
   if (directory_.empty())
     return;
   listener_.reset();
@@ -322,8 +323,8 @@ void MeetingPlace::close() {
   directory_.clear();
 }
 
-Result<std::vector<std::string>> findMeetingPlaces(const std::string &base, const std::string &job,
-                                                   Deadline deadline) {
+Result<std::vector<std::string>>
+findRendezvousEndpoints(const std::string &base, const std::string &job, Deadline deadline) {
   if (job.empty())
     return Status(StatusCode::BadInput, "expected the key of a job, got an empty one");
   std::string parent = userDirectory(base);

@@ -18,18 +18,18 @@
 namespace braid {
 
 /// $XDG_RUNTIME_DIR if that is a directory of this user's, else $TMPDIR, else /tmp.
-std::string meetingBase();
+std::string endpointBase();
 
 /// A listening socket in a directory of its own. Both go with the object, or with close().
-class MeetingPlace {
+class RendezvousEndpoint {
 public:
   /// Sweeps what dead jobs left, then makes a directory and listens in it. If `job` is not empty,
   /// publishes the place under that key. Unsupported if nothing can be made in the base, or the
   /// user's directory is not as it has to be and `job` is not empty.
-  static Result<MeetingPlace> open(const std::string &base, const std::string &job);
-  MeetingPlace(MeetingPlace &&) noexcept;
-  MeetingPlace &operator=(MeetingPlace &&) = delete;
-  ~MeetingPlace();
+  static Result<RendezvousEndpoint> open(const std::string &base, const std::string &job);
+  RendezvousEndpoint(RendezvousEndpoint &&) noexcept;
+  RendezvousEndpoint &operator=(RendezvousEndpoint &&) = delete;
+  ~RendezvousEndpoint();
 
   const std::string &path() const { return path_; } ///< of the socket
   int listener() const { return listener_.get(); }
@@ -37,14 +37,14 @@ public:
   void close();
 
 private:
-  MeetingPlace() = default;
+  RendezvousEndpoint() = default;
   std::string parent_, directory_, path_;
   FileDescriptor listener_, lock_;
 };
 
 /// The paths of the sockets that living owners published under `job`, the newest first: of several,
 /// others may be of a job that has just failed. Waits for one until the deadline, then TimedOut.
-Result<std::vector<std::string>> findMeetingPlaces(const std::string &base, const std::string &job,
-                                                   Deadline deadline);
+Result<std::vector<std::string>> findRendezvousEndpoints(const std::string &base,
+                                                         const std::string &job, Deadline deadline);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/frame.h - messages between a rank and the meeting place -===//
+//===- runtime/job/bootstrap/frame.h - messages between a rank and the rendezvous endpoint -===//
 //
 // A frame on the wire, all numbers little endian:
 //
@@ -36,9 +36,9 @@ enum class FrameKind : uint8_t {
   Offer,      ///< member -> host: keeps the descriptor that comes along; body: its name
   Want,       ///< member -> host: the descriptor that `rank` offered; body: rank and name
   Descriptor, ///< host -> member: here it is, or the body says why not
-  Goodbye,    ///< member -> host: I am done; a connection that ends without it has died
+  Disconnect, ///< member -> host: I am done; a connection that ends without it has died
 };
-inline constexpr uint8_t kLastFrameKind = static_cast<uint8_t>(FrameKind::Goodbye);
+inline constexpr uint8_t kLastFrameKind = static_cast<uint8_t>(FrameKind::Disconnect);
 
 struct Frame {
   FrameKind kind = FrameKind::Hello;

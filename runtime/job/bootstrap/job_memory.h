@@ -11,7 +11,7 @@
 //   the cause     the text of the first failure
 //   rank slots    where each rank is: heartbeat, what its host thread does, what each of its queues
 //                 runs, counters of progress
-//   flight rings  the last commands of each rank, with times and word values. They survive the
+//   flight rings  the last commands of each rank, with times and flag values. They survive the
 //                 rank.
 //
 // All accesses are relaxed atomics but those of the outcome, so that nothing here orders the ranks'
@@ -35,7 +35,7 @@ inline constexpr uint32_t kNoCommand = ~0u;
 enum class RankState : uint32_t {
   Absent, ///< has not joined
   Joined,
-  Left, ///< said goodbye
+  Left, ///< disconnected
   Dead, ///< its connection ended without one
 };
 
@@ -54,8 +54,8 @@ struct alignas(64) QueueSlot {
   std::atomic<uint64_t> current;   ///< run << 32 | command; ~0: between commands
   std::atomic<uint64_t> sinceNs;   ///< CLOCK_MONOTONIC: when it began the current command, or
                                    ///< ended the last one
-  std::atomic<uint32_t> isWaiting; ///< the current command waits for a word or an event
-  std::atomic<uint32_t> wordValue; ///< of that word when it was last looked at
+  std::atomic<uint32_t> isWaiting; ///< the current command waits for a flag or an event
+  std::atomic<uint32_t> flagValue; ///< of that flag when it was last looked at
   std::atomic<uint32_t> wantedValue;
   std::atomic<uint64_t> lastDone; ///< run << 32 | command; ~0: none
 };
@@ -66,7 +66,7 @@ struct FlightEntry {
   std::atomic<uint64_t> command;  ///< run << 32 | command
   std::atomic<uint64_t> beginNs, endNs;
   std::atomic<uint32_t> queue;
-  std::atomic<uint32_t> wordValue; ///< seen or written by a command on a word, else 0
+  std::atomic<uint32_t> flagValue; ///< seen or written by a command on a flag, else 0
 };
 
 inline constexpr uint32_t kQueueSlots = 32;     ///< further queues are not shown

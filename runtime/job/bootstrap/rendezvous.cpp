@@ -2,8 +2,8 @@
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
-#include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/client.h"
+#include "runtime/job/bootstrap/environment.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-constexpr size_t kMaxStrangers = 64;
+constexpr size_t kMaxUnauthenticated = 64;
 constexpr auto kHelloTime = 2s;
 /// How often the thread looks at the job's mark and at its clocks when nothing happens.
 constexpr auto kTick = 50ms;
@@ -117,7 +117,7 @@ Outbox::Bytes share(const Frame &frame) {
 }
 
 /// Connected, and has not said who it is.
-struct Stranger {
+struct Unauthenticated {
   Connection connection;
   PeerIdentity identity;
   Deadline deadline;
@@ -136,7 +136,8 @@ struct Rank {
 /// All but the functions marked so belong to the thread.
 class Rendezvous::Server {
 public:
-  Server(MeetingPlace place, JobMemory &memory, RendezvousOptions options, FileDescriptor wake)
+  Server(RendezvousEndpoint place, JobMemory &memory, RendezvousOptions options,
+         FileDescriptor wake)
       : place_(std::move(place)), memory_(memory), options_(std::move(options)),
         wake_(std::move(wake)), ranks_(static_cast<size_t>(options_.ranks)),
         joinDeadline_(deadlineIn(options_.joinTimeout)) {}
@@ -156,16 +157,16 @@ private:
 
   // Strangers.
   enum class Verdict { Waiting, Done };
-  void acceptStrangers();
+  void acceptUnauthenticated();
   bool acceptOne();
   void dropOldest();
-  void serveStrangers();
-  Verdict serveStranger(Stranger &stranger);
-  Status whyRefused(const Result<MemberHello> &hello) const;
-  Status contradiction(const MemberHello &hello, pid_t pid) const;
-  void contradict(Stranger &stranger, int64_t rank, const Status &cause);
-  void refuse(Stranger &stranger, const std::string &why);
-  void welcome(Stranger &stranger, int64_t rank);
+  void serveUnauthenticated();
+  Verdict serveUnauthenticated(Unauthenticated &unauthenticated);
+  Status whyRefused(const Result<ClientHello> &hello) const;
+  Status contradiction(const ClientHello &hello, pid_t pid) const;
+  void contradict(Unauthenticated &unauthenticated, int64_t rank, const Status &cause);
+  void refuse(Unauthenticated &unauthenticated, const std::string &why);
+  void welcome(Unauthenticated &unauthenticated, int64_t rank);
   void countDropped();
 
   // Ranks.
@@ -186,17 +187,17 @@ private:
   /// All that have not left, or only those that are stopped.
   void killStragglers(bool isGraceOver);
 
-  MeetingPlace place_;
+  RendezvousEndpoint place_;
   JobMemory &memory_;
   const RendezvousOptions options_;
   const FileDescriptor wake_; ///< an eventfd
   std::atomic<bool> isStopped_{false};
 
   std::vector<Rank> ranks_;
-  std::deque<Stranger> strangers_; ///< oldest first
-  std::vector<pollfd> events_;     ///< wake, listener, ranks, strangers
-  uint32_t gather_ = 1;            ///< the number of the all-gather that is going on
-  bool isContradicted_ = false;    ///< which aborted the job
+  std::deque<Unauthenticated> unauthenticated_; ///< oldest first
+  std::vector<pollfd> events_;                  ///< wake, listener, ranks, unauthenticated peers
+  uint32_t gather_ = 1;                         ///< the number of the all-gather that is going on
+  bool isContradicted_ = false;                 ///< which aborted the job
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
   Deadline acceptTime_{}; ///< not before
@@ -230,8 +231,8 @@ void Rendezvous::Server::waitForEvents() {
     auto events = static_cast<short>(rank.outbox.size() ? POLLIN | POLLOUT : POLLIN);
     events_.push_back({rank.connection ? rank.connection->descriptor() : -1, events, 0});
   }
-  for (const Stranger &stranger : strangers_)
-    events_.push_back({stranger.connection.descriptor(), POLLIN, 0});
+  for (const Unauthenticated &unauthenticated : unauthenticated_)
+    events_.push_back({unauthenticated.connection.descriptor(), POLLIN, 0});
   if (poll(events_.data(), events_.size(), kTick.count()) < 0)
     for (pollfd &entry : events_)
       entry.revents = 0;
@@ -241,9 +242,9 @@ void Rendezvous::Server::serveEvents() {
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
     if (short events = events_[static_cast<size_t>(2 + rank)].revents)
       serveRank(rank, events);
-  serveStrangers();
+  serveUnauthenticated();
   if (events_[1].revents)
-    acceptStrangers();
+    acceptUnauthenticated();
 }
 
 void Rendezvous::Server::lookAtClocks() {
@@ -264,16 +265,16 @@ void Rendezvous::Server::lookAtClocks() {
 
 // -- Strangers. --
 
-void Rendezvous::Server::acceptStrangers() {
+void Rendezvous::Server::acceptUnauthenticated() {
   // Not without end: the ranks want to be served, too.
-  for (size_t i = 0; i < kMaxStrangers && acceptOne(); ++i) {
+  for (size_t i = 0; i < kMaxUnauthenticated && acceptOne(); ++i) {
   }
 }
 
 bool Rendezvous::Server::acceptOne() {
   FileDescriptor socket(accept4(place_.listener(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.isValid()) {
-    // Without a number to give, a stranger has to go, or accepting has to wait.
+    // Without a number to give, an unauthenticated peer has to go, or accepting has to wait.
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
       acceptTime_ = deadlineIn(10ms);
       dropOldest();
@@ -286,43 +287,44 @@ bool Rendezvous::Server::acceptOne() {
     countDropped();
     return true;
   }
-  strangers_.push_back({std::move(connection), *identity, deadlineIn(kHelloTime)});
+  unauthenticated_.push_back({std::move(connection), *identity, deadlineIn(kHelloTime)});
   // A rank says hello at once: it is most often here already, and needs no place in the crowd.
-  if (serveStranger(strangers_.back()) == Verdict::Done)
-    strangers_.pop_back();
-  else if (strangers_.size() > kMaxStrangers)
+  if (serveUnauthenticated(unauthenticated_.back()) == Verdict::Done)
+    unauthenticated_.pop_back();
+  else if (unauthenticated_.size() > kMaxUnauthenticated)
     dropOldest();
   return place_.listener() >= 0;
 }
 
 /// Who has waited longest has had the most time to say hello; and it gets a last chance.
 void Rendezvous::Server::dropOldest() {
-  if (strangers_.empty())
+  if (unauthenticated_.empty())
     return;
-  if (serveStranger(strangers_.front()) == Verdict::Waiting)
+  if (serveUnauthenticated(unauthenticated_.front()) == Verdict::Waiting)
     countDropped();
-  if (!strangers_.empty())
-    strangers_.pop_front();
+  if (!unauthenticated_.empty())
+    unauthenticated_.pop_front();
 }
 
-void Rendezvous::Server::serveStrangers() {
+void Rendezvous::Server::serveUnauthenticated() {
   Deadline now = Clock::now();
   size_t first = 2 + ranks_.size();
   for (size_t i = first; i < events_.size(); ++i) {
-    Stranger stranger = std::move(strangers_.front());
-    strangers_.pop_front();
-    if (events_[i].revents && serveStranger(stranger) == Verdict::Done)
+    Unauthenticated unauthenticated = std::move(unauthenticated_.front());
+    unauthenticated_.pop_front();
+    if (events_[i].revents && serveUnauthenticated(unauthenticated) == Verdict::Done)
       continue;
-    if (now < stranger.deadline)
-      strangers_.push_back(std::move(stranger));
+    if (now < unauthenticated.deadline)
+      unauthenticated_.push_back(std::move(unauthenticated));
     else
       countDropped();
   }
 }
 
-Rendezvous::Server::Verdict Rendezvous::Server::serveStranger(Stranger &stranger) {
+Rendezvous::Server::Verdict
+Rendezvous::Server::serveUnauthenticated(Unauthenticated &unauthenticated) {
   std::vector<Received> frames;
-  Status status = stranger.connection.receiveAvailable(frames);
+  Status status = unauthenticated.connection.receiveAvailable(frames);
   if (status.isOk() && frames.empty())
     return Verdict::Waiting;
   // A hello, the whole hello, and nothing but the hello.
@@ -331,17 +333,17 @@ Rendezvous::Server::Verdict Rendezvous::Server::serveStranger(Stranger &stranger
     countDropped();
     return Verdict::Done;
   }
-  Result<MemberHello> hello = MemberHello::decode(frames[0].frame.body);
+  Result<ClientHello> hello = ClientHello::decode(frames[0].frame.body);
   if (Status why = whyRefused(hello); !why.isOk())
-    refuse(stranger, why.message());
-  else if (Status cause = contradiction(*hello, stranger.identity.pid); !cause.isOk())
-    contradict(stranger, hello->rank, cause);
+    refuse(unauthenticated, why.message());
+  else if (Status cause = contradiction(*hello, unauthenticated.identity.pid); !cause.isOk())
+    contradict(unauthenticated, hello->rank, cause);
   else
-    welcome(stranger, hello->rank);
+    welcome(unauthenticated, hello->rank);
   return Verdict::Done;
 }
 
-Status Rendezvous::Server::whyRefused(const Result<MemberHello> &hello) const {
+Status Rendezvous::Server::whyRefused(const Result<ClientHello> &hello) const {
   auto no = [](std::string message) { return Status(StatusCode::BadInput, std::move(message)); };
   if (!hello)
     return hello.status();
@@ -352,7 +354,7 @@ Status Rendezvous::Server::whyRefused(const Result<MemberHello> &hello) const {
 
 /// Two processes that are rank 0 each host a place and tell each other, so that both have to find
 /// the same words.
-Status Rendezvous::Server::contradiction(const MemberHello &hello, pid_t pid) const {
+Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) const {
   const std::string rank = "rank " + std::to_string(hello.rank);
   const std::string job = "job '" + printable(options_.job, kShownOfJob) + "'";
   const bool isOurs = hello.rank == options_.ownRank;
@@ -374,7 +376,8 @@ Status Rendezvous::Server::contradiction(const MemberHello &hello, pid_t pid) co
 
 /// Ends a job that has not begun. One that has, or has failed for another reason, is no concern of
 /// who comes now: it may be the next job of that name.
-void Rendezvous::Server::contradict(Stranger &stranger, int64_t rank, const Status &cause) {
+void Rendezvous::Server::contradict(Unauthenticated &unauthenticated, int64_t rank,
+                                    const Status &cause) {
   const bool isFirst = !isContradicted_ && gather_ == 1 && !memory_.isAborted();
   if (!isFirst && !isContradicted_)
     return countDropped();
@@ -385,26 +388,26 @@ void Rendezvous::Server::contradict(Stranger &stranger, int64_t rank, const Stat
     std::lock_guard lock(mutex_);
     ++counts_.contradicted;
   }
-  refuse(stranger, memory_.cause()->status.message());
+  refuse(unauthenticated, memory_.cause()->status.message());
 }
 
-void Rendezvous::Server::refuse(Stranger &stranger, const std::string &why) {
+void Rendezvous::Server::refuse(Unauthenticated &unauthenticated, const std::string &why) {
   countDropped();
   // Into the empty buffer of a new connection; whoever does not hear it is gone.
-  (void)stranger.connection.sendAvailable(encode({.kind = FrameKind::Refused, .body = why}));
+  (void)unauthenticated.connection.sendAvailable(encode({.kind = FrameKind::Refused, .body = why}));
 }
 
-void Rendezvous::Server::welcome(Stranger &stranger, int64_t number) {
+void Rendezvous::Server::welcome(Unauthenticated &unauthenticated, int64_t number) {
   FileDescriptor memory = FileDescriptor::duplicate(memory_.descriptor());
   if (!memory.isValid()) {
-    refuse(stranger, "the host of the job has no descriptor left");
+    refuse(unauthenticated, "the host of the job has no descriptor left");
     return;
   }
   Rank &rank = ranks_[static_cast<size_t>(number)];
-  rank.process = openProcess(stranger.connection, stranger.identity.pid);
-  rank.connection = std::move(stranger.connection);
+  rank.process = openProcess(unauthenticated.connection, unauthenticated.identity.pid);
+  rank.connection = std::move(unauthenticated.connection);
   rank.connection->setMaxBody(kMaxBody);
-  memory_.slot(number).pid.store(static_cast<uint32_t>(stranger.identity.pid),
+  memory_.slot(number).pid.store(static_cast<uint32_t>(unauthenticated.identity.pid),
                                  std::memory_order_relaxed);
   setState(number, RankState::Joined);
   answer(number, share({.kind = FrameKind::Welcome, .hasDescriptor = true}), std::move(memory));
@@ -450,7 +453,7 @@ Status Rendezvous::Server::handle(int64_t rank, Received received) {
     return handleOffer(rank, std::move(received));
   case FrameKind::Want:
     return handleWant(rank, frame);
-  case FrameKind::Goodbye:
+  case FrameKind::Disconnect:
     setState(rank, RankState::Left);
     abortIfGatherCannotEnd();
     return Status::ok();
@@ -546,7 +549,7 @@ void Rendezvous::Server::answer(int64_t number, Outbox::Bytes bytes, FileDescrip
   Status status = rank.outbox.flush(*rank.connection);
   if (status.isOk())
     return;
-  rank.outbox.clear(); // what it said before, perhaps goodbye, is still to be read
+  rank.outbox.clear(); // what it said before, perhaps that it disconnects, is still to be read
   if (status.code() != StatusCode::PeerFailed)
     abort(status.code(), "rank " + std::to_string(number) + " gets no answer: " + status.message(),
           number);
@@ -646,7 +649,7 @@ RendezvousCounts Rendezvous::Server::counts() const {
   return counts_;
 }
 
-Result<std::unique_ptr<Rendezvous>> Rendezvous::start(MeetingPlace place, JobMemory &memory,
+Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousEndpoint place, JobMemory &memory,
                                                       RendezvousOptions options) {
   if (options.ranks < 1 || options.ranks != memory.ranks())
     return Status(StatusCode::BadInput, "expected a job memory for " +

@@ -2,7 +2,7 @@
 //
 // One thread, in the launcher or in rank 0, that every rank keeps one connection to. It brings
 // together what all ranks say (all-gather), passes descriptors on, and notices at once when a
-// connection ends without a goodbye: that rank is dead, and the job is aborted in the job memory,
+// connection ends without a disconnect: that rank is dead, and the job is aborted in the job memory,
 // which all ranks see. It takes no part in running, and the ranks do not need it to abort.
 //
 // Whoever connects has the same user id, and says Hello within two seconds with the right job and
@@ -14,8 +14,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/bootstrap/job_memory.h"
 #include "runtime/job/bootstrap/endpoint.h"
+#include "runtime/job/bootstrap/job_memory.h"
 
 #include <functional>
 #include <thread>
@@ -47,7 +47,7 @@ struct RendezvousOptions {
 /// Counts, for tests and logs.
 struct RendezvousCounts {
   uint64_t joined = 0;       ///< ranks
-  uint64_t dropped = 0;      ///< connections of strangers, of any kind
+  uint64_t dropped = 0;      ///< connections of unauthenticated peers, of any kind
   uint64_t contradicted = 0; ///< of these, those that contradicted a rank and were told so
   uint64_t killed = 0;       ///< stragglers
 };
@@ -55,14 +55,14 @@ struct RendezvousCounts {
 class Rendezvous {
 public:
   /// Starts the thread. `memory` outlives this.
-  static Result<std::unique_ptr<Rendezvous>> start(MeetingPlace place, JobMemory &memory,
+  static Result<std::unique_ptr<Rendezvous>> start(RendezvousEndpoint place, JobMemory &memory,
                                                    RendezvousOptions options);
   /// Ends the thread; members that are still connected see the connection end.
   ~Rendezvous();
   Rendezvous(const Rendezvous &) = delete;
 
   const std::string &path() const { return path_; }
-  /// Blocks until every rank that joined has said goodbye, died or been killed; TimedOut at the
+  /// Blocks until every rank that joined has disconnected, died or been killed; TimedOut at the
   /// deadline.
   Status waitForAllToLeave(Deadline deadline);
   RendezvousCounts counts() const;

@@ -30,7 +30,7 @@ for line in sys.stdin:
         break
     row = request["row"]
     with open(os.environ["FAKE_TORCH_LOG"], "a", encoding="utf-8") as log:
-        print(row, request["warm_up"], request["settle_us"], request["rest_us"], request["bursts"], file=log)
+        print(row, request["warm_up"], request["warm_up_us"], request["idle_gap_us"], request["bursts"], file=log)
     if row == "torch/gather" and behaviour == "dies":
         sys.exit(1)
     if row == "torch/gather" and behaviour == "hangs":

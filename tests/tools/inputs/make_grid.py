@@ -21,6 +21,6 @@ for m in (512, 1024):
 with open(sys.argv[1], "w", encoding="utf-8") as file:
     json.dump({"operation": "gather-matmul", "dtype": "bf16", "backend": "cuda",
                "ranks": int(sys.argv[2]) if len(sys.argv) > 2 else 4, "rounds": 5,
-               "date": "2026-11-22T10:00:00Z", "commit": "1a2b3c4", "settle_ms": "by size",
+               "date": "2026-11-22T10:00:00Z", "commit": "1a2b3c4", "warm_up_ms": "by size",
                "batches": [{"rival": "PyTorch 2", "gpus_before": [{"driver": "580.1"}]}],
                "device": "a <GPU> & more, driver 1", "rows": rows}, file)

@@ -67,7 +67,7 @@ class Meeting(OneRank):
 # It rests before each run, which does not count.
 rows = torch_rows.Rows.__new__(torch_rows.Rows)
 rows.board, rows.made, rows.is_gpu, rows.ended = Meeting(), {("row", False): lambda: None}, False, 0
-times = rows.time({"warm_up": 0, "iterations": 3, "row": "row", "graph": False, "rest_us": 20000})
+times = rows.time({"warm_up": 0, "iterations": 3, "row": "row", "graph": False, "idle_gap_us": 20000})
 gaps = [after - before for before, after in zip(Meeting.begins, Meeting.begins[1:])]
 assert len(gaps) == 2 and min(gaps) >= 0.02 and min(times) < 20000, (gaps, times)
 

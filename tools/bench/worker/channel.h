@@ -5,8 +5,8 @@
 //
 //   from a worker when it is ready   {"id": 0, "device": "..."}
 //   request    {"id": 7, "m": 64, "n": 64, "k": 64, "row": "pairwise;streams=2", "graph": false,
-//               "warm_up": 5, "iterations": 20, "limit_us": 200000, "settle_us": 100000,
-//               "rest_us": 30, "bursts": 5}; all of them are those of BenchTiming
+//               "warm_up": 5, "iterations": 20, "limit_us": 200000, "warm_up_us": 100000,
+//               "idle_gap_us": 30, "bursts": 5}; all of them are those of BenchTiming
 //   answer     {"id": 7, "samples_us": [81.2, ...], "burst_us": [62.5, ...], "choice": "..."}, the
 //              choice only of `auto`, or {"id": 7, "failure": "..."}, with "over": true if that has
 //              ended the worker

@@ -13,8 +13,8 @@
 #pragma once
 
 #include "api/launch/launch.h"
-#include "tools/bench/worker/channel.h"
 #include "tools/bench/flags.h"
+#include "tools/bench/worker/channel.h"
 #include "tools/bench/worker/worker.h"
 
 #include <condition_variable>

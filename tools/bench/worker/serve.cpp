@@ -9,8 +9,8 @@
 #include "tools/bench/worker/serve.h"
 
 #include "api/autotune/choose.h"
-#include "api/launch/job_rank.h"
 #include "api/bench/row_timer.h"
+#include "api/launch/job_rank.h"
 #include "api/run.h"
 #include "tools/bench/worker/channel.h"
 #include "tools/command.h"
@@ -112,8 +112,8 @@ Result<Json> BenchServer::answerTo(const Json &request) {
   Result<RowTimes> times = timer_.time(*row, {.warmUp = request.at("warm_up"),
                                               .iterations = request.at("iterations"),
                                               .limitUs = request.at("limit_us"),
-                                              .settleUs = request.at("settle_us"),
-                                              .restUs = request.at("rest_us"),
+                                              .warmUpUs = request.at("warm_up_us"),
+                                              .idleGapUs = request.at("idle_gap_us"),
                                               .bursts = request.at("bursts")});
   if (!times)
     return times.status();
@@ -125,7 +125,7 @@ Result<Json> BenchServer::answerTo(const Json &request) {
 RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer &planTimer) {
   ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
   if (flags.graph != "both")
-    options.ways = {flags.graph == "yes" ? Issuing::Graph : Issuing::Eager};
+    options.launchModes = {flags.graph == "yes" ? LaunchMode::Graph : LaunchMode::Eager};
   if (planTimer.rank() == 0)
     options.warn = [](const std::string &line) {
       llvm::errs() << "braid: warning: " << line << "\n";
@@ -165,7 +165,7 @@ Status serveAsRank(const BenchFlags &flags, const Backend &backend, DType dtype,
   ClusterOptions options{.ranks = rank.place().ranks,
                          .timeout = std::chrono::milliseconds(flags.timeoutMs)};
   TimedPlans timed, tried; // outlive the devices
-  Result<std::unique_ptr<Cluster>> cluster = backend.join(options, rank.takeMember());
+  Result<std::unique_ptr<Cluster>> cluster = backend.join(options, rank.takeClient());
   if (!cluster)
     return cluster.status();
   auto barrier = [&] { return rank.memory().spinUntilAllCome(number); };
@@ -187,7 +187,7 @@ int benchRank(const BenchFlags &flags) {
     return report(Status(StatusCode::BadInput, "expected to be one rank of a bench's job"));
   Result<std::unique_ptr<JobRank>> rank =
       JobRank::join(**place, {.timeout = std::chrono::milliseconds(flags.timeoutMs),
-                              .meeting = launchersMeeting(processEnvironment())});
+                              .endpoint = launchersEndpoint(processEnvironment())});
   if (!rank)
     return static_cast<int>(rank.status().code());
   Status status = serveAsRank(flags, *backend, *dtype, **rank);

@@ -134,13 +134,13 @@ Status TorchWorker::start() {
 Result<Answer> TorchWorker::ask(Json request) {
   const uint64_t id = ++lastId_;
   request["id"] = id;
-  const auto settling = static_cast<int64_t>(request.at("settle_us").get<double>() / 1e3);
+  const auto warmUpTime = static_cast<int64_t>(request.at("warm_up_us").get<double>() / 1e3);
   if (Status status = channel_.send(request); !status.isOk())
     return giveUp(status);
   // It has a limit of its own for each of the few steps of a row. Settling, of runs and of bursts,
   // is none of them; what takes so long are its runs, and between short ones as much time passes
   // again.
-  Result<Json> message = receive(id, milliseconds(3 * flags_.timeoutMs + 4 * settling));
+  Result<Json> message = receive(id, milliseconds(3 * flags_.timeoutMs + 4 * warmUpTime));
   if (!message)
     return giveUp(message.status());
   Result<Answer> answer = Answer::from(*message);

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "tools/bench/worker/channel.h"
 #include "tools/bench/flags.h"
+#include "tools/bench/worker/channel.h"
 #include "tools/bench/worker/worker.h"
 
 #include <functional>
