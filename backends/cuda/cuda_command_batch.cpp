@@ -107,7 +107,7 @@ bool CudaDevice::isByKernel(const BatchedCommand &step, Tag tag) const {
 }
 
 /// While tracing, each step is issued by itself, so that each has a span.
-void CudaDevice::commandBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+void CudaDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                               bool areDisjoint) {
   const bool isApart = isTracing_ && !isCapturing_;
   while (!steps.empty() && !group_.isAborted()) {

@@ -230,17 +230,17 @@ cudaEvent_t CudaDevice::beginSpan(uint32_t stream, Tag tag) {
 
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   if (bytes != 0)
-    commandBatch(stream, tag,
+    issueBatch(stream, tag,
                  BatchedCommand{CommandKind::Copy, tag.command, nullptr, dst, src, bytes}, true);
 }
 
 void CudaDevice::signal(uint32_t stream, Tag tag, void *flag, uint32_t) {
-  commandBatch(stream, tag,
+  issueBatch(stream, tag,
                BatchedCommand{CommandKind::Signal, tag.command, flag, nullptr, nullptr, 0}, true);
 }
 
 void CudaDevice::await(uint32_t stream, Tag tag, const void *flag, uint32_t) {
-  commandBatch(stream, tag,
+  issueBatch(stream, tag,
                BatchedCommand{CommandKind::Await, tag.command, const_cast<void *>(flag), nullptr,
                               nullptr, 0},
                true);

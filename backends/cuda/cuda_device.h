@@ -70,7 +70,7 @@ public:
            int64_t bytes) override;
   void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override;
   void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override;
-  void commandBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+  void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                     bool areDisjoint) override;
   int64_t tilesAtOnce() const override { return gemms_->multiprocessors(); }
   bool offers(TransferMode) const override { return true; }

@@ -31,7 +31,7 @@ std::optional<SignalBy> signalByFromName(llvm::StringRef name) {
       .Default(std::nullopt);
 }
 
-void Device::commandBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool) {
+void Device::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool) {
   for (const BatchedCommand &step : steps) {
     tag.command = step.command;
     switch (step.kind) {

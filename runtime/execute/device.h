@@ -199,7 +199,7 @@ public:
   /// The steps, one after the other: the same as copy(), signal() and await() for each, which is
   /// what happens here. A device may need fewer launches for it. If `areDisjoint`, no copy reads or
   /// writes what another one writes. `tag.command` is that of the first step.
-  virtual void commandBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+  virtual void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                             bool areDisjoint);
   /// `event` stands for everything issued to `stream` so far. Equivalent to: cudaEventRecord
   virtual void record(uint32_t stream, Tag tag, uint32_t event) = 0;

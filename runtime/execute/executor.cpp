@@ -400,17 +400,17 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
       issue(index, plan_->commands[index]);
 }
 
-void Prepared::issueBatch(uint32_t first, const Batch &commandBatch) {
+void Prepared::issueBatch(uint32_t first, const Batch &batch) {
   steps_.clear();
-  for (uint32_t index = first; index < first + commandBatch.count; ++index) {
+  for (uint32_t index = first; index < first + batch.count; ++index) {
     const Command &command = plan_->commands[index];
     const Bound &bound = bound_[index];
     const bool copies = command.kind == CommandKind::Copy;
     steps_.push_back({command.kind, index, bound.flag, copies ? at(bound.dst) : nullptr,
                       copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0});
   }
-  device_->commandBatch(plan_->commands[first].stream, {plan_, first, epoch_}, steps_,
-                        commandBatch.areDisjoint);
+  device_->issueBatch(plan_->commands[first].stream, {plan_, first, epoch_}, steps_,
+                        batch.areDisjoint);
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {

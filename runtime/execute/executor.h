@@ -63,7 +63,7 @@ private:
     uint32_t count = 1;
     bool areDisjoint = false; ///< see Device::issueBatch
   };
-  void issueBatch(uint32_t first, const Batch &commandBatch);
+  void issueBatch(uint32_t first, const Batch &batch);
 
   const Plan *plan_;
   Device *device_;

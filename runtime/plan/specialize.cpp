@@ -47,7 +47,7 @@ bool overlap(const Range &a, const Range &b) {
   return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-int64_t gemm(llvm::ArrayRef<int64_t> extents) { return *elementCount(extents); }
+int64_t product(llvm::ArrayRef<int64_t> extents) { return *elementCount(extents); }
 
 Shape concatenated(llvm::ArrayRef<int64_t> first, llvm::ArrayRef<int64_t> second) {
   Shape shape(first.begin(), first.end());
@@ -336,8 +336,8 @@ bool Specializer::addGemm(const Op &op, const View &dst, const View &a, const Vi
                           const View *bias, bool transposeB) {
   int64_t k = a.shape.back();
   PlanMatmul matmul{dst.dtype,
-                    gemm(llvm::ArrayRef<int64_t>(a.shape).drop_back()),
-                    gemm(b.shape) / k,
+                    product(llvm::ArrayRef<int64_t>(a.shape).drop_back()),
+                    product(b.shape) / k,
                     k,
                     transposeB,
                     a.range(),

@@ -7,7 +7,7 @@ namespace braid::reference {
 
 namespace {
 
-int64_t gemmOf(llvm::ArrayRef<int64_t> extents) {
+int64_t productOf(llvm::ArrayRef<int64_t> extents) {
   int64_t count = 1;
   for (int64_t extent : extents)
     count *= extent;
@@ -70,7 +70,7 @@ private:
     const llvm::ArrayRef<int64_t> shape = second.global;
     const auto columns = gemm.transposed ? shape.drop_back() : shape.drop_front();
     gemm.depth = gemm.transposed ? shape.back() : shape.front();
-    gemm.columns = gemmOf(columns);
+    gemm.columns = productOf(columns);
 
     std::optional<size_t> axis = within(second.deviceAxis, gemm.transposed ? 0 : 1, columns.size());
     if (!axis)
@@ -94,8 +94,8 @@ private:
 
 Placement Placement::of(llvm::ArrayRef<int64_t> shape, std::optional<size_t> axis) {
   if (!axis)
-    return {1, 1, gemmOf(shape)};
-  return {gemmOf(shape.take_front(*axis)), shape[*axis], gemmOf(shape.drop_front(*axis + 1))};
+    return {1, 1, productOf(shape)};
+  return {productOf(shape.take_front(*axis)), shape[*axis], productOf(shape.drop_front(*axis + 1))};
 }
 
 Graph::Graph(const Fusion &fusion) {

@@ -5,7 +5,7 @@
 
 namespace braid::reference {
 
-/// How a tensor is issued round-robin to devices, as [outer, devices, inner] elements: device d holds the
+/// How a tensor is distributed over devices, as [outer, devices, inner] elements: device d holds the
 /// entries (o, d, i), in the order of (o, i). devices == 1: every rank holds all of it.
 struct Placement {
   int64_t outer = 1;
@@ -32,7 +32,7 @@ struct Tensor {
   std::optional<size_t> deviceAxis;
   Placement placement;
   std::optional<size_t> input; ///< its number among the fusion's inputs
-  std::optional<size_t> gemm;  ///< its number in Graph::GEMMs
+  std::optional<size_t> gemm;  ///< its number in Graph::gemms
 };
 
 /// result[rows, columns] = first[rows, depth] times second, plus bias[columns]. `second` is
@@ -42,7 +42,7 @@ struct Gemm {
   std::optional<size_t> bias;
   bool transposed;
   int64_t depth, columns;
-  Placement columnPlacement; ///< how the columns of `second` or else of `result` are dealt out
+  Placement columnPlacement; ///< how the columns of `second` or else of `result` are distributed
 };
 
 /// A verified fusion without its nodes: tensors in the order defined.

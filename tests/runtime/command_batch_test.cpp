@@ -1,4 +1,4 @@
-//===- tests/runtime/chain_test.cpp - what the executor issues together ---===//
+//===- tests/runtime/command_batch_test.cpp - what the executor issues together ---===//
 
 #include "api/run.h"
 #include "runtime/execute/executor.h"
@@ -41,10 +41,10 @@ public:
   void await(uint32_t, Tag, const void *, uint32_t) override { calls.push_back("await"); }
   void record(uint32_t, Tag, uint32_t) override { calls.push_back("record"); }
   void waitEvent(uint32_t, Tag, uint32_t) override { calls.push_back("wait_event"); }
-  void chain(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+  void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
              bool areDisjoint) override {
     calls.push_back(fmt::format("{}chain of {}", areDisjoint ? "disjoint " : "", steps.size()));
-    Device::chain(stream, tag, steps, areDisjoint);
+    Device::issueBatch(stream, tag, steps, areDisjoint);
   }
   Status synchronize() override { return Status::ok(); }
   std::vector<PendingWait> pending() override { return {}; }
