@@ -1,4 +1,4 @@
-//===- api/arguments.cpp - the caller's tensors of one run on one rank ----===//
+//===- api/arguments.cpp - the caller's tensors of one run on one rank ------------------------===//
 
 #include "api/arguments.h"
 

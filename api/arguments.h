@@ -1,4 +1,4 @@
-//===- api/arguments.h - the caller's tensors of one run on one rank ------===//
+//===- api/arguments.h - the caller's tensors of one run on one rank --------------------------===//
 #pragma once
 
 #include "api/mesh.h"

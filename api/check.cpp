@@ -1,4 +1,4 @@
-//===- api/check.cpp - checks a program across all ranks ------------------===//
+//===- api/check.cpp - checks a program across all ranks --------------------------------------===//
 
 #include "api/check.h"
 

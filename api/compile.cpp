@@ -1,4 +1,4 @@
-//===- api/compile.cpp - from a source to the program that every rank runs -===//
+//===- api/compile.cpp - from a source to the program that every rank runs --------------------===//
 
 #include "api/compile.h"
 

@@ -1,4 +1,4 @@
-//===- api/compile.h - from a source to the program that every rank runs --===//
+//===- api/compile.h - from a source to the program that every rank runs ----------------------===//
 #pragma once
 
 #include "api/source.h"

@@ -1,4 +1,4 @@
-//===- api/mesh.h - the ranks of a mesh that live in this process ---------===//
+//===- api/mesh.h - the ranks of a mesh that live in this process -----------------------------===//
 //
 //   auto mesh = LocalMesh::create(backend, {.ranks = 4});
 //   (*mesh)->prepare(*compiled);

@@ -1,4 +1,4 @@
-//===- api/plans.cpp - the Plans of all ranks -----------------------------===//
+//===- api/plans.cpp - the Plans of all ranks -------------------------------------------------===//
 
 #include "api/plans.h"
 

@@ -1,4 +1,4 @@
-//===- api/plans.h - the Plans of all ranks -------------------------------===//
+//===- api/plans.h - the Plans of all ranks ---------------------------------------------------===//
 #pragma once
 
 #include "api/compile.h"

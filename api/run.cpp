@@ -1,4 +1,4 @@
-//===- api/run.cpp - runs a program and judges its results ----------------===//
+//===- api/run.cpp - runs a program and judges its results ------------------------------------===//
 
 #include "api/run.h"
 

@@ -1,4 +1,4 @@
-//===- api/run.h - runs a program and judges its results ------------------===//
+//===- api/run.h - runs a program and judges its results --------------------------------------===//
 #pragma once
 
 #include "api/mesh.h"

@@ -1,4 +1,4 @@
-//===- api/source.cpp - a text, read and understood -----------------------===//
+//===- api/source.cpp - a text, read and understood -------------------------------------------===//
 
 #include "api/source.h"
 

@@ -1,4 +1,4 @@
-//===- cmake/fmt.cpp - fmt, compiled once ---------------------------------===//
+//===- cmake/fmt.cpp - fmt, compiled once -----------------------------------------------------===//
 //
 // Distributions package fmt as a shared library, which `braid` must not need, or as headers, which
 // triple the time to compile whatever formats a message. So its code is compiled here, once, and

@@ -1,4 +1,4 @@
-//===- ir/builder.cpp - makes the nodes of a program ----------------------===//
+//===- ir/builder.cpp - makes the nodes of a program ------------------------------------------===//
 
 #include "ir/builder.h"
 

@@ -1,4 +1,4 @@
-//===- ir/builder.h - makes the nodes of a program ------------------------===//
+//===- ir/builder.h - makes the nodes of a program --------------------------------------------===//
 //
 // The parser, lowering and C++ users all make nodes here. The builder infers result types and keeps
 // names unique; it checks nothing else, so that a parser can build what the verifier then reports.

@@ -1,4 +1,4 @@
-//===- ir/counted.h - numbers of things in messages -----------------------===//
+//===- ir/counted.h - numbers of things in messages -------------------------------------------===//
 #pragma once
 
 #include <cstdint>

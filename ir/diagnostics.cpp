@@ -1,4 +1,4 @@
-//===- ir/diagnostics.cpp - collecting and printing located messages ------===//
+//===- ir/diagnostics.cpp - collecting and printing located messages --------------------------===//
 
 #include "ir/diagnostics.h"
 

@@ -1,4 +1,4 @@
-//===- ir/diagnostics.h - located messages about an input text ------------===//
+//===- ir/diagnostics.h - located messages about an input text --------------------------------===//
 //
 // All errors of a text are collected, then printed together. A message starts in lower case, has no
 // full stop, and says what was expected and what came:

@@ -1,4 +1,4 @@
-//===- ir/fusion.cpp - fusions and their builder --------------------------===//
+//===- ir/fusion.cpp - fusions and their builder ----------------------------------------------===//
 
 #include "ir/fusion.h"
 

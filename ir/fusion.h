@@ -1,4 +1,4 @@
-//===- ir/fusion.h - what is computed, and where its tensors live ---------===//
+//===- ir/fusion.h - what is computed, and where its tensors live -----------------------------===//
 //
 // A Fusion is a short list of tensor operations over a one-dimensional mesh of devices. The kinds
 // of its axes say where each tensor lives; comparing a result's axes with its operands' says what

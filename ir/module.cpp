@@ -1,4 +1,4 @@
-//===- ir/module.cpp - finding what a file holds --------------------------===//
+//===- ir/module.cpp - finding what a file holds ----------------------------------------------===//
 
 #include "ir/module.h"
 

@@ -1,4 +1,4 @@
-//===- ir/module.h - what one file holds, and text in both directions -----===//
+//===- ir/module.h - what one file holds, and text in both directions -------------------------===//
 #pragma once
 
 #include "ir/fusion.h"

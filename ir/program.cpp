@@ -1,4 +1,4 @@
-//===- ir/program.cpp - the nodes of a program, and walks over them -------===//
+//===- ir/program.cpp - the nodes of a program, and walks over them ---------------------------===//
 
 #include "ir/program.h"
 

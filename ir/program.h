@@ -1,4 +1,4 @@
-//===- ir/program.h - the host program: what every rank issues, in order --===//
+//===- ir/program.h - the host program: what every rank issues, in order ----------------------===//
 //
 // A Program is one text for all ranks of a mesh [0 .. ranks). Executing a node issues it to the
 // rank's current stream and goes on; only stream order, `synchronize` and `wait` order the work.

@@ -1,4 +1,4 @@
-//===- ir/scalar.cpp - folding, uniquing, evaluating and printing scalars -===//
+//===- ir/scalar.cpp - folding, uniquing, evaluating and printing scalars ---------------------===//
 
 #include "ir/scalar.h"
 

@@ -1,4 +1,4 @@
-//===- ir/scalar.h - integer index expressions ----------------------------===//
+//===- ir/scalar.h - integer index expressions ------------------------------------------------===//
 //
 // Extents, indices, peers, stream numbers and conditions are scalars: immutable trees over integer
 // constants, fusion parameters, `rank` and loop indices. A ScalarContext folds and uniques them, so

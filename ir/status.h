@@ -1,4 +1,4 @@
-//===- ir/status.h - the outcome of an operation that can fail ------------===//
+//===- ir/status.h - the outcome of an operation that can fail --------------------------------===//
 //
 // `Status` and `Result<T>` carry failures that are not tied to a place in a source text (those are
 // `Diagnostics`). No exception crosses a library boundary. A code is also an exit code of `braid`.

@@ -1,4 +1,4 @@
-//===- ir/type.cpp - element types and tensor types -----------------------===//
+//===- ir/type.cpp - element types and tensor types -------------------------------------------===//
 
 #include "ir/type.h"
 

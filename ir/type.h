@@ -1,4 +1,4 @@
-//===- ir/type.h - element types, and the tensor types of the two languages -===//
+//===- ir/type.h - element types, and the tensor types of the two languages -------------------===//
 #pragma once
 
 #include "ir/scalar.h"

@@ -1,4 +1,4 @@
-//===- ir/visitor.h - calls the member function for a node's kind ---------===//
+//===- ir/visitor.h - calls the member function for a node's kind -----------------------------===//
 #pragma once
 
 #include "ir/program.h"

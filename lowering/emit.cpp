@@ -1,4 +1,4 @@
-//===- lowering/emit.cpp - nodes that several passes make -----------------===//
+//===- lowering/emit.cpp - nodes that several passes make -------------------------------------===//
 
 #include "lowering/emit.h"
 

@@ -1,4 +1,4 @@
-//===- lowering/emit.h - nodes that several passes make -------------------===//
+//===- lowering/emit.h - nodes that several passes make ---------------------------------------===//
 #pragma once
 
 #include "lowering/state.h"

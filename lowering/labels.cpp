@@ -1,4 +1,4 @@
-//===- lowering/labels.cpp - what passes know, as labels in the program ---===//
+//===- lowering/labels.cpp - what passes know, as labels in the program -----------------------===//
 
 #include "lowering/labels.h"
 

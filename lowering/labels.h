@@ -1,4 +1,4 @@
-//===- lowering/labels.h - what passes know, as labels in the program -----===//
+//===- lowering/labels.h - what passes know, as labels in the program -------------------------===//
 //
 // Between two passes everything that the second has to know stands in the program: in its header
 // the passes that have run and how each stage is lowered, and on nodes what they are to a stage.

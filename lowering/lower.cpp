@@ -1,4 +1,4 @@
-//===- lowering/lower.cpp - runs a list of passes on a fusion -------------===//
+//===- lowering/lower.cpp - runs a list of passes on a fusion ---------------------------------===//
 
 #include "lowering/lower.h"
 

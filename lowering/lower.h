@@ -1,4 +1,4 @@
-//===- lowering/lower.h - Fusion -> Program -------------------------------===//
+//===- lowering/lower.h - Fusion -> Program ---------------------------------------------------===//
 #pragma once
 
 #include "ir/status.h"

@@ -1,4 +1,4 @@
-//===- lowering/names.cpp - readable names for generated values -----------===//
+//===- lowering/names.cpp - readable names for generated values -------------------------------===//
 
 #include "lowering/names.h"
 

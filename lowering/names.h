@@ -1,4 +1,4 @@
-//===- lowering/names.h - readable names for generated values -------------===//
+//===- lowering/names.h - readable names for generated values ---------------------------------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

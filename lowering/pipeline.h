@@ -1,4 +1,4 @@
-//===- lowering/pipeline.h - the passes, in order, and lists of them ------===//
+//===- lowering/pipeline.h - the passes, in order, and lists of them --------------------------===//
 #pragma once
 
 #include "ir/module.h"

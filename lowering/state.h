@@ -1,4 +1,4 @@
-//===- lowering/state.h - what a pass works on ----------------------------===//
+//===- lowering/state.h - what a pass works on ------------------------------------------------===//
 //
 // The passes work on one Program. What a pass has to find again of what earlier ones made is here
 // while it runs, and in the program's labels between passes (labels.h).

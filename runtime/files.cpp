@@ -1,4 +1,4 @@
-//===- runtime/files.cpp - reads and writes whole files -------------------===//
+//===- runtime/files.cpp - reads and writes whole files ---------------------------------------===//
 
 #include "runtime/files.h"
 

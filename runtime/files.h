@@ -1,4 +1,4 @@
-//===- runtime/files.h - reads and writes whole files ---------------------===//
+//===- runtime/files.h - reads and writes whole files -----------------------------------------===//
 //
 // Every file that Braid reads or writes as a whole goes through here. "-" is standard input or
 // standard output.

@@ -1,4 +1,4 @@
-//===- runtime/memory_limit.cpp - how much memory there is left to take ---===//
+//===- runtime/memory_limit.cpp - how much memory there is left to take -----------------------===//
 
 #include "runtime/memory_limit.h"
 

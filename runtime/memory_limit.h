@@ -1,4 +1,4 @@
-//===- runtime/memory_limit.h - how much memory there is left to take -----===//
+//===- runtime/memory_limit.h - how much memory there is left to take -------------------------===//
 #pragma once
 
 #include "ir/status.h"

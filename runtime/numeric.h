@@ -1,4 +1,4 @@
-//===- runtime/numeric.h - the 16-bit element types, for code that computes on a host -===//
+//===- runtime/numeric.h - the 16-bit element types, for code that computes on a host ---------===//
 //
 // bf16 and f16 are stored as bit patterns and computed with as f32. Widening is exact. Narrowing
 // rounds to nearest, ties to even, in the default rounding mode; what is too large becomes

@@ -1,4 +1,4 @@
-//===- runtime/progress.h - says how far a long piece of work is ----------===//
+//===- runtime/progress.h - says how far a long piece of work is ------------------------------===//
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-//===- tools/check.cpp - `braid check` ------------------------------------===//
+//===- tools/check.cpp - `braid check` --------------------------------------------------------===//
 
 #include "api/check.h"
 #include "tools/check_progress.h"

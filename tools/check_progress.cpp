@@ -1,4 +1,4 @@
-//===- tools/check_progress.cpp - says on stderr how far a check is -------===//
+//===- tools/check_progress.cpp - says on stderr how far a check is ---------------------------===//
 
 #include "tools/check_progress.h"
 

@@ -1,4 +1,4 @@
-//===- tools/check_progress.h - says on stderr how far a check is ---------===//
+//===- tools/check_progress.h - says on stderr how far a check is -----------------------------===//
 #pragma once
 
 #include "runtime/progress.h"

@@ -1,4 +1,4 @@
-//===- tools/choose_schedule.cpp - what `braid run --schedule auto` comes to -===//
+//===- tools/choose_schedule.cpp - what `braid run --schedule auto` comes to ------------------===//
 
 #include "tools/choose_schedule.h"
 

@@ -1,4 +1,4 @@
-//===- tools/choose_schedule.h - what `braid run --schedule auto` comes to -===//
+//===- tools/choose_schedule.h - what `braid run --schedule auto` comes to --------------------===//
 //
 // Choosing is a job of its own, before the run: what it measured and allocated is gone when the run
 // begins, which is then as if the flags had said what was chosen. Ranks that are threads choose on

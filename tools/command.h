@@ -1,4 +1,4 @@
-//===- tools/command.h - what every subcommand of `braid` has -------------===//
+//===- tools/command.h - what every subcommand of `braid` has ---------------------------------===//
 #pragma once
 
 #include "api/compile.h"

@@ -1,4 +1,4 @@
-//===- tools/compile.cpp - `braid compile` --------------------------------===//
+//===- tools/compile.cpp - `braid compile` ----------------------------------------------------===//
 
 #include "api/plans.h"
 #include "lowering/lower.h"

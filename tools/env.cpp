@@ -1,4 +1,4 @@
-//===- tools/env.cpp - `braid env` ----------------------------------------===//
+//===- tools/env.cpp - `braid env` ------------------------------------------------------------===//
 
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/command.h"

@@ -1,4 +1,4 @@
-//===- tools/explain.cpp - `braid explain` --------------------------------===//
+//===- tools/explain.cpp - `braid explain` ----------------------------------------------------===//
 
 #include "runtime/files.h"
 #include "runtime/job/flight_page.h"

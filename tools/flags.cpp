@@ -1,4 +1,4 @@
-//===- tools/flags.cpp - flags common to several subcommands --------------===//
+//===- tools/flags.cpp - flags common to several subcommands ----------------------------------===//
 
 #include "tools/command.h"
 

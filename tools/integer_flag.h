@@ -1,4 +1,4 @@
-//===- tools/integer_flag.h - flags that take an integer ------------------===//
+//===- tools/integer_flag.h - flags that take an integer --------------------------------------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

@@ -1,4 +1,4 @@
-//===- tools/main.cpp - the `braid` command -------------------------------===//
+//===- tools/main.cpp - the `braid` command ---------------------------------------------------===//
 
 #include "tools/command.h"
 #include "tools/process.h"

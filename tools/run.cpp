@@ -1,4 +1,4 @@
-//===- tools/run.cpp - `braid run` ----------------------------------------===//
+//===- tools/run.cpp - `braid run` ------------------------------------------------------------===//
 
 #include "api/check.h"
 #include "api/launch/job_rank.h"

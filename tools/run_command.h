@@ -1,4 +1,4 @@
-//===- tools/run_command.h - what `braid run` was asked for, and what it prints -===//
+//===- tools/run_command.h - what `braid run` was asked for, and what it prints ---------------===//
 #pragma once
 
 #include "api/autotune/choose.h"

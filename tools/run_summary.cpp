@@ -1,4 +1,4 @@
-//===- tools/run_summary.cpp - what `braid run` prints when it is done ----===//
+//===- tools/run_summary.cpp - what `braid run` prints when it is done ------------------------===//
 
 #include "ir/counted.h"
 #include "tools/run_command.h"

@@ -1,4 +1,4 @@
-//===- api/autotune/candidate.cpp - one way to run a fusion ---------------===//
+//===- api/autotune/candidate.cpp - one way to run a fusion -----------------------------------===//
 
 #include "api/autotune/candidate.h"
 

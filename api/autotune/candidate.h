@@ -1,4 +1,4 @@
-//===- api/autotune/candidate.h - one way to run a fusion -----------------===//
+//===- api/autotune/candidate.h - one way to run a fusion -------------------------------------===//
 #pragma once
 
 #include "api/compile.h"

@@ -1,4 +1,4 @@
-//===- api/autotune/candidates.cpp - which ways to run a fusion are worth a look -===//
+//===- api/autotune/candidates.cpp - which ways to run a fusion are worth a look --------------===//
 
 #include "api/autotune/candidates.h"
 

@@ -1,4 +1,4 @@
-//===- api/autotune/choose.cpp - how to run a fusion fastest --------------===//
+//===- api/autotune/choose.cpp - how to run a fusion fastest ----------------------------------===//
 
 #include "api/autotune/choose.h"
 

@@ -1,4 +1,4 @@
-//===- api/autotune/choose.h - how to run a fusion fastest ----------------===//
+//===- api/autotune/choose.h - how to run a fusion fastest ------------------------------------===//
 //
 // Candidates are lowered and specialised like any other program; a simulator predicts each from a
 // model of the machine that was measured on the ranks of the job, and the few best are then timed

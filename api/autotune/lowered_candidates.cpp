@@ -1,4 +1,4 @@
-//===- api/autotune/lowered_candidates.cpp - candidates with their Plans, each once -===//
+//===- api/autotune/lowered_candidates.cpp - candidates with their Plans, each once -----------===//
 
 #include "api/autotune/lowered_candidates.h"
 

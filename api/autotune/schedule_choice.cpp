@@ -1,4 +1,4 @@
-//===- api/autotune/schedule_choice.cpp - what was chosen, and why --------===//
+//===- api/autotune/schedule_choice.cpp - what was chosen, and why ----------------------------===//
 
 #include "api/autotune/schedule_choice.h"
 

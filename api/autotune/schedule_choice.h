@@ -1,4 +1,4 @@
-//===- api/autotune/schedule_choice.h - what was chosen, and why ----------===//
+//===- api/autotune/schedule_choice.h - what was chosen, and why ------------------------------===//
 #pragma once
 
 #include "api/autotune/candidate.h"

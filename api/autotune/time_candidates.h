@@ -1,4 +1,4 @@
-//===- api/autotune/time_candidates.h - times the best few, and the best of these again -===//
+//===- api/autotune/time_candidates.h - times the best few, and the best of these again -------===//
 //
 // A first look at as many as there is time for (timing_rules.h), one after the other; then rounds,
 // in which the best of them take turns. The first one only leaves out some. Those that stay decide

@@ -155,7 +155,7 @@ std::optional<size_t> FirstTrials::next() const {
   return (*std::min_element(pool.begin(), pool.end(), isSeenLess))->candidate;
 }
 
-//===- The final rounds -----------------------------------------------------------------------------===//
+//===- The final rounds ---------------------------------------------------------------------===//
 
 void sortByTime(llvm::MutableArrayRef<CandidateTime> times) {
   std::stable_sort(times.begin(), times.end(), [](const CandidateTime &a, const CandidateTime &b) {

@@ -1,4 +1,4 @@
-//===- api/bench/bench_results.cpp - what a bench measured, and what follows from it -===//
+//===- api/bench/bench_results.cpp - what a bench measured, and what follows from it ----------===//
 
 #include "api/bench/bench_results.h"
 

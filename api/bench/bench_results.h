@@ -1,4 +1,4 @@
-//===- api/bench/bench_results.h - what a bench measured, and what follows from it -===//
+//===- api/bench/bench_results.h - what a bench measured, and what follows from it ------------===//
 //
 // A row was timed in rounds, in turns with all others of its shape. Its time is the median of its
 // rounds' medians: a disturbance of one round, on whichever row it falls, moves no result.

@@ -1,4 +1,4 @@
-//===- api/bench/bench_row.h - one row of a bench, ready to be lowered ----===//
+//===- api/bench/bench_row.h - one row of a bench, ready to be lowered ------------------------===//
 #pragma once
 
 #include "api/compile.h"

@@ -1,4 +1,4 @@
-//===- api/bench/file_bench.cpp - a FILE, as an operation of the benchmark -===//
+//===- api/bench/file_bench.cpp - a FILE, as an operation of the benchmark --------------------===//
 
 #include "api/bench/file_bench.h"
 

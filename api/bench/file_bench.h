@@ -1,4 +1,4 @@
-//===- api/bench/file_bench.h - a FILE, as an operation of the benchmark --===//
+//===- api/bench/file_bench.h - a FILE, as an operation of the benchmark ----------------------===//
 //
 // A fusion is timed as it is lowered by the flags, one part after the other, and in whatever other
 // way is asked for; a program as it is. Their GEMMs alone and their transfers alone are made from

@@ -1,4 +1,4 @@
-//===- api/bench/gather_bench.cpp - gather-matmul, an operation of the benchmark -===//
+//===- api/bench/gather_bench.cpp - gather-matmul, an operation of the benchmark --------------===//
 
 #include "api/bench/gather_bench.h"
 

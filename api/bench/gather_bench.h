@@ -1,4 +1,4 @@
-//===- api/bench/gather_bench.h - gather-matmul, an operation of the benchmark -===//
+//===- api/bench/gather_bench.h - gather-matmul, an operation of the benchmark ----------------===//
 //
 // C[m, n] = A[m, k] · B[k, n]; each rank has m / ranks rows of A, and all of B, of n columns.
 //

@@ -1,4 +1,4 @@
-//===- api/bench/operation.cpp - an operation of the benchmark ------------===//
+//===- api/bench/operation.cpp - an operation of the benchmark --------------------------------===//
 
 #include "api/bench/operation.h"
 

@@ -1,4 +1,4 @@
-//===- api/bench/operation.h - the operations of the benchmark ------------===//
+//===- api/bench/operation.h - the operations of the benchmark --------------------------------===//
 //
 // An operation is one entry of a table, or what a FILE holds (file_bench.h). Nothing outside its
 // entry knows what it is.

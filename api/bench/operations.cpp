@@ -1,4 +1,4 @@
-//===- api/bench/operations.cpp - the table of operations -----------------===//
+//===- api/bench/operations.cpp - the table of operations -------------------------------------===//
 
 #include "api/bench/gather_bench.h"
 

@@ -1,4 +1,4 @@
-//===- api/bench/row_tensors.cpp - the tensors that all rows of a bench share -===//
+//===- api/bench/row_tensors.cpp - the tensors that all rows of a bench share -----------------===//
 
 #include "api/bench/row_tensors.h"
 

@@ -1,4 +1,4 @@
-//===- api/bench/row_tensors.h - the tensors that all rows of a bench share -===//
+//===- api/bench/row_tensors.h - the tensors that all rows of a bench share -------------------===//
 #pragma once
 
 #include "runtime/execute/device.h"

@@ -1,4 +1,4 @@
-//===- api/bench/row_timer.cpp - times rows of a bench on one rank of a job -===//
+//===- api/bench/row_timer.cpp - times rows of a bench on one rank of a job -------------------===//
 
 #include "api/bench/row_timer.h"
 

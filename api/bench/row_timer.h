@@ -1,4 +1,4 @@
-//===- api/bench/row_timer.h - times rows of a bench on one rank of a job -===//
+//===- api/bench/row_timer.h - times rows of a bench on one rank of a job ---------------------===//
 //
 // What is timed is in rank_times.h. Rows stay prepared until the timer is told to forget them, so
 // that they can be timed in turns; all of them read and write the same tensors.

@@ -1,4 +1,4 @@
-//===- api/calibrate/calibrate.cpp - measures what a cost model holds -----===//
+//===- api/calibrate/calibrate.cpp - measures what a cost model holds -------------------------===//
 
 #include "api/calibrate/calibrate.h"
 

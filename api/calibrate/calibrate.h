@@ -1,4 +1,4 @@
-//===- api/calibrate/calibrate.h - measures what a cost model holds -------===//
+//===- api/calibrate/calibrate.h - measures what a cost model holds ---------------------------===//
 //
 // Each number comes from a tiny program of its own, run by the ordinary executor on the ranks of
 // the job: a chain of one kind of operation, long enough to tell its cost from that of a run.

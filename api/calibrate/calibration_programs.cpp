@@ -1,4 +1,4 @@
-//===- api/calibrate/calibration_programs.cpp - tiny programs that are timed -===//
+//===- api/calibrate/calibration_programs.cpp - tiny programs that are timed ------------------===//
 
 #include "api/calibrate/calibration_programs.h"
 

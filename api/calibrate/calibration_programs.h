@@ -1,4 +1,4 @@
-//===- api/calibrate/calibration_programs.h - tiny programs that are timed -===//
+//===- api/calibrate/calibration_programs.h - tiny programs that are timed --------------------===//
 //
 // Each is a chain of one kind of operation, as text for `ranks` ranks; sizes are in bytes.
 //

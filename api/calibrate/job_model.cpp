@@ -1,4 +1,4 @@
-//===- api/calibrate/job_model.cpp - the cost model of a job, kept between jobs -===//
+//===- api/calibrate/job_model.cpp - the cost model of a job, kept between jobs ---------------===//
 
 #include "api/calibrate/job_model.h"
 

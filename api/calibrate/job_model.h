@@ -1,4 +1,4 @@
-//===- api/calibrate/job_model.h - the cost model of a job, kept between jobs -===//
+//===- api/calibrate/job_model.h - the cost model of a job, kept between jobs -----------------===//
 //
 // Rank 0 keeps it; what it lacks is measured by all ranks, and all of them go on with what rank 0
 // made of that.

@@ -1,4 +1,4 @@
-//===- api/calibrate/measure_gemms.h - measures what GEMMs cost --------===//
+//===- api/calibrate/measure_gemms.h - measures what GEMMs cost -------------------------------===//
 #pragma once
 
 #include "api/calibrate/calibrate.h"

@@ -1,4 +1,4 @@
-//===- api/launch/children.cpp - the processes of a job -------------------===//
+//===- api/launch/children.cpp - the processes of a job ---------------------------------------===//
 
 #include "api/launch/children.h"
 

@@ -1,4 +1,4 @@
-//===- api/launch/children.h - the processes of a job ---------------------===//
+//===- api/launch/children.h - the processes of a job -----------------------------------------===//
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"

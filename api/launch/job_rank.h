@@ -1,4 +1,4 @@
-//===- api/launch/job_rank.h - being one rank of a job of processes -------===//
+//===- api/launch/job_rank.h - being one rank of a job of processes ---------------------------===//
 //
 //   findPlace() says which rank this process is. Then, whoever started it:
 //

@@ -1,4 +1,4 @@
-//===- api/launch/launch.h - starts the ranks of a job, and stays until all have ended -===//
+//===- api/launch/launch.h - starts the ranks of a job, and stays until all have ended --------===//
 //
 // The launcher is the job's host and the parent of its ranks: it runs the Rendezvous, notices how
 // each rank ends, and reaps it. Ranks are further copies of this program; which rank a copy is it

@@ -1,4 +1,4 @@
-//===- api/launch/output_relay.cpp - what several processes write, line by line -===//
+//===- api/launch/output_relay.cpp - what several processes write, line by line ---------------===//
 
 #include "api/launch/output_relay.h"
 #include "runtime/job/bootstrap/start_thread.h"

@@ -1,4 +1,4 @@
-//===- api/launch/output_relay.h - what several processes write, line by line -===//
+//===- api/launch/output_relay.h - what several processes write, line by line -----------------===//
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"

@@ -1,4 +1,4 @@
-//===- api/launch/rank_summary.cpp - what each rank has to say when its runs are done -===//
+//===- api/launch/rank_summary.cpp - what each rank has to say when its runs are done ---------===//
 
 #include "api/launch/rank_summary.h"
 

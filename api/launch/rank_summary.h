@@ -1,4 +1,4 @@
-//===- api/launch/rank_summary.h - what each rank has to say when its runs are done -===//
+//===- api/launch/rank_summary.h - what each rank has to say when its runs are done -----------===//
 #pragma once
 
 #include "ir/status.h"

@@ -1,4 +1,4 @@
-//===- api/launch/run_memory.cpp - how much memory a run takes ------------===//
+//===- api/launch/run_memory.cpp - how much memory a run takes --------------------------------===//
 
 #include "api/launch/run_memory.h"
 

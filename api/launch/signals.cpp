@@ -1,4 +1,4 @@
-//===- api/launch/signals.cpp - signals that ask a launcher to end --------===//
+//===- api/launch/signals.cpp - signals that ask a launcher to end ----------------------------===//
 
 #include "api/launch/signals.h"
 

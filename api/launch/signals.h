@@ -1,4 +1,4 @@
-//===- api/launch/signals.h - signals that ask a launcher to end ----------===//
+//===- api/launch/signals.h - signals that ask a launcher to end ------------------------------===//
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"

@@ -1,4 +1,4 @@
-//===- api/timing/plan_timer.cpp - times Plans on the ranks of a job ------===//
+//===- api/timing/plan_timer.cpp - times Plans on the ranks of a job --------------------------===//
 
 #include "api/timing/plan_timer.h"
 

@@ -1,4 +1,4 @@
-//===- api/timing/plan_timer.h - times Plans on the ranks of a job --------===//
+//===- api/timing/plan_timer.h - times Plans on the ranks of a job ----------------------------===//
 //
 // What is timed is in rank_times.h, what inputs hold in random_tile.h.
 //

@@ -1,4 +1,4 @@
-//===- api/timing/random_tile.cpp - what operands that are timed are filled with -===//
+//===- api/timing/random_tile.cpp - what operands that are timed are filled with --------------===//
 
 #include "api/timing/random_tile.h"
 

@@ -1,4 +1,4 @@
-//===- api/timing/random_tile.h - what operands that are timed are filled with -===//
+//===- api/timing/random_tile.h - what operands that are timed are filled with ----------------===//
 #pragma once
 
 #include "ir/type.h"

@@ -1,4 +1,4 @@
-//===- api/timing/rank_times.cpp - one run by the clock, and the slowest rank of all -===//
+//===- api/timing/rank_times.cpp - one run by the clock, and the slowest rank of all ----------===//
 
 #include "api/timing/rank_times.h"
 

@@ -1,4 +1,4 @@
-//===- api/timing/rank_times.h - one run by the clock, and the slowest rank of all -===//
+//===- api/timing/rank_times.h - one run by the clock, and the slowest rank of all ------------===//
 //
 // A run is timed from the moment when all ranks have met until the rank's own work is done, by the
 // host's clock; what counts is the maximum over ranks.

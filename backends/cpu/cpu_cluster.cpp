@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_cluster.cpp - the ranks of one process, connected -===//
+//===- backends/cpu/cpu_cluster.cpp - the ranks of one process, connected ---------------------===//
 
 #include "backends/cpu/cpu_cluster.h"
 

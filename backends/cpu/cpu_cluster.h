@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_cluster.h - the ranks of one process, connected ---===//
+//===- backends/cpu/cpu_cluster.h - the ranks of one process, connected -----------------------===//
 #pragma once
 
 #include "backends/cpu/queue/scheduler.h"

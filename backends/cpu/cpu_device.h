@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_device.h - one rank's memory and queues -----------===//
+//===- backends/cpu/cpu_device.h - one rank's memory and queues -------------------------------===//
 #pragma once
 
 #include "backends/cpu/queue/hardware_queue.h"

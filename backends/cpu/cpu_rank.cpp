@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_rank.cpp - one rank, whose peers are other processes -===//
+//===- backends/cpu/cpu_rank.cpp - one rank, whose peers are other processes ------------------===//
 
 #include "backends/cpu/cpu_rank.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cpu/gemm.cpp - GEMMs and sums on the host -------===//
+//===- backends/cpu/gemm.cpp - GEMMs and sums on the host -------------------------------------===//
 
 #include "backends/cpu/gemm.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cpu/gemm.h - GEMMs and sums on the host ---------===//
+//===- backends/cpu/gemm.h - GEMMs and sums on the host ---------------------------------------===//
 #pragma once
 
 #include "runtime/execute/device.h"

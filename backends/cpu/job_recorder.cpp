@@ -1,4 +1,4 @@
-//===- backends/cpu/job_recorder.cpp - writes down in the job memory what a rank runs -===//
+//===- backends/cpu/job_recorder.cpp - writes down in the job memory what a rank runs ---------===//
 
 #include "backends/cpu/job_recorder.h"
 

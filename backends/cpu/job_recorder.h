@@ -1,4 +1,4 @@
-//===- backends/cpu/job_recorder.h - writes down in the job memory what a rank runs -===//
+//===- backends/cpu/job_recorder.h - writes down in the job memory what a rank runs -----------===//
 #pragma once
 
 #include "backends/cpu/queue/command_observer.h"

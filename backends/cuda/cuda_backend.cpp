@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_backend.cpp - one rank on one GPU ---------------===//
+//===- backends/cuda/cuda_backend.cpp - one rank on one GPU -----------------------------------===//
 
 #include "backends/cuda/cuda_backend.h"
 

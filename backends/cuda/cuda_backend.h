@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_backend.h - one rank on one GPU -----------------===//
+//===- backends/cuda/cuda_backend.h - one rank on one GPU -------------------------------------===//
 #pragma once
 
 #include "runtime/execute/backend.h"

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_memory.cpp - memory of one GPU's rank, and of its peers -===//
+//===- backends/cuda/cuda_memory.cpp - memory of one GPU's rank, and of its peers -------------===//
 
 #include "backends/cuda/cuda_memory.h"
 

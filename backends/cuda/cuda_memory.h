@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_memory.h - memory of one GPU's rank, and of its peers -===//
+//===- backends/cuda/cuda_memory.h - memory of one GPU's rank, and of its peers ---------------===//
 //
 // Three kinds: device memory that peers can map (CUDA IPC exports whole allocations, so an arena is
 // one, in multiples of 2 MiB), device memory of our own, and flags in host memory that all ranks

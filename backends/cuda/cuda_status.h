@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_status.h - CUDA's return codes as Status --------===//
+//===- backends/cuda/cuda_status.h - CUDA's return codes as Status ----------------------------===//
 #pragma once
 
 #include "ir/status.h"

@@ -1,4 +1,4 @@
-//===- backends/cuda/elements.h - element types as kernels name them ------===//
+//===- backends/cuda/elements.h - element types as kernels name them --------------------------===//
 #pragma once
 
 #include "backends/cuda/kernels.h"

@@ -1,4 +1,4 @@
-//===- backends/cuda/granules.h - a copy between any addresses, 16 bytes at a time -===//
+//===- backends/cuda/granules.h - a copy between any addresses, 16 bytes at a time ------------===//
 //
 // A granule is 16 bytes at a multiple of 16: what a thread loads or stores at once. Where source
 // and destination lie differently in theirs, whole granules are written all the same, and each is

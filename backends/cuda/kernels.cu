@@ -1,4 +1,4 @@
-//===- backends/cuda/kernels.cu - our own kernels -------------------------===//
+//===- backends/cuda/kernels.cu - our own kernels ---------------------------------------------===//
 
 #include "backends/cuda/kernels.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/kernels.h - our own kernels, as functions for the host -===//
+//===- backends/cuda/kernels.h - our own kernels, as functions for the host -------------------===//
 //
 // Compiled by nvcc; this header is not, and names no fmt or LLVM type.
 //

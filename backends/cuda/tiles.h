@@ -1,4 +1,4 @@
-//===- backends/cuda/tiles.h - how the bytes of several copies are issued round-robin to blocks -===//
+//===- backends/cuda/tiles.h - the bytes of several copies, dealt round-robin to blocks -------===//
 //
 // Copies are cut into tiles, and tiles are numbered: tile 0 of every copy, then tile 1 of those
 // that have one, and so on, so that all copies go on at the same time. Block b of n gets the tiles

@@ -1,4 +1,4 @@
-//===- backends/null/null_backend.cpp - accepts everything, computes nothing -===//
+//===- backends/null/null_backend.cpp - accepts everything, computes nothing ------------------===//
 
 #include "backends/null/null_backend.h"
 

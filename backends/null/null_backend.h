@@ -1,4 +1,4 @@
-//===- backends/null/null_backend.h - accepts everything, computes nothing -===//
+//===- backends/null/null_backend.h - accepts everything, computes nothing --------------------===//
 //
 // What remains of Braid when the device costs nothing: for measuring how fast a Plan is issued, for
 // tests of what is issued, and as the shortest example of a backend. README.md here is the guide

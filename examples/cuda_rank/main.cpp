@@ -1,4 +1,4 @@
-//===- examples/cuda_rank/main.cpp - Braid inside a process that has a GPU already -===//
+//===- examples/cuda_rank/main.cpp - Braid inside a process that has a GPU already ------------===//
 //
 // A program that somebody else starts, one process for each GPU, with streams and tensors of its
 // own. It hands Braid its stream and device pointers, and finds the result there:

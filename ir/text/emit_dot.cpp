@@ -1,4 +1,4 @@
-//===- ir/text/emit_dot.cpp - modules as Graphviz graphs ------------------===//
+//===- ir/text/emit_dot.cpp - modules as Graphviz graphs --------------------------------------===//
 //
 // One cluster per fusion and program, one box per node, one cluster per block. Solid edges lead
 // from the definition of a value to its uses, dotted ones from a program's node to the next in text

@@ -1,4 +1,4 @@
-//===- ir/text/emit_json.cpp - modules as JSON ----------------------------===//
+//===- ir/text/emit_json.cpp - modules as JSON ------------------------------------------------===//
 //
 // One object per node: `kind` is the keyword, the other fields are named as in the C++ classes.
 // Values are written `%x` where they are used, scalars as text.

@@ -1,4 +1,4 @@
-//===- ir/text/lexer.cpp - a text as a list of tokens ---------------------===//
+//===- ir/text/lexer.cpp - a text as a list of tokens -----------------------------------------===//
 
 #include "ir/text/lexer.h"
 

@@ -1,4 +1,4 @@
-//===- ir/text/lexer.h - a text as a list of tokens -----------------------===//
+//===- ir/text/lexer.h - a text as a list of tokens -------------------------------------------===//
 //
 // Total: any bytes give a list that ends with `End`. What no language construct can hold is
 // reported and left out of the list, so that the parser never sees it. Private to ir/.

@@ -1,4 +1,4 @@
-//===- ir/text/parser.h - what the parsers of both languages share --------===//
+//===- ir/text/parser.h - what the parsers of both languages share ----------------------------===//
 //
 // Recursive descent; every method is headed by its production. A method that returns a bool, a
 // pointer or an optional has reported an error when it gives false, null or nothing. The statement

@@ -1,4 +1,4 @@
-//===- ir/text/parser_fusion.cpp - the text of fusions --------------------===//
+//===- ir/text/parser_fusion.cpp - the text of fusions ----------------------------------------===//
 
 #include "ir/text/parser.h"
 

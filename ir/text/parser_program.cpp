@@ -1,4 +1,4 @@
-//===- ir/text/parser_program.cpp - the text of host programs -------------===//
+//===- ir/text/parser_program.cpp - the text of host programs ---------------------------------===//
 
 #include "ir/builder.h"
 #include "ir/text/parser.h"

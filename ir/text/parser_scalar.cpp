@@ -1,4 +1,4 @@
-//===- ir/text/parser_scalar.cpp - the text of index expressions ----------===//
+//===- ir/text/parser_scalar.cpp - the text of index expressions ------------------------------===//
 
 #include "ir/text/parser.h"
 

@@ -1,4 +1,4 @@
-//===- ir/text/pass_list.cpp - the text of `--passes` ---------------------===//
+//===- ir/text/pass_list.cpp - the text of `--passes` -----------------------------------------===//
 
 #include "ir/module.h"
 

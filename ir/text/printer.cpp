@@ -1,4 +1,4 @@
-//===- ir/text/printer.cpp - fusions and programs as text -----------------===//
+//===- ir/text/printer.cpp - fusions and programs as text -------------------------------------===//
 
 #include "ir/module.h"
 #include "ir/visitor.h"

@@ -1,4 +1,4 @@
-//===- ir/verify/verify.h - what the parts of the verifier share ----------===//
+//===- ir/verify/verify.h - what the parts of the verifier share ------------------------------===//
 //
 // Private to ir/. The rules are in verify_fusion.cpp; verify_program.cpp (names, scopes, scalars
 // and types), verify_nodes.cpp (one rule set per node), verify_requests.cpp (each is waited for

@@ -1,4 +1,4 @@
-//===- ir/verify/verify_fusion.cpp - the rules of fusions -----------------===//
+//===- ir/verify/verify_fusion.cpp - the rules of fusions -------------------------------------===//
 
 #include "ir/text/lexer.h"
 #include "ir/verify/verify.h"

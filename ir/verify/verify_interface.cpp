@@ -1,4 +1,4 @@
-//===- ir/verify/verify_interface.cpp - a program and the fusion it implements -===//
+//===- ir/verify/verify_interface.cpp - a program and the fusion it implements ----------------===//
 
 #include "ir/verify/verify.h"
 

@@ -1,4 +1,4 @@
-//===- ir/verify/verify_nodes.cpp - one rule set per node of a program ----===//
+//===- ir/verify/verify_nodes.cpp - one rule set per node of a program ------------------------===//
 
 #include "ir/verify/verify.h"
 #include "ir/visitor.h"

@@ -1,4 +1,4 @@
-//===- ir/verify/verify_program.cpp - names, scopes, scalars and types of programs -===//
+//===- ir/verify/verify_program.cpp - names, scopes, scalars and types of programs ------------===//
 
 #include "ir/text/lexer.h"
 #include "ir/verify/verify.h"

@@ -1,4 +1,4 @@
-//===- ir/verify/verify_requests.cpp - every request is waited for exactly once -===//
+//===- ir/verify/verify_requests.cpp - every request is waited for exactly once ---------------===//
 //
 // A request is visible only in the block it is posted in and below, so it must be waited for before
 // that block ends, on every path: once, in both branches of an `if` or in none, and never in a loop

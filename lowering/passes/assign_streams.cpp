@@ -1,4 +1,4 @@
-//===- lowering/passes/assign_streams.cpp - deals steps out to streams ----===//
+//===- lowering/passes/assign_streams.cpp - deals steps out to streams ------------------------===//
 //
 // Step after step, chunk after chunk, in turn. Each one is wrapped so that it starts after all that
 // was issued to the caller's stream and is done before anything later there: correct whatever

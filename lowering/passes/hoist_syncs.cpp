@@ -1,4 +1,4 @@
-//===- lowering/passes/hoist_syncs.cpp - one fork before a pipeline, one join after it -===//
+//===- lowering/passes/hoist_syncs.cpp - one fork before a pipeline, one join after it --------===//
 //
 // assign-streams made every step wait for the one before, through the caller's stream. The steps of
 // a stage touch different slices, and what they share is ordered by its stream, so it is enough

@@ -1,4 +1,4 @@
-//===- lowering/passes/merge_gemms.cpp - multiplies neighbouring blocks together -===//
+//===- lowering/passes/merge_gemms.cpp - multiplies neighbouring blocks together --------------===//
 //
 // The GEMM of a block alone may leave most of the last wave of tiles idle, and every GEMM has
 // a beginning and an end. While one GEMM runs, more than one block can arrive. So where

@@ -1,4 +1,4 @@
-//===- lowering/passes/pass.h - one step from a fusion to its host program -===//
+//===- lowering/passes/pass.h - one step from a fusion to its host program --------------------===//
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"

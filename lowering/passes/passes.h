@@ -1,4 +1,4 @@
-//===- lowering/passes/passes.h - the run function of every pass ----------===//
+//===- lowering/passes/passes.h - the run function of every pass ------------------------------===//
 //
 // One file per pass; what each does is said at the top of its file. pipeline.cpp has their order.
 //

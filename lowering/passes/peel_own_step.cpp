@@ -1,4 +1,4 @@
-//===- lowering/passes/peel_own_step.cpp - computes a rank's own block before the loop -===//
+//===- lowering/passes/peel_own_step.cpp - computes a rank's own block before the loop --------===//
 //
 // Step 0 moves nothing, so it becomes straight-line code and the loop loses its condition:
 //

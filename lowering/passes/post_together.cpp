@@ -1,4 +1,4 @@
-//===- lowering/passes/post_together.cpp - posts all transfers of a pipeline at once -===//
+//===- lowering/passes/post_together.cpp - posts all transfers of a pipeline at once ----------===//
 //
 // A small problem is over before a pipeline has filled: what counts is how few things are issued
 // one after the other. So the steps are written out, and their transfers go to the front:

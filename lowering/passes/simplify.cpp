@@ -1,4 +1,4 @@
-//===- lowering/passes/simplify.cpp - removes what the other passes left over -===//
+//===- lowering/passes/simplify.cpp - removes what the other passes left over -----------------===//
 //
 // Loops without a trip go, loops with one become its body; aliases and stream names that nobody
 // uses go, and so does a set_current_stream that changes nothing or is changed again at once.

@@ -1,4 +1,4 @@
-//===- lowering/passes/sink_waits.cpp - moves the waits of sends behind the GEMMs -===//
+//===- lowering/passes/sink_waits.cpp - moves the waits of sends behind the GEMMs -------------===//
 //
 // Under `get`, a send's wait says when the peer has read the block that was given. No GEMM of
 // the step asks for that, so none should stand behind it: the wait moves to just behind the last

@@ -1,4 +1,4 @@
-//===- lowering/passes/split_chunks.cpp - cuts every step into row ranges -===//
+//===- lowering/passes/split_chunks.cpp - cuts every step into row ranges ---------------------===//
 //
 // A chunk's GEMM can start when the chunk has arrived, not only when its whole block has:
 //

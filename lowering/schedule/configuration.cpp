@@ -1,4 +1,4 @@
-//===- lowering/schedule/configuration.cpp - values for knobs -------------===//
+//===- lowering/schedule/configuration.cpp - values for knobs ---------------------------------===//
 
 #include "lowering/schedule/configuration.h"
 

@@ -1,4 +1,4 @@
-//===- lowering/schedule/configuration.h - values for knobs ---------------===//
+//===- lowering/schedule/configuration.h - values for knobs -----------------------------------===//
 #pragma once
 
 #include "lowering/schedule/knobs.h"

@@ -1,4 +1,4 @@
-//===- lowering/schedule/knobs.cpp - what can be chosen about how a fusion runs -===//
+//===- lowering/schedule/knobs.cpp - what can be chosen about how a fusion runs ---------------===//
 
 #include "lowering/schedule/knobs.h"
 

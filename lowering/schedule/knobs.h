@@ -1,4 +1,4 @@
-//===- lowering/schedule/knobs.h - what can be chosen about how a fusion runs -===//
+//===- lowering/schedule/knobs.h - what can be chosen about how a fusion runs -----------------===//
 #pragma once
 
 #include "ir/diagnostics.h"

@@ -1,4 +1,4 @@
-//===- lowering/stages/configure_stages.cpp - what was chosen for each stage -===//
+//===- lowering/stages/configure_stages.cpp - what was chosen for each stage ------------------===//
 
 #include "lowering/stages/configure_stages.h"
 

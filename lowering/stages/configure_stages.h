@@ -1,4 +1,4 @@
-//===- lowering/stages/configure_stages.h - what was chosen for each stage -===//
+//===- lowering/stages/configure_stages.h - what was chosen for each stage --------------------===//
 #pragma once
 
 #include "lowering/state.h"

@@ -1,4 +1,4 @@
-//===- lowering/stages/gather_order.cpp - whose block a rank takes in which step -===//
+//===- lowering/stages/gather_order.cpp - whose block a rank takes in which step --------------===//
 
 #include "lowering/stages/gather_order.h"
 

@@ -1,4 +1,4 @@
-//===- lowering/stages/gather_order.h - whose block a rank takes in which step -===//
+//===- lowering/stages/gather_order.h - whose block a rank takes in which step ----------------===//
 //
 // In every step the blocks that are taken are a permutation: no two ranks take from, or give to,
 // the same one. Step 0 is the own block.

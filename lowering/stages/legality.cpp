@@ -1,4 +1,4 @@
-//===- lowering/stages/legality.cpp - which GEMMs can be lowered -------===//
+//===- lowering/stages/legality.cpp - which GEMMs can be lowered ------------------------------===//
 
 #include "lowering/stages/legality.h"
 

@@ -1,4 +1,4 @@
-//===- lowering/stages/legality.h - which GEMMs can be lowered ---------===//
+//===- lowering/stages/legality.h - which GEMMs can be lowered --------------------------------===//
 #pragma once
 
 #include "ir/fusion.h"

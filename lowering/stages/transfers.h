@@ -1,4 +1,4 @@
-//===- lowering/stages/transfers.h - what passes ask about transfers ------===//
+//===- lowering/stages/transfers.h - what passes ask about transfers --------------------------===//
 #pragma once
 
 #include "ir/program.h"

@@ -1,4 +1,4 @@
-//===- lowering/stages/unrolled_steps.cpp - the steps of a pipeline, written out -===//
+//===- lowering/stages/unrolled_steps.cpp - the steps of a pipeline, written out --------------===//
 
 #include "lowering/stages/unrolled_steps.h"
 

@@ -1,4 +1,4 @@
-//===- lowering/stages/unrolled_steps.h - the steps of a pipeline, written out -===//
+//===- lowering/stages/unrolled_steps.h - the steps of a pipeline, written out ----------------===//
 #pragma once
 
 #include "lowering/state.h"

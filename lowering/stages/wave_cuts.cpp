@@ -1,4 +1,4 @@
-//===- lowering/stages/wave_cuts.cpp - GEMMs of coalesced that fill whole waves -===//
+//===- lowering/stages/wave_cuts.cpp - GEMMs of coalesced that fill whole waves ---------------===//
 
 #include "lowering/stages/wave_cuts.h"
 

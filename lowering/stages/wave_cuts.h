@@ -1,4 +1,4 @@
-//===- lowering/stages/wave_cuts.h - GEMMs of coalesced that fill whole waves -===//
+//===- lowering/stages/wave_cuts.h - GEMMs of coalesced that fill whole waves -----------------===//
 //
 // A GEMM's tiles are computed in waves, as many at a time as the device has multiprocessors. Two
 // GEMMs of 1.7 waves each take four, not 3.4. So a GEMM may leave the rows of its last,

@@ -1,4 +1,4 @@
-//===- lowering/stages/wave_gemms.cpp - the GEMMs of coalesced, cut where waves end -===//
+//===- lowering/stages/wave_gemms.cpp - the GEMMs of coalesced, cut where waves end -----------===//
 
 #include "lowering/stages/wave_gemms.h"
 

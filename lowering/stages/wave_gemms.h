@@ -1,4 +1,4 @@
-//===- lowering/stages/wave_gemms.h - the GEMMs of coalesced, cut where waves end -===//
+//===- lowering/stages/wave_gemms.h - the GEMMs of coalesced, cut where waves end -------------===//
 //
 //   %own_rows = slice %own[... .. ...]         // the whole waves of the own block
 //   matmul %C_0, %own_rows, %B

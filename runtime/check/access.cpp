@@ -1,4 +1,4 @@
-//===- runtime/check/access.cpp - the bytes an event touches --------------===//
+//===- runtime/check/access.cpp - the bytes an event touches ----------------------------------===//
 
 #include "runtime/check/access.h"
 

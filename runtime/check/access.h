@@ -1,4 +1,4 @@
-//===- runtime/check/access.h - the bytes an event touches ----------------===//
+//===- runtime/check/access.h - the bytes an event touches ------------------------------------===//
 #pragma once
 
 #include "runtime/check/history.h"

@@ -1,4 +1,4 @@
-//===- runtime/check/checker.cpp - proves the Plans of all ranks safe, or shows why not -===//
+//===- runtime/check/checker.cpp - proves the Plans of all ranks safe, or shows why not -------===//
 
 #include "runtime/check/checker.h"
 

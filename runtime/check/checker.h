@@ -1,4 +1,4 @@
-//===- runtime/check/checker.h - proves the Plans of all ranks safe, or shows why not -===//
+//===- runtime/check/checker.h - proves the Plans of all ranks safe, or shows why not ---------===//
 //
 // The checker takes the Plans of all ranks of a mesh and follows them through successive runs. It
 // judges what will be issued, command by command; it knows nothing of lowering and shares no code

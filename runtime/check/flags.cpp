@@ -1,4 +1,4 @@
-//===- runtime/check/flags.cpp - no signal comes before the last one was taken -===//
+//===- runtime/check/flags.cpp - no signal comes before the last one was taken ----------------===//
 
 #include "runtime/check/flags.h"
 

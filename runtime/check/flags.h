@@ -1,4 +1,4 @@
-//===- runtime/check/flags.h - no signal comes before the last one was taken -===//
+//===- runtime/check/flags.h - no signal comes before the last one was taken ------------------===//
 #pragma once
 
 #include "runtime/check/history.h"

@@ -1,4 +1,4 @@
-//===- runtime/check/history.cpp - what all ranks do in successive runs ---===//
+//===- runtime/check/history.cpp - what all ranks do in successive runs -----------------------===//
 
 #include "runtime/check/history.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/check/history.h - what all ranks do in successive runs -----===//
+//===- runtime/check/history.h - what all ranks do in successive runs -------------------------===//
 #pragma once
 
 #include "runtime/check/checker.h"

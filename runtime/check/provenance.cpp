@@ -1,4 +1,4 @@
-//===- runtime/check/provenance.cpp - is every output what the definition says? -===//
+//===- runtime/check/provenance.cpp - is every output what the definition says? ---------------===//
 
 #include "runtime/check/provenance.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/check/provenance.h - is every output what the definition says? -===//
+//===- runtime/check/provenance.h - is every output what the definition says? -----------------===//
 #pragma once
 
 #include "ir/fusion.h"

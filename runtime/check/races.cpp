@@ -1,4 +1,4 @@
-//===- runtime/check/races.cpp - conflicting accesses that nothing orders -===//
+//===- runtime/check/races.cpp - conflicting accesses that nothing orders ---------------------===//
 //
 // For every stretch of bytes, the last write and the reads since are enough: a write that is
 // ordered after all of them is ordered, by transitivity, after everything before, and so is what

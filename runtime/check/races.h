@@ -1,4 +1,4 @@
-//===- runtime/check/races.h - conflicting accesses that nothing orders ---===//
+//===- runtime/check/races.h - conflicting accesses that nothing orders -----------------------===//
 #pragma once
 
 #include "runtime/check/history.h"

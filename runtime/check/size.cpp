@@ -1,4 +1,4 @@
-//===- runtime/check/size.cpp - how much memory a check takes -------------===//
+//===- runtime/check/size.cpp - how much memory a check takes ---------------------------------===//
 
 #include "runtime/check/checker.h"
 

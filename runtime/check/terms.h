@@ -1,4 +1,4 @@
-//===- runtime/check/terms.h - symbolic contents of memory ----------------===//
+//===- runtime/check/terms.h - symbolic contents of memory ------------------------------------===//
 //
 // A term is a tensor's worth of bytes with a known origin; a stretch of memory holds a piece of a
 // term. Terms are uniqued, so equal contents are equal numbers.

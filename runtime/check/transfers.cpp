@@ -1,4 +1,4 @@
-//===- runtime/check/transfers.cpp - which endpoint meets which -----------===//
+//===- runtime/check/transfers.cpp - which endpoint meets which -------------------------------===//
 
 #include "runtime/check/transfers.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/check/transfers.h - which endpoint meets which -------------===//
+//===- runtime/check/transfers.h - which endpoint meets which ---------------------------------===//
 #pragma once
 
 #include "runtime/check/checker.h"

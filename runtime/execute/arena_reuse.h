@@ -1,4 +1,4 @@
-//===- runtime/execute/arena_reuse.h - which arenas may be handed out again -===//
+//===- runtime/execute/arena_reuse.h - which arenas may be handed out again -------------------===//
 //
 // What peers have mapped is not freed when its program is gone: it is kept, with its handle, for a
 // later program, so that offers and mappings do not grow with the number of programs.

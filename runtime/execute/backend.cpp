@@ -1,4 +1,4 @@
-//===- runtime/execute/backend.cpp - backends by name ---------------------===//
+//===- runtime/execute/backend.cpp - backends by name -----------------------------------------===//
 
 #include "runtime/execute/backend.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/execute/backend.h - backends by name -----------------------===//
+//===- runtime/execute/backend.h - backends by name -------------------------------------------===//
 #pragma once
 
 #include "runtime/execute/device.h"

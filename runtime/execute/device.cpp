@@ -1,4 +1,4 @@
-//===- runtime/execute/device.cpp - what every device does unless it knows better -===//
+//===- runtime/execute/device.cpp - what every device does unless it knows better -------------===//
 
 #include "runtime/execute/device.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/execute/executor.h - binds a Plan to a device, and issues it -===//
+//===- runtime/execute/executor.h - binds a Plan to a device, and issues it -------------------===//
 //
 // prepare() does everything that allocates, exchanges, loads or can block; run() only issues the
 // Plan's commands in order, at a few nanoseconds each.

@@ -1,4 +1,4 @@
-//===- runtime/execute/handshake.cpp - what ranks tell each other while preparing -===//
+//===- runtime/execute/handshake.cpp - what ranks tell each other while preparing -------------===//
 
 #include "runtime/execute/handshake.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/execute/handshake.h - what ranks tell each other while preparing -===//
+//===- runtime/execute/handshake.h - what ranks tell each other while preparing ---------------===//
 #pragma once
 
 #include "ir/status.h"

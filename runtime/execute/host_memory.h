@@ -1,4 +1,4 @@
-//===- runtime/execute/host_memory.h - what devices that live in host memory allocate -===//
+//===- runtime/execute/host_memory.h - what devices that live in host memory allocate ---------===//
 #pragma once
 
 #include "runtime/execute/device.h"

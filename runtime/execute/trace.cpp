@@ -1,4 +1,4 @@
-//===- runtime/execute/trace.cpp - what ran when, for Chrome's and Perfetto's viewers -===//
+//===- runtime/execute/trace.cpp - what ran when, for Chrome's and Perfetto's viewers ---------===//
 
 #include "runtime/execute/trace.h"
 

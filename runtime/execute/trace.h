@@ -1,4 +1,4 @@
-//===- runtime/execute/trace.h - what ran when, for Chrome's and Perfetto's viewers -===//
+//===- runtime/execute/trace.h - what ran when, for Chrome's and Perfetto's viewers -----------===//
 #pragma once
 
 #include "runtime/execute/device.h"

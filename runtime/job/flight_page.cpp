@@ -1,4 +1,4 @@
-//===- runtime/job/flight_page.cpp - the records of a job's ranks on one page -===//
+//===- runtime/job/flight_page.cpp - the records of a job's ranks on one page -----------------===//
 
 #include "runtime/job/flight_page.h"
 

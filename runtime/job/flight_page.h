@@ -1,4 +1,4 @@
-//===- runtime/job/flight_page.h - the records of a job's ranks on one page -===//
+//===- runtime/job/flight_page.h - the records of a job's ranks on one page -------------------===//
 //
 // Puts records side by side: what each rank was in, and the first point of the program, in the
 // order in which it is issued, that some ranks have completed and others have not. A point is a

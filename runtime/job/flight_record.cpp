@@ -1,4 +1,4 @@
-//===- runtime/job/flight_record.cpp - records as text --------------------===//
+//===- runtime/job/flight_record.cpp - records as text ----------------------------------------===//
 
 #include "runtime/job/flight_record.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/job/flight_record.h - what one rank of a failed job was doing -===//
+//===- runtime/job/flight_record.h - what one rank of a failed job was doing ------------------===//
 //
 // A record is a JSON file, one for each rank, that needs neither the program nor its Plans to be
 // read: it names the commands it mentions. It is made from the job memory, so also for ranks that

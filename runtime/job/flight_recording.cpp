@@ -1,4 +1,4 @@
-//===- runtime/job/flight_recording.cpp - records from the job memory, into files -===//
+//===- runtime/job/flight_recording.cpp - records from the job memory, into files -------------===//
 
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"

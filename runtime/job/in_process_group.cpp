@@ -1,4 +1,4 @@
-//===- runtime/job/in_process_group.cpp - ranks that are host threads of one process -===//
+//===- runtime/job/in_process_group.cpp - ranks that are host threads of one process ----------===//
 
 #include "runtime/job/in_process_group.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/job/in_process_group.h - ranks that are host threads of one process -===//
+//===- runtime/job/in_process_group.h - ranks that are host threads of one process ------------===//
 //
 // What backends whose ranks live in one process have in common: the ranks' host threads meet in
 // allGather(), hand each other addresses, and share one outcome. The first failure of any rank

@@ -1,4 +1,4 @@
-//===- runtime/job/job_report.cpp - what the ranks of a job are doing, in words -===//
+//===- runtime/job/job_report.cpp - what the ranks of a job are doing, in words ---------------===//
 
 #include "runtime/job/job_report.h"
 #include "runtime/execute/pending_report.h"

@@ -1,4 +1,4 @@
-//===- runtime/job/job_report.h - what the ranks of a job are doing, in words -===//
+//===- runtime/job/job_report.h - what the ranks of a job are doing, in words -----------------===//
 //
 // Read from the job memory, so also for ranks that are stopped or dead. Plans of all ranks name the
 // commands; where a rank has none yet, numbers do.

@@ -1,4 +1,4 @@
-//===- runtime/job/process_group.cpp - a rank that is a process -----------===//
+//===- runtime/job/process_group.cpp - a rank that is a process -------------------------------===//
 
 #include "runtime/job/process_group.h"
 #include "runtime/job/bootstrap/start_thread.h"

@@ -1,4 +1,4 @@
-//===- runtime/job/process_group.h - a rank that is a process -------------===//
+//===- runtime/job/process_group.h - a rank that is a process ---------------------------------===//
 //
 // What a backend needs for one rank whose peers are other processes: its Transport, the memory that
 // it shares with them, and a watchdog. What all ranks have in common is in the job memory; see

@@ -1,4 +1,4 @@
-//===- runtime/plan/arena.cpp - where the buffers of a Plan lie -----------===//
+//===- runtime/plan/arena.cpp - where the buffers of a Plan lie -------------------------------===//
 
 #include "runtime/plan/arena.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/plan/arena.h - where the buffers of a Plan lie -------------===//
+//===- runtime/plan/arena.h - where the buffers of a Plan lie ---------------------------------===//
 #pragma once
 
 #include <cstdint>

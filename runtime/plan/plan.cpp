@@ -1,4 +1,4 @@
-//===- runtime/plan/plan.cpp - Plans as text ------------------------------===//
+//===- runtime/plan/plan.cpp - Plans as text --------------------------------------------------===//
 
 #include "runtime/plan/plan.h"
 

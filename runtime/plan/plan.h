@@ -1,4 +1,4 @@
-//===- runtime/plan/plan.h - one rank's program: flat, final and free of addresses -===//
+//===- runtime/plan/plan.h - one rank's program: flat, final and free of addresses ------------===//
 //
 // A Plan is a Program specialised for one rank: loops unrolled, conditions decided, indices
 // evaluated, streams, events, signal flags and arena offsets assigned, every operand a byte range

@@ -1,4 +1,4 @@
-//===- runtime/plan/plan_parts.cpp - the GEMMs of a Plan alone, and its transfers alone -===//
+//===- runtime/plan/plan_parts.cpp - the GEMMs of a Plan alone, and its transfers alone -------===//
 
 #include "runtime/plan/plan_parts.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/plan/plan_parts.h - the GEMMs of a Plan alone, and its transfers alone -===//
+//===- runtime/plan/plan_parts.h - the GEMMs of a Plan alone, and its transfers alone ---------===//
 //
 // Limits of a Plan that is timed: what is left of it if the rest cost nothing. Each part runs by
 // itself, with the streams of the whole, and with the events that order them; its results mean

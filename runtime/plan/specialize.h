@@ -1,4 +1,4 @@
-//===- runtime/plan/specialize.h - Program -> Plan for one rank -----------===//
+//===- runtime/plan/specialize.h - Program -> Plan for one rank -------------------------------===//
 #pragma once
 
 #include "ir/status.h"

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference.cpp - what a fusion's result should be -===//
+//===- runtime/reference/reference.cpp - what a fusion's result should be ---------------------===//
 //
 // The definition, evaluated row by row: a row of a GEMM needs one row of its first operand and
 // all of its second. Rows are recomputed for whoever asks, so nothing is shared between ranks and

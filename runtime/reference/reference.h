@@ -1,4 +1,4 @@
-//===- runtime/reference/reference.h - what a fusion's result should be ---===//
+//===- runtime/reference/reference.h - what a fusion's result should be -----------------------===//
 //
 // The numerical judge. It computes a fusion's outputs from its definition alone, on global
 // tensors, in f64 with plain loops, and shares no code with lowering, Plans, the executor or the

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_codec.h - the judge's own view of the element types -===//
+//===- runtime/reference/reference_codec.h - the judge's own view of the element types --------===//
 //
 // Exact conversions only: the reference never rounds, so that a value it cannot hold is seen.
 // Written apart from the backends' arithmetic on purpose.

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_graph.cpp - a fusion in plain numbers, for the judge -===//
+//===- runtime/reference/reference_graph.cpp - a fusion in plain numbers, for the judge -------===//
 #include "runtime/reference/reference_graph.h"
 
 #include "llvm/ADT/DenseMap.h"

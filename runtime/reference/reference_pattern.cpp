@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_pattern.cpp - inputs in which no error can hide -===//
+//===- runtime/reference/reference_pattern.cpp - inputs in which no error can hide ------------===//
 #include "runtime/reference/reference_pattern.h"
 
 #include "llvm/ADT/STLExtras.h"

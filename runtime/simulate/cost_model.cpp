@@ -1,4 +1,4 @@
-//===- runtime/simulate/cost_model.cpp - what the operations of a machine cost -===//
+//===- runtime/simulate/cost_model.cpp - what the operations of a machine cost ----------------===//
 
 #include "runtime/simulate/cost_model.h"
 

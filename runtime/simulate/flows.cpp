@@ -1,4 +1,4 @@
-//===- runtime/simulate/flows.cpp - copies share links, GEMMs a machine -===//
+//===- runtime/simulate/flows.cpp - copies share links, GEMMs a machine -----------------------===//
 
 #include "runtime/simulate/flows.h"
 

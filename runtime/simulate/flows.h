@@ -1,4 +1,4 @@
-//===- runtime/simulate/flows.h - copies share links, GEMMs a machine --===//
+//===- runtime/simulate/flows.h - copies share links, GEMMs a machine -------------------------===//
 //
 // A flow proceeds at a rate that depends on what else is under way. Copies that leave one rank, or
 // reach one, get even parts of its link. GEMMs get what those before them leave of the rank's

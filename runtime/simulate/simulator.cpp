@@ -1,4 +1,4 @@
-//===- runtime/simulate/simulator.cpp - how long a Plan would take --------===//
+//===- runtime/simulate/simulator.cpp - how long a Plan would take ----------------------------===//
 
 #include "runtime/simulate/simulator.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/simulate/simulator.h - how long a Plan would take ----------===//
+//===- runtime/simulate/simulator.h - how long a Plan would take ------------------------------===//
 //
 // Discrete events over all ranks, by the laws of a CostModel. Ranks begin together. A command
 // begins when the host has issued it and the one before it on its stream has ended; then

@@ -1,4 +1,4 @@
-//===- runtime/tune/find_fastest.cpp - the fastest of several ways to do something -===//
+//===- runtime/tune/find_fastest.cpp - the fastest of several ways to do something ------------===//
 
 #include "runtime/tune/find_fastest.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/tune/find_fastest.h - the fastest of several ways to do something -===//
+//===- runtime/tune/find_fastest.h - the fastest of several ways to do something --------------===//
 //
 // What is measured varies: clocks, neighbours, temperature. So the best few are compared in turn,
 // and the first way, which the caller would take without measuring, is left only for one that is

@@ -1,4 +1,4 @@
-//===- runtime/tune/gemm_choice.cpp - how a device multiplies, as it was measured -===//
+//===- runtime/tune/gemm_choice.cpp - how a device multiplies, as it was measured -------------===//
 
 #include "runtime/tune/gemm_choice.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/tune/gemm_choice.h - how a device multiplies, as it was measured -===//
+//===- runtime/tune/gemm_choice.h - how a device multiplies, as it was measured ---------------===//
 //
 // Kept in a MeasurementCache under gemmKey() of plan.h, and sent from the rank that measures to
 // the others.

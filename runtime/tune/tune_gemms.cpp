@@ -1,4 +1,4 @@
-//===- runtime/tune/tune_gemms.cpp - one rank measures how all multiply ---===//
+//===- runtime/tune/tune_gemms.cpp - one rank measures how all multiply -----------------------===//
 
 #include "runtime/tune/tune_gemms.h"
 

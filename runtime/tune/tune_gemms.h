@@ -1,4 +1,4 @@
-//===- runtime/tune/tune_gemms.h - one rank measures how all multiply -----===//
+//===- runtime/tune/tune_gemms.h - one rank measures how all multiply -------------------------===//
 #pragma once
 
 #include "runtime/execute/device.h"

@@ -1,4 +1,4 @@
-//===- tests/api/bench_results_test.cpp - what follows from times ---------===//
+//===- tests/api/bench_results_test.cpp - what follows from times -----------------------------===//
 
 #include "api/bench/bench_results.h"
 

@@ -1,4 +1,4 @@
-//===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads -===//
+//===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads ----------===//
 
 #include "api/calibrate/measure_gemms.h"
 #include "api/mesh.h"

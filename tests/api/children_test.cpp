@@ -1,4 +1,4 @@
-//===- tests/api/children_test.cpp - what is known of processes that end --===//
+//===- tests/api/children_test.cpp - what is known of processes that end ----------------------===//
 
 #include "api/launch/children.h"
 

@@ -1,4 +1,4 @@
-//===- tests/api/choose_test.cpp - choosing, on ranks that are threads ----===//
+//===- tests/api/choose_test.cpp - choosing, on ranks that are threads ------------------------===//
 
 #include "api/autotune/candidates.h"
 #include "api/autotune/choose.h"

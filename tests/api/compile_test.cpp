@@ -1,4 +1,4 @@
-//===- tests/api/compile_test.cpp - the front door ------------------------===//
+//===- tests/api/compile_test.cpp - the front door --------------------------------------------===//
 
 #include "api/run.h"
 #include "tests/support/configured.h"

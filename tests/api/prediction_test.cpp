@@ -1,4 +1,4 @@
-//===- tests/api/prediction_test.cpp - predictions beside what was measured on GPUs -===//
+//===- tests/api/prediction_test.cpp - predictions beside what was measured on GPUs -----------===//
 //
 // tests/data holds the times of 64 rows on four H200, and a cost model of that machine: its numbers
 // are those of the rows that time a part alone, and of copies and signals measured alone. Chunked

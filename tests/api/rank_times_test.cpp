@@ -1,4 +1,4 @@
-//===- tests/api/rank_times_test.cpp - how often a run is repeated before it is timed -===//
+//===- tests/api/rank_times_test.cpp - how often a run is repeated before it is timed ---------===//
 
 #include "api/timing/rank_times.h"
 

@@ -1,4 +1,4 @@
-//===- tests/api/row_timer_test.cpp - timing rows on one rank -------------===//
+//===- tests/api/row_timer_test.cpp - timing rows on one rank ---------------------------------===//
 
 #include "api/bench/row_timer.h"
 

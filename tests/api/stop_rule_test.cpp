@@ -1,4 +1,4 @@
-//===- tests/api/stop_rule_test.cpp - when a rank has been stopped for too long -===//
+//===- tests/api/stop_rule_test.cpp - when a rank has been stopped for too long ---------------===//
 
 #include "api/launch/stop_rule.h"
 

@@ -1,4 +1,4 @@
-//===- tests/api/timing_rules_test.cpp - who is timed, and who wins -------===//
+//===- tests/api/timing_rules_test.cpp - who is timed, and who wins ---------------------------===//
 //
 // Times are made up, or those that every candidate took on four H200 (tests/data/candidates_*).
 //

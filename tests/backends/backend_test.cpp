@@ -1,4 +1,4 @@
-//===- tests/backends/backend_test.cpp - what the conformance suite is built from -===//
+//===- tests/backends/backend_test.cpp - what the conformance suite is built from -------------===//
 
 #include "tests/backends/backend_test.h"
 

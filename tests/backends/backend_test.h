@@ -1,4 +1,4 @@
-//===- tests/backends/backend_test.h - what the conformance suite is built from -===//
+//===- tests/backends/backend_test.h - what the conformance suite is built from ---------------===//
 //
 // Every test runs on every variant of every registered backend. Data gets to and from a device by
 // its own copy(), from and to ordinary host memory, so that the same tests serve devices whose

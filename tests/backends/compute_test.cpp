@@ -1,4 +1,4 @@
-//===- tests/backends/compute_test.cpp - conformance: GEMMs and sums ---===//
+//===- tests/backends/compute_test.cpp - conformance: GEMMs and sums --------------------------===//
 
 #include "tests/backends/backend_test.h"
 #include "tests/backends/elements.h"

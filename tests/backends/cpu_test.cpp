@@ -1,4 +1,4 @@
-//===- tests/backends/cpu_test.cpp - what only the cpu backend promises ---===//
+//===- tests/backends/cpu_test.cpp - what only the cpu backend promises -----------------------===//
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/job_recorder.h"

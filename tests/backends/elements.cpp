@@ -1,4 +1,4 @@
-//===- tests/backends/elements.cpp - element types by formula -------------===//
+//===- tests/backends/elements.cpp - element types by formula ---------------------------------===//
 
 #include "tests/backends/elements.h"
 

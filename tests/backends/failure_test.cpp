@@ -1,4 +1,4 @@
-//===- tests/backends/failure_test.cpp - conformance: every wait ends -----===//
+//===- tests/backends/failure_test.cpp - conformance: every wait ends -------------------------===//
 
 #include "tests/backends/backend_test.h"
 

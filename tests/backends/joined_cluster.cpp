@@ -1,4 +1,4 @@
-//===- tests/backends/joined_cluster.cpp - ranks that join a job, all in this process -===//
+//===- tests/backends/joined_cluster.cpp - ranks that join a job, all in this process ---------===//
 
 #include "tests/backends/joined_cluster.h"
 

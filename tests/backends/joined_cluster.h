@@ -1,4 +1,4 @@
-//===- tests/backends/joined_cluster.h - ranks that join a job, all in this process -===//
+//===- tests/backends/joined_cluster.h - ranks that join a job, all in this process -----------===//
 //
 // A rank in a process of its own and one that joined from here run the same code: they meet through
 // a socket, and each maps the memory of the others by itself. Only the processes are missing.

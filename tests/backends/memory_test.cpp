@@ -1,4 +1,4 @@
-//===- tests/backends/memory_test.cpp - conformance: memory and copies ----===//
+//===- tests/backends/memory_test.cpp - conformance: memory and copies ------------------------===//
 
 #include "tests/backends/backend_test.h"
 

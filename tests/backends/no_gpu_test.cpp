@@ -1,4 +1,4 @@
-//===- tests/backends/no_gpu_test.cpp - why there is no GPU ---------------===//
+//===- tests/backends/no_gpu_test.cpp - why there is no GPU -----------------------------------===//
 
 #ifdef BRAID_HAS_CUDA
 

@@ -1,4 +1,4 @@
-//===- tests/backends/numeric_test.cpp - conversions of 16-bit elements, exhaustively -===//
+//===- tests/backends/numeric_test.cpp - conversions of 16-bit elements, exhaustively ---------===//
 
 #include "runtime/numeric.h"
 

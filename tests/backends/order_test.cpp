@@ -1,4 +1,4 @@
-//===- tests/backends/order_test.cpp - conformance: streams, events and flags -===//
+//===- tests/backends/order_test.cpp - conformance: streams, events and flags -----------------===//
 
 #include "tests/backends/backend_test.h"
 

@@ -1,4 +1,4 @@
-//===- tests/backends/racy_tsan.cpp - programs that ThreadSanitizer must object to -===//
+//===- tests/backends/racy_tsan.cpp - programs that ThreadSanitizer must object to ------------===//
 //
 //   racy_tsan            two streams of a rank write the same buffer, with no event between them
 //   racy_tsan ranks      a rank copies from a peer that rewrites the buffer, with no signals

@@ -1,4 +1,4 @@
-//===- tests/backends/schedule_test.cpp - conformance: seeds and shared queues -===//
+//===- tests/backends/schedule_test.cpp - conformance: seeds and shared queues ----------------===//
 
 #include "tests/backends/backend_test.h"
 

@@ -1,4 +1,4 @@
-//===- tests/backends/trace_test.cpp - conformance: spans -----------------===//
+//===- tests/backends/trace_test.cpp - conformance: spans -------------------------------------===//
 
 #include "runtime/job/bootstrap/job_memory.h"
 #include "tests/backends/backend_test.h"

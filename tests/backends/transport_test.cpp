@@ -1,4 +1,4 @@
-//===- tests/backends/transport_test.cpp - conformance: the ranks meet ----===//
+//===- tests/backends/transport_test.cpp - conformance: the ranks meet ------------------------===//
 
 #include "tests/backends/backend_test.h"
 

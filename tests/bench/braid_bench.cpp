@@ -1,4 +1,4 @@
-//===- tests/bench/braid_bench.cpp - what the host pays: lowering, Plans, issuing -===//
+//===- tests/bench/braid_bench.cpp - what the host pays: lowering, Plans, issuing -------------===//
 //
 // The limits that DESIGN and docs/measurements.md name are for a release build.
 //

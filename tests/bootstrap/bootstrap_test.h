@@ -1,4 +1,4 @@
-//===- tests/bootstrap/bootstrap_test.h - places to meet, and ranks that are threads -===//
+//===- tests/bootstrap/bootstrap_test.h - places to meet, and ranks that are threads ----------===//
 #pragma once
 
 #include "runtime/job/bootstrap/client.h"

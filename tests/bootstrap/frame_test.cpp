@@ -1,4 +1,4 @@
-//===- tests/bootstrap/frame_test.cpp - messages as bytes -----------------===//
+//===- tests/bootstrap/frame_test.cpp - messages as bytes -------------------------------------===//
 
 #include "runtime/job/bootstrap/client.h"
 

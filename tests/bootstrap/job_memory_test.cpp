@@ -1,4 +1,4 @@
-//===- tests/bootstrap/job_memory_test.cpp - one outcome for all ranks ----===//
+//===- tests/bootstrap/job_memory_test.cpp - one outcome for all ranks ------------------------===//
 
 #include "runtime/job/bootstrap/job_memory.h"
 

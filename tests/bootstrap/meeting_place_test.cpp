@@ -1,4 +1,4 @@
-//===- tests/bootstrap/meeting_place_test.cpp - directories that only their owner sees -===//
+//===- tests/bootstrap/meeting_place_test.cpp - directories that only their owner sees --------===//
 
 #include "tests/bootstrap/bootstrap_test.h"
 #include "tests/bootstrap/raw_socket.h"

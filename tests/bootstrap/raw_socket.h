@@ -1,4 +1,4 @@
-//===- tests/bootstrap/raw_socket.h - what Connection would never send ----===//
+//===- tests/bootstrap/raw_socket.h - what Connection would never send ------------------------===//
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"

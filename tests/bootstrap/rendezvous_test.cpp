@@ -1,4 +1,4 @@
-//===- tests/bootstrap/rendezvous_test.cpp - ranks that meet, exchange, leave and die -===//
+//===- tests/bootstrap/rendezvous_test.cpp - ranks that meet, exchange, leave and die ---------===//
 
 #include "tests/bootstrap/bootstrap_test.h"
 #include "tests/bootstrap/raw_socket.h"

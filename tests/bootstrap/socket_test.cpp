@@ -1,4 +1,4 @@
-//===- tests/bootstrap/socket_test.cpp - frames and descriptors over a socket -===//
+//===- tests/bootstrap/socket_test.cpp - frames and descriptors over a socket -----------------===//
 
 #include "tests/bootstrap/bootstrap_test.h"
 #include "tests/bootstrap/raw_socket.h"

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_cost_model.cpp - any text, in the place of a cost model -===//
+//===- tests/fuzz/fuzz_cost_model.cpp - any text, in the place of a cost model ----------------===//
 
 #include "runtime/simulate/cost_model.h"
 

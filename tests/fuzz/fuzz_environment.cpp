@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_environment.cpp - any lines NAME=VALUE as the environment -===//
+//===- tests/fuzz/fuzz_environment.cpp - any lines NAME=VALUE as the environment --------------===//
 
 #include "runtime/job/bootstrap/environment.h"
 

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_flight_record.cpp - any text, in the place of a flight record -===//
+//===- tests/fuzz/fuzz_flight_record.cpp - any text, in the place of a flight record ----------===//
 
 #include "runtime/job/flight_page.h"
 

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_frame.cpp - any bytes, as what a connection brings -===//
+//===- tests/fuzz/fuzz_frame.cpp - any bytes, as what a connection brings ---------------------===//
 
 #include "runtime/job/bootstrap/client.h"
 

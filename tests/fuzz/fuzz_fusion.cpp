@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_fusion.cpp - any text, in the place of a fusion's body -===//
+//===- tests/fuzz/fuzz_fusion.cpp - any text, in the place of a fusion's body -----------------===//
 
 #include "tests/fuzz/round_trip.h"
 

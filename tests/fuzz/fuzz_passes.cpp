@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_passes.cpp - any text as a `--passes` list ---------===//
+//===- tests/fuzz/fuzz_passes.cpp - any text as a `--passes` list -----------------------------===//
 
 #include "tests/fuzz/round_trip.h"
 

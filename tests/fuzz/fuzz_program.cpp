@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_program.cpp - any text, in the place of a program's body -===//
+//===- tests/fuzz/fuzz_program.cpp - any text, in the place of a program's body ---------------===//
 
 #include "tests/fuzz/round_trip.h"
 

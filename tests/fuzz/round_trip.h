@@ -1,4 +1,4 @@
-//===- tests/fuzz/round_trip.h - what must hold for any text --------------===//
+//===- tests/fuzz/round_trip.h - what must hold for any text ----------------------------------===//
 #pragma once
 
 #include "ir/module.h"

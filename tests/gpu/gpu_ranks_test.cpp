@@ -1,4 +1,4 @@
-//===- tests/gpu/gpu_ranks_test.cpp - what needs the library and GPUs -----===//
+//===- tests/gpu/gpu_ranks_test.cpp - what needs the library and GPUs -------------------------===//
 //
 //   gpu_ranks_test [CASE] [--ranks N] [--runs R]
 //

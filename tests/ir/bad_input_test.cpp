@@ -1,4 +1,4 @@
-//===- tests/ir/bad_input_test.cpp - any bytes are accepted or reported ---===//
+//===- tests/ir/bad_input_test.cpp - any bytes are accepted or reported -----------------------===//
 
 #include "tests/ir/case_file.h"
 

@@ -1,4 +1,4 @@
-//===- tests/ir/builder_test.cpp - fusions and programs made in C++ -------===//
+//===- tests/ir/builder_test.cpp - fusions and programs made in C++ ---------------------------===//
 
 #include "ir/builder.h"
 #include "tests/ir/case_file.h"

@@ -1,4 +1,4 @@
-//===- tests/ir/case_file.cpp - texts with the messages they must give ----===//
+//===- tests/ir/case_file.cpp - texts with the messages they must give ------------------------===//
 
 #include "tests/ir/case_file.h"
 

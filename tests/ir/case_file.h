@@ -1,4 +1,4 @@
-//===- tests/ir/case_file.h - texts with the messages they must give ------===//
+//===- tests/ir/case_file.h - texts with the messages they must give --------------------------===//
 //
 // A case file holds cases, each of them a name, a text, and what is reported about it:
 //

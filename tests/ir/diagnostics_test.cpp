@@ -1,4 +1,4 @@
-//===- tests/ir/diagnostics_test.cpp - how messages are collected and shown -===//
+//===- tests/ir/diagnostics_test.cpp - how messages are collected and shown -------------------===//
 
 #include "ir/diagnostics.h"
 

@@ -1,4 +1,4 @@
-//===- tests/ir/emit_test.cpp - modules as Graphviz graphs and as JSON ----===//
+//===- tests/ir/emit_test.cpp - modules as Graphviz graphs and as JSON ------------------------===//
 
 #include "tests/ir/case_file.h"
 

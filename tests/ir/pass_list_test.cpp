@@ -1,4 +1,4 @@
-//===- tests/ir/pass_list_test.cpp - the text of `--passes` ---------------===//
+//===- tests/ir/pass_list_test.cpp - the text of `--passes` -----------------------------------===//
 
 #include "tests/ir/case_file.h"
 

@@ -1,4 +1,4 @@
-//===- tests/ir/round_trip_test.cpp - what is printed reads back as the same -===//
+//===- tests/ir/round_trip_test.cpp - what is printed reads back as the same ------------------===//
 
 #include "tests/ir/case_file.h"
 

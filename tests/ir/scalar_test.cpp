@@ -1,4 +1,4 @@
-//===- tests/ir/scalar_test.cpp - folding, uniquing, evaluating and printing scalars -===//
+//===- tests/ir/scalar_test.cpp - folding, uniquing, evaluating and printing scalars ----------===//
 
 #include "ir/scalar.h"
 

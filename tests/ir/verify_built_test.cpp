@@ -1,4 +1,4 @@
-//===- tests/ir/verify_built_test.cpp - rules that only a builder can break -===//
+//===- tests/ir/verify_built_test.cpp - rules that only a builder can break -------------------===//
 //
 // The parser refuses these before the verifier sees them; C++ users and passes have only the
 // latter.

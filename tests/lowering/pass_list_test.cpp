@@ -1,4 +1,4 @@
-//===- tests/lowering/pass_list_test.cpp - lists of passes ----------------===//
+//===- tests/lowering/pass_list_test.cpp - lists of passes ------------------------------------===//
 
 #include "tests/lowering/support.h"
 #include "tests/support/configured.h"

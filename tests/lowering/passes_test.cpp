@@ -1,4 +1,4 @@
-//===- tests/lowering/passes_test.cpp - what each pass makes of a small fusion -===//
+//===- tests/lowering/passes_test.cpp - what each pass makes of a small fusion ----------------===//
 
 #include "tests/lowering/support.h"
 

@@ -1,4 +1,4 @@
-//===- tests/lowering/pipeline_test.cpp - all passes together -------------===//
+//===- tests/lowering/pipeline_test.cpp - all passes together ---------------------------------===//
 
 #include "tests/lowering/support.h"
 

@@ -1,4 +1,4 @@
-//===- tests/lowering/refusals_test.cpp - what cannot be lowered, and what is said -===//
+//===- tests/lowering/refusals_test.cpp - what cannot be lowered, and what is said ------------===//
 
 #include "tests/lowering/support.h"
 

@@ -1,4 +1,4 @@
-//===- tests/lowering/rewrites_test.cpp - passes that read nothing but the program -===//
+//===- tests/lowering/rewrites_test.cpp - passes that read nothing but the program ------------===//
 //
 // simplify and sink-waits keep no notes, so they are tested on programs written for the purpose.
 //

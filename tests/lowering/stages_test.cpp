@@ -1,4 +1,4 @@
-//===- tests/lowering/stages_test.cpp - several GEMMs in one fusion ----===//
+//===- tests/lowering/stages_test.cpp - several GEMMs in one fusion ---------------------------===//
 
 #include "tests/lowering/support.h"
 

@@ -1,4 +1,4 @@
-//===- tests/lowering/support.cpp - lowers texts, and looks at every pass -===//
+//===- tests/lowering/support.cpp - lowers texts, and looks at every pass ---------------------===//
 
 #include "tests/lowering/support.h"
 

@@ -1,4 +1,4 @@
-//===- tests/lowering/support.h - lowers texts, and looks at every pass ---===//
+//===- tests/lowering/support.h - lowers texts, and looks at every pass -----------------------===//
 #pragma once
 
 #include "lowering/lower.h"

@@ -1,4 +1,4 @@
-//===- tests/lowering/wave_cuts_test.cpp - where the GEMMs of doubling begin and end -===//
+//===- tests/lowering/wave_cuts_test.cpp - where the GEMMs of doubling begin and end ----------===//
 
 #include "lowering/stages/wave_cuts.h"
 

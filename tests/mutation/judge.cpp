@@ -1,4 +1,4 @@
-//===- tests/mutation/judge.cpp - compares the checker's verdict with execution -===//
+//===- tests/mutation/judge.cpp - compares the checker's verdict with execution ---------------===//
 
 #include "tests/mutation/judge.h"
 

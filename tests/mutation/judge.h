@@ -1,4 +1,4 @@
-//===- tests/mutation/judge.h - compares the checker's verdict with execution -===//
+//===- tests/mutation/judge.h - compares the checker's verdict with execution -----------------===//
 #pragma once
 
 #include "tests/mutation/mutants.h"

@@ -1,4 +1,4 @@
-//===- tests/mutation/mutants.cpp - programs and Plans with one mistake each -===//
+//===- tests/mutation/mutants.cpp - programs and Plans with one mistake each ------------------===//
 
 #include "tests/mutation/mutants.h"
 

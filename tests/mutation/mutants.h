@@ -1,4 +1,4 @@
-//===- tests/mutation/mutants.h - programs and Plans with one mistake each -===//
+//===- tests/mutation/mutants.h - programs and Plans with one mistake each --------------------===//
 //
 // A mutation is a function that makes one kind of mistake at its k-th site. It says what it did,
 // or that there is no k-th site, so that all mutants are made by counting up. Programs are not

@@ -1,4 +1,4 @@
-//===- tests/mutation/mutation_test.cpp - is the checker right about wrong programs? -===//
+//===- tests/mutation/mutation_test.cpp - is the checker right about wrong programs? ----------===//
 //
 // Generated programs get one mistake at a time, everywhere it can be made. What the checker accepts
 // must run right in 200 orders that favour rare ones, and in every order there is if they are not

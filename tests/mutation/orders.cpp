@@ -1,4 +1,4 @@
-//===- tests/mutation/orders.cpp - which orders of commands a trial goes through -===//
+//===- tests/mutation/orders.cpp - which orders of commands a trial goes through --------------===//
 
 #include "tests/mutation/orders.h"
 

@@ -1,4 +1,4 @@
-//===- tests/mutation/orders.h - which orders of commands a trial goes through -===//
+//===- tests/mutation/orders.h - which orders of commands a trial goes through ----------------===//
 #pragma once
 
 #include "backends/cpu/queue/command_queue.h"

@@ -1,4 +1,4 @@
-//===- tests/mutation/orders_test.cpp - do the orders find what they should? -===//
+//===- tests/mutation/orders_test.cpp - do the orders find what they should? ------------------===//
 //
 // The judge is only as good as the orders it tries, so they are tried on programs with races.
 //

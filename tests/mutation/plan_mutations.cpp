@@ -1,4 +1,4 @@
-//===- tests/mutation/plan_mutations.cpp - mistakes that only Plans can have -===//
+//===- tests/mutation/plan_mutations.cpp - mistakes that only Plans can have ------------------===//
 
 #include "tests/mutation/mutants.h"
 

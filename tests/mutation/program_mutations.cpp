@@ -1,4 +1,4 @@
-//===- tests/mutation/program_mutations.cpp - mistakes in a program's text -===//
+//===- tests/mutation/program_mutations.cpp - mistakes in a program's text --------------------===//
 
 #include "tests/mutation/mutants.h"
 

@@ -1,4 +1,4 @@
-//===- tests/mutation/tally.cpp - what became of the mutants --------------===//
+//===- tests/mutation/tally.cpp - what became of the mutants ----------------------------------===//
 
 #include "tests/mutation/tally.h"
 

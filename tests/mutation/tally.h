@@ -1,4 +1,4 @@
-//===- tests/mutation/tally.h - what became of the mutants ----------------===//
+//===- tests/mutation/tally.h - what became of the mutants ------------------------------------===//
 #pragma once
 
 #include "tests/mutation/judge.h"

@@ -1,4 +1,4 @@
-//===- tests/mutation/trial.cpp - runs Plans in chosen orders, and compares -===//
+//===- tests/mutation/trial.cpp - runs Plans in chosen orders, and compares -------------------===//
 
 #include "tests/mutation/trial.h"
 

@@ -1,4 +1,4 @@
-//===- tests/mutation/trial.h - runs Plans in chosen orders, and compares -===//
+//===- tests/mutation/trial.h - runs Plans in chosen orders, and compares ---------------------===//
 #pragma once
 
 #include "tests/mutation/cases.h"

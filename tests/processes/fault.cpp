@@ -1,4 +1,4 @@
-//===- tests/processes/fault.cpp - what goes wrong on a rank, and where ---===//
+//===- tests/processes/fault.cpp - what goes wrong on a rank, and where -----------------------===//
 
 #include "tests/processes/fault.h"
 

@@ -1,4 +1,4 @@
-//===- tests/processes/fault.h - what goes wrong on a rank, and where -----===//
+//===- tests/processes/fault.h - what goes wrong on a rank, and where -------------------------===//
 //
 // A rank of a test arms a list of faults before it does anything else. Each of them strikes at one
 // site, once:

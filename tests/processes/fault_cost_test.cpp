@@ -1,4 +1,4 @@
-//===- tests/processes/fault_cost_test.cpp - what it costs to be ready for faults -===//
+//===- tests/processes/fault_cost_test.cpp - what it costs to be ready for faults -------------===//
 //
 // Prints what it measures. The bounds are far above what an idle machine needs.
 //

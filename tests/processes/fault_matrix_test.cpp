@@ -1,4 +1,4 @@
-//===- tests/processes/fault_matrix_test.cpp - every kind of fault at every site -===//
+//===- tests/processes/fault_matrix_test.cpp - every kind of fault at every site --------------===//
 //
 // One of three ranks runs a pipeline and fails at one site: at a command of its Plan, before or in
 // the middle of a message, at a step of its host thread. Either the others end in time with the

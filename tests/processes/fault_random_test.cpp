@@ -1,4 +1,4 @@
-//===- tests/processes/fault_random_test.cpp - random faults, and what ranks say -===//
+//===- tests/processes/fault_random_test.cpp - random faults, and what ranks say --------------===//
 //
 // Jobs of two to four ranks of every schedule and protocol, with a launcher of ours or hosted by
 // rank 0, in which one rank fails anywhere, sometimes two. Whatever happens, no rank calls a run

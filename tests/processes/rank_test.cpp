@@ -1,4 +1,4 @@
-//===- tests/processes/rank_test.cpp - ranks in processes of their own ----===//
+//===- tests/processes/rank_test.cpp - ranks in processes of their own ------------------------===//
 //
 // Each test forks its ranks while this process has one thread, hosts their meeting, and compares
 // what they say about the outcome.

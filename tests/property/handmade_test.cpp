@@ -1,4 +1,4 @@
-//===- tests/property/handmade_test.cpp - the checker's verdict against execution -===//
+//===- tests/property/handmade_test.cpp - the checker's verdict against execution -------------===//
 //
 // Random programs that lowering did not make. One that the checker accepts must end, and give the
 // same bytes, in every interleaving, with every number of queues that it was accepted for, whatever

@@ -1,4 +1,4 @@
-//===- tests/runtime/checker_test.cpp - each rule, broken and kept --------===//
+//===- tests/runtime/checker_test.cpp - each rule, broken and kept ----------------------------===//
 //
 // Every broken program is a safe one with a line or two changed, so its repaired twin is at hand.
 // What execution says about the verdicts is the business of tests/property/handmade_test.cpp.

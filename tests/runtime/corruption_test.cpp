@@ -1,4 +1,4 @@
-//===- tests/runtime/corruption_test.cpp - no damaged transfer passes -----===//
+//===- tests/runtime/corruption_test.cpp - no damaged transfer passes -------------------------===//
 //
 // Damages every transfer of every rank once in every way, in real runs, and demands that the
 // reference objects on some rank; and that the runs before and after, not damaged, pass.

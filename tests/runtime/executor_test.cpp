@@ -1,4 +1,4 @@
-//===- tests/runtime/executor_test.cpp - prepare and run ------------------===//
+//===- tests/runtime/executor_test.cpp - prepare and run --------------------------------------===//
 
 #include "api/run.h"
 #include "runtime/plan/specialize.h"

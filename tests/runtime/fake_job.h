@@ -1,4 +1,4 @@
-//===- tests/runtime/fake_job.h - a job memory that says what a test wants -===//
+//===- tests/runtime/fake_job.h - a job memory that says what a test wants --------------------===//
 #pragma once
 
 #include "api/source.h"

@@ -1,4 +1,4 @@
-//===- tests/runtime/files_test.cpp - files are read and written as a whole -===//
+//===- tests/runtime/files_test.cpp - files are read and written as a whole -------------------===//
 
 #include "runtime/files.h"
 

@@ -1,4 +1,4 @@
-//===- tests/runtime/flight_record_test.cpp - records: made, written, read, explained -===//
+//===- tests/runtime/flight_record_test.cpp - records: made, written, read, explained ---------===//
 
 #include "runtime/job/flight_page.h"
 

@@ -1,4 +1,4 @@
-//===- tests/runtime/give_back_test.cpp - what programs leave behind ------===//
+//===- tests/runtime/give_back_test.cpp - what programs leave behind --------------------------===//
 
 #include "api/run.h"
 #include "runtime/plan/specialize.h"

@@ -1,4 +1,4 @@
-//===- tests/runtime/handshake_test.cpp - what ranks tell each other ------===//
+//===- tests/runtime/handshake_test.cpp - what ranks tell each other --------------------------===//
 
 #include "runtime/execute/handshake.h"
 

@@ -1,4 +1,4 @@
-//===- tests/runtime/job_report_test.cpp - who is to blame for a job that stands still -===//
+//===- tests/runtime/job_report_test.cpp - who is to blame for a job that stands still --------===//
 
 #include "runtime/job/job_report.h"
 

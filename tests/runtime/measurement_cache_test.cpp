@@ -1,4 +1,4 @@
-//===- tests/runtime/measurement_cache_test.cpp - kept, shared, damaged, replaced -===//
+//===- tests/runtime/measurement_cache_test.cpp - kept, shared, damaged, replaced -------------===//
 
 #include "runtime/tune/measurement_cache.h"
 

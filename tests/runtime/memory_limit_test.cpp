@@ -1,4 +1,4 @@
-//===- tests/runtime/memory_limit_test.cpp - what is left of each limit ---===//
+//===- tests/runtime/memory_limit_test.cpp - what is left of each limit -----------------------===//
 
 #include "runtime/memory_limit.h"
 

@@ -1,4 +1,4 @@
-//===- tests/runtime/plan_parts_test.cpp - parts of a Plan ----------------===//
+//===- tests/runtime/plan_parts_test.cpp - parts of a Plan ------------------------------------===//
 
 #include "api/source.h"
 #include "runtime/plan/plan_parts.h"

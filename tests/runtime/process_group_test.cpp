@@ -1,4 +1,4 @@
-//===- tests/runtime/process_group_test.cpp - what a rank that is a process can rely on -===//
+//===- tests/runtime/process_group_test.cpp - what a rank that is a process can rely on -------===//
 
 #include "runtime/job/process_group.h"
 #include "tests/bootstrap/bootstrap_test.h"

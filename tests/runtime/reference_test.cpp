@@ -1,4 +1,4 @@
-//===- tests/runtime/reference_test.cpp - the judge, judged ---------------===//
+//===- tests/runtime/reference_test.cpp - the judge, judged -----------------------------------===//
 //
 // The reference is compared with a second evaluation written here, on decoded inputs, with one loop
 // per index; then inputs are damaged in every way that a run could damage them, the damaged result

@@ -1,4 +1,4 @@
-//===- tests/runtime/simulator_test.cpp - predictions with known answers --===//
+//===- tests/runtime/simulator_test.cpp - predictions with known answers ----------------------===//
 
 #include "api/calibrate/calibration_programs.h"
 #include "api/plans.h"

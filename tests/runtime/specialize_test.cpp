@@ -1,4 +1,4 @@
-//===- tests/runtime/specialize_test.cpp - Program -> Plan ----------------===//
+//===- tests/runtime/specialize_test.cpp - Program -> Plan ------------------------------------===//
 
 #include "api/source.h"
 #include "runtime/plan/specialize.h"

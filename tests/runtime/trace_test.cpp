@@ -1,4 +1,4 @@
-//===- tests/runtime/trace_test.cpp - the trace, read back ----------------===//
+//===- tests/runtime/trace_test.cpp - the trace, read back ------------------------------------===//
 #include "runtime/execute/trace.h"
 
 #include "llvm/Support/raw_ostream.h"

@@ -1,4 +1,4 @@
-//===- tests/runtime/tune_gemms_test.cpp - who measures, and who takes over -===//
+//===- tests/runtime/tune_products_test.cpp - who measures, and who takes over ----------------===//
 
 #include "runtime/tune/tune_gemms.h"
 

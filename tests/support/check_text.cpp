@@ -1,4 +1,4 @@
-//===- tests/support/check_text.cpp - what generated programs have to live up to -===//
+//===- tests/support/check_text.cpp - what generated programs have to live up to --------------===//
 
 #include "tests/support/check_text.h"
 

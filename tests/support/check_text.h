@@ -1,4 +1,4 @@
-//===- tests/support/check_text.h - what generated programs have to live up to -===//
+//===- tests/support/check_text.h - what generated programs have to live up to ----------------===//
 #pragma once
 
 #include "api/compile.h"

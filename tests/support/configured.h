@@ -1,4 +1,4 @@
-//===- tests/support/configured.h - configurations of a test's own --------===//
+//===- tests/support/configured.h - configurations of a test's own ----------------------------===//
 #pragma once
 
 #include "lowering/schedule/configuration.h"

@@ -1,4 +1,4 @@
-//===- tests/support/counting_cluster.h - counts the arenas that programs hold -===//
+//===- tests/support/counting_cluster.h - counts the arenas that programs hold ----------------===//
 #pragma once
 
 #include "runtime/execute/backend.h"

@@ -1,4 +1,4 @@
-//===- tests/support/dice.h - random choices that are the same everywhere -===//
+//===- tests/support/dice.h - random choices that are the same everywhere ---------------------===//
 #pragma once
 
 #include <cstdint>

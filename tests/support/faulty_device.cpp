@@ -1,4 +1,4 @@
-//===- tests/support/faulty_device.cpp - a device that damages one transfer -===//
+//===- tests/support/faulty_device.cpp - a device that damages one transfer -------------------===//
 #include "tests/support/faulty_device.h"
 
 #include <cassert>

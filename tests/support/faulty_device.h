@@ -1,4 +1,4 @@
-//===- tests/support/faulty_device.h - a device that damages one transfer -===//
+//===- tests/support/faulty_device.h - a device that damages one transfer ---------------------===//
 //
 // Forwards everything to another device, except that it can deliver one transfer wrongly. The
 // damage is issued as commands of the same stream, so it happens when and where the transfer does:

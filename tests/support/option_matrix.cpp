@@ -1,4 +1,4 @@
-//===- tests/support/option_matrix.cpp - every combination of options, or every pair -===//
+//===- tests/support/option_matrix.cpp - every combination of options, or every pair ----------===//
 
 #include "tests/support/option_matrix.h"
 

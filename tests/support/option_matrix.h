@@ -1,4 +1,4 @@
-//===- tests/support/option_matrix.h - every combination of options, or every pair -===//
+//===- tests/support/option_matrix.h - every combination of options, or every pair ------------===//
 //
 // Each dimension lists its values; a combination picks one value of each, by index.
 //

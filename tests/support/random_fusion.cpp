@@ -1,4 +1,4 @@
-//===- tests/support/random_fusion.cpp - random definitions with options to lower them -===//
+//===- tests/support/random_fusion.cpp - random definitions with options to lower them --------===//
 
 #include "tests/support/random_fusion.h"
 

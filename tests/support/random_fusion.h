@@ -1,4 +1,4 @@
-//===- tests/support/random_fusion.h - random definitions with options to lower them -===//
+//===- tests/support/random_fusion.h - random definitions with options to lower them ----------===//
 #pragma once
 
 #include "api/run.h"

@@ -1,4 +1,4 @@
-//===- tests/support/random_program.cpp - random programs of no particular shape -===//
+//===- tests/support/random_program.cpp - random programs of no particular shape --------------===//
 
 #include "tests/support/random_program.h"
 

@@ -1,4 +1,4 @@
-//===- tests/support/random_program.h - random programs of no particular shape -===//
+//===- tests/support/random_program.h - random programs of no particular shape ----------------===//
 //
 // Programs as somebody might write them who knows the rules and forgets one now and then: 2 to 4
 // ranks, up to 3 streams beside the caller's, buffers of as many blocks as there are ranks, local

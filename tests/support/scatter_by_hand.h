@@ -1,4 +1,4 @@
-//===- tests/support/scatter_by_hand.h - what the scatter by hand has to give -===//
+//===- tests/support/scatter_by_hand.h - what the scatter by hand has to give -----------------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

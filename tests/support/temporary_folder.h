@@ -1,4 +1,4 @@
-//===- tests/support/temporary_folder.h - a folder for a test, and a disk that is full -===//
+//===- tests/support/temporary_folder.h - a folder for a test, and a disk that is full --------===//
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-//===- tools/bench/bench.cpp - times every row of every shape in turns ----===//
+//===- tools/bench/bench.cpp - times every row of every shape in turns ------------------------===//
 
 #include "tools/bench/bench.h"
 

@@ -1,4 +1,4 @@
-//===- tools/bench/bench.h - times every row of every shape in turns ------===//
+//===- tools/bench/bench.h - times every row of every shape in turns --------------------------===//
 #pragma once
 
 #include "tools/bench/progress.h"

@@ -1,4 +1,4 @@
-//===- tools/bench/command.cpp - `braid bench` ----------------------------===//
+//===- tools/bench/command.cpp - `braid bench` ------------------------------------------------===//
 //
 // The command has a job of processes for its own rows and a worker for those of a rival, and asks
 // them for one row at a time. If a row fails or hangs, that is its result, and another job goes on

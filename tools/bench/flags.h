@@ -1,4 +1,4 @@
-//===- tools/bench/flags.h - what `braid bench` was asked for -------------===//
+//===- tools/bench/flags.h - what `braid bench` was asked for ---------------------------------===//
 #pragma once
 
 #include "api/bench/operation.h"

@@ -1,4 +1,4 @@
-//===- tools/bench/gpu_state.cpp - clocks and power of the GPUs -----------===//
+//===- tools/bench/gpu_state.cpp - clocks and power of the GPUs -------------------------------===//
 
 #include "tools/bench/gpu_state.h"
 

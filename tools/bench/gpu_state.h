@@ -1,4 +1,4 @@
-//===- tools/bench/gpu_state.h - clocks and power of the GPUs -------------===//
+//===- tools/bench/gpu_state.h - clocks and power of the GPUs ---------------------------------===//
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-//===- tools/bench/progress.cpp - how far the bench is, on stderr ---------===//
+//===- tools/bench/progress.cpp - how far the bench is, on stderr -----------------------------===//
 
 #include "tools/bench/progress.h"
 

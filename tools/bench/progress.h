@@ -1,4 +1,4 @@
-//===- tools/bench/progress.h - how far the bench is, on stderr -----------===//
+//===- tools/bench/progress.h - how far the bench is, on stderr -------------------------------===//
 #pragma once
 
 #include "api/bench/operation.h"

@@ -1,4 +1,4 @@
-//===- tools/bench/results.cpp - all that was measured, and its files -----===//
+//===- tools/bench/results.cpp - all that was measured, and its files -------------------------===//
 
 #include "tools/bench/results.h"
 

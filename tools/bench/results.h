@@ -1,4 +1,4 @@
-//===- tools/bench/results.h - all that was measured, and its table and files -===//
+//===- tools/bench/results.h - all that was measured, and its table and files -----------------===//
 #pragma once
 
 #include "api/bench/bench_results.h"

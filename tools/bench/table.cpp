@@ -1,4 +1,4 @@
-//===- tools/bench/table.cpp - the rows of a shape, for people ------------===//
+//===- tools/bench/table.cpp - the rows of a shape, for people --------------------------------===//
 
 #include "tools/bench/results.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/command_queue.h - commands on their way to a worker -===//
+//===- backends/cpu/queue/command_queue.h - commands on their way to a worker -----------------===//
 //
 // One producer, one consumer, unbounded: a list of chunks. Publishing a command orders the host's
 // past before the worker's future, and nothing else: no worker learns anything about another one,

@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/flags.h - flags that one stream writes and another waits for -===//
+//===- backends/cpu/queue/flags.h - flags that one stream writes and another waits for --------===//
 //
 // Signals and events are the same thing here: a 32-bit counter in memory, written with release and
 // read with acquire. Nothing else orders two streams, so ThreadSanitizer sees exactly what the

@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/hardware_queue.cpp - runs the commands of one queue in order -===//
+//===- backends/cpu/queue/hardware_queue.cpp - runs the commands of one queue in order --------===//
 
 #include "backends/cpu/queue/hardware_queue.h"
 #include "runtime/job/bootstrap/start_thread.h"

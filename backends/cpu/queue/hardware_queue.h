@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/hardware_queue.h - runs the commands of one queue in order -===//
+//===- backends/cpu/queue/hardware_queue.h - runs the commands of one queue in order ----------===//
 //
 // Three parties look at a queue: the rank's host thread issues to it, a worker (or the scheduler)
 // runs it, and the host threads of all ranks watch whether it still moves. What they share:

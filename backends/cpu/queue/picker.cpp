@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/picker.cpp - which command of all ranks runs next -===//
+//===- backends/cpu/queue/picker.cpp - which command of all ranks runs next -------------------===//
 
 #include "backends/cpu/queue/picker.h"
 

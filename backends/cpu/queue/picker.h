@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/picker.h - which command of all ranks runs next -===//
+//===- backends/cpu/queue/picker.h - which command of all ranks runs next ---------------------===//
 //
 // With a scheduler, commands of all ranks run one at a time. Whenever several could go on, a Picker
 // chooses. A Picker is a function, so that other strategies need nothing else changed.

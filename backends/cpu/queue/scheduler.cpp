@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/scheduler.cpp - runs the commands of all ranks one at a time -===//
+//===- backends/cpu/queue/scheduler.cpp - runs the commands of all ranks one at a time --------===//
 
 #include "backends/cpu/queue/scheduler.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cpu/queue/scheduler.h - runs the commands of all ranks one at a time -===//
+//===- backends/cpu/queue/scheduler.h - runs the commands of all ranks one at a time ----------===//
 //
 // For exploring interleavings: of all heads that could go on, a Picker chooses the next one.
 //

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/cublas_lt.cpp - cuBLASLt, opened when it is needed -===//
+//===- backends/cuda/gemm/cublas_lt.cpp - cuBLASLt, opened when it is needed ------------------===//
 
 #include "backends/cuda/gemm/cublas_lt.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/cublas_lt.h - cuBLASLt, opened when it is needed -===//
+//===- backends/cuda/gemm/cublas_lt.h - cuBLASLt, opened when it is needed --------------------===//
 //
 // A binary that was built with the library starts without it, too, and says what is missing.
 //

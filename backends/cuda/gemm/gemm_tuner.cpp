@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/gemm_tuner.cpp - finds the fastest algorithm of a GEMM -===//
+//===- backends/cuda/gemm/gemm_tuner.cpp - finds the fastest algorithm of a GEMM --------------===//
 
 #include "backends/cuda/gemm/gemm_tuner.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/gemms.cpp - GEMMs by cuBLASLt ---------===//
+//===- backends/cuda/gemm/gemms.cpp - GEMMs by cuBLASLt ---------------------------------------===//
 
 #include "backends/cuda/gemm/gemms.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/gemms.h - GEMMs by cuBLASLt -----------===//
+//===- backends/cuda/gemm/gemms.h - GEMMs by cuBLASLt -----------------------------------------===//
 //
 // A GEMM's algorithm is chosen by tune() and setAlgorithm(), or is else the library's first guess;
 // multiply() only launches it.

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/lt_gemm.cpp - one GEMM, described to cuBLASLt -===//
+//===- backends/cuda/gemm/lt_gemm.cpp - one GEMM, described to cuBLASLt -----------------------===//
 
 #include "backends/cuda/gemm/lt_gemm.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/lt_gemm.h - one GEMM, described to cuBLASLt -===//
+//===- backends/cuda/gemm/lt_gemm.h - one GEMM, described to cuBLASLt -------------------------===//
 //
 // cuBLASLt's matrices are column-major, ours row-major, so it is asked for the transposed GEMM:
 // c^T = b^T · a^T.

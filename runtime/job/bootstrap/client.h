@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/client.h - a rank's connection to its job ----===//
+//===- runtime/job/bootstrap/client.h - a rank's connection to its job ------------------------===//
 //
 // Blocking calls are made by one thread at a time, the rank's host thread; watch() belongs to the
 // watchdog. A call waits for its answer until the job is aborted or its host is gone; that it ends

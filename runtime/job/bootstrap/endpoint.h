@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/endpoint.h - where the ranks of a job find each other -===//
+//===- runtime/job/bootstrap/endpoint.h - where the ranks of a job find each other ------------===//
 //
 // The user's directory, <base>/braid-<uid>, belongs to the user with mode 0700; it is refused if it
 // is a link, a file, somebody else's, or open to others. A job whose ranks are told the path has

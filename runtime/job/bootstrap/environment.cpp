@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/environment.cpp - which rank of a job this process is -===//
+//===- runtime/job/bootstrap/environment.cpp - which rank of a job this process is ------------===//
 
 #include "runtime/job/bootstrap/environment.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/environment.h - which rank of a job this process is -===//
+//===- runtime/job/bootstrap/environment.h - which rank of a job this process is --------------===//
 //
 // Launchers tell a process its place by environment variables, and a process may see those of
 // several: torchrun inside srun, mpirun inside a SLURM job. One source is chosen, whole: the first

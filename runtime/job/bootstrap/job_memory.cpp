@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/job_memory.cpp - what all ranks of a job on one host see -===//
+//===- runtime/job/bootstrap/job_memory.cpp - what all ranks of a job on one host see ---------===//
 
 #include "runtime/job/bootstrap/job_memory.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/job_memory.h - what all ranks of a job on one host see -===//
+//===- runtime/job/bootstrap/job_memory.h - what all ranks of a job on one host see -----------===//
 //
 // A few pages of anonymous shared memory, made by the job's host and mapped by every rank. They
 // hold what must not depend on messages getting through:

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/socket.h - frames and file descriptors over a Unix socket -===//
+//===- runtime/job/bootstrap/socket.h - frames and file descriptors over a Unix socket --------===//
 //
 // Every call is bounded by a deadline. No call raises SIGPIPE. Descriptors are close-on-exec.
 //

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/start_thread.h - threads that may not be to be had -===//
+//===- runtime/job/bootstrap/start_thread.h - threads that may not be to be had ---------------===//
 #pragma once
 
 #include "ir/status.h"

@@ -1,4 +1,4 @@
-//===- tools/bench/worker/answer.cpp - what a worker says about one row ---===//
+//===- tools/bench/worker/answer.cpp - what a worker says about one row -----------------------===//
 
 #include "tools/bench/worker/answer.h"
 

@@ -1,4 +1,4 @@
-//===- tools/bench/worker/answer.h - what a worker says about one row -----===//
+//===- tools/bench/worker/answer.h - what a worker says about one row -------------------------===//
 //
 // A worker may be anybody's program, and its libraries may print what they like.
 //

@@ -1,4 +1,4 @@
-//===- tools/bench/worker/channel.cpp - what the bench and a worker say ---===//
+//===- tools/bench/worker/channel.cpp - what the bench and a worker say -----------------------===//
 
 #include "tools/bench/worker/channel.h"
 

@@ -1,4 +1,4 @@
-//===- tools/bench/worker/channel.h - what the bench and a worker say -----===//
+//===- tools/bench/worker/channel.h - what the bench and a worker say -------------------------===//
 //
 // The bench asks for one row at a time, of its own ranks or of a rival's worker, and whoever is not
 // asked waits without using the machine. Both understand the same lines of JSON:

@@ -1,4 +1,4 @@
-//===- tools/bench/worker/ranks_job.cpp - the job of processes that times our rows -===//
+//===- tools/bench/worker/ranks_job.cpp - the job of processes that times our rows ------------===//
 
 #include "tools/bench/worker/ranks_job.h"
 

@@ -1,4 +1,4 @@
-//===- tools/bench/worker/ranks_job.h - the job of processes that times our rows -===//
+//===- tools/bench/worker/ranks_job.h - the job of processes that times our rows --------------===//
 //
 // launch() belongs to the main thread and returns when a job is over, so the bench itself is a
 // second thread: it asks for a job, talks to its rank 0 through named pipes, and learns how it

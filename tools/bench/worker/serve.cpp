@@ -1,4 +1,4 @@
-//===- tools/bench/worker/serve.cpp - one rank of the job that times our rows -===//
+//===- tools/bench/worker/serve.cpp - one rank of the job that times our rows -----------------===//
 //
 // Rank 0 reads requests and hands each to all; the other ranks wait for it in a collective that
 // does not spin. A row that cannot be lowered is refused and the job goes on; any other failure

@@ -1,4 +1,4 @@
-//===- tools/bench/worker/serve.h - one rank of the job that times our rows -===//
+//===- tools/bench/worker/serve.h - one rank of the job that times our rows -------------------===//
 #pragma once
 
 #include "tools/bench/flags.h"

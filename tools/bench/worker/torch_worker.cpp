@@ -1,4 +1,4 @@
-//===- tools/bench/worker/torch_worker.cpp - the process that times rows of PyTorch -===//
+//===- tools/bench/worker/torch_worker.cpp - the process that times rows of PyTorch -----------===//
 
 #include "tools/bench/worker/torch_worker.h"
 

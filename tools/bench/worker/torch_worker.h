@@ -1,4 +1,4 @@
-//===- tools/bench/worker/torch_worker.h - the process that times rows of PyTorch -===//
+//===- tools/bench/worker/torch_worker.h - the process that times rows of PyTorch -------------===//
 //
 // A Python program, tools/torch_rows.py, with ranks of its own on the same devices as ours. It
 // talks through its standard input and output, and ends when its input does.

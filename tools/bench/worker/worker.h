@@ -1,4 +1,4 @@
-//===- tools/bench/worker/worker.h - who times rows on request ------------===//
+//===- tools/bench/worker/worker.h - who times rows on request --------------------------------===//
 #pragma once
 
 #include "tools/bench/worker/answer.h"
