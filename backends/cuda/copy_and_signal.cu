@@ -1,4 +1,4 @@
-//===- backends/cuda/copy_and_signal.cu - signals, awaits and copies as one kernel -===//
+//===- backends/cuda/copy_and_signal.cu - signals, awaits and copies as one kernel ------------===//
 
 #include "backends/cuda/copy_and_signal.h"
 
@@ -181,7 +181,8 @@ __device__ bool isReleased(const CopyAndSignal &batch) {
 /// Looks at each flag with a lane of its own until all are set. Where flags lie in the host's
 /// memory, a look takes more than a microsecond, and many at the same time hold one another up; so
 /// does the look for a release, which small problems should be over before.
-__device__ void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags, uint32_t count) {
+__device__ void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
+                           uint32_t count) {
   constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
   const uint32_t lane = threadIdx.x;
   bool isSet = lane >= count;
@@ -279,7 +280,7 @@ __global__ void __launch_bounds__(kThreads<InBulk>)
     countTiles(batch, copier, copiers);
 }
 
-/// An exchange without copies: one warp. It waits beside GEMMs whose blocks leave about a thousand
+/// The kernel without copies: one warp. It waits beside GEMMs whose blocks leave about a thousand
 /// registers of a multiprocessor, 32 a thread of a warp. With more, it would take a multiprocessor
 /// from them for as long as it waits: 5 % of large GEMMs.
 __global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ CopyAndSignal batch) {
@@ -316,13 +317,13 @@ void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
     copyAndSignalKernel<false><<<blocks, kThreads<false>, 0, stream>>>(batch);
 }
 
-cudaError_t loadExchange() {
+cudaError_t loadCopyAndSignal() {
   cudaFuncAttributes attributes;
   for (auto *kernel : {signalKernel, copyAndSignalKernel<false>, copyAndSignalKernel<true>})
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
       return code;
-  return cudaFuncSetAttribute(copyAndSignalKernel<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              kSharedBytes);
+  return cudaFuncSetAttribute(copyAndSignalKernel<true>,
+                              cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
 }
 
 } // namespace braid::cuda

@@ -1,21 +1,21 @@
-//===- backends/cuda/copy_and_signal.h - signals, awaits and copies as one kernel -===//
+//===- backends/cuda/copy_and_signal.h - signals, awaits and copies as one kernel -------------===//
 //
 // A chain of steps costs a launch each, and between them the stream stands still for microseconds.
 // One kernel does what a small transfer needs in one go:
 //
-//   promises   signals to peers: you may write, or read, here
-//   awaits     until peers have promised the same
-//   moves      copies, and the signals that say that they are done
-//   arrivals   awaits, until peers have signalled their copies
+//   ready signals   signals to peers: you may write, or read, here
+//   awaits          until peers have given the same signals
+//   copies          and the signals that say that they are done
+//   arrivals        awaits, until peers have signalled their copies
 //
 // Each part may be empty. The first block makes the signals and takes the flags away; the others
-// copy. What a step promises holds as if the steps were issued one after the other: no copy begins
-// before all awaits have passed, and no signal leaves before all that stands before it is done and
-// visible to all. The copies overlap one another, and their signals leave together.
+// copy. The order is as if the parts were issued one after the other: no copy begins before all
+// awaits have passed, and no signal leaves before all that stands before it is done and visible to
+// all. The copies overlap one another, and their signals leave together.
 //
 // Blocks that wait for a peer hold shared memory, and a GEMM finds no room beside one. So there
 // must never be one on every processor: the peer may be waiting for that GEMM. Whoever launches
-// exchanges on several streams divides half of the processors among them.
+// it on several streams divides half of the processors among them.
 //
 // Compiled by nvcc and by the host's compiler; names no fmt or LLVM type.
 //
@@ -30,7 +30,7 @@
 
 namespace braid::cuda {
 
-/// A signal or an await. When it is over, `value` is stored into the exchange's step, which the
+/// A signal or an await. When it is over, `value` is stored into the kernel's step, which the
 /// host reads.
 struct CopyAndSignalFlag {
   uint32_t *flag;
@@ -48,7 +48,7 @@ struct CopyAndSignal {
   /// In the host's memory, for flags that are not: when it is not 0, no flag is awaited. Null: the
   /// host sets the flags themselves.
   uint32_t *released = nullptr;
-  /// kCounters of them in the GPU's memory, 0 before and after; no exchange that may run at the
+  /// kCounters of them in the GPU's memory, 0 before and after; no launch that may run at the
   /// same time has the same ones.
   uint32_t *counters = nullptr;
   static constexpr uint32_t kCounters = kMost + 1;
@@ -56,7 +56,7 @@ struct CopyAndSignal {
 
 /// How many blocks may copy, and so wait for peers, at the same time.
 struct CopyAndSignalBlocks {
-  int ofOne = 32;     ///< of an exchange with one copy, which is one of a pipeline, beside GEMMs
+  int ofOne = 32;     ///< of a launch with one copy, which is one of a pipeline, beside GEMMs
   int ofSeveral = 64; ///< of one with more
 };
 
@@ -66,6 +66,6 @@ void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &most, bool hasBulkCopies);
 
 /// Loads the kernels, and allows them the shared memory they need.
-cudaError_t loadExchange();
+cudaError_t loadCopyAndSignal();
 
 } // namespace braid::cuda

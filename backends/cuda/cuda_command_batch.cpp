@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_command_batch.cpp - signals, awaits and copies of a GPU -===//
+//===- backends/cuda/cuda_command_batch.cpp - signals, awaits and copies of a GPU -------------===//
 //
 // Two ways for each, by what was measured (docs/transfers.md). Memory operations of a stream
 // signal in 8.6 us and cost the host 0.7 us; a kernel does it in 4.7 us in a graph, but costs the
@@ -43,7 +43,7 @@ Tag tagOf(Tag tag, const BatchedCommand &step) {
 
 } // namespace
 
-Status CudaDevice::startExchanges() {
+Status CudaDevice::startCopyAndSignal() {
   int major = 0;
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, options_.device));
@@ -59,14 +59,14 @@ Status CudaDevice::startExchanges() {
       2 * size_t(kMaxStreams) * cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&copyAndSignalCounters_, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(copyAndSignalCounters_, 0, kBytes));
-  BRAID_CUDA_RETURN_IF_ERROR(cuda::loadExchange());
+  BRAID_CUDA_RETURN_IF_ERROR(cuda::loadCopyAndSignal());
   return Status::ok();
 }
 
-/// Kernels that wait for peers must leave room for what the peers wait for (exchange.h). All of a
-/// program together may keep GEMMs off half of the processors: a block that copies keeps them
+/// Kernels that wait for peers must leave room for what the peers wait for (copy_and_signal.h). All
+/// of a program together may keep GEMMs off half of the processors: a block that copies keeps them
 /// off one, and so may a warp that only waits.
-Status CudaDevice::planExchanges(const Plan &plan, Timetable &timetable) const {
+Status CudaDevice::planCopyAndSignal(const Plan &plan, Timetable &timetable) const {
   const int half = processors_ / 2;
   const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(half)); // of 128 kernels
   timetable.waitsByMemory = plan.streams.size() > mostStreams;
@@ -108,7 +108,7 @@ bool CudaDevice::isByKernel(const BatchedCommand &step, Tag tag) const {
 
 /// While tracing, each step is issued by itself, so that each has a span.
 void CudaDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                              bool areDisjoint) {
+                            bool areDisjoint) {
   const bool isApart = isTracing_ && !isCapturing_;
   while (!steps.empty() && !group_.isAborted()) {
     const CommandKind kind = steps.front().kind;
@@ -117,9 +117,9 @@ void CudaDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedComm
     while (!isApart && count < steps.size() && isByKernel(steps[count], tag) == isKernel &&
            (isKernel || (kind != CommandKind::Copy && steps[count].kind != CommandKind::Copy)))
       ++count;
-    LaunchMode launchMode(*this, stream, tagOf(tag, steps.front()));
+    Issuing issuing(*this, stream, tagOf(tag, steps.front()));
     if (isKernel)
-      issueExchanges(stream, tag, steps.take_front(count), areDisjoint);
+      issueCopyAndSignal(stream, tag, steps.take_front(count), areDisjoint);
     else if (kind == CommandKind::Copy)
       copyByEngine(stream, steps.front());
     else
@@ -157,8 +157,8 @@ void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
   flush();
 }
 
-void CudaDevice::issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                                bool areDisjoint) {
+void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+                                    bool areDisjoint) {
   const Timetable &timetable = timetableOf(tag.plan);
   while (!steps.empty()) {
     cuda::CopyAndSignal batch;
@@ -172,7 +172,7 @@ void CudaDevice::issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<Batched
   }
 }
 
-/// How many of `steps` one exchange can take: each kind has its part of it, in this order.
+/// How many of `steps` one launch can take: each kind has its part of it, in this order.
 size_t CudaDevice::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
                                       llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint) {
   constexpr uint32_t kMost = cuda::CopyAndSignal::kMost;

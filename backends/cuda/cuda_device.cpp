@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_device.cpp - one GPU ----------------------------===//
+//===- backends/cuda/cuda_device.cpp - one GPU ------------------------------------------------===//
 
 #include "backends/cuda/cuda_device.h"
 
@@ -45,7 +45,7 @@ Status CudaDevice::start() {
     return gemms.status();
   gemms_ = std::move(*gemms);
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadKernels());
-  if (Status status = startExchanges(); !status.isOk())
+  if (Status status = startCopyAndSignal(); !status.isOk())
     return status;
   Result<void *> steps = memory_.allocateReports(kStreamLimit * sizeof(Step));
   if (!steps)
@@ -189,7 +189,7 @@ Status CudaDevice::warm(const PlanMatmul &shape) {
   return gemms_->warm(shape);
 }
 
-// -- LaunchMode. --
+// -- Issuing. --
 
 void CudaDevice::check(cudaError_t code, const char *call) {
   if (code != cudaSuccess)
@@ -231,25 +231,25 @@ cudaEvent_t CudaDevice::beginSpan(uint32_t stream, Tag tag) {
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   if (bytes != 0)
     issueBatch(stream, tag,
-                 BatchedCommand{CommandKind::Copy, tag.command, nullptr, dst, src, bytes}, true);
+               BatchedCommand{CommandKind::Copy, tag.command, nullptr, dst, src, bytes}, true);
 }
 
 void CudaDevice::signal(uint32_t stream, Tag tag, void *flag, uint32_t) {
   issueBatch(stream, tag,
-               BatchedCommand{CommandKind::Signal, tag.command, flag, nullptr, nullptr, 0}, true);
+             BatchedCommand{CommandKind::Signal, tag.command, flag, nullptr, nullptr, 0}, true);
 }
 
 void CudaDevice::await(uint32_t stream, Tag tag, const void *flag, uint32_t) {
   issueBatch(stream, tag,
-               BatchedCommand{CommandKind::Await, tag.command, const_cast<void *>(flag), nullptr,
-                              nullptr, 0},
-               true);
+             BatchedCommand{CommandKind::Await, tag.command, const_cast<void *>(flag), nullptr,
+                            nullptr, 0},
+             true);
 }
 
 void CudaDevice::matmul(uint32_t stream, Tag tag, const MatmulArgs &args) {
   if (group_.isAborted() || args.m == 0 || args.n == 0)
     return;
-  LaunchMode launchMode(*this, stream, tag);
+  Issuing issuing(*this, stream, tag);
   if (Status status = gemms_->multiply(streams_[stream], stream, args); !status.isOk())
     group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
 }
@@ -258,7 +258,7 @@ void CudaDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const voi
                      int64_t bytes) {
   if (group_.isAborted())
     return;
-  LaunchMode launchMode(*this, stream, tag);
+  Issuing issuing(*this, stream, tag);
   cuda::launchAdd(streams_[stream], elementOf(dtype), dst, src, bytes / sizeOf(dtype));
   check(cudaGetLastError(), "launchAdd");
 }
@@ -266,7 +266,7 @@ void CudaDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const voi
 void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
   if (group_.isAborted())
     return;
-  LaunchMode launchMode(*this, stream, tag);
+  Issuing issuing(*this, stream, tag);
   isRecorded_[event] = true;
   check(cudaEventRecord(events_[event], streams_[stream]), "cudaEventRecord");
 }
@@ -276,7 +276,7 @@ void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
   // another.
   if (group_.isAborted() || !isRecorded_[event])
     return;
-  LaunchMode launchMode(*this, stream, tag);
+  Issuing issuing(*this, stream, tag);
   check(cudaStreamWaitEvent(streams_[stream], events_[event], 0), "cudaStreamWaitEvent");
 }
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_device.h - one GPU ------------------------------===//
+//===- backends/cuda/cuda_device.h - one GPU --------------------------------------------------===//
 //
 // One process drives one GPU: several in one process share queues inside the driver, where a wait
 // for a peer can hold up the peer (docs/transfers.md).
@@ -71,7 +71,7 @@ public:
   void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override;
   void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override;
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                    bool areDisjoint) override;
+                  bool areDisjoint) override;
   int64_t tilesAtOnce() const override { return gemms_->multiprocessors(); }
   bool offers(TransferMode) const override { return true; }
   void use(TransferMode transferMode) override { transferMode_ = transferMode; }
@@ -113,7 +113,7 @@ public:
 private:
   CudaDevice(ProcessGroup &group, const Options &options) : group_(group), options_(options) {}
   Status start();
-  Status startExchanges(); // cuda_chain.cpp
+  Status startCopyAndSignal(); // cuda_command_batch.cpp
   /// Makes this GPU the calling thread's.
   void enter() const;
   /// Turns an error of an issue function into the group's failure.
@@ -124,12 +124,12 @@ private:
   void note(Tag tag);
   void markClock(size_t mark);
   uint32_t number(uint32_t stream, Tag tag);
-  // cuda_chain.cpp
+  // cuda_command_batch.cpp
   bool hasFlagsOnDevice() const;
   bool isByKernel(const BatchedCommand &step, Tag tag) const;
   void issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps);
-  void issueExchanges(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                      bool areDisjoint);
+  void issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+                          bool areDisjoint);
   size_t addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
                             llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint);
   void copyByEngine(uint32_t stream, const BatchedCommand &step);
@@ -160,11 +160,11 @@ private:
     uint32_t number = 0; ///< among those that replays tell apart, below kPlans
     std::vector<std::vector<uint32_t>> commands;
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
-    cuda::CopyAndSignalBlocks blocks;      ///< for each of its exchanges
+    cuda::CopyAndSignalBlocks blocks;      ///< for each launch that copies and signals
     bool waitsByMemory = false;            ///< too many streams for kernels that wait
     bool waitsApart = false; ///< too many streams copy: what copies must not wait for peers
   };
-  Status planExchanges(const Plan &plan, Timetable &timetable) const; // cuda_chain.cpp
+  Status planCopyAndSignal(const Plan &plan, Timetable &timetable) const; // cuda_command_batch.cpp
   const Timetable &timetableOf(const Plan *plan) const;
   /// run << 32 | command of a signal or await.
   static constexpr uint64_t kNothing = ~uint64_t(0);
@@ -192,7 +192,7 @@ private:
   TransferMode transferMode_;
   uint32_t *released_ = nullptr; ///< not 0: kernels wait no longer
   uint32_t *copyAndSignalCounters_ =
-      nullptr;                 ///< Exchange::kCounters for each of kMaxStreams, twice
+      nullptr;                 ///< CopyAndSignal::kCounters for each of kMaxStreams, twice
   bool hasBulkCopies_ = false; ///< the GPU has a bulk copy unit
   int processors_ = 0;
   bool ownsCallerStream_ = false;
@@ -214,7 +214,7 @@ private:
     uint32_t stream;
     cudaEvent_t begin, end;
   };
-  class LaunchMode;
+  class Issuing;
   nvtxDomainHandle_t domain_ = nullptr; ///< of ranges for profilers
   bool isTracing_ = false;
   cudaEvent_t traceStart_ = nullptr;

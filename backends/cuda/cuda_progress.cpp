@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_progress.cpp - how far a GPU is -----------------===//
+//===- backends/cuda/cuda_progress.cpp - how far a GPU is -------------------------------------===//
 //
 // The GPU writes into host memory which signal or await of a stream was over last. Here this
 // becomes what the watchdog wants to know: which command each stream is at, and whether it waits.
@@ -21,7 +21,7 @@ Status CudaDevice::registerPlan(const Plan &plan) {
     if (kind == CommandKind::Signal || kind == CommandKind::Await)
       timetable->commands[plan.commands[i].stream].push_back(i);
   }
-  if (Status status = planExchanges(plan, *timetable); !status.isOk())
+  if (Status status = planCopyAndSignal(plan, *timetable); !status.isOk())
     return status;
   if (timetableOf(&plan).commands == timetable->commands) // prepared again
     return Status::ok();

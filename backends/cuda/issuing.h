@@ -1,4 +1,4 @@
-//===- backends/cuda/issuing.h - what goes around the issue of every command -===//
+//===- backends/cuda/issuing.h - what goes around the issue of every command ------------------===//
 #pragma once
 
 #include "backends/cuda/cuda_device.h"
@@ -7,21 +7,21 @@ namespace braid {
 
 /// A range for profilers, with the program's names and
 /// lines; and, while tracing, two events, which are created on the way, so a traced run costs more.
-class CudaDevice::LaunchMode {
+class CudaDevice::Issuing {
 public:
-  LaunchMode(CudaDevice &device, uint32_t stream, Tag tag) : device_(device), stream_(stream) {
+  Issuing(CudaDevice &device, uint32_t stream, Tag tag) : device_(device), stream_(stream) {
     device_.enter();
     device_.isDirty_[stream] = true;
     device_.pushRange(tag);
     if (device_.isTracing_ && !device_.isCapturing_)
       end_ = device_.beginSpan(stream, tag);
   }
-  ~LaunchMode() {
+  ~Issuing() {
     if (end_)
       device_.check(cudaEventRecord(end_, device_.streams_[stream_]), "cudaEventRecord");
     nvtxDomainRangePop(device_.domain_);
   }
-  LaunchMode(const LaunchMode &) = delete;
+  Issuing(const Issuing &) = delete;
 
 private:
   CudaDevice &device_;
