@@ -11,7 +11,7 @@
     predictions  every candidate of `--schedule auto`, predicted and timed     DIR/predictions_*.txt
     again        where `auto` lost in DIR/nine.json, two.json or grid.json:
                  it and the row that won, alone in turns                       DIR/again_*.json
-    power        what a gather and a GEMM draw, each for seconds            DIR/power.json
+    power        what a gather and a GEMM draw, each for seconds               DIR/power.json
 
 `auto` has lost where it took longer than the fastest row that does all the work, PyTorch's
 included, by more than 3 % and by more than 3 us.
@@ -111,7 +111,7 @@ class Measuring:
             return
         means = {}
         for name, row, shape in (("gather", f"gather;{SHARED.split(';', 1)[1]}", POWER_GATHER),
-                                 ("GEMM", "matmul", POWER_GEMM)):
+                                 ("gemm", "matmul", POWER_GEMM)):
             watts = self.watts_during(row, shape)
             if not watts:
                 return print("power: not measured", flush=True)
@@ -120,7 +120,7 @@ class Measuring:
         means["idle_w"] = mean(watts_now(self.flags.ranks))
         with open(self.path("power"), "w", encoding="utf-8") as file:
             json.dump({"commit": self.flags.commit, "gather": POWER_GATHER,
-                       "GEMM": POWER_GEMM, **means}, file, indent=1)
+                       "gemm": POWER_GEMM, **means}, file, indent=1)
             file.write("\n")
 
     def watts_during(self, row, shape):
@@ -152,10 +152,10 @@ class Measuring:
         return os.path.join(self.flags.out, f"{name}.json")
 
     def effort(self, rounds, iterations, warm_up, row_ms):
-        warmUpTime = self.flags.settle_ms
+        warm_up_ms = self.flags.warm_up_ms
         return ["--rounds", str(rounds), "--iterations", str(iterations), "--warm-up",
                 str(warm_up), "--row-ms", str(row_ms)] + (
-                    [] if warmUpTime is None else ["--warm-up-ms", str(warmUpTime)])
+                    [] if warm_up_ms is None else ["--warm-up-ms", str(warm_up_ms)])
 
     def predict(self, shape):
         """Every candidate of a shape."""
@@ -209,8 +209,8 @@ def summarise_power(measuring, names):
             gemm, gather, ours = limits.gemm[0], limits.gather[0], limits.ours[0]
             if MISSING in (gemm, gather, ours) or gemm < gather:
                 continue
-            print(f"| {results.ranks} | {named(shape)} | {GEMM:.0f} | {gather:.0f} | "
-                  f"{GEMM / (GEMM + gather * share):.2f} | {GEMM / ours:.2f} |")
+            print(f"| {results.ranks} | {named(shape)} | {gemm:.0f} | {gather:.0f} | "
+                  f"{gemm / (gemm + gather * share):.2f} | {gemm / ours:.2f} |")
 
 
 def is_close(us, best):
@@ -318,7 +318,7 @@ def table(path):
             return "-" if us == MISSING else f"{us:.0f}"
         columns = [named(shape), shown(gemm[0]), shown(gather[0]),
                    shown(limits.beside[0]), shown(ours[0]),
-                   f"{max(GEMM[0], gather[0]) / ours[0]:.2f}",
+                   f"{max(gemm[0], gather[0]) / ours[0]:.2f}",
                    shown(limits.best("torch/sequential")[0]), shown(limits.best("torch/fused")[0]),
                    ours[1]]
         print(f"| {' | '.join(columns)} |")

@@ -4,8 +4,8 @@
     torch_rows.py --ranks 4 --dtype bf16 --device cuda --timeout 60 --board FILE
 
 This process is rank 0; it starts the others. Requests and answers are lines of JSON on standard
-input and output, as tools/bench/worker/channel.h says; it ends when its input does. Between requests no
-rank touches the device.
+input and output, as tools/bench/worker/channel.h says; it ends when its input does. Between
+requests no rank touches the device.
 
 A rank has A[m / ranks, k] and B[k, n], random in [-1, 1]. What is timed is what `braid bench` times
 of its own rows: the host's clock from a barrier in shared memory on until the rank's own device has
@@ -155,7 +155,7 @@ class Rows:
         self.m, self.n, self.k = shape
         self.made = {}
         self.tensors = {}
-        self.ended, self.rest = 0, 0  # the last run, by the host's clock, and what follows it
+        self.ended, self.idle_gap = 0, 0  # the last run, by the host's clock, and what follows it
 
     def tensor(self, name, make):
         if name not in self.tensors:
@@ -305,7 +305,7 @@ class Rows:
     # Timing.
 
     def time_once(self, run):
-        while time.perf_counter() < self.ended + self.rest:
+        while time.perf_counter() < self.ended + self.idle_gap:
             pass
         self.board.wait()
         start = time.perf_counter()
@@ -317,13 +317,13 @@ class Rows:
     def time(self, request):
         """Microseconds of each timed run, the maximum over ranks. Collective."""
         run = self.find(request["row"], request["graph"])
-        self.rest = request.get("idle_gap_us", 0) / 1e6
+        self.idle_gap = request.get("idle_gap_us", 0) / 1e6
         iterations = self.warm_up(run, request)
         return self.board.maxima([self.time_once(run) for _ in range(iterations)])
 
     def time_burst(self, run, count):
         """Microseconds of a run, on average, where `count` of them follow one another at once."""
-        while time.perf_counter() < self.ended + self.rest:
+        while time.perf_counter() < self.ended + self.idle_gap:
             pass
         cuda = self.torch.cuda if self.is_gpu else None
         events = [cuda.Event(enable_timing=True) for _ in range(2)] if cuda else []
@@ -352,7 +352,8 @@ class Rows:
 
     def warm_up(self, run, request):
         """Runs untimed; gives how many timed runs there are. Decides as warmUp() of
-        api/timing/rank_times.h does: after the second run, and again whenever there are twice as many."""
+        api/timing/rank_times.h does: after the second run, and again whenever there are twice as
+        many."""
         wanted, warms_up = request["warm_up"], request.get("warm_up_us", 0) > 0
         runs, iterations = max(wanted, 2) if warms_up else wanted, request["iterations"]
         done, times = 0, []  # times: since the last decision

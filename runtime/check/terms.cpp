@@ -1,4 +1,4 @@
-//===- runtime/check/terms.cpp - symbolic contents of memory --------------===//
+//===- runtime/check/terms.cpp - symbolic contents of memory ----------------------------------===//
 
 #include "runtime/check/terms.h"
 
@@ -85,7 +85,7 @@ std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const 
                        term.third + 1);
   }
   case TermKind::Gemm:
-    return "the GEMM of " + str(static_cast<TermId>(term.first), inputs);
+    return "the matmul of " + str(static_cast<TermId>(term.first), inputs);
   case TermKind::Sum:
     return fmt::format("the sum of {} and {}", str(static_cast<TermId>(term.first), inputs),
                        str(static_cast<TermId>(term.second), inputs));

@@ -1,4 +1,4 @@
-//===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions -===//
+//===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions --------===//
 
 #include "runtime/simulate/cost_model.h"
 
@@ -163,7 +163,7 @@ OperationCosts Reader::operation(const Json &json, const std::string &where) {
   OperationCosts costs;
   std::string launchMode = text(json, "launch_mode", where);
   if (launchMode != name(LaunchMode::Eager) && launchMode != name(LaunchMode::Graph))
-    fail(where + ".issuing", "eager or graph", Json(launchMode));
+    fail(where + ".launch_mode", "eager or graph", Json(launchMode));
   costs.launchMode = launchMode == name(LaunchMode::Graph) ? LaunchMode::Graph : LaunchMode::Eager;
   costs.transferMode = transferMode(json, where);
   forEachNumber(costs,

@@ -42,12 +42,12 @@ def is_stopped():
 @functools.lru_cache(maxsize=None)
 def bound_to_us():
     """What to put in front of a command so that it ends with the thread that has started it."""
-    flags = ("setpriv", "--pdeathsig", "KILL")
+    words = ("setpriv", "--pdeathsig", "KILL")
     try:
-        works = subprocess.run([*flags, "true"], capture_output=True, check=False).returncode == 0
+        works = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
     except OSError:
         works = False
-    return flags if works else ()
+    return words if works else ()
 
 
 class Command:

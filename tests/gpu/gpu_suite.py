@@ -229,7 +229,7 @@ class Suite:
 
     def summary(self):
         with self.lock:
-            counts = [f"{self.count(flag)} {flag}" for flag in ("passed", "failed", "skipped")]
+            counts = [f"{self.count(word)} {word}" for word in ("passed", "failed", "skipped")]
             text = ", ".join(counts + [f"{len(self.not_run())} not run"])
             if self.planned_faults:
                 wrong = sum(bool(fault["wrong"]) for fault in self.faults)

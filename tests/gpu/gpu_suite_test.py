@@ -150,21 +150,21 @@ class Outcome:
     def __init__(self, code, lines, known):
         self.code, self.lines, self.json = code, lines, known
 
-    def cases(self, flag):
-        return [line for line in self.lines if re.match(rf"{flag} +[0-9.]+ s  exact ", line)]
+    def cases(self, word):
+        return [line for line in self.lines if re.match(rf"{word} +[0-9.]+ s  exact ", line)]
 
     def expect(self, passed, failed, skipped):
         """By the lines, by the sum at the end, and in the file."""
-        flags = ("passed", "failed", "skipped")
-        counts = [len(self.cases(flag)) for flag in flags]
+        words = ("passed", "failed", "skipped")
+        counts = [len(self.cases(word)) for word in words]
         check(counts == [passed, failed, skipped], f"expected other outcomes: {self.lines}")
         last = f"{passed} passed, {failed} failed, {skipped} skipped, 0 not run"
         check(self.lines[-1] == last, f"expected '{last}', got '{self.lines[-1]}'")
         other = [line for line in self.lines[1:-1] if line != "a reason"
-                 and line not in sum((self.cases(flag) for flag in flags), [])]
+                 and line not in sum((self.cases(word) for word in words), [])]
         check(not other, f"expected whole lines, got {other}")
         kept = [case["outcome"] for case in self.json["cases"]]
-        check([kept.count(flag) for flag in flags] == counts, f"expected them kept, got {kept}")
+        check([kept.count(word) for word in words] == counts, f"expected them kept, got {kept}")
 
 
 class Run:

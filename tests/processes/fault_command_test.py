@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""fault_command_test.py BRAID [PATTERN]: unauthenticated peers, neighbours and killed launchers of `braid run`.
+"""fault_command_test.py BRAID [PATTERN]: how `braid run` takes strange peers, neighbours and kills.
 
 Like launch_test.py, whose jobs these are: nothing may be left after any of them.
 """
@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import launch_test  # noqa: E402
 from launch_test import BRAID, ENDLESS, by_hand, check, finish, wait_for  # noqa: E402
 
-UNAUTHENTICATED = 1000
+PEERS = 1000
 # Small, and long enough that the unauthenticated peers are there while it runs.
 EXACT = ["examples/ag_matmul.braid", "--ranks", "4", "--set", "M=64", "--set", "K=64", "--set",
          "N=64", "--verify", "--no-check"]
@@ -44,7 +44,7 @@ ATTACKS = [
     hello(-1, 4),
     hello(3, 1 << 40),
     hello(3, 4, b"x" * 4000),
-    frame(9),                                # a disconnect without a hello
+    frame(9),                                # a Disconnect without a Hello
     frame(4, b"a part"),
     hello(3, 4) + frame(4, b"a part"),
     bytes(range(256)) * 40,
@@ -72,8 +72,8 @@ class Scanner:
 
     def __exit__(self, *_):
         self.end()
-        for unauthenticated in self.open:
-            unauthenticated.close()
+        for peer in self.open:
+            peer.close()
 
     def scan(self):
         while not self.is_ending:
@@ -93,42 +93,43 @@ class Scanner:
             return []
 
     def attack(self, path):
-        unauthenticated = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        unauthenticated.settimeout(1)
+        peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        peer.settimeout(1)
         try:
-            unauthenticated.connect(path)
+            peer.connect(path)
             self.connected += 1
             what = ATTACKS[self.connected % len(ATTACKS)]
             if self.connected % 7 == 0:
-                socket.send_fds(unauthenticated, [what or b"x"], [0, 1])
+                socket.send_fds(peer, [what or b"x"], [0, 1])
             else:
-                unauthenticated.sendall(what)
+                peer.sendall(what)
         except OSError:
             self.refused += 1
         if self.connected % 3 == 0:
-            unauthenticated.close()
+            peer.close()
         else:
-            self.open.append(unauthenticated)
+            self.open.append(peer)
         while len(self.open) > 200:
             self.open.pop(0).close()
 
 
-def test_unauthenticated_while_ranks_meet(job):
+def test_unauthenticated_peers_while_ranks_meet(job):
     """The launcher's own ranks come at once, so it takes several jobs; each of them stays exact."""
     jobs = 0
     with Scanner(job.folder) as scanner:
-        while scanner.connected < UNAUTHENTICATED:
+        while scanner.connected < PEERS:
             job.run("--processes", *EXACT, "--iterations", 3).expect_exact()
             jobs += 1
-            check(jobs < 200, f"expected {STRANGERS} unauthenticated peers, got {scanner.connected}")
-    print(f"  {scanner.connected} unauthenticated peers connected to {jobs} jobs, {scanner.refused} did not")
+            check(jobs < 200, f"expected {PEERS} unauthenticated peers, got {scanner.connected}")
+    print(f"  {scanner.connected} unauthenticated peers connected to {jobs} jobs, "
+          f"{scanner.refused} did not")
 
 
-def test_unauthenticated_while_a_rank_is_late(job):
+def test_unauthenticated_peers_while_a_rank_is_late(job):
     with Scanner(job.folder) as scanner:
         ranks = [job.start(*EXACT, "--iterations", 50, variables=by_hand(rank, 4))
                  for rank in range(3)]
-        wait_for(lambda: scanner.connected >= UNAUTHENTICATED, f"{STRANGERS} unauthenticated peers")
+        wait_for(lambda: scanner.connected >= PEERS, f"{PEERS} unauthenticated peers")
         ranks.append(job.start(*EXACT, "--iterations", 50, variables=by_hand(3, 4)))
         for process in ranks[1:]:
             finish(process).expect(0)
@@ -136,7 +137,7 @@ def test_unauthenticated_while_a_rank_is_late(job):
     print(f"  {scanner.connected} unauthenticated peers connected, {scanner.refused} did not")
 
 
-def test_unauthenticated_during_a_run(job):
+def test_unauthenticated_peers_during_a_run(job):
     """Once the ranks have met there is nothing that anybody could connect to."""
     with Scanner(job.folder) as scanner:
         launcher = job.start("--processes", *EXACT, "--iterations", 5000, "--timeout-ms", 30000)
@@ -146,12 +147,13 @@ def test_unauthenticated_during_a_run(job):
         wait_for(lambda: not scanner.look(), "the ranks to have met")
         scanner.end()
         before = scanner.connected
-        for path in list(scanner.known) * UNAUTHENTICATED:
+        for path in list(scanner.known) * PEERS:
             scanner.attack(path)
         check(scanner.connected == before, "expected nobody to listen during a run")
         check(launcher.poll() is None, "expected the run to be still going on")
         finish(launcher).expect_exact()
-    print(f"  {before} unauthenticated peers connected before the run, {scanner.refused} were refused")
+    print(f"  {before} unauthenticated peers connected before the run, "
+          f"{scanner.refused} were refused")
 
 
 def test_neighbours_do_not_see_each_other(job):

@@ -54,8 +54,8 @@ def end_of(process, seconds=SECONDS):
         raise AssertionError(f"expected {process.args} to end within {seconds} s") from None
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     check(code in TABLE, f"expected a status of the table, got {code} from {process.args}: {err}")
-    for flag in ("LLVM ERROR", "terminate called", "PLEASE submit", "core dumped"):
-        check(flag not in err, f"expected no '{flag}' from {process.args}, got {err}")
+    for word in ("LLVM ERROR", "terminate called", "PLEASE submit", "core dumped"):
+        check(word not in err, f"expected no '{word}' from {process.args}, got {err}")
     return code, err
 
 

@@ -1,4 +1,4 @@
-//===- tests/runtime/cost_model_test.cpp - the model as text, and its law of GEMMs -===//
+//===- tests/runtime/cost_model_test.cpp - the model as text, and its law of GEMMs ------------===//
 
 #include "runtime/simulate/cost_model.h"
 
@@ -64,11 +64,11 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   EXPECT_THAT(refusal(text, "12.5", "1e99"), HasSubstr("got 1e+99"));
   EXPECT_THAT(refusal(text, "397000.0", "0"), HasSubstr("operations[1].pull.bytes_per_us"));
   EXPECT_EQ(refusal(text, "\"graph\"", "\"slow\""),
-            "cost model: operations[1].issuing: expected eager or graph, got \"slow\"");
+            "cost model: operations[1].launch_mode: expected eager or graph, got \"slow\"");
   EXPECT_EQ(refusal(text, "\"copies\": \"kernel\"", "\"copies\": \"hand\""),
             "cost model: operations[1].copies: expected default, engine or kernel, got \"hand\"");
   EXPECT_EQ(refusal(text, "\"bf16\"", "\"i8\""),
-            "cost model: GEMMs[0].dtype: expected bf16, f16, f32 or f64, got \"i8\"");
+            "cost model: gemms[0].dtype: expected bf16, f16, f32 or f64, got \"i8\"");
   EXPECT_THAT(refusal(text, "\"m\": 100", "\"m\": -1"),
               HasSubstr("gemms[0].m: expected an integer from 0 to"));
   EXPECT_THAT(refusal(text, "\"utilisation\": 0.5", "\"utilisation\": 1.5"),

@@ -1,4 +1,4 @@
-//===- tools/bench/flags.cpp - what `braid bench` was asked for -----------===//
+//===- tools/bench/flags.cpp - what `braid bench` was asked for -------------------------------===//
 
 #include "tools/bench/flags.h"
 
@@ -17,8 +17,8 @@ between ours, and every other round goes backwards. Times are microseconds: wall
 barrier on, the maximum over ranks; a row's time is the median of its rounds' medians, beside the
 10th and 90th of a hundred of all its runs. Large GEMMs are limited by power, and a GPU that
 idled is faster for up to 100 ms than one that did not, so their rows run untimed for --warm-up-ms
-first, whatever was before them. For the same reason all rows rest for --idle-gap-us before each run:
-PyTorch's cannot begin at once, and a GPU that has rested is faster.
+first, whatever was before them. For the same reason all rows idle for --idle-gap-us before each
+run: PyTorch's cannot begin at once, and a GPU that has idled is faster.
 
   burst us  a run where runs follow one another, as layers of a model do: those of some 10 ms are
             issued back to back, between two events on the GPU; the median of --bursts such bursts
@@ -143,7 +143,7 @@ void BenchFlags::addTo(CLI::App &app) {
              "(default 100 on GPUs above 5e10 operations a row, else 0)")
       ->type_name("T");
   addInteger(app, "--idle-gap-us", idleGapUs,
-             "how long a device rests before each run (default 30)")
+             "how long a device idles before each run (default 30)")
       ->type_name("T");
   addInteger(app, "--timeout-ms", timeoutMs,
              "a row without progress for this long has failed (default 60000)")
