@@ -1,4 +1,4 @@
-//===- api/check.h - checks a program across all ranks --------------------===//
+//===- api/check.h - checks a program across all ranks ----------------------------------------===//
 #pragma once
 
 #include "api/compile.h"
@@ -6,8 +6,8 @@
 
 namespace braid {
 
-/// Makes the Plans of all ranks and checks them (runtime/check/checker.h says what that proves). Located
-/// mistakes that only unrolling shows are in the source's diags.
+/// Makes the Plans of all ranks and checks them (runtime/check/checker.h says what that proves).
+/// Located mistakes that only unrolling shows are in the source's diags.
 Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &options);
 
 } // namespace braid

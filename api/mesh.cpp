@@ -1,4 +1,4 @@
-//===- api/mesh.cpp - the ranks of a mesh that live in this process -------===//
+//===- api/mesh.cpp - the ranks of a mesh that live in this process ---------------------------===//
 
 #include "api/mesh.h"
 #include "runtime/job/bootstrap/start_thread.h"
@@ -69,7 +69,7 @@ Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans, TransferMode transferMode)
 }
 
 void LocalMesh::run(llvm::ArrayRef<RunArguments> arguments) {
-  // LaunchMode never blocks, so one thread serves all ranks.
+  // Issuing never blocks, so one thread serves all ranks.
   for (size_t i = 0; i < prepared_.size(); ++i)
     prepared_[i]->run(arguments[i].inputs, arguments[i].outputs);
 }

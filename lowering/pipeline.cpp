@@ -1,4 +1,4 @@
-//===- lowering/pipeline.cpp - the passes, in order -----------------------===//
+//===- lowering/pipeline.cpp - the passes, in order -------------------------------------------===//
 //
 // Read from top to bottom, this is how a fusion becomes a host program. Passes insert generously,
 // and separate ones remove: the program is right after every pass from insert-transfers on, and
@@ -44,8 +44,8 @@ constexpr Pass kPasses[] = {
     {"peel-own-step", "computes a rank's own block before the loop", kAfterTransfers, peelOwnStep},
     {"split-chunks", "cuts every step into row ranges", kAfterPeeling, splitChunks},
 
-    // Now steps and chunks are what will be issued, and are issued round-robin to streams: first so that
-    // each one forks and joins by itself, then with the forks and joins at the ends.
+    // Now steps and chunks are what will be issued, and are dealt round-robin to streams: first so
+    // that each one forks and joins by itself, then with the forks and joins at the ends.
     {"assign-streams", "gives steps streams in turn", kAfterTransfers, assignStreams},
     {"hoist-syncs", "one fork before a pipeline and one join after it", kAfterStreams, hoistSyncs},
 

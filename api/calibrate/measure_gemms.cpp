@@ -1,4 +1,4 @@
-//===- api/calibrate/measure_gemms.cpp - measures what GEMMs cost ------===//
+//===- api/calibrate/measure_gemms.cpp - measures what GEMMs cost -----------------------------===//
 
 #include "api/calibrate/measure_gemms.h"
 
@@ -65,8 +65,8 @@ Result<RunTime> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, 
   return times->front();
 }
 
-/// Of the same work, by the time that it takes issued round-robin to two streams, as a part of that on one:
-/// less is what a GEMM leaves to another one, more is how two get into one another's way.
+/// Of the same work, by the time that it takes issued round-robin to two streams, as a part of that
+/// on one: less is what a GEMM leaves to another one, more is how two get into one another's way.
 void setUtilisationAndContention(GemmCost &gemm, double part) {
   constexpr double kLeastUtilisation = 0.5; // two streams hide no more
   constexpr double kMostContention = 1.5;   // beyond is what else disturbed the run

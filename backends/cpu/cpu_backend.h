@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_backend.h - ranks as threads of one process, or as processes -===//
+//===- backends/cpu/cpu_backend.h - ranks as threads of one process, or as processes ----------===//
 #pragma once
 
 #include "backends/cpu/queue/command_observer.h"
@@ -14,7 +14,7 @@ namespace braid {
 /// thread is blocked in synchronize() or allGather(). synchronize() is then collective: every rank
 /// calls it equally often, and a deadlock is reported at once.
 ///
-/// LaunchMode allocates host memory once in some hundreds of commands. Destroying the cluster drops
+/// Issuing allocates host memory once in some hundreds of commands. Destroying the cluster drops
 /// what has not been synchronized, and aborts a job in which somebody may wait for that.
 ///
 /// A rank that has joined may be left, after an abort, with a command that never ends. Its cluster

@@ -1,4 +1,4 @@
-//===- backends/cpu/cpu_device.cpp - one rank's memory and queues ---------===//
+//===- backends/cpu/cpu_device.cpp - one rank's memory and queues -----------------------------===//
 
 #include "backends/cpu/cpu_device.h"
 
@@ -81,7 +81,7 @@ Status CpuDevice::warm(const PlanMatmul &shape) {
   return Status::ok();
 }
 
-// -- LaunchMode. --
+// -- Issuing. --
 
 void CpuDevice::issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args) {
   assert(queueOf(stream) < queues_.size() && "streams are reserved before they are used");

@@ -1,4 +1,4 @@
-//===- lowering/passes/insert_transfers.cpp - fills the gathered buffers --===//
+//===- lowering/passes/insert_transfers.cpp - fills the gathered buffers ----------------------===//
 //
 // Each rank stages its own block, then every step but its own one gives a block and takes one:
 //
@@ -17,8 +17,9 @@
 //
 // pairwise gives its own block to everyone in turn; ring gives the block of the step before to the
 // neighbour; sequential does as pairwise, in a loop of its own before the GEMMs. Under `put` the
-// receive comes first: it is the receiver that promises, and a ready signal has to be made before it is
-// awaited. Who pushes its own block sends it from where it lies, not from the staged copy.
+// receive comes first: it is the receiver that gives the ready signal, and a signal has to be given
+// before it is awaited. Who pushes its own block sends it from where it lies, not from the staged
+// copy.
 //
 //===----------------------------------------------------------------------------------------===//
 

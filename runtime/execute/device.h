@@ -1,4 +1,4 @@
-//===- runtime/execute/device.h - the two interfaces a backend implements -===//
+//===- runtime/execute/device.h - the two interfaces a backend implements ---------------------===//
 //
 // A Device is one rank's memory, streams and arithmetic; a Transport is how that rank meets the
 // others. Everything that can block, allocate or load is called while preparing. The issue
@@ -120,7 +120,8 @@ public:
   /// allocate(Symmetric or Flags). The same for the same base, also when it is allocated again.
   virtual Result<std::string> exportMemory(void *base) = 0;
   /// Before tune(): does what warm() would with what this rank knows of the shape from earlier
-  /// jobs, if it knows something, at the same time as the other ranks. A guess: setAlgorithm() decides.
+  /// jobs, if it knows something, at the same time as the other ranks. A guess: setAlgorithm()
+  /// decides.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
   /// Names what a choice of tune() holds for: devices with the same key may take over each other's.
   /// Empty, which it is on all ranks or on none: it has nothing to choose.
@@ -182,7 +183,7 @@ public:
     (void)tag;
   }
 
-  // -- LaunchMode. Never blocks, allocates device memory or fails. --
+  // -- Issuing. Never blocks, allocates device memory or fails. --
 
   /// Copies `bytes`; either side may be an address that Transport::open returned.
   virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;
@@ -200,7 +201,7 @@ public:
   /// what happens here. A device may need fewer launches for it. If `areDisjoint`, no copy reads or
   /// writes what another one writes. `tag.command` is that of the first step.
   virtual void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                            bool areDisjoint);
+                          bool areDisjoint);
   /// `event` stands for everything issued to `stream` so far. Equivalent to: cudaEventRecord
   virtual void record(uint32_t stream, Tag tag, uint32_t event) = 0;
   /// `stream` waits for what `event` stands for at this moment of issuing; an event never recorded

@@ -1,4 +1,4 @@
-//===- runtime/execute/executor.cpp - binds a Plan to a device, and issues it -===//
+//===- runtime/execute/executor.cpp - binds a Plan to a device, and issues it -----------------===//
 
 #include "runtime/execute/executor.h"
 
@@ -410,7 +410,7 @@ void Prepared::issueBatch(uint32_t first, const Batch &batch) {
                       copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0});
   }
   device_->issueBatch(plan_->commands[first].stream, {plan_, first, epoch_}, steps_,
-                        batch.areDisjoint);
+                      batch.areDisjoint);
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {

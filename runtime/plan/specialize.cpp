@@ -1,4 +1,4 @@
-//===- runtime/plan/specialize.cpp - Program -> Plan for one rank ---------===//
+//===- runtime/plan/specialize.cpp - Program -> Plan for one rank -----------------------------===//
 
 #include "runtime/plan/specialize.h"
 
@@ -394,8 +394,8 @@ bool Specializer::visitP2P(const P2POp &op) {
   return true;
 }
 
-/// Posted together: all ready signals first, so that no copy waits for one that stands behind it; then
-/// all awaits of ready signals, so that copies follow one another.
+/// Posted together: all ready signals first, so that no copy waits for one that stands behind it;
+/// then all awaits of ready signals, so that copies follow one another.
 bool Specializer::visitGroup(const GroupOp &op) {
   for (const Op &inner : op.body)
     if (!llvm::isa<P2POp>(&inner)) // the verifier sees to that, if it was asked

@@ -1,12 +1,12 @@
-//===- runtime/reference/reference_graph.h - a fusion in plain numbers, for the judge -===//
+//===- runtime/reference/reference_graph.h - a fusion in plain numbers, for the judge ---------===//
 #pragma once
 
 #include "ir/fusion.h"
 
 namespace braid::reference {
 
-/// How a tensor is distributed over devices, as [outer, devices, inner] elements: device d holds the
-/// entries (o, d, i), in the order of (o, i). devices == 1: every rank holds all of it.
+/// How a tensor is distributed over devices, as [outer, devices, inner] elements: device d holds
+/// the entries (o, d, i), in the order of (o, i). devices == 1: every rank holds all of it.
 struct Placement {
   int64_t outer = 1;
   int64_t devices = 1;

@@ -1,11 +1,11 @@
-//===- runtime/reference/reference_pattern.h - inputs in which no error can hide -===//
+//===- runtime/reference/reference_pattern.h - inputs in which no error can hide --------------===//
 //
 // bf16 holds integers exactly up to 256 only, and a sum over thousands of elements must stay below
 // that, in any order of adding, while every element counts. So the inputs know each other:
 //
-// Second operands (B, w). The columns that one rank holds are distributed over the residue classes of k
-// modulo P = min(local columns, depth): a column is a weighted sum over one class, each k belongs
-// to a column of every rank, and the weights are 1, -1 and 2, never equal for k and k + 1
+// Second operands (B, w). The columns that one rank holds are distributed over the residue classes
+// of k modulo P = min(local columns, depth): a column is a weighted sum over one class, each k
+// belongs to a column of every rank, and the weights are 1, -1 and 2, never equal for k and k + 1
 // (cyclically). So one element of a first operand off by one changes the result on every rank by
 // its weight.
 //

@@ -1,4 +1,4 @@
-//===- runtime/simulate/cost_model.h - what the operations of a machine cost -===//
+//===- runtime/simulate/cost_model.h - what the operations of a machine cost ------------------===//
 //
 // A handful of measured numbers, from which a simulator predicts how long a Plan takes. Each number
 // belongs to one law, and each is measured by itself (api/calibrate/calibrate.h):
@@ -85,11 +85,12 @@ struct CostModel {
   void add(const OperationCosts &costs);
 
   /// What a GEMM costs, measured or not. Of the entries with the same type, columns and depth:
-  /// between two row counts time, utilisation and contention are on the line through both. With fewer rows
-  /// than the smallest entry the time is on the line through the two smallest, and what it keeps
-  /// busy of the machine in all, time x utilisation, is in proportion to the rows. With more rows than
-  /// the largest, so is the time. Outside of both, contention is that of the entry at that end.
-  /// Without such an entry, the flop rate of the entry of this type whose size is nearest.
+  /// between two row counts time, utilisation and contention are on the line through both. With
+  /// fewer rows than the smallest entry the time is on the line through the two smallest, and what
+  /// it keeps busy of the machine in all, time x utilisation, is in proportion to the rows. With
+  /// more rows than the largest, so is the time. Outside of both, contention is that of the entry
+  /// at that end. Without such an entry, the flop rate of the entry of this type whose size is
+  /// nearest.
   /// Unsupported if nothing of this type was measured.
   Result<GemmCost> gemmCost(const PlanMatmul &shape) const;
 

@@ -1,4 +1,4 @@
-//===- tests/bootstrap/hostile_test.cpp - unauthenticated peers of every kind, and a job that stays exact -===//
+//===- tests/bootstrap/hostile_test.cpp - hostile peers, and a job that stays exact -----------===//
 
 #include "tests/bootstrap/bootstrap_test.h"
 #include "tests/bootstrap/raw_socket.h"
@@ -12,7 +12,7 @@ namespace braid {
 namespace {
 
 constexpr int64_t kRanks = 4;
-constexpr int kUnauthenticated = 1000;
+constexpr int kPeers = 1000;
 constexpr int kSteps = 200;
 
 std::string helloFrame(const ClientHello &hello, bool hasDescriptor = false) {
@@ -20,9 +20,9 @@ std::string helloFrame(const ClientHello &hello, bool hasDescriptor = false) {
 }
 
 /// One who connects and means no good. Stays open until it is destroyed.
-class Unauthenticated {
+class UnauthenticatedPeer {
 public:
-  Unauthenticated(int kind, const std::string &path)
+  UnauthenticatedPeer(int kind, const std::string &path)
       : socket_(connectRaw(path)), wasConnected_(socket_.isValid()) {
     if (wasConnected_)
       attack(kind % kKinds);
@@ -65,7 +65,7 @@ private:
       return trickle();
     case 10: // connected, and never heard of again
       return;
-    case 11: // a member's message without a hello
+    case 11: // a client's message without a hello
       return send(encode({.kind = FrameKind::Disconnect}));
     case 12: // a hello and more
       return send(good + encode({.kind = FrameKind::Gather, .sequence = 1, .body = "wrong"}));
@@ -88,19 +88,19 @@ private:
 class Crowd {
 public:
   void add(const std::string &path) {
-    unauthenticated_.emplace_back(came_, path);
-    connected_ += unauthenticated_.back().wasConnected();
+    peers_.emplace_back(came_, path);
+    connected_ += peers_.back().wasConnected();
     ++came_;
-    for (Unauthenticated &unauthenticated : unauthenticated_)
-      unauthenticated.trickle();
-    if (unauthenticated_.size() > 300)
-      unauthenticated_.pop_front();
+    for (UnauthenticatedPeer &peer : peers_)
+      peer.trickle();
+    if (peers_.size() > 300)
+      peers_.pop_front();
   }
   int came() const { return came_; }
   int connected() const { return connected_; }
 
 private:
-  std::deque<Unauthenticated> unauthenticated_;
+  std::deque<UnauthenticatedPeer> peers_;
   int came_ = 0, connected_ = 0;
 };
 
@@ -127,7 +127,7 @@ void runRank(const std::string &path, int64_t rank) {
   }
 }
 
-TEST(Hostile, AThousandUnauthenticatedDoNoHarm) {
+TEST(Hostile, AThousandUnauthenticatedPeersDoNoHarm) {
   size_t descriptors = countDescriptors();
   {
     Host host({.ranks = kRanks, .job = "job"});
@@ -139,7 +139,7 @@ TEST(Hostile, AThousandUnauthenticatedDoNoHarm) {
     letIn(0);
     ASSERT_TRUE(eventually([&] { return host.rendezvous->counts().joined == 1; }));
     // The other ranks come in the midst of them, the last one late: the door is open until then.
-    while (crowd.came() < kUnauthenticated) {
+    while (crowd.came() < kPeers) {
       crowd.add(host.path());
       if (crowd.came() == 300 || crowd.came() == 600)
         letIn(crowd.came() / 300);
@@ -162,7 +162,7 @@ TEST(Hostile, AThousandUnauthenticatedDoNoHarm) {
 
 TEST(Hostile, SilentOnesAreDroppedInTime) {
   Host host({.ranks = 2, .job = "job"});
-  Unauthenticated silent(10, host.path()), half(3, host.path());
+  UnauthenticatedPeer silent(10, host.path()), half(3, host.path());
   auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(eventually([&] { return host.rendezvous->counts().dropped == 2; }));
   auto time = std::chrono::steady_clock::now() - begin;
@@ -172,7 +172,7 @@ TEST(Hostile, SilentOnesAreDroppedInTime) {
 
 TEST(Hostile, ACrowdOfSilentOnesKeepsNobodyOut) {
   Host host({.ranks = 1, .job = "job"});
-  std::deque<Unauthenticated> crowd;
+  std::deque<UnauthenticatedPeer> crowd;
   size_t before = countDescriptors();
   for (int i = 0; i < 200; ++i)
     crowd.emplace_back(10, host.path());

@@ -1,4 +1,4 @@
-//===- tests/runtime/command_batch_test.cpp - what the executor issues together ---===//
+//===- tests/runtime/command_batch_test.cpp - what the executor issues together ---------------===//
 
 #include "api/run.h"
 #include "runtime/execute/executor.h"
@@ -42,7 +42,7 @@ public:
   void record(uint32_t, Tag, uint32_t) override { calls.push_back("record"); }
   void waitEvent(uint32_t, Tag, uint32_t) override { calls.push_back("wait_event"); }
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-             bool areDisjoint) override {
+                  bool areDisjoint) override {
     calls.push_back(fmt::format("{}chain of {}", areDisjoint ? "disjoint " : "", steps.size()));
     Device::issueBatch(stream, tag, steps, areDisjoint);
   }

@@ -26,8 +26,9 @@ class CheckLayers(unittest.TestCase):
         }))
 
     def test_refuses_an_include_upwards(self):
-        self.assertEqual(["lowering/a.h:2: expected lowering to include only ir, lowering"],
-                         self.check({"lowering/a.h": '#pragma once\n#include "runtime/plan/plan.h"\n'}))
+        self.assertEqual(
+            ["lowering/a.h:2: expected lowering to include only ir, lowering"],
+            self.check({"lowering/a.h": '#pragma once\n#include "runtime/plan/plan.h"\n'}))
 
     def test_refuses_an_include_beside_itself(self):
         self.assertEqual(

@@ -2,8 +2,8 @@
 //
 // One thread, in the launcher or in rank 0, that every rank keeps one connection to. It brings
 // together what all ranks say (all-gather), passes descriptors on, and notices at once when a
-// connection ends without a disconnect: that rank is dead, and the job is aborted in the job memory,
-// which all ranks see. It takes no part in running, and the ranks do not need it to abort.
+// connection ends without a Disconnect: that rank is dead, and the job is aborted in the job
+// memory, which all ranks see. It takes no part in running, and the ranks do not need it to abort.
 //
 // Whoever connects has the same user id, and says Hello within two seconds with the right job and
 // version; anybody else is dropped and the job goes on. A Hello of this job that contradicts what
