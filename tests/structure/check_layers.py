@@ -2,6 +2,7 @@
 """check_layers.py ROOT: fails if the tree breaks the rules that keep its parts apart.
 
 * A folder includes and links only itself and the layers below it.
+* A room of runtime includes only itself and those below it; the files beside the rooms are for all.
 * CUDA and NCCL headers appear in their backends only.
 * Includes of our own headers are rooted at the repository.
 * Every source file is named in a CMakeLists.txt.
@@ -24,6 +25,18 @@ LAYERS = {
     "tools": {"ir", "lowering", "runtime", "backends", "api", "tools"},
     "examples": {"ir", "lowering", "runtime", "backends", "api", "examples"},
     "tests": {"ir", "lowering", "runtime", "backends", "api", "tools", "examples", "tests"},
+}
+# A room and what it may include. execute and tune know each other: prepare() has GEMMs tuned.
+ROOMS = {
+    "runtime/plan": {"runtime/plan"},
+    "runtime/reference": {"runtime/reference"},
+    "runtime/job/bootstrap": {"runtime/job/bootstrap"},
+    "runtime/check": {"runtime/plan", "runtime/check"},
+    "runtime/execute": {"runtime/plan", "runtime/execute", "runtime/tune",
+                        "runtime/job/bootstrap"},
+    "runtime/tune": {"runtime/plan", "runtime/execute", "runtime/tune", "runtime/job/bootstrap"},
+    "runtime/simulate": {"runtime/plan", "runtime/execute", "runtime/simulate"},
+    "runtime/job": {"runtime/plan", "runtime/execute", "runtime/job", "runtime/job/bootstrap"},
 }
 VENDOR_HEADER = re.compile(r"(cuda|cublas|nccl|nvml|nvToolsExt)", re.IGNORECASE)
 VENDOR_FOLDERS = ("backends/cuda/", "backends/nccl/")
@@ -68,6 +81,9 @@ def check_include(path, bracket, header):
         return 'expected an include rooted at the repository, like "ir/program.h"'
     if target in LAYERS and target not in LAYERS[layer]:
         return f"expected {layer} to include only {', '.join(sorted(LAYERS[layer]))}"
+    room, inner = os.path.dirname(path), os.path.dirname(header)
+    if room in ROOMS and inner in ROOMS and inner not in ROOMS[room]:
+        return f"expected {room} to include only {', '.join(sorted(ROOMS[room]))}"
     return None
 
 

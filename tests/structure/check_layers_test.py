@@ -30,6 +30,18 @@ class CheckLayers(unittest.TestCase):
             ["lowering/a.h:2: expected lowering to include only ir, lowering"],
             self.check({"lowering/a.h": '#pragma once\n#include "runtime/plan/plan.h"\n'}))
 
+    def test_refuses_an_include_of_a_room_above(self):
+        self.assertEqual([], self.check({"runtime/check/a.h": '#include "runtime/plan/plan.h"\n'
+                                                              '#include "runtime/progress.h"\n'}))
+        self.assertEqual(
+            ["runtime/check/a.h:1: expected runtime/check to include only runtime/check, "
+             "runtime/plan"],
+            self.check({"runtime/check/a.h": '#include "runtime/execute/device.h"\n'}))
+        self.assertEqual(
+            ["runtime/job/bootstrap/a.h:1: expected runtime/job/bootstrap to include only "
+             "runtime/job/bootstrap"],
+            self.check({"runtime/job/bootstrap/a.h": '#include "runtime/job/futex.h"\n'}))
+
     def test_refuses_an_include_beside_itself(self):
         self.assertEqual(
             ['ir/a.h:1: expected an include rooted at the repository, like "ir/program.h"'],
