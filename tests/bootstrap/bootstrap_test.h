@@ -75,7 +75,7 @@ struct Host {
   std::unique_ptr<Rendezvous> rendezvous;
 };
 
-/// A member, and the thread that watches for it.
+/// A client, and the thread that watches for it.
 class WatchedClient {
 public:
   explicit WatchedClient(std::unique_ptr<Client> client) : client_(std::move(client)) {

@@ -1,4 +1,4 @@
-//===- tests/bootstrap/meeting_place_test.cpp - directories that only their owner sees --------===//
+//===- tests/bootstrap/endpoint_test.cpp - directories that only their owner sees --------===//
 
 #include "tests/bootstrap/bootstrap_test.h"
 #include "tests/bootstrap/raw_socket.h"
@@ -18,15 +18,16 @@ std::string userDirectory(const TemporaryBase &base) {
   return base.path() + "/braid-" + std::to_string(geteuid());
 }
 
-RendezvousEndpoint openPlace(const TemporaryBase &base, const std::string &job = "") {
-  Result<RendezvousEndpoint> place = RendezvousEndpoint::open(base.path(), job);
-  EXPECT_TRUE(place.isOk()) << place.status().message();
-  return std::move(*place);
+RendezvousEndpoint openEndpoint(const TemporaryBase &base, const std::string &job = "") {
+  Result<RendezvousEndpoint> endpoint = RendezvousEndpoint::open(base.path(), job);
+  EXPECT_TRUE(endpoint.isOk()) << endpoint.status().message();
+  return std::move(*endpoint);
 }
 
-Result<std::string> firstPlace(const std::string &base, const std::string &job, Deadline deadline) {
-  auto places = findRendezvousEndpoints(base, job, deadline);
-  return places ? Result<std::string>(places->front()) : places.status();
+Result<std::string> firstEndpoint(const std::string &base, const std::string &job,
+                                  Deadline deadline) {
+  auto endpoints = findRendezvousEndpoints(base, job, deadline);
+  return endpoints ? Result<std::string>(endpoints->front()) : endpoints.status();
 }
 
 mode_t modeOf(const std::string &path) {
@@ -35,15 +36,15 @@ mode_t modeOf(const std::string &path) {
   return status.st_mode & 07777;
 }
 
-/// Another process opens a place and is killed; the path of what it leaves.
-std::string leaveStalePlace(const TemporaryBase &base, const std::string &job) {
+/// Another process opens an endpoint and is killed; the path of what it leaves.
+std::string leaveStaleEndpoint(const TemporaryBase &base, const std::string &job) {
   int ends[2];
   EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
   FileDescriptor out(ends[0]), in(ends[1]);
   pid_t child = fork();
   if (child == 0) {
-    Result<RendezvousEndpoint> place = RendezvousEndpoint::open(base.path(), job);
-    if (!place || write(in.get(), place->path().data(), place->path().size()) < 0)
+    Result<RendezvousEndpoint> endpoint = RendezvousEndpoint::open(base.path(), job);
+    if (!endpoint || write(in.get(), endpoint->path().data(), endpoint->path().size()) < 0)
       _exit(1);
     pause();
   }
@@ -59,21 +60,21 @@ TEST(RendezvousEndpoint, IsPrivateAndLeavesNothing) {
   TemporaryBase base;
   size_t descriptors = countDescriptors();
   {
-    RendezvousEndpoint place = openPlace(base);
-    std::filesystem::path directory = std::filesystem::path(place.path()).parent_path();
+    RendezvousEndpoint endpoint = openEndpoint(base);
+    std::filesystem::path directory = std::filesystem::path(endpoint.path()).parent_path();
     EXPECT_EQ(modeOf(userDirectory(base)), 0700u);
     EXPECT_EQ(modeOf(directory), 0700u);
-    EXPECT_EQ(modeOf(place.path()), 0600u);
-    EXPECT_EQ(fcntl(place.listener(), F_GETFD), FD_CLOEXEC);
-    EXPECT_TRUE(connectRaw(place.path()).isValid());
-    RendezvousEndpoint moved = std::move(place);
-    place.close();
+    EXPECT_EQ(modeOf(endpoint.path()), 0600u);
+    EXPECT_EQ(fcntl(endpoint.listener(), F_GETFD), FD_CLOEXEC);
+    EXPECT_TRUE(connectRaw(endpoint.path()).isValid());
+    RendezvousEndpoint moved = std::move(endpoint);
+    endpoint.close();
     EXPECT_TRUE(connectRaw(moved.path()).isValid());
     moved.close();
     moved.close();
     EXPECT_FALSE(connectRaw(moved.path()).isValid());
     EXPECT_TRUE(base.entries().empty());
-    openPlace(base, "key");
+    openEndpoint(base, "key");
   }
   EXPECT_TRUE(base.entries().empty());
   EXPECT_EQ(countDescriptors(), descriptors);
@@ -81,7 +82,7 @@ TEST(RendezvousEndpoint, IsPrivateAndLeavesNothing) {
 
 TEST(RendezvousEndpoint, HasAnotherNameEachTime) {
   TemporaryBase base;
-  RendezvousEndpoint first = openPlace(base, "key"), second = openPlace(base, "key");
+  RendezvousEndpoint first = openEndpoint(base, "key"), second = openEndpoint(base, "key");
   EXPECT_NE(first.path(), second.path());
 }
 
@@ -96,7 +97,7 @@ TEST(RendezvousEndpoint, RefusesADirectoryThatIsNotOnlyTheUsers) {
   auto message = [&] {
     Status opened = RendezvousEndpoint::open(base.path(), "key").status();
     EXPECT_EQ(opened.code(), StatusCode::Unsupported);
-    EXPECT_EQ(firstPlace(base.path(), "key", soon()).status().message(), opened.message());
+    EXPECT_EQ(firstEndpoint(base.path(), "key", soon()).status().message(), opened.message());
     return opened.message();
   };
   std::filesystem::create_directory(base.path() + "/elsewhere");
@@ -120,17 +121,18 @@ TEST(RendezvousEndpoint, OfAJobThatNobodyLooksForHasAnotherDirectoryThen) {
   TemporaryBase base;
   std::ofstream(userDirectory(base)) << "a file";
   {
-    RendezvousEndpoint place = openPlace(base), other = openPlace(base);
-    std::filesystem::path parent = std::filesystem::path(place.path()).parent_path().parent_path();
+    RendezvousEndpoint endpoint = openEndpoint(base), other = openEndpoint(base);
+    std::filesystem::path parent =
+        std::filesystem::path(endpoint.path()).parent_path().parent_path();
     EXPECT_EQ(parent.string().rfind(userDirectory(base) + "-", 0), 0u) << parent;
     EXPECT_EQ(modeOf(parent), 0700u);
-    EXPECT_TRUE(connectRaw(place.path()).isValid());
+    EXPECT_TRUE(connectRaw(endpoint.path()).isValid());
     EXPECT_TRUE(connectRaw(other.path()).isValid());
   }
   EXPECT_EQ(base.entries(), std::vector{userDirectory(base)});
-  std::string stale = leaveStalePlace(base, "");
+  std::string stale = leaveStaleEndpoint(base, "");
   ASSERT_TRUE(std::filesystem::exists(stale));
-  openPlace(base);
+  openEndpoint(base);
   EXPECT_EQ(base.entries(), std::vector{userDirectory(base)});
 }
 
@@ -150,24 +152,24 @@ TEST(RendezvousEndpoint, RefusesABaseThatIsTooLongForASocket) {
 TEST(RendezvousEndpoint, IsFoundByTheKeyOfItsJob) {
   TemporaryBase base;
   std::string odd = std::string("../ ä\0", 7) + std::string(300, '/');
-  RendezvousEndpoint hidden = openPlace(base);
-  RendezvousEndpoint one = openPlace(base, "one"), other = openPlace(base, odd);
-  EXPECT_EQ(*firstPlace(base.path(), "one", soon()), one.path());
-  EXPECT_EQ(*firstPlace(base.path(), odd, soon()), other.path());
-  auto none = firstPlace(base.path(), "two", deadlineIn(20ms));
+  RendezvousEndpoint hidden = openEndpoint(base);
+  RendezvousEndpoint one = openEndpoint(base, "one"), other = openEndpoint(base, odd);
+  EXPECT_EQ(*firstEndpoint(base.path(), "one", soon()), one.path());
+  EXPECT_EQ(*firstEndpoint(base.path(), odd, soon()), other.path());
+  auto none = firstEndpoint(base.path(), "two", deadlineIn(20ms));
   EXPECT_EQ(none.status().code(), StatusCode::TimedOut);
   EXPECT_EQ(none.status().message(),
             "expected rank 0 of job 'two' to listen in '" + userDirectory(base) + "', got nobody");
-  EXPECT_EQ(firstPlace(base.path(), "", soon()).status().code(), StatusCode::BadInput);
+  EXPECT_EQ(firstEndpoint(base.path(), "", soon()).status().code(), StatusCode::BadInput);
 }
 
 TEST(RendezvousEndpoint, OfSeveralTheNewestIsFirst) {
   TemporaryBase base;
   std::vector<std::string> paths;
-  std::deque<RendezvousEndpoint> places;
+  std::deque<RendezvousEndpoint> endpoints;
   for (int i = 0; i < 5; ++i) {
-    places.push_back(openPlace(base, "key"));
-    paths.insert(paths.begin(), places.back().path());
+    endpoints.push_back(openEndpoint(base, "key"));
+    paths.insert(paths.begin(), endpoints.back().path());
     std::this_thread::sleep_for(20ms); // the file system's clock ticks
   }
   EXPECT_EQ(*findRendezvousEndpoints(base.path(), "key", soon()), paths);
@@ -179,30 +181,31 @@ TEST(RendezvousEndpoint, IsWaitedFor) {
   Result<std::string> found = Status(StatusCode::Internal, "not looked for");
   std::thread finder([&] {
     isLooking = true;
-    found = firstPlace(base.path(), "key", soon());
+    found = firstEndpoint(base.path(), "key", soon());
   });
   ASSERT_TRUE(eventually([&] { return isLooking.load(); }));
-  RendezvousEndpoint place = openPlace(base, "key");
+  RendezvousEndpoint endpoint = openEndpoint(base, "key");
   finder.join();
   ASSERT_TRUE(found.isOk()) << found.status().message();
-  EXPECT_EQ(*found, place.path());
+  EXPECT_EQ(*found, endpoint.path());
 }
 
 TEST(RendezvousEndpoint, OfAKilledProcessIsNotFoundAndIsSwept) {
   TemporaryBase base;
-  std::string stale = leaveStalePlace(base, "key");
+  std::string stale = leaveStaleEndpoint(base, "key");
   ASSERT_TRUE(std::filesystem::exists(stale));
-  EXPECT_EQ(firstPlace(base.path(), "key", deadlineIn(20ms)).status().code(), StatusCode::TimedOut);
-  RendezvousEndpoint place = openPlace(base, "key");
+  EXPECT_EQ(firstEndpoint(base.path(), "key", deadlineIn(20ms)).status().code(),
+            StatusCode::TimedOut);
+  RendezvousEndpoint endpoint = openEndpoint(base, "key");
   EXPECT_FALSE(std::filesystem::exists(stale));
-  EXPECT_EQ(*firstPlace(base.path(), "key", soon()), place.path());
-  place.close();
+  EXPECT_EQ(*firstEndpoint(base.path(), "key", soon()), endpoint.path());
+  endpoint.close();
   EXPECT_TRUE(base.entries().empty());
 }
 
 TEST(RendezvousEndpoint, SweepsNothingElse) {
   TemporaryBase base;
-  RendezvousEndpoint first = openPlace(base, "key");
+  RendezvousEndpoint first = openEndpoint(base, "key");
   std::string own = userDirectory(base) + "/notes";
   // As if it were a job's, but with a file that none has; and one that is being made just now.
   std::string full = userDirectory(base) + "/job-" + std::string(32, 'a');
@@ -211,7 +214,7 @@ TEST(RendezvousEndpoint, SweepsNothingElse) {
   std::filesystem::create_directory(fresh);
   std::filesystem::create_directory(full);
   std::ofstream(full + "/data") << "mine";
-  RendezvousEndpoint second = openPlace(base);
+  RendezvousEndpoint second = openEndpoint(base);
   EXPECT_TRUE(connectRaw(first.path()).isValid());
   EXPECT_TRUE(std::filesystem::exists(own));
   EXPECT_TRUE(std::filesystem::exists(fresh));
@@ -226,7 +229,7 @@ TEST(RendezvousEndpoint, SweepsWhatWasNeverFinished) {
   std::filesystem::create_directory(old);
   timespec longAgo[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, old.c_str(), longAgo, 0), 0);
-  openPlace(base);
+  openEndpoint(base);
   EXPECT_TRUE(base.entries().empty());
 }
 
@@ -236,10 +239,10 @@ TEST(RendezvousEndpoint, ComesAndGoesBesideOthers) {
   for (int thread = 0; thread < 4; ++thread)
     threads.emplace_back([&, job = "job" + std::to_string(thread)] {
       for (int i = 0; i < 100; ++i) {
-        Result<RendezvousEndpoint> place = RendezvousEndpoint::open(base.path(), job);
-        ASSERT_TRUE(place.isOk()) << place.status().message();
-        EXPECT_TRUE(connectRaw(place->path()).isValid());
-        EXPECT_EQ(*firstPlace(base.path(), job, soon()), place->path());
+        Result<RendezvousEndpoint> endpoint = RendezvousEndpoint::open(base.path(), job);
+        ASSERT_TRUE(endpoint.isOk()) << endpoint.status().message();
+        EXPECT_TRUE(connectRaw(endpoint->path()).isValid());
+        EXPECT_EQ(*firstEndpoint(base.path(), job, soon()), endpoint->path());
       }
     });
   for (std::thread &thread : threads)
@@ -262,7 +265,7 @@ private:
   std::optional<std::string> old_;
 };
 
-TEST(MeetingBase, IsTheFirstThatCanBe) {
+TEST(EndpointBase, IsTheFirstThatCanBe) {
   TemporaryBase runtime;
   {
     Variable first("XDG_RUNTIME_DIR", runtime.path().c_str()), second("TMPDIR", "/var/tmp");

@@ -231,7 +231,7 @@ TEST(CheckerDeadlock, EveryRankCopiesBeforeItReadySignals) {
                  "at t.braid:22:3"));
 }
 
-/// The promise stands on another stream, but behind the copy in issue order.
+/// The ready signal stands on another stream, but behind the copy in issue order.
 std::string readySignalOnOtherStream() {
   return edited(kGather, {{"  %s = p2p send %mine to 1 - rank via %h\n", ""},
                           {"  matmul %C_own", "  set_current_stream %main\n"
@@ -328,7 +328,7 @@ TEST(CheckerRace, BufferReusedBeforeThePeerHasRead) {
             "  both touch %all of rank 1, bytes [64 .. 128)\n");
 }
 
-/// The promise of a run must come after the last read in the run before.
+/// The ready signal of a run must come after the last read in the run before.
 TEST(CheckerRace, NextRunOverwritesWhatThisOneReads) {
   std::string text = edited(put(), {{"  %r = p2p", "  set_current_stream stream(1)\n"
                                                    "  synchronize %main\n"

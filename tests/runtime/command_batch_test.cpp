@@ -43,7 +43,7 @@ public:
   void waitEvent(uint32_t, Tag, uint32_t) override { calls.push_back("wait_event"); }
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                   bool areDisjoint) override {
-    calls.push_back(fmt::format("{}chain of {}", areDisjoint ? "disjoint " : "", steps.size()));
+    calls.push_back(fmt::format("{}batch of {}", areDisjoint ? "disjoint " : "", steps.size()));
     Device::issueBatch(stream, tag, steps, areDisjoint);
   }
   Status synchronize() override { return Status::ok(); }
@@ -90,14 +90,14 @@ TEST(Batch, CopiesThatShareNothingAreDisjoint) {
   EXPECT_THAT(callsOf("  %x = allocate device f32[4]\n"
                       "  set %x, %A\n"
                       "  set %C, %A\n"),
-              ElementsAre("disjoint chain of 2", "copy 0 on 0 of 16", "copy 1 on 0 of 16"));
+              ElementsAre("disjoint batch of 2", "copy 0 on 0 of 16", "copy 1 on 0 of 16"));
 }
 
 TEST(Batch, ACopyOfACopyIsNot) {
   EXPECT_THAT(callsOf("  %x = allocate symmetric f32[4]\n"
                       "  set %x, %A\n"
                       "  set %C, %x\n"),
-              ElementsAre("chain of 2", "copy 0 on 0 of 16", "copy 1 on 0 of 16"));
+              ElementsAre("batch of 2", "copy 0 on 0 of 16", "copy 1 on 0 of 16"));
 }
 
 /// Of one buffer, only the ranges count; of two private ones nothing is known, because one may lie
@@ -109,13 +109,13 @@ TEST(Batch, RangesOfABufferAndPrivateBuffers) {
                       "  set %low, %A\n"
                       "  set %high, %A\n")
                   .front(),
-              "disjoint chain of 2");
+              "disjoint batch of 2");
   EXPECT_THAT(callsOf("  %x = allocate device f32[4]\n"
                       "  %y = allocate device f32[4]\n"
                       "  set %x, %A\n"
                       "  set %y, %A\n")
                   .front(),
-              "chain of 2");
+              "batch of 2");
 }
 
 TEST(Batch, EndsWhereAnotherStreamBegins) {

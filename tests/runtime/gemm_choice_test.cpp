@@ -1,4 +1,4 @@
-//===- tests/runtime/product_choice_test.cpp - measured GEMMs as text -------------------------===//
+//===- tests/runtime/gemm_choice_test.cpp - measured GEMMs as text ----------------------------===//
 
 #include "runtime/tune/gemm_choice.h"
 

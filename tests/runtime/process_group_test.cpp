@@ -66,10 +66,10 @@ protected:
         RendezvousOptions{.ranks = ranks, .job = "job", .killsStragglers = false});
     groups_.resize(static_cast<size_t>(ranks));
     onEveryRank([&](int64_t rank) {
-      auto member =
+      auto client =
           Client::join(host_->path(), {.job = "job", .rank = rank, .ranks = ranks}, soon());
-      ASSERT_TRUE(member) << member.status().message();
-      groups_[rank] = std::make_unique<ProcessGroup>(std::move(*member), timeout);
+      ASSERT_TRUE(client) << client.status().message();
+      groups_[rank] = std::make_unique<ProcessGroup>(std::move(*client), timeout);
       groups_[rank]->setWarn([this](const std::string &text) {
         std::lock_guard lock(mutex_);
         warnings_.push_back(text);

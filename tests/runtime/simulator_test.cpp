@@ -73,7 +73,7 @@ TEST(Simulator, LetsGemmsShareTheMachine) {
   EXPECT_NEAR(timeOf(text, easyModel()), 1000 + 100 + 50 / 0.75 + 3, 1e-3);
 }
 
-/// The model whose GEMMs have a whole machine each, and crowd.
+/// The model whose GEMMs have a whole machine each, and contend for it.
 CostModel contentionModel(double contention) {
   CostModel model = easyModel();
   model.add({.dtype = DType::F32,
@@ -86,7 +86,7 @@ CostModel contentionModel(double contention) {
   return model;
 }
 
-TEST(Simulator, SlowsDownGemmsThatCrowd) {
+TEST(Simulator, SlowsDownGemmsThatContend) {
   const std::string both = fmt::format(kGemms, "set_current_stream stream(1)",
                                        "set_current_stream %main\n  synchronize stream(1)");
   EXPECT_NEAR(timeOf(both, contentionModel(1)), 1000 + 2 * 100 + 3, 1e-3);
@@ -95,7 +95,7 @@ TEST(Simulator, SlowsDownGemmsThatCrowd) {
       << "one behind the other";
 }
 
-/// As the measurement that says how much they crowd has it.
+/// As the measurement that says how much they contend has it.
 TEST(Simulator, SlowsDownAChainThatIsDealtOut) {
   const PlanMatmul shape = {DType::F32, 4, 4, 4, false, {}, {}, {}, {}};
   CostModel model = contentionModel(1.2);
@@ -138,7 +138,7 @@ TEST(Simulator, SlowsDownEachGemmByItsOwnContention) {
   EXPECT_NEAR(simulation->us, 1000 + 45 + 1.2 * 55 + 40 + 3, 1e-3);
 }
 
-/// One without rows neither crowds nor waits for what runs.
+/// One without rows neither contends nor waits for what runs.
 TEST(Simulator, TakesNoTimeForAnEmptyGemm) {
   for (double contention : {1.0, 1.2}) {
     std::vector<Plan> plans = plansOf(kLater);
@@ -236,8 +236,8 @@ program @group mesh [0 .. 3) (%A: f32[100]) -> () {
 }
 )";
 
-/// One model for all means, to see what they differ in besides numbers.
-double timeByMeans(TransferMode transferMode, LaunchMode launchMode = LaunchMode::Graph) {
+/// One model for all transfer modes, to see what they differ in besides numbers.
+double timeByMode(TransferMode transferMode, LaunchMode launchMode = LaunchMode::Graph) {
   CostModel model = easyModel();
   for (OperationCosts &costs : model.operations) {
     costs.transferMode = transferMode;
@@ -253,20 +253,20 @@ TEST(Simulator, MakesOneKernelOfCopiesThatStandTogether) {
   const double begin = 20 + 10 + 2 * 40;
   // A copy of 400 bytes and a signal, twice, while the first flag flies; the flight of the second.
   const double byEngine = begin + 2 * (2 + 400 / 10.0 + 10) + 40 + 40;
-  EXPECT_NEAR(timeByMeans({CopyBy::Engine}), 1000 + byEngine, 1e-3);
+  EXPECT_NEAR(timeByMode({CopyBy::Engine}), 1000 + byEngine, 1e-3);
   // Both at once on the link; two signals together, their flight, and two awaits.
   const double together = begin + 2 + 400 / 7.5;
-  EXPECT_NEAR(timeByMeans({CopyBy::Kernel}), 1000 + together + 10 + 20 + 2 * 40, 1e-3);
+  EXPECT_NEAR(timeByMode({CopyBy::Kernel}), 1000 + together + 10 + 20 + 2 * 40, 1e-3);
   // A signal by the memory's own means is no part of a kernel, and stands between the copies.
-  EXPECT_NEAR(timeByMeans({CopyBy::Kernel, SignalBy::Memory}), 1000 + byEngine, 1e-3);
+  EXPECT_NEAR(timeByMode({CopyBy::Kernel, SignalBy::Memory}), 1000 + byEngine, 1e-3);
 }
 
 /// And so the host issues one.
 TEST(Simulator, IssuesCopiesThatStandTogetherOnce) {
   const TransferMode byKernel = {CopyBy::Kernel};
-  EXPECT_NEAR(timeByMeans(byKernel, LaunchMode::Eager), timeByMeans(byKernel), 1e-3)
+  EXPECT_NEAR(timeByMode(byKernel, LaunchMode::Eager), timeByMode(byKernel), 1e-3)
       << "100 us are over before the copies begin";
-  EXPECT_GT(timeByMeans({CopyBy::Engine}, LaunchMode::Eager), timeByMeans({CopyBy::Engine}) + 10);
+  EXPECT_GT(timeByMode({CopyBy::Engine}, LaunchMode::Eager), timeByMode({CopyBy::Engine}) + 10);
 }
 
 TEST(Simulator, ReportsADeadlock) {

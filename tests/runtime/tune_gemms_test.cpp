@@ -1,4 +1,4 @@
-//===- tests/runtime/tune_products_test.cpp - who measures, and who takes over ----------------===//
+//===- tests/runtime/tune_gemms_test.cpp - who measures, and who takes over -------------------===//
 
 #include "runtime/tune/tune_gemms.h"
 
@@ -34,11 +34,11 @@ public:
 
   std::string tuningKey() const override { return key_; }
   Status loadAlgorithm(const PlanMatmul &shape) override {
-    foreseen.push_back(gemmKey(shape));
+    loaded.push_back(gemmKey(shape));
     return Status::ok();
   }
   Result<std::string> tune(const PlanMatmul &shape, milliseconds atMost) override {
-    EXPECT_FALSE(foreseen.empty());
+    EXPECT_FALSE(loaded.empty());
     if (!failure.isOk())
       return failure;
     tuned.push_back(gemmKey(shape));
@@ -72,7 +72,7 @@ public:
   std::vector<Span> takeTrace() override { return {}; }
 
   Status failure;
-  std::vector<std::string> tuned, foreseen;
+  std::vector<std::string> tuned, loaded;
   std::vector<int64_t> times; ///< ms, of each
   std::map<std::string, std::string> algorithm;
   int warmed = 0;
@@ -130,7 +130,7 @@ TEST(TuneGemms, RankZeroMeasuresForAll) {
   EXPECT_THAT(devices[0].tuned, ElementsAre(kBlock, kPart));
   for (size_t rank : {1u, 2u}) {
     EXPECT_THAT(devices[rank].tuned, IsEmpty());
-    EXPECT_THAT(devices[rank].foreseen, ElementsAre(kBlock)) << "while rank 0 measures";
+    EXPECT_THAT(devices[rank].loaded, ElementsAre(kBlock)) << "while rank 0 measures";
     EXPECT_THAT(devices[rank].algorithm, ElementsAre(Pair(kBlock, std::string("0: ") + kBlock)));
     EXPECT_EQ(devices[rank].warmed, 1);
   }

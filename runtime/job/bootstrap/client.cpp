@@ -22,7 +22,7 @@ constexpr uint32_t kWantBit = 1u << 31;
 /// Being thrown out by a crowd of unauthenticated peers is worth another try, but not without end.
 constexpr int kHelloAttempts = 20;
 constexpr size_t kHelloFields = 4 + 8 + 8;
-/// Who is not read from for so long does not hear the disconnect.
+/// Who is not read from for so long does not hear that it disconnects.
 constexpr auto kDisconnectTime = 500ms;
 
 void append32(std::string &bytes, uint32_t value) {

@@ -34,7 +34,7 @@ public:
   /// host's reason if it refuses; TimedOut at the deadline.
   static Result<std::unique_ptr<Client>> join(const std::string &path, const ClientHello &hello,
                                               Deadline deadline);
-  /// Says disconnect, if it was not said. No thread may be in watch() any more.
+  /// Disconnects, if that was not done. No thread may be in watch() any more.
   ~Client();
   Client(const Client &) = delete;
 

@@ -244,14 +244,15 @@ Status checkLength(const std::string &path) {
 }
 
 /// The names in `directory` that begin with `prefix` and whose owner is alive, the newest first.
-std::vector<std::string> livingPlaces(const FileDescriptor &directory, const std::string &prefix) {
+std::vector<std::string> livingEndpoints(const FileDescriptor &directory,
+                                         const std::string &prefix) {
   std::vector<std::pair<int64_t, std::string>> found;
   for (const std::string &name : entries(directory.get())) {
-    FileDescriptor place;
+    FileDescriptor endpoint;
     if (name.starts_with(prefix))
-      place = openDirectoryAt(directory.get(), name);
+      endpoint = openDirectoryAt(directory.get(), name);
     struct stat status {};
-    if (place.isValid() && isOwnerAlive(place.get()) && fstat(place.get(), &status) == 0)
+    if (endpoint.isValid() && isOwnerAlive(endpoint.get()) && fstat(endpoint.get(), &status) == 0)
       found.emplace_back(-(status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec), name);
   }
   std::sort(found.begin(), found.end());
@@ -282,26 +283,26 @@ Result<RendezvousEndpoint> RendezvousEndpoint::open(const std::string &base,
     return parent.status();
   std::string unfinished = "new-" + *random;
   std::string final = *parent + "/" + keyName(job) + "-" + *random;
-  RendezvousEndpoint place; // from here on, it removes what has been made
-  place.parent_ = *parent;
-  place.directory_ = *parent + "/" + unfinished;
+  RendezvousEndpoint endpoint; // from here on, it removes what has been made
+  endpoint.parent_ = *parent;
+  endpoint.directory_ = *parent + "/" + unfinished;
   if (Status status = checkLength(final + "/" + kSocket); !status.isOk())
     return status;
   if (Status status = makeDirectory(*parent, unfinished); !status.isOk())
     return status;
-  Result<FileDescriptor> lock = makeLock(place.directory_ + "/" + kLock);
+  Result<FileDescriptor> lock = makeLock(endpoint.directory_ + "/" + kLock);
   if (!lock)
     return lock.status();
-  place.lock_ = std::move(*lock);
-  Result<FileDescriptor> listener = listenAt(place.directory_ + "/" + kSocket);
+  endpoint.lock_ = std::move(*lock);
+  Result<FileDescriptor> listener = listenAt(endpoint.directory_ + "/" + kSocket);
   if (!listener)
     return listener.status();
-  place.listener_ = std::move(*listener);
-  if (rename(place.directory_.c_str(), final.c_str()) != 0)
-    return failed("cannot rename '" + place.directory_ + "'", errno);
-  place.directory_ = final;
-  place.path_ = final + "/" + kSocket;
-  return place;
+  endpoint.listener_ = std::move(*listener);
+  if (rename(endpoint.directory_.c_str(), final.c_str()) != 0)
+    return failed("cannot rename '" + endpoint.directory_ + "'", errno);
+  endpoint.directory_ = final;
+  endpoint.path_ = final + "/" + kSocket;
+  return endpoint;
 }
 
 RendezvousEndpoint::RendezvousEndpoint(RendezvousEndpoint &&other) noexcept
@@ -333,7 +334,7 @@ findRendezvousEndpoints(const std::string &base, const std::string &job, Deadlin
     Result<FileDescriptor> directory = openUserDirectory(parent);
     if (!directory)
       return directory.status();
-    if (std::vector<std::string> names = livingPlaces(*directory, prefix); !names.empty()) {
+    if (std::vector<std::string> names = livingEndpoints(*directory, prefix); !names.empty()) {
       for (std::string &name : names)
         name = parent + "/" + name + "/" + kSocket;
       return names;

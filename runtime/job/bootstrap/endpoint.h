@@ -24,7 +24,7 @@ std::string endpointBase();
 class RendezvousEndpoint {
 public:
   /// Sweeps what dead jobs left, then makes a directory and listens in it. If `job` is not empty,
-  /// publishes the place under that key. Unsupported if nothing can be made in the base, or the
+  /// publishes the endpoint under that key. Unsupported if nothing can be made in the base, or the
   /// user's directory is not as it has to be and `job` is not empty.
   static Result<RendezvousEndpoint> open(const std::string &base, const std::string &job);
   RendezvousEndpoint(RendezvousEndpoint &&) noexcept;

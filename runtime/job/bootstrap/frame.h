@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/frame.h - messages between a rank and the rendezvous endpoint -===//
+//===- runtime/job/bootstrap/frame.h - messages between a rank and the rendezvous endpoint ---===//
 //
 // A frame on the wire, all numbers little endian:
 //
@@ -28,15 +28,15 @@
 namespace braid {
 
 enum class FrameKind : uint8_t {
-  Hello = 1,  ///< member -> host: who I am (see rendezvous.h)
-  Welcome,    ///< host -> member: accepted; brings the descriptor of the job memory
-  Refused,    ///< host -> member: the body says why; the connection ends
-  Gather,     ///< member -> host: my part of all-gather number `sequence`
-  Gathered,   ///< host -> member: all parts of it, in rank order
-  Offer,      ///< member -> host: keeps the descriptor that comes along; body: its name
-  Want,       ///< member -> host: the descriptor that `rank` offered; body: rank and name
-  Descriptor, ///< host -> member: here it is, or the body says why not
-  Disconnect, ///< member -> host: I am done; a connection that ends without it has died
+  Hello = 1,  ///< client -> host: who I am (see rendezvous.h)
+  Welcome,    ///< host -> client: accepted; brings the descriptor of the job memory
+  Refused,    ///< host -> client: the body says why; the connection ends
+  Gather,     ///< client -> host: my part of all-gather number `sequence`
+  Gathered,   ///< host -> client: all parts of it, in rank order
+  Offer,      ///< client -> host: keeps the descriptor that comes along; body: its name
+  Want,       ///< client -> host: the descriptor that `rank` offered; body: rank and name
+  Descriptor, ///< host -> client: here it is, or the body says why not
+  Disconnect, ///< client -> host: I am done; a connection that ends without it has died
 };
 inline constexpr uint8_t kLastFrameKind = static_cast<uint8_t>(FrameKind::Disconnect);
 

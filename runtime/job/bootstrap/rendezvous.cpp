@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-constexpr size_t kMaxUnauthenticated = 64;
+constexpr size_t kMaxPeers = 64;
 constexpr auto kHelloTime = 2s;
 /// How often the thread looks at the job's mark and at its clocks when nothing happens.
 constexpr auto kTick = 50ms;
@@ -117,7 +117,7 @@ Outbox::Bytes share(const Frame &frame) {
 }
 
 /// Connected, and has not said who it is.
-struct Unauthenticated {
+struct UnauthenticatedPeer {
   Connection connection;
   PeerIdentity identity;
   Deadline deadline;
@@ -136,9 +136,9 @@ struct Rank {
 /// All but the functions marked so belong to the thread.
 class Rendezvous::Server {
 public:
-  Server(RendezvousEndpoint place, JobMemory &memory, RendezvousOptions options,
+  Server(RendezvousEndpoint endpoint, JobMemory &memory, RendezvousOptions options,
          FileDescriptor wake)
-      : place_(std::move(place)), memory_(memory), options_(std::move(options)),
+      : endpoint_(std::move(endpoint)), memory_(memory), options_(std::move(options)),
         wake_(std::move(wake)), ranks_(static_cast<size_t>(options_.ranks)),
         joinDeadline_(deadlineIn(options_.joinTimeout)) {}
 
@@ -157,16 +157,16 @@ private:
 
   // Strangers.
   enum class Verdict { Waiting, Done };
-  void acceptUnauthenticated();
+  void acceptPeers();
   bool acceptOne();
   void dropOldest();
-  void serveUnauthenticated();
-  Verdict serveUnauthenticated(Unauthenticated &unauthenticated);
+  void servePeers();
+  Verdict servePeer(UnauthenticatedPeer &peer);
   Status whyRefused(const Result<ClientHello> &hello) const;
   Status contradiction(const ClientHello &hello, pid_t pid) const;
-  void contradict(Unauthenticated &unauthenticated, int64_t rank, const Status &cause);
-  void refuse(Unauthenticated &unauthenticated, const std::string &why);
-  void welcome(Unauthenticated &unauthenticated, int64_t rank);
+  void contradict(UnauthenticatedPeer &peer, int64_t rank, const Status &cause);
+  void refuse(UnauthenticatedPeer &peer, const std::string &why);
+  void welcome(UnauthenticatedPeer &peer, int64_t rank);
   void countDropped();
 
   // Ranks.
@@ -187,17 +187,17 @@ private:
   /// All that have not left, or only those that are stopped.
   void killStragglers(bool isGraceOver);
 
-  RendezvousEndpoint place_;
+  RendezvousEndpoint endpoint_;
   JobMemory &memory_;
   const RendezvousOptions options_;
   const FileDescriptor wake_; ///< an eventfd
   std::atomic<bool> isStopped_{false};
 
   std::vector<Rank> ranks_;
-  std::deque<Unauthenticated> unauthenticated_; ///< oldest first
-  std::vector<pollfd> events_;                  ///< wake, listener, ranks, unauthenticated peers
-  uint32_t gather_ = 1;                         ///< the number of the all-gather that is going on
-  bool isContradicted_ = false;                 ///< which aborted the job
+  std::deque<UnauthenticatedPeer> peers_; ///< oldest first
+  std::vector<pollfd> events_;            ///< wake, listener, ranks, unauthenticated peers
+  uint32_t gather_ = 1;                   ///< the number of the all-gather that is going on
+  bool isContradicted_ = false;           ///< which aborted the job
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
   Deadline acceptTime_{}; ///< not before
@@ -226,13 +226,13 @@ void Rendezvous::Server::waitForEvents() {
   events_.clear();
   events_.push_back({wake_.get(), POLLIN, 0});
   // A negative descriptor is skipped.
-  events_.push_back({Clock::now() < acceptTime_ ? -1 : place_.listener(), POLLIN, 0});
+  events_.push_back({Clock::now() < acceptTime_ ? -1 : endpoint_.listener(), POLLIN, 0});
   for (const Rank &rank : ranks_) {
     auto events = static_cast<short>(rank.outbox.size() ? POLLIN | POLLOUT : POLLIN);
     events_.push_back({rank.connection ? rank.connection->descriptor() : -1, events, 0});
   }
-  for (const Unauthenticated &unauthenticated : unauthenticated_)
-    events_.push_back({unauthenticated.connection.descriptor(), POLLIN, 0});
+  for (const UnauthenticatedPeer &peer : peers_)
+    events_.push_back({peer.connection.descriptor(), POLLIN, 0});
   if (poll(events_.data(), events_.size(), kTick.count()) < 0)
     for (pollfd &entry : events_)
       entry.revents = 0;
@@ -242,9 +242,9 @@ void Rendezvous::Server::serveEvents() {
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
     if (short events = events_[static_cast<size_t>(2 + rank)].revents)
       serveRank(rank, events);
-  serveUnauthenticated();
+  servePeers();
   if (events_[1].revents)
-    acceptUnauthenticated();
+    acceptPeers();
 }
 
 void Rendezvous::Server::lookAtClocks() {
@@ -265,14 +265,15 @@ void Rendezvous::Server::lookAtClocks() {
 
 // -- Strangers. --
 
-void Rendezvous::Server::acceptUnauthenticated() {
+void Rendezvous::Server::acceptPeers() {
   // Not without end: the ranks want to be served, too.
-  for (size_t i = 0; i < kMaxUnauthenticated && acceptOne(); ++i) {
+  for (size_t i = 0; i < kMaxPeers && acceptOne(); ++i) {
   }
 }
 
 bool Rendezvous::Server::acceptOne() {
-  FileDescriptor socket(accept4(place_.listener(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  FileDescriptor socket(
+      accept4(endpoint_.listener(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.isValid()) {
     // Without a number to give, an unauthenticated peer has to go, or accepting has to wait.
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -287,44 +288,43 @@ bool Rendezvous::Server::acceptOne() {
     countDropped();
     return true;
   }
-  unauthenticated_.push_back({std::move(connection), *identity, deadlineIn(kHelloTime)});
+  peers_.push_back({std::move(connection), *identity, deadlineIn(kHelloTime)});
   // A rank says hello at once: it is most often here already, and needs no place in the crowd.
-  if (serveUnauthenticated(unauthenticated_.back()) == Verdict::Done)
-    unauthenticated_.pop_back();
-  else if (unauthenticated_.size() > kMaxUnauthenticated)
+  if (servePeer(peers_.back()) == Verdict::Done)
+    peers_.pop_back();
+  else if (peers_.size() > kMaxPeers)
     dropOldest();
-  return place_.listener() >= 0;
+  return endpoint_.listener() >= 0;
 }
 
 /// Who has waited longest has had the most time to say hello; and it gets a last chance.
 void Rendezvous::Server::dropOldest() {
-  if (unauthenticated_.empty())
+  if (peers_.empty())
     return;
-  if (serveUnauthenticated(unauthenticated_.front()) == Verdict::Waiting)
+  if (servePeer(peers_.front()) == Verdict::Waiting)
     countDropped();
-  if (!unauthenticated_.empty())
-    unauthenticated_.pop_front();
+  if (!peers_.empty())
+    peers_.pop_front();
 }
 
-void Rendezvous::Server::serveUnauthenticated() {
+void Rendezvous::Server::servePeers() {
   Deadline now = Clock::now();
   size_t first = 2 + ranks_.size();
   for (size_t i = first; i < events_.size(); ++i) {
-    Unauthenticated unauthenticated = std::move(unauthenticated_.front());
-    unauthenticated_.pop_front();
-    if (events_[i].revents && serveUnauthenticated(unauthenticated) == Verdict::Done)
+    UnauthenticatedPeer peer = std::move(peers_.front());
+    peers_.pop_front();
+    if (events_[i].revents && servePeer(peer) == Verdict::Done)
       continue;
-    if (now < unauthenticated.deadline)
-      unauthenticated_.push_back(std::move(unauthenticated));
+    if (now < peer.deadline)
+      peers_.push_back(std::move(peer));
     else
       countDropped();
   }
 }
 
-Rendezvous::Server::Verdict
-Rendezvous::Server::serveUnauthenticated(Unauthenticated &unauthenticated) {
+Rendezvous::Server::Verdict Rendezvous::Server::servePeer(UnauthenticatedPeer &peer) {
   std::vector<Received> frames;
-  Status status = unauthenticated.connection.receiveAvailable(frames);
+  Status status = peer.connection.receiveAvailable(frames);
   if (status.isOk() && frames.empty())
     return Verdict::Waiting;
   // A hello, the whole hello, and nothing but the hello.
@@ -335,11 +335,11 @@ Rendezvous::Server::serveUnauthenticated(Unauthenticated &unauthenticated) {
   }
   Result<ClientHello> hello = ClientHello::decode(frames[0].frame.body);
   if (Status why = whyRefused(hello); !why.isOk())
-    refuse(unauthenticated, why.message());
-  else if (Status cause = contradiction(*hello, unauthenticated.identity.pid); !cause.isOk())
-    contradict(unauthenticated, hello->rank, cause);
+    refuse(peer, why.message());
+  else if (Status cause = contradiction(*hello, peer.identity.pid); !cause.isOk())
+    contradict(peer, hello->rank, cause);
   else
-    welcome(unauthenticated, hello->rank);
+    welcome(peer, hello->rank);
   return Verdict::Done;
 }
 
@@ -352,8 +352,8 @@ Status Rendezvous::Server::whyRefused(const Result<ClientHello> &hello) const {
   return Status::ok();
 }
 
-/// Two processes that are rank 0 each host a place and tell each other, so that both have to find
-/// the same words.
+/// Two processes that are rank 0 each host an endpoint and tell each other, so that both have to
+/// find the same words.
 Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) const {
   const std::string rank = "rank " + std::to_string(hello.rank);
   const std::string job = "job '" + printable(options_.job, kShownOfJob) + "'";
@@ -376,8 +376,7 @@ Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) co
 
 /// Ends a job that has not begun. One that has, or has failed for another reason, is no concern of
 /// who comes now: it may be the next job of that name.
-void Rendezvous::Server::contradict(Unauthenticated &unauthenticated, int64_t rank,
-                                    const Status &cause) {
+void Rendezvous::Server::contradict(UnauthenticatedPeer &peer, int64_t rank, const Status &cause) {
   const bool isFirst = !isContradicted_ && gather_ == 1 && !memory_.isAborted();
   if (!isFirst && !isContradicted_)
     return countDropped();
@@ -388,26 +387,26 @@ void Rendezvous::Server::contradict(Unauthenticated &unauthenticated, int64_t ra
     std::lock_guard lock(mutex_);
     ++counts_.contradicted;
   }
-  refuse(unauthenticated, memory_.cause()->status.message());
+  refuse(peer, memory_.cause()->status.message());
 }
 
-void Rendezvous::Server::refuse(Unauthenticated &unauthenticated, const std::string &why) {
+void Rendezvous::Server::refuse(UnauthenticatedPeer &peer, const std::string &why) {
   countDropped();
   // Into the empty buffer of a new connection; whoever does not hear it is gone.
-  (void)unauthenticated.connection.sendAvailable(encode({.kind = FrameKind::Refused, .body = why}));
+  (void)peer.connection.sendAvailable(encode({.kind = FrameKind::Refused, .body = why}));
 }
 
-void Rendezvous::Server::welcome(Unauthenticated &unauthenticated, int64_t number) {
+void Rendezvous::Server::welcome(UnauthenticatedPeer &peer, int64_t number) {
   FileDescriptor memory = FileDescriptor::duplicate(memory_.descriptor());
   if (!memory.isValid()) {
-    refuse(unauthenticated, "the host of the job has no descriptor left");
+    refuse(peer, "the host of the job has no descriptor left");
     return;
   }
   Rank &rank = ranks_[static_cast<size_t>(number)];
-  rank.process = openProcess(unauthenticated.connection, unauthenticated.identity.pid);
-  rank.connection = std::move(unauthenticated.connection);
+  rank.process = openProcess(peer.connection, peer.identity.pid);
+  rank.connection = std::move(peer.connection);
   rank.connection->setMaxBody(kMaxBody);
-  memory_.slot(number).pid.store(static_cast<uint32_t>(unauthenticated.identity.pid),
+  memory_.slot(number).pid.store(static_cast<uint32_t>(peer.identity.pid),
                                  std::memory_order_relaxed);
   setState(number, RankState::Joined);
   answer(number, share({.kind = FrameKind::Welcome, .hasDescriptor = true}), std::move(memory));
@@ -484,7 +483,7 @@ void Rendezvous::Server::finishGather() {
     parts.push_back(std::move(*rank.part));
     rank.part.reset();
   }
-  place_.close(); // nobody else is to find it
+  endpoint_.close(); // nobody else is to find it
   Frame frame{.kind = FrameKind::Gathered, .sequence = gather_++};
   if (bytes > kMaxBody)
     return abort(StatusCode::BadInput,
@@ -649,8 +648,8 @@ RendezvousCounts Rendezvous::Server::counts() const {
   return counts_;
 }
 
-Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousEndpoint place, JobMemory &memory,
-                                                      RendezvousOptions options) {
+Result<std::unique_ptr<Rendezvous>>
+Rendezvous::start(RendezvousEndpoint endpoint, JobMemory &memory, RendezvousOptions options) {
   if (options.ranks < 1 || options.ranks != memory.ranks())
     return Status(StatusCode::BadInput, "expected a job memory for " +
                                             std::to_string(options.ranks) + " ranks, got one for " +
@@ -660,9 +659,9 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousEndpoint place, 
     return Status(StatusCode::Unsupported,
                   std::string("cannot make an eventfd: ") + llvm::sys::StrError(errno));
   std::unique_ptr<Rendezvous> rendezvous(new Rendezvous());
-  rendezvous->path_ = place.path();
+  rendezvous->path_ = endpoint.path();
   rendezvous->server_ =
-      std::make_unique<Server>(std::move(place), memory, std::move(options), std::move(wake));
+      std::make_unique<Server>(std::move(endpoint), memory, std::move(options), std::move(wake));
   Server *server = rendezvous->server_.get();
   Status started = startThread(rendezvous->thread_, "the meeting", [server] { server->run(); });
   if (!started.isOk())

@@ -2,7 +2,7 @@
 //
 // One thread, in the launcher or in rank 0, that every rank keeps one connection to. It brings
 // together what all ranks say (all-gather), passes descriptors on, and notices at once when a
-// connection ends without a Disconnect: that rank is dead, and the job is aborted in the job
+// connection ends before it has disconnected: that rank is dead, and the job is aborted in the job
 // memory, which all ranks see. It takes no part in running, and the ranks do not need it to abort.
 //
 // Whoever connects has the same user id, and says Hello within two seconds with the right job and
@@ -55,9 +55,9 @@ struct RendezvousCounts {
 class Rendezvous {
 public:
   /// Starts the thread. `memory` outlives this.
-  static Result<std::unique_ptr<Rendezvous>> start(RendezvousEndpoint place, JobMemory &memory,
+  static Result<std::unique_ptr<Rendezvous>> start(RendezvousEndpoint endpoint, JobMemory &memory,
                                                    RendezvousOptions options);
-  /// Ends the thread; members that are still connected see the connection end.
+  /// Ends the thread; clients that are still connected see the connection end.
   ~Rendezvous();
   Rendezvous(const Rendezvous &) = delete;
 
