@@ -20,7 +20,7 @@ using namespace schedule;
 
 /// What decides which values of a knob are tried.
 struct Surroundings {
-  int64_t blockRows = 0; ///< of the first look
+  int64_t blockRows = 0; ///< of the first trials
   int64_t waveRows = 0;  ///< of the second
 };
 

@@ -8,7 +8,7 @@ namespace braid {
 /// How transfers may be made on `device`, the default first.
 std::vector<TransferMode> transferModesOf(const Device &device);
 
-/// What the first look tries everything with.
+/// What the first trials try everything with.
 struct CandidateSpace {
   const CompileOptions &given; ///< not varied; outlives this
   llvm::ArrayRef<LaunchMode> launchModes;
@@ -16,20 +16,20 @@ struct CandidateSpace {
   int64_t blockRows = 0; ///< of a GEMM's left operand, that one rank owns
 };
 
-/// The first look, at what changes most: every schedule, protocol and number of chunks, by all
-/// means and in all ways, with GEMMs on one stream or on several.
+/// The first trials, of what changes most: every schedule, protocol and number of chunks, in all
+/// transfer and launch modes, with GEMMs on one stream or on several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
 /// How many rows of a GEMM with so many columns are one wave of tiles, as libraries prefer them
 /// for large GEMMs: 128 by 256. 0 if there are no waves.
 int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns);
 
-/// Of candidates in the order of their predictions, those that are worth a second look around them:
+/// Of candidates in the order of their predictions, those that are worth more trials around them:
 /// the best of eight families, which tell more than the next best of one; and of each of these the
 /// best with another number of chunks, for a tail split may do what more chunks do, in fewer steps.
 std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst);
 
-/// The second look, around one that did well: other streams, streams for transfers alone, smaller
+/// The second trials, around one that did well: other streams, streams for transfers alone, smaller
 /// chunks at the end, and GEMMs of whole waves, which have `waveRows` (0: there are none).
 std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,
                                   int64_t waveRows);
@@ -38,7 +38,7 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptio
 /// chunks that engines copy on several streams at once have two modes: each rank feeds another peer
 /// at a time, or, once the ranks have drifted apart, two feed one while another gets nothing.
 /// Either lasts for many runs. On 4 H200 the second one took 1.23 to 1.28 times as long, and most
-/// runs were in it where a look had seen only the first (docs/cost-model.md).
+/// runs were in it where a trial had seen only the first (docs/cost-model.md).
 double worstCase(const Candidate &candidate, int64_t ranks, bool hasCopyEngines);
 
 } // namespace braid

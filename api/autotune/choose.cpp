@@ -103,7 +103,7 @@ private:
   JobModel model_;
   std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
   std::map<size_t, TimedPlan> ready_;        ///< those of them that may be timed again
-  std::map<size_t, double> trials_;          ///< what counts of the first look at each
+  std::map<size_t, double> trials_;          ///< what counts of the first trial of each
   FinalRounds finalRounds_;
 };
 

@@ -51,7 +51,7 @@ Status CandidateLowering::findFusion() {
   return Status::ok();
 }
 
-/// Null if it cannot be lowered. How it is issued, and by what means, makes no difference.
+/// Null if it cannot be lowered. Launch mode and transfer mode make no difference.
 SharedPlans CandidateLowering::plansOf(const Candidate &candidate) {
   Candidate key = candidate;
   for (const KnobRow &row : allKnobs())

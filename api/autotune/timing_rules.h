@@ -1,10 +1,10 @@
-//===- api/autotune/timing_rules.h - which candidates are timed, and which of them again -===//
+//===- api/autotune/timing_rules.h - which candidates are timed, and which of them again -----===//
 //
 // What a prediction is wrong about, it is wrong about for all candidates with the same schedule,
-// the same protocol or the same means: their traits. So a first look takes one of each family, as
-// candidates with the same traits are called, before it takes a second one of any, and learns from
-// each time what the traits cost. In turns with that, it takes what is then expected to be the
-// fastest, of whatever family.
+// the same protocol or the same transfer mode: their traits. So the first trials are of one of each
+// family, as candidates with the same traits are called, before a second one of any, and what the
+// traits cost is learned from each time. In turns with that come those that are then expected to be
+// the fastest, of whatever family.
 //
 // Nothing here measures anything. Candidates are numbers, 0 and up.
 //
@@ -72,7 +72,7 @@ private:
 struct CandidateTime {
   size_t candidate;
   double us;
-  double worstCase = 1; ///< as Prospect has it
+  double worstCase = 1; ///< as PredictedCandidate has it
 
   double countedUs() const { return us * worstCase; }
 };

@@ -143,7 +143,7 @@ Status RowTimer::prepareRow(Lowered &lowered, bool isGraphed) {
   return lowered.prepared->capture(lowered.constInputs(), lowered.outputs);
 }
 
-/// One run, from the barrier on, after a rest.
+/// One run, from the barrier on, after an idle gap.
 Result<double> RowTimer::timeOnce(Lowered &lowered, bool isGraphed, double idleGapUs) {
   const std::vector<const void *> inputs = lowered.constInputs();
   if (Status status = meetAt(barrier_, device(), idleGapUs); !status.isOk())

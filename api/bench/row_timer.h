@@ -30,7 +30,7 @@ struct BenchTiming {
   double warmUpUs = 0;
   double idleGapUs = kIdleGapUs; ///< before each run; counts for the two above
   /// Bursts beside them: runs one right after the other, as layers of a model follow one another.
-  /// They have the same limit, and go on as long to settle, but for one more that is not timed.
+  /// They have the same limit, and go on as long to warm up, but for one more that is not timed.
   int64_t bursts = 0;
 
   /// The numbers for runs that take `us`, or 0 while that is not known. Every rank has to give the

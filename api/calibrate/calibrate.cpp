@@ -27,7 +27,7 @@ private:
     std::string name, text;
     bool hasCopies = true;
   };
-  /// In every way, by the means that are being looked at.
+  /// In every launch mode, in the transfer mode that is being looked at.
   Status measure(const Trial &trial);
   Status measureAll();
   std::vector<Trial> trials() const;

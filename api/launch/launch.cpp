@@ -1,4 +1,4 @@
-//===- api/launch/launch.cpp - starts the ranks of a job, and stays until all have ended -===//
+//===- api/launch/launch.cpp - starts the ranks of a job, and stays until all have ended -----===//
 
 #include "api/launch/launch.h"
 
@@ -201,7 +201,7 @@ Status Launcher::startRank(int64_t rank, const std::string &endpoint, const File
   return children_.start(rank, child).annotated(fmt::format("starting rank {}", rank));
 }
 
-/// Called by the host when a connection has ended without a disconnect.
+/// Called by the host when a connection has ended before the rank disconnected.
 std::string Launcher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
   if (children_.isEnding(rank)) // or there is nothing to wait for

@@ -21,8 +21,8 @@ double median(std::vector<double> values) {
 } // namespace
 
 double warmUpTimeUs(double operations) {
-  constexpr double kManyOperations = 5e10, kSettle = 100e3;
-  return operations > kManyOperations ? kSettle : 0;
+  constexpr double kManyOperations = 5e10, kWarmUpUs = 100e3;
+  return operations > kManyOperations ? kWarmUpUs : 0;
 }
 
 PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)

@@ -58,13 +58,13 @@ public:
   Device &device() { return cluster_.device(rank_); }
   Transport &transport() { return cluster_.transport(rank_); }
 
-  /// Medians over some runs, for each of `ways` in order. Blocks. `plans` are those of all ranks.
-  /// Unsupported if the device does not offer `means`.
+  /// Medians over some runs, for each of `launchModes` in order. Blocks. `plans` are those of all
+  /// ranks. Unsupported if the device does not offer `transferMode`.
   Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<LaunchMode> launchModes,
                                     const TimingEffort &effort = {},
                                     TransferMode transferMode = {});
   /// Prepares one, and records its graph if it is issued as one. Unsupported if the device does not
-  /// offer `means`.
+  /// offer `transferMode`.
   Result<TimedPlan> makeReady(std::vector<Plan> plans, LaunchMode launchMode,
                               TransferMode transferMode);
   /// Medians over some runs. Blocks.

@@ -15,7 +15,7 @@
 //
 // Copies may be on one stream, too (placement=shared; always in `batched` and `coalesced`): one
 // after the other, each gets the whole link, and the first block is here after one copy instead of
-// after all of them. A ready signal behind a copy would come too late, so promises have
+// after all of them. A ready signal behind a copy would come too late, so ready signals have
 // a stream of their own (with three streams or more), where nothing is ever waited for:
 //
 //   set_current_stream stream(1)

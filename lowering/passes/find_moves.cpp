@@ -1,4 +1,4 @@
-//===- lowering/passes/find_moves.cpp - decides what moves, and what is computed together -===//
+//===- lowering/passes/find_moves.cpp - decides what moves, and what is computed together ----===//
 //
 // Compares the axis kinds of every GEMM's operands and result. GEMMs that cannot be lowered
 // are reported, all of them; the others are grouped into stages (see state.h), each as early as its
@@ -39,7 +39,7 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   return isSplit(fusion, from) ? StageKind::Gather : StageKind::Local;
 }
 
-/// Issues GEMMs round-robin to stages.
+/// Groups GEMMs into stages.
 class Grouper {
 public:
   explicit Grouper(LoweringState &state) : state_(state) {}

@@ -45,7 +45,7 @@ void Device::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand>
       copy(stream, tag, step.dst, step.src, step.bytes);
       break;
     default:
-      llvm_unreachable("a chain has signals, awaits and copies");
+      llvm_unreachable("a batch has signals, awaits and copies");
     }
   }
 }

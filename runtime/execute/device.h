@@ -164,9 +164,9 @@ public:
 
   /// How many tiles of a GEMM it computes at once. 0: its GEMMs have no waves of tiles.
   virtual int64_t tilesAtOnce() const { return 0; }
-  /// False for means that this device has not got.
+  /// False for a transfer mode that this device has not got.
   virtual bool offers(TransferMode transferMode) const { return transferMode == TransferMode(); }
-  /// What is allocated and issued from now on goes by `means`, which the device offers.
+  /// What is allocated and issued from now on goes by this mode, which the device offers.
   virtual void use(TransferMode) {}
 
   // -- Graphs. Unsupported, unless the backend has them. --

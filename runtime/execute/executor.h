@@ -72,10 +72,10 @@ private:
   std::optional<uint32_t> graph_;
   std::vector<void *> arenas_; ///< of the device
   std::optional<uint32_t> firstEvent_;
-  std::vector<void *> bases_;  ///< one for each buffer of the Plan, then one for each rank
-  std::vector<Bound> bound_;   ///< one for each command
-  std::vector<Batch> batches_; ///< one for each command; that of a chain's first command counts
-  std::vector<BatchedCommand> steps_; ///< of the chain that is being issued; room for the longest
+  std::vector<void *> bases_;         ///< one for each buffer of the Plan, then one for each rank
+  std::vector<Bound> bound_;          ///< one for each command
+  std::vector<Batch> batches_;        ///< one for each command; that of its first command counts
+  std::vector<BatchedCommand> steps_; ///< of the batch that is being issued; room for the longest
   std::vector<const void *> capturedInputs_;
   std::vector<void *> capturedOutputs_;
   struct BoundMatmul {
@@ -87,8 +87,8 @@ private:
 /// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of
 /// the same program. Fingerprints are compared first, then every send is matched with its
 /// receive; a difference is BadInput and says which ranks differ, and where. `plan` and `device`
-/// outlive the result. Unsupported if the device does not offer `means`. Waits for all that was
-/// issued to the device before.
+/// outlive the result. Unsupported if the device does not offer `transferMode`. Waits for all that
+/// was issued to the device before.
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
                                           TransferMode transferMode = {});
 

@@ -69,7 +69,7 @@ Json json(const FlightSnapshot &entry) {
 /// One member a line, and one element a line of a list.
 class Writer {
 public:
-  void client(const char *key, const Json &value) { line(key) += dump(value); }
+  void member(const char *key, const Json &value) { line(key) += dump(value); }
 
   template <class T> void list(const char *key, const std::vector<T> &values) {
     std::string &text = line(key);
@@ -119,7 +119,7 @@ public:
   }
 
   /// The member, or a null that has been complained about.
-  const Json &client(const Json &object, const std::string &path, const char *key) {
+  const Json &member(const Json &object, const std::string &path, const char *key) {
     static const Json kNull;
     if (auto found = object.find(key); found != object.end())
       return *found;
@@ -130,7 +130,7 @@ public:
   template <class T = uint64_t>
   T number(const Json &object, const std::string &path, const char *key,
            uint64_t most = std::numeric_limits<T>::max()) {
-    const Json &value = client(object, path, key);
+    const Json &value = member(object, path, key);
     if (value.is_number_unsigned() && value.get<uint64_t>() <= most)
       return static_cast<T>(value.get<uint64_t>());
     expected(fmt::format("a whole number up to {}", most), at(path, key), value);
@@ -139,7 +139,7 @@ public:
 
   /// A rank, or -1.
   int64_t rankOrNone(const Json &object, const std::string &path, const char *key, int64_t ranks) {
-    const Json &value = client(object, path, key);
+    const Json &value = member(object, path, key);
     if (value.is_number_integer() && value.get<int64_t>() >= -1 && value.get<int64_t>() < ranks)
       return value.get<int64_t>();
     expected(fmt::format("a rank below {}, or -1", ranks), at(path, key), value);
@@ -147,7 +147,7 @@ public:
   }
 
   bool truth(const Json &object, const std::string &path, const char *key) {
-    const Json &value = client(object, path, key);
+    const Json &value = member(object, path, key);
     if (value.is_boolean())
       return value.get<bool>();
     expected("true or false", at(path, key), value);
@@ -155,7 +155,7 @@ public:
   }
 
   std::string text(const Json &object, const std::string &path, const char *key) {
-    return text(client(object, path, key), at(path, key));
+    return text(member(object, path, key), at(path, key));
   }
   std::string text(const Json &value, const std::string &path) {
     if (value.is_string())
@@ -177,7 +177,7 @@ public:
   /// Calls `read(element, path of the element)` for each element.
   template <class Read>
   void list(const Json &object, const char *key, size_t most, const Read &read) {
-    const Json &values = client(object, "", key);
+    const Json &values = member(object, "", key);
     if (!values.is_array() || values.size() > most)
       return expected(fmt::format("a list of at most {} elements", most), key, values);
     for (size_t i = 0; i < values.size() && status_.isOk(); ++i)
@@ -202,7 +202,7 @@ private:
 
 std::optional<CommandId> readId(Reader &reader, const Json &object, const std::string &path,
                                 const char *key) {
-  const Json &value = reader.client(object, path, key);
+  const Json &value = reader.member(object, path, key);
   const std::string inner = path + "." + key;
   if (value.is_null() || !reader.isObject(value, inner))
     return std::nullopt;
@@ -227,7 +227,7 @@ std::vector<int64_t> readTrips(Reader &reader, const Json &command, const std::s
 }
 
 std::optional<FlightCause> readCause(Reader &reader, const Json &json, int64_t ranks) {
-  const Json &cause = reader.client(json, "", "cause");
+  const Json &cause = reader.member(json, "", "cause");
   if (cause.is_null() || !reader.isObject(cause, "cause"))
     return std::nullopt;
   const int code = reader.number<int>(cause, "cause", "code");
@@ -392,22 +392,22 @@ const FlightCommand *FlightRecord::find(uint32_t command) const {
 
 std::string FlightRecord::encode() const {
   Writer writer;
-  writer.client(kVersionKey, kFlightRecordVersion);
-  writer.client("job", job);
-  writer.client("rank", rank);
-  writer.client("ranks", ranks);
-  writer.client("program", program);
-  writer.client("source", source);
-  writer.client("fingerprint", fmt::format("{:016x}", fingerprint));
-  writer.client("cause", causeJson(cause));
-  writer.client("committed", committed);
-  writer.client("recorded_ns", recordedNs);
-  writer.client("state", kStates[static_cast<size_t>(state.state)]);
-  writer.client("activity", kActivities[static_cast<size_t>(state.activity)]);
-  writer.client("activity_since_ns", state.activitySinceNs);
-  writer.client("heartbeat_ns", state.heartbeatNs);
-  writer.client("issued", state.issued);
-  writer.client("runs", state.runs);
+  writer.member(kVersionKey, kFlightRecordVersion);
+  writer.member("job", job);
+  writer.member("rank", rank);
+  writer.member("ranks", ranks);
+  writer.member("program", program);
+  writer.member("source", source);
+  writer.member("fingerprint", fmt::format("{:016x}", fingerprint));
+  writer.member("cause", causeJson(cause));
+  writer.member("committed", committed);
+  writer.member("recorded_ns", recordedNs);
+  writer.member("state", kStates[static_cast<size_t>(state.state)]);
+  writer.member("activity", kActivities[static_cast<size_t>(state.activity)]);
+  writer.member("activity_since_ns", state.activitySinceNs);
+  writer.member("heartbeat_ns", state.heartbeatNs);
+  writer.member("issued", state.issued);
+  writer.member("runs", state.runs);
   writer.list("streams", streams);
   writer.list("nodes", nodes);
   writer.list("commands", commands);

@@ -99,7 +99,7 @@ private:
   bool allHostsBlocked() const;
   void runIfAllBlocked();
   void finishGather();
-  /// Sleeps until `done`, an abort, or a standstill, for which `headline` finds flags.
+  /// Sleeps until `done`, an abort, or a standstill, for which `headline` finds words.
   void waitFor(Lock &lock, llvm::function_ref<bool()> done,
                llvm::function_ref<std::string()> headline);
   /// "rank 1" or "ranks 1, 3": those of which `isMissing` is true.

@@ -139,10 +139,10 @@ Result<std::vector<std::string>> ProcessGroup::allGather(const std::string &mine
 ///   but not all others have
 ///   a rank, after all arrived     its work is done. Host and ranks race: if the abort is first, no
 ///                                 commit succeeds; if a commit is first, the step counts for all.
-///                                 the word decides, and each rank looks at it last.
+///                                 The word decides, and each rank looks at it last.
 ///   the host, before all arrived  each rank sees the end of its connection and aborts.
 ///   the host, while it answers    some ranks have all parts and commit, others see the end and
-///                                 abort. the word decides again: who was told to go on fails if
+///                                 abort. The word decides again: who was told to go on fails if
 ///                                 the abort was first, and who saw the end succeeds if the commit
 ///                                 was first.
 ///   an abort by anybody else      as the death of a rank at that moment.

@@ -42,7 +42,7 @@ public:
   using Warn = std::function<void(const std::string &)>;
 
   ProcessGroup(std::unique_ptr<Client> client, std::chrono::milliseconds timeout);
-  /// Says disconnect, unless that is done. Frees the memory that peers may have mapped, which does
+  /// Disconnects, unless that is done. Frees the memory that peers may have mapped, which does
   /// them no harm.
   ~ProcessGroup() override;
   /// Starts the watchdog. Call setWake() and setWarn() before.

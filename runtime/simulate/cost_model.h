@@ -39,8 +39,8 @@ struct CopyCost {
   double sharedBytesPerUs = 1; ///< of all copies together that leave, or reach, a rank
 };
 
-/// What everything but GEMMs costs, where commands are issued in one way and transfers made by
-/// one choice of means.
+/// What everything but GEMMs costs, where commands are issued in one launch mode and transfers
+/// made in one transfer mode.
 struct OperationCosts {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
@@ -80,7 +80,7 @@ struct CostModel {
   const OperationCosts *find(LaunchMode launchMode, TransferMode transferMode) const;
   /// Null unless exactly this shape was measured.
   const GemmCost *find(const PlanMatmul &shape) const;
-  /// Replaces what is known of that shape, or of that way and those means.
+  /// Replaces what is known of that shape, or of those two modes.
   void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
 

@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// Has every GEMM that `plan` warms tuned, and the choices adopted; to be called before warm().
+/// Has every GEMM that `plan` warms tuned, and the choices set; to be called before warm().
 /// Rank 0 measures for all ranks whose devices have its key: they multiply alike then, and need not
 /// measure side by side. What rank 0 does not multiply is measured where it is needed, and so is
 /// everything on a rank whose device is another one.

@@ -83,7 +83,8 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
       EXPECT_LE(gemm.utilisation, 1);
       EXPECT_GE(gemm.contention, 1);
       EXPECT_LE(gemm.contention, 1.5);
-      EXPECT_TRUE(gemm.utilisation == 1 || gemm.contention == 1) << "what crowds leaves nothing";
+      EXPECT_TRUE(gemm.utilisation == 1 || gemm.contention == 1)
+          << "GEMMs that contend leave nothing";
       rows.push_back(gemm.transposeB ? -gemm.m : gemm.m);
     }
     EXPECT_EQ(rows, (std::vector<int64_t>{100, 50, 25, 7, -100}));
@@ -94,8 +95,8 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// What is limited by power takes its time to settle.
-TEST(PlanTimer, SettlesForAsLongAsItIsTold) {
+/// What is limited by power takes its time to warm up.
+TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
   TimedPlans plans;

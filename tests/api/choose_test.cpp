@@ -186,7 +186,7 @@ private:
 };
 
 /// Few operations have no clocks of their own, nor have the host's cores.
-TEST(PlanTimer, LetsLargeGemmsSettle) {
+TEST(PlanTimer, WarmsUpLargeGemms) {
   const PlanMatmul small{DType::BF16, 1024, 1024, 1024, false, {}, {}, {}, {}};
   const PlanMatmul large{DType::BF16, 4096, 4096, 4096, false, {}, {}, {}, {}};
   NullRank rank;
@@ -218,16 +218,16 @@ double runsToChoose(int64_t rows, int64_t timed, const std::string &cacheFolder)
   return static_cast<double>(rank.device().synchronizations());
 }
 
-/// A look has 30 ms to settle, and each of two finalists has 100 in each of three turns.
-TEST(Choose, LetsLargeFinalistsSettle) {
-  const std::string folder = testing::TempDir() + "choose_test_settles";
+/// A trial has 30 ms to warm up, and each of two finalists has 100 in each of three turns.
+TEST(Choose, WarmsUpLargeFinalists) {
+  const std::string folder = testing::TempDir() + "choose_test_warm_up";
   std::filesystem::remove_all(folder);
   for (int64_t rows : {8, 2048})
     runsToChoose(rows, 0, folder);
   EXPECT_LT(runsToChoose(8, 2, folder), 1000);
-  const double looks = runsToChoose(2048, 1, folder);
-  EXPECT_GT(looks, 1000);
-  EXPECT_GT(runsToChoose(2048, 2, folder), 4 * looks);
+  const double trials = runsToChoose(2048, 1, folder);
+  EXPECT_GT(trials, 1000);
+  EXPECT_GT(runsToChoose(2048, 2, folder), 4 * trials);
   std::filesystem::remove_all(folder);
 }
 
@@ -258,7 +258,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   EXPECT_GE(timed, 3u);
   EXPECT_LE(timed, TimingLimits().most);
   const FinalRounds finalRounds = choices[0]->finalRounds;
-  EXPECT_NE(finalRounds.survivors, 1u) << "if none is close to the fastest, nobody plays";
+  EXPECT_NE(finalRounds.survivors, 1u) << "if none is close to the fastest, none is timed again";
   EXPECT_LE(finalRounds.survivors, 8u);
   EXPECT_EQ(finalRounds.finalists, std::min(finalRounds.survivors, kFinalists));
   for (size_t i = 0; i < timed; ++i)

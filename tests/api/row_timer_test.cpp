@@ -28,7 +28,7 @@ TEST(BenchTiming, FitsRunsIntoALimit) {
   EXPECT_EQ((BenchTiming{5, 20, 0}).within(1e6).iterations, 20) << "no limit";
 }
 
-TEST(BenchTiming, SettlesHoweverShortTheLimitIs) {
+TEST(BenchTiming, WarmsUpHoweverShortTheLimitIs) {
   BenchTiming timing{.warmUp = 5, .iterations = 20, .warmUpUs = 1000, .idleGapUs = 0};
   EXPECT_EQ(timing.within(10).warmUp, 100);
   EXPECT_EQ(timing.within(300).warmUp, 5) << "never fewer than asked for";
@@ -125,7 +125,7 @@ TEST_F(RowTimerTest, TimesRowsInTurnsOnTheSameTensors) {
   EXPECT_GE(timer_->allocatedBytes(), before + 1024 * 2 * 4);
 }
 
-TEST_F(RowTimerTest, RunsUntimedUntilARowHasSettled) {
+TEST_F(RowTimerTest, RunsUntimedUntilARowIsWarm) {
   ASSERT_TRUE(time(row("matmul")));
   EXPECT_EQ(runs_, 1 + 4);
   for (int64_t warmUp : {0, 1, 7}) {

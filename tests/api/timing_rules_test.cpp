@@ -82,7 +82,7 @@ TEST(FirstTrials, TriesDifferentTraitsAmongEquals) {
   EXPECT_EQ(seen[0].size() + seen[1].size() + seen[2].size(), 3u + 2 + 3) << "all, by three";
 }
 
-/// All are predicted to be the same, but one of the means takes longer.
+/// All are predicted to be the same, but one of the transfer modes takes longer.
 TEST(FirstTrials, LearnsWhatTraitsCost) {
   std::vector<PredictedCandidate> all;
   for (const char *schedule : {"a", "b", "c", "d"})
@@ -316,7 +316,7 @@ INSTANTIATE_TEST_SUITE_P(OfFourH200, MeasuredTable,
                          [](const auto &test) { return "Table" + std::to_string(test.index); });
 
 /// As 16384 x 16384 x 16384, where the model sees no difference but power makes one: a run takes 13
-/// ms, many small GEMMs 7 % longer, and some means more than others.
+/// ms, many small GEMMs 7 % longer, and some transfer modes more than others.
 TEST(TimeCandidates, FindsAmongEqualsWhatIsSimple) {
   std::vector<PredictedCandidate> all;
   std::vector<double> measuredUs;

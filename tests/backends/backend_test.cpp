@@ -21,8 +21,8 @@ std::ostream &operator<<(std::ostream &os, const Variant &variant) { return os <
 static void registerCudaRanks(BackendRegistry &registry) {
   registerCudaBackend(registry);
   Backend backend = *registry.find("cuda");
-  backend.join = [](const ClusterOptions &options, std::unique_ptr<Client> member) {
-    return joinCuda(options, std::move(member), {.mayShare = options.ranks > countGpus()});
+  backend.join = [](const ClusterOptions &options, std::unique_ptr<Client> client) {
+    return joinCuda(options, std::move(client), {.mayShare = options.ranks > countGpus()});
   };
   registry = {};
   registry.add(std::move(backend));

@@ -74,13 +74,13 @@ private:
     std::vector<Status> outcomes(options.ranks);
     onEveryRank([&](size_t rank) {
       ClientHello hello{"test", static_cast<int64_t>(rank), options.ranks};
-      Result<std::unique_ptr<Client>> member =
+      Result<std::unique_ptr<Client>> client =
           Client::join(rendezvous_->path(), hello, deadlineIn(std::chrono::seconds(60)));
-      if (!member) {
-        outcomes[rank] = member.status();
+      if (!client) {
+        outcomes[rank] = client.status();
         return;
       }
-      Result<std::unique_ptr<Cluster>> cluster = backend.join(options, std::move(*member));
+      Result<std::unique_ptr<Cluster>> cluster = backend.join(options, std::move(*client));
       outcomes[rank] = cluster.status();
       if (cluster)
         clusters_[rank] = std::move(*cluster);

@@ -160,7 +160,7 @@ private:
     int64_t next = (rank + 1) % kRanks, previous = (rank + kRanks - 1) % kRanks;
     char *flags = allocateFlags(2, rank);
     void *mine = allocate(sizeof(float), rank, ArenaKind::Symmetric);
-    std::vector<char *> theirFlags = batch(rank, flags), values = batch(rank, mine);
+    std::vector<char *> theirFlags = exchange(rank, flags), values = exchange(rank, mine);
     float *one = upload<float>({1}, rank), *sum = upload<float>({0}, rank);
     void *taken = allocate(sizeof(float), rank);
     float initial = float(rank) * 1000;
@@ -183,7 +183,7 @@ private:
     return download<float>(sum, 1, rank)[0];
   }
 
-  std::vector<char *> batch(int64_t rank, void *mine) {
+  std::vector<char *> exchange(int64_t rank, void *mine) {
     Result<std::string> handle = device(rank).exportMemory(mine);
     EXPECT_TRUE(handle);
     auto handles = transport(rank).allGather(*handle);

@@ -1,4 +1,4 @@
-//===- tests/backends/pending_report_test.cpp - what a standstill looks like in flags ---------===//
+//===- tests/backends/pending_report_test.cpp - what a standstill looks like in words ---------===//
 
 #include "runtime/execute/pending_report.h"
 

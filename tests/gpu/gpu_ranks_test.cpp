@@ -217,14 +217,14 @@ Status runOneWay(RankTest &test, const Way &way, int runs) {
   return Status::ok();
 }
 
-/// Eager runs and as many replays of every schedule, both protocols, by all means.
+/// Eager runs and as many replays of every schedule, both protocols, in all transfer modes.
 Status runsEveryWay(RankTest &test) {
   const std::vector<Way> launchModes = allWays();
   for (const Way &way : launchModes)
     if (Status status = runOneWay(test, way, test.runs()); !status.isOk())
       return status.annotated(way.str());
   if (test.rank() == 0)
-    std::printf("  %zu ways, each %d times eagerly and as often replayed\n", launchModes.size(),
+    std::printf("  %zu modes, each %d times eagerly and as often replayed\n", launchModes.size(),
                 test.runs());
   return Status::ok();
 }

@@ -38,9 +38,9 @@ def linear(dtype):
 
 def exactness(suite):
     """Every schedule with get and put, as a user would run them: 1,000 runs each, at addresses that
-    change from run to run where they can. Eager and replayed, means and ranks go in turns, because
-    gpu_ranks_test has every combination on 2, 3 and 4 ranks; mostly 2 ranks, of which two cases
-    run at the same time. Ranks that share a GPU get it in turns of milliseconds."""
+    change from run to run where they can. Eager and replayed, transfer modes and ranks go in turns,
+    because gpu_ranks_test has every combination on 2, 3 and 4 ranks; mostly 2 ranks, of which two
+    cases run at the same time. Ranks that share a GPU get it in turns of milliseconds."""
     schedules = ("sequential", "pairwise", "ring", "batched", "bulk", "coalesced")
     means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--placement", "shared"])
     for number, schedule in enumerate(schedules):

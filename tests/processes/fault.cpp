@@ -184,7 +184,7 @@ public:
   int socket() const { return socket_; }
 
 private:
-  /// The beginning of a message of a kind that members send.
+  /// The beginning of a message of a kind that clients send.
   static bool isMembers(llvm::StringRef bytes) {
     if (bytes.size() < kFrameHeaderBytes || bytes.take_front(4) != "brd1")
       return false;

@@ -1,4 +1,4 @@
-//===- tests/processes/fault_job.h - jobs of real processes, in which something goes wrong -===//
+//===- tests/processes/fault_job.h - jobs of real processes, in which something goes wrong ---===//
 //
 // A test's program starts copies of itself: one for each job, which launches the ranks, and those
 // are copies again. What each of them has to say it leaves in the job's folder:
@@ -58,7 +58,7 @@ struct JobOutcome {
   uint32_t committed = 0;
   uint64_t struckNs = 0;                   ///< when the first fault did, or 0
   int64_t elapsedMs = 0;                   ///< of the whole job
-  std::vector<std::string> leftovers = {}; ///< everything that should not have been left, in flags
+  std::vector<std::string> leftovers = {}; ///< everything that should not have been left, in words
   std::string output = {};                 ///< stdout and stderr of all its processes
 
   bool hasStruck() const { return struckNs != 0; }

@@ -174,7 +174,7 @@ bool deadlocks(const Judged &judged, uint32_t queues, uint64_t seed) {
   return explored.status.code() == StatusCode::TimedOut;
 }
 
-/// Some flag of an output is as the caller handed it over: no sum of what is drawn is a NaN.
+/// Some word of an output is as the caller handed it over: no sum of what is drawn is a NaN.
 bool leavesPoison(const Judged &judged, uint64_t seed) {
   std::vector<std::string> outputs;
   Explored explored = explore(*judged.compiled, optionsFor(judged, 0, seed), 1, outputs);

@@ -187,11 +187,11 @@ Status BenchFlags::check(bool hasGraphs) {
                                     {"--timeout-ms", 1, timeoutMs}})
     if (Status status = atLeast(least, flag, value); !status.isOk())
       return status;
-  constexpr int64_t kMostRestUs = 10000; // nobody looks at the job meanwhile
-  if (idleGapUs > kMostRestUs)
+  constexpr int64_t kMostIdleGapUs = 10000; // nobody looks at the job meanwhile
+  if (idleGapUs > kMostIdleGapUs)
     return Status(
         StatusCode::BadInput,
-        fmt::format("expected --idle-gap-us to be at most {}, got {}", kMostRestUs, idleGapUs));
+        fmt::format("expected --idle-gap-us to be at most {}, got {}", kMostIdleGapUs, idleGapUs));
   if (Status status = operation.hasShapes ? checkShapes(*this) : Status::ok(); !status.isOk())
     return status;
   if ((resumes || retriesFailed) && (json.empty() || !resumes))

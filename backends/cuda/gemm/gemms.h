@@ -17,7 +17,7 @@ namespace braid {
 class Gemms {
 public:
   /// For the calling thread's current device. `isTuned`: measures; false leaves every GEMM that
-  /// nothing is adopted for to the library's first guess. `warn` is told what is wrong with what
+  /// no algorithm is set for to the library's first guess. `warn` is told what is wrong with what
   /// was measured before; it may be null.
   static Result<std::unique_ptr<Gemms>> create(bool isTuned, MeasurementCache::Warn warn);
   ~Gemms();

@@ -1,5 +1,5 @@
 """torch_warm_up.py FOLDER: fails unless torch_rows.py in FOLDER makes as many runs as it should, of
-runs whose times are given. Numbers are those of BenchTiming in tests/api/gather_timer_test.cpp."""
+runs whose times are given. Numbers are those of BenchTiming in tests/api/row_timer_test.cpp."""
 import sys
 import time
 
