@@ -160,6 +160,14 @@ ReduceOp *ProgramBuilder::reduce(ReduceKind reduction, Value *dst, Value *src) {
   return op;
 }
 
+SumOp *ProgramBuilder::sum(Value *dst, Value *parts, Value *bias) {
+  auto *op = insert<SumOp>();
+  op->dst = dst;
+  op->parts = parts;
+  op->bias = bias;
+  return op;
+}
+
 Value *ProgramBuilder::shareMemHandles(llvm::StringRef name, Protocol protocol,
                                        llvm::ArrayRef<Value *> buffers) {
   auto *op = insert<ShareMemHandlesOp>();
@@ -269,6 +277,9 @@ public:
   Op *visitMatmul(const MatmulOp &op) { return b_.matmul(map(op.dst), map(op.a), map(op.b)); }
   Op *visitLinear(const LinearOp &op) {
     return b_.linear(map(op.dst), map(op.x), map(op.w), op.bias ? map(op.bias) : nullptr);
+  }
+  Op *visitSum(const SumOp &op) {
+    return b_.sum(map(op.dst), map(op.parts), op.bias ? map(op.bias) : nullptr);
   }
   Op *visitReduce(const ReduceOp &op) { return b_.reduce(op.reduction, map(op.dst), map(op.src)); }
   Op *visitShareMemHandles(const ShareMemHandlesOp &op) {

@@ -53,6 +53,7 @@ public:
   MatmulOp *matmul(Value *dst, Value *a, Value *b);
   LinearOp *linear(Value *dst, Value *x, Value *w, Value *bias = nullptr);
   ReduceOp *reduce(ReduceKind reduction, Value *dst, Value *src);
+  SumOp *sum(Value *dst, Value *parts, Value *bias = nullptr);
   Value *shareMemHandles(llvm::StringRef name, Protocol protocol, llvm::ArrayRef<Value *> buffers);
   Value *send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles);
   Value *receive(llvm::StringRef name, Value *tensor, const Scalar *from, Value *handles);

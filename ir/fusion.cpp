@@ -57,6 +57,39 @@ FusionTensor *resultOf(FusionNode &node) {
   return const_cast<FusionTensor *>(resultOf(static_cast<const FusionNode &>(node)));
 }
 
+//===- GEMMs ----------------------------------------------------------------------------------===//
+
+bool isGemm(const FusionNode &node) {
+  return llvm::isa<MatmulNode>(node) || llvm::isa<LinearNode>(node);
+}
+
+std::optional<DType> writtenPartial(const FusionNode &gemm) {
+  if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&gemm))
+    return matmul->partial;
+  return llvm::cast<LinearNode>(&gemm)->partial;
+}
+
+DType partialType(const FusionNode &gemm) {
+  return writtenPartial(gemm).value_or(resultOf(gemm)->type.dtype);
+}
+
+Contraction contractionOf(const FusionNode &gemm) {
+  auto operands = operandsOf(gemm);
+  const size_t first = operands[0]->type.axes.size(), second = operands[1]->type.axes.size();
+  const size_t count = contractedAxes(first, second, resultOf(gemm)->type.axes.size());
+  return {first - count, llvm::isa<LinearNode>(gemm) ? second - count : 0, count};
+}
+
+bool isContractedOverDevices(const FusionNode &gemm) {
+  auto operands = operandsOf(gemm);
+  const Contraction contraction = contractionOf(gemm);
+  for (size_t i = 0; i < contraction.count; ++i)
+    if (operands[0]->type.axes[contraction.first + i].kind == AxisKind::DIDx ||
+        operands[1]->type.axes[contraction.second + i].kind == AxisKind::DIDx)
+      return true;
+  return false;
+}
+
 //===- Fusion ---------------------------------------------------------------------------------===//
 
 const FusionParameter *Fusion::findParameter(llvm::StringRef name) const {
@@ -154,8 +187,9 @@ FusionTensor *FusionBuilder::input(llvm::StringRef name, DType dtype, llvm::Arra
 
 FusionTensor *FusionBuilder::matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
                                     llvm::ArrayRef<Axis> axes, std::optional<DType> dtype,
-                                    Location location) {
+                                    Location location, std::optional<DType> partial) {
   auto *node = append<MatmulNode>(location);
+  node->partial = partial;
   node->a = a;
   node->b = b;
   return define(node->result, node, name, dtype.value_or(a->type.dtype), axes);
@@ -163,8 +197,10 @@ FusionTensor *FusionBuilder::matmul(llvm::StringRef name, FusionTensor *a, Fusio
 
 FusionTensor *FusionBuilder::linear(llvm::StringRef name, FusionTensor *x, FusionTensor *w,
                                     FusionTensor *bias, llvm::ArrayRef<Axis> axes,
-                                    std::optional<DType> dtype, Location location) {
+                                    std::optional<DType> dtype, Location location,
+                                    std::optional<DType> partial) {
   auto *node = append<LinearNode>(location);
+  node->partial = partial;
   node->x = x;
   node->w = w;
   node->bias = bias;

@@ -70,11 +70,13 @@ private:
   using FusionNodeOf::FusionNodeOf;
 };
 
-/// `%C = matmul %A, %B : bf16[Stream{D}, M/D, N]`. The result's axes are A's but the last, then B's
-/// but the first.
+/// `%C = matmul %A, %B [partial f32] : bf16[Stream{D}, M/D, N]`. The result's axes are A's but the
+/// last c, then B's but the first c; see Contraction. `partial` names the element type in which
+/// partial results travel, where they do.
 class MatmulNode : public FusionNodeOf<FusionOpKind::Matmul> {
 public:
   FusionTensor result;
+  std::optional<DType> partial; ///< as written
   FusionTensor *a = nullptr;
   FusionTensor *b = nullptr;
 
@@ -83,11 +85,12 @@ private:
   using FusionNodeOf::FusionNodeOf;
 };
 
-/// `%y = linear %x, %w, %bias : ...`. The result's axes are x's but the last, then w's but the
-/// last; the bias, if any, has the latter.
+/// `%y = linear %x, %w, %bias [partial f32] : ...`. The result's axes are x's but the last c, then
+/// w's but the last c; the bias, if any, has the latter.
 class LinearNode : public FusionNodeOf<FusionOpKind::Linear> {
 public:
   FusionTensor result;
+  std::optional<DType> partial; ///< as written
   FusionTensor *x = nullptr;
   FusionTensor *w = nullptr;
   FusionTensor *bias = nullptr; ///< may be null
@@ -112,6 +115,21 @@ llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node);
 /// The tensor a node defines, or null for `output`.
 FusionTensor *resultOf(FusionNode &node);
 const FusionTensor *resultOf(const FusionNode &node);
+
+bool isGemm(const FusionNode &node);
+/// The type after `partial`, if the node has one.
+std::optional<DType> writtenPartial(const FusionNode &gemm);
+/// The element type in which partial results travel: that after `partial`, or the result's.
+DType partialType(const FusionNode &gemm);
+
+/// Which axes a matmul or linear contracts: `count` of each operand, from these on, in pairs. Of
+/// two pairs the outer one has an entry for each device.
+struct Contraction {
+  size_t first, second, count;
+};
+Contraction contractionOf(const FusionNode &gemm);
+/// A DIDx axis is contracted: every device has a partial result, and they are summed.
+bool isContractedOverDevices(const FusionNode &gemm);
 
 /// An integer parameter, `M = 1024`.
 struct FusionParameter {
@@ -200,10 +218,10 @@ public:
   /// The result has A's element type; the text parser passes `dtype` as it was written.
   FusionTensor *matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
-                       Location location = {});
+                       Location location = {}, std::optional<DType> partial = {});
   FusionTensor *linear(llvm::StringRef name, FusionTensor *x, FusionTensor *w, FusionTensor *bias,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
-                       Location location = {});
+                       Location location = {}, std::optional<DType> partial = {});
   void output(llvm::ArrayRef<FusionTensor *> tensors, Location location = {});
 
 private:

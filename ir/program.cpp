@@ -170,6 +170,12 @@ void forEachOperand(Op &op, ValueFn fn) {
     fn(reduce.dst);
     return fn(reduce.src);
   }
+  case OpKind::Sum: {
+    auto &sum = *llvm::cast<SumOp>(&op);
+    fn(sum.dst);
+    fn(sum.parts);
+    return callIfSet(sum.bias, fn);
+  }
   case OpKind::ShareMemHandles:
     for (Value *&buffer : llvm::cast<ShareMemHandlesOp>(&op)->buffers)
       fn(buffer);

@@ -180,8 +180,9 @@ class SetOp : public OpOf<OpKind::Set> {
   Value *src = nullptr;
 };
 
-/// `matmul %dst, %a, %b`: dst = a·b, contracting a's last axis with b's first. dst has a's other
-/// axes, then b's, and overlaps neither.
+/// `matmul %dst, %a, %b`: dst = a·b, contracting a's last c axes with b's first c, where c is 1 or 2
+/// by the ranks of the three (contractedAxes). dst has a's other axes, then b's, and overlaps
+/// neither. Its element type is that of the operands, or that of a partial result (isPartialType).
 class MatmulOp : public OpOf<OpKind::Matmul> {
   BRAID_OP_CLASS(Matmul)
   Value *dst = nullptr;
@@ -189,8 +190,8 @@ class MatmulOp : public OpOf<OpKind::Matmul> {
   Value *b = nullptr;
 };
 
-/// `linear %dst, %x, %w[, %bias]`: dst = x·wᵀ + bias, contracting the last axes of x and w. bias
-/// has w's other axes.
+/// `linear %dst, %x, %w[, %bias]`: dst = x·wᵀ + bias, contracting the last c axes of x and w. bias
+/// has w's other axes. The rest as matmul.
 class LinearOp : public OpOf<OpKind::Linear> {
   BRAID_OP_CLASS(Linear)
   Value *dst = nullptr;
@@ -207,6 +208,16 @@ class ReduceOp : public OpOf<OpKind::Reduce> {
   ReduceKind reduction = ReduceKind::Sum;
   Value *dst = nullptr;
   Value *src = nullptr;
+};
+
+/// `sum %dst, %parts[, %bias]`: dst = parts[0] + parts[1] + ..., added in this order in f32 (f64 for
+/// f64), then bias, rounded once. parts has dst's axes behind one more, and dst's element type or
+/// that of its partial results; bias has dst's type and last axes. dst is not read.
+class SumOp : public OpOf<OpKind::Sum> {
+  BRAID_OP_CLASS(Sum)
+  Value *dst = nullptr;
+  Value *parts = nullptr;
+  Value *bias = nullptr; ///< may be null
 };
 
 enum class Protocol : uint8_t {

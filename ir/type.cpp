@@ -90,4 +90,24 @@ std::optional<int64_t> byteCount(DType dtype, llvm::ArrayRef<int64_t> shape) {
   return bytes;
 }
 
+llvm::StringRef name(AxisKind kind) {
+  switch (kind) {
+  case AxisKind::Plain:
+    return "Plain";
+  case AxisKind::DIDx:
+    return "DIDx";
+  case AxisKind::Stream:
+    return "Stream";
+  }
+  llvm_unreachable("covered above");
+}
+
+size_t contractedAxes(size_t first, size_t second, size_t result) {
+  return first + second == result + 4 && first >= 2 && second >= 2 ? 2 : 1;
+}
+
+bool isPartialType(DType partial, DType result) {
+  return partial == result || (partial == DType::F32 && sizeOf(result) == 2);
+}
+
 } // namespace braid

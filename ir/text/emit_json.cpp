@@ -27,18 +27,6 @@ Json text(const Scalar *scalar) { return scalar ? Json(scalar->str()) : Json(); 
 
 Json ref(const FusionTensor *tensor) { return tensor ? Json("%" + tensor->name) : Json(); }
 
-llvm::StringRef name(AxisKind kind) {
-  switch (kind) {
-  case AxisKind::Plain:
-    return "Plain";
-  case AxisKind::DIDx:
-    return "DIDx";
-  case AxisKind::Stream:
-    return "Stream";
-  }
-  llvm_unreachable("covered above");
-}
-
 Json define(const FusionTensor &tensor) {
   Json axes = Json::array();
   for (const Axis &axis : tensor.type.axes)
@@ -46,15 +34,23 @@ Json define(const FusionTensor &tensor) {
   return {{"name", tensor.name}, {"dtype", text(braid::name(tensor.type.dtype))}, {"axes", axes}};
 }
 
+/// Null where no partial results are made, or none of a type of their own.
+Json partialOf(const FusionNode &node) {
+  std::optional<DType> partial = writtenPartial(node);
+  return partial ? Json(text(name(*partial))) : Json();
+}
+
 Json convert(const FusionNode &node) {
   Json json = {{"kind", text(keyword(node.kind()))}};
   if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node)) {
     json["a"] = ref(matmul->a);
     json["b"] = ref(matmul->b);
+    json["partial"] = partialOf(node);
   } else if (const auto *linear = llvm::dyn_cast<LinearNode>(&node)) {
     json["x"] = ref(linear->x);
     json["w"] = ref(linear->w);
     json["bias"] = ref(linear->bias);
+    json["partial"] = partialOf(node);
   } else if (const auto *output = llvm::dyn_cast<OutputNode>(&node)) {
     json["tensors"] = Json::array();
     for (const FusionTensor *tensor : output->tensors)
@@ -138,6 +134,9 @@ public:
   }
   Json visitReduce(const ReduceOp &op) {
     return {{"reduction", "sum"}, {"dst", ref(op.dst)}, {"src", ref(op.src)}};
+  }
+  Json visitSum(const SumOp &op) {
+    return {{"dst", ref(op.dst)}, {"parts", ref(op.parts)}, {"bias", ref(op.bias)}};
   }
   Json visitShareMemHandles(const ShareMemHandlesOp &op) {
     Json buffers = Json::array();

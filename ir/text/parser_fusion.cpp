@@ -41,6 +41,7 @@ private:
 
   bool expectResult(const Statement &statement);
   bool parseType(FusionType &type);
+  bool parsePartial(std::optional<DType> &partial);
   std::optional<Axis> parseAxis();
   FusionTensor *parseTensor();
   const Scalar *resolve(const Token &name) override;
@@ -191,7 +192,7 @@ bool FusionParser::parseInputNode(const Statement &statement) {
                                                   statement.location()));
 }
 
-/// '%'id '=' 'matmul' value ',' value ':' ftype
+/// '%'id '=' 'matmul' value ',' value ['partial' dtype] ':' ftype
 bool FusionParser::parseMatmulNode(const Statement &statement) {
   FusionType type;
   if (!expectResult(statement))
@@ -200,13 +201,14 @@ bool FusionParser::parseMatmulNode(const Statement &statement) {
   if (!a || !cursor_.expect(TokenKind::Comma))
     return false;
   FusionTensor *b = parseTensor();
-  if (!b || !cursor_.expect(TokenKind::Colon) || !parseType(type))
+  std::optional<DType> partial;
+  if (!b || !parsePartial(partial) || !parseType(type))
     return false;
   return define(*statement.result, builder_.matmul(statement.result->name(), a, b, type.axes,
-                                                   type.dtype, statement.location()));
+                                                   type.dtype, statement.location(), partial));
 }
 
-/// '%'id '=' 'linear' value ',' value [',' value] ':' ftype
+/// '%'id '=' 'linear' value ',' value [',' value] ['partial' dtype] ':' ftype
 bool FusionParser::parseLinearNode(const Statement &statement) {
   FusionType type;
   if (!expectResult(statement))
@@ -220,10 +222,18 @@ bool FusionParser::parseLinearNode(const Statement &statement) {
   FusionTensor *bias = nullptr;
   if (cursor_.accept(TokenKind::Comma) && !(bias = parseTensor()))
     return false;
-  if (!cursor_.expect(TokenKind::Colon) || !parseType(type))
+  std::optional<DType> partial;
+  if (!parsePartial(partial) || !parseType(type))
     return false;
   return define(*statement.result, builder_.linear(statement.result->name(), x, w, bias, type.axes,
-                                                   type.dtype, statement.location()));
+                                                   type.dtype, statement.location(), partial));
+}
+
+/// ['partial' dtype] ':'
+bool FusionParser::parsePartial(std::optional<DType> &partial) {
+  if (cursor_.acceptWord("partial") && !(partial = parseDType(cursor_)))
+    return false;
+  return cursor_.expect(TokenKind::Colon);
 }
 
 /// 'output' value (',' value)*

@@ -520,6 +520,17 @@ bool ProgramParser::parseReduce(const Statement &) {
          builder_.reduce(ReduceKind::Sum, operands[0], operands[1]);
 }
 
+/// 'sum' value ',' value [',' value]
+bool ProgramParser::parseSum(const Statement &) {
+  llvm::SmallVector<Value *, 2> operands;
+  if (!parseValues(operands, 2))
+    return false;
+  Value *bias = nullptr;
+  if (cursor_.accept(TokenKind::Comma) && !(bias = parseValue()))
+    return false;
+  return builder_.sum(operands[0], operands[1], bias);
+}
+
 /// '%'id '=' 'share_mem_handles' ('get' | 'put') value (',' value)*
 bool ProgramParser::parseShareMemHandles(const Statement &statement) {
   Protocol protocol = Protocol::Get;

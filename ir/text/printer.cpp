@@ -35,6 +35,8 @@ static void printNode(const FusionNode &node, llvm::raw_ostream &os) {
     os << separator << "%" << operand->name;
     separator = ", ";
   }
+  if (isGemm(node) && writtenPartial(node))
+    os << " partial " << name(*writtenPartial(node));
   if (result)
     os << (llvm::isa<InputNode>(&node) ? " " : " : ") << result->type.str();
 }
@@ -89,6 +91,11 @@ public:
       os_ << ", " << ref(op.bias);
   }
   void visitReduce(const ReduceOp &op) { begin(op) << " sum " << list({op.dst, op.src}); }
+  void visitSum(const SumOp &op) {
+    begin(op) << " " << list({op.dst, op.parts});
+    if (op.bias)
+      os_ << ", " << ref(op.bias);
+  }
   void visitShareMemHandles(const ShareMemHandlesOp &op) {
     begin(op) << " " << name(op.protocol) << " " << list(op.buffers);
   }

@@ -38,8 +38,11 @@ private:
 
   bool hasShape(const FusionTensor *tensor) const { return shapes_.count(tensor) != 0; }
   bool verifyDTypes(const FusionNode &node, const FusionTensor &result);
-  bool verifyContraction(const FusionNode &node, const FusionTensor *lhs, size_t lhsAxis,
-                         const FusionTensor *rhs, size_t rhsAxis);
+  bool verifyContraction(const FusionNode &node);
+  bool verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis);
+  bool verifyOuterPair(const FusionNode &node, const Contraction &contraction);
+  void verifyPartial(const FusionNode &node);
+  Shape otherAxes(const FusionTensor *tensor, size_t first, size_t count);
   void verifyResult(const FusionNode &node, const FusionTensor &result, const Shape &expected);
 
   const Fusion &fusion_;
@@ -250,34 +253,34 @@ void FusionVerifier::verifyInput(const InputNode &node) {
                                   << " is Stream, expected a plain or DIDx axis";
 }
 
-/// A's last axis meets B's first.
+/// A's last axes meet B's first.
 void FusionVerifier::verifyMatmul(const MatmulNode &node) {
-  if (!verifyDTypes(node, node.result) || !hasShape(node.a) || !hasShape(node.b))
+  if (!verifyDTypes(node, node.result) || !hasShape(node.a) || !hasShape(node.b) ||
+      !verifyContraction(node))
     return;
-  Shape expected = shapes_[node.a];
-  if (!verifyContraction(node, node.a, expected.size() - 1, node.b, 0))
-    return;
-  expected.pop_back();
-  llvm::append_range(expected, llvm::ArrayRef<int64_t>(shapes_[node.b]).drop_front());
+  const Contraction contraction = contractionOf(node);
+  Shape expected = otherAxes(node.a, contraction.first, contraction.count);
+  llvm::append_range(expected, otherAxes(node.b, contraction.second, contraction.count));
   verifyResult(node, node.result, expected);
+  verifyPartial(node);
 }
 
 /// The last axes of x and w meet; a bias has w's other axes.
 void FusionVerifier::verifyLinear(const LinearNode &node) {
-  if (!verifyDTypes(node, node.result) || !hasShape(node.x) || !hasShape(node.w))
+  if (!verifyDTypes(node, node.result) || !hasShape(node.x) || !hasShape(node.w) ||
+      !verifyContraction(node))
     return;
-  Shape expected = shapes_[node.x];
-  Shape w = shapes_[node.w];
-  if (!verifyContraction(node, node.x, expected.size() - 1, node.w, w.size() - 1))
-    return;
-  expected.pop_back();
-  w.pop_back();
-  if (node.bias && hasShape(node.bias) && shapes_[node.bias] != w)
+  const Contraction contraction = contractionOf(node);
+  Shape expected = otherAxes(node.x, contraction.first, contraction.count);
+  const Shape features = otherAxes(node.w, contraction.second, contraction.count);
+  if (node.bias && hasShape(node.bias) && shapes_[node.bias] != features)
     diags_.error(node.location()) << "the bias " << ref(node.bias) << " is "
-                                  << str(shapes_[node.bias]) << ", expected " << str(w)
-                                  << ", the axes of " << ref(node.w) << " but the last";
-  llvm::append_range(expected, w);
+                                  << str(shapes_[node.bias]) << ", expected " << str(features)
+                                  << ", the axes of " << ref(node.w) << " but the last"
+                                  << (contraction.count == 2 ? " two" : "");
+  llvm::append_range(expected, features);
   verifyResult(node, node.result, expected);
+  verifyPartial(node);
 }
 
 /// A tensor is an output once.
@@ -307,8 +310,63 @@ bool FusionVerifier::verifyDTypes(const FusionNode &node, const FusionTensor &re
   return isFine;
 }
 
-bool FusionVerifier::verifyContraction(const FusionNode &node, const FusionTensor *lhs,
-                                       size_t lhsAxis, const FusionTensor *rhs, size_t rhsAxis) {
+/// The extents of a tensor but for `count` axes from `first` on.
+Shape FusionVerifier::otherAxes(const FusionTensor *tensor, size_t first, size_t count) {
+  Shape shape = shapes_[tensor];
+  shape.erase(shape.begin() + first, shape.begin() + first + count);
+  return shape;
+}
+
+bool FusionVerifier::verifyContraction(const FusionNode &node) {
+  const Contraction contraction = contractionOf(node);
+  for (size_t i = 0; i < contraction.count; ++i)
+    if (!verifyPair(node, contraction.first + i, contraction.second + i))
+      return false;
+  return contraction.count == 1 || verifyOuterPair(node, contraction);
+}
+
+/// Of two contracted pairs the outer one has an entry for each device. Nothing is produced slice by
+/// slice along an axis that is summed over.
+bool FusionVerifier::verifyOuterPair(const FusionNode &node, const Contraction &contraction) {
+  auto operands = operandsOf(node);
+  const std::pair<const FusionTensor *, size_t> outer[] = {{operands[0], contraction.first},
+                                                           {operands[1], contraction.second}};
+  const auto [tensor, axis] = outer[0];
+  if (ranks_ != 0 && shapes_[tensor][axis] != ranks_)
+    return diags_.error(node.location())
+           << "'" << keyword(node.kind()) << "' contracts two axes of " << ref(tensor)
+           << ", expected the mesh size " << ranks_ << " as the extent of the outer one, axis "
+           << axis << ", got " << shapes_[tensor][axis];
+  for (auto [operand, index] : outer)
+    for (size_t i = index; i < index + contraction.count; ++i)
+      if (operand->type.axes[i].kind == AxisKind::Stream ||
+          (i != index && operand->type.axes[i].kind == AxisKind::DIDx))
+        return diags_.error(node.location())
+               << "'" << keyword(node.kind()) << "' contracts axis " << i << " of " << ref(operand)
+               << ", expected a plain axis" << (i == index ? " or DIDx" : "") << ", got "
+               << name(operand->type.axes[i].kind);
+  return true;
+}
+
+/// `partial` says how partial results travel, so there have to be some.
+void FusionVerifier::verifyPartial(const FusionNode &node) {
+  const std::optional<DType> partial = writtenPartial(node);
+  const DType result = resultOf(node)->type.dtype;
+  if (!partial)
+    return;
+  if (!isContractedOverDevices(node))
+    diags_.error(node.location())
+        << "'partial' says in which type partial results travel, but " << ref(resultOf(node))
+        << " has none: no contracted axis is DIDx";
+  else if (!isPartialType(*partial, result))
+    diags_.error(node.location()) << "expected partial results of " << ref(resultOf(node))
+                                  << " to be of " << name(result)
+                                  << (sizeOf(result) == 2 ? " or f32" : "") << ", got "
+                                  << name(*partial);
+}
+
+bool FusionVerifier::verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis) {
+  const FusionTensor *lhs = operandsOf(node)[0], *rhs = operandsOf(node)[1];
   int64_t left = shapes_[lhs][lhsAxis], right = shapes_[rhs][rhsAxis];
   if (left == right)
     return true;

@@ -37,9 +37,11 @@ private:
   bool expectAxes(const Op &op, const Value *tensor);
   bool expectContraction(const Op &op, const Value *lhs, size_t lhsAxis, const Value *rhs,
                          size_t rhsAxis);
+  bool expectPartialType(const Op &op, const Value *partial, DType result);
   void expectShape(const Op &op, const Value *value, const TensorType &expected);
   bool expectRank(const Op &op, llvm::StringRef what, const Scalar *rank);
   void verifyStream(const Op &op, const StreamRef &stream);
+  void verifyBias(const SumOp &op);
   void verifyTeam(const CollectiveOp &op);
   void verifyRoot(const CollectiveOp &op);
 
@@ -111,6 +113,15 @@ bool NodeVerifier::expectContraction(const Op &op, const Value *lhs, size_t lhsA
   return error(op) << quoted(op) << " contracts axis " << lhsAxis << " of " << ref(lhs)
                    << " with axis " << rhsAxis << " of " << ref(rhs)
                    << ", expected equal extents, got " << left->str() << " and " << right->str();
+}
+
+/// Of what a GEMM makes, or a sum takes.
+bool NodeVerifier::expectPartialType(const Op &op, const Value *partial, DType result) {
+  if (isPartialType(partial->type.dtype, result))
+    return true;
+  return error(op) << quoted(op) << " expects " << ref(partial) << " to be of " << name(result)
+                   << (sizeOf(result) == 2 ? " or f32" : "") << ", got "
+                   << name(partial->type.dtype);
 }
 
 void NodeVerifier::expectShape(const Op &op, const Value *value, const TensorType &expected) {
@@ -217,13 +228,18 @@ void NodeVerifier::visitReduce(const ReduceOp &op) {
 
 void NodeVerifier::visitMatmul(const MatmulOp &op) {
   if (!expectTensors(op, {op.dst, op.a, op.b}) || !expectWritable(op, op.dst) ||
-      !expectDistinct(op, op.dst, {op.a, op.b}) || !expectOneDType(op, {op.dst, op.a, op.b}) ||
-      !expectAxes(op, op.a) || !expectAxes(op, op.b) ||
-      !expectContraction(op, op.a, op.a->type.rank() - 1, op.b, 0))
+      !expectDistinct(op, op.dst, {op.a, op.b}) || !expectOneDType(op, {op.a, op.b}) ||
+      !expectPartialType(op, op.dst, op.a->type.dtype) || !expectAxes(op, op.a) ||
+      !expectAxes(op, op.b))
     return;
+  const size_t count = contractedAxes(op.a->type.rank(), op.b->type.rank(), op.dst->type.rank());
   TensorType expected = op.a->type;
-  expected.shape.pop_back();
-  llvm::append_range(expected.shape, llvm::drop_begin(op.b->type.shape));
+  expected.dtype = op.dst->type.dtype;
+  expected.shape.truncate(op.a->type.rank() - count);
+  for (size_t i = 0; i < count; ++i)
+    if (!expectContraction(op, op.a, expected.rank() + i, op.b, i))
+      return;
+  llvm::append_range(expected.shape, llvm::drop_begin(op.b->type.shape, count));
   expectShape(op, op.dst, expected);
 }
 
@@ -234,18 +250,48 @@ void NodeVerifier::visitLinear(const LinearOp &op) {
   llvm::SmallVector<const Value *, 4> all = operands;
   all.insert(all.begin(), op.dst);
   if (!expectTensors(op, all) || !expectWritable(op, op.dst) ||
-      !expectDistinct(op, op.dst, operands) || !expectOneDType(op, all) || !expectAxes(op, op.x) ||
-      !expectAxes(op, op.w) ||
-      !expectContraction(op, op.x, op.x->type.rank() - 1, op.w, op.w->type.rank() - 1))
+      !expectDistinct(op, op.dst, operands) || !expectOneDType(op, operands) ||
+      !expectPartialType(op, op.dst, op.x->type.dtype) || !expectAxes(op, op.x) ||
+      !expectAxes(op, op.w))
     return;
-  TensorType features = op.w->type;
-  features.shape.pop_back();
+  const size_t count = contractedAxes(op.x->type.rank(), op.w->type.rank(), op.dst->type.rank());
+  TensorType expected = op.x->type, features = op.w->type;
+  expected.dtype = op.dst->type.dtype;
+  expected.shape.truncate(op.x->type.rank() - count);
+  features.shape.truncate(op.w->type.rank() - count);
+  for (size_t i = 0; i < count; ++i)
+    if (!expectContraction(op, op.x, expected.rank() + i, op.w, features.rank() + i))
+      return;
   if (op.bias)
     expectShape(op, op.bias, features);
-  TensorType expected = op.x->type;
-  expected.shape.pop_back();
   llvm::append_range(expected.shape, features.shape);
   expectShape(op, op.dst, expected);
+}
+
+void NodeVerifier::visitSum(const SumOp &op) {
+  llvm::SmallVector<const Value *, 3> operands = {op.parts};
+  if (op.bias)
+    operands.push_back(op.bias);
+  if (!expectTensors(op, {op.dst}) || !expectTensors(op, operands) ||
+      !expectWritable(op, op.dst) || !expectDistinct(op, op.dst, operands) ||
+      !expectPartialType(op, op.parts, op.dst->type.dtype))
+    return;
+  TensorType expected = selectedType(op.parts->type);
+  expected.dtype = op.dst->type.dtype;
+  if (!expectAxes(op, op.parts))
+    return;
+  expectShape(op, op.dst, expected);
+  if (op.bias && expectOneDType(op, {op.dst, op.bias}))
+    verifyBias(op);
+}
+
+/// It has the last axes of what it is added to.
+void NodeVerifier::verifyBias(const SumOp &op) {
+  const auto &axes = op.dst->type.shape, &bias = op.bias->type.shape;
+  if (bias.size() > axes.size() ||
+      !mayBeEqual(llvm::ArrayRef(bias), llvm::ArrayRef(axes).take_back(bias.size())))
+    error(op) << quoted(op) << " expects the bias " << ref(op.bias) << " to have the last axes of "
+              << typed(op.dst) << ", got " << op.bias->type.str();
 }
 
 //===----------------------------------------------------------------------------------------===//

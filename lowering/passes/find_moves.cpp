@@ -18,10 +18,6 @@
 namespace braid {
 namespace {
 
-bool isGemm(const FusionNode &node) {
-  return llvm::isa<MatmulNode>(node) || llvm::isa<LinearNode>(node);
-}
-
 bool checkAll(LoweringState &state) {
   bool isFine = true;
   for (const auto &node : state.fusion.nodes())
