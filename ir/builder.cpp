@@ -160,10 +160,13 @@ ReduceOp *ProgramBuilder::reduce(ReduceKind reduction, Value *dst, Value *src) {
   return op;
 }
 
-SumOp *ProgramBuilder::sum(Value *dst, Value *parts, Value *bias) {
+SumOp *ProgramBuilder::sum(Value *dst, Value *parts, const Scalar *begin, const Scalar *end,
+                           Value *bias) {
   auto *op = insert<SumOp>();
   op->dst = dst;
   op->parts = parts;
+  op->begin = begin;
+  op->end = end;
   op->bias = bias;
   return op;
 }
@@ -279,7 +282,8 @@ public:
     return b_.linear(map(op.dst), map(op.x), map(op.w), op.bias ? map(op.bias) : nullptr);
   }
   Op *visitSum(const SumOp &op) {
-    return b_.sum(map(op.dst), map(op.parts), op.bias ? map(op.bias) : nullptr);
+    return b_.sum(map(op.dst), map(op.parts), op.begin ? map(op.begin) : nullptr,
+                  op.end ? map(op.end) : nullptr, op.bias ? map(op.bias) : nullptr);
   }
   Op *visitReduce(const ReduceOp &op) { return b_.reduce(op.reduction, map(op.dst), map(op.src)); }
   Op *visitShareMemHandles(const ShareMemHandlesOp &op) {

@@ -53,7 +53,9 @@ public:
   MatmulOp *matmul(Value *dst, Value *a, Value *b);
   LinearOp *linear(Value *dst, Value *x, Value *w, Value *bias = nullptr);
   ReduceOp *reduce(ReduceKind reduction, Value *dst, Value *src);
-  SumOp *sum(Value *dst, Value *parts, Value *bias = nullptr);
+  /// Of all entries of the parts, unless there are `begin` and `end`.
+  SumOp *sum(Value *dst, Value *parts, const Scalar *begin = nullptr, const Scalar *end = nullptr,
+             Value *bias = nullptr);
   Value *shareMemHandles(llvm::StringRef name, Protocol protocol, llvm::ArrayRef<Value *> buffers);
   Value *send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles);
   Value *receive(llvm::StringRef name, Value *tensor, const Scalar *from, Value *handles);

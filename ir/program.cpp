@@ -218,6 +218,9 @@ void forEachScalar(Op &op, llvm::function_ref<void(const Scalar *&)> fn) {
   } else if (auto *slice = llvm::dyn_cast<SliceOp>(&op)) {
     fn(slice->begin);
     fn(slice->end);
+  } else if (auto *sum = llvm::dyn_cast<SumOp>(&op)) {
+    callIfSet(sum->begin);
+    callIfSet(sum->end);
   } else if (auto *p2p = llvm::dyn_cast<P2POp>(&op)) {
     fn(p2p->peer);
   } else if (auto *collective = llvm::dyn_cast<CollectiveOp>(&op)) {

@@ -210,13 +210,16 @@ class ReduceOp : public OpOf<OpKind::Reduce> {
   Value *src = nullptr;
 };
 
-/// `sum %dst, %parts[, %bias]`: dst = parts[0] + parts[1] + ..., added in this order in f32 (f64 for
-/// f64), then bias, rounded once. parts has dst's axes behind one more, and dst's element type or
-/// that of its partial results; bias has dst's type and last axes. dst is not read.
+/// `sum %dst, %parts[a .. b][, %bias]`: dst = parts[0] + parts[1] + ..., added in this order in f32
+/// (f64 for f64), then bias, rounded once. With a range, of each part only the entries a, ..., b-1
+/// of its leading axis. parts has dst's axes behind one more, and dst's element type or that of its
+/// partial results; bias has dst's type and last axes. dst is not read.
 class SumOp : public OpOf<OpKind::Sum> {
   BRAID_OP_CLASS(Sum)
   Value *dst = nullptr;
   Value *parts = nullptr;
+  const Scalar *begin = nullptr; ///< of the range; null: everything
+  const Scalar *end = nullptr;
   Value *bias = nullptr; ///< may be null
 };
 

@@ -101,6 +101,10 @@ void CpuDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const void
   issue(stream, tag, Kind::Add, {.bytes = {dst, src, bytes, dtype}});
 }
 
+void CpuDevice::sum(uint32_t stream, Tag tag, const SumArgs &args) {
+  issue(stream, tag, Kind::Sum, {.sum = args});
+}
+
 void CpuDevice::signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) {
   issue(stream, tag, Kind::Store, {.flag = {flag, epoch, scope()}});
 }

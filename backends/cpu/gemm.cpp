@@ -185,20 +185,29 @@ void widenColumns(const MatmulArgs &args, int64_t first, int64_t count, Accumula
 }
 
 /// Writes a computed block to c at (row, column), with the bias.
-template <class Element>
-void narrowBlock(const MatmulArgs &args, const Gemm<Accumulator<Element>> &block, int64_t row,
-                 int64_t column) {
+template <class Element, class Result>
+void narrowBlockTo(const MatmulArgs &args, const Gemm<Accumulator<Element>> &block, int64_t row,
+                   int64_t column) {
   const Element *bias = static_cast<const Element *>(args.bias);
   for (int64_t i = 0; i < block.m; ++i) {
     const Accumulator<Element> *from = block.c + i * block.n;
-    Element *to = static_cast<Element *>(args.c) + (row + i) * args.n + column;
+    Result *to = static_cast<Result *>(args.c) + (row + i) * args.n + column;
     if (bias)
       for (int64_t j = 0; j < block.n; ++j)
-        to[j] = narrow<Element>(from[j] + widen(bias[column + j]));
+        to[j] = narrow<Result>(from[j] + widen(bias[column + j]));
     else
       for (int64_t j = 0; j < block.n; ++j)
-        to[j] = narrow<Element>(from[j]);
+        to[j] = narrow<Result>(from[j]);
   }
+}
+
+template <class Element>
+void narrowBlock(const MatmulArgs &args, const Gemm<Accumulator<Element>> &block, int64_t row,
+                 int64_t column) {
+  if (args.result == args.dtype)
+    narrowBlockTo<Element, Element>(args, block, row, column);
+  else
+    narrowBlockTo<Element, Accumulator<Element>>(args, block, row, column);
 }
 
 template <class Element> void multiplyThroughScratch(const MatmulArgs &args, Scratch &scratch) {
@@ -267,6 +276,34 @@ void addElements(DType dtype, void *dst, const void *src, int64_t count) {
     // has more than twice their digits and two.
     for (int64_t i = 0; i < count; ++i)
       to[i] = narrow<Element>(widen(to[i]) + widen(from[i]));
+  });
+}
+
+namespace {
+
+template <class Element, class Partial> void sumPartsOf(const SumArgs &args) {
+  Element *dst = static_cast<Element *>(args.dst);
+  const Element *bias = static_cast<const Element *>(args.bias);
+  const char *parts = static_cast<const char *>(args.parts);
+  for (int64_t i = 0; i < args.elements; ++i) {
+    Accumulator<Element> sum = 0;
+    for (int64_t part = 0; part < args.count; ++part)
+      sum += widen(reinterpret_cast<const Partial *>(parts + part * args.stride)[i]);
+    if (bias)
+      sum += widen(bias[i % args.biasElements]);
+    dst[i] = narrow<Element>(sum);
+  }
+}
+
+} // namespace
+
+void sumParts(const SumArgs &args) {
+  withElement(args.dtype, [&](auto element) {
+    using Element = decltype(element);
+    if (args.partial == args.dtype)
+      sumPartsOf<Element, Element>(args);
+    else
+      sumPartsOf<Element, Accumulator<Element>>(args);
   });
 }
 

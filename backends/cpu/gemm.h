@@ -39,6 +39,9 @@ void multiply(const MatmulArgs &args, Scratch &scratch);
 /// dst[i] += src[i] for `count` elements.
 void addElements(DType dtype, void *dst, const void *src, int64_t count);
 
+/// As Device::sum.
+void sumParts(const SumArgs &args);
+
 /// Tells OpenBLAS to use the calling thread only. Call once, before the first GEMM.
 void initializeGemms();
 

@@ -263,6 +263,16 @@ void CudaDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const voi
   check(cudaGetLastError(), "launchAdd");
 }
 
+void CudaDevice::sum(uint32_t stream, Tag tag, const SumArgs &args) {
+  if (group_.isAborted() || args.elements == 0)
+    return;
+  Issuing issuing(*this, stream, tag);
+  cuda::launchSum(streams_[stream],
+                  {elementOf(args.dtype), elementOf(args.partial), args.elements, args.count,
+                   args.stride, args.parts, args.bias, args.biasElements, args.dst});
+  check(cudaGetLastError(), "launchSum");
+}
+
 void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
   if (group_.isAborted())
     return;

@@ -17,6 +17,17 @@ enum class Element { BF16, F16, F32, F64 };
 /// dst[i] += src[i], each sum rounded once.
 void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count);
 
+/// `dst` becomes the sum of `count` parts, `stride` bytes apart, in their order, in f32 (f64 for
+/// f64), plus `bias` again and again (null: none), rounded once.
+struct Sum {
+  Element element, partial;
+  int64_t elements, count, stride;
+  const void *parts, *bias;
+  int64_t biasElements;
+  void *dst;
+};
+void launchSum(cudaStream_t stream, const Sum &sum);
+
 /// Every row of c[m, n] becomes `bias`.
 void launchBroadcast(cudaStream_t stream, Element element, void *c, const void *bias, int64_t m,
                      int64_t n);

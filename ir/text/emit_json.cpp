@@ -136,7 +136,11 @@ public:
     return {{"reduction", "sum"}, {"dst", ref(op.dst)}, {"src", ref(op.src)}};
   }
   Json visitSum(const SumOp &op) {
-    return {{"dst", ref(op.dst)}, {"parts", ref(op.parts)}, {"bias", ref(op.bias)}};
+    return {{"dst", ref(op.dst)},
+            {"parts", ref(op.parts)},
+            {"begin", text(op.begin)},
+            {"end", text(op.end)},
+            {"bias", ref(op.bias)}};
   }
   Json visitShareMemHandles(const ShareMemHandlesOp &op) {
     Json buffers = Json::array();

@@ -520,15 +520,20 @@ bool ProgramParser::parseReduce(const Statement &) {
          builder_.reduce(ReduceKind::Sum, operands[0], operands[1]);
 }
 
-/// 'sum' value ',' value [',' value]
+/// 'sum' value ',' value ['[' scalar '..' scalar ']'] [',' value]
 bool ProgramParser::parseSum(const Statement &) {
   llvm::SmallVector<Value *, 2> operands;
   if (!parseValues(operands, 2))
     return false;
+  const Scalar *begin = nullptr, *end = nullptr;
+  if (cursor_.accept(TokenKind::LeftBracket) &&
+      (!(begin = parseScalar()) || !cursor_.expect(TokenKind::Range) || !(end = parseScalar()) ||
+       !cursor_.expect(TokenKind::RightBracket)))
+    return false;
   Value *bias = nullptr;
   if (cursor_.accept(TokenKind::Comma) && !(bias = parseValue()))
     return false;
-  return builder_.sum(operands[0], operands[1], bias);
+  return builder_.sum(operands[0], operands[1], begin, end, bias);
 }
 
 /// '%'id '=' 'share_mem_handles' ('get' | 'put') value (',' value)*

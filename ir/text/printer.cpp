@@ -93,6 +93,8 @@ public:
   void visitReduce(const ReduceOp &op) { begin(op) << " sum " << list({op.dst, op.src}); }
   void visitSum(const SumOp &op) {
     begin(op) << " " << list({op.dst, op.parts});
+    if (op.begin)
+      os_ << "[" << op.begin->str() << " .. " << op.end->str() << "]";
     if (op.bias)
       os_ << ", " << ref(op.bias);
   }

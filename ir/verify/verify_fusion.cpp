@@ -355,9 +355,8 @@ void FusionVerifier::verifyPartial(const FusionNode &node) {
   if (!partial)
     return;
   if (!isContractedOverDevices(node))
-    diags_.error(node.location())
-        << "'partial' says in which type partial results travel, but " << ref(resultOf(node))
-        << " has none: no contracted axis is DIDx";
+    diags_.error(node.location()) << "'partial' says in which type partial results travel, but "
+                                  << ref(resultOf(node)) << " has none: no contracted axis is DIDx";
   else if (!isPartialType(*partial, result))
     diags_.error(node.location()) << "expected partial results of " << ref(resultOf(node))
                                   << " to be of " << name(result)

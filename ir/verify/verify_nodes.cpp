@@ -35,6 +35,8 @@ private:
   bool expectDistinct(const Op &op, const Value *dst, llvm::ArrayRef<const Value *> operands);
   bool expectOneDType(const Op &op, llvm::ArrayRef<const Value *> values);
   bool expectAxes(const Op &op, const Value *tensor);
+  bool expectRange(const Op &op, const Scalar *begin, const Scalar *end, const Value *tensor,
+                   size_t axis);
   bool expectContraction(const Op &op, const Value *lhs, size_t lhsAxis, const Value *rhs,
                          size_t rhsAxis);
   bool expectPartialType(const Op &op, const Value *partial, DType result);
@@ -189,18 +191,25 @@ void NodeVerifier::visitSelect(const SelectOp &op) {
 }
 
 void NodeVerifier::visitSlice(const SliceOp &op) {
-  if (!expectTensors(op, {op.tensor}) || !expectAxes(op, op.tensor))
-    return;
-  std::string range = op.begin->str() + " .. " + op.end->str();
-  const Scalar *extent = op.tensor->type.shape.front();
-  const Scalar *length = op.result.type.shape.front();
-  if (op.begin == op.end || (length->isConstant() && length->value() < 1))
-    error(op) << "expected a range that is not empty, got " << range;
-  else if (op.begin->isConstant() && op.begin->value() < 0)
-    error(op) << "expected a range that begins at 0 or above, got " << range;
-  else if (op.end->isConstant() && extent->isConstant() && op.end->value() > extent->value())
-    error(op) << "expected a range that ends at " << extent->value()
-              << " or below, the extent of axis 0 of " << ref(op.tensor) << ", got " << range;
+  if (expectTensors(op, {op.tensor}) && expectAxes(op, op.tensor))
+    expectRange(op, op.begin, op.end, op.tensor, 0);
+}
+
+/// A range of an axis of a tensor, which the text gives.
+bool NodeVerifier::expectRange(const Op &op, const Scalar *begin, const Scalar *end,
+                               const Value *tensor, size_t axis) {
+  const std::string range = begin->str() + " .. " + end->str();
+  const Scalar *extent = tensor->type.shape[axis];
+  const bool areConstant = begin->isConstant() && end->isConstant();
+  if (begin == end || (areConstant && end->value() <= begin->value()))
+    return error(op) << "expected a range that is not empty, got " << range;
+  if (begin->isConstant() && begin->value() < 0)
+    return error(op) << "expected a range that begins at 0 or above, got " << range;
+  if (end->isConstant() && extent->isConstant() && end->value() > extent->value())
+    return error(op) << "expected a range that ends at " << extent->value()
+                     << " or below, the extent of axis " << axis << " of " << ref(tensor)
+                     << ", got " << range;
+  return true;
 }
 
 void NodeVerifier::visitFlatten(const FlattenOp &op) {
@@ -272,14 +281,22 @@ void NodeVerifier::visitSum(const SumOp &op) {
   llvm::SmallVector<const Value *, 3> operands = {op.parts};
   if (op.bias)
     operands.push_back(op.bias);
-  if (!expectTensors(op, {op.dst}) || !expectTensors(op, operands) ||
-      !expectWritable(op, op.dst) || !expectDistinct(op, op.dst, operands) ||
-      !expectPartialType(op, op.parts, op.dst->type.dtype))
+  if (!expectTensors(op, {op.dst}) || !expectTensors(op, operands) || !expectWritable(op, op.dst) ||
+      !expectDistinct(op, op.dst, operands) || !expectPartialType(op, op.parts, op.dst->type.dtype))
+    return;
+  if (!expectAxes(op, op.parts))
     return;
   TensorType expected = selectedType(op.parts->type);
   expected.dtype = op.dst->type.dtype;
-  if (!expectAxes(op, op.parts))
+  if (op.begin && op.parts->type.rank() < 2) {
+    error(op) << quoted(op) << " expects parts with an axis to take a range of, got "
+              << typed(op.parts);
     return;
+  }
+  if (op.begin && !expectRange(op, op.begin, op.end, op.parts, 1))
+    return;
+  if (op.begin) // slices of the whole fit where their lengths do
+    expected.shape.front() = op.dst->type.shape.empty() ? op.end : op.dst->type.shape.front();
   expectShape(op, op.dst, expected);
   if (op.bias && expectOneDType(op, {op.dst, op.bias}))
     verifyBias(op);
@@ -287,9 +304,8 @@ void NodeVerifier::visitSum(const SumOp &op) {
 
 /// It has the last axes of what it is added to.
 void NodeVerifier::verifyBias(const SumOp &op) {
-  const auto &axes = op.dst->type.shape, &bias = op.bias->type.shape;
-  if (bias.size() > axes.size() ||
-      !mayBeEqual(llvm::ArrayRef(bias), llvm::ArrayRef(axes).take_back(bias.size())))
+  const llvm::ArrayRef<const Scalar *> axes = op.dst->type.shape, bias = op.bias->type.shape;
+  if (bias.size() > axes.size() || !mayBeEqual(bias, axes.take_back(bias.size())))
     error(op) << quoted(op) << " expects the bias " << ref(op.bias) << " to have the last axes of "
               << typed(op.dst) << ", got " << op.bias->type.str();
 }

@@ -39,6 +39,14 @@ void addCommand(const History &history, const Event &event, Accesses &accesses) 
     add(m.c, true);
     return;
   }
+  case CommandKind::Sum: {
+    const PlanSum &sum = history.plan(event).sums[command.sum];
+    for (int64_t i = 0; i < sum.count; ++i)
+      add(sum.part(i), false);
+    add(sum.bias, false);
+    add(sum.dst, true);
+    return;
+  }
   default:
     return;
   }

@@ -36,6 +36,19 @@ struct MatmulArgs {
   const void *bias; ///< null: none
   void *c;
   bool overlaps; ///< as PlanMatmul's
+  DType result;  ///< c's element type
+};
+
+/// Operands of a sum, at addresses. As in PlanSum.
+struct SumArgs {
+  DType dtype, partial;
+  int64_t elements; ///< of dst, and of each part
+  int64_t count;
+  int64_t stride; ///< bytes
+  const void *parts;
+  const void *bias; ///< null: none
+  int64_t biasElements;
+  void *dst;
 };
 
 /// One of several signals, awaits and copies that a stream gets one right after the other.
@@ -191,6 +204,8 @@ public:
   /// dst[i] += src[i] for `bytes / sizeOf(dtype)` elements, each sum rounded once.
   virtual void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
                    int64_t bytes) = 0;
+  /// dst = the sum of the parts in their order, in f32 (f64 for f64), plus bias, rounded once.
+  virtual void sum(uint32_t stream, Tag tag, const SumArgs &args) = 0;
   /// Writes `epoch` into a flag, of a peer or our own, after everything before it on the stream is
   /// done and visible to whoever sees the flag's new value.
   virtual void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) = 0;

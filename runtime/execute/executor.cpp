@@ -33,6 +33,7 @@ private:
   Status meetPeers(const std::vector<Hello> &ranks);
   void bindCommands();
   void bindMatmuls();
+  void bindSums();
   void findBatches();
   bool areDisjoint(uint32_t first, uint32_t count) const;
   Prepared::Operand operand(const Range &range, uint32_t endpoint) const;
@@ -77,6 +78,7 @@ Status Binder::bind() {
     return status;
   bindCommands();
   bindMatmuls();
+  bindSums();
   findBatches();
   return device_.registerPlan(plan_);
 }
@@ -230,6 +232,12 @@ void Binder::bindMatmuls() {
   for (const PlanMatmul &m : plan_.matmuls)
     prepared_->matmuls_.push_back(
         {operand(m.a, kNone), operand(m.b, kNone), operand(m.c, kNone), operand(m.bias, kNone)});
+}
+
+void Binder::bindSums() {
+  for (const PlanSum &sum : plan_.sums)
+    prepared_->sums_.push_back(
+        {operand(sum.dst, kNone), operand(sum.parts, kNone), operand(sum.bias, kNone)});
 }
 
 //===- Chains ---------------------------------------------------------------------------------===//
@@ -424,6 +432,8 @@ void Prepared::issue(uint32_t index, const Command &command) {
   case CommandKind::Add:
     return device_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
                         command.dst.bytes);
+  case CommandKind::Sum:
+    return issueSum(index, command);
   case CommandKind::Signal:
     return device_->signal(command.stream, tag, bound.flag, epoch_);
   case CommandKind::Await:
@@ -441,7 +451,16 @@ void Prepared::issueMatmul(uint32_t index, const Command &command) {
   const void *bias = shape.bias.bytes == 0 ? nullptr : at(bound.bias);
   device_->matmul(command.stream, {plan_, index, epoch_},
                   {shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, at(bound.a),
-                   at(bound.b), bias, at(bound.c), shape.overlaps});
+                   at(bound.b), bias, at(bound.c), shape.overlaps, shape.resultType()});
+}
+
+void Prepared::issueSum(uint32_t index, const Command &command) {
+  const PlanSum &sum = plan_->sums[command.sum];
+  const BoundSum &bound = sums_[command.sum];
+  const int64_t biasCount = sum.bias.bytes / sizeOf(sum.dtype);
+  device_->sum(command.stream, {plan_, index, epoch_},
+               {sum.dtype, sum.partial, sum.elements(), sum.count, sum.stride, at(bound.parts),
+                biasCount == 0 ? nullptr : at(bound.bias), biasCount, at(bound.dst)});
 }
 
 } // namespace braid

@@ -56,6 +56,7 @@ private:
     return static_cast<char *>(bases_[operand.base]) + operand.offset;
   }
   void issueMatmul(uint32_t index, const Command &command);
+  void issueSum(uint32_t index, const Command &command);
 
   /// Commands that are issued together: signals, awaits and copies that follow one another on one
   /// stream.
@@ -82,6 +83,10 @@ private:
     Operand a, b, c, bias;
   };
   std::vector<BoundMatmul> matmuls_;
+  struct BoundSum {
+    Operand dst, parts, bias;
+  };
+  std::vector<BoundSum> sums_;
 };
 
 /// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of

@@ -72,6 +72,8 @@ std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
     return command.dst.bytes;
   if (command.kind == CommandKind::Matmul)
     return plan.matmuls[command.matmul].c.bytes;
+  if (command.kind == CommandKind::Sum)
+    return plan.sums[command.sum].dst.bytes;
   return std::nullopt;
 }
 

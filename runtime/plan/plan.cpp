@@ -18,6 +18,8 @@ llvm::StringRef name(CommandKind kind) {
     return "matmul";
   case CommandKind::Add:
     return "add";
+  case CommandKind::Sum:
+    return "sum";
   case CommandKind::Signal:
     return "signal";
   case CommandKind::Await:
@@ -31,7 +33,8 @@ llvm::StringRef name(CommandKind kind) {
 }
 
 std::string gemmKey(const PlanMatmul &gemm) {
-  return fmt::format("GEMM {} {}x{}x{}{}{}{}", name(gemm.dtype).str(), gemm.m, gemm.n, gemm.k,
+  return fmt::format("GEMM {} {}x{}x{}{}{}{}{}", name(gemm.dtype).str(), gemm.m, gemm.n, gemm.k,
+                     gemm.partial ? " to " + name(*gemm.partial).str() : "",
                      gemm.transposeB ? " bT" : "", gemm.bias.bytes != 0 ? " bias" : "",
                      gemm.overlaps ? " overlapped" : "");
 }
@@ -77,6 +80,13 @@ std::string operandsOf(const Plan &plan, const Command &command) {
                        str(plan, gemm.a, nullptr), str(plan, gemm.b, nullptr),
                        gemm.transposeB ? "^T" : "", bias, gemm.m, gemm.n, gemm.k,
                        name(gemm.dtype).str());
+  }
+  case CommandKind::Sum: {
+    const PlanSum &sum = plan.sums[command.sum];
+    std::string bias = sum.bias.bytes != 0 ? " + " + str(plan, sum.bias, nullptr) : std::string();
+    return fmt::format("{} <- {} parts of {} every {} bytes from {}{}", str(plan, sum.dst, nullptr),
+                       sum.count, name(sum.partial).str(), sum.stride,
+                       str(plan, sum.part(0), nullptr), bias);
   }
   case CommandKind::Signal:
     return fmt::format("rank {}, endpoint {}", endpoint->peer, command.endpoint);

@@ -85,6 +85,7 @@ enum class CommandKind : uint8_t {
   Copy,      ///< dst <- src; one of the two may be the peer's side of `endpoint`
   Matmul,    ///< Plan::matmuls[matmul]
   Add,       ///< dst <- dst + src, elements of `dtype`
+  Sum,       ///< Plan::sums[sum]
   Signal,    ///< writes the epoch into the flag of the endpoint matching `endpoint`, on its peer
   Await,     ///< passes when this rank's `flag` has reached the epoch
   Record,    ///< `event` now stands for all that was issued to this stream so far
@@ -104,6 +105,7 @@ struct Command {
   uint32_t flag = kNone;     ///< Await
   uint32_t event = kNone;    ///< Record, WaitEvent
   uint32_t matmul = kNone;   ///< Matmul
+  uint32_t sum = kNone;      ///< Sum
   Range dst = {}, src = {};  ///< Copy, Add
 };
 
@@ -116,7 +118,29 @@ struct PlanMatmul {
   Range a, b, c;
   Range bias;            ///< bytes == 0: none
   bool overlaps = false; ///< GEMMs of the Plan are on several streams, so two may run at once
+  /// c's element type, if that is not `dtype`: partial results may have a wider one.
+  std::optional<DType> partial = {};
+
+  DType resultType() const { return partial.value_or(dtype); }
 };
+/// dst = the sum of `count` parts, added in their order in f32 (f64 for f64), then bias, rounded
+/// once. Part i has its elements, as many as dst, from byte i * stride of `parts` on.
+struct PlanSum {
+  DType dtype;   ///< of dst and bias
+  DType partial; ///< of the parts
+  int64_t count;
+  int64_t stride; ///< bytes
+  Range dst;
+  Range parts; ///< from the first part's first byte to the last one's last
+  Range bias;  ///< added again and again along dst; bytes == 0: none
+
+  int64_t elements() const { return dst.bytes / sizeOf(dtype); }
+  /// Part `i`, from 0 on.
+  Range part(int64_t i) const {
+    return {parts.buffer, parts.offset + i * stride, elements() * sizeOf(partial)};
+  }
+};
+
 /// Names what decides how it is multiplied: type, shape m x n x k, layout, and whether others run
 /// at the same time: "GEMM bf16 128x1024x512 bT bias overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
@@ -163,6 +187,7 @@ struct Plan {
 
   std::vector<Endpoint> endpoints;
   std::vector<PlanMatmul> matmuls;
+  std::vector<PlanSum> sums;
   std::vector<PrepareAction> preparation;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order

@@ -84,6 +84,7 @@ public:
   bool visitMatmul(const MatmulOp &op);
   bool visitLinear(const LinearOp &op);
   bool visitReduce(const ReduceOp &op);
+  bool visitSum(const SumOp &op);
   bool visitShareMemHandles(const ShareMemHandlesOp &op);
   bool visitP2P(const P2POp &op);
   bool visitGroup(const GroupOp &op);
@@ -103,6 +104,9 @@ private:
   bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
   bool addGemm(const Op &op, const View &dst, const View &a, const View &b, const View *bias,
                bool transposeB);
+  bool checkContracted(const Op &op, const View &a, size_t firstA, const View &b, size_t firstB,
+                       size_t count);
+  bool cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part);
   bool addEndpoint(const P2POp &op);
   static bool isPassive(const P2POp &op);
   void readySignal(const Request &request);
@@ -261,9 +265,17 @@ bool Specializer::visitSelect(const SelectOp &op) {
 
 bool Specializer::visitSlice(const SliceOp &op) {
   View part = view(op.tensor);
+  if (!cutRange(op, op.begin, op.end, part))
+    return false;
+  views_[&op.result] = std::move(part);
+  return true;
+}
+
+/// Leaves of `part` a range of its leading axis.
+bool Specializer::cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part) {
   int64_t begin = 0, end = 0;
-  if (!evaluate(op, op.begin, "the begin of the slice", begin) ||
-      !evaluate(op, op.end, "the end of the slice", end))
+  if (!evaluate(op, first, "the begin of the slice", begin) ||
+      !evaluate(op, last, "the end of the slice", end))
     return false;
   if (begin < 0 || begin >= end || end > part.shape.front())
     return error(op) << "the range is [" << begin << " .. " << end << "), but the leading axis of "
@@ -271,7 +283,6 @@ bool Specializer::visitSlice(const SliceOp &op) {
   int64_t entryBytes = part.bytes() / part.shape.front();
   part.offset += begin * entryBytes;
   part.shape.front() = end - begin;
-  views_[&op.result] = std::move(part);
   return true;
 }
 
@@ -307,25 +318,58 @@ bool Specializer::visitReduce(const ReduceOp &op) {
   return emit(command);
 }
 
+bool Specializer::visitSum(const SumOp &op) {
+  const View &dst = view(op.dst), &parts = view(op.parts);
+  const View *bias = op.bias ? &view(op.bias) : nullptr;
+  View part = parts;
+  part.shape.erase(part.shape.begin());
+  const int64_t stride = part.bytes();
+  if (op.begin && !cutRange(op, op.begin, op.end, part))
+    return false;
+  const int64_t count = parts.shape.front();
+  Range all = part.range();
+  all.bytes += (count - 1) * stride;
+  auto axes = llvm::ArrayRef<int64_t>(dst.shape);
+  if (!checkShape(op, "the result", dst, part.shape) ||
+      (bias && !checkShape(op, "the bias", *bias, axes.take_back(bias->shape.size()))) ||
+      !checkDistinct(op, dst, {&parts, bias ? bias : &parts}))
+    return false;
+  Command command{.kind = CommandKind::Sum, .dtype = dst.dtype};
+  command.origin = originOf(op);
+  command.sum = static_cast<uint32_t>(plan_.sums.size());
+  plan_.sums.push_back(
+      {dst.dtype, parts.dtype, count, stride, dst.range(), all, bias ? bias->range() : Range{}});
+  return emit(command);
+}
+
 bool Specializer::visitMatmul(const MatmulOp &op) {
   const View &dst = view(op.dst), &a = view(op.a), &b = view(op.b);
-  auto rows = llvm::ArrayRef<int64_t>(a.shape).drop_back();
-  auto columns = llvm::ArrayRef<int64_t>(b.shape).drop_front();
-  if (a.shape.back() != b.shape.front())
-    return error(op) << "contracts extent " << a.shape.back() << " of " << str(a) << " with extent "
-                     << b.shape.front() << " of " << str(b) << trips();
-  return checkShape(op, "the result", dst, concatenated(rows, columns)) &&
+  const size_t count = contractedAxes(a.shape.size(), b.shape.size(), dst.shape.size());
+  auto rows = llvm::ArrayRef<int64_t>(a.shape).drop_back(count);
+  auto columns = llvm::ArrayRef<int64_t>(b.shape).drop_front(count);
+  return checkContracted(op, a, rows.size(), b, 0, count) &&
+         checkShape(op, "the result", dst, concatenated(rows, columns)) &&
          checkDistinct(op, dst, {&a, &b}) && addGemm(op, dst, a, b, nullptr, false);
+}
+
+/// Extents of two operands that meet: `count` of each, from these axes on.
+bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, const View &b,
+                                  size_t firstB, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (a.shape[firstA + i] != b.shape[firstB + i])
+      return error(op) << "contracts extent " << a.shape[firstA + i] << " of " << str(a)
+                       << " with extent " << b.shape[firstB + i] << " of " << str(b) << trips();
+  return true;
 }
 
 bool Specializer::visitLinear(const LinearOp &op) {
   const View &dst = view(op.dst), &x = view(op.x), &w = view(op.w);
   const View *bias = op.bias ? &view(op.bias) : nullptr;
-  auto rows = llvm::ArrayRef<int64_t>(x.shape).drop_back();
-  auto columns = llvm::ArrayRef<int64_t>(w.shape).drop_back();
-  if (x.shape.back() != w.shape.back())
-    return error(op) << "contracts extent " << x.shape.back() << " of " << str(x) << " with extent "
-                     << w.shape.back() << " of " << str(w) << trips();
+  const size_t count = contractedAxes(x.shape.size(), w.shape.size(), dst.shape.size());
+  auto rows = llvm::ArrayRef<int64_t>(x.shape).drop_back(count);
+  auto columns = llvm::ArrayRef<int64_t>(w.shape).drop_back(count);
+  if (!checkContracted(op, x, rows.size(), w, columns.size(), count))
+    return false;
   if (bias && !checkShape(op, "the bias", *bias, columns))
     return false;
   return checkShape(op, "the result", dst, concatenated(rows, columns)) &&
@@ -334,9 +378,10 @@ bool Specializer::visitLinear(const LinearOp &op) {
 
 bool Specializer::addGemm(const Op &op, const View &dst, const View &a, const View &b,
                           const View *bias, bool transposeB) {
-  int64_t k = a.shape.back();
-  PlanMatmul matmul{dst.dtype,
-                    product(llvm::ArrayRef<int64_t>(a.shape).drop_back()),
+  const size_t count = contractedAxes(a.shape.size(), b.shape.size(), dst.shape.size());
+  const int64_t k = product(llvm::ArrayRef<int64_t>(a.shape).take_back(count));
+  PlanMatmul matmul{a.dtype,
+                    product(llvm::ArrayRef<int64_t>(a.shape).drop_back(count)),
                     product(b.shape) / k,
                     k,
                     transposeB,
@@ -344,6 +389,8 @@ bool Specializer::addGemm(const Op &op, const View &dst, const View &a, const Vi
                     b.range(),
                     dst.range(),
                     bias ? bias->range() : Range{}};
+  if (dst.dtype != a.dtype)
+    matmul.partial = dst.dtype;
   Command command{.kind = CommandKind::Matmul, .dtype = dst.dtype};
   command.origin = originOf(op);
   command.matmul = static_cast<uint32_t>(plan_.matmuls.size());

@@ -89,6 +89,7 @@ double OperationCosts::issueUs(CommandKind kind) const {
   switch (kind) {
   case CommandKind::Copy:
   case CommandKind::Add:
+  case CommandKind::Sum:
     return issueCopyUs;
   case CommandKind::Matmul:
     return issueMatmulUs;

@@ -117,6 +117,7 @@ void Simulator::begin(uint32_t number, const Command &command) {
   switch (command.kind) {
   case CommandKind::Copy:
   case CommandKind::Add:
+  case CommandKind::Sum:
     return beginCopies(number);
   case CommandKind::Matmul:
     return beginGemm(number, command);

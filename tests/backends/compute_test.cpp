@@ -81,7 +81,8 @@ protected:
                     uploadElements(p.dtype, b),
                     p.hasBias ? uploadElements(p.dtype, bias) : nullptr,
                     c,
-                    false};
+                    false,
+                    p.dtype};
     device().matmul(1, tag(CommandKind::Matmul), args);
     return downloadElements(p.dtype, c, p.m * p.n);
   }
@@ -176,8 +177,8 @@ TEST_P(ComputeTest, MultipliesOnManyStreamsAtOnce) {
   std::vector<void *> results;
   for (uint32_t stream = 0; stream < kStreams; ++stream) {
     results.push_back(allocate(p.m * p.n * sizeOf(p.dtype)));
-    MatmulArgs args{p.dtype, p.transposeB,   p.m,  p.n, p.k, deviceA, deviceB,
-                    nullptr, results.back(), false};
+    MatmulArgs args{p.dtype, p.transposeB,   p.m,   p.n,    p.k, deviceA, deviceB,
+                    nullptr, results.back(), false, p.dtype};
     for (int repeat = 0; repeat < 10; ++repeat)
       device().matmul(stream, tag(CommandKind::Matmul), args);
   }

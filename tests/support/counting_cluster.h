@@ -52,6 +52,9 @@ public:
            int64_t bytes) override {
     inner_.add(stream, tag, dtype, dst, src, bytes);
   }
+  void sum(uint32_t stream, Tag tag, const SumArgs &args) override {
+    inner_.sum(stream, tag, args);
+  }
   void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override {
     inner_.signal(stream, tag, flag, epoch);
   }

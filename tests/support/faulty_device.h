@@ -52,6 +52,9 @@ public:
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
   void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
            int64_t bytes) override;
+  void sum(uint32_t stream, Tag tag, const SumArgs &args) override {
+    inner_.sum(stream, tag, args);
+  }
   void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override;
   void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override;
   void record(uint32_t stream, Tag tag, uint32_t event) override;

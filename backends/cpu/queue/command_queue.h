@@ -24,6 +24,7 @@ struct QueuedCommand {
     Copy,
     Matmul,
     Add,
+    Sum,
     Store, ///< value into flag, for signals and events
     Wait,  ///< until flag has reached value, for signals and events
     Stop,  ///< the worker ends
@@ -42,6 +43,7 @@ struct QueuedCommand {
   union Args {
     Bytes bytes;
     MatmulArgs matmul;
+    SumArgs sum;
     Flag flag;
   };
 

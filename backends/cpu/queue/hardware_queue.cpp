@@ -209,6 +209,9 @@ bool HardwareQueue::run(const QueuedCommand &command) {
     addElements(args.bytes.dtype, args.bytes.dst, args.bytes.src,
                 args.bytes.count / sizeOf(args.bytes.dtype));
     return true;
+  case QueuedCommand::Kind::Sum:
+    sumParts(args.sum);
+    return true;
   case QueuedCommand::Kind::Store:
     lastFlag_ = args.flag.value;
     storeFlag(args.flag.address, args.flag.value, args.flag.scope);

@@ -121,7 +121,7 @@ Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   const int64_t element = sizeOf(shape.dtype);
   auto bytesOf = [&](int64_t elements) { return (elements * element + 255) / 256 * 256; };
   const int64_t a = bytesOf(shape.m * shape.k), b = bytesOf(shape.k * shape.n),
-                c = bytesOf(shape.m * shape.n);
+                c = bytesOf(shape.m * shape.n * sizeOf(shape.resultType()) / element);
   const auto lanes = static_cast<int64_t>(lanes_.size());
   const int64_t set = b + lanes * (a + c);
   const int64_t sets = std::min(cache / set + 1, kMostSets);
@@ -131,7 +131,7 @@ Status GemmTimer::fillOperands(const PlanMatmul &shape) {
     for (int64_t lane = 0; lane < lanes; ++lane)
       operands_.push_back({shape.dtype, shape.transposeB, shape.m, shape.n, shape.k,
                            first + lane * a, sharedB, nullptr, first + lanes * a + lane * c,
-                           shape.overlaps});
+                           shape.overlaps, shape.resultType()});
     cuda::launchRandom(firstStream(), elementOf(shape.dtype), sharedB, (b + lanes * a) / element,
                        static_cast<uint32_t>(i));
   }

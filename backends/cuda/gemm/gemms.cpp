@@ -17,8 +17,8 @@ namespace {
 constexpr int kTunerVersion = 10;
 
 GemmShape shapeOf(const PlanMatmul &shape, bool isAligned) {
-  return {shape.dtype,           shape.m,   shape.n,       shape.k, shape.transposeB,
-          shape.bias.bytes != 0, isAligned, shape.overlaps};
+  return {shape.dtype,           shape.m,   shape.n,        shape.k,           shape.transposeB,
+          shape.bias.bytes != 0, isAligned, shape.overlaps, shape.resultType()};
 }
 
 std::string nameOf(const GemmShape &shape) {
@@ -226,14 +226,18 @@ Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
     return status;
   const int64_t element = sizeOf(shape.dtype);
   // Each operand at an address of its own, away from alignment if that is what is tried.
-  auto bytesOf = [&](int64_t elements) { return (elements * element + 511) / 256 * 256; };
-  const int64_t a = bytesOf(shape.m * shape.k), b = bytesOf(shape.k * shape.n),
-                c = bytesOf(shape.m * shape.n), bias = bytesOf(shape.n);
+  auto bytesOf = [&](int64_t elements, int64_t size) {
+    return (elements * size + 511) / 256 * 256;
+  };
+  const int64_t a = bytesOf(shape.m * shape.k, element), b = bytesOf(shape.k * shape.n, element),
+                c = bytesOf(shape.m * shape.n, sizeOf(shape.resultType())),
+                bias = bytesOf(shape.n, element);
   char *scratch = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&scratch, static_cast<size_t>(a + b + c + bias)));
   char *begin = scratch + (isAligned ? 0 : element);
-  MatmulArgs args{shape.dtype, shape.transposeB, shape.m, shape.n,       shape.k,
-                  begin,       begin + a,        nullptr, begin + a + b, shape.overlaps};
+  MatmulArgs args{
+      shape.dtype, shape.transposeB, shape.m,       shape.n,        shape.k,           begin,
+      begin + a,   nullptr,          begin + a + b, shape.overlaps, shape.resultType()};
   args.bias = shape.bias.bytes != 0 ? begin + a + b + c : nullptr;
   Status status = multiply(nullptr, 0, args);
   cudaError_t code = cudaDeviceSynchronize();
@@ -246,8 +250,9 @@ Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
 Status Gemms::multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args) {
   auto bits = reinterpret_cast<uintptr_t>(args.a) | reinterpret_cast<uintptr_t>(args.b) |
               reinterpret_cast<uintptr_t>(args.c) | reinterpret_cast<uintptr_t>(args.bias);
-  auto found = prepared_.find({args.dtype, args.m, args.n, args.k, args.transposeB,
-                               args.bias != nullptr, bits % kGemmAlignment == 0, args.overlaps});
+  auto found =
+      prepared_.find({args.dtype, args.m, args.n, args.k, args.transposeB, args.bias != nullptr,
+                      bits % kGemmAlignment == 0, args.overlaps, args.result});
   if (found == prepared_.end())
     return Status(StatusCode::Internal,
                   fmt::format("a GEMM of {} x {} x {} was not warmed", args.m, args.n, args.k));

@@ -54,7 +54,7 @@ LtGemm::~LtGemm() {
 }
 
 Status LtGemm::describe() {
-  const auto [dtype, m, n, k, transposeB, hasBias, isAligned, overlaps] = shape_;
+  const auto [dtype, m, n, k, transposeB, hasBias, isAligned, overlaps, result] = shape_;
   const bool isDouble = dtype == DType::F64;
   const cudaDataType_t type = dataType(dtype);
   // Plain f32: TF32 rounds the operands, which nobody asked for.
@@ -76,7 +76,8 @@ Status LtGemm::describe() {
                                    ? library_.layoutCreate(&left_, type, rows(k), rows(n), k)
                                    : library_.layoutCreate(&left_, type, rows(n), rows(k), n));
   BRAID_CUBLAS_RETURN_IF_ERROR(library_.layoutCreate(&right_, type, rows(k), rows(m), k));
-  BRAID_CUBLAS_RETURN_IF_ERROR(library_.layoutCreate(&result_, type, rows(n), rows(m), n));
+  BRAID_CUBLAS_RETURN_IF_ERROR(
+      library_.layoutCreate(&result_, dataType(result), rows(n), rows(m), n));
   return Status::ok();
 }
 

@@ -22,6 +22,7 @@ struct GemmShape {
   bool transposeB, hasBias;
   bool isAligned; ///< all addresses are multiples of kGemmAlignment
   bool overlaps;  ///< as PlanMatmul's; the library is not told
+  DType result;   ///< c's element type
 
   auto operator<=>(const GemmShape &) const = default;
 };
