@@ -23,6 +23,9 @@ public:
   void run() {
     if (stage_.isGather())
       label("whole", stage_.whole);
+    label("parts", stage_.parts);
+    label("sent", stage_.sent);
+    label("sum", stage_.sum);
     label("first", stage_.first);
     label("steps", stage_.loop, {stage_.chunks, stage_.tailSplit});
     label("chunks", stage_.chunkLoop);
@@ -88,12 +91,21 @@ public:
   std::string run() {
     using Take = std::string (Reader::*)();
     static constexpr std::pair<const char *, Take> kRoles[] = {
-        {"whole", &Reader::takeWhole},     {"first", &Reader::takeFirst},
-        {"steps", &Reader::takeSteps},     {"chunks", &Reader::takeChunks},
-        {"block", &Reader::takeBlock},     {"mine", &Reader::takeMine},
-        {"staging", &Reader::takeStaging}, {"guard", &Reader::takeGuard},
-        {"own", &Reader::takeOwn},         {"own_stream", &Reader::takeOwnStream},
-        {"streams", &Reader::takeStreams}, {"sync", &Reader::takeSync}};
+        {"whole", &Reader::takeWhole},
+        {"first", &Reader::takeFirst},
+        {"steps", &Reader::takeSteps},
+        {"chunks", &Reader::takeChunks},
+        {"block", &Reader::takeBlock},
+        {"mine", &Reader::takeMine},
+        {"staging", &Reader::takeStaging},
+        {"guard", &Reader::takeGuard},
+        {"parts", &Reader::takeParts},
+        {"sent", &Reader::takeSent},
+        {"sum", &Reader::takeSum},
+        {"own", &Reader::takeOwn},
+        {"own_stream", &Reader::takeOwnStream},
+        {"streams", &Reader::takeStreams},
+        {"sync", &Reader::takeSync}};
     for (auto [role, take] : kRoles)
       if (label_.role == role)
         return (this->*take)();
@@ -130,26 +142,39 @@ private:
   }
   /// The body of the stage's loop: outer nodes are read first.
   const Block *steps() const { return stage_.loop ? &stage_.loop->body : nullptr; }
-
-  std::string takeWhole() {
-    return put(stage_.whole, op_.kind() == OpKind::Allocate ? resultOf(op_) : nullptr,
-               "an allocate");
+  /// Where the steps of the stage stand, and where its chunks do.
+  const Block *aroundSteps() const {
+    return stage_.isReduction() && stage_.chunkLoop ? &stage_.chunkLoop->body : &body_;
   }
+  const Block *aroundChunks() const { return stage_.isReduction() ? &body_ : steps(); }
+
+  std::string takeBuffer(Value *&field) {
+    return put(field, op_.kind() == OpKind::Allocate ? resultOf(op_) : nullptr, "an allocate");
+  }
+  std::string takeParts() { return takeBuffer(stage_.parts); }
+  std::string takeSent() { return takeBuffer(stage_.sent); }
+  std::string takeSum() { return put(stage_.sum, llvm::dyn_cast<SumOp>(&op_), "a sum"); }
+
+  std::string takeWhole() { return takeBuffer(stage_.whole); }
   std::string takeFirst() { return put(stage_.first, as<Op>(body_), "a node outside of loops"); }
   std::string takeSteps() {
-    auto *loop = as<ForOp>(body_);
+    auto *loop = as<ForOp>(*aroundSteps());
     const bool isFixed = loop && loop->begin->isConstant() && loop->end->isConstant();
     std::string wrong = put(stage_.loop, isFixed ? loop : nullptr, "a loop of constant bounds");
     return wrong.empty() ? putNumbers(1, {&stage_.chunks, &stage_.tailSplit}) : wrong;
   }
   std::string takeChunks() {
-    return put(stage_.chunkLoop, steps() ? as<ForOp>(*steps()) : nullptr, "a loop in the steps");
+    return put(stage_.chunkLoop, aroundChunks() ? as<ForOp>(*aroundChunks()) : nullptr,
+               "a loop in the steps, or around those of a reduction");
   }
   std::string takeBlock() {
     return steps() ? putValue(stage_.block, steps(), "a tensor in the steps")
                    : "expected it in the steps";
   }
-  std::string takeMine() { return putValue(stage_.mine, &body_, "a tensor outside of loops"); }
+  std::string takeMine() {
+    return putValue(stage_.mine, stage_.isReduction() ? nullptr : &body_,
+                    "a tensor outside of loops");
+  }
   std::string takeStaging() { return put(stage_.staging, as<SetOp>(body_), "a set"); }
   std::string takeGuard() {
     return put(stage_.guard, steps() ? as<IfOp>(*steps()) : nullptr, "a condition in the steps");
@@ -275,11 +300,13 @@ private:
 
   /// Everything that later passes rely on.
   bool checkComplete(const Stage &stage) {
+    if (stage.isReduction() && !(stage.parts && stage.sum))
+      return missing(stage, stage.parts ? "sum" : "parts");
     const bool isMoved = stage.isGather() && hasRun("insert-transfers");
     const bool isPeeled = stage.isGather() && hasRun("peel-own-step");
     if (stage.isGather() && !stage.whole)
       return missing(stage, "whole");
-    if (stage.loop && !stage.block)
+    if (stage.loop && !stage.block && !stage.isReduction())
       return missing(stage, "block");
     if (isMoved && !stage.mine)
       return missing(stage, "mine");

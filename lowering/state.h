@@ -18,6 +18,7 @@ enum class StageKind : uint8_t {
   Straight, ///< one GEMM, whole, on the caller's stream
   Local,    ///< step by step along the Stream axis; nothing moves
   Gather,   ///< the same, and each step's block comes from another device
+  Reduce,   ///< each step makes a partial result for another device, and all are summed
 };
 
 /// One matmul or linear of the fusion.
@@ -34,7 +35,9 @@ struct Gemm {
 inline constexpr const char *kBetween = "between";
 
 /// GEMMs that share a first operand, or feed one another slice by slice. A stage that is not
-/// straight becomes one pipeline: a fork, a step for each index of the Stream axis, a join.
+/// straight becomes one pipeline: a fork, a step for each index of the Stream axis, a join. Data
+/// move in one of two directions: an operand is gathered, the own block first, or a result is
+/// reduced, the own block last.
 struct Stage {
   StageKind kind = StageKind::Straight;
   const FusionTensor *operand = nullptr; ///< the shared first operand
@@ -51,12 +54,17 @@ struct Stage {
 
   // From form-pipelines on.
   Value *whole = nullptr; ///< what steps select their block from: the operand, or its gathered copy
+  Value *parts = nullptr; ///< of a reduction: what is summed, a part from each rank
+  Value *sent = nullptr;  ///< of one that is scattered: the parts of the peers' rows
+  SumOp *sum = nullptr;   ///< of a reduction
   Op *first = nullptr;    ///< the first top-level node of the stage
   ForOp *loop = nullptr;  ///< the steps; of a GEMM of everything, made by insert-transfers
   Value *block = nullptr; ///< selected in the loop
 
   // From insert-transfers on.
-  Value *mine = nullptr;    ///< this device's own block, where it is sent and multiplied from
+  /// What is sent: this device's own block, which is multiplied from there, too; of a reduction, a
+  /// part, made by form-pipelines.
+  Value *mine = nullptr;
   SetOp *staging = nullptr; ///< copies the own block into its slot of `whole`; null: nothing does
   IfOp *guard = nullptr;    ///< around the transfers of a step
 
@@ -64,9 +72,11 @@ struct Stage {
   Op *ownFirst = nullptr; ///< the first node of the own step before the loop, if it was peeled
 
   // From split-chunks on.
-  int64_t chunks = 1;         ///< row ranges a step
-  int64_t tailSplit = 1;      ///< the last step has this many times as many
-  ForOp *chunkLoop = nullptr; ///< null if there is only one
+  int64_t chunks = 1;    ///< row ranges a step
+  int64_t tailSplit = 1; ///< the last step has this many times as many
+  /// In the steps; null if there is only one. Around the steps of a reduction, so that the sum of
+  /// a chunk runs beside the next one's GEMMs, and then from form-pipelines on.
+  ForOp *chunkLoop = nullptr;
 
   // From assign-streams on.
   int64_t streams = 0;         ///< the stage uses stream(0) .. stream(streams - 1); 0: the caller's
@@ -92,6 +102,15 @@ struct Stage {
   /// Half of the last GEMM need not wait for the last blocks.
   bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
   bool isGather() const { return kind == StageKind::Gather; }
+  bool isReduction() const { return kind == StageKind::Reduce; }
+  /// Other devices take part in it.
+  bool moves() const { return isGather() || isReduction(); }
+  /// Of a reduction: each device keeps the sum of its own rows, not of all.
+  bool isScattered() const {
+    return resultOf(*gemms.front().node)->type.axes.front().kind == AxisKind::DIDx;
+  }
+  /// The top-level node that holds the steps.
+  Op &top() const { return isReduction() && chunkLoop ? *chunkLoop : *loop; }
   Location location() const { return gemms.front().node->location(); }
   /// The block whose nodes are executed once a step and chunk.
   Block &stepBody() const { return chunkLoop ? chunkLoop->body : loop->body; }
@@ -109,9 +128,9 @@ struct LoweringState {
   /// Outputs that are inputs, each with what it is a copy of.
   std::vector<std::pair<Value *, Value *>> copies = {};
 
-  bool gathersAnything() const {
+  bool movesAnything() const {
     for (const Stage &stage : stages)
-      if (stage.isGather())
+      if (stage.moves())
         return true;
     return false;
   }

@@ -47,6 +47,8 @@ public:
   void run(Stage &stage) {
     choose(stage);
     stage.transferStreams = first_;
+    if (stage.isReduction())
+      return assignReduction(stage);
     stage.streams = first_ + std::min(stage.config.streams() - first_, countPieces(stage));
     builder_.setLocation(stage.location());
     if (stage.ownFirst)
@@ -64,13 +66,109 @@ private:
 
   void choose(const Stage &stage) {
     available_ = stage.config.streams();
-    const bool isChosen = stage.isGather() && available_ > 1;
+    const bool isChosen = stage.moves() && available_ > 1;
     placement_ = isChosen ? stage.config.placement() : Placement::Each;
     first_ = placement_ == Placement::Each ? 0 : 1;
     // A group gives its ready signals itself, before its first copy.
     const bool postsEach = stage.config.posting() == schedule::Posting::Each;
     if (placement_ == Placement::Shared && postsEach && available_ > 2)
       first_ = 2;
+  }
+
+  /// Ready signals, and whatever peers say when they have read, have stream(0), where nothing waits
+  /// behind anything else. Sums have stream(1), with the waits for what they add; copies stream(2),
+  /// if they share one. A chunk's own GEMM has the stream that is next in turn.
+  void assignReduction(Stage &stage) {
+    const int64_t others = stage.config.placement() == Placement::Shared ? 3 : 2;
+    first_ = std::min(others, available_ - 1);
+    stage.transferStreams = first_;
+    stage.streams = available_;
+    builder_.setLocation(stage.location());
+    assignReductionStep(stage);
+    if (stage.chunkLoop)
+      assignOwnPart(stage);
+  }
+
+  /// stream(number), or the last one before those of GEMMs.
+  StreamRef special(int64_t number) const {
+    return numbered(std::min(number, std::max<int64_t>(first_ - 1, 0)));
+  }
+
+  /// The stream of a GEMM of a chunk: of a step, or else of the own rows.
+  StreamRef partStream(const Stage &stage, bool isStep) {
+    const int64_t each = stage.isScattered() ? stage.steps : 1;
+    const Scalar *number = scalars_.constant(0);
+    if (stage.chunkLoop)
+      number = scalars_.mul(stage.chunkLoop->index, scalars_.constant(each));
+    if (stage.isScattered() || !stage.chunkLoop)
+      number = scalars_.add(number, isStep ? scalars_.sub(stage.loop->index, scalars_.constant(1))
+                                           : scalars_.constant(each - 1));
+    return streamFor(number);
+  }
+
+  void assignReductionStep(Stage &stage) {
+    Block &body = stage.loop->body;
+    const bool isShared = placement_ == Placement::Shared && first_ == 3;
+    const StreamRef signals = special(0), sums = special(1), gemms = partStream(stage, true);
+    const StreamRef copies = isShared ? special(2) : gemms;
+    for (Op &op : llvm::make_early_inc_range(body)) {
+      std::optional<StreamRef> stream = streamOf(op, signals, sums, copies, gemms);
+      if (!stream)
+        continue;
+      builder_.insertBefore(body, op);
+      fork(stage, body, *stream);
+      // What is sent is what the GEMM has made, on whatever stream that is.
+      if (isSend(op) && *stream != gemms)
+        builder_.synchronize(gemms);
+    }
+    builder_.insertAtEnd(body);
+    join(stage, body, distinct({signals, sums, copies, gemms}));
+  }
+
+  static bool isSend(const Op &op) {
+    const auto *transfer = llvm::dyn_cast<P2POp>(&op);
+    return transfer && transfer->direction == Direction::Send;
+  }
+
+  /// Where a node of a step goes, unless it follows the one before.
+  static std::optional<StreamRef> streamOf(const Op &op, StreamRef signals, StreamRef sums,
+                                           StreamRef copies, StreamRef gemms) {
+    if (const auto *transfer = llvm::dyn_cast<P2POp>(&op))
+      return copiesHere(*transfer) || isSend(op) ? copies : signals;
+    if (const P2POp *awaited = awaitedTransfer(op))
+      return awaited->direction == Direction::Receive ? sums
+             : copiesHere(*awaited)                   ? copies
+                                                      : signals;
+    if (llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op))
+      return gemms;
+    return std::nullopt;
+  }
+
+  static llvm::SmallVector<StreamRef, 4> distinct(llvm::ArrayRef<StreamRef> streams) {
+    llvm::SmallVector<StreamRef, 4> found;
+    for (StreamRef stream : streams)
+      if (!llvm::is_contained(found, stream))
+        found.push_back(stream);
+    return found;
+  }
+
+  /// The GEMM of the own rows, and the sum behind it.
+  void assignOwnPart(Stage &stage) {
+    Block &body = stage.chunkLoop->body;
+    const StreamRef sums = special(1), gemms = partStream(stage, false);
+    for (Op &op : llvm::make_early_inc_range(body))
+      if (llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op)) {
+        builder_.insertBefore(body, op);
+        fork(stage, body, gemms);
+        builder_.insertAfter(body, op);
+        join(stage, body, {gemms});
+      }
+    builder_.insertBefore(body, *stage.sum);
+    fork(stage, body, sums);
+    if (sums != gemms)
+      builder_.synchronize(gemms);
+    builder_.insertAtEnd(body);
+    join(stage, body, {sums});
   }
 
   /// Of work for streams; of growing groups those that merge-gemms leaves.
@@ -206,8 +304,7 @@ private:
 bool assignStreams(LoweringState &state) {
   Value *main = nullptr;
   for (Stage &stage : state.stages) {
-    if (!stage.loop ||
-        (stage.isGather() && stage.config.placement() == schedule::Placement::Caller))
+    if (!stage.loop || (stage.moves() && stage.config.placement() == schedule::Placement::Caller))
       continue;
     if (!main) {
       ProgramBuilder builder = builderFor(state);

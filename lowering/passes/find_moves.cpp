@@ -28,6 +28,8 @@ bool checkAll(LoweringState &state) {
 
 /// What moves for one GEMM, seen alone.
 StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
+  if (isContractedOverDevices(node) && fusion.ranks() > 1)
+    return StageKind::Reduce;
   const Axis &to = resultOf(node)->type.axes.front();
   if (to.kind != AxisKind::Stream)
     return StageKind::Straight;
@@ -42,7 +44,8 @@ public:
 
   void add(const FusionNode &node) {
     StageKind kind = kindOf(state_.fusion, node);
-    size_t index = kind == StageKind::Straight ? state_.stages.size() : findStage(node);
+    const bool isAlone = kind == StageKind::Straight || kind == StageKind::Reduce;
+    size_t index = isAlone ? state_.stages.size() : findStage(node);
     if (index == state_.stages.size())
       addStage(node, kind);
     Stage &stage = state_.stages[index];
@@ -71,7 +74,7 @@ private:
   bool canJoin(const Stage &stage, size_t index, const FusionNode &node) const {
     auto operands = operandsOf(node);
     bool isFed = stage.operand == operands[0] || gemmOf(stage, *operands[0]);
-    return stage.kind != StageKind::Straight && isFed &&
+    return stage.kind != StageKind::Straight && !stage.isReduction() && isFed &&
            llvm::all_of(llvm::drop_begin(operands),
                         [&](const FusionTensor *t) { return isReadyBefore(*t, index); });
   }
@@ -84,13 +87,26 @@ private:
   void addStage(const FusionNode &node, StageKind kind) {
     Stage stage{.kind = kind, .operand = operandsOf(node)[0]};
     Shape shape = state_.fusion.localShape(stage.operand->type);
-    if (kind != StageKind::Straight)
+    if (kind == StageKind::Reduce)
+      setReduction(stage, node, shape);
+    else if (kind != StageKind::Straight)
       stage.steps = state_.fusion.globalShape(stage.operand->type).front();
-    if (shape.size() > 2)
+    if (kind != StageKind::Reduce && shape.size() > 2)
       stage.rows = shape[1];
     if (kind == StageKind::Gather)
       reuseGathered(stage);
     state_.stages.push_back(std::move(stage));
+  }
+
+  /// A step makes the part of one device. Its rows are those that this device keeps, or all.
+  void setReduction(Stage &stage, const FusionNode &node, const Shape &shape) {
+    stage.steps = state_.fusion.ranks();
+    const size_t axes = contractionOf(node).first;
+    const bool isScattered = resultOf(node)->type.axes.front().kind == AxisKind::DIDx;
+    if (isScattered)
+      stage.rows = axes > 1 ? shape[1] : 0;
+    else if (axes > 0)
+      stage.rows = axes == 2 ? shape[0] * shape[1] : shape[0];
   }
 
   /// What an earlier stage has gathered is here already: nothing moves.

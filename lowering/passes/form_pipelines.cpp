@@ -17,6 +17,7 @@
 #include "lowering/emit.h"
 #include "lowering/passes/passes.h"
 #include "lowering/stages/gather_order.h"
+#include "lowering/stages/reduction.h"
 
 #include "llvm/ADT/Twine.h"
 
@@ -34,6 +35,7 @@ public:
       stage.whole = stage.isGather() ? allocateGathered(stage) : stage.input;
     for (Stage &stage : state_.stages)
       form(stage);
+    builder_.insertAtEnd(state_.program->body());
     for (auto [dst, src] : state_.copies)
       builder_.set(dst, src);
   }
@@ -49,14 +51,16 @@ private:
   }
 
   void form(Stage &stage) {
+    if (stage.isReduction())
+      return formReduction(state_, stage);
     if (stage.gatheredBy)
       stage.whole = state_.stages[*stage.gatheredBy].whole;
+    builder_.insertAtEnd(state_.program->body());
     bool isWhole = stage.isGather() && stage.multipliesWhole();
     if (stage.kind == StageKind::Straight || isWhole)
       formWhole(stage);
     else
       formLoop(stage);
-    builder_.insertAtEnd(state_.program->body());
   }
 
   void formWhole(Stage &stage) {

@@ -50,11 +50,11 @@ void hoist(LoweringState &state, Stage &stage) {
   Block &body = state.program->body();
   StreamRef main = mainOf(stage);
 
-  builder.insertBefore(body, stage.ownStream ? *stage.ownStream : *stage.loop);
+  builder.insertBefore(body, stage.ownStream ? *stage.ownStream : stage.top());
   builder.setCurrentStream(loopOverStreams(state, stage, builder));
   builder.synchronize(main);
 
-  builder.insertAfter(body, *stage.loop);
+  builder.insertAfter(body, stage.top());
   builder.setCurrentStream(main);
   builder.synchronize(loopOverStreams(state, stage, builder));
 }

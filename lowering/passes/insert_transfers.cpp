@@ -26,6 +26,7 @@
 #include "lowering/emit.h"
 #include "lowering/passes/passes.h"
 #include "lowering/stages/gather_order.h"
+#include "lowering/stages/reduction.h"
 
 namespace braid {
 namespace {
@@ -40,6 +41,8 @@ public:
     for (Stage &stage : state_.stages)
       if (stage.isGather())
         insertInto(stage);
+      else if (stage.isReduction())
+        insertReductionTransfers(state_, stage, handlesFor(stage));
   }
 
 private:
@@ -48,8 +51,8 @@ private:
     for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
       llvm::SmallVector<Value *, 2> buffers;
       for (const Stage &stage : state_.stages)
-        if (stage.isGather() && stage.config.protocol() == protocol)
-          buffers.push_back(stage.whole);
+        if (stage.moves() && stage.config.protocol() == protocol)
+          buffers.push_back(stage.isGather() ? stage.whole : reachedByPeers(stage));
       if (buffers.empty())
         continue;
       insertAfterPreamble(builder_);
@@ -57,6 +60,10 @@ private:
       handles_[protocol == Protocol::Put] =
           builder_.shareMemHandles(state_.names.global("h"), protocol, buffers);
     }
+  }
+
+  Value *handlesFor(const Stage &stage) const {
+    return handles_[stage.config.protocol() == Protocol::Put];
   }
 
   void insertInto(Stage &stage) {
@@ -132,7 +139,7 @@ private:
 
   void insertPair(const Stage &stage, Value *source, const Scalar *to, const Scalar *from) {
     const bool isGet = stage.config.protocol() == Protocol::Get;
-    Value *handles = handles_[!isGet], *sent = nullptr;
+    Value *handles = handlesFor(stage), *sent = nullptr;
     auto send = [&] { sent = builder_.send(state_.names.local("s"), source, to, handles); };
     if (isGet)
       send();
@@ -153,7 +160,7 @@ private:
 } // namespace
 
 bool insertTransfers(LoweringState &state) {
-  if (!state.gathersAnything())
+  if (!state.movesAnything())
     return false;
   Inserter(state).run();
   return true;

@@ -100,7 +100,7 @@ std::vector<Op *> nodesOf(llvm::ArrayRef<UnrolledStep> steps) {
 bool postTogether(LoweringState &state) {
   bool changed = false;
   for (Stage &stage : state.stages) {
-    if (!stage.isGather() || stage.config.posting() != schedule::Posting::All ||
+    if (!stage.moves() || stage.config.posting() != schedule::Posting::All ||
         !checkUnrolledSize(stage, state.diags))
       continue;
     const std::vector<Op *> nodes = nodesOf(unrollSteps(state, stage));
@@ -109,7 +109,7 @@ bool postTogether(LoweringState &state) {
     Poster poster(state, stage.ownStream ? *stage.ownStream : *stage.loop);
     poster.run(stage, nodes);
     if (!stage.ownStream)
-      poster.runRest(nodes, *stage.first);
+      poster.runRest(nodes, stage.sum ? *stage.sum : *stage.first);
     state.program->body().erase(stage.loop->getIterator());
     stage.forgetLoop();
     changed = true;

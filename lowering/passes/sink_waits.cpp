@@ -30,6 +30,8 @@ const Value *writtenBy(const Op &op) {
     return linear->dst;
   if (const auto *reduce = llvm::dyn_cast<ReduceOp>(&op))
     return reduce->dst;
+  if (const auto *sum = llvm::dyn_cast<SumOp>(&op))
+    return sum->dst;
   return nullptr;
 }
 

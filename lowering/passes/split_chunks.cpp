@@ -33,6 +33,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <tuple>
+
 namespace braid {
 namespace {
 
@@ -69,8 +71,10 @@ public:
         builder_(builderFor(state)) {}
 
   void run() {
-    Block &body = stage_.loop->body;
     ranges_ = rangesOfStep();
+    if (stage_.isReduction())
+      return cutReduction();
+    Block &body = stage_.loop->body;
     builder_.setLocation(stage_.location());
     builder_.insertAtEnd(body);
     stage_.chunkLoop = builder_.forLoop(state_.names.local("c"), scalars_.constant(0), ranges_);
@@ -79,11 +83,19 @@ public:
       if (llvm::isa<SelectOp>(op) || &op == stage_.chunkLoop)
         continue;
       inner.splice(inner.end(), body, op.getIterator());
-      useRows(op);
+      useRows(inner, op);
     }
   }
 
 private:
+  /// The chunks are around the steps already: all that is missing is their rows.
+  void cutReduction() {
+    stage_.chunkLoop->end = ranges_;
+    for (Block *block : {&stage_.chunkLoop->body, &stage_.loop->body})
+      for (Op &op : llvm::make_early_inc_range(*block))
+        useRows(*block, op);
+  }
+
   /// How many row ranges a step has: stage.chunks, and the last one stage.tailSplit times as many.
   const Scalar *rangesOfStep() {
     const Scalar *chunks = scalars_.constant(stage_.chunks);
@@ -99,30 +111,36 @@ private:
   }
 
   /// Makes a moved node work on its chunk's rows.
-  void useRows(Op &op) {
+  void useRows(Block &block, Op &op) {
     if (auto *transfer = llvm::dyn_cast<P2POp>(&op)) {
-      transfer->tensor = rowsOf(transfer->tensor, op);
+      transfer->tensor = rowsOf(block, transfer->tensor, op);
     } else if (auto *matmul = llvm::dyn_cast<MatmulOp>(&op)) {
-      matmul->dst = rowsOf(matmul->dst, op);
-      matmul->a = rowsOf(matmul->a, op);
+      matmul->dst = rowsOf(block, matmul->dst, op);
+      matmul->a = rowsOf(block, matmul->a, op);
     } else if (auto *linear = llvm::dyn_cast<LinearOp>(&op)) {
-      linear->dst = rowsOf(linear->dst, op);
-      linear->x = rowsOf(linear->x, op);
+      linear->dst = rowsOf(block, linear->dst, op);
+      linear->x = rowsOf(block, linear->x, op);
+    } else if (auto *sum = llvm::dyn_cast<SumOp>(&op)) {
+      sum->dst = rowsOf(block, sum->dst, op);
+      std::tie(sum->begin, sum->end) = rangeOfChunk();
     }
   }
 
   /// The chunk's rows of a step's tensor, sliced before their first use.
-  Value *rowsOf(Value *tensor, Op &user) {
+  Value *rowsOf(Block &block, Value *tensor, Op &user) {
     Value *&rows = rows_[tensor];
     if (rows)
       return rows;
     builder_.setLocation(user.location());
-    builder_.insertBefore(stage_.chunkLoop->body, user);
-    const Scalar *chunk = stage_.chunkLoop->index;
-    const Scalar *next = scalars_.add(chunk, scalars_.constant(1));
-    rows = builder_.slice(state_.names.local(tensor->name + "_rows"), tensor, firstRow(chunk),
-                          firstRow(next));
+    builder_.insertBefore(block, user);
+    auto [begin, end] = rangeOfChunk();
+    rows = builder_.slice(state_.names.local(tensor->name + "_rows"), tensor, begin, end);
     return rows;
+  }
+
+  std::pair<const Scalar *, const Scalar *> rangeOfChunk() {
+    const Scalar *chunk = stage_.chunkLoop->index;
+    return {firstRow(chunk), firstRow(scalars_.add(chunk, scalars_.constant(1)))};
   }
 
   const Scalar *firstRow(const Scalar *chunk) {
@@ -155,6 +173,10 @@ bool refuseWithoutSteps(Location location, const std::string &what, const Config
 /// Reports what cannot be had of one stage; true if there is nothing.
 bool checkStage(const Stage &stage, Diagnostics &diags) {
   const int64_t chunks = stage.config.chunks();
+  if (stage.isReduction() && !stage.chunkLoop && chunks > 1)
+    return diags.error(stage.location()) << "cannot chunk %" << stage.name() << " by " << chunks
+                                         << ": one GEMM makes all partial results; only 1 would "
+                                            "be accepted";
   if (!stage.loop)
     return !stage.isNamed || !asksForCuts(stage.config) ||
            refuseWithoutSteps(stage.location(), "%" + stage.name().str(), stage.config, diags);

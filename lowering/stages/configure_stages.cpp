@@ -42,6 +42,39 @@ constexpr Rule kRules[] = {
     rule(Knob::Placement, Placement::Caller, Knob::Granularity, only(Granularity::Whole)),
 };
 
+/// What a reduction takes at all, as bits.
+struct ReductionRule {
+  Knob knob;
+  uint32_t allowed;
+};
+
+constexpr ReductionRule kReductionRules[] = {
+    {Knob::Order, only(Order::Shift)},
+    {Knob::Granularity, only(Granularity::Chunk, Granularity::Whole)},
+    {Knob::Placement, only(Placement::Each, Placement::Shared, Placement::Caller)},
+};
+
+/// "shift or xor"
+std::string wordsOf(const KnobRow &knob, uint32_t allowed) {
+  std::string text;
+  for (size_t word = 0; word < knob.words.size(); ++word)
+    if (allowed >> word & 1)
+      text += (text.empty() ? "" : " or ") + knob.words[word];
+  return text;
+}
+
+bool checkReduction(const Stage &stage, Diagnostics &diags) {
+  for (const ReductionRule &rule : kReductionRules) {
+    const KnobRow &knob = rowOf(rule.knob);
+    const int64_t value = stage.config.valueOf(rule.knob);
+    if ((rule.allowed >> value & 1) == 0)
+      return diags.error(stage.location())
+             << "cannot reduce to %" << resultOf(*stage.gemms.front().node)->name << ": expected "
+             << knob.name << "=" << wordsOf(knob, rule.allowed) << ", got " << knob.str(value);
+  }
+  return true;
+}
+
 bool isKept(const Rule &rule, const Configuration &config) {
   return config.valueOf(rule.knob) != rule.value ||
          (rule.allowed >> config.valueOf(rule.other) & 1) != 0;
@@ -53,13 +86,10 @@ bool checkFields(const Stage &stage, Diagnostics &diags) {
   if (broken == std::end(kRules))
     return true;
   const KnobRow &knob = rowOf(broken->knob), &other = rowOf(broken->other);
-  std::string accepted;
-  for (size_t word = 0; word < other.words.size(); ++word)
-    if (broken->allowed >> word & 1)
-      accepted += (accepted.empty() ? "" : " or ") + other.words[word];
   return diags.error(stage.location())
-         << "cannot gather %" << stage.name() << ": " << knob.name << "=" << knob.str(broken->value)
-         << " takes " << other.name << "=" << accepted << ", got "
+         << "cannot " << (stage.isGather() ? "gather %" : "reduce %") << stage.name() << ": "
+         << knob.name << "=" << knob.str(broken->value) << " takes " << other.name << "="
+         << wordsOf(other, broken->allowed) << ", got "
          << other.str(stage.config.valueOf(broken->other));
 }
 
@@ -97,15 +127,16 @@ bool configureStages(LoweringState &state) {
   for (const Configurations::OfStage &chosen : state.options.stages)
     isFine &= configure(state, chosen);
   for (const Stage &stage : state.stages)
-    if (isFine && stage.isGather())
-      isFine = checkFields(stage, state.diags);
+    if (isFine && stage.moves())
+      isFine = (stage.isGather() || checkReduction(stage, state.diags)) &&
+               checkFields(stage, state.diags);
   return isFine;
 }
 
 std::string scheduleName(const LoweringState &state) {
   std::string name = "local";
   for (const Stage &stage : state.stages) {
-    if (!stage.isGather())
+    if (!stage.moves())
       continue;
     const std::string mine = stage.config.preset().str();
     name = name == "local" || name == mine ? mine : "mixed";

@@ -27,11 +27,17 @@ class Checker {
 public:
   Checker(const Fusion &fusion, const FusionNode &node, Diagnostics &diags)
       : fusion_(fusion), node_(node), diags_(diags), operands_(operandsOf(node)),
-        result_(resultOf(node)), isLinear_(llvm::isa<LinearNode>(node)) {}
+        result_(resultOf(node)), contraction_(contractionOf(node)),
+        isLinear_(llvm::isa<LinearNode>(node)) {}
 
   bool run() {
-    checkContracted({first(), first()->type.axes.size() - 1});
-    checkContracted({second(), isLinear_ ? second()->type.axes.size() - 1 : 0});
+    if (isReduction())
+      checkReduction();
+    else
+      for (size_t i = 0; i < contraction_.count; ++i) {
+        checkContracted({first(), contraction_.first + i});
+        checkContracted({second(), contraction_.second + i});
+      }
     for (size_t i = 0; i < result_->type.axes.size(); ++i)
       checkAxis({result_, i});
     if (operands_.size() == 3)
@@ -45,7 +51,7 @@ private:
   const FusionTensor *second() const { return operands_[1]; }
   const FusionTensor *bias() const { return operands_[2]; }
   /// How many of the result's leading axes come from the first operand.
-  size_t fromFirst() const { return first()->type.axes.size() - 1; }
+  size_t fromFirst() const { return contraction_.first; }
   bool isSplit(const AxisOf &axis) const { return braid::isSplit(fusion_, axis.axis()); }
 
   void refuse(const std::string &reason, const std::string &accepted) {
@@ -54,12 +60,56 @@ private:
     isFine_ = false;
   }
 
+  /// Every device has a partial result, and the sum of all is wanted.
+  bool isReduction() const {
+    return contraction_.count == 2 && fusion_.ranks() > 1 && isContractedOverDevices(node_);
+  }
+
   void checkContracted(AxisOf axis) {
     if (isSplit(axis))
-      refuse(axis.strWithType() +
-                 " is contracted but split over devices, so that partial results " +
-                 "would have to be summed across devices",
-             "a plain " + axis.str());
+      refuse(axis.strWithType() + " is contracted but split over devices, with one entry on each",
+             "two contracted axes, DIDx{D} and the rest,");
+  }
+
+  /// A rank multiplies its part of both operands, where it lies.
+  void checkReduction() {
+    AxisOf a{first(), contraction_.first}, b{second(), contraction_.second};
+    if (!isSplit(a))
+      refuse(a.strWithType() + " is whole on every device, and the part of one does not lie in "
+                               "one piece",
+             a.as("DIDx"));
+    if (!isSplit(b) && isLinear_)
+      refuse(b.strWithType() + " is whole on every device, and the part of one does not lie in "
+                               "one piece",
+             b.as("DIDx"));
+    for (size_t i = 1; i < result_->type.axes.size(); ++i)
+      if (isSplit({result_, i}))
+        return refuse(AxisOf{result_, i}.strWithType() +
+                          " is split over devices, and what one of them keeps of a partial result "
+                          "does not lie in one piece",
+                      "a leading DIDx axis, or none,");
+  }
+
+  /// An axis of a partial result is kept, or each device keeps an entry of the leading one.
+  void checkReduced(AxisOf to) {
+    if (to.index != 0 || !isSplit(to))
+      return (void)checkStream(to);
+    AxisOf from = sourceOf(to);
+    if (!isFromFirst(to))
+      refuse(to.strWithType() + " comes from %" + second()->name +
+                 ", and only rows of a partial result lie in one piece",
+             "a plain " + to.str());
+    else if (from.axis().kind == AxisKind::DIDx)
+      refuse(from.strWithType() + " is split over devices already", "a plain " + from.str());
+  }
+
+  bool checkStream(AxisOf to) {
+    if (to.axis().kind != AxisKind::Stream || (to.index == 0 && isFromFirst(to)))
+      return true;
+    refuse(to.strWithType() + " is Stream, but only a leading axis that comes from %" +
+               first()->name + " is produced slice by slice",
+           "a plain " + to.str());
+    return false;
   }
 
   bool isFromFirst(AxisOf axis) const { return axis.index < fromFirst(); }
@@ -68,15 +118,15 @@ private:
   AxisOf sourceOf(AxisOf axis) const {
     if (isFromFirst(axis))
       return {first(), axis.index};
-    return {second(), axis.index - fromFirst() + (isLinear_ ? 0 : 1)};
+    return {second(), axis.index - fromFirst() + (isLinear_ ? 0 : contraction_.count)};
   }
 
   void checkAxis(AxisOf to) {
     AxisOf from = sourceOf(to);
-    if (to.axis().kind == AxisKind::Stream && (to.index != 0 || !isFromFirst(to)))
-      return refuse(to.strWithType() + " is Stream, but only a leading axis that comes from %" +
-                        first()->name + " is produced slice by slice",
-                    "a plain " + to.str());
+    if (isReduction())
+      return checkReduced(to);
+    if (!checkStream(to))
+      return;
     if (!isSplit(from) && isSplit(to))
       return refuse(from.strWithType() + " is whole on every device but " + to.strWithType() +
                         " is split over devices",
@@ -118,6 +168,7 @@ private:
   Diagnostics &diags_;
   llvm::SmallVector<FusionTensor *, 3> operands_;
   const FusionTensor *result_;
+  const Contraction contraction_;
   bool isLinear_;
   bool isFine_ = true;
 };

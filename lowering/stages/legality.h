@@ -11,7 +11,7 @@ bool isSplit(const Fusion &fusion, const Axis &axis);
 /// Compares the axis kinds of a matmul's or linear's operands with its result's. Reports every axis
 /// that would need a move which lowering has not got, with what would be accepted; true if none
 /// does. What is left for a lowerable GEMM: its first operand is gathered along the leading
-/// axis, or nothing moves.
+/// axis, nothing moves, or partial results are summed.
 bool checkLowerable(const Fusion &fusion, const FusionNode &gemm, Diagnostics &diags);
 
 } // namespace braid

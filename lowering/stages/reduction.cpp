@@ -1,0 +1,204 @@
+//===- lowering/stages/reduction.cpp - partial results that are summed ----===//
+
+#include "lowering/stages/reduction.h"
+
+#include "lowering/emit.h"
+#include "lowering/stages/gather_order.h"
+
+#include "llvm/ADT/Twine.h"
+
+namespace braid {
+namespace {
+
+class ReductionFormer {
+public:
+  ReductionFormer(LoweringState &state, Stage &stage)
+      : state_(state), stage_(stage), gemm_(stage.gemms.front()),
+        scalars_(state.program->scalars()), builder_(builderFor(state)) {}
+
+  void run() {
+    builder_.setLocation(stage_.location());
+    builder_.insertAtEnd(state_.program->body());
+    const size_t before = state_.program->body().size();
+    allocate();
+    takeOwnRight();
+    if (!stage_.isScattered())
+      flatten();
+    if (stage_.multipliesWhole())
+      formWhole();
+    else
+      formChunks();
+    stage_.first = &*std::next(state_.program->body().begin(), before);
+  }
+
+private:
+  /// A step's rows: of one rank where they are scattered, else all.
+  Shape partShape() const {
+    Shape shape = state_.fusion.localShape(resultOf(*gemm_.node)->type);
+    if (stage_.isScattered()) {
+      shape.erase(shape.begin());
+    } else if (joinsLeadingAxes()) {
+      shape[1] *= shape[0];
+      shape.erase(shape.begin());
+    }
+    return shape;
+  }
+
+  bool joinsLeadingAxes() const {
+    return !stage_.isScattered() && contractionOf(*gemm_.node).first == 2;
+  }
+
+  void allocate() {
+    Shape shape = partShape();
+    shape.insert(shape.begin(), stage_.steps);
+    const TensorType type = builder_.tensorType(partialType(*gemm_.node), shape);
+    const bool isPulled = stage_.config.protocol() == Protocol::Get && stage_.isScattered();
+    stage_.parts = builder_.allocate(name("parts"),
+                                     isPulled ? MemorySpace::Device : MemorySpace::Symmetric, type);
+    if (stage_.isScattered())
+      stage_.sent = builder_.allocate(
+          name("sent"), isPulled ? MemorySpace::Symmetric : MemorySpace::Device, type);
+  }
+
+  /// Of a second operand that is whole, this rank contracts its own part.
+  void takeOwnRight() {
+    const Contraction contraction = contractionOf(*gemm_.node);
+    const FusionTensor &second = *operandsOf(*gemm_.node)[1];
+    right_ = gemm_.right;
+    if (second.type.axes[contraction.second].kind != AxisKind::DIDx)
+      right_ = builder_.slice(state_.names.global(second.name + "_own"), gemm_.right,
+                              scalars_.rank(), scalars_.add(scalars_.rank(), scalars_.constant(1)));
+  }
+
+  /// Rows of an all-reduce are cut wherever chunks end, so they are one axis.
+  void flatten() {
+    rows_ = stage_.input;
+    sum_ = gemm_.dst;
+    if (!joinsLeadingAxes())
+      return;
+    rows_ = builder_.flatten(state_.names.global((stage_.name() + "_rows").str()), rows_);
+    sum_ = builder_.flatten(state_.names.global(gemm_.dst->name + "_rows"), sum_);
+  }
+
+  void formChunks() {
+    stage_.chunkLoop =
+        builder_.forLoop(state_.names.local("c"), scalars_.constant(0), scalars_.constant(1));
+    builder_.insertAtEnd(stage_.chunkLoop->body);
+    if (!stage_.isScattered())
+      multiplyOwn(rows_);
+    formLoop();
+    if (stage_.isScattered()) {
+      multiplyPart();
+      builder_.insertAtEnd(stage_.chunkLoop->body);
+      multiplyOwn(builder_.select(state_.names.local("own_block"), stage_.input, scalars_.rank()));
+    }
+    addParts();
+  }
+
+  /// One GEMM of all rows, then all transfers.
+  void formWhole() {
+    if (stage_.isScattered()) {
+      multiply(stage_.sent, stage_.input);
+      Value *mine = builder_.select(name("own"), stage_.sent, scalars_.rank());
+      Value *own = builder_.select(name("own_part"), stage_.parts, scalars_.rank());
+      builder_.set(own, mine);
+    } else {
+      multiplyOwn(rows_);
+    }
+    formLoop();
+    if (stage_.isScattered())
+      stage_.mine = builder_.select(state_.names.local("part"), stage_.sent, peer());
+    builder_.insertAtEnd(state_.program->body());
+    addParts();
+  }
+
+  void formLoop() {
+    stage_.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
+                                   scalars_.constant(stage_.steps));
+    if (stage_.isScattered())
+      builder_.insertAtEnd(stage_.loop->body);
+  }
+
+  void multiplyPart() {
+    stage_.block = builder_.select(state_.names.local("block"), stage_.input, peer());
+    stage_.mine = builder_.select(state_.names.local("part"), stage_.sent, peer());
+    multiply(stage_.mine, stage_.block);
+  }
+
+  void multiplyOwn(Value *rows) {
+    Value *part = builder_.select(state_.names.local("own_part"), stage_.parts, scalars_.rank());
+    multiply(part, rows);
+    if (!stage_.isScattered())
+      stage_.mine = part;
+  }
+
+  /// The bias is added once, by the sum.
+  void multiply(Value *dst, Value *rows) {
+    Gemm plain = gemm_;
+    plain.right = right_;
+    plain.bias = nullptr;
+    emitGemm(builder_, plain, dst, rows);
+  }
+
+  void addParts() {
+    Value *dst = stage_.isScattered()
+                     ? builder_.select(state_.names.local(gemm_.dst->name + "_sum"), gemm_.dst,
+                                       scalars_.constant(0))
+                     : sum_;
+    stage_.sum = builder_.sum(dst, stage_.parts, nullptr, nullptr, gemm_.bias);
+  }
+
+  /// Whose rows a step multiplies.
+  const Scalar *peer() {
+    return GatherOrder(scalars_, stage_.config.order(), stage_.steps).source(stage_.loop->index);
+  }
+
+  std::string name(llvm::StringRef what) {
+    return state_.names.global((gemm_.dst->name + "_" + what).str());
+  }
+
+  LoweringState &state_;
+  Stage &stage_;
+  const Gemm &gemm_;
+  ScalarContext &scalars_;
+  ProgramBuilder builder_;
+  Value *right_ = nullptr;
+  Value *rows_ = nullptr, *sum_ = nullptr; ///< of an all-reduce
+};
+
+} // namespace
+
+void formReduction(LoweringState &state, Stage &stage) { ReductionFormer(state, stage).run(); }
+
+Value *reachedByPeers(const Stage &stage) {
+  const bool isGet = stage.config.protocol() == Protocol::Get;
+  return isGet && stage.sent ? stage.sent : stage.parts;
+}
+
+void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles) {
+  ScalarContext &scalars = state.program->scalars();
+  ProgramBuilder builder = builderFor(state);
+  builder.setLocation(stage.location());
+  Block &body = stage.loop->body;
+  const GatherOrder order(scalars, stage.config.order(), stage.steps);
+  const Scalar *to = order.source(stage.loop->index), *from = order.target(stage.loop->index);
+  const bool isGet = stage.config.protocol() == Protocol::Get;
+  Value *received = nullptr, *sent = nullptr;
+  auto receive = [&] {
+    Value *slot = builder.select(state.names.local("slot"), stage.parts, from);
+    received = builder.receive(state.names.local("r"), slot, from, handles);
+  };
+  // The receiver of what is pushed gives its ready signal first: nothing in the step delays it.
+  builder.setInsertionPoint(body, body.begin());
+  if (!isGet)
+    receive();
+  builder.insertAtEnd(body);
+  sent = builder.send(state.names.local("s"), stage.mine, to, handles);
+  if (isGet)
+    receive();
+  // Each rank sends before it waits for what it receives, so none waits for another's wait.
+  builder.wait(isGet ? received : sent);
+  builder.wait(isGet ? sent : received);
+}
+
+} // namespace braid

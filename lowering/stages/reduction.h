@@ -1,0 +1,45 @@
+//===- lowering/stages/reduction.h - partial results that are summed ------===//
+//
+// A GEMM that contracts over devices leaves a partial result on every one. Each rank multiplies the
+// peers' rows first, and pushes each partial result as soon as it is there; its own rows come last.
+// The owner adds all parts of a row in the order of ranks:
+//
+//   %C_parts = allocate symmetric f32[8, 128, 1024]   // of the own rows, a part from each rank
+//   %C_sent = allocate device f32[8, 128, 1024]       // of the peers' rows
+//   for %c in 0 .. 1 {                                // split-chunks cuts the rows
+//     for %i in 1 .. 8 {
+//       %slot = select %C_parts[(rank - %i) mod 8]
+//       %r = p2p recv %slot from (rank - %i) mod 8 via %h
+//       %block = select %A[(rank + %i) mod 8]
+//       %part = select %C_sent[(rank + %i) mod 8]
+//       matmul %part, %block, %B
+//       %s = p2p send %part to (rank + %i) mod 8 via %h
+//       wait %s
+//       wait %r
+//     }
+//     %own_block = select %A[rank]
+//     %own_part = select %C_parts[rank]
+//     matmul %own_part, %own_block, %B
+//     %C_sum = select %C[0]
+//     sum %C_sum, %C_parts
+//   }
+//
+// Where every rank wants the whole sum (an all-reduce), it multiplies its rows once, gives its part
+// to everyone, and everyone adds all of them: as many bytes as two transfers of half of it on two
+// ranks, in one step.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "lowering/state.h"
+
+namespace braid {
+
+/// Makes the stage's buffers, loops, GEMMs and sum, at the end of the program.
+void formReduction(LoweringState &state, Stage &stage);
+/// The buffer that peers reach by the stage's protocol.
+Value *reachedByPeers(const Stage &stage);
+/// Fills the stage's loop with the transfers of a step.
+void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles);
+
+} // namespace braid
