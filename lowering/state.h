@@ -90,6 +90,8 @@ struct Stage {
   void forgetLoop() {
     if (first == loop)
       first = nullptr;
+    if (isReduction() && isScattered())
+      mine = nullptr; // it was selected in the steps
     loop = chunkLoop = nullptr;
     block = nullptr;
     guard = nullptr;
