@@ -2,7 +2,7 @@
 
 #include "api/autotune/candidates.h"
 
-#include "lowering/stages/wave_cuts.h"
+#include "lowering/schedule/gpu_facts.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -132,17 +132,16 @@ std::vector<TransferMode> transferModesOf(const Device &device) {
 }
 
 int64_t waveRowsOf(int64_t tilesAtOnce, int64_t columns) {
-  constexpr int64_t kTileColumns = 256;
-  const int64_t tilesInARow = std::max<int64_t>((columns + kTileColumns - 1) / kTileColumns, 1);
-  return tilesAtOnce * kTileRows / tilesInARow;
+  const int64_t tilesInARow =
+      std::max<int64_t>((columns + kH200.tileColumns - 1) / kH200.tileColumns, 1);
+  return tilesAtOnce * kH200.tileRows / tilesInARow;
 }
 
 double worstCase(const Candidate &candidate, int64_t ranks, bool hasCopyEngines) {
-  constexpr double kOtherMode = 1.2;
   const bool drifts = takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
                       candidate.streams() != 1 &&
                       transferModeOf(candidate).copies != CopyBy::Kernel;
-  return hasCopyEngines && drifts && ranks > 2 ? kOtherMode : 1;
+  return hasCopyEngines && drifts && ranks > 2 ? kH200.driftedFactor : 1;
 }
 
 std::vector<Candidate> broadCandidates(const CandidateSpace &space) {

@@ -3,6 +3,7 @@
 #include "api/timing/plan_timer.h"
 
 #include "api/timing/random_tile.h"
+#include "lowering/schedule/gpu_facts.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,8 +22,7 @@ double median(std::vector<double> values) {
 } // namespace
 
 double warmUpTimeUs(double operations) {
-  constexpr double kManyOperations = 5e10, kWarmUpUs = 100e3;
-  return operations > kManyOperations ? kWarmUpUs : 0;
+  return operations > kH200.manyOperations ? kH200.steadyUs : 0;
 }
 
 PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)

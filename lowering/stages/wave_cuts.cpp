@@ -2,6 +2,8 @@
 
 #include "lowering/stages/wave_cuts.h"
 
+#include "lowering/schedule/gpu_facts.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -12,8 +14,8 @@ namespace {
 /// would be fewer than `least`.
 int64_t wholeWaves(int64_t least, int64_t most, int64_t waveRows) {
   int64_t rows = most / waveRows * waveRows;
-  if (rows > kTileRows)
-    rows -= rows % kTileRows;
+  if (rows > kH200.tileRows)
+    rows -= rows % kH200.tileRows;
   return rows < least ? most : rows;
 }
 

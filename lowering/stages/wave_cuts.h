@@ -14,9 +14,6 @@
 
 namespace braid {
 
-/// The rows of a tile in most libraries, or a multiple of them.
-inline constexpr int64_t kTileRows = 128;
-
 /// Where the GEMMs of one gather begin and end, in rows of the whole: GEMM 0 is of own rows
 /// only, and those up to number j, together one range, lie within the aligned group of 2^j blocks
 /// that the rank belongs to. A group's other half lies before a rank's own or behind it, and so
