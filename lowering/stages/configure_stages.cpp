@@ -54,6 +54,17 @@ constexpr ReductionRule kReductionRules[] = {
     {Knob::Placement, only(Placement::Each, Placement::Shared, Placement::Caller)},
 };
 
+/// Its chunks are sent as they are made, so they cannot be posted together.
+constexpr Rule kRulesOfReductions[] = {
+    rule(Knob::Posting, Posting::All, Knob::Granularity, only(Granularity::Whole)),
+};
+
+/// "gather %A" or "reduce to %C"
+std::string actionOf(const Stage &stage) {
+  return stage.isGather() ? "gather %" + stage.name().str()
+                          : "reduce to %" + resultOf(*stage.gemms.front().node)->name;
+}
+
 /// "shift or xor"
 std::string wordsOf(const KnobRow &knob, uint32_t allowed) {
   std::string text;
@@ -69,8 +80,8 @@ bool checkReduction(const Stage &stage, Diagnostics &diags) {
     const int64_t value = stage.config.valueOf(rule.knob);
     if ((rule.allowed >> value & 1) == 0)
       return diags.error(stage.location())
-             << "cannot reduce to %" << resultOf(*stage.gemms.front().node)->name << ": expected "
-             << knob.name << "=" << wordsOf(knob, rule.allowed) << ", got " << knob.str(value);
+             << "cannot " << actionOf(stage) << ": expected " << knob.name << "="
+             << wordsOf(knob, rule.allowed) << ", got " << knob.name << "=" << knob.str(value);
   }
   return true;
 }
@@ -80,16 +91,25 @@ bool isKept(const Rule &rule, const Configuration &config) {
          (rule.allowed >> config.valueOf(rule.other) & 1) != 0;
 }
 
+/// The first rule that the stage breaks, or null.
+const Rule *brokenRule(const Stage &stage) {
+  auto isBroken = [&](const Rule &rule) { return !isKept(rule, stage.config); };
+  const auto *broken = llvm::find_if(kRules, isBroken);
+  if (broken != std::end(kRules))
+    return broken;
+  const auto *ofReductions = llvm::find_if(kRulesOfReductions, isBroken);
+  const bool isNone = stage.isGather() || ofReductions == std::end(kRulesOfReductions);
+  return isNone ? nullptr : ofReductions;
+}
+
 bool checkFields(const Stage &stage, Diagnostics &diags) {
-  const auto *broken =
-      llvm::find_if(kRules, [&](const Rule &rule) { return !isKept(rule, stage.config); });
-  if (broken == std::end(kRules))
+  const Rule *broken = brokenRule(stage);
+  if (!broken)
     return true;
   const KnobRow &knob = rowOf(broken->knob), &other = rowOf(broken->other);
   return diags.error(stage.location())
-         << "cannot " << (stage.isGather() ? "gather %" : "reduce %") << stage.name() << ": "
-         << knob.name << "=" << knob.str(broken->value) << " takes " << other.name << "="
-         << wordsOf(other, broken->allowed) << ", got "
+         << "cannot " << actionOf(stage) << ": " << knob.name << "=" << knob.str(broken->value)
+         << " takes " << other.name << "=" << wordsOf(other, broken->allowed) << ", got "
          << other.str(stage.config.valueOf(broken->other));
 }
 

@@ -291,5 +291,79 @@ TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
   expectToGoOn(kMixed, "ring,Y=pairwise;protocol=put");
 }
 
+//===- Reductions -----------------------------------------------------------------------------===//
+
+/// M rows, K columns of A on each rank, N columns of the result.
+std::string reduction(int64_t ranks, int64_t rows, const std::string &result,
+                      const std::string &rest = "matmul %A, %B") {
+  const std::string a = result.find("[M") != std::string::npos ? "[M" : "[D, M/D";
+  const bool isLinear = rest.find("linear") != std::string::npos;
+  return "fusion @r(D = " + std::to_string(ranks) + ", M = " + std::to_string(ranks * rows) +
+         ") {\n  mesh [0 .. D)\n  %A = input bf16" + a + ", DIDx{D}, 3]\n  %B = input bf16" +
+         (isLinear ? "[4, DIDx{D}, 3]" : "[DIDx{D}, 3, 4]") +
+         "\n  %bias = input bf16[4]\n  %C = " + rest + " : bf16" + result + "\n  output %C\n}\n";
+}
+
+const char *const kReduced[] = {"[DIDx{D}, M/D, 4]", "[M, 4]", "[D, M/D, 4]",
+                                "[Stream{D}, M/D, 4]"};
+const char *const kReductions[] = {"pairwise",          "pairwise;placement=shared",
+                                   "pairwise;chunks=2", "pairwise;placement=shared;chunks=3",
+                                   "sequential",        "bulk"};
+
+TEST(Reductions, LowerEveryCombination) {
+  for (int64_t ranks : {1, 2, 3, 5, 8})
+    for (const char *result : kReduced)
+      for (const char *gemm :
+           {"matmul %A, %B", "matmul %A, %B partial f32", "linear %A, %B, %bias"})
+        for (const char *schedule : kReductions)
+          for (const char *protocol : {"", ";protocol=put"})
+            for (int64_t streams : {1, 2, 3, 4, 5})
+              if (ranks > 1 || !llvm::StringRef(schedule).contains("chunks"))
+                checkLowered(reduction(ranks, 3, result, gemm),
+                             std::string(schedule) + protocol +
+                                 ";streams=" + std::to_string(streams));
+}
+
+TEST(Reductions, GoOnWithWhatWasPrintedAfterAnyPass) {
+  for (const char *result : kReduced)
+    for (const char *schedule : kReductions)
+      for (const char *knobs : {"", ";protocol=put", ";streams=2", ";protocol=put;streams=5"})
+        expectToGoOn(reduction(4, 6, result), std::string(schedule) + knobs);
+}
+
+TEST(Reductions, RefuseWhatGathersAloneHave) {
+  auto messageFor = [](const char *schedule) {
+    return lowerText(reduction(4, 6, kReduced[0]), schedule).messages;
+  };
+  EXPECT_THAT(messageFor("ring"),
+              testing::HasSubstr("cannot reduce to %C: expected order=shift, got order=ring"));
+  EXPECT_THAT(messageFor("coalesced"),
+              testing::HasSubstr("cannot reduce to %C: expected order=shift, got order=xor"));
+  EXPECT_THAT(messageFor("batched"),
+              testing::HasSubstr("cannot reduce to %C: posting=all takes granularity=whole"));
+  EXPECT_THAT(messageFor("bulk;chunks=2"),
+              testing::HasSubstr("cannot chunk %A by 2: one GEMM makes all partial results"));
+  EXPECT_THAT(messageFor("chunks=7"), testing::HasSubstr("only 6 rows"));
+}
+
+// A step of its own, between the GEMMs of a layer: each has its own schedule.
+TEST(Reductions, FollowGathers) {
+  const std::string text = R"(fusion @mlp(D = 4) {
+  mesh [0 .. D)
+  %X = input bf16[DIDx{D}, 6, 5]
+  %W1 = input bf16[5, DIDx{D}, 3]
+  %W2 = input bf16[DIDx{D}, 3, 4]
+  %H = matmul %X, %W1 : bf16[Stream{D}, 6, DIDx{D}, 3]
+  %Y = matmul %H, %W2 : bf16[DIDx{D}, 6, 4]
+  output %Y
+}
+)";
+  for (const Preset &preset : presets())
+    for (const char *schedule : kReductions)
+      for (const char *knobs : {"", ";protocol=put"})
+        checkLowered(text, "H=" + preset.name.str() + knobs + ",Y=" + schedule + knobs);
+  expectToGoOn(text, "H=ring,Y=pairwise;chunks=2;protocol=put");
+}
+
 } // namespace
 } // namespace braid

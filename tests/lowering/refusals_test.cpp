@@ -44,9 +44,7 @@ const Refusal kRefusals[] = {
   output %C
 )",
      "5:3: cannot lower %C: axis 1 of %A (f32[8, DIDx{D}]) is contracted but split over devices, "
-     "so "
-     "that partial results would have to be summed across devices; a plain axis 1 of %A would be "
-     "accepted\n"},
+     "with one entry on each; two contracted axes, DIDx{D} and the rest, would be accepted\n"},
     {"ContractedInB",
      R"(  %A = input f32[8, D]
   %B = input f32[DIDx{D}, 6]
@@ -54,9 +52,7 @@ const Refusal kRefusals[] = {
   output %C
 )",
      "5:3: cannot lower %C: axis 0 of %B (f32[DIDx{D}, 6]) is contracted but split over devices, "
-     "so "
-     "that partial results would have to be summed across devices; a plain axis 0 of %B would be "
-     "accepted\n"},
+     "with one entry on each; two contracted axes, DIDx{D} and the rest, would be accepted\n"},
     {"ContractedInLinear",
      R"(  %x = input f32[8, D]
   %w = input f32[6, DIDx{D}]
@@ -64,9 +60,34 @@ const Refusal kRefusals[] = {
   output %y
 )",
      "5:3: cannot lower %y: axis 1 of %w (f32[6, DIDx{D}]) is contracted but split over devices, "
-     "so "
-     "that partial results would have to be summed across devices; a plain axis 1 of %w would be "
-     "accepted\n"},
+     "with one entry on each; two contracted axes, DIDx{D} and the rest, would be accepted\n"},
+    {"ReducedRowsOfOneDevice",
+     R"(  %A = input f32[DIDx{D}, 6, D, 5]
+  %B = input f32[DIDx{D}, 5, 3]
+  %C = matmul %A, %B : f32[DIDx{D}, 6, 3]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 2 of %A (f32[DIDx{D}, 6, D, 5]) is whole on every device, and the "
+     "part of one does not lie in one piece; DIDx{D} as axis 2 of %A would be accepted\n"
+     "5:3: cannot lower %C: axis 0 of %A (f32[DIDx{D}, 6, D, 5]) is split over devices already; a "
+     "plain axis 0 of %A would be accepted\n"},
+    {"ReducedToColumns",
+     R"(  %A = input f32[6, DIDx{D}, 5]
+  %B = input f32[DIDx{D}, 5, D, 3]
+  %C = matmul %A, %B : f32[6, DIDx{D}, 3]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 1 of %C (f32[6, DIDx{D}, 3]) is split over devices, and what one "
+     "of them keeps of a partial result does not lie in one piece; a leading DIDx axis, or none, "
+     "would be accepted\n"},
+    {"ReducedLinearOfWholeWeights",
+     R"(  %x = input f32[6, DIDx{D}, 5]
+  %w = input f32[3, D, 5]
+  %y = linear %x, %w : f32[6, 3]
+  output %y
+)",
+     "5:3: cannot lower %y: axis 1 of %w (f32[3, D, 5]) is whole on every device, and the part of "
+     "one does not lie in one piece; DIDx{D} as axis 1 of %w would be accepted\n"},
     {"GatherNotLeading",
      R"(  %A = input f32[2, DIDx{D}, 3, 5]
   %B = input f32[5, 6]
