@@ -138,8 +138,8 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   report.violation = findRace(history, execution.order, report.accesses, progress);
   if (report.violation)
     return report;
-  report.violation =
-      findWrongResult(history, execution.order, fusion, report.resultNotChecked, progress);
+  report.violation = findWrongResult(history, execution.order, fusion, options.ordered,
+                                     report.resultNotChecked, progress);
   report.resultChecked = report.resultNotChecked.empty();
   return report;
 }

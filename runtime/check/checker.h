@@ -35,6 +35,9 @@ struct CheckOptions {
   /// Successive runs. Three cover the seams between runs and any alternation of two buffers; one
   /// shows no seam.
   uint32_t runs = 3;
+  /// A result's partial results must be added in the order of ranks, in one sum. Else only each of
+  /// them exactly once, in any order, by way of other sums or not.
+  bool ordered = false;
   /// Hears of every step, with the memory that it takes in all.
   ProgressFn progress = {};
 };

@@ -2,7 +2,7 @@
 
 #include "runtime/check/terms.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 
 namespace braid::checker {
 
@@ -18,6 +18,13 @@ void append(Pieces &pieces, Piece piece) {
   pieces.push_back(piece);
 }
 
+int64_t bytesOf(const Pieces &pieces) {
+  int64_t bytes = 0;
+  for (const Piece &piece : pieces)
+    bytes += piece.bytes;
+  return bytes;
+}
+
 TermId Terms::unique(TermKind kind, int64_t first, int64_t second, int64_t third) {
   auto [entry, isNew] =
       uniqued_.try_emplace({kind, first, second, third}, static_cast<TermId>(terms_.size()));
@@ -30,69 +37,190 @@ TermId Terms::input(uint32_t number, int64_t rank, uint32_t run) {
   return unique(TermKind::Input, number, rank, run);
 }
 
+TermId Terms::mixed() { return unique(TermKind::Mixed, static_cast<int64_t>(terms_.size()), 0, 0); }
+
+//===- GEMMs ----------------------------------------------------------------------------------===//
+
 TermId Terms::gemm(TermId a, const Factor &factor) {
   auto [entry, isNew] = factors_.try_emplace(factor, static_cast<int64_t>(factors_.size()));
+  if (isNew)
+    factorList_.push_back(&entry->first);
   return unique(TermKind::Gemm, a, entry->second, 0);
 }
 
-TermId Terms::sum(TermId a, TermId b, int64_t shift) { return unique(TermKind::Sum, a, b, shift); }
-
-TermId Terms::mixed() { return unique(TermKind::Mixed, static_cast<int64_t>(terms_.size()), 0, 0); }
-
 Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
-  int64_t rowIn = factor.k * sizeOf(factor.dtype), rowOut = factor.n * sizeOf(factor.dtype);
+  int64_t rowIn = factor.k * sizeOf(factor.dtype), rowOut = factor.n * sizeOf(factor.result);
   Pieces result;
   for (const Piece &piece : a) {
     // A row made of two blocks is a row of neither.
-    if (piece.offset % rowIn != 0 || piece.bytes % rowIn != 0) {
-      int64_t total = 0;
-      for (const Piece &each : a)
-        total += each.bytes;
-      return {{mixed(), 0, total / rowIn * rowOut}};
-    }
+    if (piece.offset % rowIn != 0 || piece.bytes % rowIn != 0)
+      return {{mixed(), 0, bytesOf(a) / rowIn * rowOut}};
     append(result,
            {gemm(piece.term, factor), piece.offset / rowIn * rowOut, piece.bytes / rowIn * rowOut});
   }
   return result;
 }
 
-Pieces Terms::sumOf(const Pieces &a, const Pieces &b) {
+//===- Sums -----------------------------------------------------------------------------------===//
+
+namespace {
+
+/// All pieces consist of whole elements.
+bool areWhole(const Pieces &pieces, DType dtype) {
+  return std::all_of(pieces.begin(), pieces.end(), [&](const Piece &piece) {
+    return piece.offset % sizeOf(dtype) == 0 && piece.bytes % sizeOf(dtype) == 0;
+  });
+}
+
+bool areWhole(const Summands &summands) {
+  return std::all_of(summands.parts.begin(), summands.parts.end(),
+                     [&](const Pieces &part) { return areWhole(part, summands.partial); });
+}
+
+} // namespace
+
+Pieces Terms::sumOf(const Summands &summands) {
+  const int64_t size = sizeOf(summands.partial), width = sizeOf(summands.dtype);
+  const int64_t elements = bytesOf(summands.parts.front()) / size;
+  if (!areWhole(summands)) // two halves of an element are none
+    return {{mixed(), 0, elements * width}};
+  std::vector<PieceReader> readers;
+  for (const Pieces &part : summands.parts)
+    readers.push_back({part});
+  const int64_t row = bytesOf(summands.bias) / width;
   Pieces result;
-  size_t i = 0, j = 0;
-  int64_t usedA = 0, usedB = 0;
-  while (i < a.size() && j < b.size()) {
-    int64_t bytes = std::min(a[i].bytes - usedA, b[j].bytes - usedB);
-    int64_t fromA = a[i].offset + usedA, fromB = b[j].offset + usedB;
-    append(result, {sum(a[i].term, b[j].term, fromB - fromA), fromA, bytes});
-    usedA += bytes;
-    usedB += bytes;
-    if (usedA == a[i].bytes)
-      ++i, usedA = 0;
-    if (usedB == b[j].bytes)
-      ++j, usedB = 0;
+  for (int64_t at = 0, count = 0; at < elements; at += count) {
+    Addends addends;
+    count = elements - at;
+    for (const PieceReader &reader : readers) {
+      const Piece piece = reader.here();
+      addends.push_back({piece.term, summands.partial, piece.offset / size});
+      count = std::min(count, piece.bytes / size);
+    }
+    if (row != 0)
+      addends.push_back({everyRow(summands.bias), summands.dtype, at % row});
+    append(result, sum(addends, summands, count));
+    for (PieceReader &reader : readers)
+      reader.skip(count * size);
   }
   return result;
 }
 
-std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const {
-  const Term &term = terms_[id];
-  switch (term.kind) {
-  case TermKind::Undefined:
-    return "nothing";
-  case TermKind::Input: {
-    std::string owner = term.second < 0 ? "" : fmt::format(" of rank {}", term.second);
-    return fmt::format("%{}{} in run {}", inputs[static_cast<size_t>(term.first)], owner,
-                       term.third + 1);
+/// Rows of `row`, one after the other. They count its elements around.
+TermId Terms::everyRow(const Pieces &row) {
+  auto [entry, isNew] = rows_.try_emplace(row, static_cast<int64_t>(rows_.size()));
+  if (isNew)
+    rowList_.push_back(&entry->first);
+  return unique(TermKind::EveryRow, entry->second, bytesOf(row), 0);
+}
+
+/// The addend that meets the element `by` further on.
+Addend Terms::moved(const Addend &addend, int64_t by) const {
+  Addend result = addend;
+  result.element += by;
+  if (kind(addend.term) == TermKind::EveryRow) {
+    const int64_t row = terms_[addend.term].second / sizeOf(addend.dtype);
+    result.element = (result.element % row + row) % row;
   }
-  case TermKind::Gemm:
-    return "the matmul of " + str(static_cast<TermId>(term.first), inputs);
-  case TermKind::Sum:
-    return fmt::format("the sum of {} and {}", str(static_cast<TermId>(term.first), inputs),
-                       str(static_cast<TermId>(term.second), inputs));
-  case TermKind::Mixed:
-    return "a matmul of rows that are made of several blocks";
+  return result;
+}
+
+/// A sum that rounds to the type in which its own addends came: one that rounds to another type on
+/// the way is more than what it adds.
+bool Terms::isTakenApart(const Addend &addend) const {
+  if (kind(addend.term) != TermKind::Sum)
+    return false;
+  const Sum &sum = sums_[payload(addend.term)];
+  return sum.dtype == addend.dtype && sum.partial == addend.dtype;
+}
+
+Addends Terms::takenApart(const Addend &addend) const {
+  Addends result;
+  for (const Addend &inner : sums_[payload(addend.term)].addends) {
+    const Addend here = moved(inner, addend.element);
+    const Addends parts = isTakenApart(here) ? takenApart(here) : Addends{here};
+    result.insert(result.end(), parts.begin(), parts.end());
   }
-  return "";
+  return result;
+}
+
+Addends Terms::takenApart(const Piece &piece, DType dtype) const {
+  const bool isSum = kind(piece.term) == TermKind::Sum;
+  const int64_t size = sizeOf(isSum ? sums_[payload(piece.term)].dtype : dtype);
+  const Addend whole{piece.term, dtype, piece.offset / size};
+  return isSum ? takenApart(whole) : Addends{whole};
+}
+
+/// `addends` are those of the first of the elements. Where order is kept, a sum counts its elements
+/// as its first addend does, else as the first in the order of terms.
+Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t elements) {
+  if (std::optional<Piece> one = sumOfOne(addends, summands, elements))
+    return *one;
+  Addends made;
+  for (const Addend &addend : addends) {
+    const Addends parts =
+        !keepsOrder_ && isTakenApart(addend) ? takenApart(addend) : Addends{addend};
+    made.insert(made.end(), parts.begin(), parts.end());
+  }
+  Addends key = made;
+  auto rank = [&](const Addend &addend) {
+    return std::pair(kind(addend.term) == TermKind::EveryRow, addend);
+  };
+  if (!keepsOrder_)
+    std::sort(key.begin(), key.end(),
+              [&](const Addend &a, const Addend &b) { return rank(a) < rank(b); });
+  const int64_t first = key.front().element;
+  for (Addends *list : {&key, &made})
+    for (Addend &addend : *list)
+      addend = moved(addend, -first);
+  const TermId term = uniqueSum({summands.dtype, summands.partial, std::move(key)}, made);
+  return {term, first * sizeOf(summands.dtype), elements * sizeOf(summands.dtype)};
+}
+
+TermId Terms::uniqueSum(SumKey key, const Addends &addends) {
+  const auto [dtype, partial] = std::pair(std::get<0>(key), std::get<1>(key));
+  auto [entry, isNew] =
+      uniquedSums_.try_emplace(std::move(key), static_cast<TermId>(terms_.size()));
+  if (isNew) {
+    terms_.push_back({TermKind::Sum, static_cast<int64_t>(sums_.size())});
+    sums_.push_back({dtype, partial, addends});
+  }
+  return entry->second;
+}
+
+//===- Sums of one part -----------------------------------------------------------------------===//
+
+/// The type in which a GEMM adds.
+static DType accumulatorOf(DType dtype) { return dtype == DType::F64 ? dtype : DType::F32; }
+
+/// The only part comes from a GEMM that has not rounded it yet, and has added no bias.
+bool Terms::isAccumulated(const Addends &addends, const Summands &summands) const {
+  const Addend &part = addends.front();
+  if (summands.parts.size() != 1 || kind(part.term) != TermKind::Gemm)
+    return false;
+  const Factor &factor = factorOf(part.term);
+  const int64_t row = bytesOf(summands.bias) / sizeOf(summands.dtype);
+  const bool meetsBias =
+      row == 0 || (row == factor.n && (part.element - addends.back().element) % row == 0);
+  return factor.result == accumulatorOf(factor.dtype) && part.dtype == factor.result &&
+         factor.bias.empty() && meetsBias;
+}
+
+/// One part alone is that part, where nothing rounds it again; or the result of a GEMM that adds
+/// the bias, and rounds, by itself.
+std::optional<Piece> Terms::sumOfOne(const Addends &addends, const Summands &summands,
+                                     int64_t elements) {
+  const Addend &part = addends.front();
+  const int64_t size = sizeOf(summands.dtype);
+  const Piece same{part.term, part.element * size, elements * size};
+  if (addends.size() == 1 && summands.partial == summands.dtype)
+    return same;
+  if (!isAccumulated(addends, summands))
+    return std::nullopt;
+  Factor factor = factorOf(part.term);
+  factor.bias = summands.bias;
+  factor.result = summands.dtype;
+  return Piece{gemm(static_cast<TermId>(terms_[part.term].first), factor), same.offset, same.bytes};
 }
 
 } // namespace braid::checker

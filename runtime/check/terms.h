@@ -3,10 +3,15 @@
 // A term is a tensor's worth of bytes with a known origin; a stretch of memory holds a piece of a
 // term. Terms are uniqued, so equal contents are equal numbers.
 //
+// A sum is the multiset of what it adds: sums of sums are taken apart, and the order of additions
+// is forgotten, unless Terms are told to keep both.
+//
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "runtime/plan/plan.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <map>
 #include <vector>
@@ -26,47 +31,127 @@ struct Piece {
 /// Contents of consecutive bytes. Neighbours that continue each other are one piece.
 using Pieces = std::vector<Piece>;
 void append(Pieces &pieces, Piece piece);
+int64_t bytesOf(const Pieces &pieces);
 
-enum class TermKind : uint8_t { Undefined, Input, Gemm, Sum, Mixed };
+/// Goes through pieces, byte by byte if need be.
+struct PieceReader {
+  const Pieces &pieces;
+  size_t index = 0;
+  int64_t used = 0;
+
+  bool isAtEnd() const { return index == pieces.size(); }
+  /// What is left of the present piece.
+  Piece here() const {
+    const Piece &piece = pieces[index];
+    return {piece.term, piece.offset + used, piece.bytes - used};
+  }
+  void skip(int64_t count) {
+    used += count;
+    if (used == pieces[index].bytes)
+      ++index, used = 0;
+  }
+};
+
+enum class TermKind : uint8_t { Undefined, Input, Gemm, Sum, EveryRow, Mixed };
 
 /// What a GEMM does to each row of its first operand, and with what.
 struct Factor {
   Pieces b, bias;
-  DType dtype;
+  DType dtype; ///< of the operands
   int64_t n, k;
   bool transposeB;
+  DType result; ///< of the result's elements
   auto operator<=>(const Factor &) const = default;
 };
 
+/// What a sum adds, element by element and in the order of `parts`; then the bias to every row.
+struct Summands {
+  std::vector<Pieces> parts;
+  Pieces bias;
+  DType partial; ///< of the parts
+  DType dtype;   ///< of the bias and the sum
+};
+
+/// One of those that are added: the element of a term that meets one of the sum's.
+struct Addend {
+  TermId term;
+  DType dtype;
+  int64_t element;
+  auto operator<=>(const Addend &) const = default;
+};
+using Addends = std::vector<Addend>;
+
 class Terms {
 public:
+  /// `keepOrder`: sums that add in another order, or by way of other sums, are other terms.
+  explicit Terms(bool keepOrder = false) : keepsOrder_(keepOrder) {}
+  bool keepsOrder() const { return keepsOrder_; }
+
   /// A caller's tensor. `rank` is -1 for one that all ranks hold alike.
   TermId input(uint32_t number, int64_t rank, uint32_t run);
   /// Row i of the result is row i of `a` times the factor.
   TermId gemm(TermId a, const Factor &factor);
-  /// Element by element, b's bytes shifted by `shift` against a's.
-  TermId sum(TermId a, TermId b, int64_t shift);
-  /// Something that only its own event makes: equal to nothing else.
-  TermId mixed();
 
   /// The GEMM of contents `a` (rows of k elements), piece by piece.
   Pieces gemmOf(const Pieces &a, const Factor &factor);
-  Pieces sumOf(const Pieces &a, const Pieces &b);
+  Pieces sumOf(const Summands &summands);
 
-  /// "rows of %A of rank 2, run 1", for messages; `inputs` are the names of the parameters.
+  TermKind kind(TermId term) const { return terms_[term].kind; }
+  /// What is added to make the element of a term that `addend` names, in order, with the sums among
+  /// that taken apart; the addend itself if it is no sum.
+  Addends takenApart(const Addend &addend) const;
+  /// The same for the first element of a piece; `dtype` is its type if it is no sum.
+  Addends takenApart(const Piece &piece, DType dtype) const;
+  /// The type of a sum's parts.
+  DType partialOf(TermId sum) const { return sums_[payload(sum)].partial; }
+
+  // For messages; see term_text.cpp.
+  /// "the matmul of %A of rank 2 in run 1"; `inputs` are the names of the parameters.
   std::string str(TermId term, const std::vector<std::string> &inputs) const;
+  /// The order of additions: "(x + y) + z"; `nameOf` says what to call those that are no sums.
+  using NameFn = llvm::function_ref<std::string(const Addend &)>;
+  std::string strOrder(const Addend &addend, NameFn nameOf) const;
 
 private:
   struct Term {
     TermKind kind;
-    int64_t first = 0, second = 0, third = 0; ///< input: number, rank, run; others: operand terms
+    int64_t first = 0, second = 0, third = 0; ///< input: number, rank, run; GEMM: operand, factor;
+                                              ///< others: number in their list
   };
   using Key = std::tuple<TermKind, int64_t, int64_t, int64_t>;
-  TermId unique(TermKind kind, int64_t first, int64_t second, int64_t third);
+  /// Addends of the sum's first element, counted from there: those of element i are i further on.
+  struct Sum {
+    DType dtype, partial;
+    Addends addends; ///< in the order in which one who made it first adds them
+  };
+  using SumKey = std::tuple<DType, DType, Addends>;
 
+  TermId unique(TermKind kind, int64_t first, int64_t second, int64_t third);
+  /// Something that only its own event makes: equal to nothing else.
+  TermId mixed();
+  TermId everyRow(const Pieces &row);
+  Piece sum(const Addends &addends, const Summands &summands, int64_t elements);
+  TermId uniqueSum(SumKey key, const Addends &addends);
+  bool isAccumulated(const Addends &addends, const Summands &summands) const;
+  std::optional<Piece> sumOfOne(const Addends &addends, const Summands &summands, int64_t elements);
+  Addend moved(const Addend &addend, int64_t by) const;
+  bool isTakenApart(const Addend &addend) const;
+  size_t payload(TermId term) const { return static_cast<size_t>(terms_[term].first); }
+  const Factor &factorOf(TermId gemm) const {
+    return *factorList_[static_cast<size_t>(terms_[gemm].second)];
+  }
+  std::string strGemm(const Term &gemm, const std::vector<std::string> &inputs) const;
+  std::string strSum(const Sum &sum, const std::vector<std::string> &inputs) const;
+
+  const bool keepsOrder_;
   std::vector<Term> terms_ = {{TermKind::Undefined}};
   std::map<Key, TermId> uniqued_;
   std::map<Factor, int64_t> factors_;
+  std::vector<const Factor *> factorList_; ///< by number
+  std::map<SumKey, TermId> uniquedSums_;
+  std::vector<Sum> sums_;
+  std::map<Pieces, int64_t> rows_;
+  std::vector<const Pieces *> rowList_; ///< by number
 };
 
 } // namespace braid::checker

@@ -1,0 +1,183 @@
+//===- runtime/check/definition.cpp - what a fusion's tensors hold, in terms -===//
+
+#include "runtime/check/definition.h"
+
+#include <fmt/format.h>
+
+namespace braid::checker {
+namespace {
+
+bool isSharded(const FusionTensor &tensor, size_t axis) {
+  return tensor.type.axes[axis].kind == AxisKind::DIDx;
+}
+
+bool isSharded(const FusionTensor &tensor) { return tensor.type.find(AxisKind::DIDx).has_value(); }
+
+/// Bytes [begin, begin + bytes) of consecutive pieces.
+Pieces cut(const Pieces &whole, int64_t begin, int64_t bytes) {
+  Pieces result;
+  int64_t at = 0;
+  for (const Piece &piece : whole) {
+    int64_t from = std::max(at, begin), to = std::min(at + piece.bytes, begin + bytes);
+    if (from < to)
+      append(result, {piece.term, piece.offset + (from - at), to - from});
+    at += piece.bytes;
+  }
+  return result;
+}
+
+} // namespace
+
+Definition::Definition(const Fusion &fusion, Terms &terms) : fusion_(fusion), terms_(terms) {
+  std::vector<const FusionTensor *> inputs = fusion.inputs();
+  for (uint32_t i = 0; i < inputs.size(); ++i)
+    numbers_[inputs[i]] = i;
+}
+
+TermId Definition::inputTerm(uint32_t number, int64_t rank, uint32_t run) {
+  return terms_.input(number, isSharded(*fusion_.inputs()[number]) ? rank : -1, run);
+}
+
+const PartialResult *Definition::partialResult(TermId term) const {
+  auto found = partials_.find(term);
+  return found == partials_.end() ? nullptr : &found->second;
+}
+
+//===- Contents -------------------------------------------------------------------------------===//
+
+const Pieces &Definition::contents(const FusionTensor &tensor, int64_t rank, uint32_t run) {
+  const std::tuple key(&tensor, isSharded(tensor) ? rank : -1, run);
+  auto known = known_.find(key);
+  if (known == known_.end())
+    known = known_.emplace(key, made(tensor, rank, run)).first;
+  return known->second;
+}
+
+struct Definition::Gemm {
+  explicit Gemm(const FusionNode &node)
+      : operands(operandsOf(node)), contraction(contractionOf(node)),
+        isLinear(llvm::isa<LinearNode>(&node)), isPartial(isContractedOverDevices(node)),
+        partial(partialType(node)) {}
+
+  const FusionTensor &a() const { return *operands[0]; }
+  const FusionTensor &b() const { return *operands[1]; }
+  const FusionTensor *bias() const { return operands.size() == 3 ? operands[2] : nullptr; }
+
+  llvm::SmallVector<FusionTensor *, 3> operands;
+  Contraction contraction;
+  bool isLinear, isPartial;
+  DType partial;
+};
+
+Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run) {
+  auto input = numbers_.find(&tensor);
+  if (input != numbers_.end())
+    return {{inputTerm(input->second, rank, run), 0, localBytes(tensor)}};
+  const Gemm gemm(*tensor.definition);
+  if (gemm.isPartial)
+    return sumOverDevices(tensor, gemm, rank, run);
+  Factor factor = factorOf(gemm, contents(gemm.b(), rank, run), tensor.type.dtype);
+  if (gemm.bias())
+    factor.bias = contents(*gemm.bias(), rank, run);
+  return terms_.gemmOf(rowsOf(gemm, tensor, rank, run), factor);
+}
+
+/// What every rank multiplies by.
+Factor Definition::factorOf(const Gemm &gemm, Pieces b, DType result) const {
+  const DType dtype = gemm.a().type.dtype;
+  const Shape shape = fusion_.localShape(gemm.a().type);
+  const int64_t k =
+      *elementCount(llvm::ArrayRef<int64_t>(shape).drop_front(gemm.contraction.first));
+  const int64_t n = bytesOf(b) / sizeOf(dtype) / k;
+  return {std::move(b), {}, dtype, n, k, gemm.isLinear, result};
+}
+
+/// The partial results of all ranks, in their order, and the bias once.
+Pieces Definition::sumOverDevices(const FusionTensor &tensor, const Gemm &gemm, int64_t rank,
+                                  uint32_t run) {
+  Summands summands{{}, {}, gemm.partial, tensor.type.dtype};
+  for (int64_t owner = 0; owner < fusion_.ranks(); ++owner)
+    summands.parts.push_back(partialOf(tensor, gemm, owner, rank, run));
+  if (gemm.bias())
+    summands.bias = contents(*gemm.bias(), rank, run);
+  return terms_.sumOf(summands);
+}
+
+/// `rank`'s rows of what `owner` has.
+Pieces Definition::partialOf(const FusionTensor &tensor, const Gemm &gemm, int64_t owner,
+                             int64_t rank, uint32_t run) {
+  const Pieces &a = contents(gemm.a(), owner, run), &b = contents(gemm.b(), owner, run);
+  const bool takesBlock = gemm.contraction.first != 0 && isSharded(tensor, 0);
+  const Factor factor = factorOf(gemm, isSharded(gemm.b()) ? b : blockOf(b, owner), gemm.partial);
+  Pieces partial = terms_.gemmOf(takesBlock ? blockOf(a, rank) : a, factor);
+  for (const Piece &piece : partial)
+    partials_.try_emplace(piece.term, PartialResult{&tensor, owner, run});
+  return partial;
+}
+
+/// The rows of the first operand that make `rank`'s rows of the result.
+Pieces Definition::rowsOf(const Gemm &gemm, const FusionTensor &result, int64_t rank,
+                          uint32_t run) {
+  const FusionTensor &a = gemm.a();
+  const bool hasRows = gemm.contraction.first != 0;
+  if (!hasRows || isSharded(a, 0) == isSharded(result, 0))
+    return contents(a, rank, run);
+  if (isSharded(result, 0))
+    return blockOf(contents(a, rank, run), rank);
+  Pieces rows;
+  for (int64_t owner = 0; owner < fusion_.ranks(); ++owner)
+    for (const Piece &piece : contents(a, owner, run))
+      append(rows, piece);
+  return rows;
+}
+
+/// One of as many blocks as there are ranks.
+Pieces Definition::blockOf(const Pieces &whole, int64_t index) const {
+  const int64_t bytes = bytesOf(whole) / fusion_.ranks();
+  return cut(whole, index * bytes, bytes);
+}
+
+int64_t Definition::localBytes(const FusionTensor &tensor) const {
+  return *byteCount(tensor.type.dtype, fusion_.localShape(tensor.type));
+}
+
+//===- What can be followed -------------------------------------------------------------------===//
+
+std::string Definition::whyNot() const {
+  if (fusion_.ranks() == 1)
+    return ""; // nothing is split
+  for (const auto &node : fusion_.nodes()) {
+    if (!resultOf(*node) || llvm::isa<InputNode>(node.get()))
+      continue;
+    std::string why = whyNot(*node);
+    if (!why.empty())
+      return why;
+  }
+  return "";
+}
+
+/// Rows are followed as they lie in memory, so only the leading axis of the first operand may be
+/// gathered or split.
+std::string Definition::whyNot(const FusionNode &node) const {
+  const Gemm gemm(node);
+  const FusionTensor &result = *resultOf(node), &a = gemm.a(), &b = gemm.b();
+  const auto [first, second, count] = gemm.contraction;
+  if (gemm.isPartial && !isSharded(a, first))
+    return fmt::format("%{} contracts axis {} of %{}, which is whole on every rank", result.name,
+                       first, a.name);
+  if (gemm.isPartial && gemm.isLinear && !isSharded(b, second))
+    return fmt::format("%{} contracts axis {} of %{}, which is whole on every rank", result.name,
+                       second, b.name);
+  for (size_t axis = 1; axis < first; ++axis)
+    if (isSharded(a, axis) != isSharded(result, axis))
+      return fmt::format("%{} moves axis {} of %{}, which is not its leading one", result.name,
+                         axis, a.name);
+  size_t column = first;
+  for (size_t axis = 0; axis < b.type.axes.size(); ++axis)
+    if ((axis < second || axis >= second + count) &&
+        isSharded(b, axis) != isSharded(result, column++))
+      return fmt::format("%{} moves an axis of its second operand, %{}", result.name, b.name);
+  return "";
+}
+
+} // namespace braid::checker

@@ -1,0 +1,50 @@
+//===- runtime/check/definition.h - what a fusion's tensors hold, in terms -===//
+#pragma once
+
+#include "ir/fusion.h"
+#include "runtime/check/terms.h"
+
+namespace braid::checker {
+
+/// What a term is a device's part of.
+struct PartialResult {
+  const FusionTensor *tensor;
+  int64_t rank;
+  uint32_t run; ///< 0, 1, ...
+};
+
+/// The contents of a fusion's tensor on one rank, in terms. Written from the definition alone.
+class Definition {
+public:
+  Definition(const Fusion &fusion, Terms &terms);
+
+  /// Why the definition cannot be followed, or an empty string. Ask before anything else.
+  std::string whyNot() const;
+  /// The term that input `number` of a rank is, in a run.
+  TermId inputTerm(uint32_t number, int64_t rank, uint32_t run);
+  const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run);
+  /// Null if a term is no partial result, or of none of the contents asked for so far.
+  const PartialResult *partialResult(TermId term) const;
+
+private:
+  /// A GEMM with what its operands are on one rank.
+  struct Gemm;
+  Pieces made(const FusionTensor &tensor, int64_t rank, uint32_t run);
+  Factor factorOf(const Gemm &gemm, Pieces b, DType result) const;
+  Pieces sumOverDevices(const FusionTensor &tensor, const Gemm &gemm, int64_t rank, uint32_t run);
+  Pieces partialOf(const FusionTensor &tensor, const Gemm &gemm, int64_t owner, int64_t rank,
+                   uint32_t run);
+  Pieces rowsOf(const Gemm &gemm, const FusionTensor &result, int64_t rank, uint32_t run);
+  Pieces blockOf(const Pieces &whole, int64_t index) const;
+  std::string whyNot(const FusionNode &node) const;
+  int64_t localBytes(const FusionTensor &tensor) const;
+
+  const Fusion &fusion_;
+  Terms &terms_;
+  std::map<const FusionTensor *, uint32_t> numbers_; ///< of the inputs
+  /// Of tensors that all ranks hold alike under rank -1.
+  std::map<std::tuple<const FusionTensor *, int64_t, uint32_t>, Pieces> known_;
+  std::map<TermId, PartialResult> partials_;
+};
+
+} // namespace braid::checker

@@ -1,0 +1,43 @@
+//===- runtime/check/difference.h - how an output differs from its definition, in words -===//
+#pragma once
+
+#include "runtime/check/definition.h"
+
+namespace braid::checker {
+
+/// Compares what an output holds with what it should, and says at the first byte that differs what
+/// is there; of sums, which addends are missing, foreign or there twice, or in which order they
+/// are added.
+class Difference {
+public:
+  Difference(const Terms &terms, const Definition &definition, const FusionTensor &output,
+             uint32_t run, const std::vector<std::string> &inputNames)
+      : terms_(terms), definition_(definition), output_(output), run_(run),
+        inputNames_(inputNames) {}
+
+  /// The two differ.
+  void find(const Pieces &got, const Pieces &expected);
+  std::string summary() const;
+  std::vector<std::string> notes() const;
+
+private:
+  void compareSums(DType partial);
+  void findMissing(const Addends &got, const Addends &expected);
+  void findForeign(const Addends &got, const Addends &expected);
+  std::string nameOf(const Addend &addend, bool isExpected) const;
+  std::string briefNameOf(const Addend &addend) const;
+  std::string orderOf(const Piece &sum) const;
+  std::string describe(const Piece &piece) const;
+
+  const Terms &terms_;
+  const Definition &definition_;
+  const FusionTensor &output_;
+  const uint32_t run_;
+  const std::vector<std::string> &inputNames_;
+  int64_t at_ = 0; ///< the first byte that differs
+  Piece got_, expected_;
+  bool isReordered_ = false; ///< the same addends
+  std::vector<std::string> addendNotes_;
+};
+
+} // namespace braid::checker

@@ -1,0 +1,73 @@
+//===- runtime/check/term_text.cpp - terms in words, for messages ---------===//
+
+#include "runtime/check/terms.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+namespace braid::checker {
+
+std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const {
+  const Term &term = terms_[id];
+  switch (term.kind) {
+  case TermKind::Undefined:
+    return "nothing";
+  case TermKind::Input: {
+    std::string owner = term.second < 0 ? "" : fmt::format(" of rank {}", term.second);
+    return fmt::format("%{}{} in run {}", inputs[static_cast<size_t>(term.first)], owner,
+                       term.third + 1);
+  }
+  case TermKind::Gemm:
+    return strGemm(term, inputs);
+  case TermKind::Sum:
+    return strSum(sums_[payload(id)], inputs);
+  case TermKind::EveryRow:
+    return str(rowList_[payload(id)]->front().term, inputs);
+  case TermKind::Mixed:
+    return "what comes of rows or elements that are made of several blocks";
+  }
+  return "";
+}
+
+/// "the biased f32 matmul of %A in run 1": what is unusual is said.
+std::string Terms::strGemm(const Term &gemm, const std::vector<std::string> &inputs) const {
+  const Factor &factor = *factorList_[static_cast<size_t>(gemm.second)];
+  return fmt::format("the {}{}matmul of {}", factor.bias.empty() ? "" : "biased ",
+                     factor.result == factor.dtype ? "" : name(factor.result).str() + " ",
+                     str(static_cast<TermId>(gemm.first), inputs));
+}
+
+/// "the sum of w, x, y, z and 4 more"
+std::string Terms::strSum(const Sum &sum, const std::vector<std::string> &inputs) const {
+  constexpr size_t kShown = 4;
+  std::vector<std::string> names;
+  for (const Addend &addend : sum.addends) {
+    if (names.size() == kShown)
+      break;
+    const bool isSum = kind(addend.term) == TermKind::Sum;
+    names.push_back(
+        fmt::format("{}{}{}", isSum ? "(" : "", str(addend.term, inputs), isSum ? ")" : ""));
+  }
+  if (sum.addends.size() == 1)
+    return fmt::format("the sum of {} alone", names.front());
+  const size_t more = sum.addends.size() - names.size();
+  std::string last = more == 0 ? names.back() : fmt::format("{} more", more);
+  if (more == 0)
+    names.pop_back();
+  return fmt::format("the sum of {} and {}", llvm::join(names, ", "), last);
+}
+
+std::string Terms::strOrder(const Addend &addend, NameFn nameOf) const {
+  if (kind(addend.term) != TermKind::Sum)
+    return nameOf(addend);
+  std::vector<std::string> names;
+  for (const Addend &each : sums_[payload(addend.term)].addends) {
+    const Addend inner = moved(each, addend.element);
+    const bool isSum = kind(inner.term) == TermKind::Sum;
+    names.push_back(isSum ? "(" + strOrder(inner, nameOf) + ")" : nameOf(inner));
+  }
+  return llvm::join(names, " + ");
+}
+
+} // namespace braid::checker
