@@ -1,0 +1,377 @@
+//===- tests/runtime/checker_sums_test.cpp - every partial result exactly once -===//
+//
+// Reductions written by hand, and what the checker says if a partial result is missing, is added
+// twice, comes from elsewhere or too late, and about the order in which they are added.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/check.h"
+#include "tests/support/reductions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+using namespace test::reductions;
+using testing::HasSubstr;
+using testing::Not;
+
+using Edit = std::pair<std::string, std::string>;
+
+/// `text` with each edit's first part, which occurs once, replaced by its second part.
+std::string edited(std::string text, const std::vector<Edit> &edits) {
+  for (const auto &[from, to] : edits) {
+    size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << "nowhere: " << from;
+    EXPECT_EQ(text.find(from, at + 1), std::string::npos) << "twice: " << from;
+    if (at != std::string::npos)
+      text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+std::string verdict(const std::string &text, const CheckOptions &options = {}) {
+  std::unique_ptr<Source> source = parseSource("t.braid", text);
+  Result<Compiled> compiled = compile(*source, {});
+  EXPECT_TRUE(compiled) << source->diags.str() << text;
+  if (!compiled)
+    return "";
+  Result<CheckReport> report = checkProgram(*compiled, options);
+  return report ? str(*report) : report.status().message() + source->diags.str();
+}
+
+constexpr const char *kProved =
+    "result     every output computed once, from the right blocks of its run\n";
+const CheckOptions kOrdered{.ordered = true};
+
+//===- Accepted -------------------------------------------------------------------------------===//
+
+/// Every element type with every type of its partial results, on 1 to 4 ranks.
+template <class Fn> void forEachOptions(Fn fn) {
+  for (int64_t ranks : {1, 2, 3, 4})
+    for (const char *dtype : {"f32", "bf16", "f16", "f64"})
+      for (bool hasBias : {false, true}) {
+        fn({ranks, dtype, dtype, hasBias});
+        if (dtype[1] == 'f' || dtype == std::string("f16"))
+          fn({ranks, dtype, "f32", hasBias});
+      }
+}
+
+void expectProved(const std::string &text, const CheckOptions &options = {}) {
+  EXPECT_THAT(verdict(text, options), HasSubstr(kProved)) << text;
+}
+
+TEST(CheckerSums, PartialResultsAddedInOrder) {
+  forEachOptions([](const Options &options) {
+    expectProved(scatterByPut(options), kOrdered);
+    expectProved(scatterByGet(options), kOrdered);
+    expectProved(scatterInChunks(options), kOrdered);
+    expectProved(reduceToAll(options), kOrdered);
+    expectProved(scatterByPut(options));
+    expectProved(reduceToAll(options));
+  });
+}
+
+/// Where order is not asked for, sums of sums will do.
+TEST(CheckerSums, PartialResultsAddedInAnyOrder) {
+  forEachOptions([](const Options &options) {
+    // A bias is of the result's type, and so is added with the last sum only.
+    if (options.ranks > 1)
+      expectProved(scatterAroundRing(options));
+    if (options.partial == options.dtype && !options.hasBias)
+      expectProved(scatterByReduce(options));
+  });
+}
+
+TEST(CheckerSums, Chain) {
+  for (int64_t ranks : {1, 2, 3, 4})
+    for (const char *partial : {"bf16", "f32"})
+      expectProved(gatherAndScatter({ranks, "bf16", partial}), kOrdered);
+}
+
+/// Every rank takes its own block of a second operand that all of them have.
+TEST(CheckerSums, SecondOperandThatIsWholeOnEveryRank) {
+  const std::string text =
+      edited(reduceToAll({2}), {{"f32[DIDx{D}, 2, 4]", "f32[D, 2, 4]"},
+                                {"f32[1, 2, 4]", "f32[2, 2, 4]"},
+                                {"  matmul %own, %A, %B\n", "  %b = slice %B[rank .. rank + 1]\n"
+                                                            "  matmul %own, %A, %b\n"}});
+  expectProved(text);
+  EXPECT_THAT(verdict(edited(text, {{"%B[rank .. rank + 1]", "%B[0 .. 1]"}})),
+              HasSubstr("  it lacks the partial result of rank 1\n"
+                        "  it has the matmul of %A of rank 1 in run 1\n"));
+}
+
+struct NotFollowed {
+  const char *inputs, *result; ///< of the fusion
+  const char *params, *body;
+  const char *why;
+};
+
+TEST(CheckerSums, WhatCannotBeFollowedIsSaid) {
+  const NotFollowed all[] = {
+      {"%A = input f32[3, DIDx{D}, 2] %B = input f32[DIDx{D}, 2, 2, 2]",
+       "matmul %A, %B : f32[3, DIDx{D}, 2]",
+       "(%A: f32[3, 1, 2], %B: f32[1, 2, 2, 2]) -> (%C: f32[3, 1, 2])", "set %C, %A",
+       "%C moves an axis of its second operand, %B"},
+      {"%A = input f32[3, 2, DIDx{D}, 2] %B = input f32[DIDx{D}, 2, 2]",
+       "matmul %A, %B : f32[3, DIDx{D}, 2]",
+       "(%A: f32[3, 2, 1, 2], %B: f32[1, 2, 2]) -> (%C: f32[3, 1, 2])",
+       "for %i in 0 .. 3 { %c = select %C[%i] %a = select %A[%i] %b = select %a[0] set %c, %b }",
+       "%C moves axis 1 of %A, which is not its leading one"},
+      {"%A = input f32[3, D, 2] %B = input f32[DIDx{D}, 2, 2]", "matmul %A, %B : f32[3, 2]",
+       "(%A: f32[3, 2, 2], %B: f32[1, 2, 2]) -> (%C: f32[3, 2])",
+       "for %i in 0 .. 3 { %c = select %C[%i] %a = select %A[%i] %b = select %a[0] set %c, %b }",
+       "%C contracts axis 1 of %A, which is whole on every rank"},
+      {"%A = input f32[3, DIDx{D}, 2] %B = input f32[2, D, 2]", "linear %A, %B : f32[3, 2]",
+       "(%A: f32[3, 1, 2], %B: f32[2, 2, 2]) -> (%C: f32[3, 2])",
+       "for %i in 0 .. 3 { %c = select %C[%i] %a = select %A[%i] %b = select %a[0] set %c, %b }",
+       "%C contracts axis 1 of %B, which is whole on every rank"},
+  };
+  for (const NotFollowed &each : all)
+    EXPECT_THAT(verdict(std::string("fusion @f(D = 2) { mesh [0 .. D) ") + each.inputs + " %C = " +
+                        each.result + " output %C }\nprogram @p implements @f mesh [0 .. 2) " +
+                        each.params + " { " + each.body + " }\n"),
+                HasSubstr(std::string("not checked: ") + each.why + "\n"));
+}
+
+//===- Which addends --------------------------------------------------------------------------===//
+
+/// What the caller of rank 0 is told about three partial results of f32.
+std::string wrongSum(const std::vector<std::string> &notes) {
+  std::string text = "unsafe (result): %C is not what the definition says from byte 0 on\n"
+                     "  rank 0, main, run 1: the caller reads the outputs\n";
+  for (const std::string &note : notes)
+    text += "  " + note + "\n";
+  return text;
+}
+const std::string kA0 = "the matmul of %A of rank 0 in run 1",
+                  kA1 = "the matmul of %A of rank 1 in run 1",
+                  kA2 = "the matmul of %A of rank 2 in run 1";
+const std::string kExpected =
+    "expected the sum of " + kA0 + ", " + kA1 + " and " + kA2 + " (from its byte 0 on)";
+
+TEST(CheckerSums, OneIsMissing) {
+  EXPECT_EQ(
+      verdict(edited(scatterByPut({}), {{"  sum %c, %parts\n", "  %some = slice %parts[0 .. 2]\n"
+                                                               "  sum %c, %some\n"}})),
+      wrongSum({"it holds the sum of " + kA0 + " and " + kA1 + " (from its byte 0 on)", kExpected,
+                "it lacks the partial result of rank 2"}));
+}
+
+TEST(CheckerSums, OnlyTheOwn) {
+  EXPECT_EQ(
+      verdict(edited(scatterByPut({}), {{"  sum %c, %parts\n", "  set %c, %own\n"}})),
+      wrongSum({"it holds " + kA0 + " (from its byte 0 on)", kExpected,
+                "it lacks the partial result of rank 1", "it lacks the partial result of rank 2"}));
+}
+
+TEST(CheckerSums, OneIsThereTwice) {
+  EXPECT_EQ(
+      verdict(edited(scatterByPut({}),
+                     {{"  sum %c, %parts\n", "  %next = select %parts[(rank + 1) mod 3]\n"
+                                             "  set %next, %own\n  sum %c, %parts\n"}})),
+      wrongSum({"it holds the sum of " + kA0 + ", " + kA0 + " and " + kA2 + " (from its byte 0 on)",
+                kExpected, "it lacks the partial result of rank 1",
+                "it has the partial result of rank 0 twice"}));
+}
+
+TEST(CheckerSums, OneIsAddedAgain) {
+  EXPECT_THAT(verdict(edited(scatterByReduce({}), {{"    wait %s\n", "    if %i == 1 {\n"
+                                                                     "      reduce sum %c, %slot\n"
+                                                                     "    }\n    wait %s\n"}})),
+              HasSubstr("  it has the partial result of rank 2 twice\n"));
+}
+
+/// Of many addends only the first are listed.
+TEST(CheckerSums, ManyAddends) {
+  const std::string text = verdict(
+      edited(scatterByPut({7}),
+             {{"  sum %c, %parts\n", "  %some = slice %parts[0 .. 6]\n  sum %c, %some\n"}}));
+  EXPECT_THAT(text, HasSubstr("  it holds the sum of " + kA0 + ", " + kA1 + ", " + kA2 +
+                              ", the matmul of %A of rank 3 in run 1 and 2 more (from"));
+  EXPECT_THAT(text, HasSubstr("  it lacks the partial result of rank 6\n"));
+}
+
+/// Rows that belong to another rank.
+TEST(CheckerSums, OtherRows) {
+  EXPECT_EQ(verdict(edited(scatterByPut({2}),
+                           {{"%own_block = select %A[rank]", "%own_block = select %A[1 - rank]"}})),
+            wrongSum({"it holds the sum of " + kA0 + " and " + kA1 + " (from its byte 48 on)",
+                      "expected the sum of " + kA0 + " and " + kA1 + " (from its byte 0 on)",
+                      "it lacks the partial result of rank 0",
+                      "it has other rows of the partial result of rank 0"}));
+}
+
+/// All partial results arrive in one slot, and the others keep what they held.
+TEST(CheckerSums, WrongSlot) {
+  const std::string text = edited(scatterByPut({}), {{"%slot = select %parts[(rank - %i) mod 3]",
+                                                      "%slot = select %parts[(rank - 1) mod 3]"}});
+  EXPECT_THAT(verdict(text), HasSubstr("unsafe (result): reads what nothing has written\n"));
+  const std::string filled =
+      edited(text, {{"  %own_block =", "  for %j in 0 .. 3 {\n    %each = select %parts[%j]\n"
+                                       "    %mine = select %A[rank]\n"
+                                       "    matmul %each, %mine, %B\n  }\n  %own_block ="}});
+  EXPECT_THAT(verdict(filled), HasSubstr("  it lacks the partial result of rank"));
+  EXPECT_THAT(verdict(filled), HasSubstr("  it has the partial result of rank 0 twice\n"));
+}
+
+TEST(CheckerSums, OneHasNotArrivedInTheFirstRun) {
+  std::string text = edited(scatterByPut({}), {{"  %c = select %C[0]\n", ""},
+                                               {"  sum %c, %parts\n", ""},
+                                               {"  for %i in 1 .. 3 {\n    %slot",
+                                                "  %c = select %C[0]\n  sum %c, %parts\n"
+                                                "  for %i in 1 .. 3 {\n    %slot"}});
+  EXPECT_THAT(verdict(text), HasSubstr("unsafe (result): reads what nothing has written\n"));
+}
+
+TEST(CheckerSums, RoundedToAnotherTypeOnTheWay) {
+  const Options wide{.ranks = 2, .dtype = "bf16", .partial = "f32"};
+  EXPECT_THAT(verdict(edited(scatterByPut(wide), {{" partial f32", ""}})),
+              HasSubstr("  it holds the sum of the f32 matmul of %A of rank 0 in run 1 and the f32 "
+                        "matmul of %A of rank 1 in run 1 (from its byte 0 on)\n"
+                        "  expected the sum of the matmul of %A of rank 0 in run 1 and the matmul "
+                        "of %A of rank 1 in run 1 (from its byte 0 on)\n"
+                        "  it lacks the partial result of rank 0\n"));
+  EXPECT_THAT(verdict(edited(scatterByPut({.ranks = 2, .dtype = "bf16", .partial = "bf16"}),
+                             {{"%A, %B :", "%A, %B partial f32 :"}})),
+              HasSubstr("it lacks the partial result of rank 1\n"));
+}
+
+/// A sum of two is rounded to the result's type, in which it is added to the third.
+TEST(CheckerSums, SumRoundedToAnotherTypeOnTheWay) {
+  const Options wide{.ranks = 4, .dtype = "bf16", .partial = "f32"};
+  const std::string sum = "  sum %c, %parts\n";
+  const std::string pairs = "  %pairs = allocate device bf16[2, 3, 4]\n"
+                            "  for %j in 0 .. 2 {\n"
+                            "    %pair = slice %parts[2 * %j .. 2 * %j + 2]\n"
+                            "    %half = select %pairs[%j]\n"
+                            "    sum %half, %pair\n  }\n  sum %c, %pairs\n";
+  EXPECT_THAT(verdict(edited(scatterByPut(wide), {{sum, pairs}})),
+              HasSubstr("  it holds the sum of (the sum of the f32 matmul of %A of rank 0 in run 1 "
+                        "and the f32 matmul of %A of rank 1 in run 1) and (the sum of"));
+  expectProved(
+      edited(scatterByPut({.ranks = 4, .dtype = "bf16", .partial = "bf16"}), {{sum, pairs}}));
+}
+
+//===- The bias -------------------------------------------------------------------------------===//
+
+const Options kBias{.ranks = 2, .hasBias = true};
+
+TEST(CheckerSums, BiasIsMissing) {
+  EXPECT_THAT(verdict(edited(scatterByPut(kBias), {{"%parts, %bias\n}", "%parts\n}"}})),
+              HasSubstr("  it holds the sum of " + kA0 + " and " + kA1 +
+                        " (from its byte 0 on)\n"
+                        "  expected the sum of " +
+                        kA0 + ", " + kA1 +
+                        " and %bias in run 1 (from its byte 0 on)\n"
+                        "  it lacks the bias %bias in run 1\n"));
+}
+
+TEST(CheckerSums, BiasIsThereTwice) {
+  EXPECT_THAT(verdict(edited(scatterByPut(kBias), {{"  sum %c, %parts, %bias\n",
+                                                    "  %once = allocate device f32[1, 3, 4]\n"
+                                                    "  %it = select %once[0]\n"
+                                                    "  sum %it, %parts, %bias\n"
+                                                    "  sum %c, %once, %bias\n"}})),
+              HasSubstr("  it has the bias %bias in run 1 twice\n"));
+}
+
+/// There it is rounded with the partial result.
+TEST(CheckerSums, BiasOfOneRanksGemm) {
+  std::string text =
+      edited(scatterByPut(kBias),
+             {{"linear %own, %own_block, %B\n", "linear %own, %own_block, %B, %bias\n"},
+              {"%parts, %bias\n}", "%parts\n}"}});
+  EXPECT_THAT(verdict(text), HasSubstr("  it lacks the partial result of rank 0\n"
+                                       "  it lacks the bias %bias in run 1\n"
+                                       "  it has the biased matmul of %A of rank 0 in run 1\n"));
+}
+
+/// A rank that is alone adds a bias before it rounds anything, if partial results are not rounded.
+TEST(CheckerSums, OneRankNeedsNoSum) {
+  const std::string gemm = "  linear %own, %own_block, %B\n";
+  auto direct = [&](const Options &options) {
+    return edited(
+        scatterByPut(options),
+        {{gemm, ""}, {"  sum %c, %parts, %bias\n", "  linear %c, %own_block, %B, %bias\n"}});
+  };
+  expectProved(direct({1, "bf16", "f32", true}));
+  expectProved(direct({1, "f64", "f64", true}));
+  EXPECT_THAT(verdict(direct({1, "bf16", "bf16", true})), HasSubstr("it lacks the bias"));
+}
+
+//===- The order ------------------------------------------------------------------------------===//
+
+TEST(CheckerSums, OrderIsThatOfTheParts) {
+  const std::string text = edited(
+      scatterByPut({}), {{"%slot = select %parts[(rank - %i) mod 3]", "%slot = select %parts[%i]"},
+                         {"%own = select %parts[rank]", "%own = select %parts[0]"}});
+  expectProved(text);
+  EXPECT_EQ(verdict(text, kOrdered),
+            "unsafe (result): %C is added in another order than that of ranks from byte 0 on\n"
+            "  rank 0, main, run 1: the caller reads the outputs\n"
+            "  it is rank 0 + rank 2 + rank 1\n"
+            "  expected rank 0 + rank 1 + rank 2\n");
+}
+
+TEST(CheckerSums, OrderOfSumsOfSums) {
+  EXPECT_THAT(verdict(scatterAroundRing({4}), kOrdered),
+              HasSubstr("  it is ((rank 2 + rank 3) + rank 0) + rank 1\n"
+                        "  expected rank 0 + rank 1 + rank 2 + rank 3\n"));
+  EXPECT_THAT(verdict(scatterByReduce({3}), kOrdered),
+              HasSubstr("  it is (rank 0 + rank 2) + rank 1\n"));
+  EXPECT_THAT(verdict(scatterAroundRing({.ranks = 2, .hasBias = true}), kOrdered),
+              HasSubstr("  it is rank 1 + rank 0 + %bias in run 1\n"
+                        "  expected rank 0 + rank 1 + %bias in run 1\n"));
+}
+
+//===- When -----------------------------------------------------------------------------------===//
+
+TEST(CheckerSums, AddedBeforeItArrived) {
+  const std::string text = scatterByPut({2});
+  EXPECT_THAT(verdict(edited(text, {{"    wait %r\n", ""},
+                                    {"    wait %s\n  }\n", "    wait %s\n    sum %c, %parts\n"
+                                                           "    wait %r\n  }\n"},
+                                    {"  for %i in 1 .. 2 {\n    %slot",
+                                     "  %c = select %C[0]\n  for %i in 1 .. 2 {\n    %slot"},
+                                    {"  }\n  %c = select %C[0]\n  sum %c, %parts\n", "  }\n"}})),
+              AllOf(HasSubstr("unsafe (race): a read and a write that nothing orders\n"),
+                    HasSubstr("sum of \"sum %c, %parts\""),
+                    HasSubstr("both touch %parts of rank")));
+}
+
+/// The next run's "you may write" is given on a stream that does not know of the sum.
+TEST(CheckerSums, OverwrittenWhileItIsAdded) {
+  const std::string text = scatterInChunks({2});
+  EXPECT_THAT(verdict(edited(text, {{"  set_current_stream %main\n  for %j in 0 .. 3 {\n",
+                                     "  set_current_stream %main\n  for %j in 0 .. 2 {\n"}})),
+              HasSubstr("unsafe (race): "));
+  const std::string unknown =
+      edited(text, {{"  for %j in 0 .. 3 {\n    set_current_stream stream(%j)\n",
+                     "  for %j in 1 .. 3 {\n    set_current_stream stream(%j)\n"}});
+  EXPECT_THAT(verdict(unknown),
+              AllOf(HasSubstr("unsafe (race): a read and a write that nothing orders\n"),
+                    HasSubstr("sum of \"sum %c_rows, %parts[%k .. 1 + 2 * %k]\" (trip 0)"),
+                    HasSubstr("copy of \"%s = p2p send %part_rows")));
+}
+
+/// The owner's partial result of the run before, where the GEMM comes after the sum.
+TEST(CheckerSums, OwnPartialResultIsAddedTooEarly) {
+  const std::string gemm = "  matmul %own, %own_block, %B\n";
+  EXPECT_THAT(verdict(edited(scatterByPut({2}),
+                             {{gemm, ""}, {"  sum %c, %parts\n", "  sum %c, %parts\n" + gemm}})),
+              AllOf(HasSubstr("unsafe (result): reads what nothing has written\n"),
+                    HasSubstr("%parts of rank")));
+}
+
+/// Two GEMMs on streams that the sum does not wait for.
+TEST(CheckerSums, OwnPartialResultIsNotWaitedFor) {
+  EXPECT_THAT(verdict(edited(scatterInChunks({2}), {{"    synchronize stream(1)\n", ""}})),
+              HasSubstr("unsafe (race): a write and a read that nothing orders\n"));
+}
+
+} // namespace
+} // namespace braid
