@@ -25,9 +25,9 @@ TEST(CpuTest, GemmLongerThanTheTimeoutIsProgress) {
   constexpr int64_t kSize = 700;
   std::vector<double> a(kSize * kSize, 1), c(kSize * kSize);
   device.startTrace();
-  device.matmul(
-      0, tagOf(plan, CommandKind::Matmul),
-      {DType::F64, false, kSize, kSize, kSize, a.data(), a.data(), nullptr, c.data(), false});
+  device.matmul(0, tagOf(plan, CommandKind::Matmul),
+                {DType::F64, false, kSize, kSize, kSize, a.data(), a.data(), nullptr, c.data(),
+                 false, DType::F64});
   EXPECT_EQ(device.synchronize().message(), "");
   EXPECT_EQ(c.back(), double(kSize));
   std::vector<Span> spans = device.takeTrace();

@@ -29,7 +29,7 @@ TEST_P(TraceTest, HasASpanForEveryCommand) {
   device().startTrace();
   device().copy(1, tag(CommandKind::Copy), c, a, sizeof(float));
   device().matmul(1, tag(CommandKind::Matmul),
-                  {DType::F32, false, 1, 1, 1, a, b, nullptr, c, false});
+                  {DType::F32, false, 1, 1, 1, a, b, nullptr, c, false, DType::F32});
   device().add(1, tag(CommandKind::Add), DType::F32, c, a, sizeof(float));
   device().signal(1, tag(CommandKind::Signal), flag, 1);
   device().await(1, tag(CommandKind::Await), flag, 1);
