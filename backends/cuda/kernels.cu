@@ -149,7 +149,7 @@ cudaError_t loadKernels() {
   for (const void *kernel : kernels)
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
       return code;
-  return cudaSuccess;
+  return loadSums();
 }
 
 } // namespace braid::cuda

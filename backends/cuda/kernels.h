@@ -18,15 +18,18 @@ enum class Element { BF16, F16, F32, F64 };
 void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src, int64_t count);
 
 /// `dst` becomes the sum of `count` parts, `stride` bytes apart, in their order, in f32 (f64 for
-/// f64), plus `bias` again and again (null: none), rounded once.
+/// f64), plus `bias` again and again (null: none), rounded once. Any address of an element will do.
+/// Fastest where parts, stride, dst and bias are multiples of 16 bytes, and biasElements is one of
+/// what 16 bytes of a part hold.
 struct Sum {
-  Element element, partial;
+  Element element, partial; ///< of dst and bias, and of parts: the same, or F32 for 16 bits
   int64_t elements, count, stride;
   const void *parts, *bias;
   int64_t biasElements;
   void *dst;
 };
-void launchSum(cudaStream_t stream, const Sum &sum);
+/// Takes at most `blocksEach` blocks of 128 threads for each multiprocessor; 8 fit at once.
+void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach = 8);
 
 /// Every row of c[m, n] becomes `bias`.
 void launchBroadcast(cudaStream_t stream, Element element, void *c, const void *bias, int64_t m,
@@ -39,5 +42,7 @@ void launchDelay(cudaStream_t stream, uint32_t microseconds);
 
 /// Loads all of the above, so that no launch has to.
 cudaError_t loadKernels();
+/// Loads what launchSum() launches. Part of loadKernels().
+cudaError_t loadSums();
 
 } // namespace braid::cuda

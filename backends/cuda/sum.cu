@@ -1,56 +1,252 @@
 //===- backends/cuda/sum.cu - the sum of partial results ------------------===//
+//
+// Memory limits it: every byte passes once, and each element takes a few instructions. So a thread
+// asks for all parts of several groups of elements before it adds the first. A group is what 16
+// bytes hold of a part, or one element where anything lies elsewhere than at a multiple of that.
+//
+// Sums begin with 0, which is why what is absent can be added as 0: no sum is -0 then.
+//
+//===----------------------------------------------------------------------------------------===//
 
 #include "backends/cuda/kernels.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cstring>
+
 namespace braid::cuda {
 namespace {
+
+constexpr uint32_t kThreads = 128; ///< few, so that a small sum, too, is spread over the GPU
+constexpr int kMostParts = 8;      ///< of a group that are on their way at once
+constexpr int kBlocksThatFit = 8;  ///< on a multiprocessor: 64 registers for each thread
 
 template <class T> struct Widened { using Type = float; };
 template <> struct Widened<double> { using Type = double; };
 
-template <class T, class Partial> __global__ void sumKernel(Sum sum) {
+/// What is loaded or stored at once.
+template <size_t kBytes> struct Word;
+template <> struct Word<2> { using Type = unsigned short; };
+template <> struct Word<4> { using Type = unsigned int; };
+template <> struct Word<8> { using Type = uint2; };
+template <> struct Word<16> { using Type = uint4; };
+
+template <class T, int kWide> struct Group {
   using Acc = typename Widened<T>::Type;
-  const int64_t step = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < sum.elements; i += step) {
-    Acc total = 0;
-    for (int64_t part = 0; part < sum.count; ++part)
-      total += static_cast<Acc>(reinterpret_cast<const Partial *>(
-          static_cast<const char *>(sum.parts) + part * sum.stride)[i]);
-    if (sum.bias)
-      total += static_cast<Acc>(static_cast<const T *>(sum.bias)[i % sum.biasElements]);
-    static_cast<T *>(sum.dst)[i] = static_cast<T>(total);
+  using Bits = typename Word<sizeof(T) * kWide>::Type;
+
+  T elements[kWide];
+
+  static __device__ Group of(const Bits &bits) {
+    Group group;
+    memcpy(&group, &bits, sizeof(group));
+    return group;
   }
+  __device__ Bits bits() const {
+    Bits bits;
+    memcpy(&bits, this, sizeof(bits));
+    return bits;
+  }
+  __device__ void addTo(Acc (&total)[kWide]) const {
+#pragma unroll
+    for (int i = 0; i < kWide; ++i)
+      total[i] += static_cast<Acc>(elements[i]);
+  }
+};
+
+/// How the threads share dst. They take groups in turns.
+struct Walk {
+  int64_t groups;     ///< of dst
+  int64_t step;       ///< from a thread's group to its next one: all threads
+  int64_t biasGroups; ///< at least 1
+  int64_t biasStep;   ///< step modulo biasGroups
+};
+
+/// The numbers in the bias of a thread's groups, without a division for each.
+class BiasWalk {
+public:
+  __device__ BiasWalk(const Walk &walk, uint32_t first)
+      : walk_(walk), at_(first < walk.biasGroups ? first : first % uint32_t(walk.biasGroups)) {}
+
+  __device__ int64_t next() {
+    const int64_t at = at_;
+    at_ += walk_.biasStep;
+    if (at_ >= walk_.biasGroups)
+      at_ -= walk_.biasGroups;
+    return at;
+  }
+
+private:
+  const Walk &walk_;
+  int64_t at_;
+};
+
+template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part) {
+  return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
 }
 
-template <class T, class Partial> void launch(cudaStream_t stream, const Sum &sum) {
-  constexpr int kThreads = 256;
-  constexpr int64_t kMostBlocks = 1024;
-  const int64_t blocks = (sum.elements + kThreads - 1) / kThreads;
-  sumKernel<T, Partial><<<blocks < kMostBlocks ? blocks : kMostBlocks, kThreads, 0, stream>>>(sum);
+/// A thread has one of the elements behind the last whole group.
+template <class T, class Partial> __device__ void sumElement(const Sum &sum, int64_t i) {
+  typename Widened<T>::Type total = 0;
+#pragma unroll 1
+  for (int64_t part = 0; part < sum.count; ++part)
+    total += static_cast<decltype(total)>(partOf<Partial>(sum, part)[i]);
+  if (sum.bias)
+    total += static_cast<decltype(total)>(static_cast<const T *>(sum.bias)[i % sum.biasElements]);
+  static_cast<T *>(sum.dst)[i] = static_cast<T>(total);
 }
 
-template <class T> void launchOf(cudaStream_t stream, const Sum &sum) {
-  if (sum.partial == sum.element)
-    return launch<T, T>(stream, sum);
-  return launch<T, float>(stream, sum);
+/// The groups that a thread adds at a time: from `begin` on, all threads apart.
+template <class T, class Partial, int kWide, int kParts, int kGroups> struct Batch {
+  using From = Group<Partial, kWide>;
+  using To = Group<T, kWide>;
+
+  __device__ int64_t at(int g) const { return begin + g * walk.step; }
+
+  /// Adds parts `done`, ..., `done + kParts - 1`, or as many as there are. All loads are on their
+  /// way before the first sum. Nobody reads a part again, so it need not stay in the cache.
+  __device__ void addParts(int64_t done) {
+    typename From::Bits read[kGroups][kParts] = {};
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int p = 0; p < kParts; ++p)
+        if (at(g) < walk.groups && done + p < sum.count)
+          read[g][p] = __ldcs(partOf<typename From::Bits>(sum, done + p) + at(g));
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int p = 0; p < kParts; ++p)
+        From::of(read[g][p]).addTo(totals[g]);
+  }
+
+  __device__ void store(int g, const typename To::Bits &bias) {
+    To::of(bias).addTo(totals[g]);
+    To result;
+#pragma unroll
+    for (int i = 0; i < kWide; ++i)
+      result.elements[i] = static_cast<T>(totals[g][i]);
+    if (at(g) < walk.groups)
+      static_cast<typename To::Bits *>(sum.dst)[at(g)] = result.bits();
+  }
+
+  const Sum &sum;
+  const Walk &walk;
+  int64_t begin;
+  typename To::Acc totals[kGroups][kWide] = {};
+};
+
+/// There are no more parts than kParts, unless that is kMostParts.
+template <class T, class Partial, int kWide, int kParts, int kGroups>
+__global__ void __launch_bounds__(kThreads, kBlocksThatFit)
+    sumKernel(const __grid_constant__ Sum sum, const __grid_constant__ Walk walk) {
+  using Bias = typename Group<T, kWide>::Bits;
+  const uint32_t first = blockIdx.x * kThreads + threadIdx.x;
+  BiasWalk biasWalk(walk, first);
+  for (int64_t begin = first; begin < walk.groups; begin += kGroups * walk.step) {
+    Batch<T, Partial, kWide, kParts, kGroups> batch{sum, walk, begin};
+    Bias bias[kGroups] = {};
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+      if (const int64_t at = biasWalk.next(); sum.bias)
+        bias[g] = static_cast<const Bias *>(sum.bias)[at];
+    int64_t done = 0;
+    do
+      batch.addParts(done);
+    while (kParts == kMostParts && (done += kParts) < sum.count);
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+      batch.store(g, bias[g]);
+  }
+  if (const int64_t i = walk.groups * kWide + first; kWide > 1 && i < sum.elements)
+    sumElement<T, Partial>(sum, i);
+}
+
+using Kernel = void (*)(Sum, Walk);
+
+/// More loads on their way would take more registers than kBlocksThatFit leaves.
+template <class T, class Partial, int kWide> Kernel kernelFor(int64_t count) {
+  constexpr int kLoads = kWide > 1 ? 8 : sizeof(Partial) == 8 ? 16 : 24;
+  if (count <= 2)
+    return sumKernel<T, Partial, kWide, 2, kLoads / 4>;
+  if (count <= 4)
+    return sumKernel<T, Partial, kWide, 4, kLoads / 4>;
+  return sumKernel<T, Partial, kWide, kMostParts, kLoads / kMostParts>;
+}
+
+template <class T, class Partial> Kernel kernelFor(int64_t count, bool isWide) {
+  return isWide ? kernelFor<T, Partial, 16 / sizeof(Partial)>(count)
+                : kernelFor<T, Partial, 1>(count);
+}
+
+Kernel kernelFor(Element element, Element partial, int64_t count, bool isWide) {
+  const bool isSame = partial == element;
+  switch (element) {
+  case Element::BF16:
+    return isSame ? kernelFor<__nv_bfloat16, __nv_bfloat16>(count, isWide)
+                  : kernelFor<__nv_bfloat16, float>(count, isWide);
+  case Element::F16:
+    return isSame ? kernelFor<__half, __half>(count, isWide)
+                  : kernelFor<__half, float>(count, isWide);
+  case Element::F32:
+    return kernelFor<float, float>(count, isWide);
+  case Element::F64:
+    return kernelFor<double, double>(count, isWide);
+  }
+  return nullptr;
+}
+
+int64_t sizeOf(Element element) {
+  return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
+}
+
+/// Elements in a group.
+int64_t widthFor(const Sum &sum) {
+  const int64_t wide = 16 / sizeOf(sum.partial);
+  const auto parts = reinterpret_cast<uintptr_t>(sum.parts) | uintptr_t(sum.stride);
+  const auto others = reinterpret_cast<uintptr_t>(sum.dst) | reinterpret_cast<uintptr_t>(sum.bias);
+  const bool isAligned = parts % 16 == 0 && others % uintptr_t(wide * sizeOf(sum.element)) == 0 &&
+                         (!sum.bias || sum.biasElements % wide == 0);
+  return isAligned && sum.elements >= wide ? wide : 1;
+}
+
+/// 1 where it cannot be told, and then whatever is wrong stops the launch, too.
+int64_t multiprocessors() {
+  int device = 0, count = 1;
+  if (cudaGetDevice(&device) == cudaSuccess)
+    (void)cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+  return count;
 }
 
 } // namespace
 
-void launchSum(cudaStream_t stream, const Sum &sum) {
-  switch (sum.element) {
-  case Element::BF16:
-    return launchOf<__nv_bfloat16>(stream, sum);
-  case Element::F16:
-    return launchOf<__half>(stream, sum);
-  case Element::F32:
-    return launchOf<float>(stream, sum);
-  case Element::F64:
-    return launchOf<double>(stream, sum);
-  }
+void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach) {
+  if (sum.elements == 0)
+    return;
+  const int64_t wide = widthFor(sum), groups = sum.elements / wide;
+  const int64_t needed = (groups + kThreads - 1) / kThreads, most = blocksEach * multiprocessors();
+  const auto blocks = static_cast<unsigned>(needed < most ? needed : most);
+  const int64_t step = int64_t(blocks) * kThreads;
+  const int64_t biasGroups = sum.bias ? sum.biasElements / wide : 1;
+  const Kernel kernel = kernelFor(sum.element, sum.partial, sum.count, wide > 1);
+  kernel<<<blocks, kThreads, 0, stream>>>(sum, {groups, step, biasGroups, step % biasGroups});
+}
+
+cudaError_t loadSums() {
+  constexpr Element kTypes[][2] = {{Element::BF16, Element::BF16}, {Element::BF16, Element::F32},
+                                   {Element::F16, Element::F16},   {Element::F16, Element::F32},
+                                   {Element::F32, Element::F32},   {Element::F64, Element::F64}};
+  cudaFuncAttributes attributes;
+  for (const Element(&types)[2] : kTypes)
+    for (int64_t count : {2, 4, kMostParts})
+      for (bool isWide : {false, true})
+        if (cudaError_t code = cudaFuncGetAttributes(
+                &attributes,
+                reinterpret_cast<const void *>(kernelFor(types[0], types[1], count, isWide)));
+            code != cudaSuccess)
+          return code;
+  return cudaSuccess;
 }
 
 } // namespace braid::cuda
