@@ -22,10 +22,11 @@ template <class T> __global__ void addKernel(T *dst, const T *src, int64_t count
     dst[i] = sum(dst[i], src[i]);
 }
 
-template <class T> __global__ void broadcastKernel(T *c, const T *bias, int64_t count, int64_t n) {
+template <class T, class Bias>
+__global__ void broadcastKernel(T *c, const Bias *bias, int64_t count, int64_t n) {
   int64_t stride = int64_t(gridDim.x) * blockDim.x;
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride)
-    c[i] = bias[i % n];
+    c[i] = static_cast<T>(bias[i % n]);
 }
 
 /// A number's bits, mixed: the finaliser of MurmurHash3.
@@ -65,11 +66,20 @@ unsigned blocksFor(int64_t count) {
   return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
 
-template <class T>
+template <class T, class Bias = T>
 void broadcast(cudaStream_t stream, void *c, const void *bias, int64_t m, int64_t n) {
   if (m * n != 0)
-    broadcastKernel<T><<<blocksFor(m * n), kThreads, 0, stream>>>(
-        static_cast<T *>(c), static_cast<const T *>(bias), m * n, n);
+    broadcastKernel<T, Bias><<<blocksFor(m * n), kThreads, 0, stream>>>(
+        static_cast<T *>(c), static_cast<const Bias *>(bias), m * n, n);
+}
+
+void broadcastToFloats(cudaStream_t stream, void *c, Element biasElement, const void *bias,
+                       int64_t m, int64_t n) {
+  if (biasElement == Element::BF16)
+    return broadcast<float, __nv_bfloat16>(stream, c, bias, m, n);
+  if (biasElement == Element::F16)
+    return broadcast<float, __half>(stream, c, bias, m, n);
+  broadcast<float>(stream, c, bias, m, n);
 }
 
 template <class T> void add(cudaStream_t stream, void *dst, const void *src, int64_t count) {
@@ -98,15 +108,15 @@ void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src,
   }
 }
 
-void launchBroadcast(cudaStream_t stream, Element element, void *c, const void *bias, int64_t m,
-                     int64_t n) {
+void launchBroadcast(cudaStream_t stream, Element element, void *c, Element biasElement,
+                     const void *bias, int64_t m, int64_t n) {
   switch (element) {
   case Element::BF16:
     return broadcast<__nv_bfloat16>(stream, c, bias, m, n);
   case Element::F16:
     return broadcast<__half>(stream, c, bias, m, n);
   case Element::F32:
-    return broadcast<float>(stream, c, bias, m, n);
+    return broadcastToFloats(stream, c, biasElement, bias, m, n);
   case Element::F64:
     return broadcast<double>(stream, c, bias, m, n);
   }
@@ -136,10 +146,12 @@ cudaError_t loadKernels() {
       reinterpret_cast<const void *>(addKernel<__half>),
       reinterpret_cast<const void *>(addKernel<float>),
       reinterpret_cast<const void *>(addKernel<double>),
-      reinterpret_cast<const void *>(broadcastKernel<__nv_bfloat16>),
-      reinterpret_cast<const void *>(broadcastKernel<__half>),
-      reinterpret_cast<const void *>(broadcastKernel<float>),
-      reinterpret_cast<const void *>(broadcastKernel<double>),
+      reinterpret_cast<const void *>(broadcastKernel<__nv_bfloat16, __nv_bfloat16>),
+      reinterpret_cast<const void *>(broadcastKernel<__half, __half>),
+      reinterpret_cast<const void *>(broadcastKernel<float, float>),
+      reinterpret_cast<const void *>(broadcastKernel<float, __nv_bfloat16>),
+      reinterpret_cast<const void *>(broadcastKernel<float, __half>),
+      reinterpret_cast<const void *>(broadcastKernel<double, double>),
       reinterpret_cast<const void *>(randomKernel<__nv_bfloat16>),
       reinterpret_cast<const void *>(randomKernel<__half>),
       reinterpret_cast<const void *>(randomKernel<float>),

@@ -31,9 +31,10 @@ struct Sum {
 /// Takes at most `blocksEach` blocks of 128 threads for each multiprocessor; 8 fit at once.
 void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach = 8);
 
-/// Every row of c[m, n] becomes `bias`.
-void launchBroadcast(cudaStream_t stream, Element element, void *c, const void *bias, int64_t m,
-                     int64_t n);
+/// Every row of c[m, n], whose elements are `element`, becomes `bias`: of the same type, or of 16
+/// bits where that is F32.
+void launchBroadcast(cudaStream_t stream, Element element, void *c, Element biasElement,
+                     const void *bias, int64_t m, int64_t n);
 
 /// Each of `count` elements becomes a value in [-1, 1) drawn from `seed` and its number.
 void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed);

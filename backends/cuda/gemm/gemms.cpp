@@ -22,8 +22,9 @@ GemmShape shapeOf(const PlanMatmul &shape, bool isAligned) {
 }
 
 std::string nameOf(const GemmShape &shape) {
-  return fmt::format("a {} GEMM of {} x {} x {}", name(shape.dtype).str(), shape.m, shape.n,
-                     shape.k);
+  const bool isPartial = shape.result != shape.dtype;
+  return fmt::format("a {} GEMM of {} x {} x {}{}", name(shape.dtype).str(), shape.m, shape.n,
+                     shape.k, isPartial ? " to " + name(shape.result).str() : "");
 }
 
 /// Whether there is something to choose. Algorithms that add a bias were not all seen to round only
@@ -234,7 +235,7 @@ Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
                 bias = bytesOf(shape.n, element);
   char *scratch = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&scratch, static_cast<size_t>(a + b + c + bias)));
-  char *begin = scratch + (isAligned ? 0 : element);
+  char *begin = scratch + (isAligned ? 0 : sizeOf(shape.resultType()));
   MatmulArgs args{
       shape.dtype, shape.transposeB, shape.m,       shape.n,        shape.k,           begin,
       begin + a,   nullptr,          begin + a + b, shape.overlaps, shape.resultType()};

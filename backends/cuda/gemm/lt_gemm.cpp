@@ -64,8 +64,9 @@ Status LtGemm::describe() {
   const cublasOperation_t transposed = transposeB ? CUBLAS_OP_T : CUBLAS_OP_N;
   BRAID_CUBLAS_RETURN_IF_ERROR(
       library_.descSet(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)));
-  // Nor does the library take a bias at an address that is not aligned.
-  broadcastsBias_ = hasBias && (!isAligned || roundsBeforeBias(dtype, n));
+  // Nor does the library take a bias at an address that is not aligned, or, with a wider c, one of
+  // the operands' type.
+  broadcastsBias_ = hasBias && (!isAligned || result != dtype || roundsBeforeBias(dtype, n));
   if (hasBias && !broadcastsBias_) {
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     BRAID_CUBLAS_RETURN_IF_ERROR(
@@ -93,12 +94,15 @@ Result<std::vector<LtGemm::Algorithm>> LtGemm::candidates(int atMost) const {
   BRAID_CUBLAS_RETURN_IF_ERROR(
       set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(kWorkspaceBytes)));
   BRAID_CUBLAS_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductions));
-  const uint32_t alignment =
-      shape_.isAligned ? kGemmAlignment : static_cast<uint32_t>(sizeOf(shape_.dtype));
+  auto alignmentOf = [&](DType dtype) {
+    return shape_.isAligned ? kGemmAlignment : static_cast<uint32_t>(sizeOf(dtype));
+  };
   for (auto operand :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    BRAID_CUBLAS_RETURN_IF_ERROR(set(operand, alignment));
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES})
+    BRAID_CUBLAS_RETURN_IF_ERROR(set(operand, alignmentOf(shape_.dtype)));
+  for (auto operand :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    BRAID_CUBLAS_RETURN_IF_ERROR(set(operand, alignmentOf(shape_.result)));
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(atMost));
   int count = 0;
   BRAID_CUBLAS_RETURN_IF_ERROR(library_.heuristic(handle_, operation_, left_, right_, result_,
@@ -174,7 +178,8 @@ Status LtGemm::check(const Algorithm &algorithm) const {
 
 Status LtGemm::launch(cudaStream_t stream, void *workspace, const MatmulArgs &args) {
   if (broadcastsBias_)
-    cuda::launchBroadcast(stream, elementOf(shape_.dtype), args.c, args.bias, args.m, args.n);
+    cuda::launchBroadcast(stream, elementOf(shape_.result), args.c, elementOf(shape_.dtype),
+                          args.bias, args.m, args.n);
   else if (args.bias)
     BRAID_CUBLAS_RETURN_IF_ERROR(library_.descSet(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                   &args.bias, sizeof(args.bias)));
