@@ -15,10 +15,14 @@ struct Gemm {
   DType dtype;
   bool transposeB, hasBias;
   int64_t m, n, k;
+  std::optional<DType> partial = {}; ///< c's type, if it is another one
+
+  DType result() const { return partial.value_or(dtype); }
 };
 
 std::ostream &operator<<(std::ostream &os, const Gemm &p) {
   return os << name(p.dtype).str() << " " << p.m << "x" << p.n << "x" << p.k
+            << (p.partial ? " to " + name(*p.partial).str() : "")
             << (p.transposeB ? " transposed" : "") << (p.hasBias ? " with bias" : "");
 }
 
@@ -48,7 +52,7 @@ std::vector<double> multiplied(const Gemm &p, const std::vector<double> &a,
       const double *row = a.data() + i * p.k;
       double sum =
           p.transposeB ? dot(row, b.data() + j * p.k, 1, p.k) : dot(row, b.data() + j, p.n, p.k);
-      c[i * p.n + j] = rounded(p.dtype, p.hasBias ? sum + bias[j] : sum);
+      c[i * p.n + j] = rounded(p.result(), p.hasBias ? sum + bias[j] : sum);
     }
   return c;
 }
@@ -56,7 +60,7 @@ std::vector<double> multiplied(const Gemm &p, const std::vector<double> &a,
 class ComputeTest : public BackendTest {
 protected:
   void warm(const Gemm &p) {
-    PlanMatmul shape{p.dtype, p.m, p.n, p.k, p.transposeB, {}, {}, {}, {}};
+    PlanMatmul shape{p.dtype, p.m, p.n, p.k, p.transposeB, {}, {}, {}, {}, false, p.partial};
     shape.bias.bytes = p.hasBias ? p.n * sizeOf(p.dtype) : 0;
     EXPECT_EQ(message(device().warm(shape)), "");
   }
@@ -71,7 +75,7 @@ protected:
                                const std::vector<double> &b, const std::vector<double> &bias) {
     warm(p);
     // What was in c before must not matter, not even a NaN.
-    char *c = uploadElements(p.dtype, std::vector<double>(p.m * p.n, NAN));
+    char *c = uploadElements(p.result(), std::vector<double>(p.m * p.n, NAN));
     MatmulArgs args{p.dtype,
                     p.transposeB,
                     p.m,
@@ -82,9 +86,9 @@ protected:
                     p.hasBias ? uploadElements(p.dtype, bias) : nullptr,
                     c,
                     false,
-                    p.dtype};
+                    p.result()};
     device().matmul(1, tag(CommandKind::Matmul), args);
-    return downloadElements(p.dtype, c, p.m * p.n);
+    return downloadElements(p.result(), c, p.m * p.n);
   }
 
   void check(const Gemm &p) {
@@ -118,6 +122,52 @@ TEST_P(ComputeTest, MultipliesLongShapes) {
       check({DType::BF16, transposeB, true, s[0], s[1], s[2]});
       check({DType::F32, transposeB, true, s[0], s[1], s[2]});
     }
+}
+
+TEST_P(ComputeTest, MultipliesToPartialResults) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  // Most sums of 2999 such products need more digits than the operands have.
+  constexpr int64_t kShapes[][3] = {{1, 1, 1},    {1, 5, 3},     {7, 1, 5},     {17, 13, 11},
+                                    {64, 64, 64}, {33, 129, 65}, {40, 24, 2999}};
+  for (DType dtype : {DType::BF16, DType::F16})
+    for (bool transposeB : {false, true})
+      for (bool hasBias : {false, true})
+        for (const int64_t *s : kShapes)
+          check({dtype, transposeB, hasBias, s[0], s[1], s[2], DType::F32});
+}
+
+TEST_P(ComputeTest, MultipliesToPartialResultsAnywhere) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  for (bool hasBias : {false, true}) {
+    const Gemm p{DType::BF16, true, hasBias, 24, 40, 64, DType::F32};
+    warm(p);
+    std::vector<double> a = integers(p.m * p.k, 1), b = integers(p.k * p.n, 2),
+                        bias = integers(p.n, 3), before(p.m * p.n + 2, 5.0);
+    // The element before an operand, or c, puts it where no 16 bytes begin.
+    auto uploadBehindOne = [&](std::vector<double> values) {
+      values.insert(values.begin(), NAN);
+      return uploadElements(p.dtype, values) + sizeOf(p.dtype);
+    };
+    char *c = uploadElements(DType::F32, before);
+    MatmulArgs args{p.dtype,
+                    p.transposeB,
+                    p.m,
+                    p.n,
+                    p.k,
+                    uploadBehindOne(a),
+                    uploadBehindOne(b),
+                    hasBias ? uploadBehindOne(bias) : nullptr,
+                    c + sizeOf(DType::F32),
+                    false,
+                    DType::F32};
+    device().matmul(1, tag(CommandKind::Matmul), args);
+    std::vector<double> expected = multiplied(p, a, b, bias);
+    expected.insert(expected.begin(), 5.0);
+    expected.push_back(5.0);
+    EXPECT_EQ(downloadElements(DType::F32, c, p.m * p.n + 2), expected) << p;
+  }
 }
 
 TEST_P(ComputeTest, AddsTheBiasBeforeRounding) {

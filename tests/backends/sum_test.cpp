@@ -1,0 +1,212 @@
+//===- tests/backends/sum_test.cpp - conformance: sums of partial results -===//
+
+#include "tests/backends/backend_test.h"
+#include "tests/backends/elements.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace braid::test {
+namespace {
+
+struct Types {
+  DType dtype, partial;
+};
+constexpr Types kTypes[] = {{DType::BF16, DType::BF16}, {DType::BF16, DType::F32},
+                            {DType::F16, DType::F16},   {DType::F16, DType::F32},
+                            {DType::F32, DType::F32},   {DType::F64, DType::F64}};
+
+/// Where everything lies. Whole 16 bytes are moved only where nothing is in their way.
+struct Layout {
+  const char *name;
+  int64_t padding;                   ///< elements between parts, at least
+  int64_t strideOf;                  ///< elements that a stride is a multiple of
+  int64_t partsAt, biasAt, resultAt; ///< elements behind an aligned address
+};
+constexpr Layout kLayouts[] = {
+    {"aligned", 0, 16, 0, 0, 0},          {"dense", 0, 1, 0, 0, 0},
+    {"padded", 32, 16, 0, 0, 0},          {"unaligned parts", 0, 16, 1, 0, 0},
+    {"unaligned stride", 3, 1, 0, 0, 0},  {"unaligned bias", 0, 16, 0, 3, 0},
+    {"unaligned result", 0, 16, 0, 0, 1}, {"unaligned", 5, 1, 7, 1, 5},
+};
+
+struct SumCase {
+  Types types;
+  int64_t elements, count;
+  int64_t biasElements; ///< 0: no bias
+  Layout layout;
+
+  int64_t stride() const { ///< in elements
+    const int64_t least = elements + layout.padding, of = layout.strideOf;
+    return (least + of - 1) / of * of;
+  }
+  int64_t partElements() const { return layout.partsAt + (count - 1) * stride() + elements; }
+};
+
+std::ostream &operator<<(std::ostream &os, const SumCase &c) {
+  return os << c.elements << " " << name(c.types.dtype).str() << " from " << c.count << " "
+            << name(c.types.partial).str() << ", " << c.layout.name << ", bias of "
+            << c.biasElements;
+}
+
+/// Values whose digits are all in use, so that every order of adding them has its own roundings.
+/// Half of them cancel much of what was added before.
+class Values {
+public:
+  explicit Values(uint64_t seed) : state_(seed * 2 + 1) {}
+  double next() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    const double digits = 1 + double(state_ >> 12) * 0x1p-52;
+    const int exponent = int(state_ >> 3 & 7) - 4;
+    return std::ldexp(state_ >> 6 & 1 ? -digits : digits, exponent);
+  }
+
+private:
+  uint64_t state_;
+};
+
+template <class Acc> Acc at(const std::vector<double> &values, int64_t i) {
+  return static_cast<Acc>(values[static_cast<size_t>(i)]); // exact
+}
+
+/// Adds in the order, and in the type, that are promised.
+template <class Acc>
+std::vector<double> summed(const SumCase &c, const std::vector<double> &parts,
+                           const std::vector<double> &bias) {
+  std::vector<double> sums;
+  for (int64_t i = 0; i < c.elements; ++i) {
+    Acc sum = 0;
+    for (int64_t part = 0; part < c.count; ++part)
+      sum += at<Acc>(parts, c.layout.partsAt + part * c.stride() + i);
+    if (c.biasElements != 0)
+      sum += at<Acc>(bias, c.layout.biasAt + i % c.biasElements);
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+class SumTest : public BackendTest {
+protected:
+  static constexpr int64_t kGuard = 16; ///< elements behind the result
+
+  /// Memory for all cases, which would take most of the time to allocate one by one.
+  void reserve(int64_t partBytes, int64_t biasBytes, int64_t resultBytes) {
+    parts_ = static_cast<char *>(allocate(partBytes));
+    bias_ = static_cast<char *>(allocate(biasBytes));
+    result_ = static_cast<char *>(allocate(resultBytes));
+  }
+
+  void set(void *memory, const std::vector<char> &bytes) {
+    device().copy(1, tag(CommandKind::Copy), memory, bytes.data(),
+                  static_cast<int64_t>(bytes.size()));
+    ASSERT_EQ(message(device().synchronize()), "");
+  }
+
+  /// What is in the result's memory, with what lies around the result.
+  std::vector<char> onDevice(const SumCase &c, const std::vector<double> &parts,
+                             const std::vector<double> &bias) {
+    const auto [dtype, partial] = c.types;
+    const int64_t elements = c.layout.resultAt + c.elements + kGuard;
+    set(parts_, encodeAll(partial, parts));
+    set(bias_, encodeAll(dtype, bias));
+    set(result_, encodeAll(dtype, std::vector<double>(elements, NAN)));
+    const SumArgs args{dtype,
+                       partial,
+                       c.elements,
+                       c.count,
+                       c.stride() * sizeOf(partial),
+                       parts_ + c.layout.partsAt * sizeOf(partial),
+                       c.biasElements ? bias_ + c.layout.biasAt * sizeOf(dtype) : nullptr,
+                       c.biasElements,
+                       result_ + c.layout.resultAt * sizeOf(dtype)};
+    device().sum(1, tag(CommandKind::Sum), args);
+    return download<char>(result_, elements * sizeOf(dtype));
+  }
+
+  void check(const SumCase &c) {
+    const auto [dtype, partial] = c.types;
+    Values values(uint64_t(c.elements * 64 + c.count));
+    std::vector<double> parts(c.partElements()), bias(c.layout.biasAt + c.biasElements);
+    for (double &value : parts)
+      value = rounded(partial, values.next());
+    for (double &value : bias)
+      value = rounded(dtype, values.next());
+    std::vector<double> expected =
+        dtype == DType::F64 ? summed<double>(c, parts, bias) : summed<float>(c, parts, bias);
+    expected.insert(expected.begin(), c.layout.resultAt, NAN);
+    expected.insert(expected.end(), kGuard, NAN);
+    const std::vector<char> wanted = encodeAll(dtype, expected), got = onDevice(c, parts, bias);
+    ASSERT_EQ(got.size(), wanted.size());
+    const auto size = static_cast<size_t>(sizeOf(dtype));
+    for (size_t i = 0; i < wanted.size(); i += size)
+      ASSERT_EQ(std::memcmp(got.data() + i, wanted.data() + i, size), 0)
+          << c << ", element " << int64_t(i / size) - c.layout.resultAt;
+  }
+
+private:
+  char *parts_ = nullptr, *bias_ = nullptr, *result_ = nullptr;
+};
+
+TEST_P(SumTest, AddsPartsInTheirOrder) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  reserve(64 << 10, 8 << 10, 8 << 10);
+  for (Types types : kTypes)
+    for (int64_t count = 1; count <= 9; ++count)
+      for (int64_t elements : {1, 5, 96, 403})
+        check({types, elements, count, 0, kLayouts[(count + elements) % std::size(kLayouts)]});
+}
+
+TEST_P(SumTest, AddsABiasOfAnyWidth) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  reserve(64 << 10, 8 << 10, 8 << 10);
+  for (Types types : kTypes)
+    for (const Layout &layout : kLayouts)
+      for (int64_t count : {2, 3, 8})
+        // Full width, some rows of 8 or 32, and rows that whole 16 bytes do not fit into.
+        for (auto [elements, biasElements] : {std::pair<int64_t, int64_t>{160, 160},
+                                              {96, 8},
+                                              {320, 32},
+                                              {77, 77},
+                                              {135, 45},
+                                              {12, 1}})
+          check({types, elements, count, biasElements, layout});
+}
+
+TEST_P(SumTest, AddsManyParts) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  reserve(64 << 10, 8 << 10, 8 << 10);
+  for (Types types : kTypes)
+    for (int64_t count : {10, 16, 17, 31})
+      for (const Layout &layout : kLayouts)
+        check({types, 96, count, 24, layout});
+}
+
+/// So many that each thread of a GPU has several, and a rest that whole 16 bytes do not fit into.
+TEST_P(SumTest, AddsLongParts) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  const Types floats{DType::F32, DType::F32}, halves{DType::BF16, DType::BF16};
+  reserve(12 << 20, 1 << 20, 3 << 20);
+  check({floats, 560003, 5, 1004, kLayouts[0]});
+  check({halves, 420003, 5, 1001, kLayouts[std::size(kLayouts) - 1]});
+}
+
+TEST_P(SumTest, RoundsOnce) {
+  BRAID_NEEDS_RESULTS();
+  start(1);
+  // 256 + 1 + 1 + 1 + 1: bf16 numbers there are 2 apart, and a sum that was rounded would stay.
+  std::vector<double> parts{256, 1, 1, 1}, bias{1};
+  char *from = upload(encodeAll(DType::BF16, parts)), *last = upload(encodeAll(DType::BF16, bias));
+  char *to = upload(encodeAll(DType::BF16, {NAN}));
+  device().sum(1, tag(CommandKind::Sum),
+               {DType::BF16, DType::BF16, 1, 4, sizeOf(DType::BF16), from, last, 1, to});
+  EXPECT_EQ(decodeAll(DType::BF16, download<char>(to, 2)), std::vector<double>{260});
+}
+
+BRAID_CONFORMANCE(SumTest);
+
+} // namespace
+} // namespace braid::test
