@@ -141,8 +141,8 @@ struct PlanSum {
   }
 };
 
-/// Names what decides how it is multiplied: type, shape m x n x k, layout, and whether others run
-/// at the same time: "GEMM bf16 128x1024x512 bT bias overlapped".
+/// Names what decides how it is multiplied: type, shape m x n x k, c's type if it differs, layout,
+/// and whether others run at the same time: "GEMM bf16 128x1024x512 to f32 bT bias overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
 
 /// What has to happen before the first run, in this order on every rank.

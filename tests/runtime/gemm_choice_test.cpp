@@ -16,6 +16,8 @@ TEST(GemmChoice, KeysTellApartWhatIsMultipliedDifferently) {
   EXPECT_EQ(gemmKey({DType::F64, 1, 2, 3, true, {}, {}, {}, some}), "GEMM f64 1x2x3 bT bias");
   EXPECT_EQ(gemmKey({DType::BF16, 1, 2, 3, false, {}, {}, {}, {}, /*overlaps=*/true}),
             "GEMM bf16 1x2x3 overlapped");
+  EXPECT_EQ(gemmKey({DType::BF16, 1, 2, 3, true, {}, {}, {}, {}, false, DType::F32}),
+            "GEMM bf16 1x2x3 to f32 bT");
   EXPECT_EQ(gemmKey({DType::BF16, 1, 2, 3, false, some, some, some, {}}),
             gemmKey({DType::BF16, 1, 2, 3, false, {}, {}, {}, {}}));
 }
