@@ -132,9 +132,18 @@ void Simulator::begin(uint32_t number, const Command &command) {
   }
 }
 
+/// Bytes of a copy within memory that takes as long. It reads and writes each of them.
+int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
+  if (command.kind != CommandKind::Sum)
+    return command.dst.bytes;
+  const PlanSum &sum = plan.sums[command.sum];
+  return (sum.count * sum.part(0).bytes + sum.dst.bytes) / 2;
+}
+
 /// The flow of a copy, and the time that passes before it.
 std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &command) const {
   const uint32_t rank = lanes_[number].rank;
+  const int64_t bytes = bytesLikeCopy(*ranks_[rank].plan, command);
   const CopyCost *cost = &costs_.local;
   uint32_t from = rank, to = rank;
   if (command.endpoint != kNone) {
@@ -144,7 +153,7 @@ std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &comman
     cost = isPull ? &costs_.pull : &costs_.push;
     (isPull ? from : to) = peer;
   }
-  return {simulator::copyFlow(number, command.dst.bytes, *cost, from, to), cost->fixedUs};
+  return {simulator::copyFlow(number, bytes, *cost, from, to), cost->fixedUs};
 }
 
 /// Usually one.

@@ -164,6 +164,19 @@ TEST(Simulator, BeginsNothingBeforeItWasIssued) {
   EXPECT_DOUBLE_EQ(timeOf(text, model, LaunchMode::Graph), 1000 + 2 * 100);
 }
 
+TEST(Simulator, TakesASumByTheBytesItReadsAndWrites) {
+  constexpr const char *kSum = R"(
+program @sum mesh [0 .. 1) (%P: f32[3, 100], %b: {0}[100]) -> (%C: {0}[{1}]) {{
+  sum %C, %P{2}
+}}
+)";
+  // As a copy of half of 3 * 400 + 400 bytes, of 3 * 400 + 200, and of 3 * 80 + 80.
+  EXPECT_NEAR(timeOf(fmt::format(kSum, "f32", 100, ""), easyModel()), 1000 + 5 + 8, 1e-3);
+  EXPECT_NEAR(timeOf(fmt::format(kSum, "bf16", 100, ", %b"), easyModel()), 1000 + 5 + 7, 1e-3);
+  EXPECT_NEAR(timeOf(fmt::format(kSum, "f32", 20, "[30 .. 50]"), easyModel()), 1000 + 5 + 1.6,
+              1e-3);
+}
+
 constexpr const char *kShift = R"(
 program @shift mesh [0 .. 2) (%A: f32[100]) -> () {{
   %all = allocate symmetric f32[2, 100]
