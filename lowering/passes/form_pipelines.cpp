@@ -32,7 +32,10 @@ public:
   void run() {
     builder_.insertAtEnd(state_.program->body());
     for (Stage &stage : state_.stages)
-      stage.whole = stage.isGather() ? allocateGathered(stage) : stage.input;
+      if (stage.isReduction())
+        allocateParts(state_, stage, builder_);
+      else
+        stage.whole = stage.isGather() ? allocateGathered(stage) : stage.input;
     for (Stage &stage : state_.stages)
       form(stage);
     builder_.insertAtEnd(state_.program->body());

@@ -10,6 +10,22 @@
 namespace braid {
 namespace {
 
+/// The rows of an all-reduce are one axis, so that chunks may end wherever.
+bool joinsLeadingAxes(const Stage &stage) {
+  return !stage.isScattered() && contractionOf(*stage.gemms.front().node).first == 2;
+}
+
+/// What one rank makes for another: its rows where they are scattered, else all.
+Shape partShape(const LoweringState &state, const Stage &stage) {
+  Shape shape = state.fusion.localShape(resultOf(*stage.gemms.front().node)->type);
+  if (!stage.isScattered() && !joinsLeadingAxes(stage))
+    return shape;
+  if (joinsLeadingAxes(stage))
+    shape[1] *= shape[0];
+  shape.erase(shape.begin());
+  return shape;
+}
+
 class ReductionFormer {
 public:
   ReductionFormer(LoweringState &state, Stage &stage)
@@ -20,7 +36,6 @@ public:
     builder_.setLocation(stage_.location());
     builder_.insertAtEnd(state_.program->body());
     const size_t before = state_.program->body().size();
-    allocate();
     takeOwnRight();
     if (!stage_.isScattered())
       flatten();
@@ -32,33 +47,7 @@ public:
   }
 
 private:
-  /// A step's rows: of one rank where they are scattered, else all.
-  Shape partShape() const {
-    Shape shape = state_.fusion.localShape(resultOf(*gemm_.node)->type);
-    if (stage_.isScattered()) {
-      shape.erase(shape.begin());
-    } else if (joinsLeadingAxes()) {
-      shape[1] *= shape[0];
-      shape.erase(shape.begin());
-    }
-    return shape;
-  }
-
-  bool joinsLeadingAxes() const {
-    return !stage_.isScattered() && contractionOf(*gemm_.node).first == 2;
-  }
-
-  void allocate() {
-    Shape shape = partShape();
-    shape.insert(shape.begin(), stage_.steps);
-    const TensorType type = builder_.tensorType(partialType(*gemm_.node), shape);
-    const bool isPulled = stage_.config.protocol() == Protocol::Get && stage_.isScattered();
-    stage_.parts = builder_.allocate(name("parts"),
-                                     isPulled ? MemorySpace::Device : MemorySpace::Symmetric, type);
-    if (stage_.isScattered())
-      stage_.sent = builder_.allocate(
-          name("sent"), isPulled ? MemorySpace::Symmetric : MemorySpace::Device, type);
-  }
+  bool joinsLeadingAxes() const { return braid::joinsLeadingAxes(stage_); }
 
   /// Of a second operand that is whole, this rank contracts its own part.
   void takeOwnRight() {
@@ -167,6 +156,22 @@ private:
 };
 
 } // namespace
+
+void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) {
+  const FusionNode &node = *stage.gemms.front().node;
+  const bool isPulled = stage.config.protocol() == Protocol::Get && stage.isScattered();
+  Shape shape = partShape(state, stage);
+  shape.insert(shape.begin(), stage.steps);
+  const TensorType type = builder.tensorType(partialType(node), shape);
+  auto allocate = [&](const char *what, bool isReached) {
+    return builder.allocate(state.names.global(resultOf(node)->name + what),
+                            isReached ? MemorySpace::Symmetric : MemorySpace::Device, type);
+  };
+  builder.setLocation(stage.location());
+  stage.parts = allocate("_parts", !isPulled);
+  if (stage.isScattered())
+    stage.sent = allocate("_sent", isPulled);
+}
 
 void formReduction(LoweringState &state, Stage &stage) { ReductionFormer(state, stage).run(); }
 

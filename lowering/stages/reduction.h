@@ -35,7 +35,9 @@
 
 namespace braid {
 
-/// Makes the stage's buffers, loops, GEMMs and sum, at the end of the program.
+/// Makes the stage's buffers, where the builder stands.
+void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
+/// Makes the stage's loops, GEMMs and sum, at the end of the program.
 void formReduction(LoweringState &state, Stage &stage);
 /// The buffer that peers reach by the stage's protocol.
 Value *reachedByPeers(const Stage &stage);

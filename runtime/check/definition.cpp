@@ -54,10 +54,11 @@ const Pieces &Definition::contents(const FusionTensor &tensor, int64_t rank, uin
 }
 
 struct Definition::Gemm {
-  explicit Gemm(const FusionNode &node)
+  /// On one rank there is nothing to sum.
+  Gemm(const FusionNode &node, int64_t ranks)
       : operands(operandsOf(node)), contraction(contractionOf(node)),
-        isLinear(llvm::isa<LinearNode>(&node)), isPartial(isContractedOverDevices(node)),
-        partial(partialType(node)) {}
+        isLinear(llvm::isa<LinearNode>(&node)),
+        isPartial(isContractedOverDevices(node) && ranks > 1), partial(partialType(node)) {}
 
   const FusionTensor &a() const { return *operands[0]; }
   const FusionTensor &b() const { return *operands[1]; }
@@ -73,7 +74,7 @@ Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run) 
   auto input = numbers_.find(&tensor);
   if (input != numbers_.end())
     return {{inputTerm(input->second, rank, run), 0, localBytes(tensor)}};
-  const Gemm gemm(*tensor.definition);
+  const Gemm gemm(*tensor.definition, fusion_.ranks());
   if (gemm.isPartial)
     return sumOverDevices(tensor, gemm, rank, run);
   Factor factor = factorOf(gemm, contents(gemm.b(), rank, run), tensor.type.dtype);
@@ -159,7 +160,7 @@ std::string Definition::whyNot() const {
 /// Rows are followed as they lie in memory, so only the leading axis of the first operand may be
 /// gathered or split.
 std::string Definition::whyNot(const FusionNode &node) const {
-  const Gemm gemm(node);
+  const Gemm gemm(node, fusion_.ranks());
   const FusionTensor &result = *resultOf(node), &a = gemm.a(), &b = gemm.b();
   const auto [first, second, count] = gemm.contraction;
   if (gemm.isPartial && !isSharded(a, first))
