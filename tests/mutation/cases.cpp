@@ -1,7 +1,8 @@
-//===- tests/mutation/cases.cpp - generated programs to make mutants of -----------------------===//
+//===- tests/mutation/cases.cpp - programs to make mutants of -------------===//
 
 #include "tests/mutation/cases.h"
 #include "tests/support/configured.h"
+#include "tests/support/reductions.h"
 
 #include <fmt/format.h>
 
@@ -59,16 +60,18 @@ Result<Case> makeCase(const CaseOptions &options) {
   Case made;
   made.name = fmt::format("{} --ranks {} --schedule '{}'", options.operation, options.ranks,
                           options.schedule);
-  const CompileOptions compileOptions{.schedule = configured(options.schedule)};
+  const bool isByHand = !options.text.empty();
+  const CompileOptions compileOptions{.schedule = configured(isByHand ? "" : options.schedule)};
   // So that GEMMs leave some of their blocks.
   const int64_t rows = compileOptions.schedule.all.waveRows() > 0 ? 5 : 2;
-  made.source = parseSource("mutated.braid", textOf(options.operation, options.ranks, rows));
+  made.source = parseSource(
+      "mutated.braid", isByHand ? options.text : textOf(options.operation, options.ranks, rows));
   Result<Compiled> compiled = compile(*made.source, compileOptions);
   if (!compiled)
     return compiled.status().annotated(made.name + made.source->diags.str());
   made.program = str(*compiled->program);
   made.fusion = compiled->fusion;
-  made.reference = std::make_unique<Reference>(*made.fusion, 1);
+  made.oracle = isByHand ? smallOracle(*made.fusion) : referenceOracle(*made.fusion);
   return made;
 }
 
@@ -109,6 +112,29 @@ std::vector<CaseOptions> representativeCases() {
       {"matmul", 3, "bulk;protocol=put;streams=1"},
       {"linear+bias", 2, "bulk;protocol=get;streams=1;chunks=2"},
   };
+}
+
+std::vector<CaseOptions> reductionCases() {
+  using namespace reductions;
+  std::vector<CaseOptions> cases;
+  auto add = [&](const char *name, std::string (*write)(const Options &), const Options &options) {
+    cases.push_back(
+        {name, options.ranks, options.dtype + " by way of " + options.partial, write(options)});
+  };
+  add("scatter by put", scatterByPut, {3, "f32", "f32", true});
+  add("scatter by put", scatterByPut, {2, "f64", "f64"});
+  add("scatter by get", scatterByGet, {2, "bf16", "f32"});
+  add("scatter by get", scatterByGet, {4, "f16", "f16", true});
+  add("scatter in chunks", scatterInChunks, {2, "bf16", "f32", true});
+  add("scatter in chunks", scatterInChunks, {3, "f32", "f32"});
+  add("scatter around a ring", scatterAroundRing, {3, "f32", "f32", true});
+  add("scatter around a ring", scatterAroundRing, {4, "bf16", "f32"});
+  add("scatter by reduce", scatterByReduce, {3, "f16", "f16"});
+  add("reduce to all", reduceToAll, {3, "bf16", "bf16", true});
+  add("reduce to all", reduceToAll, {2, "f16", "f32"});
+  add("gather and scatter", gatherAndScatter, {2, "f32", "f32"});
+  add("gather and scatter", gatherAndScatter, {3, "f32", "f32"});
+  return cases;
 }
 
 std::vector<CaseOptions> allCases() {

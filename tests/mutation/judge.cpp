@@ -20,7 +20,7 @@ constexpr uint32_t kCompleteLimit = 300;
 /// if every order there is gives the right result.
 struct DefinitionOnly {
   CheckRule rule;
-  const char *summary; ///< a part of the violation's
+  const char *text; ///< a part of the violation's summary or of a note
   const char *reason;
 };
 constexpr DefinitionOnly kDefinitionOnly[] = {
@@ -28,6 +28,8 @@ constexpr DefinitionOnly kDefinitionOnly[] = {
      "computes a part of an output twice, with the same value"},
     {CheckRule::Result, "reads what nothing has written",
      "reads bytes that nothing wrote, but no output depends on them"},
+    {CheckRule::Result, "it has the biased",
+     "adds the bias to a partial result, which is then rounded with it"},
     {CheckRule::Transfers, "share flag",
      "two transfers share a flag, but the right signal comes first in every order"},
     {CheckRule::Transfers, "signalled again",
@@ -68,8 +70,10 @@ bool cameBefore(llvm::ArrayRef<Step> steps, const Action &first, const Action &s
 std::string definitionOnly(const Violation &violation) {
   if (isAboutAnEnd(violation))
     return "used after its end, but nothing else was given the memory";
+  const std::string text =
+      fmt::format("{}\n{}", violation.summary, fmt::join(violation.notes, "\n"));
   for (const DefinitionOnly &known : kDefinitionOnly)
-    if (violation.rule == known.rule && llvm::StringRef(violation.summary).contains(known.summary))
+    if (violation.rule == known.rule && text.find(known.text) != std::string::npos)
       return known.reason;
   return "";
 }

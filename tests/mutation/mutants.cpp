@@ -4,6 +4,8 @@
 
 #include "runtime/plan/specialize.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <random>
@@ -25,6 +27,12 @@ void makePlans(const Program &program, Diagnostics &diags, Mutant &mutant) {
 
 } // namespace
 
+std::vector<ProgramMutation> allProgramMutations() {
+  std::vector<ProgramMutation> all = programMutations().vec();
+  llvm::append_range(all, sumMutations());
+  return all;
+}
+
 Mutant plansOf(const std::string &program) {
   Mutant mutant;
   std::unique_ptr<Source> source = parseSource("mutated.braid", program);
@@ -33,7 +41,7 @@ Mutant plansOf(const std::string &program) {
 }
 
 void forEachMutant(const Case &original, llvm::function_ref<void(Mutant)> fn) {
-  for (const ProgramMutation &mutation : programMutations())
+  for (const ProgramMutation &mutation : allProgramMutations())
     for (size_t k = 0;; ++k) {
       std::unique_ptr<Source> source = parseSource("mutated.braid", original.program);
       Program &program = *source->module.programs.front();
@@ -74,7 +82,7 @@ std::string applySomewhere(const Mutation &mutation, Subject &subject, FreshFn f
 }
 
 std::string mutateProgram(Program &program, std::mt19937_64 &random) {
-  llvm::ArrayRef<ProgramMutation> mutations = programMutations();
+  const std::vector<ProgramMutation> mutations = allProgramMutations();
   const std::string text = str(program);
   auto fresh = [&](auto &&fn) {
     return fn(*parseSource("mutated.braid", text)->module.programs.front());

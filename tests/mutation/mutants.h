@@ -28,6 +28,9 @@ struct PlanMutation {
   SiteText (*apply)(std::vector<Plan> &plans, size_t k);
 };
 llvm::ArrayRef<ProgramMutation> programMutations();
+llvm::ArrayRef<ProgramMutation> sumMutations(); ///< what only sums can have, and biases
+/// Both.
+std::vector<ProgramMutation> allProgramMutations();
 llvm::ArrayRef<PlanMutation> planMutations();
 
 struct Mutant {

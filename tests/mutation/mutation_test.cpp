@@ -1,9 +1,9 @@
 //===- tests/mutation/mutation_test.cpp - is the checker right about wrong programs? ----------===//
 //
-// Generated programs get one mistake at a time, everywhere it can be made. What the checker accepts
-// must run right in 200 orders that favour rare ones, and in every order there is if they are not
-// too many; what it rejects must be seen to go wrong. The exceptions, which only the definition
-// condemns, are listed in judge.cpp and counted here.
+// Generated programs, and reductions written by hand, get one mistake at a time, everywhere it can
+// be made. What the checker accepts must run right in 200 orders that favour rare ones, and in every
+// order there is if they are not too many; what it rejects must be seen to go wrong. The exceptions,
+// which only the definition condemns, are listed in judge.cpp and counted here.
 //
 // BRAID_CASE=n judges the n-th of all cases alone; BRAID_MUTANTS=n draws n mutants with several
 // mistakes instead of 1,000.
@@ -48,11 +48,19 @@ TEST(Mutation, TheCheckerIsRightAboutEveryMutant) {
   EXPECT_GT(tally.queues.size(), 1u);
 }
 
+TEST(Mutation, TheCheckerIsRightAboutEveryMutantOfReductions) {
+  Tally tally = judgeAll(reductionCases());
+  expectRight(tally);
+  EXPECT_GE(tally.total().made, 1000u);
+}
+
 /// Mistakes may make up for each other, or hide one another.
 TEST(Mutation, TheCheckerIsRightAboutSeveralMistakesAtOnce) {
   const char *count = std::getenv("BRAID_MUTANTS");
-  Tally tally =
-      judgeRandom(representativeCases(), count ? std::strtoull(count, nullptr, 10) : 1000);
+  std::vector<CaseOptions> cases = representativeCases();
+  for (CaseOptions &reduction : reductionCases())
+    cases.push_back(std::move(reduction));
+  Tally tally = judgeRandom(cases, count ? std::strtoull(count, nullptr, 10) : 1000);
   expectNoneMisjudged(tally);
 }
 

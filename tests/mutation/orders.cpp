@@ -19,7 +19,14 @@ std::vector<Footprint> footprintOf(const QueuedCommand &command) {
     add(m.a, m.m * m.k * size, false);
     add(m.b, m.k * m.n * size, false);
     add(m.bias, m.n * size, false);
-    add(m.c, m.m * m.n * size, true);
+    add(m.c, m.m * m.n * sizeOf(m.result), true);
+  } else if (command.kind == QueuedCommand::Kind::Sum) {
+    const SumArgs &sum = command.args.sum;
+    for (int64_t i = 0; i < sum.count; ++i)
+      add(static_cast<const char *>(sum.parts) + i * sum.stride, sum.elements * sizeOf(sum.partial),
+          false);
+    add(sum.bias, sum.biasElements * sizeOf(sum.dtype), false);
+    add(sum.dst, sum.elements * sizeOf(sum.dtype), true);
   } else {
     add(command.args.bytes.src, command.args.bytes.count, false);
     add(command.args.bytes.dst, command.args.bytes.count, true);

@@ -110,6 +110,26 @@ SiteText shareMemory(Plans &plans, size_t k) {
   return std::nullopt;
 }
 
+/// Every sum of every rank without its first part, and without its last.
+SiteText dropPart(Plans &plans, size_t k) {
+  for (Plan &plan : plans) {
+    if (k / 2 >= plan.sums.size()) {
+      k -= 2 * plan.sums.size();
+      continue;
+    }
+    PlanSum &sum = plan.sums[k / 2];
+    if (sum.count == 1)
+      return "";
+    --sum.count;
+    sum.parts.bytes -= sum.stride;
+    if (k % 2 == 0)
+      sum.parts.offset += sum.stride;
+    return fmt::format("rank {}: sum {} lacks its {} part", plan.rank, k / 2,
+                       k % 2 == 0 ? "first" : "last");
+  }
+  return std::nullopt;
+}
+
 void eraseShare(Plan &plan, uint32_t channel) {
   std::erase_if(plan.preparation, [&](const PrepareAction &step) {
     return step.kind == PrepareKind::Share && step.channel == channel;
@@ -146,6 +166,7 @@ llvm::ArrayRef<PlanMutation> planMutations() {
       {"plan: use one flag twice", shareFlag},
       {"plan: let two buffers share memory", shareMemory},
       {"plan: drop a handle exchange", dropExchange},
+      {"plan: drop a part of a sum", dropPart},
   };
   return mutations;
 }

@@ -1,6 +1,7 @@
 //===- tests/mutation/program_mutations.cpp - mistakes in a program's text --------------------===//
 
 #include "tests/mutation/mutants.h"
+#include "tests/mutation/sites.h"
 
 #include "ir/builder.h"
 
@@ -8,45 +9,6 @@
 
 namespace braid::test {
 namespace {
-
-/// A node with the block it is in.
-struct Site {
-  Block *block;
-  Op *op;
-};
-
-void collect(Block &block, std::vector<Site> &sites) {
-  for (Op &op : block) {
-    sites.push_back({&block, &op});
-    forEachBlock(op, [&](Block &inner) { collect(inner, sites); });
-  }
-}
-
-std::vector<Site> sitesOf(Program &program) {
-  std::vector<Site> sites;
-  collect(program.body(), sites);
-  return sites;
-}
-
-template <class OpClass> std::vector<Site> sitesOf(Program &program) {
-  std::vector<Site> sites = sitesOf(program);
-  std::erase_if(sites, [](const Site &site) { return !llvm::isa<OpClass>(site.op); });
-  return sites;
-}
-
-std::string quoted(const Op &op) { return "`" + str(op) + "`"; }
-
-/// The next node of the block, or null.
-Op *nodeBehind(Block &block, Op &op) {
-  auto next = std::next(op.getIterator());
-  return next == block.end() ? nullptr : &*next;
-}
-
-/// Moves `op` to just behind `target`, which is in the same block.
-void moveBehind(Block &block, Op &op, Op &target) {
-  Op *owned = block.remove(op.getIterator());
-  block.insertAfter(target.getIterator(), owned);
-}
 
 //===- Order ----------------------------------------------------------------------------------===//
 
@@ -147,12 +109,13 @@ SiteText moveWait(Program &program, size_t k) {
   return std::nullopt;
 }
 
-/// The GEMMs and copies.
+/// The GEMMs, copies and sums.
 std::vector<Site> workOf(Program &program) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {
     return !llvm::isa<MatmulOp>(site.op) && !llvm::isa<LinearOp>(site.op) &&
-           !llvm::isa<SetOp>(site.op);
+           !llvm::isa<SetOp>(site.op) && !llvm::isa<SumOp>(site.op) &&
+           !llvm::isa<ReduceOp>(site.op);
   });
   return sites;
 }
@@ -163,16 +126,6 @@ SiteText dropWork(Program &program, size_t k) {
     return std::nullopt;
   std::string what = "drop " + quoted(*sites[k].op);
   sites[k].block->erase(sites[k].op->getIterator());
-  return what;
-}
-
-SiteText dropBias(Program &program, size_t k) {
-  std::vector<Site> sites = sitesOf<LinearOp>(program);
-  std::erase_if(sites, [](const Site &site) { return !llvm::cast<LinearOp>(site.op)->bias; });
-  if (k >= sites.size())
-    return std::nullopt;
-  std::string what = "no bias in " + quoted(*sites[k].op);
-  llvm::cast<LinearOp>(sites[k].op)->bias = nullptr;
   return what;
 }
 
@@ -404,9 +357,8 @@ llvm::ArrayRef<ProgramMutation> programMutations() {
       {"swap a send and a receive", swapTransfers},
       {"swap them, on two streams", swapOnTwoStreams},
       {"move a wait down", moveWait},
-      {"drop a GEMM or copy", dropWork},
-      {"drop a bias", dropBias},
-      {"do a GEMM or copy twice", repeatWork},
+      {"drop a GEMM, copy or sum", dropWork},
+      {"do a GEMM, copy or sum twice", repeatWork},
       {"move a peer by one", movePeer},
       {"move an index by one", moveIndex},
       {"move a stream by one", moveStream},

@@ -20,7 +20,7 @@ class Rank {
 public:
   Rank(const Case &original, const Plan &plan, Cluster &cluster, Orders &orders,
        const TrialOptions &options)
-      : reference_(*original.reference), plan_(plan), device_(cluster.device(plan.rank)),
+      : oracle_(*original.oracle), plan_(plan), device_(cluster.device(plan.rank)),
         transport_(cluster.transport(plan.rank)), orders_(orders), options_(options) {
     for (uint32_t run = 0; run <= options.runs; ++run) { // the last one is the shared place
       tensors_.emplace_back();
@@ -31,7 +31,7 @@ public:
     }
     for (uint32_t buffer : plan.outputs) {
       poison_.push_back(bytesOf(plan.buffers[buffer].bytes));
-      reference_.poisonOutput(poison_.size() - 1, poison_.back().data());
+      oracle_.poisonOutput(poison_.size() - 1, poison_.back().data());
     }
   }
 
@@ -77,7 +77,7 @@ private:
 
   void fill(Tensors &tensors, uint32_t iteration) {
     for (size_t i = 0; i < tensors.inputs.size(); ++i)
-      reference_.fillInput(i, plan_.rank, iteration, tensors.inputs[i].data());
+      oracle_.fillInput(i, plan_.rank, iteration, tensors.inputs[i].data());
     for (size_t i = 0; i < tensors.outputs.size(); ++i)
       tensors.outputs[i] = poison_[i];
   }
@@ -110,13 +110,13 @@ private:
 
   Status compare(const Tensors &tensors, uint32_t iteration) {
     for (size_t i = 0; i < tensors.outputs.size(); ++i)
-      if (Status status = reference_.compare(i, plan_.rank, iteration, tensors.outputs[i].data());
+      if (Status status = oracle_.compare(i, plan_.rank, iteration, tensors.outputs[i].data());
           !status.isOk())
         return status;
     return Status::ok();
   }
 
-  const Reference &reference_;
+  const Oracle &oracle_;
   const Plan &plan_;
   Device &device_;
   Transport &transport_;

@@ -17,7 +17,7 @@ struct TrialOptions {
 };
 
 /// Prepares `plans` on a fresh cluster of the cpu backend and runs round after round in the orders
-/// asked for, comparing every element of every run with the case's reference. The first failure of
+/// asked for, comparing every element of every run with the case's oracle. The first failure of
 /// any rank ends it: BadInput of prepare(), WrongResult, or TimedOut for a deadlock.
 Status runTrial(const Case &original, llvm::ArrayRef<Plan> plans, Orders &orders,
                 const TrialOptions &options);

@@ -1,0 +1,144 @@
+//===- tests/mutation/oracle.cpp - a case's inputs, and what its outputs should be -===//
+
+#include "tests/mutation/oracle.h"
+
+#include "runtime/reference/reference.h"
+#include "runtime/reference/reference_codec.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace braid::test {
+namespace {
+
+class ByReference final : public Oracle {
+public:
+  explicit ByReference(const Fusion &fusion) : reference_(fusion, 1) {}
+  void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const override {
+    reference_.fillInput(index, rank, iteration, data);
+  }
+  void poisonOutput(size_t index, void *data) const override {
+    reference_.poisonOutput(index, data);
+  }
+  Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const override {
+    return reference_.compare(index, rank, iteration, data);
+  }
+
+private:
+  Reference reference_;
+};
+
+using Values = std::vector<double>;
+
+class BySmallValues final : public Oracle {
+public:
+  explicit BySmallValues(const Fusion &fusion)
+      : fusion_(fusion), inputs_(fusion.inputs()), outputs_(fusion.outputs()) {}
+
+  void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const override {
+    const FusionTensor &tensor = *inputs_[index];
+    int64_t at = 0;
+    for (double value : localPart(tensor, drawn(index, iteration), rank))
+      reference::store(tensor.type.dtype, *reference::encodeExactly(tensor.type.dtype, value), data,
+                       at++);
+  }
+
+  void poisonOutput(size_t index, void *data) const override {
+    const FusionTensor &tensor = *outputs_[index];
+    const int64_t count = *elementCount(fusion_.localShape(tensor.type));
+    for (int64_t i = 0; i < count; ++i)
+      reference::store(tensor.type.dtype, reference::nanBits(tensor.type.dtype), data, i);
+  }
+
+  Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const override {
+    const FusionTensor &tensor = *outputs_[index];
+    const Values expected = localPart(tensor, valuesOf(tensor, iteration), rank);
+    Values got(expected.size());
+    reference::load(tensor.type.dtype, data, 0, got);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const auto differs = [&](const char *what, StatusCode code) {
+        return Status(code,
+                      fmt::format("rank {}, iteration {}: element {} of %{} is {}, {} {}", rank,
+                                  iteration, i, tensor.name, got[i], what, expected[i]));
+      };
+      if (!reference::isExact(tensor.type.dtype, expected[i]))
+        return differs("but its type does not hold", StatusCode::Unsupported);
+      if (!(got[i] == expected[i])) // also where a NaN came
+        return differs("expected", StatusCode::WrongResult);
+    }
+    return Status::ok();
+  }
+
+private:
+  /// Integers from -4 to 4, but not 0.
+  Values drawn(size_t input, uint32_t iteration) const {
+    Values values(*elementCount(fusion_.globalShape(inputs_[input]->type)));
+    uint64_t state = (input + 1) * 0x9e3779b97f4a7c15 + iteration * 0xbf58476d1ce4e5b9;
+    for (double &value : values) {
+      state = state * 0x5851f42d4c957f2d + 0x14057b7ef767814f;
+      const auto magnitude = static_cast<double>(1 + (state >> 40) % 4);
+      value = (state >> 60) % 2 == 0 ? magnitude : -magnitude;
+    }
+    return values;
+  }
+
+  /// All devices together.
+  Values valuesOf(const FusionTensor &tensor, uint32_t iteration) const {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i] == &tensor)
+        return drawn(i, iteration);
+    const auto operands = operandsOf(*tensor.definition);
+    const Values a = valuesOf(*operands[0], iteration), b = valuesOf(*operands[1], iteration);
+    const size_t first = contractionOf(*tensor.definition).first;
+    const Shape shape = fusion_.globalShape(operands[0]->type);
+    const auto k =
+        static_cast<size_t>(*elementCount(llvm::ArrayRef<int64_t>(shape).drop_front(first)));
+    Values c = product(a, b, k, llvm::isa<LinearNode>(tensor.definition));
+    if (operands.size() == 3) {
+      const Values bias = valuesOf(*operands[2], iteration);
+      for (size_t i = 0; i < c.size(); ++i)
+        c[i] += bias[i % bias.size()];
+    }
+    return c;
+  }
+
+  /// Contracted axes, one or two, follow one another in memory.
+  static Values product(const Values &a, const Values &b, size_t k, bool isTransposed) {
+    const size_t m = a.size() / k, n = b.size() / k;
+    Values c(m * n);
+    for (size_t i = 0; i < m; ++i)
+      for (size_t j = 0; j < n; ++j)
+        for (size_t l = 0; l < k; ++l)
+          c[i * n + j] += a[i * k + l] * b[isTransposed ? j * k + l : l * n + j];
+    return c;
+  }
+
+  Values localPart(const FusionTensor &tensor, const Values &global, int64_t rank) const {
+    const std::optional<size_t> axis = tensor.type.find(AxisKind::DIDx);
+    if (!axis)
+      return global;
+    const Shape shape = fusion_.globalShape(tensor.type);
+    const int64_t inner = *elementCount(llvm::ArrayRef<int64_t>(shape).drop_front(*axis + 1));
+    Values local;
+    for (size_t i = 0; i < global.size(); ++i)
+      if (static_cast<int64_t>(i) / inner % shape[*axis] == rank)
+        local.push_back(global[i]);
+    return local;
+  }
+
+  const Fusion &fusion_;
+  const std::vector<const FusionTensor *> inputs_, outputs_;
+};
+
+} // namespace
+
+std::unique_ptr<Oracle> referenceOracle(const Fusion &fusion) {
+  return std::make_unique<ByReference>(fusion);
+}
+
+std::unique_ptr<Oracle> smallOracle(const Fusion &fusion) {
+  return std::make_unique<BySmallValues>(fusion);
+}
+
+} // namespace braid::test
