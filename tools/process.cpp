@@ -1,4 +1,4 @@
-//===- tools/process.cpp - what surrounds a command: its streams, its memory, its exit code --===//
+//===- tools/process.cpp - what surrounds a command: its streams, its memory, its exit code ---===//
 
 #include "tools/process.h"
 

@@ -1,4 +1,4 @@
-//===- tools/process.h - what surrounds a command: its streams, its memory, its exit code ----===//
+//===- tools/process.h - what surrounds a command: its streams, its memory, its exit code -----===//
 #pragma once
 
 #include <functional>

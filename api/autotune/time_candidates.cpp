@@ -1,4 +1,4 @@
-//===- api/autotune/time_candidates.cpp - times the best few, and the best of these again ----===//
+//===- api/autotune/time_candidates.cpp - times the best few, and the best of these again -----===//
 
 #include "api/autotune/time_candidates.h"
 

@@ -1,4 +1,4 @@
-//===- api/autotune/timing_rules.cpp - which candidates are timed, and which of them again ---===//
+//===- api/autotune/timing_rules.cpp - which candidates are timed, and which of them again ----===//
 
 #include "api/autotune/timing_rules.h"
 

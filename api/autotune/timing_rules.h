@@ -1,4 +1,4 @@
-//===- api/autotune/timing_rules.h - which candidates are timed, and which of them again -----===//
+//===- api/autotune/timing_rules.h - which candidates are timed, and which of them again ------===//
 //
 // What a prediction is wrong about, it is wrong about for all candidates with the same schedule,
 // the same protocol or the same transfer mode: their traits. So the first trials are of one of each

@@ -1,4 +1,4 @@
-//===- api/launch/launch.cpp - starts the ranks of a job, and stays until all have ended -----===//
+//===- api/launch/launch.cpp - starts the ranks of a job, and stays until all have ended ------===//
 
 #include "api/launch/launch.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/driver.cpp - the few driver functions that the runtime does not offer ---===//
+//===- backends/cuda/driver.cpp - the few driver functions that the runtime does not offer ----===//
 
 #include "backends/cuda/driver.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/driver.h - the few driver functions that the runtime does not offer -----===//
+//===- backends/cuda/driver.h - the few driver functions that the runtime does not offer ------===//
 //
 // libcuda belongs to the driver and is absent where there is no GPU, so nothing links it: its
 // functions are found through the runtime.

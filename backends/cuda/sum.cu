@@ -1,4 +1,4 @@
-//===- backends/cuda/sum.cu - the sum of partial results ------------------===//
+//===- backends/cuda/sum.cu - the sum of partial results --------------------------------------===//
 //
 // Memory limits it: every byte passes once, and each element takes a few instructions. So a thread
 // asks for all parts of several groups of elements before it adds the first. A group is what 16

@@ -1,4 +1,4 @@
-//===- lowering/passes/find_moves.cpp - decides what moves, and what is computed together ----===//
+//===- lowering/passes/find_moves.cpp - decides what moves, and what is computed together -----===//
 //
 // Compares the axis kinds of every GEMM's operands and result. GEMMs that cannot be lowered
 // are reported, all of them; the others are grouped into stages (see state.h), each as early as its

@@ -1,4 +1,4 @@
-//===- lowering/passes/form_pipelines.cpp - turns every stage into a loop over its steps -----===//
+//===- lowering/passes/form_pipelines.cpp - turns every stage into a loop over its steps ------===//
 //
 //   %A_all = allocate symmetric bf16[8, 128, 1024]
 //   for %i in 0 .. 8 {

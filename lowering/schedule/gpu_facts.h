@@ -1,4 +1,4 @@
-//===- lowering/schedule/gpu_facts.h - what was measured on one GPU model -===//
+//===- lowering/schedule/gpu_facts.h - what was measured on one GPU model ---------------------===//
 //
 // Numbers that lowering and the choice of a schedule start from, and that no device tells. They
 // steer what is tried and for how long; what is chosen is measured on the machine at hand.

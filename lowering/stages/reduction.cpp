@@ -1,4 +1,4 @@
-//===- lowering/stages/reduction.cpp - partial results that are summed ----===//
+//===- lowering/stages/reduction.cpp - partial results that are summed ------------------------===//
 
 #include "lowering/stages/reduction.h"
 

@@ -1,4 +1,4 @@
-//===- lowering/stages/reduction.h - partial results that are summed ------===//
+//===- lowering/stages/reduction.h - partial results that are summed --------------------------===//
 //
 // A GEMM that contracts over devices leaves a partial result on every one. Each rank multiplies the
 // peers' rows first, and pushes each partial result as soon as it is there; its own rows come last.

@@ -1,4 +1,4 @@
-//===- runtime/check/definition.cpp - what a fusion's tensors hold, in terms -===//
+//===- runtime/check/definition.cpp - what a fusion's tensors hold, in terms ------------------===//
 
 #include "runtime/check/definition.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/check/definition.h - what a fusion's tensors hold, in terms -===//
+//===- runtime/check/definition.h - what a fusion's tensors hold, in terms --------------------===//
 #pragma once
 
 #include "ir/fusion.h"

@@ -1,4 +1,4 @@
-//===- runtime/check/difference.cpp - how an output differs from its definition, in words -===//
+//===- runtime/check/difference.cpp - how an output differs from its definition, in words -----===//
 
 #include "runtime/check/difference.h"
 

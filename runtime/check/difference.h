@@ -1,4 +1,4 @@
-//===- runtime/check/difference.h - how an output differs from its definition, in words -===//
+//===- runtime/check/difference.h - how an output differs from its definition, in words -------===//
 #pragma once
 
 #include "runtime/check/definition.h"

@@ -1,4 +1,4 @@
-//===- runtime/check/term_text.cpp - terms in words, for messages ---------===//
+//===- runtime/check/term_text.cpp - terms in words, for messages -----------------------------===//
 
 #include "runtime/check/terms.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/execute/pending_report.cpp - what a run that stands still waits for, in words -===//
+//===- runtime/execute/pending_report.cpp - what a run that stands still waits for, in words --===//
 
 #include "runtime/execute/pending_report.h"
 

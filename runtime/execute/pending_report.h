@@ -1,4 +1,4 @@
-//===- runtime/execute/pending_report.h - what a run that stands still waits for, in words ---===//
+//===- runtime/execute/pending_report.h - what a run that stands still waits for, in words ----===//
 #pragma once
 
 #include "runtime/execute/device.h"

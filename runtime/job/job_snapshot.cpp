@@ -1,4 +1,4 @@
-//===- runtime/job/job_snapshot.cpp - what a rank's slot of the job memory says, copied out --===//
+//===- runtime/job/job_snapshot.cpp - what a rank's slot of the job memory says, copied out ---===//
 
 #include "runtime/job/job_snapshot.h"
 

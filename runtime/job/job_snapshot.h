@@ -1,4 +1,4 @@
-//===- runtime/job/job_snapshot.h - what a rank's slot of the job memory says, copied out ----===//
+//===- runtime/job/job_snapshot.h - what a rank's slot of the job memory says, copied out -----===//
 //
 // The slots are written by other processes while they are read, one field at a time, so a snapshot
 // is only roughly of one moment. Nothing in it is trusted further than its type goes: numbers of

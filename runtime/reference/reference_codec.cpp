@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_codec.cpp - the judge's own view of the element types -----===//
+//===- runtime/reference/reference_codec.cpp - the judge's own view of the element types ------===//
 #include "runtime/reference/reference_codec.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-//===- runtime/simulate/simulated_job.cpp - the ranks and streams that a simulation follows --===//
+//===- runtime/simulate/simulated_job.cpp - the ranks and streams that a simulation follows ---===//
 
 #include "runtime/simulate/simulated_job.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/simulate/simulated_job.h - the ranks and streams that a simulation follows ----===//
+//===- runtime/simulate/simulated_job.h - the ranks and streams that a simulation follows -----===//
 #pragma once
 
 #include "runtime/simulate/cost_model.h"

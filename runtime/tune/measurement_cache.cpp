@@ -1,4 +1,4 @@
-//===- runtime/tune/measurement_cache.cpp - what was measured on this machine, kept on disk --===//
+//===- runtime/tune/measurement_cache.cpp - what was measured on this machine, kept on disk ---===//
 
 #include "runtime/tune/measurement_cache.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/tune/measurement_cache.h - what was measured on this machine, kept on disk ----===//
+//===- runtime/tune/measurement_cache.h - what was measured on this machine, kept on disk -----===//
 //
 //   MeasurementCache cache(measurementFolder(processEnvironment()), machine, warn);
 //   std::optional<std::string> value = cache.find(key);

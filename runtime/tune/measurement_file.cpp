@@ -1,4 +1,4 @@
-//===- runtime/tune/measurement_file.cpp - what was measured on a machine, as a file's text --===//
+//===- runtime/tune/measurement_file.cpp - what was measured on a machine, as a file's text ---===//
 
 #include "runtime/tune/measurement_file.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/tune/measurement_file.h - what was measured on a machine, as a file's text ----===//
+//===- runtime/tune/measurement_file.h - what was measured on a machine, as a file's text -----===//
 //
 //   braid measurements 1: NVIDIA H200, driver 13.0, cuBLASLt 13.1.0
 //   GEMM bf16 1024 8192 8192<TAB>...

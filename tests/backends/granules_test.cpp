@@ -1,4 +1,4 @@
-//===- tests/backends/granules_test.cpp - granules of any alignment hold the right bytes -----===//
+//===- tests/backends/granules_test.cpp - granules of any alignment hold the right bytes ------===//
 
 #include "backends/cuda/granules.h"
 

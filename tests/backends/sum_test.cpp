@@ -1,4 +1,4 @@
-//===- tests/backends/sum_test.cpp - conformance: sums of partial results -===//
+//===- tests/backends/sum_test.cpp - conformance: sums of partial results ---------------------===//
 
 #include "tests/backends/backend_test.h"
 #include "tests/backends/elements.h"

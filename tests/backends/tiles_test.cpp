@@ -1,4 +1,4 @@
-//===- tests/backends/tiles_test.cpp - every tile goes to one block, and every block has one -===//
+//===- tests/backends/tiles_test.cpp - every tile goes to one block, and every block has one --===//
 
 #include "backends/cuda/tiles.h"
 

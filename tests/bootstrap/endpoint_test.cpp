@@ -1,4 +1,4 @@
-//===- tests/bootstrap/endpoint_test.cpp - directories that only their owner sees --------===//
+//===- tests/bootstrap/endpoint_test.cpp - directories that only their owner sees -------------===//
 
 #include "tests/bootstrap/bootstrap_test.h"
 #include "tests/bootstrap/raw_socket.h"

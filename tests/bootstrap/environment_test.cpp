@@ -1,4 +1,4 @@
-//===- tests/bootstrap/environment_test.cpp - which rank a process is, as launchers say it ---===//
+//===- tests/bootstrap/environment_test.cpp - which rank a process is, as launchers say it ----===//
 
 #include "runtime/job/bootstrap/environment.h"
 

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_bench.cpp - any text, in the place of a bench's results or answers ----===//
+//===- tests/fuzz/fuzz_bench.cpp - any text, in the place of a bench's results or answers -----===//
 
 #include "api/bench/bench_results.h"
 #include "tools/bench/worker/answer.h"

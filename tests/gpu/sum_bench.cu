@@ -1,4 +1,4 @@
-//===- tests/gpu/sum_bench.cu - how near to the memory's speed sums of partial results are -===//
+//===- tests/gpu/sum_bench.cu - how near to the memory's speed sums of partial results are ----===//
 //
 //   sum_bench [all]
 //

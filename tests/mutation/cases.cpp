@@ -1,4 +1,4 @@
-//===- tests/mutation/cases.cpp - programs to make mutants of -------------===//
+//===- tests/mutation/cases.cpp - programs to make mutants of ---------------------------------===//
 
 #include "tests/mutation/cases.h"
 #include "tests/support/configured.h"

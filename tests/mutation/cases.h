@@ -1,4 +1,4 @@
-//===- tests/mutation/cases.h - programs to make mutants of ---------------===//
+//===- tests/mutation/cases.h - programs to make mutants of -----------------------------------===//
 #pragma once
 
 #include "api/run.h"

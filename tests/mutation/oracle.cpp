@@ -1,4 +1,4 @@
-//===- tests/mutation/oracle.cpp - a case's inputs, and what its outputs should be -===//
+//===- tests/mutation/oracle.cpp - a case's inputs, and what its outputs should be ------------===//
 
 #include "tests/mutation/oracle.h"
 

@@ -1,4 +1,4 @@
-//===- tests/mutation/oracle.h - a case's inputs, and what its outputs should be -===//
+//===- tests/mutation/oracle.h - a case's inputs, and what its outputs should be --------------===//
 #pragma once
 
 #include "ir/fusion.h"

@@ -1,4 +1,4 @@
-//===- tests/mutation/sites.h - where in a program a mistake can be made --===//
+//===- tests/mutation/sites.h - where in a program a mistake can be made ----------------------===//
 #pragma once
 
 #include "ir/program.h"

@@ -1,4 +1,4 @@
-//===- tests/mutation/sum_mutations.cpp - mistakes in sums of partial results -===//
+//===- tests/mutation/sum_mutations.cpp - mistakes in sums of partial results -----------------===//
 
 #include "tests/mutation/mutants.h"
 #include "tests/mutation/sites.h"

@@ -1,4 +1,4 @@
-//===- tests/processes/fault_job.cpp - jobs of real processes, in which something goes wrong -===//
+//===- tests/processes/fault_job.cpp - jobs of real processes, in which something goes wrong --===//
 
 #include "tests/processes/fault_job.h"
 

@@ -1,4 +1,4 @@
-//===- tests/processes/fault_job.h - jobs of real processes, in which something goes wrong ---===//
+//===- tests/processes/fault_job.h - jobs of real processes, in which something goes wrong ----===//
 //
 // A test's program starts copies of itself: one for each job, which launches the ranks, and those
 // are copies again. What each of them has to say it leaves in the job's folder:

@@ -1,4 +1,4 @@
-//===- tests/property/generated_test.cpp - everything that lowering makes is proved safe -----===//
+//===- tests/property/generated_test.cpp - everything that lowering makes is proved safe ------===//
 //
 // With one hardware queue a rank, and with the result. BRAID_CASES=n draws n fusions instead of
 // 2,000.

@@ -1,4 +1,4 @@
-//===- tests/runtime/checker_sums_test.cpp - every partial result exactly once -===//
+//===- tests/runtime/checker_sums_test.cpp - every partial result exactly once ----------------===//
 //
 // Reductions written by hand, and what the checker says if a partial result is missing, is added
 // twice, comes from elsewhere or too late, and about the order in which they are added.

@@ -1,4 +1,4 @@
-//===- tests/runtime/find_fastest_test.cpp - noise, time limits, and what cannot be done -----===//
+//===- tests/runtime/find_fastest_test.cpp - noise, time limits, and what cannot be done ------===//
 
 #include "runtime/tune/find_fastest.h"
 

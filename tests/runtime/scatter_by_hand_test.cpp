@@ -1,4 +1,4 @@
-//===- tests/runtime/scatter_by_hand_test.cpp - what a reduction will look like, run by hand -===//
+//===- tests/runtime/scatter_by_hand_test.cpp - what a reduction will look like, run by hand --===//
 
 #include "api/check.h"
 #include "api/run.h"

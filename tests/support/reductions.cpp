@@ -1,4 +1,4 @@
-//===- tests/support/reductions.cpp - reductions written by hand ----------===//
+//===- tests/support/reductions.cpp - reductions written by hand ------------------------------===//
 
 #include "tests/support/reductions.h"
 

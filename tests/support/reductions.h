@@ -1,4 +1,4 @@
-//===- tests/support/reductions.h - reductions written by hand ------------===//
+//===- tests/support/reductions.h - reductions written by hand --------------------------------===//
 //
 // Fusions that are contracted over devices, and programs that compute them, as texts. What the
 // lines of a program are for is named, so that a test can make one mistake.

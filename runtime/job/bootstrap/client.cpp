@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/client.cpp -----------------------------------===//
+//===- runtime/job/bootstrap/client.cpp -------------------------------------------------------===//
 #include "runtime/job/bootstrap/client.h"
 
 #include "llvm/Support/Endian.h"

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/endpoint.cpp ---------------------------------===//
+//===- runtime/job/bootstrap/endpoint.cpp -----------------------------------------------------===//
 #include "runtime/job/bootstrap/endpoint.h"
 
 #include "llvm/ADT/StringExtras.h"

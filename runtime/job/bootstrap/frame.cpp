@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/frame.cpp ------------------------------------===//
+//===- runtime/job/bootstrap/frame.cpp --------------------------------------------------------===//
 #include "runtime/job/bootstrap/frame.h"
 
 #include "llvm/Support/Endian.h"

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/frame.h - messages between a rank and the rendezvous endpoint ---===//
+//===- runtime/job/bootstrap/frame.h - messages between a rank and the rendezvous endpoint ----===//
 //
 // A frame on the wire, all numbers little endian:
 //

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/rendezvous.cpp -------------------------------===//
+//===- runtime/job/bootstrap/rendezvous.cpp ---------------------------------------------------===//
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/bootstrap/start_thread.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/socket.cpp -----------------------------------===//
+//===- runtime/job/bootstrap/socket.cpp -------------------------------------------------------===//
 #include "runtime/job/bootstrap/socket.h"
 
 #include "llvm/Support/Errno.h"
