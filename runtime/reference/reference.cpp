@@ -27,8 +27,8 @@ struct Entry {
 };
 using SparseRow = llvm::SmallVector<Entry, 1>;
 
-/// A sum, and the sum of the magnitudes of what was added: no partial sum exceeds the latter, in
-/// whatever order a backend adds.
+/// A sum, and the sum of the magnitudes of what was added: no sum of a part of that exceeds the
+/// latter, in whatever order a backend adds.
 struct Sum {
   double value = 0;
   double magnitude = 0;
@@ -36,6 +36,10 @@ struct Sum {
   void add(double term) {
     value += term;
     magnitude += std::fabs(term);
+  }
+  void add(const Sum &other) {
+    value += other.value;
+    magnitude += other.magnitude;
   }
 };
 
@@ -62,8 +66,11 @@ private:
   int64_t rowWidth(size_t tensor) const;
   bool computeRow(size_t tensor, int64_t index, Row &row);
   bool computeGemmRow(const Gemm &gemm, int64_t index, Row &row);
+  bool addPartial(const Gemm &gemm, int64_t shard, llvm::ArrayRef<double> first,
+                  std::vector<Sum> &sums);
   bool addBias(const Gemm &gemm, std::vector<Sum> &sums);
   bool finish(const Tensor &tensor, llvm::ArrayRef<Sum> sums, Row &row);
+  bool isHeld(DType dtype, double value, const char *what, const Tensor &tensor);
   const std::vector<SparseRow> *second(size_t gemm);
   bool forEachNonzero(size_t tensor, llvm::function_ref<void(int64_t, double)> fn);
   const InputPattern *patternOf(const Tensor &tensor) const {
@@ -118,11 +125,29 @@ bool Evaluator::computeGemmRow(const Gemm &gemm, int64_t index, Row &row) {
   if (!entries || !read(gemm.first, index * gemm.depth, first))
     return false;
   std::vector<Sum> sums(gemm.columns);
-  for (int64_t k = 0; k < gemm.depth; ++k)
-    if (first[k] != 0)
-      for (const Entry &entry : (*entries)[k])
-        sums[entry.column].add(first[k] * entry.value);
+  for (int64_t shard = 0; shard < gemm.shards; ++shard)
+    if (!addPartial(gemm, shard, first, sums))
+      return false;
   return addBias(gemm, sums) && finish(graph_.tensors[gemm.result], sums, row);
+}
+
+/// Every device's partial result is rounded before it is added; so it has to be exact itself.
+bool Evaluator::addPartial(const Gemm &gemm, int64_t shard, llvm::ArrayRef<double> first,
+                           std::vector<Sum> &sums) {
+  const std::vector<SparseRow> &entries = *second(&gemm - graph_.gemms.data());
+  const Tensor &result = graph_.tensors[gemm.result];
+  const int64_t begin = shard * gemm.shardDepth();
+  std::vector<Sum> partial(gemm.columns);
+  for (int64_t k = begin; k < begin + gemm.shardDepth(); ++k)
+    if (first[k] != 0)
+      for (const Entry &entry : entries[k])
+        partial[entry.column].add(first[k] * entry.value);
+  for (int64_t n = 0; n < gemm.columns; ++n) {
+    if (gemm.shards > 1 && !isHeld(gemm.partial, partial[n].value, "partial results", result))
+      return false;
+    sums[n].add(partial[n]);
+  }
+  return true;
 }
 
 bool Evaluator::addBias(const Gemm &gemm, std::vector<Sum> &sums) {
@@ -154,16 +179,20 @@ bool Evaluator::finish(const Tensor &tensor, llvm::ArrayRef<Sum> sums, Row &row)
                                    tensor.name, exactBelow, sum.magnitude));
       return false;
     }
-    if (!isSmallInteger(sum.value) && !isExact(tensor.dtype, sum.value)) {
-      status_ =
-          Status(StatusCode::Unsupported,
-                 fmt::format("cannot verify %{}: expected values that {} holds exactly, got {}",
-                             tensor.name, std::string_view(name(tensor.dtype)), sum.value));
+    if (!isHeld(tensor.dtype, sum.value, "values", tensor))
       return false;
-    }
     row.values[n] = sum.value;
   }
   return true;
+}
+
+bool Evaluator::isHeld(DType dtype, double value, const char *what, const Tensor &tensor) {
+  if (isSmallInteger(value) || isExact(dtype, value))
+    return true;
+  status_ = Status(StatusCode::Unsupported,
+                   fmt::format("cannot verify %{}: expected {} that {} holds exactly, got {}",
+                               tensor.name, what, std::string_view(name(dtype)), value));
+  return false;
 }
 
 const std::vector<SparseRow> *Evaluator::second(size_t index) {

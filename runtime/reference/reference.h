@@ -9,7 +9,10 @@
 //  * every row of a first operand holds one mark that depends on the iteration, the block (its
 //    index along the DIDx axis) and the row: a stale, missing or misplaced block changes results;
 //  * every row of a second operand holds a nonzero entry, whose weight differs from those of its
-//    neighbours: any element off by one, and any shift by one element, changes the result.
+//    neighbours: any element off by one, and any shift by one element, changes the result;
+//  * where ranks' partial results are summed, each adds another amount to every element, which
+//    depends on the iteration, the block and the row, too: one that is missing, added twice or not
+//    the right one changes results.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -22,10 +22,8 @@ public:
   void read(const FusionNode &node) {
     if (llvm::isa<InputNode>(node))
       return readInput(*resultOf(node));
-    if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node))
-      return readGemm(matmul->result, *matmul->a, *matmul->b, nullptr, false);
-    if (const auto *linear = llvm::dyn_cast<LinearNode>(&node))
-      return readGemm(linear->result, *linear->x, *linear->w, linear->bias, true);
+    if (isGemm(node))
+      return readGemm(node);
     for (const FusionTensor *tensor : llvm::cast<OutputNode>(node).tensors)
       graph_.outputs.push_back(indexOf_.lookup(tensor));
   }
@@ -50,17 +48,21 @@ private:
     graph_.inputs.push_back(index);
   }
 
-  void readGemm(const FusionTensor &result, const FusionTensor &first, const FusionTensor &second,
-                const FusionTensor *bias, bool transposed) {
+  void readGemm(const FusionNode &node) {
+    const auto operands = operandsOf(node);
     Gemm gemm;
-    gemm.first = indexOf_.lookup(&first);
-    gemm.second = indexOf_.lookup(&second);
-    if (bias)
-      gemm.bias = indexOf_.lookup(bias);
-    gemm.transposed = transposed;
-    gemm.result = define(result);
+    gemm.first = indexOf_.lookup(operands[0]);
+    gemm.second = indexOf_.lookup(operands[1]);
+    if (operands.size() > 2)
+      gemm.bias = indexOf_.lookup(operands[2]);
+    gemm.transposed = llvm::isa<LinearNode>(node);
+    gemm.contractedAxes = contractionOf(node).count;
+    gemm.shards = isContractedOverDevices(node) ? fusion_.ranks() : 1;
+    gemm.partial = partialType(node);
+    gemm.result = define(*resultOf(node));
     graph_.tensors[gemm.result].gemm = graph_.gemms.size();
     placeColumns(gemm);
+    placeRows(gemm);
     graph_.gemms.push_back(gemm);
   }
 
@@ -68,14 +70,32 @@ private:
     const Tensor &second = graph_.tensors[gemm.second];
     const Tensor &result = graph_.tensors[gemm.result];
     const llvm::ArrayRef<int64_t> shape = second.global;
-    const auto columns = gemm.transposed ? shape.drop_back() : shape.drop_front();
-    gemm.depth = gemm.transposed ? shape.back() : shape.front();
+    const size_t count = shape.size() - gemm.contractedAxes;
+    const size_t begin = gemm.transposed ? 0 : gemm.contractedAxes;
+    const auto columns = shape.slice(begin, count);
     gemm.columns = productOf(columns);
+    gemm.depth = productOf(shape) / gemm.columns;
 
-    std::optional<size_t> axis = within(second.deviceAxis, gemm.transposed ? 0 : 1, columns.size());
+    std::optional<size_t> axis = within(second.deviceAxis, begin, count);
     if (!axis)
-      axis = within(result.deviceAxis, result.global.size() - columns.size(), columns.size());
+      axis = within(result.deviceAxis, result.global.size() - count, count);
     gemm.columnPlacement = Placement::of(columns, axis);
+  }
+
+  void placeRows(Gemm &gemm) const {
+    const Tensor &first = graph_.tensors[gemm.first];
+    const Tensor &result = graph_.tensors[gemm.result];
+    const auto rows = llvm::ArrayRef<int64_t>(first.global).drop_back(gemm.contractedAxes);
+    std::optional<size_t> axis = within(first.deviceAxis, 0, rows.size());
+    if (!axis)
+      axis = within(result.deviceAxis, 0, rows.size());
+    gemm.rowPlacement = axis ? Placement::of(rows, axis) : equalBlocks(productOf(rows));
+  }
+
+  /// As many blocks as there are devices; the last may be short.
+  Placement equalBlocks(int64_t rows) const {
+    const int64_t ranks = fusion_.ranks();
+    return {1, ranks, (rows + ranks - 1) / ranks};
   }
 
   /// `axis` counted from `begin`, if it is one of the `count` axes that start there.

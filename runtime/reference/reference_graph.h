@@ -41,8 +41,16 @@ struct Gemm {
   size_t result, first, second; ///< indices into Graph::tensors
   std::optional<size_t> bias;
   bool transposed;
+  size_t contractedAxes; ///< of each operand; together they are the depth
   int64_t depth, columns;
+  /// Into how many equal ranges the depth is cut, one for each device. Where there are several,
+  /// the product over a range is a partial result, and is rounded to `partial`.
+  int64_t shards = 1;
+  DType partial;
   Placement columnPlacement; ///< how the columns of `second` or else of `result` are distributed
+  Placement rowPlacement;    ///< the blocks of rows: those of `first`, of `result`, or equal ones
+
+  int64_t shardDepth() const { return depth / shards; }
 };
 
 /// A verified fusion without its nodes: tensors in the order defined.

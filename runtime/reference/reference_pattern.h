@@ -36,6 +36,64 @@
 // input in two roles, is computed as it is; what is then not representable is reported, not
 // compared.
 //
+// Sums over devices. Where a contracted axis is distributed, every rank has a partial result, and
+// what can go wrong is another: a partial result is missing, added twice, or was computed from
+// another iteration, for another row, or by another rank. So every rank adds to every element of
+// the result, each another amount, its term (reference_contributions.h):
+//
+//    one rank's term is big, 61 ... 121; those of up to 15 others are small; which rank's is which
+//    turns by one with every iteration, block, row and vector (below);
+//    small terms come from bands of magnitudes that do not meet: for 16 ranks 1, 2, ..., 15, for 8
+//    ranks 1 ... 4, 5 ... 8, ..., 25 ... 28, for 2 ranks 1 ... 60. Place in the band and sign are
+//    random;
+//    the big term makes up for the small ones, so that the sum is what a mark was above, modulo 61:
+//    that of other rows, blocks and iterations is another one. It is 61 or more, always.
+//
+// All magnitudes add up to 241 at most, and 13 more for biases: partial results, results, and sums
+// of any of them in any order are exact, also where they travel as bf16. Biases are never zero.
+//
+// The terms come about like this. A rank's range of the depth is its shard, and P is the smaller
+// of its length and the local columns. Every class of k modulo P within a shard holds, weighted,
+// one term: pairs that cancel, one mark, and a companion of the mark where their number is odd.
+// Weights are 1 and -1, never equal for k and k + 1. A column reads one class of every shard, and
+// all its P classes are read on every rank. The terms that one column adds up are one vector; a row
+// has P vectors. The sign of a column is random, and the same for all shards.
+//
+// What holds for every element of the result, always (up to 16 ranks):
+//  * a partial result that is missing or added twice changes it: no term is zero;
+//  * another rank's partial result of the same row in place of the right one changes it, because
+//    it is in another band; so does the same rank's of another block, of a row of the block up to
+//    ranks - 1 away, or from up to ranks - 1 iterations ago (or any number that ranks does not
+//    divide);
+//  * all partial results of another iteration, row or block in place of the right ones change it
+//    as another mark would above, because the sum is another (unless a bias makes up for that);
+//  * one element of an operand that is off by one changes the row or column, as no weight and no
+//    element of a first operand is zero; a bias that is missing or added by every rank changes it.
+// What holds for most elements: where mistakes cancel, as those of a row and a rank do when the
+// next rank's partial result is that of the block before, or where the age is a multiple of ranks,
+// the term is in the band of the right one. It differs then but for one in 61 big and one in 2 W
+// small terms, where W is the width of a band: one in 120 for 2 ranks, 8 for 8 ranks, 2 for 12 and
+// more. Vectors are drawn independently, so that of a row of P columns about one in (2 W)^P is not
+// seen. Elements of a first operand that move by one place meet the weight of the other sign
+// (P = 1) or take the term to a column with another one (P > 1); what hides that is a pair cut by
+// an end of the shard, in two of the P classes at most. With more than 16 ranks, 16 neighbours
+// have terms in a row, others have zero; rows and iterations take turns. With P = 1, columns
+// differ by their sign alone, and so do the shards of a second operand.
+//
+// Where the first operand of a sum is a GEMM of inputs itself (the second half of an MLP), the
+// terms are in that one's first operand. Its depth is cut into P classes, a multiple of the number
+// of ranks; as many neighbouring classes as ranks are the terms of one vector. Column j of the GEMM
+// in between reads the same vector on every rank, and on each another term; the second operand of
+// the sum has one entry for every column and shard, all with the same j. All the above holds, and
+// for a block of rows that one rank gathered as for its partial result; but
+//  * where the local columns are fewer than the depth of a shard, other elements of the GEMM in
+//    between count in every iteration, and if ranks do not divide that depth, a few stale terms
+//    are in the band of the right ones;
+//  * with a bias in between, which is 1 or -1, a term of 1 may become zero;
+//  * with a depth less than ranks there is no place for a term of each, so several are alike.
+// Where the first operand is the end of a longer chain, a column has a single 1 again: one
+// rank adds to it, and which one varies with column and iteration.
+//
 //===-------------------------------------------------------------------------------------===//
 #pragma once
 
@@ -73,6 +131,7 @@ public:
     int64_t pairing = 1;      ///< partners are equal modulo this, a multiple of `classes`
     bool keepUnpaired = true; ///< false where several unpaired values could meet in one column
     uint64_t salt = 0;        ///< differs between inputs and seeds
+    size_t contractedAxes = 1;
   };
   FirstPattern(const Tensor &tensor, const Options &options);
 
@@ -88,8 +147,8 @@ private:
                  llvm::MutableArrayRef<int8_t> out) const;
 
   int64_t depth_;
-  Placement rows_;   ///< of rows; one block if the sharded axis is the last
-  bool splitsDepth_; ///< the sharded axis is the last
+  Placement rows_; ///< of rows; one block if the sharded axis is contracted
+  int64_t shards_; ///< of the depth: 1, or one for each rank if the sharded axis is contracted
   Options options_;
   std::vector<uint32_t> groupOf_; ///< for each k: only elements of one group may be partners
   uint32_t groups_ = 0;
@@ -120,13 +179,15 @@ private:
 /// Values in [-bound, bound] that vary with column and iteration.
 class BiasPattern final : public InputPattern {
 public:
-  BiasPattern(const Tensor &tensor, int64_t bound, uint64_t salt);
+  /// `mayBeZero`: false where a bias that is added twice or not at all has to be seen.
+  BiasPattern(const Tensor &tensor, int64_t bound, bool mayBeZero, uint64_t salt);
   void whole(uint32_t iteration, Sink sink) const override;
 
 private:
   int8_t value(uint32_t iteration, int64_t n) const;
 
   int64_t bound_;
+  bool mayBeZero_;
   uint64_t salt_;
 };
 

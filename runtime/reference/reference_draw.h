@@ -1,0 +1,57 @@
+//===- runtime/reference/reference_draw.h - numbers that the patterns draw -===//
+#pragma once
+
+#include "runtime/reference/reference_graph.h"
+
+namespace braid::reference {
+
+/// Marks are kMark, ..., 2 * kMark - 1: twice the least exceeds the greatest, so that a mark times
+/// a weight of 1 or 2 tells both. kMark is prime.
+constexpr uint64_t kMark = 61;
+
+/// Bits that look random.
+inline uint64_t mix(uint64_t state) {
+  state += 0x9e3779b97f4a7c15;
+  state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9;
+  state = (state ^ (state >> 27)) * 0x94d049bb133111eb;
+  return state ^ (state >> 31);
+}
+
+/// `x`, displaced a little more after every `period`: entries `period` apart differ, too.
+inline uint64_t spread(int64_t x, uint64_t period) {
+  const uint64_t index = static_cast<uint64_t>(x);
+  return index + index / period * (period / 2 + 1);
+}
+
+/// A row of a first operand in one iteration: row `row` of block `block`.
+struct RowKey {
+  uint32_t iteration;
+  int64_t block, row;
+
+  /// What the row's mark is made of. Small combinations of the steps do not vanish modulo kMark.
+  uint64_t residue() const {
+    constexpr uint64_t kIterationStep = 5, kBlockStep = 9; // a row counts 1
+    return kIterationStep * iteration + kBlockStep * spread(block, kMark) + spread(row, kMark);
+  }
+  /// Where the mark is. Neighbouring rows have theirs at neighbouring places, so that a few rows
+  /// reach every place.
+  uint64_t place() const {
+    return static_cast<uint64_t>(row) + 3 * uint64_t(iteration) + 5 * static_cast<uint64_t>(block);
+  }
+  /// Differs from row to row, without any order.
+  uint64_t random(uint64_t salt) const {
+    const uint64_t input = mix(mix(salt) + iteration);
+    return mix(mix(input + uint64_t(block)) + uint64_t(row));
+  }
+};
+
+/// Values without a mark are these.
+constexpr int8_t kSmall[6] = {1, -1, 2, -2, 3, -3};
+
+/// The next of `random`'s small values.
+inline int8_t nextSmall(uint64_t &random) {
+  random = random * 0x5851f42d4c957f2d + 0x14057b7ef767814f;
+  return kSmall[((random >> 33) * 6) >> 31];
+}
+
+} // namespace braid::reference
