@@ -1,239 +1,24 @@
 //===- tests/runtime/reference_test.cpp - the judge, judged -----------------------------------===//
 //
-// The reference is compared with a second evaluation written here, on decoded inputs, with one loop
-// per index; then inputs are damaged in every way that a run could damage them, the damaged result
-// is computed, and the judge has to see it.
+// The reference is compared with a second evaluation (reference_world.h); then inputs are damaged
+// in every way that a run could damage them, the damaged result is computed, and the judge has to
+// see it.
 //
 //===----------------------------------------------------------------------------------------===//
-#include "runtime/reference/reference.h"
-
-#include "ir/module.h"
 #include "runtime/reference/reference_codec.h"
+#include "tests/runtime/reference_world.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 #include <random>
 #include <thread>
 
 using namespace braid;
+using namespace braid::test;
 using testing::HasSubstr;
 
 namespace {
-
-// -- The element types once more, by their definition. --
-
-double decodeHalf(uint32_t bits, int exponentBits, int mantissaBits) {
-  const int exponent = (bits >> mantissaBits) & ((1 << exponentBits) - 1);
-  const int mantissa = bits & ((1 << mantissaBits) - 1);
-  const int bias = (1 << (exponentBits - 1)) - 1;
-  const double sign = bits >> 15 ? -1 : 1;
-  if (exponent == (1 << exponentBits) - 1)
-    return mantissa ? std::nan("") : sign * INFINITY;
-  if (exponent == 0)
-    return sign * std::ldexp(mantissa, 1 - bias - mantissaBits);
-  return sign * std::ldexp(mantissa + (1 << mantissaBits), exponent - bias - mantissaBits);
-}
-
-double decodeHalf(DType dtype, uint16_t bits) {
-  return dtype == DType::BF16 ? decodeHalf(bits, 8, 7) : decodeHalf(bits, 5, 10);
-}
-
-uint16_t encodeHalf(DType dtype, double value) {
-  static const auto makeTable = [](DType type) {
-    std::map<double, uint16_t> table;
-    for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-      const double decoded = decodeHalf(type, static_cast<uint16_t>(bits));
-      if (!std::isnan(decoded))
-        table.emplace(decoded, static_cast<uint16_t>(bits));
-    }
-    return table;
-  };
-  static const std::map<double, uint16_t> tables[] = {makeTable(DType::BF16),
-                                                      makeTable(DType::F16)};
-  const auto &table = tables[dtype == DType::BF16 ? 0 : 1];
-  const auto found = table.find(value);
-  EXPECT_NE(found, table.end()) << value << " is not representable";
-  return found == table.end() ? 0 : found->second;
-}
-
-template <class T> double peek(const char *data, int64_t index) {
-  T value;
-  std::memcpy(&value, data + index * sizeof(T), sizeof(T));
-  return static_cast<double>(value);
-}
-
-template <class T> void poke(char *data, int64_t index, T value) {
-  std::memcpy(data + index * sizeof(T), &value, sizeof(T));
-}
-
-double get(DType dtype, const std::vector<char> &data, int64_t index) {
-  if (dtype == DType::F64)
-    return peek<double>(data.data(), index);
-  if (dtype == DType::F32)
-    return peek<float>(data.data(), index);
-  return decodeHalf(dtype, static_cast<uint16_t>(peek<uint16_t>(data.data(), index)));
-}
-
-void put(DType dtype, std::vector<char> &data, int64_t index, double value) {
-  if (dtype == DType::F64)
-    return poke<double>(data.data(), index, value);
-  if (dtype == DType::F32)
-    return poke<float>(data.data(), index, static_cast<float>(value));
-  poke<uint16_t>(data.data(), index, encodeHalf(dtype, value));
-}
-
-// -- The second evaluation. --
-
-using Values = std::vector<double>;
-
-int64_t count(llvm::ArrayRef<int64_t> shape) {
-  int64_t n = 1;
-  for (int64_t extent : shape)
-    n *= extent;
-  return n;
-}
-
-/// The rank that holds a global element, or -1 for all; and where it lies on that rank.
-std::pair<int64_t, int64_t> locate(const FusionType &type, llvm::ArrayRef<int64_t> global,
-                                   int64_t at) {
-  int64_t rank = -1, local = 0, stride = 1;
-  for (size_t axis = global.size(); axis-- > 0;) {
-    const int64_t index = at % global[axis];
-    at /= global[axis];
-    if (type.axes[axis].kind == AxisKind::DIDx) {
-      rank = index;
-      continue;
-    }
-    local += index * stride;
-    stride *= global[axis];
-  }
-  return {rank, local};
-}
-
-/// A fusion, its reference, and all ranks' inputs of one iteration.
-class World {
-public:
-  explicit World(const std::string &text, uint64_t seed = 1) : diags_("test.braid", text) {
-    module_ = parse(diags_);
-    if (module_.fusions.empty() || !verify(module_, diags_)) {
-      ADD_FAILURE() << diags_.str();
-      return;
-    }
-    fusion_ = module_.fusions.front().get();
-    reference_ = std::make_unique<Reference>(*fusion_, seed);
-    load(0);
-  }
-
-  Fusion &fusion() { return *fusion_; }
-  const Reference &reference() const { return *reference_; }
-  int64_t ranks() const { return fusion_->ranks(); }
-  uint32_t iteration() const { return iteration_; }
-
-  std::vector<char> bytesOf(size_t input, int64_t rank, uint32_t iteration) const {
-    std::vector<char> data(reference_->inputBytes(input), 0x55);
-    reference_->fillInput(input, rank, iteration, data.data());
-    return data;
-  }
-
-  /// Takes the inputs of that iteration as they should be.
-  void load(uint32_t iteration) {
-    iteration_ = iteration;
-    const auto inputs = fusion_->inputs();
-    for (size_t i = 0; i < inputs.size(); ++i)
-      values_[inputs[i]] = globalOf(i, iteration);
-  }
-
-  Values globalOf(size_t input, uint32_t iteration) const {
-    const FusionType &type = fusion_->inputs()[input]->type;
-    const Shape shape = fusion_->globalShape(type);
-    Values values(count(shape));
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
-      const std::vector<char> data = bytesOf(input, rank, iteration);
-      for (int64_t at = 0; at < count(shape); ++at) {
-        const auto [owner, local] = locate(type, shape, at);
-        if (owner == -1 || owner == rank)
-          values[at] = get(type.dtype, data, local);
-      }
-    }
-    return values;
-  }
-
-  Values &input(size_t index) { return values_[fusion_->inputs()[index]]; }
-
-  /// What a run with the present inputs gives as `rank`'s part of an output.
-  std::vector<char> outputOf(size_t index, int64_t rank) {
-    const FusionTensor &tensor = *fusion_->outputs()[index];
-    const Shape shape = fusion_->globalShape(tensor.type);
-    const Values &values = valuesOf(tensor);
-    std::vector<char> data(reference_->outputBytes(index));
-    for (int64_t at = 0; at < count(shape); ++at) {
-      const auto [owner, local] = locate(tensor.type, shape, at);
-      if (owner == -1 || owner == rank)
-        put(tensor.type.dtype, data, local, values[at]);
-    }
-    return data;
-  }
-
-  /// The ranks whose outputs, computed from the present inputs, do not pass.
-  std::vector<int64_t> objectingRanks() {
-    forgetGemms();
-    std::vector<int64_t> objecting;
-    for (int64_t rank = 0; rank < ranks(); ++rank)
-      if (!passes(rank))
-        objecting.push_back(rank);
-    return objecting;
-  }
-
-  const Values &valuesOf(const FusionTensor &tensor) {
-    const auto found = values_.find(&tensor);
-    return found != values_.end() ? found->second : values_[&tensor] = compute(tensor);
-  }
-
-  void forgetGemms() {
-    std::erase_if(values_,
-                  [](const auto &entry) { return !llvm::isa<InputNode>(entry.first->definition); });
-  }
-
-private:
-  bool passes(int64_t rank) {
-    for (size_t i = 0; i < reference_->outputCount(); ++i) {
-      const Status status = reference_->compare(i, rank, iteration_, outputOf(i, rank).data());
-      EXPECT_TRUE(status.isOk() || status.code() == StatusCode::WrongResult) << status.message();
-      if (!status.isOk())
-        return false;
-    }
-    return true;
-  }
-
-  Values compute(const FusionTensor &tensor) {
-    const auto operands = operandsOf(*tensor.definition);
-    const bool transposed = llvm::isa<LinearNode>(tensor.definition);
-    const Values a = valuesOf(*operands[0]), b = valuesOf(*operands[1]);
-    const int64_t depth = fusion_->globalShape(operands[0]->type).back();
-    const int64_t rows = static_cast<int64_t>(a.size()) / depth;
-    const int64_t columns = static_cast<int64_t>(b.size()) / depth;
-    Values c(rows * columns, 0.0);
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j)
-        for (int64_t k = 0; k < depth; ++k)
-          c[i * columns + j] +=
-              a[i * depth + k] * (transposed ? b[j * depth + k] : b[k * columns + j]);
-    if (operands.size() > 2 && operands[2])
-      for (size_t at = 0; at < c.size(); ++at)
-        c[at] += valuesOf(*operands[2])[at % columns];
-    return c;
-  }
-
-  Diagnostics diags_;
-  Module module_;
-  Fusion *fusion_ = nullptr;
-  std::unique_ptr<Reference> reference_;
-  uint32_t iteration_ = 0;
-  std::map<const FusionTensor *, Values> values_;
-};
 
 std::string gatherMatmul(int64_t d, int64_t rows, int64_t k, int64_t n, const char *dtype = "f32") {
   return "fusion @f(D = " + std::to_string(d) + ", R = " + std::to_string(rows) +
@@ -317,6 +102,14 @@ const char *const kShardedBias = R"(fusion @f(D = 2, R = 3, K = 4, N = 6) {
   output %y
 })";
 
+const char *const kTwoAxes = R"(fusion @f(D = 3, R = 2, K = 4, N = 5) {
+  mesh [0 .. D)
+  %x = input bf16[DIDx{D}, R, 3, K]
+  %w = input bf16[N, 3, K]
+  %y = linear %x, %w : bf16[Stream{D}, R, N]
+  output %y
+})";
+
 const char *const kLocal = R"(fusion @f(D = 2, R = 4, K = 7, N = 3) {
   mesh [0 .. D)
   %A = input f32[DIDx{D}, R, K]
@@ -324,13 +117,6 @@ const char *const kLocal = R"(fusion @f(D = 2, R = 4, K = 7, N = 3) {
   %C = matmul %A, %B : f32[DIDx{D}, R, N]
   output %C
 })";
-
-std::vector<int64_t> allRanks(const World &world) {
-  std::vector<int64_t> ranks;
-  for (int64_t rank = 0; rank < world.ranks(); ++rank)
-    ranks.push_back(rank);
-  return ranks;
-}
 
 // -- The codec. --
 
@@ -416,7 +202,7 @@ TEST_P(Agreement, RefusesPoison) {
 
 INSTANTIATE_TEST_SUITE_P(Fusions, Agreement,
                          testing::Values(kBiased, kColumns, kShared, kChain, kTwoGathers, kFourAxes,
-                                         kSplitDepth, kShardedBias, kLocal));
+                                         kSplitDepth, kShardedBias, kTwoAxes, kLocal));
 
 // -- Damage. --
 
@@ -444,7 +230,7 @@ TEST(ReferenceDamage, EveryElementOfAFirstOperandCountsOnEveryRank) {
     world.load(3);
     for (double &element : world.input(0)) {
       element += 1;
-      ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text;
+      ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text;
       element -= 1;
     }
   }
@@ -459,7 +245,7 @@ TEST(ReferenceDamage, EveryElementOfASecondOperandCounts) {
       continue; // marks reach every k only if a block has as many rows
     for (double &element : world.input(1)) {
       element += 1;
-      ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text;
+      ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text;
       element -= 1;
     }
   }
@@ -469,7 +255,7 @@ TEST(ReferenceDamage, EveryBiasElementCounts) {
   World world(kBiased);
   for (double &element : world.input(2)) {
     element += 1;
-    EXPECT_EQ(world.objectingRanks(), allRanks(world));
+    EXPECT_EQ(world.objectingRanks(), world.allRanks());
     element -= 1;
   }
 }
@@ -485,7 +271,7 @@ TEST(ReferenceDamage, AStaleBlockCountsOnEveryRank) {
       const Values then = world.globalOf(0, 60 - age);
       for (int64_t rank = 0; rank < world.ranks(); ++rank) {
         std::copy_n(then.begin() + rank * block, block, world.input(0).begin() + rank * block);
-        ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text << "age " << age;
+        ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text << "age " << age;
         world.input(0) = now;
       }
     }
@@ -499,7 +285,7 @@ TEST(ReferenceDamage, AMissingBlockCountsOnEveryRank) {
     const size_t block = now.size() / world.ranks();
     for (int64_t rank = 0; rank < world.ranks(); ++rank) {
       std::fill_n(world.input(0).begin() + rank * block, block, 0.0);
-      ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text;
+      ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text;
       world.input(0) = now;
     }
   }
@@ -519,7 +305,7 @@ TEST(ReferenceDamage, AMisplacedBlockCountsOnEveryRank) {
           if (from == to)
             continue;
           std::copy_n(then.begin() + from * block, block, world.input(0).begin() + to * block);
-          ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text << from << to << " " << age;
+          ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text << from << to << " " << age;
           world.input(0) = now;
         }
     }
@@ -533,7 +319,7 @@ TEST(ReferenceDamage, ABlockOfAnotherInputCountsOnEveryRank) {
   const size_t block = now.size() / world.ranks();
   for (int64_t rank = 0; rank < world.ranks(); ++rank) {
     std::copy_n(other.begin() + rank * block, block, world.input(0).begin() + rank * block);
-    EXPECT_EQ(world.objectingRanks(), allRanks(world));
+    EXPECT_EQ(world.objectingRanks(), world.allRanks());
     world.input(0) = now;
   }
 }
@@ -553,9 +339,9 @@ TEST(ReferenceDamage, AShiftByOneCountsOnEveryRank) {
         if (end - begin == 1)
           continue;
         std::rotate(begin, begin + 1, end);
-        ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text << first << ".." << last;
+        ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text << first << ".." << last;
         std::rotate(begin, end - 2, end);
-        ASSERT_EQ(world.objectingRanks(), allRanks(world)) << text << first << ".." << last;
+        ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text << first << ".." << last;
         world.input(0) = now;
       }
   }

@@ -1,0 +1,599 @@
+//===- tests/runtime/reference_sum_test.cpp - the judge of sums over devices, judged -===//
+//
+// Every device's partial result is computed, then one goes missing, is added twice, or comes from
+// another iteration, rank, row or block. The wrong sum has to differ from the right one: in every
+// element where reference_pattern.h promises that, and somewhere in every block otherwise.
+//
+//===--------------------------------------------------------------------------------===//
+#include "tests/runtime/reference_world.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <random>
+
+using namespace braid;
+using namespace braid::test;
+using testing::HasSubstr;
+
+namespace {
+
+/// A GEMM contracted over devices. Its rows are `blocks` times `rows`.
+struct SumShape {
+  int64_t ranks, rows, depth, columns; ///< depth: of one device
+  const char *dtype = "bf16";
+  const char *partial = "";
+  bool isLinear = false;          ///< with a bias
+  const char *lead = "DIDx{D}, "; ///< the axis that the result's blocks of rows have
+};
+
+std::string textOf(const SumShape &shape) {
+  const auto [d, r, l, n, dtype, partial, isLinear, lead] = shape;
+  const char *blocks = *lead ? "D, " : "";
+  std::string text = fmt::format("fusion @sum(D = {}) {{\n  mesh [0 .. D)\n", d);
+  text += fmt::format("  %A = input {}[{}{}, DIDx{{D}}, {}]\n", dtype, blocks, r, l);
+  if (isLinear)
+    text +=
+        fmt::format("  %B = input {0}[{1}, DIDx{{D}}, {2}]\n  %b = input {0}[{1}]\n", dtype, n, l);
+  else
+    text += fmt::format("  %B = input {}[DIDx{{D}}, {}, {}]\n", dtype, l, n);
+  return text + fmt::format("  %C = {} %A, %B{} {} : {}[{}{}, {}]\n  output %C\n}}\n",
+                            isLinear ? "linear" : "matmul", isLinear ? ", %b" : "", partial, dtype,
+                            lead, r, n);
+}
+
+/// The tensor-parallel MLP without its activation.
+std::string mlpText(int64_t d, int64_t rows, int64_t k, int64_t f, int64_t n,
+                    const char *dtype = "bf16", const char *partial = "partial f32") {
+  return fmt::format(R"(fusion @mlp(D = {}, R = {}, K = {}, F = {}, N = {}) {{
+  mesh [0 .. D)
+  %X = input {dtype}[DIDx{{D}}, R, K]
+  %W1 = input {dtype}[K, DIDx{{D}}, F]
+  %W2 = input {dtype}[DIDx{{D}}, F, N]
+  %H = matmul %X, %W1 : {dtype}[Stream{{D}}, R, DIDx{{D}}, F]
+  %Y = matmul %H, %W2 {partial} : {dtype}[DIDx{{D}}, R, N]
+  output %Y
+}}
+)",
+                     d, rows, k, f, n, fmt::arg("dtype", dtype), fmt::arg("partial", partial));
+}
+
+/// Small shapes of every kind: one row, one column, depth 1, odd extents, more columns than depth.
+std::vector<SumShape> sumShapes() {
+  std::vector<SumShape> shapes;
+  for (int64_t d = 2; d <= 8; ++d) {
+    const SumShape some[] = {{d, 1, 1, 1}, {d, 3, 1, 4}, {d, 1, 2, 7},  {d, 3, 5, 1},
+                             {d, 1, 5, 4}, {d, 2, 9, 2}, {d, 1, 12, 4}, {d, 3, 12, 7}};
+    shapes.insert(shapes.end(), std::begin(some), std::end(some));
+  }
+  const SumShape more[] = {{16, 2, 8, 8},
+                           {16, 1, 3, 2},
+                           {4, 3, 6, 5, "f16", "partial f32"},
+                           {4, 3, 6, 5, "bf16", "partial f32"},
+                           {4, 3, 6, 5, "bf16", "partial bf16"},
+                           {3, 3, 6, 5, "f32"},
+                           {3, 3, 6, 5, "f64"},
+                           {5, 3, 6, 5, "f64", "", true},
+                           {4, 2, 9, 6, "bf16", "", true},
+                           {8, 1, 4, 3, "f16", "partial f32", true},
+                           {4, 2, 6, 5, "bf16", "", false, "Stream{D}, "},
+                           {4, 2, 6, 5, "bf16", "", true, "D, "},
+                           {4, 8, 6, 5, "bf16", "", true, ""},
+                           {4, 7, 6, 5, "f32", "", false, ""},
+                           {5, 3, 6, 5, "f16", "", false, ""}};
+  shapes.insert(shapes.end(), std::begin(more), std::end(more));
+  return shapes;
+}
+
+std::vector<std::string> mlpTexts() {
+  return {mlpText(2, 3, 8, 4, 6),
+          mlpText(4, 1, 16, 8, 8),
+          mlpText(3, 2, 7, 5, 9),
+          mlpText(8, 2, 16, 4, 4),
+          mlpText(8, 1, 16, 8, 3),
+          mlpText(4, 2, 3, 2, 5),
+          mlpText(4, 3, 9, 1, 1, "f16"),
+          mlpText(16, 1, 64, 32, 40),
+          mlpText(5, 2, 10, 10, 10, "f64", ""),
+          mlpText(2, 5, 6, 3, 7, "f32")};
+}
+
+std::vector<std::string> textsOf(const std::vector<SumShape> &shapes) {
+  std::vector<std::string> texts;
+  for (const SumShape &shape : shapes)
+    texts.push_back(textOf(shape));
+  return texts;
+}
+
+std::vector<std::string> sumTexts() { return textsOf(sumShapes()); }
+
+/// For tests that try every element.
+std::vector<std::string> smallTexts() {
+  return textsOf({{2, 3, 5, 4},
+                  {3, 1, 4, 2},
+                  {4, 1, 1, 1},
+                  {3, 2, 2, 5, "f16", "partial f32"},
+                  {4, 2, 3, 3, "f64", "", true},
+                  {3, 2, 5, 1, "bf16", "", false, "Stream{D}, "},
+                  {3, 4, 2, 3, "f32", "", true, ""},
+                  {8, 1, 2, 3}});
+}
+
+std::vector<std::string> allTexts() {
+  std::vector<std::string> texts = sumTexts();
+  for (const std::string &text : mlpTexts())
+    texts.push_back(text);
+  return texts;
+}
+
+/// The sum of a fusion, which is output 0, and its parts in an iteration.
+class Sums {
+public:
+  explicit Sums(const std::string &text, uint32_t now = kNow) : world(text), text_(text) {
+    world.load(now);
+    columns = world.fusion().globalShape(tensor().type).back();
+  }
+
+  const FusionTensor &tensor() { return *world.fusion().outputs()[0]; }
+  const std::string &text() const { return text_; }
+  int64_t rows() { return static_cast<int64_t>(right().size()) / columns; }
+  /// Blocks as the reference numbers them: as many as ranks, the last may be short.
+  int64_t rowsPerBlock() { return (rows() + world.ranks() - 1) / world.ranks(); }
+
+  const Values &right() { return world.valuesOf(tensor()); }
+  /// A rank's partial result, `age` iterations ago.
+  const Values &partial(int64_t rank, uint32_t age = 0) {
+    std::vector<Values> &all = partials_[age];
+    if (all.empty()) {
+      world.load(kNow - age);
+      for (int64_t each = 0; each < world.ranks(); ++each)
+        all.push_back(world.partial(tensor(), each));
+      world.load(kNow);
+    }
+    return all[rank];
+  }
+
+  /// The ranks that refuse `values`, once they are rounded as results are.
+  std::vector<int64_t> objectingRanks(Values values) {
+    for (double &value : values)
+      value = rounded(tensor().type.dtype, value);
+    return world.objectingRanks(values);
+  }
+
+  World world;
+  int64_t columns;
+  static constexpr uint32_t kNow = 40;
+
+private:
+  std::string text_;
+  std::map<uint32_t, std::vector<Values>> partials_;
+};
+
+/// Counts elements that a damage leaves as they were.
+struct Unseen {
+  int64_t elements = 0, of = 0;
+
+  void count(double before, double after) {
+    elements += before == after;
+    ++of;
+  }
+  double share() const { return of ? double(elements) / double(of) : 0; }
+};
+
+/// Compares rows of a rank's partial result with rows of another, both as ranks would add them.
+/// `row` of `mine` is what belongs there.
+void compareRows(const Values &mine, const Values &other, int64_t row, int64_t otherRow,
+                 int64_t columns, Unseen &unseen) {
+  for (int64_t n = 0; n < columns; ++n)
+    unseen.count(mine[row * columns + n], other[otherRow * columns + n]);
+}
+
+// -- What holds always. --
+
+TEST(ReferenceSum, AcceptsWhatTheDefinitionGives) {
+  for (const std::string &text : allTexts())
+    for (uint32_t iteration : {0u, 1u, 61u, 4000000000u}) {
+      World world(text);
+      world.load(iteration);
+      ASSERT_EQ(world.objectingRanks(), std::vector<int64_t>{}) << text << iteration;
+    }
+}
+
+/// A partial result that is zero could be missing or added twice.
+TEST(ReferenceSum, EveryRankAddsToEveryElement) {
+  for (const std::string &text : allTexts()) {
+    Sums sums(text);
+    for (int64_t rank = 0; rank < sums.world.ranks(); ++rank)
+      for (double value : sums.partial(rank))
+        ASSERT_NE(value, 0) << text << rank;
+  }
+}
+
+TEST(ReferenceSum, AMissingOrDoubledPartialResultIsRefused) {
+  for (const std::string &text : allTexts()) {
+    Sums sums(text);
+    for (int64_t rank = 0; rank < sums.world.ranks(); ++rank)
+      for (double factor : {-1, 1}) {
+        Values wrong = sums.right();
+        add(wrong, sums.partial(rank), factor);
+        ASSERT_EQ(sums.objectingRanks(wrong), sums.world.allRanks()) << text << rank;
+      }
+  }
+}
+
+/// Whatever is added up, in whatever order: bf16 holds it.
+TEST(ReferenceSum, MagnitudesAddUpTo256AtMost) {
+  std::vector<std::string> texts = allTexts();
+  texts.push_back(textOf({16, 4, 40, 24, "bf16", "", true}));
+  texts.push_back(textOf({9, 4, 40, 24, "bf16", "", true}));
+  texts.push_back(textOf({13, 2, 7, 24, "bf16", "", true}));
+  for (const std::string &text : texts) {
+    Sums sums(text);
+    Values total(sums.right().size(), 0.0), bias = sums.right();
+    for (int64_t rank = 0; rank < sums.world.ranks(); ++rank) {
+      add(bias, sums.partial(rank), -1);
+      for (size_t at = 0; at < total.size(); ++at)
+        total[at] += std::fabs(sums.partial(rank)[at]);
+    }
+    for (size_t at = 0; at < total.size(); ++at)
+      ASSERT_LE(total[at] + std::fabs(bias[at]), 256) << text;
+  }
+}
+
+TEST(ReferenceSum, PartialResultsOfDifferentRanksDiffer) {
+  for (const std::string &text : sumTexts()) {
+    Sums sums(text);
+    for (int64_t rank = 0; rank < sums.world.ranks(); ++rank)
+      for (int64_t other = 0; other < rank; ++other)
+        for (size_t at = 0; at < sums.right().size(); ++at)
+          ASSERT_NE(sums.partial(rank)[at], sums.partial(other)[at]) << text;
+  }
+}
+
+TEST(ReferenceSum, PartialResultsOfOtherIterationsDiffer) {
+  for (const std::string &text : sumTexts()) {
+    Sums sums(text);
+    for (uint32_t age = 1; age < sums.world.ranks(); ++age)
+      for (int64_t rank = 0; rank < sums.world.ranks(); ++rank)
+        for (size_t at = 0; at < sums.right().size(); ++at)
+          ASSERT_NE(sums.partial(rank)[at], sums.partial(rank, age)[at]) << text << age;
+  }
+}
+
+TEST(ReferenceSum, PartialResultsOfOtherBlocksDiffer) {
+  for (const std::string &text : allTexts()) {
+    Sums sums(text);
+    Unseen unseen;
+    const int64_t step = sums.rowsPerBlock();
+    for (int64_t rank = 0; rank < sums.world.ranks(); ++rank)
+      for (int64_t row = 0; row < sums.rows(); ++row)
+        for (int64_t other = row % step; other < sums.rows(); other += step)
+          if (other != row)
+            compareRows(sums.partial(rank), sums.partial(rank), row, other, sums.columns, unseen);
+    EXPECT_EQ(unseen.elements, 0) << text;
+  }
+}
+
+TEST(ReferenceSum, NeighbouringRowsDiffer) {
+  for (const std::string &text : allTexts()) {
+    Sums sums(text);
+    Unseen unseen;
+    for (int64_t rank = 0; rank < sums.world.ranks(); ++rank)
+      for (int64_t row = 0; row + 1 < sums.rows(); ++row)
+        if ((row + 1) % sums.rowsPerBlock() != 0)
+          compareRows(sums.partial(rank), sums.partial(rank), row, row + 1, sums.columns, unseen);
+    EXPECT_EQ(unseen.elements, 0) << text;
+  }
+}
+
+/// Where a result was not written at all, or another was written in its place.
+TEST(ReferenceSum, WholeResultsOfOtherIterationsDiffer) {
+  for (const std::string &text : sumTexts()) {
+    if (text.find("%b") != std::string::npos)
+      continue; // the bias differs, too, and may make up for it
+    Sums sums(text);
+    for (uint32_t age : {1u, 2u, 3u, 4u, 8u, 30u}) {
+      sums.world.load(Sums::kNow - age);
+      const Values old = sums.right();
+      sums.world.load(Sums::kNow);
+      for (size_t at = 0; at < old.size(); ++at)
+        ASSERT_NE(sums.right()[at], old[at]) << text << age;
+    }
+  }
+}
+
+TEST(ReferenceSum, AWrongNumberOfBiasesIsRefused) {
+  for (const SumShape &shape : sumShapes()) {
+    if (!shape.isLinear)
+      continue;
+    Sums sums(textOf(shape));
+    Values withoutBias(sums.right().size(), 0.0);
+    for (int64_t rank = 0; rank < shape.ranks; ++rank)
+      add(withoutBias, sums.partial(rank));
+    for (int64_t times : {int64_t(0), int64_t(2), shape.ranks}) {
+      Values wrong = withoutBias;
+      add(wrong, sums.right(), double(times));
+      add(wrong, withoutBias, -double(times));
+      for (size_t at = 0; at < wrong.size(); ++at)
+        ASSERT_NE(sums.right()[at], wrong[at]) << sums.text() << times;
+      ASSERT_EQ(sums.objectingRanks(wrong), sums.world.allRanks()) << sums.text() << times;
+    }
+  }
+}
+
+TEST(ReferenceSum, EveryElementOfAFirstOperandCounts) {
+  for (const std::string &text : smallTexts()) {
+    Sums sums(text);
+    for (double &element : sums.world.input(0)) {
+      element += 1;
+      ASSERT_FALSE(sums.world.objectingRanks().empty()) << text;
+      element -= 1;
+    }
+  }
+}
+
+TEST(ReferenceSum, EveryElementOfASecondOperandCountsForEveryRank) {
+  for (const std::string &text : smallTexts()) {
+    Sums sums(text);
+    for (double &element : sums.world.input(1)) {
+      element += 1;
+      sums.world.forgetGemms();
+      ASSERT_EQ(sums.objectingRanks(sums.right()), sums.world.allRanks()) << text;
+      element -= 1;
+    }
+  }
+}
+
+// -- What holds but for a few elements. --
+
+/// Another rank's, block's or iteration's partial result in place of the right one.
+struct Mistake {
+  uint32_t age;
+  bool isOtherRank, isOtherBlock;
+};
+
+/// Counts the elements that do not show a mistake, for all ranks and blocks that can be mistaken;
+/// no block may hide it altogether.
+double shareUnseen(Sums &sums, const Mistake &mistake) {
+  Unseen all;
+  const int64_t step = sums.rowsPerBlock(), ranks = sums.world.ranks();
+  for (int64_t right = 0; right < ranks * ranks; ++right)
+    for (int64_t wrong = 0; wrong < ranks * ranks; ++wrong) {
+      const int64_t rank = right % ranks, block = right / ranks;
+      const int64_t otherRank = wrong % ranks, otherBlock = wrong / ranks;
+      if ((rank != otherRank) != mistake.isOtherRank ||
+          (block != otherBlock) != mistake.isOtherBlock)
+        continue;
+      Unseen here;
+      for (int64_t row = 0; row < step; ++row)
+        compareRows(sums.partial(rank), sums.partial(otherRank, mistake.age), block * step + row,
+                    otherBlock * step + row, sums.columns, here);
+      EXPECT_LT(here.share(), 1) << sums.text() << right << " " << wrong;
+      all.elements += here.elements;
+      all.of += here.of;
+    }
+  return all.share();
+}
+
+TEST(ReferenceSum, MistakesThatCancelAreSeenInMostElements) {
+  for (int64_t ranks : {2, 3, 4, 8, 16})
+    for (const std::string &text :
+         {textOf({ranks, 4, 12, 8}), mlpText(ranks, 4, 2 * ranks, 2 * ranks, 2 * ranks),
+          mlpText(ranks, 4, 2 * ranks, 3 * ranks, 5)}) {
+      Sums sums(text);
+      for (const Mistake &mistake :
+           {Mistake{0, true, true}, Mistake{1, false, true}, Mistake{1, true, false}})
+        EXPECT_LE(shareUnseen(sums, mistake), 0.05) << text;
+      EXPECT_LE(shareUnseen(sums, {1, false, false}), 0.01) << text;
+      const double limit = ranks == 16 ? 0.6 : ranks == 8 ? 0.2 : 0.05;
+      EXPECT_LE(shareUnseen(sums, {uint32_t(ranks), false, false}), limit) << text;
+    }
+}
+
+TEST(ReferenceSum, AnotherShardOfAnOperandIsRefused) {
+  for (const std::string &text : {textOf({4, 2, 6, 5}), textOf({3, 3, 5, 2}), textOf({8, 1, 9, 4})})
+    for (size_t operand : {0, 1})
+      for (int64_t by = 1; by < 3; ++by) {
+        Sums sums(text);
+        const int64_t ranks = sums.world.ranks(), depth = sums.world.depthOf(sums.tensor());
+        // The first operand is [rows, depth], the second is [depth, columns].
+        Values &values = sums.world.input(operand);
+        const auto length = static_cast<int64_t>(values.size());
+        const int64_t row = operand == 0 ? depth : length;
+        for (auto begin = values.begin(); begin != values.end(); begin += row)
+          std::rotate(begin, begin + by * row / ranks, begin + row);
+        sums.world.forgetGemms();
+        EXPECT_EQ(sums.objectingRanks(sums.right()), sums.world.allRanks()) << text << operand;
+      }
+}
+
+/// A rank's partial result, moved by one element; and its shard of the first operand, likewise.
+TEST(ReferenceSum, AShiftByOneIsRefused) {
+  for (const std::string &text : {textOf({4, 3, 6, 5}), textOf({2, 2, 7, 1}), textOf({8, 1, 5, 4}),
+                                  textOf({16, 2, 9, 9}), mlpText(4, 2, 8, 8, 5)}) {
+    Sums sums(text);
+    const int64_t rowsThere = sums.rowsPerBlock() * sums.columns;
+    for (int64_t rank = 0; rank < sums.world.ranks(); ++rank)
+      for (int64_t block = 0; block < sums.world.ranks(); ++block) {
+        Values moved = sums.partial(rank), wrong = sums.right();
+        const auto begin = moved.begin() + block * rowsThere;
+        std::rotate(begin, begin + 1, begin + rowsThere);
+        add(wrong, sums.partial(rank), -1);
+        add(wrong, moved);
+        EXPECT_EQ(sums.objectingRanks(wrong), std::vector<int64_t>{block}) << text << rank;
+      }
+  }
+}
+
+TEST(ReferenceSum, AShardMovedByOneIsRefused) {
+  for (const SumShape &shape :
+       {SumShape{4, 3, 6, 5}, SumShape{2, 2, 7, 3}, SumShape{8, 2, 12, 4}, SumShape{16, 2, 9, 9}}) {
+    const auto [d, r, l, n, dtype, partial, isLinear, lead] = shape;
+    for (int64_t rank = 0; rank < d; ++rank) {
+      Sums sums(textOf(shape));
+      Values &all = sums.world.input(0), local;
+      for (int64_t at = 0; at < static_cast<int64_t>(all.size()); ++at)
+        if (at / l % d == rank)
+          local.push_back(all[at]);
+      std::rotate(local.begin(), local.begin() + 1, local.end());
+      for (int64_t at = 0; at < static_cast<int64_t>(local.size()); ++at)
+        all[(at / l * d + rank) * l + at % l] = local[at];
+      sums.world.forgetGemms();
+      EXPECT_EQ(sums.objectingRanks(sums.right()), sums.world.allRanks()) << sums.text() << rank;
+    }
+  }
+}
+
+/// In an MLP one rank gathers a wrong block of rows: all others depend on its partial result.
+TEST(ReferenceSum, ABlockThatOneRankGathersIsSeenByItsOwner) {
+  for (const std::string &text : {mlpText(2, 3, 8, 4, 6), mlpText(4, 1, 16, 8, 3),
+                                  mlpText(3, 2, 7, 5, 9), mlpText(5, 1, 10, 10, 10)}) {
+    Sums sums(text);
+    const Values now = sums.world.input(0), older = sums.world.globalOf(0, Sums::kNow - 1);
+    const auto length = static_cast<int64_t>(now.size()) / sums.world.ranks();
+    for (int64_t rank = 0; rank < sums.world.ranks(); ++rank)
+      for (int64_t block = 0; block < sums.world.ranks(); ++block)
+        for (const Values &wrongBlock : {older, Values(now.size(), 0.0)}) {
+          Values wrong = sums.right();
+          add(wrong, sums.partial(rank), -1);
+          std::copy_n(wrongBlock.begin() + block * length, length,
+                      sums.world.input(0).begin() + block * length);
+          sums.world.forgetGemms();
+          add(wrong, sums.world.partial(sums.tensor(), rank));
+          sums.world.input(0) = now;
+          sums.world.forgetGemms();
+          EXPECT_EQ(sums.objectingRanks(wrong), std::vector<int64_t>{block}) << text << rank;
+        }
+  }
+}
+
+// -- Other fusions with sums. --
+
+/// Columns of the result, replicated operands, two sums of one operand, biases, longer chains,
+/// a sum as an operand, and a device axis that is the whole depth.
+const char *const kOthers[] = {
+    R"(fusion @columns(D = 4) {
+  mesh [0 .. D)
+  %A = input bf16[3, DIDx{D}, 6]
+  %B = input bf16[DIDx{D}, 6, D, 2]
+  %C = matmul %A, %B : bf16[3, DIDx{D}, 2]
+  output %C
+})",
+    R"(fusion @replicated(D = 4) {
+  mesh [0 .. D)
+  %A = input bf16[D, 3, D, 6]
+  %B = input bf16[DIDx{D}, 6, 5]
+  %w = input bf16[7, D, 6]
+  %E = input bf16[3, DIDx{D}, 6]
+  %C = matmul %A, %B partial f32 : bf16[DIDx{D}, 3, 5]
+  %F = linear %E, %w : bf16[3, 7]
+  output %C, %F
+})",
+    R"(fusion @two(D = 3) {
+  mesh [0 .. D)
+  %A = input bf16[D, 2, DIDx{D}, 8]
+  %B = input bf16[DIDx{D}, 8, 5]
+  %w = input bf16[3, DIDx{D}, 8]
+  %b = input bf16[3]
+  %C = matmul %A, %B : bf16[DIDx{D}, 2, 5]
+  %E = linear %A, %w, %b : bf16[Stream{D}, 2, 3]
+  output %C, %E
+})",
+    R"(fusion @biased(D = 4) {
+  mesh [0 .. D)
+  %X = input bf16[DIDx{D}, 2, 9]
+  %w1 = input bf16[DIDx{D}, 8, 9]
+  %b1 = input bf16[DIDx{D}, 8]
+  %w2 = input bf16[6, DIDx{D}, 8]
+  %b2 = input bf16[6]
+  %H = linear %X, %w1, %b1 : bf16[Stream{D}, 2, DIDx{D}, 8]
+  %Y = linear %H, %w2, %b2 partial f32 : bf16[DIDx{D}, 2, 6]
+  output %Y, %H
+})",
+    R"(fusion @chain(D = 2) {
+  mesh [0 .. D)
+  %A = input bf16[D, 2, DIDx{D}, 5]
+  %B = input bf16[DIDx{D}, 5, 6]
+  %E = input bf16[6, DIDx{D}, 4]
+  %F = input bf16[DIDx{D}, 4, 3]
+  %C = matmul %A, %B : bf16[Stream{D}, 2, 6]
+  %H = matmul %C, %E : bf16[Stream{D}, 2, DIDx{D}, 4]
+  %Y = matmul %H, %F : bf16[DIDx{D}, 2, 3]
+  output %C, %Y
+})",
+    R"(fusion @mlps(D = 3) {
+  mesh [0 .. D)
+  %X = input f16[DIDx{D}, 2, 9]
+  %V = input f16[9, DIDx{D}, 6]
+  %W = input f16[9, DIDx{D}, 4]
+  %P = input f16[DIDx{D}, 6, 3]
+  %Q = input f16[DIDx{D}, 4, 5]
+  %G = matmul %X, %V : f16[Stream{D}, 2, DIDx{D}, 6]
+  %H = matmul %X, %W : f16[Stream{D}, 2, DIDx{D}, 4]
+  %Y = matmul %G, %P : f16[DIDx{D}, 2, 3]
+  %Z = matmul %H, %Q partial f32 : f16[DIDx{D}, 2, 5]
+  output %Y, %Z, %G
+})",
+    R"(fusion @depth(D = 3) {
+  mesh [0 .. D)
+  %A = input bf16[4, DIDx{D}]
+  %B = input bf16[D, 5]
+  %C = matmul %A, %B partial f32 : bf16[4, 5]
+  output %C
+})",
+    R"(fusion @many(D = 24) {
+  mesh [0 .. D)
+  %A = input bf16[D, 1, DIDx{D}, 4]
+  %B = input bf16[DIDx{D}, 4, 3]
+  %C = matmul %A, %B : bf16[DIDx{D}, 1, 3]
+  output %C
+})"};
+
+TEST(ReferenceSum, JudgesOtherFusions) {
+  for (const char *text : kOthers)
+    for (uint32_t iteration : {0u, 1u, 2u, 77u}) {
+      World world(text);
+      world.load(iteration);
+      EXPECT_EQ(world.objectingRanks(), std::vector<int64_t>{}) << text << iteration;
+    }
+}
+
+TEST(ReferenceSum, RefusesAMissingPartialResultInOtherFusions) {
+  for (const char *text : kOthers) {
+    Sums sums(text);
+    for (int64_t rank = 0; rank < sums.world.ranks(); ++rank) {
+      Values wrong = sums.right();
+      add(wrong, sums.partial(rank), -1);
+      EXPECT_FALSE(sums.objectingRanks(wrong).empty()) << text << rank;
+    }
+  }
+}
+
+/// Blocks of columns hold other vectors.
+TEST(ReferenceSum, PartialResultsOfOtherBlocksOfColumnsDiffer) {
+  Sums sums(kOthers[0]);
+  for (int64_t rank = 0; rank < 4; ++rank)
+    for (int64_t row = 0; row < 3; ++row)
+      for (int64_t n = 0; n < 8; ++n) {
+        const Values &partial = sums.partial(rank);
+        EXPECT_NE(partial[row * 8 + n], partial[row * 8 + (n + 2) % 8]) << rank << row << n;
+      }
+}
+
+TEST(ReferenceSum, SaysWhichPartialResultsAreNotRepresentable) {
+  World world(R"(fusion @f(D = 2) {
+    mesh [0 .. D)
+    %x = input bf16[3, DIDx{D}, 4]
+    %y = linear %x, %x partial bf16 : bf16[3, 3]
+    output %y
+  })");
+  std::vector<char> data(world.reference().outputBytes(0));
+  const Status status = world.reference().compare(0, 0, 0, data.data());
+  EXPECT_EQ(status.code(), StatusCode::Unsupported);
+  EXPECT_THAT(status.message(),
+              testing::MatchesRegex("cannot verify %y: expected partial results that bf16 holds "
+                                    "exactly, got [0-9]+"));
+}
+
+} // namespace
