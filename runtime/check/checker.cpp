@@ -141,6 +141,7 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   report.violation = findWrongResult(history, execution.order, fusion, options.ordered,
                                      report.resultNotChecked, progress);
   report.resultChecked = report.resultNotChecked.empty();
+  report.orderChecked = report.resultChecked && options.ordered;
   return report;
 }
 
@@ -179,6 +180,8 @@ std::string str(const CheckReport &report) {
   text += report.resultChecked
               ? "  result     every output computed once, from the right blocks of its run\n"
               : fmt::format("  result     not checked: {}\n", report.resultNotChecked);
+  if (report.orderChecked)
+    text += "  order      partial results are added in the order of ranks, in one sum\n";
   return text;
 }
 

@@ -11,7 +11,8 @@
 //   races       any two accesses to overlapping bytes, one of them a write, are ordered by streams,
 //               events, signals and awaits; nothing is used after it is freed
 //   result      following blocks symbolically, every output is computed exactly once, from exactly
-//               the right blocks of the right run, and nothing is read before it is written
+//               the right blocks of the right run, with every partial result added exactly once,
+//               and nothing is read before it is written
 //
 // The caller is part of the history: it writes all inputs on the main stream before each run, and
 // reads all outputs there after it, at the same addresses every time.
@@ -72,6 +73,7 @@ struct CheckReport {
   size_t transfers = 0;         ///< of one run, over all ranks
   size_t accesses = 0;          ///< to memory, of all ranks and runs
   bool seamsChecked = false;    ///< what successive runs do to each other: not of a single one
+  bool orderChecked = false;    ///< that of additions, with the result; see CheckOptions::ordered
   bool resultChecked = false;   ///< false: nothing says what the result should be
   std::string resultNotChecked; ///< why, if so
   std::optional<Violation> violation;

@@ -66,9 +66,9 @@ size_t mostClocks(const Plan &plan) {
 
 double memoryOf(const Plan &plan) {
   double bytes = sizeof(Plan) + bytesOf(plan.text) + bytesOf(plan.buffers) + bytesOf(plan.streams) +
-                 bytesOf(plan.endpoints) + bytesOf(plan.matmuls) + bytesOf(plan.preparation) +
-                 bytesOf(plan.commands) + bytesOf(plan.releases) + bytesOf(plan.sites) +
-                 bytesOf(plan.origins) + bytesOf(plan.trips);
+                 bytesOf(plan.endpoints) + bytesOf(plan.matmuls) + bytesOf(plan.sums) +
+                 bytesOf(plan.preparation) + bytesOf(plan.commands) + bytesOf(plan.releases) +
+                 bytesOf(plan.sites) + bytesOf(plan.origins) + bytesOf(plan.trips);
   for (const Site &site : plan.sites)
     bytes += bytesOf(site.text);
   return bytes;

@@ -9,7 +9,8 @@
 
 namespace braid::test {
 
-/// A program that lowering made, or one written by hand. All mutants of a case are judged against its fusion.
+/// A program that lowering made, or one written by hand. All mutants of a case are judged against
+/// its fusion.
 struct Case {
   std::string name;    ///< the options, on one line
   std::string program; ///< the text

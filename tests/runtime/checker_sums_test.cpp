@@ -305,6 +305,12 @@ TEST(CheckerSums, OneRankNeedsNoSum) {
 
 //===- The order ------------------------------------------------------------------------------===//
 
+TEST(CheckerSums, OrderIsSaidIfAskedFor) {
+  const std::string order = "partial results are added in the order of ranks, in one sum\n";
+  EXPECT_THAT(verdict(scatterByPut({}), kOrdered), HasSubstr("  order      " + order));
+  EXPECT_THAT(verdict(scatterByPut({})), Not(HasSubstr("  order  ")));
+}
+
 TEST(CheckerSums, OrderIsThatOfTheParts) {
   const std::string text = edited(
       scatterByPut({}), {{"%slot = select %parts[(rank - %i) mod 3]", "%slot = select %parts[%i]"},
