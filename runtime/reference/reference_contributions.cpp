@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_contributions.cpp - the terms of one sum -===//
+//===- runtime/reference/reference_contributions.cpp - the terms of one sum -------------------===//
 #include "runtime/reference/reference_contributions.h"
 
 #include "runtime/reference/reference_draw.h"

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_contributions.h - the terms of one sum -===//
+//===- runtime/reference/reference_contributions.h - the terms of one sum ---------------------===//
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_draw.h - numbers that the patterns draw -===//
+//===- runtime/reference/reference_draw.h - numbers that the patterns draw --------------------===//
 #pragma once
 
 #include "runtime/reference/reference_graph.h"

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_roles.cpp - what each input of a fusion is for -===//
+//===- runtime/reference/reference_roles.cpp - what each input of a fusion is for -------------===//
 #include "runtime/reference/reference_draw.h"
 #include "runtime/reference/reference_sum_roles.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_sum_pattern.cpp - inputs of GEMMs summed over devices -===//
+//===- runtime/reference/reference_sum_pattern.cpp - inputs of GEMMs summed over devices ------===//
 #include "runtime/reference/reference_sum_pattern.h"
 
 #include "runtime/reference/reference_draw.h"

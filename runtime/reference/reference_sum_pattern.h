@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_sum_pattern.h - inputs of GEMMs summed over devices -===//
+//===- runtime/reference/reference_sum_pattern.h - inputs of GEMMs summed over devices --------===//
 //
 // reference_pattern.h says what these patterns are for, and why no error can hide in them.
 //

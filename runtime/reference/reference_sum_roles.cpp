@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_sum_roles.cpp - which inputs make sums over devices -===//
+//===- runtime/reference/reference_sum_roles.cpp - which inputs make sums over devices --------===//
 #include "runtime/reference/reference_sum_roles.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,4 +1,4 @@
-//===- runtime/reference/reference_sum_roles.h - which inputs make sums over devices -===//
+//===- runtime/reference/reference_sum_roles.h - which inputs make sums over devices ----------===//
 #pragma once
 
 #include "runtime/reference/reference_sum_pattern.h"

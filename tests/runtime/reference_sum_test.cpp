@@ -1,4 +1,4 @@
-//===- tests/runtime/reference_sum_test.cpp - the judge of sums over devices, judged -===//
+//===- tests/runtime/reference_sum_test.cpp - the judge of sums over devices, judged ----------===//
 //
 // Every device's partial result is computed, then one goes missing, is added twice, or comes from
 // another iteration, rank, row or block. The wrong sum has to differ from the right one: in every

@@ -1,4 +1,4 @@
-//===- tests/runtime/reference_world.cpp - a second opinion on what a fusion computes -===//
+//===- tests/runtime/reference_world.cpp - a second opinion on what a fusion computes ---------===//
 #include "tests/runtime/reference_world.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-//===- tests/runtime/reference_world.h - a second opinion on what a fusion computes -===//
+//===- tests/runtime/reference_world.h - a second opinion on what a fusion computes -----------===//
 //
 // A fusion, evaluated on the reference's inputs as they are decoded here, with one loop per index.
 // Tests damage the inputs, or what ranks pass to each other, and ask who objects to the result.
