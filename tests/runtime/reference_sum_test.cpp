@@ -6,6 +6,7 @@
 //
 //===--------------------------------------------------------------------------------===//
 #include "tests/runtime/reference_world.h"
+#include "tests/support/random_fusion.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -557,6 +558,15 @@ TEST(ReferenceSum, JudgesOtherFusions) {
       world.load(iteration);
       EXPECT_EQ(world.objectingRanks(), std::vector<int64_t>{}) << text << iteration;
     }
+}
+
+TEST(ReferenceSum, JudgesRandomFusions) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const std::string text = randomCase(seed, {.sums = true}).text;
+    World world(text, seed);
+    world.load(static_cast<uint32_t>(seed % 7));
+    ASSERT_EQ(world.objectingRanks(), std::vector<int64_t>{}) << text;
+  }
 }
 
 TEST(ReferenceSum, RefusesAMissingPartialResultInOtherFusions) {

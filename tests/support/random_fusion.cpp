@@ -21,19 +21,24 @@ struct Operand {
 /// chunking suits every step.
 class Writer {
 public:
-  explicit Writer(Dice &dice) : dice_(dice) {
+  Writer(Dice &dice, const RandomKinds &kinds) : dice_(dice) {
     ranks_ = dice.pick<int64_t>({1, 2, 2, 3, 3, 4, 4, 5, 7, 8});
     rows_ = dice.pick<int64_t>({1, 2, 3, 5, 7, 8});
     heads_ = dice.chance(15) ? 2 : 0;
     dtype_ = dice.pick<std::string>({"bf16", "f16", "f32", "f64"});
     isLocal_ = dice.chance(15);
     steps_ = isLocal_ ? dice.pick<int64_t>({1, 2, 3, 6}) : ranks_;
+    sums_ = kinds.sums ? dice.pick<int64_t>({0, 1, 1, 2}) : 0;
   }
 
   std::string write() {
     int64_t count = dice_.pick<int64_t>({1, 1, 1, 2, 2, 3});
+    if (sums_ > 0)
+      count -= 1;
     for (int64_t i = 0; i < count; ++i)
       addGemm();
+    for (int64_t i = 0; i < sums_; ++i)
+      addSum();
     std::string outputs = "%" + gemms_.back().name;
     for (size_t i = 0; i + 1 < gemms_.size(); ++i)
       if (dice_.chance(70))
@@ -92,12 +97,77 @@ private:
       batchable_.push_back(c);
   }
 
+  /// A GEMM contracted over devices; its first operand is an input, or what a gather and a GEMM
+  /// make of one.
+  void addSum() {
+    std::string lead = dice_.pick<std::string>({"DIDx{D}", "DIDx{D}", "Stream{D}", "D"});
+    std::string rows = fmt::format("{}, {}", lead, middle());
+    const bool isBehindGather = dice_.chance(50);
+    if (!isBehindGather && dice_.chance(25))
+      rows = fmt::format("{}", dice_.chance(50) ? rows_ : rows_ * ranks_);
+    int64_t k = dice_.pick<int64_t>({1, 2, 3, 5, 8, 13});
+    const std::string depth = fmt::format("DIDx{{D}}, {}", k);
+    const std::string first = isBehindGather ? addProducer(depth) : addPartialInput(rows, depth);
+    addContraction(first, rows, depth);
+  }
+
+  /// The rows of a partial result are whole on every rank.
+  std::string addPartialInput(std::string rows, const std::string &depth) {
+    if (size_t axis = rows.find('{'); axis != std::string::npos)
+      rows = "D" + rows.substr(rows.find('}') + 1);
+    std::string name = fmt::format("A{}", ++names_);
+    body_ += fmt::format("  %{} = input {}[{}, {}]\n", name, dtype_, rows, depth);
+    return name;
+  }
+
+  /// The first half of an MLP. Its input may be gathered for others, too.
+  std::string addProducer(const std::string &columns) {
+    Operand a =
+        isLocal_ || inputs_.empty() || dice_.chance(60) ? newGatheredInput() : dice_.pick(inputs_);
+    const std::string result = fmt::format("Stream{{D}}, {}, {}", middle(), columns);
+    return addNode(a.name, std::to_string(a.k), columns, "", result);
+  }
+
+  Operand newGatheredInput() {
+    int64_t k = dice_.pick<int64_t>({1, 2, 3, 5, 8, 13, 20});
+    Operand input{fmt::format("A{}", ++names_), "DIDx{D}", middle(), k, false};
+    body_ += fmt::format("  %{} = input {}[DIDx{{D}}, {}, {}]\n", input.name, dtype_, middle(), k);
+    return input;
+  }
+
+  void addContraction(const std::string &first, const std::string &rows, const std::string &depth) {
+    const std::string columns = std::to_string(dice_.pick<int64_t>({1, 2, 3, 4, 7, 11}));
+    const bool isHalf = dtype_ == "bf16" || dtype_ == "f16";
+    const std::string type = isHalf && dice_.chance(70) ? "f32" : dtype_;
+    const std::string partial = dice_.chance(50) ? " partial " + type : "";
+    addNode(first, depth, columns, partial, rows + ", " + columns);
+  }
+
+  /// A matmul or linear with a new second operand, and a bias perhaps. Its result is an output.
+  std::string addNode(const std::string &first, const std::string &depth,
+                      const std::string &columns, const std::string &partial,
+                      const std::string &result) {
+    const bool isLinear = dice_.chance(50), hasBias = isLinear && dice_.chance(60);
+    int number = ++names_;
+    body_ += fmt::format("  %B{} = input {}[{}]\n", number, dtype_,
+                         isLinear ? columns + ", " + depth : depth + ", " + columns);
+    if (hasBias)
+      body_ += fmt::format("  %b{} = input {}[{}]\n", number, dtype_, columns);
+    std::string name = fmt::format("C{}", number);
+    body_ += fmt::format("  %{} = {} %{}, %B{}{}{} : {}[{}]\n", name,
+                         isLinear ? "linear" : "matmul", first, number,
+                         hasBias ? fmt::format(", %b{}", number) : "", partial, dtype_, result);
+    gemms_.push_back({name, "", "", 0, true});
+    return name;
+  }
+
   std::string streamAxis() const {
     return isLocal_ ? fmt::format("Stream{{{}}}", steps_) : "Stream{D}";
   }
 
   Dice &dice_;
   int64_t ranks_, rows_, heads_, steps_;
+  int64_t sums_; ///< over devices
   bool isLocal_;
   std::string dtype_, body_;
   int names_ = 0;
@@ -106,9 +176,9 @@ private:
 
 } // namespace
 
-RandomCase randomCase(uint64_t seed) {
+RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
   Dice dice(seed);
-  Writer writer(dice);
+  Writer writer(dice, kinds);
   RandomCase drawn;
   drawn.seed = seed;
   drawn.text = writer.write();

@@ -19,8 +19,15 @@ struct RandomCase {
   std::string str() const;
 };
 
-/// Draws a case. The same seed gives the same case on every machine. Every case can be lowered.
-RandomCase randomCase(uint64_t seed);
+/// What random fusions may hold besides gathers and GEMMs.
+struct RandomKinds {
+  /// GEMMs contracted over devices, whose partial results are summed. Not lowered yet.
+  bool sums = false;
+};
+
+/// Draws a case. The same seed and kinds give the same case on every machine. Without kinds, every
+/// case can be lowered.
+RandomCase randomCase(uint64_t seed, const RandomKinds &kinds = {});
 
 /// Compiles and runs a case on the cpu backend, comparing every element. Ok, or what went wrong
 /// with the case's text.
