@@ -43,6 +43,7 @@ private:
   void expectShape(const Op &op, const Value *value, const TensorType &expected);
   bool expectRank(const Op &op, llvm::StringRef what, const Scalar *rank);
   void verifyStream(const Op &op, const StreamRef &stream);
+  void expectLength(const SumOp &op);
   void verifyBias(const SumOp &op);
   void verifyTeam(const CollectiveOp &op);
   void verifyRoot(const CollectiveOp &op);
@@ -298,8 +299,21 @@ void NodeVerifier::visitSum(const SumOp &op) {
   if (op.begin) // slices of the whole fit where their lengths do
     expected.shape.front() = op.dst->type.shape.empty() ? op.end : op.dst->type.shape.front();
   expectShape(op, op.dst, expected);
+  if (op.begin)
+    expectLength(op);
   if (op.bias && expectOneDType(op, {op.dst, op.bias}))
     verifyBias(op);
+}
+
+/// The range of a sum is as long as its destination. What is not constant is the Plan's to check.
+void NodeVerifier::expectLength(const SumOp &op) {
+  const auto &shape = op.dst->type.shape;
+  if (shape.empty() || !shape.front()->isConstant() || !op.begin->isConstant() ||
+      !op.end->isConstant() || shape.front()->value() == op.end->value() - op.begin->value())
+    return;
+  error(op) << quoted(op) << " expects a range of " << shape.front()->value()
+            << ", the extent of axis 0 of " << ref(op.dst) << ", got " << op.begin->str() << " .. "
+            << op.end->str();
 }
 
 /// It has the last axes of what it is added to.

@@ -106,6 +106,34 @@ TEST(EmitJson, FieldsAreNamedAsInTheClasses) {
   EXPECT_EQ(json(parseOrFail(kText)), expected);
 }
 
+/// What is not written is null.
+TEST(EmitJson, SumsAndPartialTypes) {
+  nlohmann::json module = json(parseOrFail(R"(
+fusion @f(D = 2) {
+  mesh [0 .. D)
+  %A = input f16[3, DIDx{D}, 4]
+  %w = input f16[5, DIDx{D}, 4]
+  %B = input f16[DIDx{D}, 4, 5]
+  %b = input f16[5]
+  %C = linear %A, %w, %b partial f32 : f16[3, 5]
+  %E = matmul %A, %B : f16[3, 5]
+  output %C, %E
+}
+program @p mesh [0 .. 2) (%A: f32[2, 3, 4], %b: f32[4]) -> (%C: f32[3, 4]) {
+  sum %C, %A, %b
+  sum %C, %A[rank .. rank + 3]
+}
+)"));
+  const nlohmann::json &nodes = module["fusions"][0]["nodes"];
+  EXPECT_EQ(nodes[4]["partial"], "f32");
+  EXPECT_EQ(nodes[4]["bias"], "%b");
+  EXPECT_EQ(nodes[5]["partial"], nullptr);
+  EXPECT_EQ(module["programs"][0]["body"], nlohmann::json::parse(R"([
+    {"kind": "sum", "dst": "%C", "parts": "%A", "begin": null, "end": null, "bias": "%b"},
+    {"kind": "sum", "dst": "%C", "parts": "%A", "begin": "rank", "end": "rank + 3", "bias": null}
+  ])"));
+}
+
 /// Every node of the corpus is there, once, under its keyword.
 TEST(EmitJson, HoldsEveryNode) {
   Module module = parseOrFail(readFile("tests/ir/inputs/nodes.braid"));

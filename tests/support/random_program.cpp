@@ -248,8 +248,14 @@ private:
 
   void phase() {
     int64_t choice = dice_.below(100);
-    if (choice < 30)
+    if (choice < 21)
       localWork();
+    else if (choice < 24)
+      sum();
+    else if (choice < 27)
+      contractTwoAxes();
+    else if (choice < 30)
+      sumNarrow();
     else if (choice < 58)
       exchange();
     else if (choice < 66)
@@ -289,6 +295,91 @@ private:
     else
       line("{} %{}, %{}", choice == 2 ? "reduce sum" : "set", dst, src);
     touch(uses);
+  }
+
+  /// All blocks of a buffer are added up, or some rows of them.
+  void sum() {
+    switchTo(anyStream());
+    BlockRef to = anyBlock(anyOf(buffers_)), bias = blockBeside(to, true);
+    BlockRef parts = bufferBeside(to);
+    std::vector<Use> uses = {{parts, false}, {to, true}};
+    const bool hasBias = !bias.buffer.empty() && dice_.chance(50);
+    if (hasBias)
+      uses.push_back({bias, false});
+    order(uses);
+    std::string dst = view(to), range;
+    if (dice_.chance(50)) {
+      int64_t rows = 1 + dice_.below(3), from = dice_.below(5 - rows);
+      std::string begin = dice_.chance(50) ? fmt::format("{}", dice_.below(5 - rows))
+                                           : fmt::format("rank mod {}", 5 - rows);
+      dst = part(dst, from, rows);
+      range = fmt::format("[{} .. {} + {}]", begin, begin, rows);
+    }
+    line("sum %{}, %{}{}{}", dst, parts.buffer, range, hasBias ? ", %" + firstRow(bias) : "");
+    touch(uses);
+  }
+
+  /// Every entry of a range of one buffer times a block, both axes at once: some elements of
+  /// another block.
+  void contractTwoAxes() {
+    switchTo(anyStream());
+    BlockRef to = anyBlock(anyOf(buffers_)), block = blockBeside(to, true);
+    BlockRef several = bufferBeside(to);
+    if (block.buffer.empty())
+      return;
+    std::vector<Use> uses = {{block, false}, {several, false}, {to, true}};
+    order(uses);
+    int64_t count = 1 + dice_.below(ranks_);
+    std::string flat = fresh("v"), dst = view(to), a = part(several.buffer, 0, count);
+    line("%{} = flatten %{}", flat, dst);
+    std::string elements = part(flat, dice_.below(17 - count), count), b = view(block);
+    if (dice_.chance(50))
+      line("matmul %{}, %{}, %{}", elements, a, b);
+    else
+      line("linear %{}, %{}, %{}", elements, b, a);
+    touch(uses);
+  }
+
+  /// Sums of a narrower type than their parts, sums of those, and a GEMM with a wider result.
+  void sumNarrow() {
+    switchTo(anyStream());
+    BlockRef to = anyBlock(anyOf(buffers_)), first = bufferBeside(to), second = bufferBeside(to);
+    std::vector<Use> uses = {{first, false}, {second, false}, {to, true}};
+    order(uses);
+    const char *type = dice_.chance(50) ? "bf16" : "f16";
+    std::string parts = fresh("T"), whole = fresh("T");
+    line("%{} = allocate device {}[2, 4, 4]", parts, type);
+    line("%{} = allocate device {}[4, 4]", whole, type);
+    std::string halves[2] = {view({parts, BlockRef::Constant, 0, "0"}),
+                             view({parts, BlockRef::Constant, 1, "1"})};
+    line("sum %{}, %{}", halves[0], first.buffer);
+    line("sum %{}, %{}", halves[1], second.buffer);
+    line("sum %{}, %{}{}", whole, parts, dice_.chance(50) ? ", %" + halves[0] : "");
+    line("matmul %{}, %{}, %{}", view(to), whole, halves[1]);
+    line("deallocate %{}", parts);
+    line("deallocate %{}", whole);
+    touch(uses);
+  }
+
+  /// A whole buffer that is not the block's.
+  BlockRef bufferBeside(const BlockRef &block) {
+    std::vector<std::string> names = buffers_;
+    names.push_back("A");
+    std::erase(names, block.buffer);
+    return {anyOf(names)};
+  }
+
+  /// Entries of the leading axis.
+  std::string part(const std::string &tensor, int64_t begin, int64_t count) {
+    std::string name = fresh("v");
+    line("%{} = slice %{}[{} .. {}]", name, tensor, begin, begin + count);
+    return name;
+  }
+
+  std::string firstRow(const BlockRef &block) {
+    std::string whole = view(block), row = fresh("v");
+    line("%{} = select %{}[0]", row, whole);
+    return row;
   }
 
   /// Two blocks for a transfer: the side that the peer reaches, and the side that copies.
