@@ -1,9 +1,12 @@
 //===- tests/ir/round_trip_test.cpp - what is printed reads back as the same ------------------===//
 
 #include "tests/ir/case_file.h"
+#include "tests/support/random_fusion.h"
+#include "tests/support/random_program.h"
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -43,6 +46,27 @@ INSTANTIATE_TEST_SUITE_P(Files, RoundTrip,
                                          "examples/by_hand.braid", "examples/matmul_local.braid",
                                          "tests/ir/inputs/design.braid",
                                          "tests/ir/inputs/nodes.braid"));
+
+/// What is drawn reads back as the same, too, and every form of a sum and a partial type is drawn.
+TEST(RoundTripOfRandomTexts, ParseVerifyAndPrintTheSame) {
+  std::string all;
+  for (uint64_t seed = 0; seed < 200; ++seed)
+    for (const std::string &text :
+         {randomProgram(seed), randomCase(seed).text, randomCase(seed, {.sums = true}).text}) {
+      Module first = parseOrFail(text);
+      Diagnostics diags;
+      EXPECT_TRUE(verify(first, diags)) << diags.str() << text;
+      Module second = parseOrFail(printed(first));
+      EXPECT_EQ(printed(first), printed(second));
+      EXPECT_EQ(fields(first), fields(second));
+      all += printed(first);
+    }
+  for (const char *form :
+       {R"(  sum %\w+, %\w+\n)", R"(  sum %\w+, %\w+, %\w+\n)", R"(  sum %\w+, %\w+\[[^\n]*\]\n)",
+        R"(  sum %\w+, %\w+\[[^\n]*\], %\w+\n)", R"(= matmul [^\n]* partial f32 : b?f16)",
+        R"(= linear [^\n]* partial b?f16 : )", R"(= linear %\w+, %\w+, %\w+ partial )"})
+    EXPECT_TRUE(std::regex_search(all, std::regex(form))) << form;
+}
 
 /// A text without comments, alignment and blank lines is printed as it was written.
 TEST(Print, KeepsTheLayoutOfTheDesign) {
