@@ -18,22 +18,27 @@ uint64_t number(const char *variable, uint64_t otherwise) {
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-TEST(Random, EveryCaseEqualsTheReference) {
+void runCases(uint64_t cases, const RandomKinds &kinds) {
   if (uint64_t seed = number("BRAID_CASE", 0)) {
-    RandomCase drawn = randomCase(seed);
+    RandomCase drawn = randomCase(seed, kinds);
     Status status = runCase(drawn);
     std::printf("%s%s\n", drawn.str().c_str(), status.message().c_str());
     EXPECT_TRUE(status.isOk());
     return;
   }
-  uint64_t cases = number("BRAID_CASES", 2000);
   int failures = 0;
   for (uint64_t seed = 1; seed <= cases && failures < 5; ++seed) {
-    Status status = runCase(randomCase(seed));
+    Status status = runCase(randomCase(seed, kinds));
     EXPECT_TRUE(status.isOk()) << status.message();
     failures += !status.isOk();
   }
   std::printf("%llu random cases\n", static_cast<unsigned long long>(cases));
+}
+
+TEST(Random, EveryCaseEqualsTheReference) { runCases(number("BRAID_CASES", 2000), {}); }
+
+TEST(Random, EveryReductionEqualsTheReference) {
+  runCases(number("BRAID_CASES", 2000) / 2, {.sums = true});
 }
 
 TEST(Random, TheSameSeedDrawsTheSameCase) {

@@ -5,6 +5,8 @@
 #include "tests/support/check_text.h"
 #include "tests/support/dice.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 namespace braid::test {
@@ -51,6 +53,7 @@ public:
   int64_t steps() const { return steps_; }
   /// Leading extent of a step's block, which chunks cut.
   int64_t blockRows() const { return heads_ ? heads_ : rows_; }
+  bool hasSums() const { return sums_ > 0; }
 
 private:
   std::string middle() const {
@@ -176,6 +179,23 @@ private:
 
 } // namespace
 
+namespace {
+
+/// A schedule that reductions have, too. Returns how many chunks it may have.
+int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Dice &dice) {
+  const auto preset = dice.pick<std::string>({"pairwise", "pairwise", "sequential", "bulk"});
+  const auto *found =
+      llvm::find_if(presets(), [&](const Preset &each) { return each.name == preset; });
+  for (Knob field : presetFields())
+    config.set(field, found->fields.get(field));
+  if (preset == "pairwise" && dice.chance(50))
+    config.set(Knob::Placement, schedule::Placement::Shared);
+  const bool hasChunks = preset == "pairwise" && writer.ranks() > 1;
+  return hasChunks ? std::min(chunks, writer.ranks()) : 1;
+}
+
+} // namespace
+
 RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
   Dice dice(seed);
   Writer writer(dice, kinds);
@@ -188,7 +208,9 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
     config.set(Knob::Placement, schedule::Placement::Shared);
   config.set(Knob::Protocol, dice.chance(50) ? Protocol::Get : Protocol::Put);
   config.set(Knob::Streams, 1 + dice.below(5));
-  const int64_t chunks = 1 + dice.below(std::min<int64_t>(writer.blockRows(), 4));
+  int64_t chunks = 1 + dice.below(std::min<int64_t>(writer.blockRows(), 4));
+  if (writer.hasSums())
+    chunks = suitSums(config, chunks, writer, dice);
   config.set(Knob::Chunks, chunks);
   drawn.run.iterations = 1 + dice.below(5);
   drawn.run.verify = true;
@@ -196,7 +218,7 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
   if (dice.chance(50))
     drawn.run.scheduleSeed = seed;
   drawn.run.queues = static_cast<uint32_t>(dice.pick<int64_t>({0, 0, 1, 2}));
-  if (dice.chance(50))
+  if (dice.chance(50) && !(writer.hasSums() && writer.ranks() == 1))
     config.set(Knob::TailSplit, 1 + dice.below(writer.blockRows() / chunks));
   if (dice.chance(50))
     config.set(Knob::WaveRows, 1 + dice.below(writer.blockRows()));

@@ -21,7 +21,7 @@ struct RandomCase {
 
 /// What random fusions may hold besides gathers and GEMMs.
 struct RandomKinds {
-  /// GEMMs contracted over devices, whose partial results are summed. Not lowered yet.
+  /// GEMMs contracted over devices, whose partial results are summed.
   bool sums = false;
 };
 
