@@ -14,6 +14,15 @@ struct BenchShape {
   bool operator==(const BenchShape &) const = default;
 };
 
+/// What the tensors of an operation hold.
+struct BenchTypes {
+  DType element;
+  DType partial; ///< of partial results that ranks send and sum
+
+  BenchTypes(DType all) : BenchTypes(all, all) {}
+  BenchTypes(DType elements, DType partials) : element(elements), partial(partials) {}
+};
+
 /// Which commands of its Plans a row runs; see runtime/plan/plan_parts.h.
 enum class PlanPart { All, Gemms, Transfers };
 

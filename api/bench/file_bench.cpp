@@ -120,8 +120,8 @@ Operation fileOperation(const BenchFile &file) {
   operation.rows = isFusion ? kOfFusion : kOfProgram;
   operation.standard = standardRows(file);
   operation.makeRow = [text = file.compiled.source->diags.text(), given = file.given,
-                       isFusion](const std::string &name, const BenchShape &, DType, int64_t ranks,
-                                 bool isGraphed) {
+                       isFusion](const std::string &name, const BenchShape &, const BenchTypes &,
+                                 int64_t ranks, bool isGraphed) {
     return makeRow(name, ranks, isGraphed, text, given, isFusion);
   };
   double flops = 0;

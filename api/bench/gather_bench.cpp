@@ -2,44 +2,33 @@
 
 #include "api/bench/gather_bench.h"
 
-#include "api/autotune/candidate.h"
-
-#include "llvm/ADT/STLExtras.h"
+#include "api/bench/operation_rows.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace braid {
 namespace {
 
 /// The operation itself, for schedules to be chosen from.
-std::string gatherMatmul(const BenchShape &s, DType dtype, int64_t ranks) {
+std::string gatherFusion(const RowProblem &p) {
   return fmt::format("fusion @gather_matmul(D = {0}) {{\n"
                      "  mesh [0 .. D)\n"
                      "  %A = input {1}[DIDx{{D}}, {2}, {3}]\n"
                      "  %B = input {1}[{3}, {4}]\n"
                      "  %C = matmul %A, %B : {1}[Stream{{D}}, {2}, {4}]\n"
                      "  output %C\n}}\n",
-                     ranks, name(dtype).str(), s.m / ranks, s.k, s.n);
-}
-
-/// What is left if the gather cost nothing.
-std::string gemmAlone(const BenchShape &s, DType dtype, int64_t ranks) {
-  return fmt::format("program @gemm_alone mesh [0 .. {0})\n"
-                     "    (%A: {1}[{2}, {3}], %B: {1}[{3}, {4}]) -> (%C: {1}[{2}, {4}]) {{\n"
-                     "  matmul %C, %A, %B\n}}\n",
-                     ranks, name(dtype).str(), s.m, s.k, s.n);
+                     p.ranks, p.element(), p.blockRows(), p.shape.k, p.shape.n);
 }
 
 /// What is left if the gather cost nothing, in the pieces in which a pipeline multiplies.
-std::string gemmInPieces(const BenchShape &s, DType dtype, int64_t ranks) {
+std::string gemmInPieces(const RowProblem &p) {
   return fmt::format("fusion @pieces(D = {0}, S = {0}) {{\n"
                      "  mesh [0 .. D)\n"
                      "  %A = input {1}[S, {2}, {3}]\n"
                      "  %B = input {1}[{3}, {4}]\n"
                      "  %C = matmul %A, %B : {1}[Stream{{S}}, {2}, {4}]\n"
                      "  output %C\n}}\n",
-                     ranks, name(dtype).str(), s.m / ranks, s.k, s.n);
+                     p.ranks, p.element(), p.blockRows(), p.shape.k, p.shape.n);
 }
 
 /// Every peer's block from it, and the own one to every peer, in one group.
@@ -63,9 +52,9 @@ Exchange exchangeBlocks(int64_t ranks, const char *own) {
 }
 
 /// What is left if the GEMM cost nothing, by one group on one stream.
-std::string gatherTogether(const BenchShape &s, DType dtype, int64_t ranks, Protocol protocol) {
-  const bool pulls = protocol == Protocol::Get;
-  const Exchange exchange = exchangeBlocks(ranks, pulls ? "%mine" : "%own");
+std::string gatherTogether(const RowProblem &p) {
+  const bool pulls = p.pulls();
+  const Exchange exchange = exchangeBlocks(p.ranks, pulls ? "%mine" : "%own");
   const char *stage = "  set %mine, %own\n";
   return fmt::format("program @gather_together mesh [0 .. {0}) (%A: {1}[1, {2}, {3}]) -> () {{\n"
                      "  %all = allocate symmetric {1}[{0}, {2}, {3}]\n"
@@ -73,15 +62,15 @@ std::string gatherTogether(const BenchShape &s, DType dtype, int64_t ranks, Prot
                      "  %mine = select %all[rank]\n"
                      "  %own = select %A[0]\n"
                      "{5}{6}{7}{8}}}\n",
-                     ranks, name(dtype).str(), s.m / ranks, s.k, name(protocol).str(),
+                     p.ranks, p.element(), p.blockRows(), p.shape.k, p.protocol(),
                      pulls ? stage : "", exchange.post, pulls ? "" : stage, exchange.waits);
 }
 
 /// What is left if nothing had to wait: the GEMM of what had been gathered, beside a gather.
 /// Only peers that pull need the own block where they can reach it.
-std::string gatherBesideGemm(const BenchShape &s, DType dtype, int64_t ranks, Protocol protocol) {
-  const bool pulls = protocol == Protocol::Get;
-  const Exchange exchange = exchangeBlocks(ranks, pulls ? "%mine" : "%own");
+std::string gatherBesideGemm(const RowProblem &p) {
+  const bool pulls = p.pulls();
+  const Exchange exchange = exchangeBlocks(p.ranks, pulls ? "%mine" : "%own");
   return fmt::format("program @gather_beside_gemm mesh [0 .. {0})\n"
                      "    (%A: {1}[{0}, {2}, {3}], %B: {1}[{3}, {4}])\n"
                      "    -> (%C: {1}[{0}, {2}, {4}]) {{\n"
@@ -95,16 +84,16 @@ std::string gatherBesideGemm(const BenchShape &s, DType dtype, int64_t ranks, Pr
                      "  set_current_stream %main\n"
                      "  matmul %C, %A, %B\n"
                      "  synchronize stream(1)\n}}\n",
-                     ranks, name(dtype).str(), s.m / ranks, s.k, s.n, name(protocol).str(),
+                     p.ranks, p.element(), p.blockRows(), p.shape.k, p.shape.n, p.protocol(),
                      pulls ? "  %mine = select %all[rank]\n  set %mine, %own\n" : "", exchange.post,
                      exchange.waits);
 }
 
 /// What is left if the GEMM cost nothing: every rank's block in every rank's memory, a stream
 /// for each peer. `put`: the owner pushes.
-std::string gatherAlone(const BenchShape &s, DType dtype, int64_t ranks, Protocol protocol) {
-  std::string type = fmt::format("{}[{}, {}, {}]", name(dtype).str(), ranks, s.m / ranks, s.k);
-  std::string block = fmt::format("{}[1, {}, {}]", name(dtype).str(), s.m / ranks, s.k);
+std::string gatherFromEach(const RowProblem &p) {
+  std::string type = fmt::format("{}[{}, {}, {}]", p.element(), p.ranks, p.blockRows(), p.shape.k);
+  std::string block = fmt::format("{}[1, {}, {}]", p.element(), p.blockRows(), p.shape.k);
   std::string text = fmt::format("program @gather_alone mesh [0 .. {0}) (%A: {1}) -> () {{\n"
                                  "  %all = allocate symmetric {2}\n"
                                  "  %h = share_mem_handles {3} %all\n"
@@ -118,89 +107,36 @@ std::string gatherAlone(const BenchShape &s, DType dtype, int64_t ranks, Protoco
                                  "  }}\n"
                                  "  for %i in 1 .. {0} {{\n"
                                  "    set_current_stream stream(%i)\n",
-                                 ranks, block, type, name(protocol).str());
+                                 p.ranks, block, type, p.protocol());
   const char *send = "    %s = p2p send %mine to (rank - %i) mod {0} via %h\n";
   const char *receive = "    %r = p2p recv %block from (rank + %i) mod {0} via %h\n";
-  text += fmt::format("    %block = select %all[(rank + %i) mod {0}]\n", ranks);
-  for (const char *line :
-       {protocol == Protocol::Get ? send : receive, protocol == Protocol::Get ? receive : send})
-    text += fmt::format(fmt::runtime(line), ranks);
+  text += fmt::format("    %block = select %all[(rank + %i) mod {0}]\n", p.ranks);
+  for (const char *line : {p.pulls() ? send : receive, p.pulls() ? receive : send})
+    text += fmt::format(fmt::runtime(line), p.ranks);
   return text + fmt::format("    wait %r\n    wait %s\n  }}\n"
                             "  set_current_stream %main\n"
                             "  for %j in 1 .. {} {{\n    synchronize stream(%j)\n  }}\n}}\n",
-                            ranks);
+                            p.ranks);
 }
 
-Status badRow(const std::string &row, const std::string &expected, const std::string &got) {
-  return Status(StatusCode::BadInput,
-                fmt::format("--impl {}: expected {}, got '{}'", row, expected, got));
+std::string gatherAlone(const RowProblem &p) {
+  return p.config.placement() == schedule::Placement::Shared ? gatherTogether(p)
+                                                             : gatherFromEach(p);
 }
 
-Status unevenRows(int64_t m, int64_t ranks) {
-  const int64_t below = m / ranks * ranks, above = below + ranks;
-  return Status(
-      StatusCode::BadInput,
-      fmt::format("expected -m to be a multiple of {} ranks, got {}: ranks with "
-                  "different numbers of rows are not supported yet; take -m {}",
-                  ranks, m,
-                  below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above)));
-}
+const OperationTexts kTexts = {gatherFusion,
+                               {{"matmul", gemmAlone},
+                                {"pieces", gemmInPieces, /*isProgram=*/false},
+                                {"gather", gatherAlone},
+                                {"beside", gatherBesideGemm}}};
 
 } // namespace
 
-Result<TimedRow> readRowName(const std::string &name, int64_t ranks, bool isGraphed,
-                             CompileOptions options) {
-  auto [what, knobs] = llvm::StringRef(name).split(';');
-  const bool isSchedule = isPreset(what);
-  Configuration config;
-  if (isSchedule || !knobs.empty()) {
-    Result<Configuration> parsed = Configuration::parse(isSchedule ? llvm::StringRef(name) : knobs);
-    if (!parsed)
-      return parsed.status().annotated("--impl " + name);
-    config = *parsed;
-  }
-  config = config.over(options.schedule.all);
-  TimedRow row;
-  row.name = name;
-  row.isGraphed = config.get(Knob::Launch) ? launchModeOf(config) == LaunchMode::Graph : isGraphed;
-  row.transferMode = transferModeOf(config);
-  row.options = std::move(options);
-  row.options.ranks = ranks;
-  row.options.schedule.all = config;
-  return row;
-}
-
-Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape, DType dtype,
-                               int64_t ranks, bool isGraphed) {
-  if (shape.m % ranks != 0)
-    return unevenRows(shape.m, ranks);
-  const llvm::StringRef what = llvm::StringRef(name).split(';').first;
-  const std::string others[] = {"matmul", "pieces", "gather", "beside", "auto"};
-  const bool isSchedule = isPreset(what);
-  if (!isSchedule && !llvm::is_contained(others, what))
-    return badRow(name, fmt::format("{}, {}", fmt::join(others, ", "), presetNames()), what.str());
-  Result<TimedRow> read = readRowName(name, ranks, isGraphed, {});
-  if (!read)
-    return read.status();
-  TimedRow &row = *read;
-  const Configuration config = row.options.schedule.all;
-  row.isAuto = what == "auto";
-  const Protocol protocol = config.protocol();
-  if (isSchedule || row.isAuto)
-    row.text = gatherMatmul(shape, dtype, ranks);
-  else if (what == "matmul")
-    row.text = gemmAlone(shape, dtype, ranks);
-  else if (what == "pieces")
-    row.text = gemmInPieces(shape, dtype, ranks);
-  else if (what == "beside")
-    row.text = gatherBesideGemm(shape, dtype, ranks, protocol);
-  else
-    row.text = config.placement() == schedule::Placement::Shared
-                   ? gatherTogether(shape, dtype, ranks, protocol)
-                   : gatherAlone(shape, dtype, ranks, protocol);
-  if (!isSchedule && !row.isAuto && what != "pieces") // these are programs
-    row.options.schedule = {};
-  return row;
+Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape,
+                               const BenchTypes &types, int64_t ranks, bool isGraphed) {
+  if (Status status = expectEqualBlocks(shape, ranks); !status.isOk())
+    return status;
+  return makeRow(kTexts, name, {shape, types, ranks}, isGraphed);
 }
 
 //===- The entry ------------------------------------------------------------------------------===//
@@ -212,6 +148,8 @@ Operation gatherMatmul() {
   operation.help = "C[m, n] = A[m, k] B[k, n], with m / ranks rows of A on each rank and n columns "
                    "of B on every\n"
                    "rank. m has to be a multiple of the ranks.";
+  operation.extents = {"rows of A and C", "columns of B and C, on every rank",
+                       "columns of A, rows of B"};
   operation.examples = "  braid bench gather-matmul -m 8192 -n 8192 -k 8192 --ranks 4 --backend "
                        "cuda --against torch\n"
                        "  braid bench gather-matmul -m 4096 -n 4096 -k 4096 --impl "

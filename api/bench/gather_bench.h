@@ -14,7 +14,7 @@ Operation gatherMatmul();
 /// The row that `name[;knob=value]...` stands for: matmul, pieces, gather, beside, auto or a
 /// schedule, as Configuration::parse() reads it; `isGraphed`, unless it has a launch mode.
 /// BadInput says what is not understood, and why rows cannot be divided.
-Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape, DType dtype,
-                               int64_t ranks, bool isGraphed);
+Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape,
+                               const BenchTypes &types, int64_t ranks, bool isGraphed);
 
 } // namespace braid

@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -38,14 +39,16 @@ struct Operation {
   std::string summary; ///< a line of help
   std::string help;    ///< what its shapes and texts are
   std::string examples;
-  bool hasShapes = true;        ///< else its one shape is BenchShape()
+  bool hasShapes = true;                   ///< else its one shape is BenchShape()
+  std::array<std::string, 3> extents = {}; ///< help: what m, n and k are
+  bool hasPartials = false;                ///< ranks sum partial results, whose type can be chosen
   std::string fingerprint = {}; ///< of a FILE: what tells it from another one of that name
   std::vector<RowType> rows;
   std::vector<RowType> rivals = {};  ///< of PyTorch, in the order of their turns
   std::vector<std::string> standard; ///< rows that are timed unless it is said
   /// BadInput if it has no such row, or not for that shape.
-  std::function<Result<TimedRow>(const std::string &name, const BenchShape &shape, DType dtype,
-                                 int64_t ranks, bool isGraphed)>
+  std::function<Result<TimedRow>(const std::string &name, const BenchShape &shape,
+                                 const BenchTypes &types, int64_t ranks, bool isGraphed)>
       makeRow;
   std::function<double(const BenchShape &shape)> flops; ///< of one rank in a run
 

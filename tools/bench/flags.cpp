@@ -95,13 +95,18 @@ Status checkShapes(const BenchFlags &flags) {
 } // namespace
 
 void BenchFlags::addShapesTo(CLI::App &app) {
-  addInteger(app, "-m", m, "rows of A and C")->delimiter(',')->type_name("M,...");
-  addInteger(app, "-n", n, "columns of B and C, on every rank")->delimiter(',')->type_name("N,...");
-  addInteger(app, "-k", k, "columns of A, rows of B")->delimiter(',')->type_name("K,...");
+  const auto &[rows, columns, contracted] = operation.extents;
+  addInteger(app, "-m", m, rows)->delimiter(',')->type_name("M,...");
+  addInteger(app, "-n", n, columns)->delimiter(',')->type_name("N,...");
+  addInteger(app, "-k", k, contracted)->delimiter(',')->type_name("K,...");
   app.add_option("--shapes", listed, "these shapes, instead of all of -m, -n and -k")
       ->delimiter(',')
       ->type_name("MxNxK,...");
   app.add_option("--dtype", dtype, "bf16 (default), f16, f32 or f64")->type_name("TYPE");
+  if (operation.hasPartials)
+    app.add_option("--partial", partial,
+                   "what partial results are sent as: the type of C (default), or f32")
+        ->type_name("TYPE");
   addInteger(app, "--ranks", ranks, "ranks, a process each (default 2)")->type_name("N");
   app.add_option("--against", against, "also time a rival's rows: torch")->type_name("NAME");
   app.add_option("--python", python, "the Python that has PyTorch (default python3)")
@@ -199,12 +204,12 @@ Status BenchFlags::check(bool hasGraphs) {
                                         "--retry-failed");
   if (csv == "-" && json == "-")
     return Status(StatusCode::BadInput, "expected one of --csv and --json to be -, got both");
-  Result<DType> type = elementType();
-  if (!type)
-    return type.status();
+  Result<BenchTypes> types = this->types();
+  if (!types)
+    return types.status();
   for (const BenchShape &shape : shapes())
     for (const std::string &name : impl)
-      if (Result<TimedRow> row = operation.makeRow(name, shape, *type, ranks, false); !row)
+      if (Result<TimedRow> row = operation.makeRow(name, shape, *types, ranks, false); !row)
         return row.status();
   return Status::ok();
 }
@@ -226,10 +231,18 @@ int64_t BenchFlags::warmUpTimeMs(const BenchShape &shape) const {
   return warmUpMs.value_or(static_cast<int64_t>(warmUpTimeUs(operation.flops(shape)) / 1000));
 }
 
-Result<DType> BenchFlags::elementType() const {
-  if (std::optional<DType> type = dtypeFromName(dtype))
-    return *type;
-  return badChoice("--dtype", dtype, {"bf16", "f16", "f32", "f64"});
+Result<BenchTypes> BenchFlags::types() const {
+  const std::optional<DType> element = dtypeFromName(dtype);
+  if (!element)
+    return badChoice("--dtype", dtype, {"bf16", "f16", "f32", "f64"});
+  if (partial.empty())
+    return BenchTypes(*element);
+  const std::optional<DType> sent = dtypeFromName(partial);
+  if (!sent || !isPartialType(*sent, *element))
+    return badChoice("--partial", partial,
+                     dtype == "f64" || dtype == "f32" ? std::vector<std::string>{dtype}
+                                                      : std::vector<std::string>{dtype, "f32"});
+  return BenchTypes(*element, *sent);
 }
 
 std::vector<bool> BenchFlags::graphChoices() const {

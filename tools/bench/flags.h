@@ -15,6 +15,7 @@ struct BenchFlags {
   std::vector<int64_t> m, n, k;
   std::vector<std::string> listed; ///< shapes as MxNxK, instead
   std::string dtype = "bf16";
+  std::string partial; ///< of partial results; empty: the same
   int64_t ranks = 2;
   std::string backend = "cpu";
   std::vector<std::string> impl; ///< empty: the standard ones
@@ -47,7 +48,8 @@ struct BenchFlags {
   /// How long a row of that shape runs untimed: what was given, or else until a GPU whose power
   /// limits it has settled.
   int64_t warmUpTimeMs(const BenchShape &shape) const;
-  Result<DType> elementType() const;
+  /// BadInput if there are none of these, or not together.
+  Result<BenchTypes> types() const;
   /// Eager, graph, or both.
   std::vector<bool> graphChoices() const;
 

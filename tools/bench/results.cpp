@@ -122,6 +122,8 @@ Json BenchResults::question() const {
                    {"backend", flags_.backend}};
   if (!flags_.operation.fingerprint.empty())
     question["fingerprint"] = flags_.operation.fingerprint;
+  if (flags_.operation.hasPartials)
+    question["partial"] = flags_.partial.empty() ? flags_.dtype : flags_.partial;
   return question;
 }
 
@@ -199,7 +201,7 @@ Json BenchResults::jsonOf(const BenchBatch &batch) const {
           {"gpus_before", batch.gpusBefore},
           {"gpus_after", batch.gpusAfter},
           {"gemm_us", orNull(summary.gemm)},
-          {"gather_us", orNull(summary.transfers)},
+          {"transfers_us", orNull(summary.transfers)},
           {"sequential_us", orNull(summary.sequential)},
           {"best_us", summary.best ? Json(summary.best->time()) : Json()},
           {"auto_us", summary.automatic ? Json(summary.automatic->time()) : Json()},

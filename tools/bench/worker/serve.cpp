@@ -33,10 +33,11 @@ class BenchServer {
 public:
   /// `tried`: what `planTimer` timed to choose for rows `auto`.
   BenchServer(const Operation &operation, Cluster &cluster, RowTimer &timer,
-              const PlanTimer &planTimer, const TimedPlans &tried, DType dtype, Channel channel)
+              const PlanTimer &planTimer, const TimedPlans &tried, const BenchTypes &types,
+              Channel channel)
       : operation_(operation), cluster_(cluster),
         transport_(cluster.transport(cluster.firstHosted())), timer_(timer), planTimer_(planTimer),
-        tried_(tried), dtype_(dtype), channel_(std::move(channel)) {}
+        tried_(tried), types_(types), channel_(std::move(channel)) {}
 
   /// Until the end is asked for, or the job has failed. Collective.
   Status serve();
@@ -54,7 +55,7 @@ private:
   RowTimer &timer_;
   const PlanTimer &planTimer_;
   const TimedPlans &tried_;
-  const DType dtype_;
+  const BenchTypes types_;
   Channel channel_; ///< of rank 0
   std::optional<BenchShape> shape_;
 };
@@ -103,7 +104,7 @@ Result<Json> BenchServer::answerTo(const Json &request) {
   if (shape_ != shape)
     timer_.forgetRows();
   shape_ = shape;
-  Result<TimedRow> row = operation_.makeRow(request.at("row"), shape, dtype_, cluster_.ranks(),
+  Result<TimedRow> row = operation_.makeRow(request.at("row"), shape, types_, cluster_.ranks(),
                                             request.at("graph").get<bool>());
   if (!row)
     return Json{{"failure", firstLine(row.status().message())}};
@@ -150,7 +151,8 @@ Result<Channel> openChannel(const BenchFlags &flags) {
   return Channel(std::move(in), std::move(out));
 }
 
-Status serveAsRank(const BenchFlags &flags, const Backend &backend, DType dtype, JobRank &rank) {
+Status serveAsRank(const BenchFlags &flags, const Backend &backend, const BenchTypes &types,
+                   JobRank &rank) {
   if (!backend.join)
     return Status(StatusCode::Unsupported,
                   "--backend " + backend.name + ": its ranks cannot be processes");
@@ -169,10 +171,10 @@ Status serveAsRank(const BenchFlags &flags, const Backend &backend, DType dtype,
   if (!cluster)
     return cluster.status();
   auto barrier = [&] { return rank.memory().spinUntilAllCome(number); };
-  RowTimer timer(**cluster, dtype, timed, barrier);
+  RowTimer timer(**cluster, types.element, timed, barrier);
   PlanTimer planTimer(**cluster, number, tried, barrier);
   timer.setChooser(chooserFor(flags, backend, planTimer));
-  return BenchServer(flags.operation, **cluster, timer, planTimer, tried, dtype, std::move(channel))
+  return BenchServer(flags.operation, **cluster, timer, planTimer, tried, types, std::move(channel))
       .serve();
 }
 
@@ -181,16 +183,16 @@ Status serveAsRank(const BenchFlags &flags, const Backend &backend, DType dtype,
 int benchRank(const BenchFlags &flags) {
   BackendRegistry registry = builtinBackends();
   const Backend *backend = registry.find(flags.backend);
-  std::optional<DType> dtype = dtypeFromName(flags.dtype);
+  Result<BenchTypes> types = flags.types();
   Result<std::optional<Place>> place = findPlace(processEnvironment());
-  if (!backend || !dtype || !place || !*place)
+  if (!backend || !types || !place || !*place)
     return report(Status(StatusCode::BadInput, "expected to be one rank of a bench's job"));
   Result<std::unique_ptr<JobRank>> rank =
       JobRank::join(**place, {.timeout = std::chrono::milliseconds(flags.timeoutMs),
                               .endpoint = launchersEndpoint(processEnvironment())});
   if (!rank)
     return static_cast<int>(rank.status().code());
-  Status status = serveAsRank(flags, *backend, *dtype, **rank);
+  Status status = serveAsRank(flags, *backend, *types, **rank);
   if (!status.isOk())
     status = (*rank)->fail(status);
   return static_cast<int>(status.code());
