@@ -7,6 +7,10 @@
 #include <array>
 #include <functional>
 
+namespace braid {
+class BackendRegistry;
+}
+
 namespace braid::tools {
 
 /// A subcommand: its flags are registered in `app`, and `run` acts on them and gives the exit code.
@@ -53,6 +57,11 @@ int report(const Status &status, const Source *source = nullptr);
 /// BadInput "expected --flag to be one of a, b, c, got 'x' (did you mean 'a'?)".
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);
+
+/// Why `registry` has not got the backend `name`: Unsupported if other builds have it, else
+/// BadInput with the choices.
+Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
+                      const std::vector<std::string> &choices);
 
 /// Where files that nobody keeps go: $TMPDIR, or /tmp.
 std::string temporaryFolder();

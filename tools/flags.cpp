@@ -2,6 +2,8 @@
 
 #include "tools/command.h"
 
+#include "runtime/execute/backend.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -59,6 +61,15 @@ Status badChoice(llvm::StringRef flag, llvm::StringRef value,
   return Status(StatusCode::BadInput,
                 fmt::format("expected {} to be one of {}, got '{}'{}", flag.str(),
                             llvm::join(choices, ", "), value.str(), didYouMean(value, choices)));
+}
+
+Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
+                      const std::vector<std::string> &choices) {
+  if (name != "cuda" && name != "nccl")
+    return badChoice("--backend", name, choices);
+  return Status(StatusCode::Unsupported,
+                fmt::format("--backend {}: not part of this build; it has {}", name.str(),
+                            llvm::join(registry.names(), ", ")));
 }
 
 std::string temporaryFolder() {

@@ -106,13 +106,8 @@ Status findBackend(const RunFlags &flags, const Configuration &config,
     return Status(StatusCode::Unsupported,
                   "--trace: expected a run without --graph; the commands of a replayed graph leave "
                   "no times");
-  if (backend)
-    return Status::ok();
-  if (flags.backend == "cuda" || flags.backend == "nccl")
-    return Status(StatusCode::Unsupported,
-                  fmt::format("--backend {}: not part of this build; it has {}", flags.backend,
-                              llvm::join(registry.names(), ", ")));
-  return badChoice("--backend", flags.backend, {"cpu", "cuda", "nccl", "null"});
+  return backend ? Status::ok()
+                 : missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl", "null"});
 }
 
 /// Speaks up on stderr every two seconds of a long run. How long the rest takes is told by how long

@@ -55,7 +55,7 @@ int bench(BenchFlags flags) {
   BackendRegistry registry = builtinBackends();
   const Backend *backend = registry.find(flags.backend);
   if (!backend)
-    return report(badChoice("--backend", flags.backend, {"cpu", "cuda"}));
+    return report(missingBackend(flags.backend, registry, {"cpu", "cuda"}));
   if (Status status = flags.check(backend->hasGraphs); !status.isOk())
     return report(status);
   if (Status status = checkAgainst(flags, *backend); !status.isOk())
