@@ -53,7 +53,7 @@ BESIDE = "beside;protocol=put;signals=memory"
 MORE_ROWS = [SHARED, f"{SHARED};streams=3;chunks=2", f"{SHARED};tail-split=4",
              f"{COALESCED};streams=3",
              "pairwise;protocol=put;chunks=4;tail-split=2", "pairwise;protocol=put"]
-PARTS_ALONE = {"matmul", "gather", "pieces", "beside", "torch/matmul", "torch/gather",
+PARTS_ALONE = {"matmul", "gather", "chunked", "beside", "torch/matmul", "torch/gather",
                "torch/gather_copy"}
 BATCHES = ("nine", "two", "grid")
 AGAIN_ROUNDS = 7

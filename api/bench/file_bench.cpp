@@ -13,15 +13,16 @@ namespace {
 
 const std::vector<RowType> kOfFusion = {
     {"gemms", RowKind::Gemm, "the GEMMs of `sequential` alone"},
-    {"transfers", RowKind::Transfers, "the transfers of `sequential` alone"},
-    {"pieces", RowKind::ChunkedGemm, "the GEMMs of `given` alone: what cutting them costs"},
+    {"transfers", RowKind::Transfers, "the transfers of `sequential` alone, with their sums"},
+    {"chunked", RowKind::ChunkedGemm,
+     "chunked GEMM: the GEMMs of `given` alone: what cutting them costs"},
     {"sequential", RowKind::Sequential, "one part after the other"},
     {"given", RowKind::Overlapped, "the lowering that the flags ask for"},
     {"auto", RowKind::Overlapped, "what braid run --schedule auto chooses, graph or not"},
 };
 const std::vector<RowType> kOfProgram = {
     {"gemms", RowKind::Gemm, "its GEMMs alone"},
-    {"transfers", RowKind::Transfers, "its transfers alone"},
+    {"transfers", RowKind::Transfers, "its transfers alone, with their sums"},
     {"program", RowKind::Overlapped, "all of it"},
 };
 
@@ -88,7 +89,7 @@ std::vector<std::string> standardRows(const BenchFile &file) {
   if (!file.compiled.isLowered)
     return {"program", "gemms", "transfers"};
   if (file.given.passes) // which leave no schedule to choose
-    return {"given", "pieces"};
+    return {"given", "chunked"};
   if (file.isAuto)
     return {"gemms", "transfers", "sequential", "auto"};
   return {"gemms", "transfers", "sequential", "given", "auto"};

@@ -20,9 +20,9 @@ std::string gatherFusion(const RowProblem &p) {
                      p.ranks, p.element(), p.blockRows(), p.shape.k, p.shape.n);
 }
 
-/// What is left if the gather cost nothing, in the pieces in which a pipeline multiplies.
-std::string gemmInPieces(const RowProblem &p) {
-  return fmt::format("fusion @pieces(D = {0}, S = {0}) {{\n"
+/// What is left if the gather cost nothing, in the chunks in which a pipeline multiplies.
+std::string chunkedGemm(const RowProblem &p) {
+  return fmt::format("fusion @chunked_gemm(D = {0}, S = {0}) {{\n"
                      "  mesh [0 .. D)\n"
                      "  %A = input {1}[S, {2}, {3}]\n"
                      "  %B = input {1}[{3}, {4}]\n"
@@ -126,7 +126,7 @@ std::string gatherAlone(const RowProblem &p) {
 
 const OperationTexts kTexts = {gatherFusion,
                                {{"matmul", gemmAlone},
-                                {"pieces", gemmInPieces, /*isProgram=*/false},
+                                {"chunked", chunkedGemm, /*isProgram=*/false},
                                 {"gather", gatherAlone},
                                 {"beside", gatherBesideGemm}}};
 
@@ -159,8 +159,8 @@ Operation gatherMatmul() {
                        "    --time-limit 300";
   operation.rows = {
       {"matmul", RowKind::Gemm, "the GEMM alone, of A as if it had been gathered"},
-      {"pieces", RowKind::ChunkedGemm,
-       "the GEMM alone, cut as a pipeline cuts it: what the cutting costs"},
+      {"chunked", RowKind::ChunkedGemm,
+       "chunked GEMM: alone, but cut as a pipeline cuts it: what the cutting costs"},
       {"gather", RowKind::Transfers, "the gather alone"},
       {"beside", RowKind::Uncoupled,
        "both at once, neither waiting for the other: what the machine leaves of them"},

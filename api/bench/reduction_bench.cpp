@@ -158,7 +158,7 @@ std::string textOf(const RowProblem &problem) {
 template <bool isScattered> OperationTexts textsOf(RowText fusion, const char *transfers) {
   return {fusion,
           {{"gemm", gemmAlone},
-           {"pieces", fusion, /*isProgram=*/false, PlanPart::Gemms},
+           {"chunked", fusion, /*isProgram=*/false, PlanPart::Gemms},
            {transfers, textOf<isScattered, reduceAlone>},
            {"beside", textOf<isScattered, reduceBesideGemm>}}};
 }
@@ -171,8 +171,8 @@ Operation reductionOf(const std::string &transfers) {
   operation.hasPartials = true;
   operation.rows = {
       {"gemm", RowKind::Gemm, "the GEMM alone, of all rows"},
-      {"pieces", RowKind::ChunkedGemm,
-       "the GEMMs of pairwise alone, with whatever is given: what cutting them costs"},
+      {"chunked", RowKind::ChunkedGemm,
+       "chunked GEMM: alone, but cut as pairwise cuts it: what the cutting costs"},
       {transfers, RowKind::Transfers, "the transfers alone, with the sum of what they bring"},
       {"beside", RowKind::Uncoupled,
        "both at once, neither waiting for the other: what the machine leaves of them"},

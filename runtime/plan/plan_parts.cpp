@@ -63,7 +63,8 @@ Plan gemmsOf(Plan plan) {
 
 Plan transfersOf(Plan plan) {
   keepCommands(plan, [](CommandKind kind) {
-    return kind == CommandKind::Copy || kind == CommandKind::Signal || kind == CommandKind::Await;
+    return kind == CommandKind::Copy || kind == CommandKind::Add || kind == CommandKind::Sum ||
+           kind == CommandKind::Signal || kind == CommandKind::Await;
   });
   dropPreparation(plan, PrepareKind::Warm);
   plan.matmuls.clear();

@@ -3,6 +3,7 @@
 #include "api/bench/bench_results.h"
 
 #include "api/bench/gather_bench.h"
+#include "api/bench/reduction_bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,8 +39,8 @@ TEST(Operations, KnowTheirRowsByName) {
   const Operation gather = gatherMatmul();
   EXPECT_EQ(gather.kindOf("matmul"), RowKind::Gemm);
   EXPECT_EQ(gather.kindOf("torch/matmul"), RowKind::Gemm);
-  EXPECT_EQ(gather.kindOf("pieces;chunks=2"), RowKind::ChunkedGemm);
-  EXPECT_FALSE(row("pieces", 1).doesAllWork());
+  EXPECT_EQ(gather.kindOf("chunked;chunks=2"), RowKind::ChunkedGemm);
+  EXPECT_FALSE(row("chunked", 1).doesAllWork());
   EXPECT_EQ(gather.kindOf("beside;protocol=put"), RowKind::Uncoupled);
   EXPECT_FALSE(row("beside", 1).doesAllWork());
   EXPECT_EQ(gather.kindOf("gather;protocol=put"), RowKind::Transfers);
@@ -49,6 +50,42 @@ TEST(Operations, KnowTheirRowsByName) {
   EXPECT_EQ(gather.kindOf("auto"), RowKind::Overlapped);
   EXPECT_EQ(gather.kindOf("pairwise;streams=2"), RowKind::Overlapped);
   EXPECT_EQ(gather.kindOf("torch/fused"), RowKind::Overlapped);
+}
+
+TEST(Operations, KnowTheRowsOfReductions) {
+  const Operation scatter = matmulReduceScatter(), reduce = matmulAllReduce();
+  for (const Operation *operation : {&scatter, &reduce}) {
+    EXPECT_EQ(operation->kindOf("gemm"), RowKind::Gemm);
+    EXPECT_EQ(operation->kindOf("torch/gemm"), RowKind::Gemm);
+    EXPECT_EQ(operation->kindOf("chunked;chunks=2"), RowKind::ChunkedGemm);
+    EXPECT_EQ(operation->kindOf("beside"), RowKind::Uncoupled);
+    EXPECT_EQ(operation->kindOf("torch/sequential"), RowKind::Sequential);
+    EXPECT_EQ(operation->kindOf("auto"), RowKind::Overlapped);
+    EXPECT_TRUE(operation->hasPartials);
+  }
+  EXPECT_EQ(scatter.kindOf("scatter;protocol=put"), RowKind::Transfers);
+  EXPECT_EQ(scatter.kindOf("torch/scatter"), RowKind::Transfers);
+  EXPECT_EQ(scatter.kindOf("torch/fused"), RowKind::Overlapped);
+  EXPECT_EQ(reduce.kindOf("reduce;placement=shared"), RowKind::Transfers);
+  EXPECT_EQ(reduce.kindOf("torch/reduce_two_shot"), RowKind::Transfers);
+  EXPECT_EQ(reduce.kindOf("torch/sequential_one_shot"), RowKind::Sequential);
+}
+
+/// Only a scatter divides rows.
+TEST(Operations, ReduceAnyNumberOfRows) {
+  EXPECT_FALSE(matmulReduceScatter().makeRow("gemm", {6, 8, 8}, DType::F32, 4, false));
+  EXPECT_TRUE(matmulAllReduce().makeRow("gemm", {6, 8, 8}, DType::F32, 4, false));
+}
+
+TEST(Operations, SendPartialResultsInTheirType) {
+  const BenchTypes types(DType::BF16, DType::F32);
+  auto textOf = [&](const char *row) {
+    return matmulReduceScatter().makeRow(row, {8, 4, 16}, types, 2, false)->text;
+  };
+  EXPECT_THAT(textOf("pairwise"), HasSubstr("matmul %A, %B partial f32 : bf16[DIDx{D}, 4, 4]"));
+  EXPECT_THAT(textOf("gemm"), HasSubstr("(%C: f32[8, 4])"));
+  EXPECT_THAT(textOf("scatter"), HasSubstr("allocate symmetric f32[2, 4, 4]"));
+  EXPECT_THAT(textOf("beside"), HasSubstr("allocate device f32[8, 4]"));
 }
 
 /// All that others see of an operation works for each of the table.

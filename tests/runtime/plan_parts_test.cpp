@@ -104,5 +104,16 @@ TEST(PlanParts, TransfersKeepCopiesSignalsAndAwaits) {
   EXPECT_EQ(transfers.releases[0].beforeCommand, transfers.commands.size());
 }
 
+/// What transfers bring is summed; its sum takes the place of a collective's.
+TEST(PlanParts, TransfersKeepSums) {
+  const Plan transfers = transfersOf(planOf("program @p mesh [0 .. 2)\n"
+                                            "    (%A: f32[2, 4], %B: f32[4, 4]) -> (%C: f32[4]) {\n"
+                                            "  %parts = allocate device f32[2, 4]\n"
+                                            "  matmul %parts, %A, %B\n"
+                                            "  sum %C, %parts\n}\n"));
+  EXPECT_THAT(kindsOf(transfers), ElementsAre("main sum"));
+  EXPECT_EQ(transfers.sums.size(), 1u);
+}
+
 } // namespace
 } // namespace braid

@@ -131,10 +131,13 @@ constexpr const char *kFooter = R"(
 An operation has shapes, and rows for its limits, for the ways to do it and for its rivals: see
 braid bench gather-matmul --help, which says what is measured, too. The rows of a FILE are
 
-  of a fusion    gemms and transfers (those of none alone), none (one part after the other), given
-                 (the lowering that the flags ask for), auto (what braid run --schedule auto
-                 chooses), pieces (the GEMMs of given alone), and schedules; all can have options
+  of a fusion    gemms and transfers (those of sequential alone), sequential (one part after the
+                 other), given (the lowering that the flags ask for), auto (what braid run
+                 --schedule auto chooses), chunked (chunked GEMM: the GEMMs of given alone), and
+                 schedules; all can have options
   of a program   program, and its gemms and transfers alone
+
+Sums of partial results count as transfers.
 
   braid bench gather-matmul -m 4096 -n 4096 -k 4096 --ranks 4 --backend cuda
   braid bench examples/ag_matmul.braid --ranks 4 --impl 'given,pairwise;protocol=put')";

@@ -24,7 +24,7 @@ run: PyTorch's cannot begin at once, and a GPU that has idled is faster.
             issued back to back, between two events on the GPU; the median of --bursts such bursts
   E         the larger of the two limits over the time: 1 means that nothing is lost. The limits are
             the fastest GEMMs alone and the fastest transfers alone, whoever is faster at it.
-            Transfers alone copy the own block, too, or pull, so both at once can do better
+            A gather alone copies the own block, too, or pulls, so both at once can do better
   speed-up  the fastest of what does one part after the other, over the time
   hidden    how much of the time which that takes longer than the GEMMs alone is saved
 

@@ -14,8 +14,17 @@ std::string cell(std::optional<double> number, int width, const char *format = "
   return fmt::format("{:>{}}", text, width);
 }
 
-std::string lineOf(const BenchRow &row, const ShapeSummary &summary, double flops) {
-  std::string line = fmt::format("  {:<32}{:>7}", row.name, row.isIssuedAsGraph() ? "yes" : "no");
+/// The column of names is wide enough for each of them.
+size_t widthOf(llvm::ArrayRef<const BenchRow *> rows) {
+  size_t width = 32;
+  for (const BenchRow *row : rows)
+    width = std::max(width, row->name.size() + 2);
+  return width;
+}
+
+std::string lineOf(const BenchRow &row, size_t width, const ShapeSummary &summary, double flops) {
+  std::string line =
+      fmt::format("  {:<{}}{:>7}", row.name, width, row.isIssuedAsGraph() ? "yes" : "no");
   if (!row.isTimed())
     return line + "  failed: " + row.failure;
   const Spread spread = row.spread();
@@ -35,11 +44,12 @@ void BenchResults::printTable(const BenchShape &shape) const {
   const std::vector<const BenchRow *> rows = rowsOf(shape);
   const ShapeSummary summary = ShapeSummary::of(rows);
   llvm::raw_ostream &os = flags_.csv == "-" || flags_.json == "-" ? llvm::errs() : llvm::outs();
-  os << fmt::format("{}\n  {:<32}{:>7}{:>12}{:>12}{:>12}{:>12}{:>10}{:>7}{:>10}{:>8}\n",
-                    flags_.operation.title(shape), "row", "graph", "median us", "p10", "p90",
+  const size_t width = widthOf(rows);
+  os << fmt::format("{}\n  {:<{}}{:>7}{:>12}{:>12}{:>12}{:>12}{:>10}{:>7}{:>10}{:>8}\n",
+                    flags_.operation.title(shape), "row", width, "graph", "median us", "p10", "p90",
                     "burst us", "TFLOP/s", "E", "speed-up", "hidden");
   for (const BenchRow *row : rows)
-    os << lineOf(*row, summary, flags_.operation.flops(shape)) << "\n";
+    os << lineOf(*row, width, summary, flags_.operation.flops(shape)) << "\n";
   for (const std::string &line : {summary.verdict(), summary.rivalVerdict()})
     if (!line.empty())
       os << "  " << line << "\n";

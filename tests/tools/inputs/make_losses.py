@@ -8,7 +8,7 @@ winner = sys.argv[2] if len(sys.argv) > 2 else "ring"
 rows = []
 for m, automatic, best in ((16, 400.0, 100.0), (32, 1030.0, 1000.0), (64, 13.0, 10.0)):
     for name, us in (("matmul", 1.0), ("gather", 2.0), ("torch/gather_copy", 2.0),
-                     ("pieces;chunks=2", 1.5), ("auto", automatic), (winner, best),
+                     ("chunked;chunks=2", 1.5), ("auto", automatic), (winner, best),
                      ("sequential", 2000.0), ("torch/fused", None)):
         row = {"m": m, "n": 16, "k": 16, "implementation": name, "graph": False}
         row.update({"failure": "not here"} if us is None else
