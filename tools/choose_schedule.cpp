@@ -82,8 +82,8 @@ ClusterOptions ScheduleChooser::clusterOptions() const {
   return {.ranks = ranks_, .timeout = std::chrono::milliseconds(flags_.timeoutMs)};
 }
 
-Result<Candidate> ScheduleChooser::chooseOn(LocalMesh &mesh, std::vector<TimedPlans> &plans,
-                                            const std::function<bool()> &barrier) {
+Result<Configurations> ScheduleChooser::chooseOn(LocalMesh &mesh, std::vector<TimedPlans> &plans,
+                                                 const std::function<bool()> &barrier) {
   std::optional<ScheduleChoice> choice;
   Status status = mesh.onEveryRank([&](int64_t rank) {
     const int64_t hosted = rank - mesh.firstHosted();
@@ -104,7 +104,7 @@ Result<Candidate> ScheduleChooser::chooseOn(LocalMesh &mesh, std::vector<TimedPl
   return choice->best();
 }
 
-Result<Candidate> ScheduleChooser::chooseByThreads() {
+Result<Configurations> ScheduleChooser::chooseByThreads() {
   std::vector<TimedPlans> plans(static_cast<size_t>(ranks_)); // longer than the mesh
   Result<std::unique_ptr<LocalMesh>> mesh = LocalMesh::create(backend_, clusterOptions());
   if (!mesh)
@@ -112,7 +112,7 @@ Result<Candidate> ScheduleChooser::chooseByThreads() {
   return chooseOn(**mesh, plans, nullptr);
 }
 
-Result<Candidate> ScheduleChooser::chooseAsRank(JobRank &job) {
+Result<Configurations> ScheduleChooser::chooseAsRank(JobRank &job) {
   std::vector<TimedPlans> plans(1);
   Result<std::unique_ptr<LocalMesh>> mesh =
       LocalMesh::join(backend_, clusterOptions(), job.takeClient());
@@ -122,7 +122,7 @@ Result<Candidate> ScheduleChooser::chooseAsRank(JobRank &job) {
   return chooseOn(**mesh, plans, [&job, rank] { return job.memory().spinUntilAllCome(rank); });
 }
 
-Result<Candidate> ScheduleChooser::chooseByLaunching() {
+Result<Configurations> ScheduleChooser::chooseByLaunching() {
   Result<std::unique_ptr<AnswerFile>> file = AnswerFile::create();
   if (!file)
     return file.status();
@@ -138,12 +138,12 @@ Result<Candidate> ScheduleChooser::chooseByLaunching() {
   if (!report->status.isOk())
     return report->status;
   Result<std::string> text = (*file)->read();
-  return text ? Candidate::parse(*text) : text.status();
+  return text ? Configurations::parse(*text) : text.status();
 }
 
-Result<Candidate> ScheduleChooser::choose() {
+Result<Configurations> ScheduleChooser::choose() {
   if (!flags_.chosen.empty())
-    return Candidate::parse(flags_.chosen);
+    return Configurations::parse(flags_.chosen);
   switch (setup_.kind) {
   case RankSetup::Threads:
     return chooseByThreads();
@@ -158,12 +158,12 @@ Result<Candidate> ScheduleChooser::choose() {
       JobRank::join(place, {std::chrono::milliseconds(flags_.timeoutMs), ""});
   if (!job)
     return job.status();
-  Result<Candidate> chosen = chooseAsRank(**job);
+  Result<Configurations> chosen = chooseAsRank(**job);
   return chosen ? chosen : (*job)->fail(chosen.status());
 }
 
 Status ScheduleChooser::answer(JobRank &job) {
-  Result<Candidate> chosen = chooseAsRank(job);
+  Result<Configurations> chosen = chooseAsRank(job);
   if (!chosen)
     return chosen.status();
   if (job.place().rank != 0)

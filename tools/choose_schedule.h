@@ -24,7 +24,7 @@ public:
                   const Source &source, CompileOptions given, int64_t ranks);
 
   /// The choice, the same in all processes. Blocks.
-  Result<Candidate> choose();
+  Result<Configurations> choose();
   /// In a process that choose() of the launcher has started, as a rank of `job`: chooses with the
   /// others, and writes it to --choose-into.
   Status answer(JobRank &job);
@@ -32,11 +32,11 @@ public:
   int signal() const { return signal_; }
 
 private:
-  Result<Candidate> chooseByThreads();
-  Result<Candidate> chooseByLaunching();
-  Result<Candidate> chooseAsRank(JobRank &job);
-  Result<Candidate> chooseOn(LocalMesh &mesh, std::vector<TimedPlans> &plans,
-                             const std::function<bool()> &barrier);
+  Result<Configurations> chooseByThreads();
+  Result<Configurations> chooseByLaunching();
+  Result<Configurations> chooseAsRank(JobRank &job);
+  Result<Configurations> chooseOn(LocalMesh &mesh, std::vector<TimedPlans> &plans,
+                                  const std::function<bool()> &barrier);
   ChooseOptions options() const;
   ClusterOptions clusterOptions() const;
 

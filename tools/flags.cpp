@@ -38,7 +38,7 @@ void SourceFlags::addTo(CLI::App &app) {
       ->type_name("NAME=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  const std::string alternative = isRun ? ", or auto: measure, and choose one for all stages" : "";
+  const std::string alternative = isRun ? ", or auto: measure, and choose for each stage" : "";
   lowering
       ->add_option("--schedule", schedule,
                    presetNames() + alternative +

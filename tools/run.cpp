@@ -324,9 +324,9 @@ private:
   RankSetup setup_;
   std::unique_ptr<Source> source_;
   CompileOptions compileOptions_;
-  Status readFlags_;                ///< of reading what they say about lowering
-  std::optional<Candidate> chosen_; ///< by --schedule auto
-  int interruptedBy_ = 0;           ///< a signal, while choosing
+  Status readFlags_;                     ///< of reading what they say about lowering
+  std::optional<Configurations> chosen_; ///< by --schedule auto
+  int interruptedBy_ = 0;                ///< a signal, while choosing
   Compiled compiled_;
   std::vector<Plan> plans_;
   std::unique_ptr<JobRank> job_; ///< of a Rank; refers to what is above
@@ -393,14 +393,14 @@ Status Run::chooseSchedule() {
                           compiled->program->ranks());
   if (isAnswer())
     return chooser.answer(*job_);
-  Result<Candidate> chosen = chooser.choose();
+  Result<Configurations> chosen = chooser.choose();
   interruptedBy_ = chooser.signal();
   if (!chosen)
     return chosen.status();
   chosen_ = *chosen;
   compileOptions_ = applyTo(compileOptions_, *chosen);
-  options_.graph = launchModeOf(*chosen) == LaunchMode::Graph;
-  options_.transferMode = transferModeOf(*chosen);
+  options_.graph = launchModeOf(chosen->all) == LaunchMode::Graph;
+  options_.transferMode = transferModeOf(chosen->all);
   return Status::ok();
 }
 

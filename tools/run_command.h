@@ -48,7 +48,7 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
 /// --schedule auto came to; `joinSeconds` is what a Rank needed to join.
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                   const Compiled &compiled, const Configurations &given,
-                  const std::optional<Candidate> &chosen, const RunReport &report,
+                  const std::optional<Configurations> &chosen, const RunReport &report,
                   double joinSeconds);
 
 } // namespace braid::tools

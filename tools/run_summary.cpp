@@ -24,18 +24,25 @@ void printLine(llvm::raw_ostream &os, llvm::StringRef what, const std::string &v
 
 /// Every knob, with who chose it: `chosen` by measuring, the flags, or nobody.
 void printKnobs(llvm::raw_ostream &os, const Configurations &given,
-                const std::optional<Candidate> &chosen) {
-  const Configuration used = chosen ? chosen->over(given.all) : given.all;
+                const std::optional<Configurations> &chosen) {
+  const Configuration used = chosen ? chosen->all.over(given.all) : given.all;
+  const bool isByStage = chosen && !chosen->stages.empty();
   auto why = [&](bool isGiven) {
     return chosen ? "chosen by measuring" : isGiven ? "as asked" : "the default";
   };
-  printLine(os, "schedule", used.preset().str(), why(used.get(presetFields().front()).has_value()));
+  if (!isByStage)
+    printLine(os, "schedule", used.preset().str(),
+              why(used.get(presetFields().front()).has_value()));
   for (const KnobRow &row : allKnobs()) {
+    if (isByStage && !row.isOfRun())
+      continue;
     const std::optional<int64_t> value = used.get(row.knob);
     printLine(os, row.name, row.str(value ? value : row.fallback), why(value.has_value()));
   }
-  for (const Configurations::OfStage &stage : given.stages)
-    printLine(os, "%" + stage.tensor, stage.config.str(), "as asked, for the stage that makes it");
+  for (const Configurations::OfStage &stage : isByStage ? chosen->stages : given.stages)
+    printLine(os, "%" + stage.tensor, stage.config.str(),
+              std::string(isByStage ? "chosen by measuring" : "as asked") +
+                  ", for the stage that makes it");
 }
 
 /// Where the ranks are, and who said so.
@@ -82,7 +89,7 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
 
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                   const Compiled &compiled, const Configurations &given,
-                  const std::optional<Candidate> &chosen, const RunReport &report,
+                  const std::optional<Configurations> &chosen, const RunReport &report,
                   double joinSeconds) {
   os << "choices\n";
   if (compiled.isLowered)

@@ -23,6 +23,13 @@ template <class Mode> std::optional<int64_t> valueOf(Mode mode) {
 
 } // namespace
 
+CompileOptions applyTo(CompileOptions options, const Configurations &chosen) {
+  options = applyTo(std::move(options), chosen.all);
+  if (!chosen.stages.empty())
+    options.schedule.stages = chosen.stages;
+  return options;
+}
+
 CompileOptions applyTo(CompileOptions options, const Configuration &config) {
   options.schedule.all = config.over(options.schedule.all);
   return options;

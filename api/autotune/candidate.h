@@ -8,10 +8,13 @@
 
 namespace braid {
 
-/// A value for each knob of which more than one is tried; the others as they were given.
+/// A value for each knob of one stage, and of the run, of which more than one is tried; the others
+/// as they were given.
 using Candidate = Configuration;
 
-/// `options` with what `config` says, for all stages.
+/// `options` with what `chosen` says; what it says of stages holds instead of what they say.
+CompileOptions applyTo(CompileOptions options, const Configurations &chosen);
+/// The same, where `config` is for all stages that `options` does not name.
 CompileOptions applyTo(CompileOptions options, const Configuration &config);
 /// How `config` has transfers made, and commands launched.
 TransferMode transferModeOf(const Configuration &config);

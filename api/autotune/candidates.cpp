@@ -20,8 +20,8 @@ using namespace schedule;
 
 /// What decides which values of a knob are tried.
 struct Surroundings {
-  int64_t blockRows = 0; ///< of the first trials
-  int64_t waveRows = 0;  ///< of the second
+  const FusionStage &stage;
+  int64_t waveRows = 0; ///< of the second trials
 };
 
 using Values = std::vector<int64_t>;
@@ -45,17 +45,32 @@ bool takesBlocksInTurn(const Candidate &candidate) {
          candidate.granularity() == Granularity::Chunk;
 }
 
+/// A reduction has its steps in one order, and a step makes what it sends: so only the transfers of
+/// one GEMM of everything are posted at once.
+bool canReduce(const Candidate &candidate) {
+  return candidate.order() == Order::Shift && !isGeometric(candidate) &&
+         (candidate.posting() == Posting::Each || multipliesWhole(candidate));
+}
+
 Values placements(const Candidate &candidate, const Surroundings &) {
   return takesBlocksInTurn(candidate) ? Values{int64_t(Placement::Each), int64_t(Placement::Shared)}
                                       : Values{candidate.valueOf(Knob::Placement)};
 }
 
-/// Where two streams are for transfers alone, GEMMs are on one stream or on two: which of both
-/// is better is not known from the schedule, and decides the most where power limits.
-Values streamCounts(const Candidate &candidate, const Surroundings &) {
-  const bool areApart =
+/// The streams that GEMMs are never on. A reduction's sums have one, too.
+int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage) {
+  const bool areShared =
       candidate.placement() == Placement::Shared && candidate.posting() == Posting::Each;
-  return areApart ? Values{3, 4} : Values{*rowOf(Knob::Streams).fallback};
+  if (stage.isReduction && !multipliesWhole(candidate))
+    return areShared ? 3 : 2;
+  return areShared ? 2 : 0;
+}
+
+/// Where some streams are for transfers alone, GEMMs are on one stream or on two: which of both
+/// is better is not known from the schedule, and decides the most where power limits.
+Values streamCounts(const Candidate &candidate, const Surroundings &around) {
+  const int64_t others = streamsForTransfers(candidate, around.stage);
+  return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
 }
 
 Values protocols(const Candidate &, const Surroundings &) {
@@ -66,7 +81,7 @@ Values protocols(const Candidate &, const Surroundings &) {
 Values chunkCounts(const Candidate &candidate, const Surroundings &around) {
   Values counts = {1};
   for (int64_t each : {2, 4, 8})
-    if (!multipliesWhole(candidate) && around.blockRows / each >= kLeastRows)
+    if (!multipliesWhole(candidate) && around.stage.rows / each >= kLeastRows)
       counts.push_back(each);
   return counts;
 }
@@ -77,9 +92,10 @@ Values waves(const Candidate &candidate, const Surroundings &around) {
   return isGeometric(candidate) && around.waveRows > 0 ? Values{0, around.waveRows} : Values{0};
 }
 
-/// Of growing groups, all from 2 on are the same.
-Values tailSplits(const Candidate &candidate, const Surroundings &) {
-  if (multipliesWhole(candidate))
+/// Of growing groups, all from 2 on are the same. A reduction's chunks are around its steps, none
+/// of which is the last to send.
+Values tailSplits(const Candidate &candidate, const Surroundings &around) {
+  if (multipliesWhole(candidate) || around.stage.isReduction)
     return {1};
   return isGeometric(candidate) ? Values{1, 2} : Values{1, 2, 4};
 }
@@ -145,13 +161,14 @@ double worstCase(const Candidate &candidate, int64_t ranks, bool hasCopyEngines)
 }
 
 std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
-  const Configuration &given = space.given.schedule.all;
   std::vector<Candidate> all;
-  for (const Preset &preset : presets())
-    if (Candidate each = given.over(preset.fields); !llvm::is_contained(all, each))
+  for (const Preset &preset : presets()) {
+    const Candidate each = space.given.over(preset.fields);
+    if (!llvm::is_contained(all, each) && (!space.stage.isReduction || canReduce(each)))
       all.push_back(each);
+  }
   for (const Trial &trial : kFirstLook)
-    vary(all, trial, given, {.blockRows = space.blockRows});
+    vary(all, trial, space.given, {space.stage});
   return inAllModes(all, space);
 }
 
@@ -170,11 +187,11 @@ std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
   return worth;
 }
 
-std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpace &space,
                                   int64_t waveRows) {
   std::vector<Candidate> all = {candidate};
   for (const Trial &trial : kSecondLook)
-    vary(all, trial, given.schedule.all, {.waveRows = waveRows});
+    vary(all, trial, space.given, {space.stage, waveRows});
   return all;
 }
 

@@ -2,22 +2,23 @@
 #pragma once
 
 #include "api/autotune/candidate.h"
+#include "lowering/stages/fusion_stages.h"
 
 namespace braid {
 
 /// How transfers may be made on `device`, the default first.
 std::vector<TransferMode> transferModesOf(const Device &device);
 
-/// What the first trials try everything with.
+/// What candidates for a stage are made from.
 struct CandidateSpace {
-  const CompileOptions &given; ///< not varied; outlives this
+  const Configuration &given; ///< not varied; outlives this
   llvm::ArrayRef<LaunchMode> launchModes;
   llvm::ArrayRef<TransferMode> transferModes;
-  int64_t blockRows = 0; ///< of a GEMM's left operand, that one rank owns
+  const FusionStage &stage; ///< outlives this
 };
 
-/// The first trials, of what changes most: every schedule, protocol and number of chunks, in all
-/// transfer and launch modes, with GEMMs on one stream or on several.
+/// The first trials, of what changes most: every schedule that the stage's direction allows, protocol
+/// and number of chunks, in all transfer and launch modes, with GEMMs on one stream or on several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
 /// How many rows of a GEMM with so many columns are one wave of tiles, as libraries prefer them
@@ -31,7 +32,7 @@ std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst);
 
 /// The second trials, around one that did well: other streams, streams for transfers alone, smaller
 /// chunks at the end, and GEMMs of whole waves, which have `waveRows` (0: there are none).
-std::vector<Candidate> variantsOf(const Candidate &candidate, const CompileOptions &given,
+std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpace &space,
                                   int64_t waveRows);
 
 /// How many times as long as in a few runs `candidate` may take in others. With more than one peer,

@@ -39,6 +39,8 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
     const std::optional<int64_t> value = options.given.schedule.all.get(row.knob);
     question.push_back({"--" + row.name, value ? row.str(value) : "open"});
   }
+  question.push_back(
+      {"--schedule of stages", Configurations{{}, options.given.schedule.stages}.str()});
   question.push_back({"--time-best", options.timed ? std::to_string(*options.timed) : "open"});
   question.push_back({"transfer modes", transferModes});
   question.push_back({"launch modes", launchModes});
@@ -54,9 +56,12 @@ std::vector<LoweredCandidate> inOrder(std::vector<LoweredCandidate> all,
   return ordered;
 }
 
-/// Whatever the time, if a number was asked for.
-TimingLimits limitsFor(std::optional<int64_t> timed) {
+/// Whatever the time, if a number was asked for; several stages share the time, and the room that a
+/// job has for what it prepares.
+TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages) {
   TimingLimits limits;
+  limits.lookSeconds /= static_cast<double>(stages);
+  limits.most = std::max(limits.least, limits.most / stages);
   if (!timed)
     return limits;
   limits.least = limits.most = static_cast<size_t>(std::max<int64_t>(*timed, 0));
@@ -87,6 +92,7 @@ private:
   double worstCaseOf(const Candidate &candidate) const;
   std::vector<PredictedCandidate> predictedCandidates() const;
   Result<int64_t> waveRows();
+  CandidateSpace space() const;
   Status findCandidates();
   Status predict();
   Result<TimedPlan *> ready(size_t candidate);
@@ -94,6 +100,8 @@ private:
   TimingActions timingActions();
   Status timeBest();
   Result<ScheduleChoice> decide();
+  Result<ScheduleChoice> chooseStage();
+  Result<ScheduleChoice> chooseInTurns();
 
   const std::string &text_;
   const ChooseOptions &options_;
@@ -101,6 +109,9 @@ private:
   const std::vector<TransferMode> transferModes_;
   CandidateLowering lowering_;
   JobModel model_;
+  StageChoices choices_{{}, {}};
+  // Of the stage that is chosen for.
+  size_t stage_ = 0;
   std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
   std::map<size_t, TimedPlan> ready_;        ///< those of them that may be timed again
   std::map<size_t, double> trials_;          ///< what counts of the first trial of each
@@ -137,11 +148,18 @@ Result<int64_t> Chooser::waveRows() {
   return rows ? Result<int64_t>(static_cast<int64_t>(*rows)) : rows.status();
 }
 
-/// First what changes most, then the variants of the best of those.
+CandidateSpace Chooser::space() const {
+  return {choices_.given(stage_), options_.launchModes, transferModes_, choices_.stage(stage_)};
+}
+
+/// First what changes most, then the variants of the best of those. What is the best so far is one
+/// of them, so that no turn makes it worse.
 Status Chooser::findCandidates() {
-  lowering_.lower(broadCandidates({options_.given, options_.launchModes, transferModes_,
-                                   lowering_.blockRows()}),
-                  candidates_);
+  candidates_.clear();
+  lowering_.begin();
+  if (choices_.isBegun())
+    lowering_.lower(choices_.best(stage_), choices_, stage_, candidates_);
+  lowering_.lower(broadCandidates(space()), choices_, stage_, candidates_);
   if (candidates_.empty())
     return lowering_.refusal();
   if (Status status = predict(); !status.isOk())
@@ -153,8 +171,8 @@ Status Chooser::findCandidates() {
   for (const LoweredCandidate &each : candidates_)
     bestFirst.push_back(each.candidate);
   for (const Candidate &each : worthVariants(bestFirst))
-    llvm::append_range(variants, variantsOf(each, options_.given, *wave));
-  lowering_.lower(variants, candidates_);
+    llvm::append_range(variants, variantsOf(each, space(), *wave));
+  lowering_.lower(variants, choices_, stage_, candidates_);
   return predict();
 }
 
@@ -170,7 +188,7 @@ Status Chooser::predict() {
         simulate(*each.plans, model_.model(),
                  {launchModeOf(each.candidate), transferModeOf(each.candidate)});
     if (!simulation)
-      return simulation.status().annotated(each.candidate.str());
+      return simulation.status().annotated(each.schedule.str());
     each.predictedUs = simulation->us;
   }
   const std::vector<size_t> order = orderByPrediction(predictedCandidates());
@@ -186,7 +204,7 @@ Result<TimedPlan *> Chooser::ready(size_t candidate) {
   Result<TimedPlan> made = timer_.makeReady(*lowered.plans, launchModeOf(lowered.candidate),
                                             transferModeOf(lowered.candidate));
   if (!made)
-    return made.status().annotated(lowered.candidate.str());
+    return made.status().annotated(lowered.schedule.str());
   return &ready_.emplace(candidate, std::move(*made)).first->second;
 }
 
@@ -209,7 +227,7 @@ TimingActions Chooser::timingActions() {
       return plan.status();
     Result<RunTime> time = timer_.time(**plan, effort);
     if (!time)
-      return time.status().annotated(candidates_[candidate].candidate.str());
+      return time.status().annotated(candidates_[candidate].schedule.str());
     return time->us;
   };
   TimingActions actions;
@@ -244,11 +262,13 @@ TimingActions Chooser::timingActions() {
 }
 
 Status Chooser::timeBest() {
+  finalRounds_ = {};
   if (candidates_.size() < 2 || options_.timed.value_or(1) <= 0)
     return Status::ok();
-  Result<CandidateTimes> timed =
-      timeCandidates(predictedCandidates(), limitsFor(options_.timed), timingActions());
+  Result<CandidateTimes> timed = timeCandidates(
+      predictedCandidates(), limitsFor(options_.timed, choices_.count()), timingActions());
   ready_.clear();
+  trials_.clear();
   if (!timed)
     return timed.status();
   std::vector<size_t> order;
@@ -266,20 +286,23 @@ Status Chooser::timeBest() {
 
 /// Rank 0's best becomes everyone's.
 Result<ScheduleChoice> Chooser::decide() {
-  Result<std::string> best = timer_.fromRankZero(candidates_.front().candidate.str());
+  Result<std::string> best = timer_.fromRankZero(candidates_.front().schedule.str());
   if (!best)
     return best.status();
   auto chosen = llvm::find_if(
-      candidates_, [&](const LoweredCandidate &each) { return each.candidate.str() == *best; });
+      candidates_, [&](const LoweredCandidate &each) { return each.schedule.str() == *best; });
   if (chosen == candidates_.end())
     return Status(StatusCode::Internal, "rank 0 chose what is no candidate here: " + *best);
   std::rotate(candidates_.begin(), chosen, chosen + 1);
   ScheduleChoice choice;
   const std::vector<PredictedCandidate> known = predictedCandidates();
   for (size_t i = 0; i < candidates_.size(); ++i)
-    choice.candidates.push_back({candidates_[i].candidate, candidates_[i].predictedUs,
-                                 candidates_[i].measuredUs, known[i].worstCase});
+    choice.candidates.push_back({candidates_[i].candidate, candidates_[i].schedule,
+                                 candidates_[i].predictedUs, candidates_[i].measuredUs,
+                                 known[i].worstCase});
   choice.fusion = lowering_.fusion();
+  if (choices_.areSeveral())
+    choice.stage = choices_.stage(stage_).tensors.front();
   choice.ranks = timer_.ranks();
   choice.finalRounds = finalRounds_;
   choice.reason = reasonFor(choice);
@@ -294,11 +317,37 @@ Result<ScheduleChoice> Chooser::choose() {
     return status;
   if (Status status = model_.find(); !status.isOk())
     return status;
+  choices_ = StageChoices(lowering_.stages(), options_.given.schedule);
+  return chooseInTurns();
+}
+
+Result<ScheduleChoice> Chooser::chooseStage() {
   if (Status status = findCandidates(); !status.isOk())
     return status;
   if (Status status = timeBest(); !status.isOk())
     return status;
   return decide();
+}
+
+/// Each stage has one turn, and another one if a later one has changed anything. All ranks take the
+/// same turns: each has rank 0's choice.
+Result<ScheduleChoice> Chooser::chooseInTurns() {
+  constexpr size_t kMostTurns = 2;
+  std::vector<ScheduleChoice> before;
+  for (size_t turn = 0, unchanged = 0;; ++turn) {
+    stage_ = turn % choices_.count();
+    Result<ScheduleChoice> choice = chooseStage();
+    if (!choice)
+      return choice;
+    unchanged = choices_.take(stage_, choice->candidates.front().candidate) ? 0 : unchanged + 1;
+    const bool hadAllTurns = turn + 1 >= choices_.count();
+    if (hadAllTurns &&
+        (unchanged + 1 >= choices_.count() || turn + 1 == kMostTurns * choices_.count())) {
+      choice->before = std::move(before);
+      return choice;
+    }
+    before.push_back(std::move(*choice));
+  }
 }
 
 } // namespace
@@ -331,8 +380,8 @@ Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer
   if (!found)
     return found.status();
   row.options = applyTo(row.options, found->best());
-  row.isGraphed = launchModeOf(found->best()) == LaunchMode::Graph;
-  row.transferMode = transferModeOf(found->best());
+  row.isGraphed = launchModeOf(found->best().all) == LaunchMode::Graph;
+  row.transferMode = transferModeOf(found->best().all);
   row.isAuto = false;
   if (choice)
     *choice = std::move(*found);

@@ -33,34 +33,25 @@ Result<std::vector<Plan>> CandidateLowering::makePlans(CompileOptions options) {
   Result<std::vector<Plan>> plans = compiled ? braid::makePlans(*compiled) : compiled.status();
   if (!plans && source->diags.hasErrors())
     return Status(plans.status().code(), source->diags.str());
-  if (plans && fusion_.empty())
+  if (plans && fusion_.empty()) {
     fusion_ = compiled->fusion->name();
+    stages_ = stagesOf(*compiled->fusion, source->diags);
+  }
   return plans;
 }
 
-/// All GEMMs of a rank together have as many rows as all blocks.
-Status CandidateLowering::findFusion() {
-  Result<std::vector<Plan>> plans = makePlans(given_);
-  if (!plans)
-    return plans.status();
-  int64_t rows = 0;
-  for (const Command &command : plans->front().commands)
-    if (command.kind == CommandKind::Matmul)
-      rows += plans->front().matmuls[command.matmul].m;
-  blockRows_ = rows / ranks_;
-  return Status::ok();
-}
+Status CandidateLowering::findFusion() { return makePlans(given_).status(); }
 
 /// Null if it cannot be lowered. Launch mode and transfer mode make no difference.
-SharedPlans CandidateLowering::plansOf(const Candidate &candidate) {
-  Candidate key = candidate;
+SharedPlans CandidateLowering::plansOf(const Configurations &schedule) {
+  Configurations key = schedule;
   for (const KnobRow &row : allKnobs())
     if (row.isOfRun())
-      key.set(row.knob, std::nullopt);
+      key.all.set(row.knob, std::nullopt);
   auto [entry, isNew] = plans_.try_emplace(key.str());
   if (!isNew)
     return entry->second;
-  Result<std::vector<Plan>> plans = makePlans(applyTo(given_, candidate));
+  Result<std::vector<Plan>> plans = makePlans(applyTo(given_, schedule));
   if (plans)
     entry->second = std::make_shared<const std::vector<Plan>>(std::move(*plans));
   else if (refusal_.isOk())
@@ -68,15 +59,16 @@ SharedPlans CandidateLowering::plansOf(const Candidate &candidate) {
   return entry->second;
 }
 
-void CandidateLowering::lower(llvm::ArrayRef<Candidate> candidates,
-                              std::vector<LoweredCandidate> &lowered) {
+void CandidateLowering::lower(llvm::ArrayRef<Candidate> candidates, const StageChoices &choices,
+                              size_t stage, std::vector<LoweredCandidate> &lowered) {
   for (const Candidate &candidate : candidates) {
-    SharedPlans plans = plansOf(candidate);
+    const Configurations schedule = choices.with(stage, candidate);
+    SharedPlans plans = plansOf(schedule);
     if (!plans)
       continue;
     const std::string how = str(transferModeOf(candidate)) + name(launchModeOf(candidate)).str();
     if (seen_.insert(signatureOf(plans->front()) + how).second)
-      lowered.push_back({candidate, plans});
+      lowered.push_back({candidate, schedule, plans});
   }
 }
 

@@ -1,7 +1,7 @@
 //===- api/autotune/lowered_candidates.h - candidates with their Plans, each kind of run once -===//
 #pragma once
 
-#include "api/autotune/candidate.h"
+#include "api/autotune/stage_choices.h"
 #include "runtime/plan/plan.h"
 
 #include <map>
@@ -14,8 +14,9 @@ namespace braid {
 using SharedPlans = std::shared_ptr<const std::vector<Plan>>;
 
 struct LoweredCandidate {
-  Candidate candidate;
-  SharedPlans plans; ///< shared with those that are lowered the same
+  Candidate candidate;     ///< of the stage that is chosen for
+  Configurations schedule; ///< the whole fusion's
+  SharedPlans plans;       ///< shared with those that are lowered the same
   double predictedUs = 0;
   std::optional<double> measuredUs = {};
 };
@@ -32,24 +33,28 @@ public:
   /// fails as compile() does.
   Status findFusion();
   const std::string &fusion() const { return fusion_; } ///< its name
-  int64_t blockRows() const { return blockRows_; }      ///< of a rank's block
+  const std::vector<FusionStage> &stages() const { return stages_; }
 
-  /// Appends those that can be lowered, and that do not come to the same commands as one before.
-  void lower(llvm::ArrayRef<Candidate> candidates, std::vector<LoweredCandidate> &lowered);
+  /// Appends those candidates for a stage that can be lowered, and that do not come to the same
+  /// commands as one that was appended since begin().
+  void lower(llvm::ArrayRef<Candidate> candidates, const StageChoices &choices, size_t stage,
+             std::vector<LoweredCandidate> &lowered);
+  /// Another list of candidates is made from now on.
+  void begin() { seen_.clear(); }
   /// Why the first that could not be lowered could not.
   const Status &refusal() const { return refusal_; }
 
 private:
   Result<std::vector<Plan>> makePlans(CompileOptions options);
-  SharedPlans plansOf(const Candidate &candidate);
+  SharedPlans plansOf(const Configurations &schedule);
 
   const std::string &name_, &text_;
   const CompileOptions &given_;
   const int64_t ranks_;
   std::string fusion_;
-  int64_t blockRows_ = 0;
+  std::vector<FusionStage> stages_;
   std::map<std::string, SharedPlans> plans_; ///< null: refused
-  std::set<std::string> seen_;               ///< what rank 0 does, and how it is issued
+  std::set<std::string> seen_;               ///< what rank 0 does, and how it is launched
   Status refusal_;
 };
 

@@ -16,7 +16,7 @@ std::string lineOf(const JudgedCandidate &judged) {
   const std::optional<double> error = judged.error();
   return fmt::format("{:>12.1f}{:>12}{:>8}  {}", judged.predictedUs,
                      error ? fmt::format("{:.1f}", *judged.measuredUs) : "-",
-                     error ? fmt::format(" {:+.0f} %", 100 * *error) : "", judged.candidate.str());
+                     error ? fmt::format(" {:+.0f} %", 100 * *error) : "", judged.schedule.str());
 }
 
 std::string othersOf(llvm::ArrayRef<JudgedCandidate> others) {
@@ -96,18 +96,22 @@ std::string reasonFor(const ScheduleChoice &choice) {
   if (sequential == candidates.begin())
     return text + "; nothing hides more than it costs here";
   if (sequential != candidates.end())
-    text += fmt::format("; gathering first {} {:.1f} us",
+    text += fmt::format("; one part after the other {} {:.1f} us",
                         sequential->measuredUs ? "takes" : "would take",
                         sequential->measuredUs.value_or(sequential->predictedUs));
   return text;
 }
 
-std::string explain(const ScheduleChoice &choice, size_t next) {
+namespace {
+
+/// Of one choice.
+std::string tableOf(const ScheduleChoice &choice, size_t next) {
   llvm::ArrayRef<JudgedCandidate> all = choice.candidates;
   const size_t shown = next < all.size() - choice.timed() ? choice.timed() + next : all.size();
-  std::string text = fmt::format("braid: auto: {} candidates for @{} on {} ranks; microseconds\n"
+  const std::string stage = choice.stage.empty() ? "" : ", stage of %" + choice.stage + ",";
+  std::string text = fmt::format("braid: auto: {} candidates for @{}{} on {} ranks; microseconds\n"
                                  "   predicted    measured   error  candidate\n",
-                                 all.size(), choice.fusion, choice.ranks);
+                                 all.size(), choice.fusion, stage, choice.ranks);
   for (const JudgedCandidate &each : all.take_front(shown))
     text += lineOf(each) + (&each == &all.front() ? "  <-\n" : "\n");
   text += othersOf(all.drop_front(shown)) + howTimed(choice);
@@ -117,6 +121,15 @@ std::string explain(const ScheduleChoice &choice, size_t next) {
     text += fmt::format("  predictions were off by {:.0f} % on average where measured\n",
                         100 * choice.meanError());
   return text;
+}
+
+} // namespace
+
+std::string explain(const ScheduleChoice &choice, size_t next) {
+  std::string text;
+  for (const ScheduleChoice &before : choice.before)
+    text += explain(before, next);
+  return text + tableOf(choice, next);
 }
 
 } // namespace braid

@@ -11,7 +11,8 @@
 namespace braid {
 
 struct JudgedCandidate {
-  Candidate candidate;
+  Candidate candidate;     ///< of the stage that was chosen for
+  Configurations schedule; ///< the whole fusion's
   double predictedUs = 0;
   std::optional<double> measuredUs = {};
   double worstCase = 1; ///< times measuredUs, in other runs (candidates.h)
@@ -26,11 +27,13 @@ struct ScheduleChoice {
   std::vector<JudgedCandidate> candidates;
   FinalRounds finalRounds;
   std::string fusion; ///< its name
+  std::string stage;  ///< a tensor of the stage that was chosen for; empty: there is only one
+  std::vector<ScheduleChoice> before; ///< for a fusion of several stages: what led here
   int64_t ranks = 0;
   std::string reason;
   std::string source; ///< where the model of the machine is from
 
-  const Candidate &best() const { return candidates.front().candidate; }
+  const Configurations &best() const { return candidates.front().schedule; }
   /// How many were timed.
   size_t timed() const;
   /// Mean of |error()| over those that were timed; 0 if none was.
@@ -41,7 +44,7 @@ struct ScheduleChoice {
 std::string reasonFor(const ScheduleChoice &choice);
 
 /// The table of those that were timed and of the `next` best predicted, with the choice and its
-/// reason, for people.
+/// reason, for people; before it those of what led to the choice.
 std::string explain(const ScheduleChoice &choice, size_t next = 5);
 
 } // namespace braid

@@ -113,9 +113,11 @@ std::vector<BenchRow> torchRows(const Operation &operation, const BenchShape &sh
   return rows;
 }
 
-/// As Candidate::str() ends.
 bool BenchRow::isIssuedAsGraph() const {
-  return choice.empty() ? isGraphed : llvm::StringRef(choice).endswith("launch=graph");
+  if (choice.empty())
+    return isGraphed;
+  Result<Configurations> chosen = Configurations::parse(choice);
+  return chosen && chosen->all.launch() == schedule::Launch::Graph;
 }
 
 double BenchRow::time() const { return spreadOf(medians()).median; }

@@ -159,6 +159,17 @@ TEST(BenchResults, HideNothingIfThereIsNothingToHide) {
   EXPECT_FALSE(shape.summary().hiddenShare(shape.rows.back()));
 }
 
+TEST(BenchResults, KnowHowAChoiceIsLaunched) {
+  BenchRow automatic = row("auto", 1);
+  EXPECT_FALSE(automatic.isIssuedAsGraph());
+  automatic.choice = "pairwise;chunks=2;launch=graph";
+  EXPECT_TRUE(automatic.isIssuedAsGraph());
+  automatic.choice = "launch=graph,H=ring,Y=bulk";
+  EXPECT_TRUE(automatic.isIssuedAsGraph()) << "of several stages";
+  automatic.choice = "H=ring,Y=bulk";
+  EXPECT_FALSE(automatic.isIssuedAsGraph());
+}
+
 TEST(BenchResults, JudgeAutoByTheBestOfAll) {
   Shape near{{row("auto", 102.9, true), row("torch/fused", 100), row("pairwise", 105)}};
   EXPECT_TRUE(near.summary().isAutoClose());

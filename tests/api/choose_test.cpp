@@ -2,6 +2,7 @@
 
 #include "api/autotune/candidates.h"
 #include "api/autotune/choose.h"
+#include "api/autotune/stage_choices.h"
 #include "api/autotune/time_candidates.h"
 #include "api/bench/gather_bench.h"
 #include "api/run.h"
@@ -15,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <set>
 
 namespace braid {
@@ -29,6 +31,31 @@ fusion @small(D = 3) {
   %A = input f32[DIDx{D}, 128, 16]
   %B = input f32[16, 8]
   %C = matmul %A, %B : f32[Stream{D}, 128, 8]
+  output %C
+}
+)";
+
+/// One stage after the other, of one operand each.
+constexpr const char *kTwoStages = R"(
+fusion @two(D = 3) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, 64, 16]
+  %X = input f32[DIDx{D}, 64, 16]
+  %B = input f32[16, 8]
+  %C = matmul %A, %B : f32[Stream{D}, 64, 8]
+  %Y = matmul %X, %B : f32[Stream{D}, 64, 8]
+  output %C
+  output %Y
+}
+)";
+
+/// Partial results of 64 rows for each rank.
+constexpr const char *kReduction = R"(
+fusion @reduced(D = 3) {
+  mesh [0 .. D)
+  %A = input f32[D, 64, DIDx{D}, 16]
+  %B = input f32[DIDx{D}, 16, 8]
+  %C = matmul %A, %B : f32[DIDx{D}, 64, 8]
   output %C
 }
 )";
@@ -58,12 +85,13 @@ std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::stri
 
 /// Of three streams two are for transfers, so that GEMMs are one behind the other.
 TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
-  CompileOptions given;
+  Configuration given;
+  const FusionStage stage{{"C"}, /*isReduction=*/false, 1024};
   const LaunchMode launchModes[] = {LaunchMode::Graph};
   const TransferMode transferMode[] = {{}};
   auto streamsOf = [&](const char *schedule) {
     std::set<int64_t> streams;
-    for (const Candidate &each : broadCandidates({given, launchModes, transferMode, 1024}))
+    for (const Candidate &each : broadCandidates({given, launchModes, transferMode, stage}))
       if (llvm::StringRef(each.str() + ";").startswith(std::string(schedule) + ";") &&
           each.placement() == of(schedule).placement())
         streams.insert(each.streams());
@@ -73,15 +101,16 @@ TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
   EXPECT_THAT(streamsOf("pairwise"), ElementsAre(4));
   EXPECT_THAT(streamsOf("coalesced"), ElementsAre(3, 4));
   EXPECT_THAT(streamsOf("batched"), ElementsAre(4));
-  given.schedule = configured("streams=5");
+  given = of("streams=5");
   EXPECT_THAT(streamsOf("pairwise;placement=shared"), ElementsAre(5));
 }
 
 TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
   const LaunchMode launchModes[] = {LaunchMode::Eager, LaunchMode::Graph};
   const TransferMode transferMode[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
+  const FusionStage stage{{"C"}, /*isReduction=*/false, 1024};
   std::set<std::string> texts;
-  const std::vector<Candidate> all = broadCandidates({{}, launchModes, transferMode, 1024});
+  const std::vector<Candidate> all = broadCandidates({{}, launchModes, transferMode, stage});
   for (const Candidate &each : all)
     texts.insert(each.str());
   EXPECT_EQ(texts.size(), all.size());
@@ -91,6 +120,49 @@ TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
   EXPECT_TRUE(texts.count("pairwise"));
   EXPECT_TRUE(texts.count("pairwise;placement=shared;protocol=put;chunks=8;streams=3;copies=kernel;"
                           "launch=graph"));
+}
+
+/// The direction decides which schedules there are, and how many streams GEMMs leave to others.
+TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
+  const Configuration given;
+  const FusionStage stage{{"C"}, /*isReduction=*/true, 1024};
+  const LaunchMode launchModes[] = {LaunchMode::Eager};
+  const TransferMode transferMode[] = {{}};
+  const CandidateSpace space{given, launchModes, transferMode, stage};
+  std::map<std::string, std::set<int64_t>> streams;
+  for (const Candidate &each : broadCandidates(space)) {
+    const bool isShared = each.placement() == schedule::Placement::Shared;
+    streams[each.preset().str() + (isShared ? ", shared" : "")].insert(each.streams());
+  }
+  using testing::Pair;
+  EXPECT_THAT(streams,
+              ElementsAre(Pair("bulk", ElementsAre(4)), Pair("pairwise", ElementsAre(3, 4)),
+                          Pair("pairwise, shared", ElementsAre(4, 5)),
+                          Pair("sequential", ElementsAre(4))));
+  for (const Candidate &each : variantsOf(of("pairwise"), space, 0))
+    EXPECT_EQ(each.tailSplit(), 1) << each.str();
+}
+
+TEST(StageChoices, KeepTheBestOfEachStage) {
+  StageChoices choices({{{"G", "H"}, false, 64}, {{"Y"}, true, 64}}, configured("ring,H=chunks=2"));
+  EXPECT_FALSE(choices.isBegun());
+  EXPECT_EQ(choices.given(0).str(), "ring;chunks=2") << "by any tensor";
+  EXPECT_EQ(choices.given(1).str(), "ring");
+  EXPECT_EQ(choices.with(1, of("bulk;launch=graph")).str(), "launch=graph,G=ring;chunks=2,Y=bulk");
+  EXPECT_TRUE(choices.take(1, of("bulk;launch=graph")));
+  EXPECT_TRUE(choices.isBegun());
+  EXPECT_EQ(choices.best(0).str(), "ring;chunks=2;launch=graph");
+  EXPECT_FALSE(choices.take(0, of("ring;chunks=2;launch=graph"))) << "as it was";
+  EXPECT_TRUE(choices.take(0, of("ring;chunks=2;launch=eager"))) << "of the run";
+  EXPECT_EQ(choices.with(0, of("pairwise")).str(), "G=pairwise,Y=bulk");
+}
+
+/// So that a name that the user gave still holds.
+TEST(StageChoices, OfOneStageNameNone) {
+  const StageChoices choices({{{"C"}, false, 64}}, configured("C=ring"));
+  EXPECT_EQ(choices.with(0, of("bulk;launch=graph")).str(), "bulk;launch=graph,C=ring");
+  EXPECT_EQ(StageChoices(std::vector<FusionStage>(), Configurations()).count(), 1u)
+      << "nothing to choose is one stage";
 }
 
 /// Its chunks tell the candidates of a family apart.
@@ -116,10 +188,11 @@ TEST(Candidate, IsWorthVariantsIfItsFamilyHasFewBetterOnes) {
 TEST(Candidate, HasGemmsOfWholeWavesInGrowingGroups) {
   using testing::Pair;
   auto cutsOf = [](const char *schedule, const char *given, int64_t waveRows) {
-    const CompileOptions options{.schedule = configured(given)};
+    const Configuration options = of(given);
+    const FusionStage stage;
     std::vector<std::pair<int64_t, int64_t>> cuts; // waves and tail splits, with one stream
     for (const Candidate &each :
-         variantsOf(options.schedule.all.over(of(schedule)), options, waveRows))
+         variantsOf(options.over(of(schedule)), {options, {}, {}, stage}, waveRows))
       if (each.streams() == 1)
         cuts.emplace_back(each.waveRows(), each.tailSplit());
     return cuts;
@@ -271,6 +344,46 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   EXPECT_TRUE(hasOther) << "one schedule was timed only\n" << explain(*choices[0]);
 }
 
+/// Each has its turn, and all ranks go the same way.
+TEST(Choose, ChoosesForEachStage) {
+  ChooseOptions options;
+  options.timed = 2;
+  std::vector<Result<ScheduleChoice>> choices = chooseOnRanks(3, kTwoStages, options);
+  for (const Result<ScheduleChoice> &choice : choices) {
+    ASSERT_TRUE(choice.isOk()) << choice.status().message();
+    EXPECT_EQ(choice->best().str(), choices[0]->best().str());
+  }
+  const ScheduleChoice &last = *choices[0];
+  ASSERT_EQ(last.best().stages.size(), 2u);
+  EXPECT_EQ(last.best().stages[0].tensor, "C");
+  EXPECT_EQ(last.best().stages[1].tensor, "Y");
+  ASSERT_GE(last.before.size(), 1u);
+  ASSERT_LE(last.before.size(), 3u);
+  EXPECT_EQ(last.before[0].stage, "C");
+  const std::string &later = last.before.size() == 1 ? last.stage : last.before[1].stage;
+  EXPECT_EQ(later, "Y");
+  const std::string first = last.before[0].best().stages[0].config.str();
+  const ScheduleChoice &second = last.before.size() == 1 ? last : last.before[1];
+  for (const JudgedCandidate &each : second.candidates)
+    EXPECT_EQ(each.schedule.stages[0].config.str(), first) << "it keeps what is best so far";
+  EXPECT_THAT(explain(last), HasSubstr(" candidates for @two, stage of %Y, on 3 ranks;"));
+  Result<Configurations> read = Configurations::parse(last.best().str());
+  ASSERT_TRUE(read.isOk()) << read.status().message();
+  EXPECT_EQ(read->str(), last.best().str());
+}
+
+TEST(Choose, ChoosesForAReduction) {
+  ChooseOptions options;
+  options.timed = 2;
+  Result<ScheduleChoice> choice = std::move(chooseOnRanks(3, kReduction, options)[0]);
+  ASSERT_TRUE(choice.isOk()) << choice.status().message();
+  EXPECT_EQ(choice->timed(), 2u);
+  std::set<std::string> schedules;
+  for (const JudgedCandidate &each : choice->candidates)
+    schedules.insert(each.candidate.preset().str());
+  EXPECT_THAT(schedules, ElementsAre("bulk", "pairwise", "sequential"));
+}
+
 TEST(Choose, TimesAsManyAsItIsAskedTo) {
   ChooseOptions options;
   options.timed = 5;
@@ -313,6 +426,7 @@ ScheduleChoice choiceOf(size_t timed) {
     if (i < timed)
       judged.measuredUs = 50;
     judged.candidate = of("pairwise");
+    judged.schedule.all = judged.candidate;
     choice.candidates.push_back(judged);
   }
   return choice;
@@ -410,7 +524,7 @@ TEST(Choose, MakesARowOfABench) {
   ScheduleChoice choice;
   Result<TimedRow> chosen = chooseRow(*row, {}, timer, &choice);
   ASSERT_TRUE(chosen.isOk()) << chosen.status().message();
-  EXPECT_EQ(chosen->options.schedule.all.preset(), choice.best().preset());
+  EXPECT_EQ(chosen->options.schedule.all.preset(), choice.best().all.preset());
   EXPECT_EQ(chosen->options.schedule.all.streams(), 2);
   EXPECT_FALSE(chosen->isGraphed);
 }

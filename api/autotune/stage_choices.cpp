@@ -1,0 +1,55 @@
+//===- api/autotune/stage_choices.cpp - what is chosen for each stage so far -===//
+
+#include "api/autotune/stage_choices.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace braid {
+namespace {
+
+/// The knobs of the whole run, or those of one stage.
+Configuration only(bool areOfRun, Configuration config) {
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun() != areOfRun)
+      config.set(row.knob, std::nullopt);
+  return config;
+}
+
+Configuration givenFor(const FusionStage &stage, const Configurations &given) {
+  auto named = llvm::find_if(given.stages, [&](const Configurations::OfStage &each) {
+    return llvm::is_contained(stage.tensors, each.tensor);
+  });
+  return named == given.stages.end() ? given.all : named->config.over(given.all);
+}
+
+} // namespace
+
+StageChoices::StageChoices(std::vector<FusionStage> stages, const Configurations &given)
+    : stages_(std::move(stages)), givenStages_(given.stages) {
+  if (stages_.empty())
+    stages_.emplace_back();
+  for (const FusionStage &stage : stages_) {
+    given_.push_back(givenFor(stage, given));
+    best_.push_back(only(false, given_.back().over(presets().front().fields)));
+  }
+}
+
+Configurations StageChoices::with(size_t stage, const Candidate &candidate) const {
+  if (!areSeveral())
+    return {candidate, givenStages_};
+  Configurations whole{only(true, candidate)};
+  for (size_t i = 0; i < count(); ++i)
+    whole.stages.push_back(
+        {stages_[i].tensors.front(), i == stage ? only(false, candidate) : best_[i]});
+  return whole;
+}
+
+bool StageChoices::take(size_t stage, const Candidate &candidate) {
+  const bool isNew = !(candidate == best(stage));
+  isBegun_ = true;
+  best_[stage] = only(false, candidate);
+  run_ = only(true, candidate);
+  return isNew;
+}
+
+} // namespace braid

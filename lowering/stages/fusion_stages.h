@@ -1,0 +1,21 @@
+//===- lowering/stages/fusion_stages.h - the stages of a fusion, before it is lowered -===//
+#pragma once
+
+#include "ir/fusion.h"
+
+#include <string>
+#include <vector>
+
+namespace braid {
+
+/// A stage that has steps, so that there is something to choose for it.
+struct FusionStage {
+  std::vector<std::string> tensors = {}; ///< that it makes: a schedule calls it by any of them
+  bool isReduction = false; ///< a result is reduced; else an operand is gathered, or nothing moves
+  int64_t rows = 0;         ///< of a step's block on one device, which chunks divide; 0: a vector
+};
+
+/// In the order in which they are issued. Reports what cannot be lowered; there are none then.
+std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags);
+
+} // namespace braid
