@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Times rows of gather+matmul in PyTorch, on request: the worker of `braid bench --against torch`.
+"""Times an operation's rows in PyTorch, on request: the worker of `braid bench --against torch`.
 
-    torch_rows.py --ranks 4 --dtype bf16 --device cuda --timeout 60 --board FILE
+    torch_rows.py --operation gather-matmul --ranks 4 --dtype bf16 --device cuda --timeout 60 \\
+        --board FILE
 
 This process is rank 0; it starts the others. Requests and answers are lines of JSON on standard
 input and output, as tools/bench/worker/channel.h says; it ends when its input does. Between
 requests no rank touches the device.
 
-A rank has A[m / ranks, k] and B[k, n], random in [-1, 1]. What is timed is what `braid bench` times
-of its own rows: the host's clock from a barrier in shared memory on until the rank's own device has
-done everything, the maximum over ranks. The barrier spins; it is no collective of PyTorch. Bursts
-are runs back to back, or replays, between two events on the device.
+A rank has B[k, n] and A[m, k], or for gather-matmul A[m / ranks, k], random in [-1, 1]. What is
+timed is what `braid bench` times of its own rows: the host's clock from a barrier in shared memory
+on until the rank's own device has done everything, the maximum over ranks. The barrier spins; it is
+no collective of PyTorch. Bursts are runs back to back, or replays, between two events on the
+device.
 """
 import argparse
 import ctypes
@@ -144,7 +146,8 @@ class Refused(Exception):
 
 
 class Rows:
-    """The rows of one shape, each made when it is first asked for."""
+    """The rows of one shape, each made when it is first asked for. Which there are, makers() of the
+    operation's class says."""
 
     def __init__(self, torch, args, board, shape):
         self.torch, self.args, self.board = torch, args, board
@@ -169,7 +172,7 @@ class Rows:
     def empty(self, *extents):
         return self.torch.empty(*extents, device=self.device, dtype=self.dtype)
 
-    # Tensors, each made once. The block of A is in memory that peers can map if rows need that.
+    # Tensors, each made once.
 
     def b(self):
         return self.tensor("b", lambda: self.random(self.k, self.n))
@@ -177,60 +180,37 @@ class Rows:
     def c(self):
         return self.tensor("c", lambda: self.empty(self.m, self.n))
 
-    def gathered(self):
-        return self.tensor("gathered", lambda: self.random(self.m, self.k))
+    def symmetric(self):
+        """PyTorch's symmetric memory, whose import makes its operations known."""
+        if not self.is_gpu:
+            raise Refused("symmetric memory is there on GPUs only")
+        import torch.distributed._symmetric_memory as symmetric
+        return symmetric
 
-    def block(self):
-        return self.tensor("block", lambda: self.random(self.m // self.args.ranks, self.k))
-
-    def shared_block(self):
+    def shared(self, name, *extents):
+        """A tensor in memory that peers can map, and what finds theirs."""
         def make():
-            if not self.is_gpu:
-                raise Refused("symmetric memory is there on GPUs only")
-            import torch.distributed._symmetric_memory as symmetric
-            block = symmetric.empty(self.m // self.args.ranks, self.k, dtype=self.dtype,
-                                    device=self.device)
-            block.copy_(self.block())
-            self.tensors["peers"] = symmetric.rendezvous(block, self.group)
-            return block
-        return self.tensor("shared_block", make)
+            symmetric = self.symmetric()
+            block = symmetric.empty(*extents, dtype=self.dtype, device=self.device)
+            return block, symmetric.rendezvous(block, self.group)
+        return self.tensor(name, make)
 
-    # Rows. Each gives the function that is timed.
+    def block_rows(self):
+        if self.m % self.args.ranks != 0:
+            raise Refused(f"expected m to be a multiple of {self.args.ranks} ranks")
+        return self.m // self.args.ranks
 
-    def matmul(self):
-        a, b, c = self.gathered(), self.b(), self.c()
+    # What is timed.
+
+    def gemm_of(self, a, c):
+        b = self.b()
         return lambda: self.torch.matmul(a, b, out=c)
 
-    def gather(self):
-        gathered, block = self.gathered(), self.block()
-        return lambda: self.torch.distributed.all_gather_into_tensor(gathered, block)
-
-    def gather_copy(self):
-        """The rank's own block need not move for anybody to have the whole."""
-        block, gathered, rows = self.shared_block(), self.gathered(), self.m // self.args.ranks
-        pairs = []
-        for step in range(1, self.args.ranks):
-            peer = (self.args.rank + step) % self.args.ranks
-            source = self.tensors["peers"].get_buffer(peer, tuple(block.shape), self.dtype)
-            pairs.append((gathered[peer * rows:(peer + 1) * rows], source))
-
+    def in_order(self, *steps):
         def run():
-            for target, source in pairs:
-                target.copy_(source)
+            for step in steps:
+                step()
         return run
-
-    def sequential(self):
-        gather, matmul = self.gather(), self.matmul()
-
-        def run():
-            gather()
-            matmul()
-        return run
-
-    def fused(self):
-        block, b = self.shared_block(), self.b()
-        operation = self.torch.ops.symm_mem.fused_all_gather_matmul
-        return lambda: operation(block, [b], 0, self.group, return_A=False)
 
     def graphed(self, run):
         """A replay of `run`, recorded. Before, it runs: what it needs, such as memory that peers
@@ -273,13 +253,9 @@ class Rows:
         return value
 
     def maker(self, name):
-        makers = {"torch/matmul": self.matmul, "torch/gather": self.gather,
-                  "torch/gather_copy": self.gather_copy, "torch/sequential": self.sequential,
-                  "torch/fused": self.fused}
+        makers = self.makers()
         if name not in makers:
             raise Refused(f"expected one of {', '.join(makers)}, got '{name}'")
-        if self.m % self.args.ranks != 0:
-            raise Refused(f"expected m to be a multiple of {self.args.ranks} ranks")
         return makers[name]
 
     def find(self, name, is_graphed):
@@ -369,6 +345,130 @@ class Rows:
         return min(iterations, MOST_SAMPLES)
 
 
+class GatherRows(Rows):
+    """gather-matmul: a rank has m / ranks rows of A, and multiplies all."""
+
+    def makers(self):
+        return {"torch/matmul": self.matmul, "torch/gather": self.gather,
+                "torch/gather_copy": self.gather_copy, "torch/sequential": self.sequential,
+                "torch/fused": self.fused}
+
+    def gathered(self):
+        return self.tensor("gathered", lambda: self.random(self.m, self.k))
+
+    def block(self):
+        return self.tensor("block", lambda: self.random(self.block_rows(), self.k))
+
+    def shared_block(self):
+        block, peers = self.shared("shared_block", self.block_rows(), self.k)
+        self.tensor("filled", lambda: block.copy_(self.block()))
+        return block, peers
+
+    def matmul(self):
+        return self.gemm_of(self.gathered(), self.c())
+
+    def gather(self):
+        gathered, block = self.gathered(), self.block()
+        return lambda: self.torch.distributed.all_gather_into_tensor(gathered, block)
+
+    def gather_copy(self):
+        """The rank's own block need not move for anybody to have the whole."""
+        (block, peers), gathered, rows = self.shared_block(), self.gathered(), self.block_rows()
+        pairs = []
+        for step in range(1, self.args.ranks):
+            peer = (self.args.rank + step) % self.args.ranks
+            source = peers.get_buffer(peer, tuple(block.shape), self.dtype)
+            pairs.append((gathered[peer * rows:(peer + 1) * rows], source))
+
+        def run():
+            for target, source in pairs:
+                target.copy_(source)
+        return run
+
+    def sequential(self):
+        return self.in_order(self.gather(), self.matmul())
+
+    def fused(self):
+        (block, _), b = self.shared_block(), self.b()
+        operation = self.torch.ops.symm_mem.fused_all_gather_matmul
+        return lambda: operation(block, [b], 0, self.group, return_A=False)
+
+
+class ReductionRows(Rows):
+    """A rank multiplies all rows of A by its share of what is contracted."""
+
+    def a(self):
+        return self.tensor("a", lambda: self.random(self.m, self.k))
+
+    def gemm(self):
+        return self.gemm_of(self.a(), self.c())
+
+
+class ScatterRows(ReductionRows):
+    """matmul-reduce-scatter: it keeps the sum of m / ranks rows."""
+
+    def makers(self):
+        return {"torch/gemm": self.gemm, "torch/scatter": self.scatter,
+                "torch/sequential": self.sequential, "torch/fused": self.fused}
+
+    def own(self):
+        return self.tensor("own", lambda: self.empty(self.block_rows(), self.n))
+
+    def scatter(self):
+        own, c = self.own(), self.c()
+        return lambda: self.torch.distributed.reduce_scatter_tensor(own, c)
+
+    def sequential(self):
+        return self.in_order(self.gemm(), self.scatter())
+
+    def fused(self):
+        self.symmetric()
+        self.block_rows()
+        a, b = self.a(), self.b()
+        operation = self.torch.ops.symm_mem.fused_matmul_reduce_scatter
+        return lambda: operation(a, b, "sum", 0, self.group)
+
+
+class ReduceRows(ReductionRows):
+    """matmul-all-reduce: it gets the sum of all rows."""
+
+    def makers(self):
+        return {"torch/gemm": self.gemm, "torch/reduce": self.reduce,
+                "torch/reduce_one_shot": self.one_shot, "torch/reduce_two_shot": self.two_shot,
+                "torch/sequential": self.sequential,
+                "torch/sequential_one_shot": lambda: self.behind_gemm(self.one_shot()),
+                "torch/sequential_two_shot": lambda: self.behind_gemm(self.two_shot())}
+
+    def shared_c(self):
+        return self.shared("shared_c", self.m, self.n)[0]
+
+    def reduce(self):
+        c = self.c()
+        return lambda: self.torch.distributed.all_reduce(c)
+
+    def one_shot(self):
+        """Every rank reads all partial results. Gives a new tensor."""
+        c = self.shared_c()
+        operation = self.torch.ops.symm_mem.one_shot_all_reduce
+        return lambda: operation(c, "sum", self.group)
+
+    def two_shot(self):
+        """Every rank sums a part, and gives it to the others. In place."""
+        c = self.shared_c()
+        operation = self.torch.ops.symm_mem.two_shot_all_reduce_
+        return lambda: operation(c, "sum", self.group)
+
+    def sequential(self):
+        return self.in_order(self.gemm(), self.reduce())
+
+    def behind_gemm(self, reduce):
+        return self.in_order(self.gemm_of(self.a(), self.shared_c()), reduce)
+
+
+OPERATIONS = {"gather-matmul": GatherRows, "matmul-reduce-scatter": ScatterRows,
+              "matmul-all-reduce": ReduceRows}
+
+
 def fitting(request, us):
     """How many untimed and timed runs there are if each takes `us`, as BenchTiming::within says."""
     us = max(us, 1e-3) + request.get("idle_gap_us", 0)
@@ -431,7 +531,8 @@ class Rank:
         shape = (request["m"], request["n"], request["k"])
         if shape != self.shape:
             self.forget()
-            self.rows, self.shape = Rows(self.torch, self.args, self.board, shape), shape
+            rows = OPERATIONS[self.args.operation]
+            self.rows, self.shape = rows(self.torch, self.args, self.board, shape), shape
         try:
             samples = self.rows.time(request)
             bursts = self.rows.time_bursts(request, samples)
@@ -460,6 +561,7 @@ def die_with_parent():
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Times rows of PyTorch for braid bench.")
+    parser.add_argument("--operation", choices=sorted(OPERATIONS), default="gather-matmul")
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--dtype", choices=sorted(DTYPES), required=True)
     parser.add_argument("--device", choices=["cpu", "cuda"], required=True)

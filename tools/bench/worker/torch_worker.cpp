@@ -98,9 +98,9 @@ Status TorchWorker::launch() {
     return giveUp(Status(StatusCode::Unsupported, "expected a pair of sockets"));
   FileDescriptor ours(ends[0]), theirs(ends[1]);
   const char *device = flags_.backend == "cpu" ? "cpu" : "cuda";
-  int error = spawn({flags_.python, script, "--ranks", std::to_string(flags_.ranks), "--dtype",
-                     flags_.dtype, "--device", device, "--timeout",
-                     std::to_string((flags_.timeoutMs + 999) / 1000), "--board",
+  int error = spawn({flags_.python, script, "--operation", flags_.operation.name, "--ranks",
+                     std::to_string(flags_.ranks), "--dtype", flags_.dtype, "--device", device,
+                     "--timeout", std::to_string((flags_.timeoutMs + 999) / 1000), "--board",
                      fmt::format("{}/board.{}", folder_, failures_)},
                     theirs.get(), pid_);
   if (error != 0) {

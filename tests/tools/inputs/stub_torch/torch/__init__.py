@@ -10,6 +10,8 @@ float32 = bfloat16 = "a type"
 
 
 class Tensor:
+    is_shared = False  # peers can map it
+
     def __init__(self, *extents):
         self.extents = extents
 
@@ -36,6 +38,7 @@ def set_num_threads(_):
 
 def matmul(a, b, out):
     assert (*a.extents[:1], *b.extents[1:]) == out.extents
+    cuda.note("gemm")
     if os.environ.get("STUB_TORCH") == "refuses" and os.environ["RANK"] == "1":
         raise ValueError("rank 1 does not like it\nat all")
 
@@ -50,5 +53,17 @@ class ops:
                 assert cls.has_workspace, "a workspace cannot be made in a capture"
                 if os.environ.get("STUB_TORCH") == "uncapturable" and os.environ["RANK"] == "1":
                     raise ValueError("rank 1 cannot be captured")
-                cuda.capturing.commands.append("fused")
+                cuda.note("fused")
             cls.has_workspace = True
+
+        @classmethod
+        def fused_matmul_reduce_scatter(cls, a, b, reduction, dimension, group):
+            assert a.extents[1] == b.extents[0] and (reduction, dimension, group) == ("sum", 0, "0")
+            cls.fused_all_gather_matmul(a, [b], dimension, group, return_A=False)
+
+        @staticmethod
+        def one_shot_all_reduce(c, reduction, group):
+            assert c.is_shared and (reduction, group) == ("sum", "0")
+            cuda.note("reduction")
+
+        two_shot_all_reduce_ = one_shot_all_reduce

@@ -14,6 +14,11 @@ class CUDAGraph:
         assert os.environ.get("STUB_TORCH") != "uncapturable", "waits for a rank for ever"
 
 
+def note(command):
+    if capturing:
+        capturing.commands.append(command)
+
+
 @contextlib.contextmanager
 def graph(cuda_graph, capture_error_mode):
     global capturing

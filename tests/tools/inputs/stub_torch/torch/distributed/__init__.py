@@ -1,6 +1,8 @@
 """See ../__init__.py."""
 import os
 
+from torch import cuda
+
 
 class group:
     class WORLD:
@@ -17,3 +19,14 @@ def all_gather_into_tensor(output, tensor):
     assert output.extents == (size * tensor.extents[0], *tensor.extents[1:])
     if os.environ.get("STUB_TORCH") == "dies" and os.environ["RANK"] == "1":
         os._exit(7)
+
+
+def reduce_scatter_tensor(output, tensor):
+    size = int(os.environ["WORLD_SIZE"])
+    assert tensor.extents == (size * output.extents[0], *output.extents[1:])
+    cuda.note("scatter")
+
+
+def all_reduce(tensor):
+    assert len(tensor.extents) == 2
+    cuda.note("reduction")

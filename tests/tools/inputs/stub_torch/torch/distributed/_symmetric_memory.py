@@ -2,5 +2,6 @@
 from torch import empty  # noqa: F401
 
 
-def rendezvous(_, group):
+def rendezvous(tensor, group):
     assert group == "0"
+    tensor.is_shared = True
