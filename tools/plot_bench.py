@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Draws what `braid bench gather-matmul --json` measured over a grid of shapes, as an SVG.
+"""Draws what `braid bench OPERATION --json` measured over a grid of shapes, as an SVG.
 
     plot_bench.py grid.json [more.json ...] --out grid.svg [--row auto]
 
 Above, E of one row: the larger of the two limits over its time. Below, its speed-up over the
-fastest of one after the other. A map for each n, with m downwards and k to the right. A shape whose
-rows are in several files is drawn from the last one that has each row. Needs nothing but Python.
+fastest of one after the other. A map for each n, with m downwards and k to the right; the one cell
+of a FILE has none of these. A shape whose rows are in several files is drawn from the last one that
+has each row. Needs nothing but Python.
 """
 import argparse
 import html
@@ -13,12 +14,19 @@ import json
 import statistics
 import sys
 
-GEMMS = {"matmul", "torch/matmul"}
-GATHERS = {"gather", "torch/gather", "torch/gather_copy"}
-SEQUENTIAL = {"sequential", "torch/sequential"}
-PARTS = GEMMS | GATHERS | {"pieces", "beside"}  # not all the work
-SAME = ("operation", "dtype", "ranks", "backend", "device")  # or the files do not belong together
+# The rows of all operations, and of a FILE.
+GEMMS = {"matmul", "gemm", "gemms", "torch/matmul", "torch/gemm"}
+TRANSFERS = {"gather", "scatter", "reduce", "transfers", "torch/gather", "torch/gather_copy",
+             "torch/scatter", "torch/reduce", "torch/reduce_one_shot", "torch/reduce_two_shot"}
+SEQUENTIAL = {"sequential", "torch/sequential", "torch/sequential_one_shot",
+              "torch/sequential_two_shot"}
+PARTS = GEMMS | TRANSFERS | {"chunked", "pieces", "beside"}  # not all the work; `pieces`: once
+# Or the files do not belong together.
+SAME = ("operation", "fingerprint", "dtype", "partial", "ranks", "backend", "device")
+TITLES = {"gather-matmul": "AllGather + matmul", "matmul-reduce-scatter": "matmul + ReduceScatter",
+          "matmul-all-reduce": "matmul + AllReduce"}
 
+NO_EXTENT = ""  # of a FILE
 CELL_WIDTH, CELL_HEIGHT, GAP, LEFT, TOP = 46, 30, 34, 76, 78
 FONT = "font-family='Helvetica, Arial, sans-serif'"
 # From bad to good, each with the value where it is reached.
@@ -32,6 +40,15 @@ class BadFile(Exception):
     """The text says what was expected and what came."""
 
 
+def is_of_file(data):
+    """True for results of a FILE, whose one shape is ()."""
+    return bool(data.get("fingerprint"))
+
+
+def shape_of(row, data):
+    return () if is_of_file(data) else (row["m"], row["n"], row["k"])
+
+
 def load(paths):
     """The rows of all files by shape, name and graph; and what the files have in common."""
     rows, common = {}, None
@@ -42,7 +59,7 @@ def load(paths):
             about = {key: data.get(key) for key in SAME}
             for row in data["rows"]:
                 if "median_us" in row:
-                    shape = (row["m"], row["n"], row["k"])
+                    shape = shape_of(row, data)
                     key = (row["implementation"], row["graph"])
                     rows.setdefault(shape, {})[key] = float(row["median_us"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -76,7 +93,7 @@ def wanted_time(rows, wanted):
 
 def efficiency(rows, wanted):
     time = wanted_time(rows, wanted)
-    limits = fastest(rows, GEMMS), fastest(rows, GATHERS)
+    limits = fastest(rows, GEMMS), fastest(rows, TRANSFERS)
     return max(limits) / time if time and None not in limits else None
 
 
@@ -113,7 +130,8 @@ def cell(x, y, value, stops, about):
 
 def panel(left, top, n, ms, ks, values, stops, is_first):
     """One map. `values` by (m, k)."""
-    parts = [text(left + len(ks) * CELL_WIDTH / 2, top - 20, f"n = {n}", 12, weight="bold")]
+    title = "" if n == NO_EXTENT else f"n = {n}"
+    parts = [text(left + len(ks) * CELL_WIDTH / 2, top - 20, title, 12, weight="bold")]
     for column, k in enumerate(ks):
         parts.append(text(left + (column + 0.5) * CELL_WIDTH, top - 5, str(k), 10, fill="#555"))
     for line, m in enumerate(ms):
@@ -122,7 +140,8 @@ def panel(left, top, n, ms, ks, values, stops, is_first):
             parts.append(text(left - 6, y + CELL_HEIGHT / 2 + 4, str(m), 10, "end", "#555"))
         for column, k in enumerate(ks):
             value = values.get((m, k))
-            about = f"{m} x {n} x {k}: {value:.3f}" if value is not None else ""
+            about = f"{value:.3f}" if value is not None else ""
+            about = about if n == NO_EXTENT else f"{m} x {n} x {k}: {about}"
             parts += cell(left + column * CELL_WIDTH, y, value, stops, about)
     return parts
 
@@ -130,8 +149,9 @@ def panel(left, top, n, ms, ks, values, stops, is_first):
 def band(top, title, grid, values, stops):
     """All maps of one quantity, side by side; `values` by shape."""
     ms, ns, ks = grid
-    parts = [text(LEFT, top - 42, title, 14, "start", weight="bold"),
-             text(LEFT - 30, top - 5, "m \\ k", 10, "end", "#555")]
+    parts = [text(LEFT, top - 42, title, 14, "start", weight="bold")]
+    if ns != [NO_EXTENT]:
+        parts.append(text(LEFT - 30, top - 5, "m \\ k", 10, "end", "#555"))
     for index, n in enumerate(ns):
         left = LEFT + index * (len(ks) * CELL_WIDTH + GAP)
         of_n = {(m, k): value for (m, each, k), value in values.items() if each == n}
@@ -148,6 +168,7 @@ def summary(values):
 
 
 def draw(rows, common, wanted):
+    rows = {shape or (NO_EXTENT,) * 3: each for shape, each in rows.items()}
     grid = tuple(sorted({shape[i] for shape in rows}) for i in range(3))
     e = {shape: efficiency(each, wanted) for shape, each in rows.items()}
     speed = {shape: speed_up(each, wanted) for shape, each in rows.items()}
@@ -156,7 +177,8 @@ def draw(rows, common, wanted):
     first, second = TOP + 34, TOP + 34 + height_of_band
     device = str(common["device"] or common["backend"]).split(",")[0]
     about = f"{common['ranks']} x {device}, {common['dtype']}; row: {wanted}"
-    parts = [text(LEFT, 26, "AllGather + matmul", 17, "start", weight="bold"),
+    title = TITLES.get(common["operation"], str(common["operation"]))
+    parts = [text(LEFT, 26, title, 17, "start", weight="bold"),
              text(LEFT, 45, about, 12, "start", "#555")]
     parts += band(first, f"E, limit over time: {summary(e)}", grid, e, E_COLOURS)
     parts += band(second, f"Speed-up over one after the other: {summary(speed)}", grid, speed,

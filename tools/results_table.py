@@ -3,18 +3,18 @@
 
     results_table.py nine.json [grid.json ...] > docs/results/MACHINE/OPERATION.md
 
-A line for each shape, in microseconds: the GEMM alone, the gather alone, both at once without
-waiting for each other (the uncoupled bound), Braid's fastest row that does all the work, its
-overlap efficiency E, its name (of `auto` with its choice), `auto`, and each rival that does all the
-work. What one shape shows comes from one file: the first that has it, whose letter is in the last
-column. Above the table stands what made each file. Needs nothing but Python.
+A line for each shape, or for a FILE, in microseconds: the GEMM alone, the transfers alone, both at
+once without waiting for each other (the uncoupled bound), Braid's fastest row that does all the
+work, its overlap efficiency E, its name (of `auto` with its choice), `auto`, and each rival that
+does all the work. What one shape shows comes from one file: the first that has it, whose letter is
+in the last column. Above the table stands what made each file. Needs nothing but Python.
 """
 import json
 import sys
 
-from plot_bench import GATHERS, PARTS, GEMMS, BadFile, fastest, load
+from plot_bench import TRANSFERS, PARTS, GEMMS, BadFile, fastest, is_of_file, load, shape_of
 
-LIMITS = (("GEMM", GEMMS), ("gather", GATHERS), ("uncoupled bound", {"beside"}))
+LIMITS = (("GEMM", GEMMS), ("transfers", TRANSFERS), ("uncoupled bound", {"beside"}))
 FLAGS = ("rounds", "iterations", "warm_up", "row_ms", "warm_up_ms", "idle_gap_us")
 
 
@@ -40,14 +40,25 @@ def command_of(data):
     graphs = {row["graph"] for row in data["rows"]
               if "/" not in row["implementation"] and row["implementation"] != "auto"}
     words = ["braid bench", data["operation"], "--backend", data["backend"], "--ranks",
-             str(data["ranks"]), "--dtype", data["dtype"], "--shapes", "SHAPES", "--graph",
-             "both" if len(graphs) == 2 else "yes" if True in graphs else "no"]
+             str(data["ranks"])]
+    if not is_of_file(data):
+        words += ["--dtype", data["dtype"], "--shapes", "SHAPES"]
+    if data.get("partial", data["dtype"]) != data["dtype"]:
+        words += ["--partial", data["partial"]]
+    words += ["--graph", "both" if len(graphs) == 2 else "yes" if True in graphs else "no"]
     for flag in FLAGS:
         if isinstance(data.get(flag), int):
             words += ["--" + flag.replace("_", "-"), str(data[flag])]
     words += ["--against " + rival for rival in sorted({name.split("/")[0] for name in names
                                                         if "/" in name})]
     return " ".join(words + ["--impl '" + ",".join(n for n in names if "/" not in n) + "'"])
+
+
+def about_call(data):
+    """What a call leaves out."""
+    if is_of_file(data):
+        return "Calls leave out what flags say about lowering."
+    return "SHAPES are the shapes of the table."
 
 
 def driver_of(data):
@@ -75,8 +86,9 @@ def line(shape, rows, rivals, letter, choice):
     best_us, best = best_of_braid(rows) or (None, "-")
     best = f"auto:{choice}" if best == "auto" and choice else best
     efficiency = f"{max(limits[:2]) / best_us:.2f}" if best_us and None not in limits[:2] else "-"
-    return "|".join(["", "×".join(map(str, shape)), *map(shown, limits), shown(best_us), efficiency,
-                     f"`{best}`", shown(fastest(rows, {"auto"})),
+    name = "×".join(map(str, shape)) or "FILE"
+    return "|".join(["", name, *map(shown, limits), shown(best_us), efficiency, f"`{best}`",
+                     shown(fastest(rows, {"auto"})),
                      *(shown(fastest(rows, {rival})) for rival in rivals), letter, ""])
 
 
@@ -84,7 +96,7 @@ def table(files):
     """`files`: of each file its JSON, and its rows by shape."""
     rivals, chosen = rivals_of(files), {}
     for index, (data, by_shape) in enumerate(files):
-        choices = {(row["m"], row["n"], row["k"]): row["choice"]
+        choices = {shape_of(row, data): row["choice"]
                    for row in data["rows"] if row.get("choice")}
         for shape, rows in by_shape.items():
             chosen.setdefault(shape, (rows, rivals, chr(ord("A") + index), choices.get(shape)))
@@ -106,7 +118,7 @@ def main():
                 files.append((json.load(file), load([path])[0]))
         first = files[0][0]
         lines = [f"# {first['operation']}, {first['dtype']}, {first['ranks']} ranks", "",
-                 "Medians in microseconds. SHAPES are the shapes of the table.", ""]
+                 "Medians in microseconds. " + about_call(first), ""]
         for index, (data, _) in enumerate(files):
             lines += head_of(chr(ord("A") + index), data)
         print("\n".join(lines + table(files)))
