@@ -11,6 +11,8 @@ namespace {
 
 /// 121 + 15 + 14 + ... + 1 is 241: more terms that differ do not fit below 256.
 constexpr int64_t kMost = 16;
+/// A bit of a random number on which what below() gives hardly depends.
+constexpr uint64_t kSignBit = uint64_t(1) << 32;
 
 } // namespace
 
@@ -34,9 +36,9 @@ void Contributions::draw(uint64_t random, uint64_t residue,
 int64_t Contributions::drawSmall(uint64_t random, llvm::MutableArrayRef<int8_t> small) const {
   int64_t sum = 0, leastOfBand = 1;
   for (int8_t &term : small) {
-    random = mix(random);
-    const int64_t inBand = static_cast<int64_t>((random >> 1) % static_cast<uint64_t>(width_));
-    term = static_cast<int8_t>(random & 1 ? leastOfBand + inBand : -(leastOfBand + inBand));
+    random = next(random);
+    const int64_t magnitude = leastOfBand + static_cast<int64_t>(below(random, width_));
+    term = static_cast<int8_t>(random & kSignBit ? magnitude : -magnitude);
     leastOfBand += width_;
     sum += term;
   }

@@ -9,6 +9,9 @@ namespace braid::reference {
 
 namespace {
 
+/// The weight of element k, where the first one has `sign`: neighbours differ.
+int weightOf(int sign, int64_t k) { return k % 2 == 0 ? sign : -sign; }
+
 /// Where entry (k, n) of a second operand is in its global tensor.
 int64_t entryAt(bool transposed, int64_t depth, int64_t columns, int64_t k, int64_t n) {
   return transposed ? n * depth + k : k * columns + n;
@@ -43,9 +46,7 @@ int64_t SumLayout::firstOf(int64_t classIndex, int64_t shard, uint32_t iteration
   return (classIndex + shard + 2 * int64_t(iteration)) % classes();
 }
 
-int8_t SumLayout::signOf(int64_t shard, int64_t inShard) const {
-  return (mix(static_cast<uint64_t>(shard)) ^ static_cast<uint64_t>(inShard)) & 1 ? -1 : 1;
-}
+int SumLayout::signOf(int64_t shard) { return mix(static_cast<uint64_t>(shard)) & 1 ? -1 : 1; }
 
 int8_t columnSign(uint64_t salt, uint32_t iteration, int64_t column) {
   return mix(mix(salt + iteration) + static_cast<uint64_t>(column)) & 1 ? -1 : 1;
@@ -57,7 +58,8 @@ int8_t columnSign(uint64_t salt, uint32_t iteration, int64_t column) {
 
 /// The elements first, first + classes(), ... of a shard.
 struct SummedFirstPattern::Class {
-  int64_t shard, first;
+  int64_t first;
+  int sign;        ///< of the shard
   uint64_t place;  ///< of the mark, counted in elements of the class and wrapped
   uint64_t random; ///< for the other elements
 };
@@ -74,26 +76,29 @@ SummedFirstPattern::SummedFirstPattern(const Tensor &tensor, const Gemm &consume
 
 void SummedFirstPattern::row(uint32_t iteration, int64_t index,
                              llvm::MutableArrayRef<int8_t> out) const {
-  for (int64_t shard = 0; shard < layout_.shards; ++shard)
-    fillShard(iteration, index, shard, out.slice(shard * layout_.shardDepth, layout_.shardDepth));
+  fill(iteration, index, 0, out);
 }
 
-void SummedFirstPattern::fillShard(uint32_t iteration, int64_t row, int64_t shard,
-                                   llvm::MutableArrayRef<int8_t> out) const {
+/// As many shards of a row as `out` has room for, from `firstShard` on.
+void SummedFirstPattern::fill(uint32_t iteration, int64_t row, int64_t firstShard,
+                              llvm::MutableArrayRef<int8_t> out) const {
   const RowKey key{iteration, blocks_.deviceOf(row), blocks_.localOf(row)};
   const uint64_t random = key.random(salt_), salt = salt_ % kMark;
   const int64_t turn = int64_t(iteration) + key.block + key.row + static_cast<int64_t>(salt);
+  const int64_t shards = static_cast<int64_t>(out.size()) / layout_.shardDepth;
   std::vector<int8_t> terms(layout_.places());
   for (int64_t v = 0; v < layout_.vectors; ++v) {
     const uint64_t ofVector = mix(random + static_cast<uint64_t>(v));
     contributions_.draw(ofVector, key.residue() + salt + 7 * static_cast<uint64_t>(v), terms);
-    for (int64_t place = 0; place < layout_.placesPerShard; ++place) {
-      const int64_t first = layout_.firstOf(v * layout_.placesPerShard + place, shard, iteration);
-      const uint64_t ofClass = mix(ofVector + static_cast<uint64_t>(shard + place) + 1);
-      const int64_t column = layout_.placesPerShard == 1 ? v : place; // differs for neighbours
-      const int64_t term = (shard + column + turn) % layout_.places();
-      fillClass({shard, first, key.place() + salt, ofClass}, terms[term], out);
-    }
+    for (int64_t shard = firstShard; shard < firstShard + shards; ++shard)
+      for (int64_t place = 0; place < layout_.placesPerShard; ++place) {
+        const int64_t column = layout_.placesPerShard == 1 ? v : place; // differs for neighbours
+        const int64_t term = (shard + column + turn) % layout_.places();
+        const int64_t first = layout_.firstOf(v * layout_.placesPerShard + place, shard, iteration);
+        const uint64_t ofClass = ofVector + mix(static_cast<uint64_t>(shard + place));
+        fillClass({first, SumLayout::signOf(shard), key.place() + salt, ofClass}, terms[term],
+                  out.slice((shard - firstShard) * layout_.shardDepth, layout_.shardDepth));
+      }
   }
 }
 
@@ -111,7 +116,7 @@ void SummedFirstPattern::fillClass(const Class &filled, int8_t term,
     if (k == markAt)
       continue;
     const int value = waiting ? -waiting : nextSmall(random);
-    out[k] = static_cast<int8_t>(value * layout_.signOf(filled.shard, k));
+    out[k] = static_cast<int8_t>(value * weightOf(filled.sign, k));
     waiting = waiting ? 0 : value;
     waitingAt = k;
   }
@@ -119,7 +124,7 @@ void SummedFirstPattern::fillClass(const Class &filled, int8_t term,
     waiting = -waiting;
     out[waitingAt] = static_cast<int8_t>(-out[waitingAt]);
   }
-  out[markAt] = static_cast<int8_t>((term - waiting) * layout_.signOf(filled.shard, markAt));
+  out[markAt] = static_cast<int8_t>((term - waiting) * weightOf(filled.sign, markAt));
 }
 
 void SummedFirstPattern::whole(uint32_t iteration, Sink sink) const {
@@ -136,7 +141,7 @@ void SummedFirstPattern::part(uint32_t iteration, int64_t rank, Sink sink) const
     if (!rows_.isOn(rank, r))
       continue;
     if (isSplitByShards_)
-      fillShard(iteration, r, rank, values);
+      fill(iteration, r, rank, values);
     else
       row(iteration, r, values);
     sink(rows_.localOf(r) * static_cast<int64_t>(values.size()), values);
@@ -162,7 +167,7 @@ void SummedSecondPattern::whole(uint32_t iteration, Sink sink) const {
       for (int64_t k = layout_.firstOf(read, shard, iteration); k < layout_.shardDepth;
            k += layout_.classes())
         sink(entryAt(transposed_, depth, columns, shard * layout_.shardDepth + k, n),
-             static_cast<int8_t>(sign * layout_.signOf(shard, k)));
+             static_cast<int8_t>(weightOf(sign * SumLayout::signOf(shard), k)));
   }
 }
 

@@ -34,8 +34,9 @@ struct SumLayout {
   int64_t classOfColumn(int64_t block, int64_t local) const;
   /// The first element of a class in a shard. Classes move with shard and iteration.
   int64_t firstOf(int64_t classIndex, int64_t shard, uint32_t iteration) const;
-  /// 1 or -1: by what an element is weighted, but for the sign of the column. Neighbours differ.
-  int8_t signOf(int64_t shard, int64_t inShard) const;
+  /// 1 or -1: by what the first element of a shard is weighted, but for the sign of the column.
+  /// Every other element has the other sign.
+  static int signOf(int64_t shard);
 };
 
 /// 1 or -1 for a column of a second operand.
@@ -54,8 +55,8 @@ public:
 
 private:
   struct Class;
-  void fillShard(uint32_t iteration, int64_t row, int64_t shard,
-                 llvm::MutableArrayRef<int8_t> out) const;
+  void fill(uint32_t iteration, int64_t row, int64_t firstShard,
+            llvm::MutableArrayRef<int8_t> out) const;
   void fillClass(const Class &filled, int8_t term, llvm::MutableArrayRef<int8_t> out) const;
 
   SumLayout layout_;
