@@ -2,7 +2,8 @@
 //
 // Programs as somebody might write them who knows the rules and forgets one now and then: 2 to 4
 // ranks, up to 3 streams beside the caller's, buffers of as many blocks as there are ranks, local
-// work, sums, contractions of two axes, exchanges by get and put, waits late or early, loops, branches, groups, scratch memory.
+// work, sums, contractions of two axes, exchanges by get and put, waits late or early, loops,
+// branches, groups, scratch memory.
 // Every program can be parsed, verified and specialised; whether it is safe is for the checker to
 // say.
 //
