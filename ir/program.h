@@ -180,8 +180,8 @@ class SetOp : public OpOf<OpKind::Set> {
   Value *src = nullptr;
 };
 
-/// `matmul %dst, %a, %b`: dst = a·b, contracting a's last c axes with b's first c, where c is 1 or 2
-/// by the ranks of the three (contractedAxes). dst has a's other axes, then b's, and overlaps
+/// `matmul %dst, %a, %b`: dst = a·b, contracting a's last c axes with b's first c. c is 1 or 2, by
+/// the numbers of axes of the three (contractedAxes). dst has a's other axes, then b's, and overlaps
 /// neither. Its element type is that of the operands, or that of a partial result (isPartialType).
 class MatmulOp : public OpOf<OpKind::Matmul> {
   BRAID_OP_CLASS(Matmul)

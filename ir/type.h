@@ -65,8 +65,8 @@ std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape);
 /// Bytes of a contiguous tensor, or nothing on overflow.
 std::optional<int64_t> byteCount(DType dtype, llvm::ArrayRef<int64_t> shape);
 
-/// How many axes a GEMM contracts, by the numbers of axes of its operands and of its result: 1 or 2.
-/// 1, too, where no number would fit.
+/// How many axes a GEMM contracts, by the numbers of axes of its operands and of its result: 1 or
+/// 2; 1, too, where no number would fit.
 size_t contractedAxes(size_t first, size_t second, size_t result);
 /// Whether partial results of `result` may have the element type `partial`: that of the result, or
 /// f32 for those of 16 bits.

@@ -17,8 +17,9 @@ struct CandidateSpace {
   const FusionStage &stage; ///< outlives this
 };
 
-/// The first trials, of what changes most: every schedule that the stage's direction allows, protocol
-/// and number of chunks, in all transfer and launch modes, with GEMMs on one stream or on several.
+/// The first trials, of what changes most: every schedule that the stage's direction allows,
+/// protocol and number of chunks, in all transfer and launch modes, with GEMMs on one stream or on
+/// several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
 /// How many rows of a GEMM with so many columns are one wave of tiles, as libraries prefer them

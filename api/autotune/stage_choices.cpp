@@ -1,4 +1,4 @@
-//===- api/autotune/stage_choices.cpp - what is chosen for each stage so far -===//
+//===- api/autotune/stage_choices.cpp - what is chosen for each stage so far ------------------===//
 
 #include "api/autotune/stage_choices.h"
 

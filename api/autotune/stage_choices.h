@@ -1,4 +1,4 @@
-//===- api/autotune/stage_choices.h - what is chosen for each stage so far -===//
+//===- api/autotune/stage_choices.h - what is chosen for each stage so far --------------------===//
 //
 // Stages of one fusion get in each other's way, so what is best for one depends on the others. They
 // are chosen for in turns: candidates for one stage, while the others keep what is best so far.

@@ -1,4 +1,4 @@
-//===- api/bench/bench_row.cpp - one row of a bench, ready to be lowered --===//
+//===- api/bench/bench_row.cpp - one row of a bench, ready to be lowered ----------------------===//
 
 #include "api/bench/bench_row.h"
 

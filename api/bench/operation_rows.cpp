@@ -1,4 +1,4 @@
-//===- api/bench/operation_rows.cpp - rows of an operation, from its texts -===//
+//===- api/bench/operation_rows.cpp - rows of an operation, from its texts --------------------===//
 
 #include "api/bench/operation_rows.h"
 

@@ -1,4 +1,4 @@
-//===- api/bench/operation_rows.h - rows of an operation, from its texts --===//
+//===- api/bench/operation_rows.h - rows of an operation, from its texts ----------------------===//
 #pragma once
 
 #include "api/bench/bench_row.h"

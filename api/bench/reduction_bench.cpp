@@ -1,4 +1,4 @@
-//===- api/bench/reduction_bench.cpp - matmul-reduce-scatter and matmul-all-reduce -===//
+//===- api/bench/reduction_bench.cpp - matmul-reduce-scatter and matmul-all-reduce ------------===//
 
 #include "api/bench/reduction_bench.h"
 

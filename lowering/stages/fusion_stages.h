@@ -1,4 +1,4 @@
-//===- lowering/stages/fusion_stages.h - the stages of a fusion, before it is lowered -===//
+//===- lowering/stages/fusion_stages.h - the stages of a fusion, before it is lowered ---------===//
 #pragma once
 
 #include "ir/fusion.h"

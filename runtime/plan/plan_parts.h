@@ -16,8 +16,8 @@ namespace braid {
 /// GEMMs read, and zeros, which are multiplied faster, are not left to chance.
 Plan gemmsOf(Plan plan);
 
-/// Its copies, local ones too, sums of what they bring, signals and awaits. Ranks meet as they do in
-/// the whole.
+/// Its copies, local ones too, sums of what they bring, signals and awaits. Ranks meet as they do
+/// in the whole.
 Plan transfersOf(Plan plan);
 
 } // namespace braid
