@@ -181,8 +181,8 @@ class SetOp : public OpOf<OpKind::Set> {
 };
 
 /// `matmul %dst, %a, %b`: dst = a·b, contracting a's last c axes with b's first c. c is 1 or 2, by
-/// the numbers of axes of the three (contractedAxes). dst has a's other axes, then b's, and overlaps
-/// neither. Its element type is that of the operands, or that of a partial result (isPartialType).
+/// the numbers of axes of the three (contractedAxes). dst has a's other axes, then b's. It overlaps
+/// neither, and has their element type, or that of a partial result (isPartialType).
 class MatmulOp : public OpOf<OpKind::Matmul> {
   BRAID_OP_CLASS(Matmul)
   Value *dst = nullptr;
