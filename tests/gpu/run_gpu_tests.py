@@ -24,6 +24,8 @@ from gpu_faults import faults
 from gpu_suite import LANE, Killed, Suite, be_told_of_signals, gpus, lanes, machine, only_on
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
+SCATTER = os.path.join(ROOT, "examples", "matmul_reduce_scatter.braid")
+ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
 
 
 def add_run(suite, name, flags, ranks, example=EXAMPLE):
@@ -80,6 +82,7 @@ def exactness(suite):
         add_run(suite, f"exact 2 {protocol} --copies kernel, unaligned",
                 ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=1027", "--set",
                  "N=65", "--protocol", protocol, "--copies", "kernel"], 2)
+    reductions(suite)
     if suite.shares_gpus:
         add_run(suite, "exact 8", ["--verify", "--iterations", "20", "--set", "M=256"], 8)
     # Kernels that wait for peers on many streams, beside GEMMs that want every processor: if
@@ -89,6 +92,20 @@ def exactness(suite):
                 ["--verify", "--iterations", "10", "--set", "M=8192", "--set", "K=2048", "--set",
                  "N=2048", "--protocol", "put", "--copies", "kernel", "--streams", streams,
                  "--chunks", "16"], 4)
+
+
+def reductions(suite):
+    """Partial results that are scattered, and that all ranks add; in f32 and in 16 bits."""
+    for fusion, name in ((SCATTER, "reduce-scatter"), (ALL_REDUCE, "all-reduce")):
+        for number, flags in enumerate((
+                ["--chunks", "3"], ["--chunks", "2", "--placement", "shared", "--streams", "5"],
+                ["--schedule", "sequential"], ["--schedule", "bulk", "--copies", "kernel"])):
+            for protocol in ("get", "put"):
+                graph = ["--graph"] if (number + (protocol == "put")) % 2 else []
+                chosen = flags + ["--protocol", protocol] + graph
+                add_run(suite, f"exact 2 {name} {' '.join(chosen)}",
+                        ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=128",
+                         "--set", "N=65"] + chosen, 2, fusion)
 
 
 def extremes(suite):
