@@ -150,6 +150,18 @@ Shape Fusion::localShape(const FusionType &type) const {
   return shape;
 }
 
+std::optional<UnevenRows> Fusion::unevenRows(const FusionType &type) const {
+  for (size_t axis = 0; axis < type.axes.size(); ++axis) {
+    const Scalar *extent = type.axes[axis].extent;
+    if (extent->kind() != ScalarKind::Ceil)
+      continue;
+    const int64_t total = valueOf(extent->lhs()).value, blocks = valueOf(extent->rhs()).value;
+    if (total % blocks != 0)
+      return UnevenRows{axis, blocks, valueOf(extent).value, total};
+  }
+  return std::nullopt;
+}
+
 //===- FusionBuilder --------------------------------------------------------------------------===//
 
 const Scalar *FusionBuilder::parameter(llvm::StringRef name, int64_t value, Location location) {

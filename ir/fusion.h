@@ -12,6 +12,7 @@
 
 #include "llvm/Support/Casting.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -131,6 +132,19 @@ Contraction contractionOf(const FusionNode &gemm);
 /// A DIDx axis is contracted: every device has a partial result, and they are summed.
 bool isContractedOverDevices(const FusionNode &gemm);
 
+/// Rows that do not divide: axis `axis` of extent ceil(total, blocks) follows an axis of as many
+/// blocks, and of the rows of all blocks, counted one block after the other, the first `total`
+/// exist. The others are not read, written, moved, multiplied or compared.
+struct UnevenRows {
+  size_t axis;
+  int64_t blocks, rows, total;
+
+  /// Those of one block that exist; none of the last ones where there are fewer rows than blocks.
+  int64_t rowsOf(int64_t block) const {
+    return std::clamp<int64_t>(total - block * rows, 0, rows);
+  }
+};
+
 /// An integer parameter, `M = 1024`.
 struct FusionParameter {
   std::string name;
@@ -170,6 +184,8 @@ public:
   Shape globalShape(const FusionType &type) const;
   /// The extents of a tensor on one device: DIDx axes are 1. Only for a verified fusion.
   Shape localShape(const FusionType &type) const;
+  /// Nothing where every row exists. Only for a verified fusion.
+  std::optional<UnevenRows> unevenRows(const FusionType &type) const;
   /// Mesh size. Only for a verified fusion.
   int64_t ranks() const { return valueOf(mesh_).value; }
 
@@ -207,6 +223,7 @@ public:
   const Scalar *sub(const Scalar *a, const Scalar *b) { return fusion_.scalars().sub(a, b); }
   const Scalar *mul(const Scalar *a, const Scalar *b) { return fusion_.scalars().mul(a, b); }
   const Scalar *div(const Scalar *a, const Scalar *b) { return fusion_.scalars().div(a, b); }
+  const Scalar *ceil(const Scalar *a, const Scalar *b) { return fusion_.scalars().ceil(a, b); }
 
   Axis plain(const Scalar *extent) { return {AxisKind::Plain, extent}; }
   Axis plain(int64_t extent) { return plain(constant(extent)); }

@@ -4,6 +4,7 @@
 
 #include "llvm/Support/ErrorHandling.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace braid {
@@ -22,6 +23,12 @@ llvm::StringRef symbol(ScalarKind kind) {
     return "mod";
   case ScalarKind::Xor:
     return "xor";
+  case ScalarKind::Min:
+    return "min";
+  case ScalarKind::Max:
+    return "max";
+  case ScalarKind::Ceil:
+    return "ceil";
   case ScalarKind::Eq:
     return "==";
   case ScalarKind::Ne:
@@ -51,6 +58,13 @@ ScalarValue floorDivide(int64_t a, int64_t b) {
   int64_t quotient = a / b;
   bool roundedUp = a % b != 0 && (a < 0) != (b < 0);
   return {roundedUp ? quotient - 1 : quotient};
+}
+
+ScalarValue ceilDivide(int64_t a, int64_t b) {
+  ScalarValue quotient = floorDivide(a, b);
+  if (quotient.isOk() && b != -1 && a % b != 0)
+    ++quotient.value;
+  return quotient;
 }
 
 /// The remainder in [0, |b|).
@@ -85,6 +99,12 @@ ScalarValue apply(ScalarKind kind, int64_t a, int64_t b, Division division) {
     return modulo(a, b);
   case ScalarKind::Xor:
     return {a ^ b};
+  case ScalarKind::Min:
+    return {std::min(a, b)};
+  case ScalarKind::Max:
+    return {std::max(a, b)};
+  case ScalarKind::Ceil:
+    return ceilDivide(a, b);
   case ScalarKind::Eq:
     return {a == b};
   case ScalarKind::Ne:
@@ -109,13 +129,23 @@ ScalarValue leafAt(llvm::ArrayRef<int64_t> values, int64_t number) {
 }
 
 int precedence(ScalarKind kind) {
-  if (!isBinary(kind))
+  if (!isBinary(kind) || isCall(kind))
     return 4;
   if (isComparison(kind))
     return 0;
   if (kind == ScalarKind::Xor)
     return 1;
   return kind == ScalarKind::Add || kind == ScalarKind::Sub ? 2 : 3;
+}
+
+void print(const Scalar *scalar, int minimum, std::string &out);
+
+void printCall(const Scalar *scalar, std::string &out) {
+  out += symbol(scalar->kind()).str() + "(";
+  print(scalar->lhs(), 0, out);
+  out += ", ";
+  print(scalar->rhs(), 0, out);
+  out += ")";
 }
 
 void print(const Scalar *scalar, int minimum, std::string &out) {
@@ -132,6 +162,10 @@ void print(const Scalar *scalar, int minimum, std::string &out) {
   case ScalarKind::LoopIndex:
     out += "%" + scalar->name().str();
     return;
+  case ScalarKind::Min:
+  case ScalarKind::Max:
+  case ScalarKind::Ceil:
+    return printCall(scalar, out);
   default:
     break;
   }
@@ -231,6 +265,8 @@ static std::optional<int64_t> offsetFromRank(const Scalar *scalar) {
 /// What `lhs op rhs` simplifies to, or null. Only rules that hold for every value of the leaves, so
 /// that no error is folded away.
 const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
+  if (kind == ScalarKind::Ceil)
+    return nullptr;
   if (lhs->isConstant() && rhs->isConstant()) {
     ScalarValue value = apply(kind, lhs->value(), rhs->value(), division_);
     return value.isOk() ? constant(value.value) : nullptr;
@@ -252,6 +288,9 @@ const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scal
     if (lhs->isConstant(0))
       return rhs;
     return rhs->isConstant(0) ? lhs : nullptr;
+  case ScalarKind::Min:
+  case ScalarKind::Max:
+    return lhs == rhs ? lhs : nullptr;
   case ScalarKind::Mod:
     // `rank` is below the mesh size.
     if (lhs->kind() == ScalarKind::Rank && ranks_ > 0 && rhs->isConstant() &&

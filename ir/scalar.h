@@ -9,7 +9,7 @@
 // Arithmetic is on 64-bit integers. What cannot be computed (overflow, division by zero) is never
 // folded; evaluating it says why. `mod` is never negative, and `/` is its partner, rounding towards
 // minus infinity; in a fusion an inexact `/` is an error (Division::Exact). `xor` binds less than
-// `+`.
+// `+`; `min`, `max` and `ceil`, a quotient rounded up, are written as calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -36,6 +36,9 @@ enum class ScalarKind : uint8_t {
   Div,
   Mod,
   Xor, ///< bit by bit
+  Min,
+  Max,
+  Ceil, ///< the extent `ceil(M, D)` of rows that do not divide; never folded, so that it stays one
   Eq,  ///< comparisons are 1 or 0 and stand only at the root of an `if` condition
   Ne,
   Lt,
@@ -46,7 +49,15 @@ enum class ScalarKind : uint8_t {
 
 inline bool isComparison(ScalarKind kind) { return kind >= ScalarKind::Eq; }
 inline bool isBinary(ScalarKind kind) { return kind >= ScalarKind::Add; }
-/// "+", "mod", "xor", "!=", ... of a binary kind.
+/// Written `min(a, b)`, not with the symbol between operands.
+inline bool isCall(ScalarKind kind) {
+  return kind >= ScalarKind::Min && kind <= ScalarKind::Ceil;
+}
+/// Not by zero.
+inline bool divides(ScalarKind kind) {
+  return kind == ScalarKind::Div || kind == ScalarKind::Mod || kind == ScalarKind::Ceil;
+}
+/// "+", "mod", "xor", "min", "!=", ... of a binary kind.
 llvm::StringRef symbol(ScalarKind kind);
 
 /// One node. Made only by a ScalarContext, which owns it.
@@ -127,6 +138,9 @@ public:
   const Scalar *div(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Div, a, b); }
   const Scalar *mod(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Mod, a, b); }
   const Scalar *bitXor(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Xor, a, b); }
+  const Scalar *min(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Min, a, b); }
+  const Scalar *max(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Max, a, b); }
+  const Scalar *ceil(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Ceil, a, b); }
 
   /// `scalar` with every occurrence of the leaf `from` replaced by `to`, folded again.
   const Scalar *substitute(const Scalar *scalar, const Scalar *from, const Scalar *to);

@@ -185,7 +185,9 @@ bool isIdentifier(llvm::StringRef text) {
 }
 
 bool isReserved(llvm::StringRef word) {
-  return word == "rank" || word == "mod" || word == "xor" || word == "DIDx" || word == "Stream";
+  static constexpr llvm::StringLiteral kWords[] = {"rank", "mod",  "xor",  "min",
+                                                   "max",  "ceil", "DIDx", "Stream"};
+  return llvm::is_contained(kWords, word);
 }
 
 llvm::StringRef describe(TokenKind kind) {

@@ -94,6 +94,7 @@ private:
   const Scalar *parseUnary();
   const Scalar *parsePrimary();
   const Scalar *parseParenthesised();
+  const Scalar *parseCall(ScalarKind kind);
   const Scalar *parseNegated();
   const Scalar *parseConstant();
   /// False after an error if there are too many.

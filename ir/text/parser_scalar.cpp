@@ -89,7 +89,14 @@ const Scalar *ScalarParser::parseNegated() {
   return operand ? combine(ScalarKind::Sub, scalars_.constant(0), operand, location) : nullptr;
 }
 
-/// primary := integer | id | 'rank' | '%'id | '(' scalar ')'
+static std::optional<ScalarKind> callOf(const Token &token) {
+  for (ScalarKind kind : {ScalarKind::Min, ScalarKind::Max, ScalarKind::Ceil})
+    if (token.kind == TokenKind::Word && token.text == symbol(kind))
+      return kind;
+  return std::nullopt;
+}
+
+/// primary := integer | id | 'rank' | '%'id | '(' scalar ')' | call
 const Scalar *ScalarParser::parsePrimary() {
   switch (cursor_.peek().kind) {
   case TokenKind::LeftParen:
@@ -98,6 +105,8 @@ const Scalar *ScalarParser::parsePrimary() {
     return parseConstant();
   case TokenKind::Word:
   case TokenKind::ValueName:
+    if (std::optional<ScalarKind> call = callOf(cursor_.peek()))
+      return parseCall(*call);
     if (const Scalar *leaf = resolve(cursor_.peek())) {
       cursor_.take();
       return leaf;
@@ -115,6 +124,21 @@ const Scalar *ScalarParser::parseParenthesised() {
     return nullptr;
   const Scalar *inner = parseXor();
   return inner && cursor_.expect(TokenKind::RightParen) ? inner : nullptr;
+}
+
+/// call := ('min' | 'max' | 'ceil') '(' scalar ',' scalar ')'
+const Scalar *ScalarParser::parseCall(ScalarKind kind) {
+  Nested nested(nesting_);
+  const Location location = cursor_.take().location;
+  if (!countNesting(location) || !countOperator(location) || !cursor_.expect(TokenKind::LeftParen))
+    return nullptr;
+  const Scalar *lhs = parseXor();
+  if (!lhs || !cursor_.expect(TokenKind::Comma))
+    return nullptr;
+  const Scalar *rhs = parseXor();
+  if (!rhs || !cursor_.expect(TokenKind::RightParen))
+    return nullptr;
+  return combine(kind, lhs, rhs, location);
 }
 
 bool ScalarParser::countNesting(Location location) {
@@ -139,7 +163,7 @@ const Scalar *ScalarParser::parseConstant() {
 const Scalar *ScalarParser::combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs,
                                     Location location) {
   const Scalar *made = scalars_.binary(kind, lhs, rhs);
-  bool dividesByZero = (kind == ScalarKind::Div || kind == ScalarKind::Mod) && rhs->isConstant(0);
+  bool dividesByZero = divides(kind) && rhs->isConstant(0);
   bool isConstantArithmetic = lhs->isConstant() && rhs->isConstant() && !made->isConstant();
   if (!dividesByZero && !isConstantArithmetic)
     return made;

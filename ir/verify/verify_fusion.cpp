@@ -31,6 +31,8 @@ private:
   bool verifyType(const FusionTensor &tensor);
   bool verifyExtent(const FusionTensor &tensor, size_t axis);
   bool verifyKinds(const FusionTensor &tensor);
+  bool verifyCeil(const FusionTensor &tensor);
+  bool verifyCeilAxis(const FusionTensor &tensor, size_t axis);
   bool reportValue(const Scalar *scalar, ScalarError error, Location location,
                    const std::string &subject);
   const Scalar *failingStep(const Scalar *scalar) const;
@@ -40,9 +42,13 @@ private:
   bool verifyDTypes(const FusionNode &node, const FusionTensor &result);
   bool verifyContraction(const FusionNode &node);
   bool verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis);
+  bool verifyAllExist(const FusionNode &node, const FusionTensor *operand, size_t axis);
   bool verifyOuterPair(const FusionNode &node, const Contraction &contraction);
   void verifyPartial(const FusionNode &node);
   Shape otherAxes(const FusionTensor *tensor, size_t first, size_t count);
+  Shape rowTotals(const FusionTensor *tensor) const;
+  Shape otherTotals(const FusionTensor *tensor, size_t first, size_t count) const;
+  void verifyTotals(const FusionNode &node, const FusionTensor &tensor, const Shape &expected);
   void verifyResult(const FusionNode &node, const FusionTensor &result, const Shape &expected);
 
   const Fusion &fusion_;
@@ -56,6 +62,11 @@ private:
 };
 
 std::string ref(const FusionTensor *tensor) { return "%" + tensor->name; }
+
+bool usesCeil(const Scalar *scalar) {
+  return scalar->kind() == ScalarKind::Ceil ||
+         (isBinary(scalar->kind()) && (usesCeil(scalar->lhs()) || usesCeil(scalar->rhs())));
+}
 
 std::string str(llvm::ArrayRef<int64_t> shape) {
   auto texts = llvm::map_range(shape, [](int64_t extent) { return std::to_string(extent); });
@@ -94,6 +105,8 @@ void FusionVerifier::verifyMesh() {
   std::string subject = "mesh size " + fusion_.mesh()->str();
   if (!size.isOk())
     reportValue(fusion_.mesh(), size.error, fusion_.meshLocation(), subject);
+  else if (usesCeil(fusion_.mesh()))
+    diags_.error(fusion_.meshLocation()) << subject << " uses 'ceil', which is for extents of axes";
   else if (verifyMeshSize(size.value, fusion_.meshLocation(), diags_))
     ranks_ = size.value;
 }
@@ -168,7 +181,7 @@ bool FusionVerifier::verifyType(const FusionTensor &tensor) {
     return diags_.error(tensor.location)
            << "the size of " << ref(&tensor)
            << " in bytes overflows 64 bits: " << name(tensor.type.dtype) << str(shape);
-  return verifyKinds(tensor);
+  return verifyKinds(tensor) && verifyCeil(tensor);
 }
 
 /// One error for each cause: not the same step of parameters in two extents, and no extent that a
@@ -221,6 +234,41 @@ bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
          << ranks_ << " as its extent, got " << extent;
 }
 
+/// Rows that do not divide: of one axis at most.
+bool FusionVerifier::verifyCeil(const FusionTensor &tensor) {
+  bool isFine = true;
+  size_t count = 0;
+  for (size_t axis = 0; axis < tensor.type.axes.size(); ++axis)
+    if (usesCeil(tensor.type.axes[axis].extent)) {
+      ++count;
+      isFine &= verifyCeilAxis(tensor, axis);
+    }
+  return isFine && (count < 2 || diags_.error(tensor.location)
+                                     << ref(&tensor) << " has " << count
+                                     << " axes with 'ceil', expected at most one");
+}
+
+/// They are the whole extent of a plain axis, and the axis before has an entry for each block.
+bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
+  const auto &[kind, extent] = tensor.type.axes[axis];
+  auto fail = [&](const std::string &wrong) {
+    return diags_.error(tensor.location) << "extent " << extent->str() << " of axis " << axis
+                                           << " of " << ref(&tensor) << " " << wrong;
+  };
+  const bool isRoot = extent->kind() == ScalarKind::Ceil;
+  if (!isRoot || kind != AxisKind::Plain || usesCeil(extent->lhs()) || usesCeil(extent->rhs()))
+    return fail("uses 'ceil', expected it as the whole extent of a plain axis");
+  const std::string blocks = extent->rhs()->str();
+  const int64_t count = fusion_.valueOf(extent->rhs()).value;
+  if (axis == 0)
+    return fail("is that of the leading axis, expected it directly after an axis of extent " +
+                blocks);
+  const int64_t before = fusion_.valueOf(tensor.type.axes[axis - 1].extent).value;
+  return before == count || fail("follows an axis of extent " + std::to_string(before) +
+                                 ", expected one of extent " + blocks + ", " +
+                                 std::to_string(count));
+}
+
 /// "SUBJECT is not an integer: 1000 / 7"
 bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Location location,
                                  const std::string &subject) {
@@ -228,9 +276,12 @@ bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Locati
     return diags_.error(location)
            << subject << " uses a name that has no value here, expected parameters and integers";
   const Scalar *step = failingStep(scalar);
+  const std::string lhs = std::to_string(fusion_.valueOf(step->lhs()).value),
+                    rhs = std::to_string(fusion_.valueOf(step->rhs()).value),
+                    word = symbol(step->kind()).str();
   return diags_.error(location) << subject << " " << describe(error) << ": "
-                                << fusion_.valueOf(step->lhs()).value << " " << symbol(step->kind())
-                                << " " << fusion_.valueOf(step->rhs()).value;
+                                << (isCall(step->kind()) ? word + "(" + lhs + ", " + rhs + ")"
+                                                         : lhs + " " + word + " " + rhs);
 }
 
 /// The innermost operation that cannot be computed, or a leaf that has no value.
@@ -261,7 +312,10 @@ void FusionVerifier::verifyMatmul(const MatmulNode &node) {
   const Contraction contraction = contractionOf(node);
   Shape expected = otherAxes(node.a, contraction.first, contraction.count);
   llvm::append_range(expected, otherAxes(node.b, contraction.second, contraction.count));
+  Shape totals = otherTotals(node.a, contraction.first, contraction.count);
+  llvm::append_range(totals, otherTotals(node.b, contraction.second, contraction.count));
   verifyResult(node, node.result, expected);
+  verifyTotals(node, node.result, totals);
   verifyPartial(node);
 }
 
@@ -279,7 +333,13 @@ void FusionVerifier::verifyLinear(const LinearNode &node) {
                                   << ", the axes of " << ref(node.w) << " but the last"
                                   << (contraction.count == 2 ? " two" : "");
   llvm::append_range(expected, features);
+  Shape totals = otherTotals(node.x, contraction.first, contraction.count);
+  const Shape featureTotals = otherTotals(node.w, contraction.second, contraction.count);
+  llvm::append_range(totals, featureTotals);
   verifyResult(node, node.result, expected);
+  if (node.bias)
+    verifyTotals(node, *node.bias, featureTotals);
+  verifyTotals(node, node.result, totals);
   verifyPartial(node);
 }
 
@@ -317,10 +377,54 @@ Shape FusionVerifier::otherAxes(const FusionTensor *tensor, size_t first, size_t
   return shape;
 }
 
+/// For each axis how many rows exist over all blocks; 0 where every entry does.
+Shape FusionVerifier::rowTotals(const FusionTensor *tensor) const {
+  Shape totals(tensor->type.axes.size(), 0);
+  if (std::optional<UnevenRows> uneven = fusion_.unevenRows(tensor->type))
+    totals[uneven->axis] = uneven->total;
+  return totals;
+}
+
+Shape FusionVerifier::otherTotals(const FusionTensor *tensor, size_t first, size_t count) const {
+  Shape totals = rowTotals(tensor);
+  totals.erase(totals.begin() + first, totals.begin() + first + count);
+  return totals;
+}
+
+/// Rows that do not exist have no product, and all others have one.
+void FusionVerifier::verifyTotals(const FusionNode &node, const FusionTensor &tensor,
+                                  const Shape &expected) {
+  if (!hasShape(&tensor) || shapes_[&tensor].size() != expected.size())
+    return;
+  const Shape got = rowTotals(&tensor);
+  auto rows = [](int64_t total) -> std::string {
+    return total == 0 ? "all rows of every block" : std::to_string(total) + " rows over all blocks";
+  };
+  for (size_t axis = 0; axis < got.size(); ++axis)
+    if (got[axis] != expected[axis])
+      diags_.error(node.location()) << "axis " << axis << " of " << ref(&tensor) << " has "
+                                    << rows(got[axis]) << ", expected "
+                                    << rows(expected[axis]);
+}
+
+/// What is contracted exists, and so do the blocks of rows that do not divide.
+bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *operand,
+                                    size_t axis) {
+  const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);
+  if (!uneven || (uneven->axis != axis && uneven->axis != axis + 1))
+    return true;
+  return diags_.error(node.location())
+         << "'" << keyword(node.kind()) << "' contracts axis " << axis << " of " << ref(operand)
+         << ", but of its " << uneven->blocks << " blocks of " << uneven->rows << " rows only "
+         << uneven->total << " rows exist, expected an axis of which every entry does";
+}
+
 bool FusionVerifier::verifyContraction(const FusionNode &node) {
   const Contraction contraction = contractionOf(node);
   for (size_t i = 0; i < contraction.count; ++i)
-    if (!verifyPair(node, contraction.first + i, contraction.second + i))
+    if (!verifyPair(node, contraction.first + i, contraction.second + i) ||
+        !verifyAllExist(node, operandsOf(node)[0], contraction.first + i) ||
+        !verifyAllExist(node, operandsOf(node)[1], contraction.second + i))
       return false;
   return contraction.count == 1 || verifyOuterPair(node, contraction);
 }

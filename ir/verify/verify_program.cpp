@@ -238,11 +238,13 @@ bool ProgramVerifier::verifyArithmetic(const Op &op, const Scalar *scalar) {
   if (isComparison(scalar->kind()))
     return diags_.error(op.location())
            << "expected a number, got the comparison '" << scalar->str() << "'";
+  if (scalar->kind() == ScalarKind::Ceil)
+    return diags_.error(op.location()) << "expected a number, got '" << scalar->str()
+                                       << "', which is an extent of a fusion's tensor";
   if (!verifyArithmetic(op, scalar->lhs()) || !verifyArithmetic(op, scalar->rhs()))
     return false;
-  bool divides = scalar->kind() == ScalarKind::Div || scalar->kind() == ScalarKind::Mod;
   ScalarError error = ScalarError::None;
-  if (divides && scalar->rhs()->isConstant(0))
+  if (divides(scalar->kind()) && scalar->rhs()->isConstant(0))
     error = ScalarError::DivideByZero;
   else if (scalar->lhs()->isConstant() && scalar->rhs()->isConstant())
     error = evaluate(scalar, {}).error; // not folded, so it fails
