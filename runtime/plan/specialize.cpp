@@ -27,12 +27,13 @@ struct View {
 
   // Shapes of whole buffers fit 64 bits (the verifier checks that), and views are parts of them.
   int64_t bytes() const { return *byteCount(dtype, shape); }
+  bool isEmpty() const { return bytes() == 0; }
   Range range() const { return {buffer, offset, bytes()}; }
 };
 
 /// A posted transfer that is still to be waited for.
 struct Request {
-  uint32_t endpoint;
+  uint32_t endpoint; ///< kNone: of no rows, so nothing moves and nobody waits
   uint32_t stream; ///< the one that posted it
   uint32_t
       event; ///< behind the local copy, for a wait on another stream; kNone on the passive side
@@ -44,7 +45,7 @@ std::string str(const View &view) {
 }
 
 bool overlap(const Range &a, const Range &b) {
-  return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+  return a.bytes > 0 && b.bytes > 0 && a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
 int64_t product(llvm::ArrayRef<int64_t> extents) { return *elementCount(extents); }
@@ -271,18 +272,19 @@ bool Specializer::visitSlice(const SliceOp &op) {
   return true;
 }
 
-/// Leaves of `part` a range of its leading axis.
+/// Leaves of `part` a range of its leading axis, which may be empty.
 bool Specializer::cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part) {
   int64_t begin = 0, end = 0;
   if (!evaluate(op, first, "the begin of the slice", begin) ||
       !evaluate(op, last, "the end of the slice", end))
     return false;
-  if (begin < 0 || begin >= end || end > part.shape.front())
+  const int64_t extent = part.shape.front();
+  if (begin < 0 || begin > extent || end > extent)
     return error(op) << "the range is [" << begin << " .. " << end << "), but the leading axis of "
-                     << str(part) << " has extent " << part.shape.front() << trips();
-  int64_t entryBytes = part.bytes() / part.shape.front();
-  part.offset += begin * entryBytes;
-  part.shape.front() = end - begin;
+                     << str(part) << " has extent " << extent << trips();
+  part.shape.front() = 1;
+  part.offset += begin * part.bytes();
+  part.shape.front() = std::max<int64_t>(end - begin, 0);
   return true;
 }
 
@@ -300,6 +302,8 @@ bool Specializer::visitSet(const SetOp &op) {
   const View &dst = view(op.dst), &src = view(op.src);
   if (!checkShape(op, "the source", src, dst.shape) || !checkDistinct(op, dst, {&src}))
     return false;
+  if (dst.isEmpty())
+    return true;
   Command command{.kind = CommandKind::Copy, .dtype = dst.dtype};
   command.origin = originOf(op);
   command.dst = dst.range();
@@ -311,6 +315,8 @@ bool Specializer::visitReduce(const ReduceOp &op) {
   const View &dst = view(op.dst), &src = view(op.src);
   if (!checkShape(op, "the source", src, dst.shape) || !checkDistinct(op, dst, {&src}))
     return false;
+  if (dst.isEmpty())
+    return true;
   Command command{.kind = CommandKind::Add, .dtype = dst.dtype};
   command.origin = originOf(op);
   command.dst = dst.range();
@@ -334,6 +340,8 @@ bool Specializer::visitSum(const SumOp &op) {
       (bias && !checkShape(op, "the bias", *bias, axes.take_back(bias->shape.size()))) ||
       !checkDistinct(op, dst, {&parts, bias ? bias : &parts}))
     return false;
+  if (dst.isEmpty())
+    return true;
   Command command{.kind = CommandKind::Sum, .dtype = dst.dtype};
   command.origin = originOf(op);
   command.sum = static_cast<uint32_t>(plan_.sums.size());
@@ -359,6 +367,8 @@ bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, co
     if (a.shape[firstA + i] != b.shape[firstB + i])
       return error(op) << "contracts extent " << a.shape[firstA + i] << " of " << str(a)
                        << " with extent " << b.shape[firstB + i] << " of " << str(b) << trips();
+    else if (a.shape[firstA + i] == 0)
+      return error(op) << "contracts an axis without entries of " << str(a) << trips();
   return true;
 }
 
@@ -378,6 +388,8 @@ bool Specializer::visitLinear(const LinearOp &op) {
 
 bool Specializer::addGemm(const Op &op, const View &dst, const View &a, const View &b,
                           const View *bias, bool transposeB) {
+  if (dst.isEmpty())
+    return true;
   const size_t count = contractedAxes(a.shape.size(), b.shape.size(), dst.shape.size());
   const int64_t k = product(llvm::ArrayRef<int64_t>(a.shape).take_back(count));
   PlanMatmul matmul{a.dtype,
@@ -405,7 +417,8 @@ bool Specializer::visitShareMemHandles(const ShareMemHandlesOp &op) {
   return true;
 }
 
-/// The endpoint and the request of a transfer that is being posted.
+/// The endpoint and the request of a transfer that is being posted. One of no rows has no endpoint,
+/// nor has the peer's side of it: so sequence numbers go on matching.
 bool Specializer::addEndpoint(const P2POp &op) {
   int64_t peer = 0;
   if (!evaluate(op, op.peer, "the peer", peer))
@@ -415,10 +428,14 @@ bool Specializer::addEndpoint(const P2POp &op) {
                      << ", but the mesh has ranks 0 to " << plan_.ranks - 1 << trips();
   if (peer == plan_.rank)
     return error(op) << "peer " << op.peer->str() << " is the rank itself" << trips();
-  uint32_t number = static_cast<uint32_t>(plan_.endpoints.size());
   auto shared = channels_.find(op.handles);
   if (shared == channels_.end())
     return error(op) << "the handles %" << op.handles->name << " have not been shared" << trips();
+  if (view(op.tensor).isEmpty()) {
+    requests_[&op.result] = {kNone, current_, kNone};
+    return true;
+  }
+  const uint32_t number = static_cast<uint32_t>(plan_.endpoints.size());
   uint32_t channel = shared->second;
   uint32_t sequence = sequences_[{op.direction, peer, channel}]++;
   const View &tensor = view(op.tensor);
@@ -432,6 +449,8 @@ bool Specializer::visitP2P(const P2POp &op) {
   if (!addEndpoint(op))
     return false;
   Request &request = requests_[&op.result];
+  if (request.endpoint == kNone)
+    return true;
   if (isPassive(op)) {
     readySignal(request);
   } else {
@@ -454,6 +473,8 @@ bool Specializer::visitGroup(const GroupOp &op) {
         continue;
       if (!addEndpoint(p2p))
         return false;
+      if (requests_[&p2p.result].endpoint == kNone)
+        continue;
       if (wantPassive)
         readySignal(requests_[&p2p.result]);
       else
@@ -461,7 +482,8 @@ bool Specializer::visitGroup(const GroupOp &op) {
     }
   for (const Op &inner : op.body)
     if (const auto &p2p = *llvm::cast<P2POp>(&inner); !isPassive(p2p))
-      copyAndSignal(requests_[&p2p.result]);
+      if (Request &request = requests_[&p2p.result]; request.endpoint != kNone)
+        copyAndSignal(request);
   return true;
 }
 
@@ -510,6 +532,8 @@ bool Specializer::visitWait(const WaitOp &op) {
     return error(op) << "%" << op.request->name << " was waited for before" << trips();
   Request request = found->second;
   requests_.erase(found);
+  if (request.endpoint == kNone)
+    return true;
   if (request.event == kNone)
     return emit({.kind = CommandKind::Await,
                  .origin = originOf(op),
