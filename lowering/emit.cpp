@@ -2,6 +2,8 @@
 
 #include "lowering/emit.h"
 
+#include "lowering/stages/block_rows.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
@@ -37,10 +39,11 @@ void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
   }
 }
 
-void emitStep(ProgramBuilder &builder, const Stage &stage, Value *block, const Scalar *slot,
-              llvm::function_ref<std::string(const Gemm &)> nameOf) {
-  emitGemms(builder, stage, block,
-            [&](const Gemm &gemm) { return builder.select(nameOf(gemm), gemm.dst, slot); });
+void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
+              const Scalar *slot, llvm::function_ref<std::string(const Gemm &)> nameOf) {
+  emitGemms(builder, stage, block, [&](const Gemm &gemm) {
+    return selectBlock(state, builder, stage, nameOf(gemm), gemm.dst, slot);
+  });
 }
 
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name) {

@@ -21,8 +21,8 @@ void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
 
 /// Emits all GEMMs of one step: each result's slice at `slot`, then the GEMM on `block` or on
 /// the slice of the GEMM it builds on. `nameOf` names the slice of a result.
-void emitStep(ProgramBuilder &builder, const Stage &stage, Value *block, const Scalar *slot,
-              llvm::function_ref<std::string(const Gemm &)> nameOf);
+void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
+              const Scalar *slot, llvm::function_ref<std::string(const Gemm &)> nameOf);
 
 /// "mine" if only one stage gathers; "A_mine" if there is more than one.
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name);

@@ -44,6 +44,8 @@ struct Stage {
   std::vector<Gemm> gemms = {};          ///< in the order of the fusion
   int64_t steps = 1;                     ///< extent of the Stream axis
   int64_t rows = 0; ///< leading extent of a step's block on one device; 0: the block is a vector
+  /// Which rows of the operand and of what is made from it exist; nothing if all do.
+  std::optional<UnevenRows> uneven = {};
   /// The earlier stage that has gathered the operand already, if any.
   std::optional<size_t> gatheredBy = {};
 

@@ -18,11 +18,24 @@
 namespace braid {
 namespace {
 
+/// An output that is an input is copied, in one piece.
+bool checkOutput(const LoweringState &state, const FusionTensor &output) {
+  const std::optional<UnevenRows> uneven = state.fusion.unevenRows(output.type);
+  if (!uneven || uneven->axis == 1 || !llvm::isa<InputNode>(output.definition))
+    return true;
+  return state.diags.error(output.location)
+         << "cannot copy %" << output.name << " to an output: axis " << uneven->axis
+         << " has rows that do not exist, and only after a leading axis do those that exist lie in "
+            "one piece; an extent that divides would be accepted";
+}
+
 bool checkAll(LoweringState &state) {
   bool isFine = true;
   for (const auto &node : state.fusion.nodes())
     if (isGemm(*node))
       isFine &= checkLowerable(state.fusion, *node, state.diags);
+  for (const FusionTensor *output : state.fusion.outputs())
+    isFine &= checkOutput(state, *output);
   return isFine;
 }
 
@@ -87,6 +100,7 @@ private:
   void addStage(const FusionNode &node, StageKind kind) {
     Stage stage{.kind = kind, .operand = operandsOf(node)[0]};
     Shape shape = state_.fusion.localShape(stage.operand->type);
+    stage.uneven = state_.fusion.unevenRows(stage.operand->type);
     if (kind == StageKind::Reduce)
       setReduction(stage, node, shape);
     else if (kind != StageKind::Straight)
@@ -105,8 +119,12 @@ private:
     const bool isScattered = resultOf(node)->type.axes.front().kind == AxisKind::DIDx;
     if (isScattered)
       stage.rows = axes > 1 ? shape[1] : 0;
+    else if (stage.uneven)
+      stage.rows = stage.uneven->total;
     else if (axes > 0)
       stage.rows = axes == 2 ? shape[0] * shape[1] : shape[0];
+    if (!isScattered)
+      stage.uneven = std::nullopt; // its rows are one axis, and all of that exist
   }
 
   /// What an earlier stage has gathered is here already: nothing moves.

@@ -16,9 +16,11 @@
 
 #include "lowering/emit.h"
 #include "lowering/passes/passes.h"
+#include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
 #include "lowering/stages/reduction.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace braid {
@@ -40,7 +42,7 @@ public:
       form(stage);
     builder_.insertAtEnd(state_.program->body());
     for (auto [dst, src] : state_.copies)
-      builder_.set(dst, src);
+      copy(dst, src);
   }
 
 private:
@@ -67,12 +69,23 @@ private:
   }
 
   void formWhole(Stage &stage) {
-    for (const Gemm &gemm : stage.gemms) {
-      Value *first = gemm.source ? stage.gemms[*gemm.source].dst : stage.whole;
-      Op *op = emitGemm(builder_, gemm, gemm.dst, first);
-      if (!stage.first)
-        stage.first = op;
-    }
+    const size_t before = state_.program->body().size();
+    auto rowsOf = [&](Value *tensor) {
+      return existingRows(state_, builder_, stage.uneven, tensor);
+    };
+    emitGemms(builder_, stage, rowsOf(stage.whole),
+              [&](const Gemm &gemm) { return rowsOf(gemm.dst); });
+    stage.first = &*std::next(state_.program->body().begin(), static_cast<ptrdiff_t>(before));
+  }
+
+  /// An output that is an input.
+  void copy(Value *dst, Value *src) {
+    std::optional<UnevenRows> uneven;
+    for (auto [tensor, value] : llvm::zip(state_.fusion.inputs(), state_.program->params()))
+      if (value.get() == src)
+        uneven = state_.fusion.unevenRows(tensor->type);
+    Value *to = existingRows(state_, builder_, uneven, dst);
+    builder_.set(to, existingRows(state_, builder_, uneven, src));
   }
 
   void formLoop(Stage &stage) {
@@ -84,8 +97,9 @@ private:
     const Scalar *slot = stage.loop->index;
     if (stage.isGather())
       slot = GatherOrder(scalars_, stage.config.order(), stage.steps).source(slot);
-    stage.block = builder_.select(state_.names.local("block"), stage.whole, slot);
-    emitStep(builder_, stage, stage.block, slot, [&](const Gemm &gemm) {
+    stage.block =
+        selectBlock(state_, builder_, stage, state_.names.local("block"), stage.whole, slot);
+    emitStep(state_, builder_, stage, stage.block, slot, [&](const Gemm &gemm) {
       bool isOnly = stage.gemms.size() == 1;
       return state_.names.local(isOnly ? "out" : gemm.dst->name + "_out");
     });

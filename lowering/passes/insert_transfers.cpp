@@ -25,6 +25,7 @@
 
 #include "lowering/emit.h"
 #include "lowering/passes/passes.h"
+#include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
 #include "lowering/stages/reduction.h"
 
@@ -90,8 +91,9 @@ private:
   Value *selectOwnBlock(Stage &stage) {
     std::string mine = state_.names.global(nameInStage(state_, stage, "mine"));
     std::string own = state_.names.global(nameInStage(state_, stage, "own"));
-    Value *slot = builder_.select(mine, stage.whole, scalars_.rank());
-    own_ = builder_.select(own, stage.input, scalars_.constant(0));
+    const Scalar *rank = scalars_.rank();
+    Value *slot = selectBlock(state_, builder_, stage, mine, stage.whole, rank);
+    own_ = selectBlock(state_, builder_, stage, own, stage.input, scalars_.constant(0), rank);
     const bool isPushed = stage.config.protocol() == Protocol::Put && !isRing(stage);
     stage.mine = isPushed ? own_ : slot;
     return slot;
@@ -111,8 +113,8 @@ private:
     stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
                                   scalars_.constant(stage.steps));
     builder_.insertAtEnd(stage.loop->body);
-    stage.block = builder_.select(state_.names.local("block"), stage.whole,
-                                  orderOf(stage).source(stage.loop->index));
+    stage.block = selectBlock(state_, builder_, stage, state_.names.local("block"), stage.whole,
+                              orderOf(stage).source(stage.loop->index));
   }
 
   static bool isRing(const Stage &stage) { return stage.config.order() == schedule::Order::Ring; }
@@ -132,7 +134,8 @@ private:
     const Scalar *steps = scalars_.constant(stage.steps);
     const Scalar *previous =
         scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), steps);
-    Value *from = builder_.select(state_.names.local("from"), stage.whole, previous);
+    Value *from = selectBlock(state_, builder_, stage, state_.names.local("from"), stage.whole,
+                              previous);
     insertPair(stage, from, scalars_.mod(scalars_.sub(scalars_.rank(), one), steps),
                orderOf(stage).source(one));
   }

@@ -23,6 +23,7 @@
 
 #include "lowering/emit.h"
 #include "lowering/passes/passes.h"
+#include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
 #include "lowering/stages/transfers.h"
 #include "lowering/stages/unrolled_steps.h"
@@ -37,7 +38,7 @@ class Merger {
 public:
   Merger(LoweringState &state, Stage &stage)
       : state_(state), stage_(stage), scalars_(state.program->scalars()),
-        body_(state.program->body()), builder_(builderFor(state)),
+        body_(state.program->body()), builder_(builderFor(state)), ranges_(state, stage, builder_),
         waves_(WaveGemms::of(state, stage, builder_)) {}
 
   void run() {
@@ -93,9 +94,8 @@ private:
     auto alias = [&](const std::string &name, Value *tensor) {
       const std::string unique = state_.names.global(name + suffix);
       if (steps.size() == 1)
-        return builder_.select(unique, tensor, run.first);
-      const Scalar *count = scalars_.constant(run.end - run.begin);
-      return builder_.slice(unique, tensor, run.first, scalars_.add(run.first, count));
+        return selectBlock(state_, builder_, stage_, unique, tensor, run.first);
+      return ranges_.blocks(unique, tensor, run.first, run.end - run.begin);
     };
     Value *blocks = steps.size() == 1 ? steps.front().block
                                       : alias(nameInStage(state_, stage_, "blocks"), stage_.whole);
@@ -109,6 +109,7 @@ private:
   ScalarContext &scalars_;
   Block &body_;
   ProgramBuilder builder_;
+  BlockRanges ranges_;
   std::optional<WaveGemms> waves_;
   Op *before_ = nullptr; ///< where the GEMM goes
 };

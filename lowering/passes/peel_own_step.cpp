@@ -33,7 +33,7 @@ void emitOwnStep(LoweringState &state, Stage &stage) {
   Block &body = state.program->body();
   builder.insertBefore(body, *stage.loop);
   Op *before = &*std::prev(stage.loop->getIterator());
-  emitStep(builder, stage, stage.mine, state.program->scalars().rank(),
+  emitStep(state, builder, stage, stage.mine, state.program->scalars().rank(),
            [&](const Gemm &gemm) { return state.names.global(gemm.dst->name + "_own"); });
   stage.ownFirst = &*std::next(before->getIterator());
 }

@@ -9,8 +9,9 @@
 //     ...
 //
 // The rows need not divide: `%c * R / n` rounds down, so that ranges differ by at most one row and
-// none is empty as long as there are no more chunks than rows. The own step moves nothing and stays
-// whole.
+// none is empty as long as there are no more chunks than rows. Of a block of which not all rows
+// exist, chunks have the bounds that they have in a full one, and may be short or empty. The own
+// step moves nothing and stays whole.
 //
 // Where transfers take longer than GEMMs, every GEMM but the last is hidden behind transfers:
 // that of the last chunk cannot begin before the last bytes are here. A tail split T makes this
@@ -29,6 +30,7 @@
 
 #include "lowering/emit.h"
 #include "lowering/passes/passes.h"
+#include "lowering/stages/block_rows.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -80,7 +82,7 @@ public:
     stage_.chunkLoop = builder_.forLoop(state_.names.local("c"), scalars_.constant(0), ranges_);
     Block &inner = stage_.chunkLoop->body;
     for (Op &op : llvm::make_early_inc_range(body)) {
-      if (llvm::isa<SelectOp>(op) || &op == stage_.chunkLoop)
+      if (llvm::isa<SelectOp>(op) || llvm::isa<SliceOp>(op) || &op == stage_.chunkLoop)
         continue;
       inner.splice(inner.end(), body, op.getIterator());
       useRows(inner, op);
@@ -121,8 +123,8 @@ private:
       linear->dst = rowsOf(block, linear->dst, op);
       linear->x = rowsOf(block, linear->x, op);
     } else if (auto *sum = llvm::dyn_cast<SumOp>(&op)) {
+      std::tie(sum->begin, sum->end) = rangeOfChunk(*sum->dst);
       sum->dst = rowsOf(block, sum->dst, op);
-      std::tie(sum->begin, sum->end) = rangeOfChunk();
     }
   }
 
@@ -133,14 +135,15 @@ private:
       return rows;
     builder_.setLocation(user.location());
     builder_.insertBefore(block, user);
-    auto [begin, end] = rangeOfChunk();
+    auto [begin, end] = rangeOfChunk(*tensor);
     rows = builder_.slice(state_.names.local(tensor->name + "_rows"), tensor, begin, end);
     return rows;
   }
 
-  std::pair<const Scalar *, const Scalar *> rangeOfChunk() {
+  std::pair<const Scalar *, const Scalar *> rangeOfChunk(const Value &tensor) {
     const Scalar *chunk = stage_.chunkLoop->index;
-    return {firstRow(chunk), firstRow(scalars_.add(chunk, scalars_.constant(1)))};
+    return clipTo(scalars_, tensor, firstRow(chunk),
+                  firstRow(scalars_.add(chunk, scalars_.constant(1))));
   }
 
   const Scalar *firstRow(const Scalar *chunk) {

@@ -40,6 +40,7 @@ public:
       }
     for (size_t i = 0; i < result_->type.axes.size(); ++i)
       checkAxis({result_, i});
+    checkUnevenRows();
     if (operands_.size() == 3)
       for (size_t i = 0; i < bias()->type.axes.size(); ++i)
         checkBias({bias(), i});
@@ -148,6 +149,20 @@ private:
                         " with its DIDx axis first, as in examples/ag_matmul.braid,");
     if (to.axis().kind != AxisKind::Stream)
       refuse(both + "what is gathered is produced slice by slice", to.as("Stream"));
+  }
+
+  /// What exists of a block lies in one piece if the blocks are the leading axis of the first
+  /// operand.
+  void checkUnevenRows() {
+    for (const FusionTensor *operand : operands_) {
+      const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);
+      if (!uneven || (operand == first() && uneven->axis == 1))
+        continue;
+      const AxisOf axis{operand, uneven->axis};
+      refuse(axis.strWithType() + " has rows that do not exist, and only after the leading axis of "
+                                  "a first operand do those that exist lie in one piece",
+             "an extent that divides");
+    }
   }
 
   /// A bias lies as the result's last axes do.

@@ -3,6 +3,7 @@
 #include "lowering/stages/reduction.h"
 
 #include "lowering/emit.h"
+#include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
 
 #include "llvm/ADT/Twine.h"
@@ -11,17 +12,20 @@ namespace braid {
 namespace {
 
 /// The rows of an all-reduce are one axis, so that chunks may end wherever.
-bool joinsLeadingAxes(const Stage &stage) {
-  return !stage.isScattered() && contractionOf(*stage.gemms.front().node).first == 2;
+bool joinsLeadingAxes(const LoweringState &state, const Stage &stage) {
+  return !stage.isScattered() && (state.fusion.unevenRows(stage.operand->type) ||
+                                  contractionOf(*stage.gemms.front().node).first == 2);
 }
 
 /// What one rank makes for another: its rows where they are scattered, else all.
 Shape partShape(const LoweringState &state, const Stage &stage) {
   Shape shape = state.fusion.localShape(resultOf(*stage.gemms.front().node)->type);
-  if (!stage.isScattered() && !joinsLeadingAxes(stage))
+  const bool joins = joinsLeadingAxes(state, stage);
+  if (!stage.isScattered() && !joins)
     return shape;
-  if (joinsLeadingAxes(stage))
-    shape[1] *= shape[0];
+  const std::optional<UnevenRows> uneven = state.fusion.unevenRows(stage.operand->type);
+  if (joins)
+    shape[1] = uneven ? uneven->total : shape[0] * shape[1];
   shape.erase(shape.begin());
   return shape;
 }
@@ -30,7 +34,8 @@ class ReductionFormer {
 public:
   ReductionFormer(LoweringState &state, Stage &stage)
       : state_(state), stage_(stage), gemm_(stage.gemms.front()),
-        scalars_(state.program->scalars()), builder_(builderFor(state)) {}
+        scalars_(state.program->scalars()), builder_(builderFor(state)),
+        uneven_(state.fusion.unevenRows(stage.operand->type)) {}
 
   void run() {
     builder_.setLocation(stage_.location());
@@ -47,7 +52,7 @@ public:
   }
 
 private:
-  bool joinsLeadingAxes() const { return braid::joinsLeadingAxes(stage_); }
+  bool joinsLeadingAxes() const { return braid::joinsLeadingAxes(state_, stage_); }
 
   /// Of a second operand that is whole, this rank contracts its own part.
   void takeOwnRight() {
@@ -65,6 +70,11 @@ private:
     sum_ = gemm_.dst;
     if (!joinsLeadingAxes())
       return;
+    if (uneven_) {
+      rows_ = existingRows(state_, builder_, uneven_, rows_);
+      sum_ = existingRows(state_, builder_, uneven_, sum_);
+      return;
+    }
     rows_ = builder_.flatten(state_.names.global((stage_.name() + "_rows").str()), rows_);
     sum_ = builder_.flatten(state_.names.global(gemm_.dst->name + "_rows"), sum_);
   }
@@ -79,7 +89,7 @@ private:
     if (stage_.isScattered()) {
       multiplyPart();
       builder_.insertAtEnd(stage_.chunkLoop->body);
-      multiplyOwn(builder_.select(state_.names.local("own_block"), stage_.input, scalars_.rank()));
+      multiplyOwn(select(state_.names.local("own_block"), stage_.input, scalars_.rank()));
     }
     addParts();
   }
@@ -87,16 +97,17 @@ private:
   /// One GEMM of all rows, then all transfers.
   void formWhole() {
     if (stage_.isScattered()) {
-      multiply(stage_.sent, stage_.input);
-      Value *mine = builder_.select(name("own"), stage_.sent, scalars_.rank());
-      Value *own = builder_.select(name("own_part"), stage_.parts, scalars_.rank());
+      Value *sent = existingRows(state_, builder_, uneven_, stage_.sent);
+      multiply(sent, existingRows(state_, builder_, uneven_, stage_.input));
+      Value *mine = select(name("own"), stage_.sent, scalars_.rank());
+      Value *own = select(name("own_part"), stage_.parts, scalars_.rank());
       builder_.set(own, mine);
     } else {
       multiplyOwn(rows_);
     }
     formLoop();
     if (stage_.isScattered())
-      stage_.mine = builder_.select(state_.names.local("part"), stage_.sent, peer());
+      stage_.mine = select(state_.names.local("part"), stage_.sent, peer());
     builder_.insertAtEnd(state_.program->body());
     addParts();
   }
@@ -109,13 +120,13 @@ private:
   }
 
   void multiplyPart() {
-    stage_.block = builder_.select(state_.names.local("block"), stage_.input, peer());
-    stage_.mine = builder_.select(state_.names.local("part"), stage_.sent, peer());
+    stage_.block = select(state_.names.local("block"), stage_.input, peer());
+    stage_.mine = select(state_.names.local("part"), stage_.sent, peer());
     multiply(stage_.mine, stage_.block);
   }
 
   void multiplyOwn(Value *rows) {
-    Value *part = builder_.select(state_.names.local("own_part"), stage_.parts, scalars_.rank());
+    Value *part = select(state_.names.local("own_part"), stage_.parts, scalars_.rank());
     multiply(part, rows);
     if (!stage_.isScattered())
       stage_.mine = part;
@@ -130,11 +141,19 @@ private:
   }
 
   void addParts() {
+    const Scalar *first = scalars_.constant(0), *rank = scalars_.rank();
     Value *dst = stage_.isScattered()
-                     ? builder_.select(state_.names.local(gemm_.dst->name + "_sum"), gemm_.dst,
-                                       scalars_.constant(0))
+                     ? selectBlock(state_, builder_, stage_,
+                                   state_.names.local(gemm_.dst->name + "_sum"), gemm_.dst, first,
+                                   rank)
                      : sum_;
-    stage_.sum = builder_.sum(dst, stage_.parts, nullptr, nullptr, gemm_.bias);
+    const Scalar *rows = rowsOfBlock(scalars_, stage_, rank);
+    stage_.sum = builder_.sum(dst, stage_.parts, rows ? first : nullptr, rows, gemm_.bias);
+  }
+
+  /// The rows of that rank, of a tensor that holds those of all.
+  Value *select(const std::string &as, Value *tensor, const Scalar *rank) {
+    return selectBlock(state_, builder_, stage_, as, tensor, rank);
   }
 
   /// Whose rows a step multiplies.
@@ -151,6 +170,7 @@ private:
   const Gemm &gemm_;
   ScalarContext &scalars_;
   ProgramBuilder builder_;
+  const std::optional<UnevenRows> uneven_; ///< of the operand
   Value *right_ = nullptr;
   Value *rows_ = nullptr, *sum_ = nullptr; ///< of an all-reduce
 };
@@ -190,7 +210,8 @@ void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles
   const bool isGet = stage.config.protocol() == Protocol::Get;
   Value *received = nullptr, *sent = nullptr;
   auto receive = [&] {
-    Value *slot = builder.select(state.names.local("slot"), stage.parts, from);
+    Value *slot = selectBlock(state, builder, stage, state.names.local("slot"), stage.parts, from,
+                              scalars.rank());
     received = builder.receive(state.names.local("r"), slot, from, handles);
   };
   // The receiver of what is pushed gives its ready signal first: nothing in the step delays it.

@@ -28,19 +28,12 @@ std::optional<WaveGemms> WaveGemms::of(LoweringState &state, Stage &stage,
   return WaveGemms(state, stage, builder, std::move(cuts));
 }
 
-Value *WaveGemms::rowsOf(Value *tensor) {
-  Value *&rows = rows_[tensor];
-  if (!rows)
-    rows = builder_.flatten(state_.names.global(tensor->name + "_rows"), tensor);
-  return rows;
-}
-
 /// GEMM `number` of each result, from these rows of the operand.
 void WaveGemms::emitOn(size_t number, Value *operand) {
   emitGemms(builder_, stage_, operand, [&](const Gemm &gemm) {
     const std::string name = gemm.dst->name + "_" + std::to_string(number);
-    return builder_.slice(state_.names.global(name), rowsOf(gemm.dst), cuts_.begin(number),
-                          cuts_.end(number));
+    return ranges_.rows(state_.names.global(name), gemm.dst, cuts_.begin(number),
+                        cuts_.end(number));
   });
 }
 
@@ -54,8 +47,9 @@ void WaveGemms::emitOwn() {
   builder_.setLocation(stage_.location());
   const Scalar *before = cuts_.ownRowsBefore();
   const std::string name = state_.names.global(nameInStage(state_, stage_, "own_rows"));
-  emitOn(0, builder_.slice(name, stage_.mine, before,
-                           scalars_.add(before, scalars_.constant(cuts_.rows(0)))));
+  auto [begin, end] = clipTo(scalars_, *stage_.mine, before,
+                             scalars_.add(before, scalars_.constant(cuts_.rows(0))));
+  emitOn(0, builder_.slice(name, stage_.mine, begin, end));
   for (Op *op : gemms)
     body.erase(op->getIterator());
 }
@@ -74,13 +68,14 @@ void WaveGemms::copyRest(Op &before) {
 
 /// Leaves the builder in the condition.
 void WaveGemms::copyOwn(const std::string &part, const Scalar *begin, const Scalar *end) {
-  Value *slots = rowsOf(stage_.whole);
+  ranges_.flattened(stage_.whole); // ahead of the condition, for those behind it, too
   builder_.insertAtEnd(builder_.ifOp(scalars_.binary(ScalarKind::Lt, begin, end))->thenBlock);
   const std::string name = nameInStage(state_, stage_, part);
-  Value *src = builder_.slice(state_.names.global(name), stage_.mine, begin, end);
+  auto [first, last] = clipTo(scalars_, *stage_.mine, begin, end);
+  Value *src = builder_.slice(state_.names.global(name), stage_.mine, first, last);
   const Scalar *slot = cuts_.ownBegin();
-  builder_.set(builder_.slice(state_.names.global(name + "_slot"), slots, scalars_.add(slot, begin),
-                              scalars_.add(slot, end)),
+  builder_.set(ranges_.rows(state_.names.global(name + "_slot"), stage_.whole,
+                            scalars_.add(slot, begin), scalars_.add(slot, end)),
                src);
 }
 
@@ -91,8 +86,8 @@ void WaveGemms::emit(size_t number) {
   if (!stage_.staging && stream != restStream() && cuts_.reachesBack(number))
     synchronize(restStream());
   const std::string name = nameInStage(state_, stage_, "blocks") + "_" + std::to_string(number);
-  emitOn(number, builder_.slice(state_.names.global(name), rowsOf(stage_.whole),
-                                cuts_.begin(number), cuts_.end(number)));
+  emitOn(number, ranges_.rows(state_.names.global(name), stage_.whole, cuts_.begin(number),
+                              cuts_.end(number)));
 }
 
 /// For the blocks of GEMM `number`, of which they may take some rows, and not for the GEMM.

@@ -16,10 +16,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "lowering/stages/block_rows.h"
 #include "lowering/stages/wave_cuts.h"
-#include "lowering/state.h"
-
-#include "llvm/ADT/DenseMap.h"
 
 #include <optional>
 
@@ -45,9 +43,8 @@ public:
 private:
   WaveGemms(LoweringState &state, Stage &stage, ProgramBuilder &builder, WaveCuts cuts)
       : state_(state), stage_(stage), scalars_(state.program->scalars()), builder_(builder),
-        cuts_(std::move(cuts)) {}
+        cuts_(std::move(cuts)), ranges_(state, stage, builder) {}
 
-  Value *rowsOf(Value *tensor);
   void emitOn(size_t number, Value *operand);
   void copyOwn(const std::string &part, const Scalar *begin, const Scalar *end);
   void letLaterOnesWait(size_t number, int64_t stream);
@@ -60,7 +57,7 @@ private:
   ScalarContext &scalars_;
   ProgramBuilder &builder_;
   WaveCuts cuts_;
-  llvm::DenseMap<Value *, Value *> rows_; ///< whole tensors, flattened
+  BlockRanges ranges_;
 };
 
 } // namespace braid

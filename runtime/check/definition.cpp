@@ -73,7 +73,7 @@ struct Definition::Gemm {
 Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run) {
   auto input = numbers_.find(&tensor);
   if (input != numbers_.end())
-    return {{inputTerm(input->second, rank, run), 0, localBytes(tensor)}};
+    return inputContents(tensor, input->second, rank, run);
   const Gemm gemm(*tensor.definition, fusion_.ranks());
   if (gemm.isPartial)
     return sumOverDevices(tensor, gemm, rank, run);
@@ -81,6 +81,24 @@ Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run) 
   if (gemm.bias())
     factor.bias = contents(*gemm.bias(), rank, run);
   return terms_.gemmOf(rowsOf(gemm, tensor, rank, run), factor);
+}
+
+/// The rows that exist come first, if the blocks are the leading axis. The others hold nothing.
+Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank,
+                                 uint32_t run) {
+  Shape shape = fusion_.localShape(tensor.type);
+  if (const std::optional<UnevenRows> uneven = fusion_.unevenRows(tensor.type);
+      uneven && uneven->axis == 1) {
+    shape[0] = 1;
+    shape[1] = isSharded(tensor, 0) ? uneven->rowsOf(rank) : uneven->total;
+  }
+  const int64_t bytes = localBytes(tensor), existing = *byteCount(tensor.type.dtype, shape);
+  Pieces pieces;
+  if (existing > 0)
+    append(pieces, {inputTerm(number, rank, run), 0, existing});
+  if (existing < bytes)
+    append(pieces, {kUndefined, 0, bytes - existing});
+  return pieces;
 }
 
 /// What every rank multiplies by.
@@ -145,6 +163,10 @@ int64_t Definition::localBytes(const FusionTensor &tensor) const {
 //===- What can be followed -------------------------------------------------------------------===//
 
 std::string Definition::whyNot() const {
+  for (const auto &node : fusion_.nodes())
+    if (const FusionTensor *tensor = resultOf(*node))
+      if (fusion_.unevenRows(tensor->type).value_or(UnevenRows{1, 1, 1, 1}).axis != 1)
+        return fmt::format("%{} has rows that do not exist amid others", tensor->name);
   if (fusion_.ranks() == 1)
     return ""; // nothing is split
   for (const auto &node : fusion_.nodes()) {

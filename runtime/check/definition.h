@@ -30,6 +30,7 @@ private:
   /// A GEMM with what its operands are on one rank.
   struct Gemm;
   Pieces made(const FusionTensor &tensor, int64_t rank, uint32_t run);
+  Pieces inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank, uint32_t run);
   Factor factorOf(const Gemm &gemm, Pieces b, DType result) const;
   Pieces sumOverDevices(const FusionTensor &tensor, const Gemm &gemm, int64_t rank, uint32_t run);
   Pieces partialOf(const FusionTensor &tensor, const Gemm &gemm, int64_t owner, int64_t rank,

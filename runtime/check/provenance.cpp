@@ -81,7 +81,8 @@ public:
       return;
     definition_.emplace(*fusion, terms_);
     outputs_ = fusion->outputs();
-    for (const FusionTensor *input : fusion->inputs())
+    inputs_ = fusion->inputs();
+    for (const FusionTensor *input : inputs_)
       inputNames_.push_back(input->name);
   }
 
@@ -113,16 +114,17 @@ private:
     const Plan &plan = history_.plan(event);
     for (uint32_t i = 0; i < plan.inputs.size(); ++i)
       memory_[{event.rank, BufferKind::Input, i}].write(
-          0, {{inputTerm(i, event), 0, plan.buffers[plan.inputs[i]].bytes}});
+          0, inputContents(i, event, plan.buffers[plan.inputs[i]].bytes));
     for (uint32_t i = 0; i < plan.outputs.size(); ++i)
       memory_[{event.rank, BufferKind::Output, i}].write(
           0, {{kUndefined, 0, plan.buffers[plan.outputs[i]].bytes}});
     return true;
   }
 
-  TermId inputTerm(uint32_t number, const Event &event) {
-    return definition_ ? definition_->inputTerm(number, event.rank, event.run)
-                       : terms_.input(number, event.rank, event.run);
+  Pieces inputContents(uint32_t number, const Event &event, int64_t bytes) {
+    if (!definition_)
+      return {{terms_.input(number, event.rank, event.run), 0, bytes}};
+    return definition_->contents(*inputs_[number], event.rank, event.run);
   }
 
   /// Another buffer may get the memory, with undefined contents.
@@ -231,7 +233,7 @@ private:
   const History &history_;
   Terms terms_; // before what points to it
   std::optional<Definition> definition_;
-  std::vector<const FusionTensor *> outputs_; ///< of the definition
+  std::vector<const FusionTensor *> inputs_, outputs_; ///< of the definition
   std::map<Memory, Contents> memory_;
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;

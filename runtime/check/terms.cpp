@@ -55,8 +55,10 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
     // A row made of two blocks is a row of neither.
     if (piece.offset % rowIn != 0 || piece.bytes % rowIn != 0)
       return {{mixed(), 0, bytesOf(a) / rowIn * rowOut}};
+    // Rows that nothing has written have no product.
+    const TermId product = piece.term == kUndefined ? kUndefined : gemm(piece.term, factor);
     append(result,
-           {gemm(piece.term, factor), piece.offset / rowIn * rowOut, piece.bytes / rowIn * rowOut});
+           {product, piece.offset / rowIn * rowOut, piece.bytes / rowIn * rowOut});
   }
   return result;
 }
@@ -97,9 +99,12 @@ Pieces Terms::sumOf(const Summands &summands) {
       addends.push_back({piece.term, summands.partial, piece.offset / size});
       count = std::min(count, piece.bytes / size);
     }
-    if (row != 0)
+    // What no rank has a part of does not exist.
+    const bool isNothing = std::all_of(addends.begin(), addends.end(),
+                                       [](const Addend &each) { return each.term == kUndefined; });
+    if (row != 0 && !isNothing)
       addends.push_back({everyRow(summands.bias), summands.dtype, at % row});
-    append(result, sum(addends, summands, count));
+    append(result, isNothing ? Piece{kUndefined, 0, count * width} : sum(addends, summands, count));
     for (PieceReader &reader : readers)
       reader.skip(count * size);
   }

@@ -36,6 +36,7 @@ private:
     made.global = fusion_.globalShape(tensor.type);
     made.local = fusion_.localShape(tensor.type);
     made.deviceAxis = tensor.type.find(AxisKind::DIDx);
+    made.uneven = fusion_.unevenRows(tensor.type);
     made.placement = Placement::of(made.global, made.deviceAxis);
     indexOf_[&tensor] = graph_.tensors.size();
     graph_.tensors.push_back(std::move(made));
@@ -116,6 +117,14 @@ Placement Placement::of(llvm::ArrayRef<int64_t> shape, std::optional<size_t> axi
   if (!axis)
     return {1, 1, productOf(shape)};
   return {productOf(shape.take_front(*axis)), shape[*axis], productOf(shape.drop_front(*axis + 1))};
+}
+
+bool Tensor::exists(int64_t element) const {
+  if (!uneven)
+    return true;
+  const int64_t rowElements =
+      productOf(llvm::ArrayRef<int64_t>(global).drop_front(uneven->axis + 1));
+  return element / rowElements % (uneven->blocks * uneven->rows) < uneven->total;
 }
 
 Graph::Graph(const Fusion &fusion) {

@@ -1,0 +1,89 @@
+//===- lowering/stages/block_rows.cpp - the rows of blocks that exist -----===//
+
+#include "lowering/stages/block_rows.h"
+
+#include "lowering/emit.h"
+
+namespace braid {
+namespace {
+
+/// min(total - block * rows, rows), and at least 0 if there are blocks without rows.
+const Scalar *countRows(ScalarContext &scalars, const UnevenRows &uneven, const Scalar *block) {
+  const Scalar *rows = scalars.constant(uneven.rows), *none = scalars.constant(0);
+  const Scalar *left = scalars.sub(scalars.constant(uneven.total), scalars.mul(block, rows));
+  const Scalar *here = scalars.min(left, rows);
+  const bool isLastEmpty = uneven.rowsOf(uneven.blocks - 1) == 0;
+  return isLastEmpty ? scalars.max(here, none) : here;
+}
+
+bool holdsOneBlock(const Value &tensor) { return tensor.type.shape.front()->isConstant(1); }
+
+} // namespace
+
+const Scalar *rowsOfBlock(ScalarContext &scalars, const Stage &stage, const Scalar *block) {
+  return stage.uneven ? countRows(scalars, *stage.uneven, block) : nullptr;
+}
+
+Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
+                   const std::string &name, Value *tensor, const Scalar *index,
+                   const Scalar *block) {
+  const Scalar *rows = rowsOfBlock(builder.scalars(), stage, block);
+  if (!rows)
+    return builder.select(name, tensor, index);
+  Value *full = builder.select(state.names.local(name + "_full"), tensor, index);
+  return builder.slice(name, full, builder.scalars().constant(0), rows);
+}
+
+Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
+                   const std::string &name, Value *tensor, const Scalar *block) {
+  return selectBlock(state, builder, stage, name, tensor, block, block);
+}
+
+Value *existingRows(LoweringState &state, ProgramBuilder &builder,
+                    const std::optional<UnevenRows> &uneven, Value *tensor) {
+  if (!uneven)
+    return tensor;
+  ScalarContext &scalars = builder.scalars();
+  const Scalar *rows = holdsOneBlock(*tensor) ? countRows(scalars, *uneven, scalars.rank())
+                                              : scalars.constant(uneven->total);
+  const std::string name = state.names.global(tensor->name + "_rows");
+  Value *all = builder.flatten(state.names.global(name + "_full"), tensor);
+  return builder.slice(name, all, scalars.constant(0), rows);
+}
+
+std::pair<const Scalar *, const Scalar *> clipTo(ScalarContext &scalars, const Value &tensor,
+                                                 const Scalar *begin, const Scalar *end) {
+  const Scalar *rows = tensor.type.shape.front();
+  if (rows->isConstant())
+    return {begin, end};
+  return {scalars.min(begin, rows), scalars.min(end, rows)};
+}
+
+Value *BlockRanges::blocks(const std::string &name, Value *tensor, const Scalar *first,
+                           int64_t count) {
+  const Scalar *end = scalars_.add(first, scalars_.constant(count));
+  if (!stage_.uneven)
+    return builder_.slice(name, tensor, first, end);
+  const Scalar *rows = scalars_.constant(stage_.rows);
+  return this->rows(name, tensor, scalars_.mul(first, rows), scalars_.mul(end, rows));
+}
+
+Value *BlockRanges::rows(const std::string &name, Value *tensor, const Scalar *begin,
+                         const Scalar *end) {
+  Value *all = flattened(tensor);
+  if (stage_.uneven) {
+    const Scalar *total = scalars_.constant(stage_.uneven->total);
+    begin = scalars_.min(begin, total);
+    end = scalars_.min(end, total);
+  }
+  return builder_.slice(name, all, begin, end);
+}
+
+Value *BlockRanges::flattened(Value *tensor) {
+  Value *&rows = flattened_[tensor];
+  if (!rows)
+    rows = builder_.flatten(state_.names.global(tensor->name + "_rows"), tensor);
+  return rows;
+}
+
+} // namespace braid
