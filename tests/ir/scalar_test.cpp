@@ -89,6 +89,33 @@ TEST(Scalar, XorIsBitByBit) {
   EXPECT_EQ(ctx.binary(ScalarKind::Eq, ctx.bitXor(rank, c(1)), c(1))->str(), "rank xor 1 == 1");
 }
 
+TEST(Scalar, MinAndMaxAreCalls) {
+  ScalarContext ctx;
+  auto c = [&](int64_t value) { return ctx.constant(value); };
+  const Scalar *rank = ctx.rank();
+  EXPECT_EQ(ctx.min(c(6), c(-3)), c(-3));
+  EXPECT_EQ(ctx.max(c(6), c(-3)), c(6));
+  EXPECT_EQ(ctx.min(rank, rank), rank);
+  EXPECT_EQ(evaluate(ctx.max(ctx.min(rank, c(5)), c(2)), {.rank = 1}).value, 2);
+  EXPECT_EQ(ctx.sub(c(1), ctx.max(ctx.add(rank, c(1)), c(2)))->str(), "1 - max(rank + 1, 2)");
+  EXPECT_EQ(ctx.mul(ctx.min(rank, c(2)), c(3))->str(), "min(rank, 2) * 3");
+  EXPECT_EQ(ctx.div(ctx.min(rank, c(2)), c(3))->str(), "min(rank, 2) / 3");
+}
+
+TEST(Scalar, CeilRoundsUpAndStays) {
+  ScalarContext ctx(Division::Exact);
+  auto ceil = [&](int64_t a, int64_t b) {
+    return evaluate(ctx.ceil(ctx.constant(a), ctx.constant(b)), {});
+  };
+  EXPECT_EQ(ceil(1001, 8).value, 126);
+  EXPECT_EQ(ceil(8, 8).value, 1);
+  EXPECT_EQ(ceil(-7, 2).value, -3);
+  EXPECT_EQ(ceil(7, -1).value, -7);
+  EXPECT_EQ(ceil(7, 0).error, ScalarError::DivideByZero);
+  EXPECT_EQ(ceil(INT64_MIN, -1).error, ScalarError::Overflow);
+  EXPECT_EQ(ctx.ceil(ctx.constant(8), ctx.constant(2))->str(), "ceil(8, 2)");
+}
+
 TEST(Scalar, ExactDivisionRefusesARemainder) {
   ScalarContext ctx(Division::Exact);
   const Scalar *quotient = ctx.div(ctx.constant(1000), ctx.constant(7));

@@ -175,6 +175,18 @@ SiteText moveIndex(Program &program, size_t k) {
   return what == quoted(op) ? "" : what + " becomes " + quoted(op);
 }
 
+/// A slice: with one row more at its end, or one less.
+SiteText resizeSlice(Program &program, size_t k) {
+  std::vector<Site> sites = sitesOf<SliceOp>(program);
+  if (k / 2 >= sites.size())
+    return std::nullopt;
+  auto &slice = *llvm::cast<SliceOp>(sites[k / 2].op);
+  const std::string what = quoted(slice);
+  ScalarContext &scalars = program.scalars();
+  slice.end = scalars.add(slice.end, scalars.constant(k % 2 == 0 ? 1 : -1));
+  return what + " becomes " + quoted(slice);
+}
+
 /// The loop index in a scalar, or null. The scalars here have at most one.
 const Scalar *loopIndexIn(const Scalar *scalar) {
   if (scalar->kind() == ScalarKind::LoopIndex)
@@ -361,6 +373,7 @@ llvm::ArrayRef<ProgramMutation> programMutations() {
       {"do a GEMM, copy or sum twice", repeatWork},
       {"move a peer by one", movePeer},
       {"move an index by one", moveIndex},
+      {"take a row more or less", resizeSlice},
       {"move a stream by one", moveStream},
       {"turn an index around", turnAround},
       {"reuse one slot for two blocks", reuseSlot},

@@ -398,6 +398,29 @@ TEST(Reference, NamesTheFirstDifferenceInLocalIndices) {
                                   std::to_string(int(expected)) + " (2 of 24 elements differ)");
 }
 
+/// 7 rows on 3 devices are blocks of 3, 3 and 1.
+TEST(Reference, LeavesRowsThatDoNotExistAlone) {
+  World world(R"(fusion @f(D = 3, M = 7) {
+    mesh [0 .. D)
+    %A = input f32[DIDx{D}, ceil(M, D), 2]
+    %B = input f32[2, 4]
+    %C = matmul %A, %B : f32[Stream{D}, ceil(M, D), 4]
+    output %C, %A
+  })");
+  const std::vector<int64_t> firstMissing = {7 * 4, 1 * 2}; // of %C on any rank, of %A on rank 2
+  for (size_t output = 0; output < 2; ++output) {
+    std::vector<char> data = world.outputOf(output, 2);
+    const int64_t elements = static_cast<int64_t>(data.size() / 4);
+    const Status written = world.reference().compare(output, 2, 0, data.data());
+    EXPECT_THAT(written.message(), HasSubstr("expected nan"));
+    for (int64_t at = firstMissing[output]; at < elements; ++at)
+      put(DType::F32, data, at, std::nan(""));
+    EXPECT_TRUE(world.reference().compare(output, 2, 0, data.data()).isOk());
+    put(DType::F32, data, firstMissing[output] - 1, std::nan(""));
+    EXPECT_FALSE(world.reference().compare(output, 2, 0, data.data()).isOk());
+  }
+}
+
 TEST(Reference, SaysWhatIsNotRepresentable) {
   World world(R"(fusion @f(D = 2) {
     mesh [0 .. D)

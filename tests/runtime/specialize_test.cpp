@@ -309,9 +309,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"%x = select %all[rank - 2]",
                 "t.braid:4:1: error: index rank - 2 is -1, but the leading axis of f32[3, 4] has "
                 "extent 3 on rank 1"},
-        BadCase{"for %i in 2 .. 4 {\n%x = slice %all[%i .. 3]\n}",
-                "t.braid:5:1: error: the range is [3 .. 3), but the leading axis of f32[3, 4] has "
-                "extent 3 on rank 1 (trip 3)"},
+        BadCase{"for %i in 2 .. 5 {\n%x = slice %all[%i .. 3]\n}",
+                "t.braid:5:1: error: the range is [4 .. 3), but the leading axis of f32[3, 4] has "
+                "extent 3 on rank 1 (trip 4)"},
+        BadCase{"%x = slice %all[0 .. rank - 1]\n%w = allocate device f32[6, 3]\n"
+                "%y = slice %w[0 .. 6]\n%z = slice %C[0 .. 6]\nmatmul %z, %y, %x",
+                "t.braid:8:1: error: contracts extent 3 of f32[6, 3] with extent 0 of f32[0, 4] on "
+                "rank 1"},
+        BadCase{"%x = slice %all[0 .. rank - 1]\n%v = allocate device f32[3]\n"
+                "%y = slice %v[0 .. rank - 1]\n%z = select %C[0]\nmatmul %z, %y, %x",
+                "t.braid:8:1: error: contracts an axis without entries of f32[0] on rank 1"},
         BadCase{"%x = select %all[0]\n%s = p2p send %x to rank + 2 via %h\nwait %s",
                 "t.braid:5:1: error: peer rank + 2 is 3, but the mesh has ranks 0 to 2 on rank 1"},
         BadCase{"%x = select %all[0]\n%s = p2p send %x to 1 via %h\nwait %s",
@@ -331,6 +338,49 @@ INSTANTIATE_TEST_SUITE_P(
                 "bits on rank 1"},
         BadCase{"for %i in 0 .. 9223372036854775807 {\n}",
                 "t.braid:4:1: error: the program unrolls to more than 16777216 steps on a rank"}));
+
+/// Rank r has r rows. So rank 0 has nothing to do, and rank 1 has nothing to send to it.
+TEST(Specialize, DoesNothingForEmptyRanges) {
+  const char *text = R"(
+program @rows mesh [0 .. 2) (%A: f32[2, 4], %B: f32[4, 4], %b: f32[4]) -> (%C: f32[2, 4]) {
+  %all = allocate symmetric f32[2, 2, 4]
+  %h = share_mem_handles get %all
+  %a = slice %A[0 .. rank]
+  %c = slice %C[0 .. rank]
+  matmul %c, %a, %B
+  set %c, %a
+  reduce sum %c, %a
+  sum %c, %all[0 .. rank], %b
+  %mine = select %all[rank]
+  %other = select %all[1 - rank]
+  %none = slice %mine[min(rank + 1, 1) .. max(rank - 1, 0)]
+  %nothing = slice %other[1 .. max(rank - 1, 0)]
+  %s = p2p send %none to 1 - rank via %h
+  %r = p2p recv %nothing from 1 - rank via %h
+  group {
+    %s2 = p2p send %none to 1 - rank via %h
+    %r2 = p2p recv %other from 1 - rank via %h
+    %s3 = p2p send %mine to 1 - rank via %h
+  }
+  wait %s
+  wait %r
+  wait %s2
+  wait %r2
+  wait %s3
+}
+)";
+  EXPECT_EQ(commandsOf(text, 0), "      0  main       signal     rank 1, endpoint 0\n"
+                                 "      1  main       await      flag 1 from rank 1\n"
+                                 "      2  main       copy       %all[32 .. 64) <- rank 1's side\n"
+                                 "      3  main       signal     rank 1, endpoint 1\n"
+                                 "      4  main       await      flag 0 from rank 1\n");
+  const Specialized one = specialized(text, 1);
+  ASSERT_TRUE(one.plan.isOk());
+  EXPECT_EQ(one.plan->matmuls.size(), 1u);
+  ASSERT_EQ(one.plan->endpoints.size(), 2u);
+  for (const Endpoint &endpoint : one.plan->endpoints)
+    EXPECT_EQ(endpoint.sequence, 0u);
+}
 
 TEST(Specialize, RefusesCollectivesAsUnsupported) {
   Specialized made = specialized(R"(

@@ -31,6 +31,8 @@ public:
     isLocal_ = dice.chance(15);
     steps_ = isLocal_ ? dice.pick<int64_t>({1, 2, 3, 6}) : ranks_;
     sums_ = kinds.sums ? dice.pick<int64_t>({0, 1, 1, 2}) : 0;
+    if (sums_ == 0 && dice.chance(35))
+      total_ = 1 + dice.below(steps_ * blockRows());
   }
 
   std::string write() {
@@ -45,19 +47,24 @@ public:
     for (size_t i = 0; i + 1 < gemms_.size(); ++i)
       if (dice_.chance(70))
         outputs += ", %" + gemms_[i].name;
-    return fmt::format("fusion @drawn(D = {}) {{\n  mesh [0 .. D)\n{}  output {}\n}}\n", ranks_,
-                       body_, outputs);
+    return fmt::format("fusion @drawn(D = {}, M = {}) {{\n  mesh [0 .. D)\n{}  output {}\n}}\n",
+                       ranks_, total_, body_, outputs);
   }
 
   int64_t ranks() const { return ranks_; }
   int64_t steps() const { return steps_; }
   /// Leading extent of a step's block, which chunks cut.
-  int64_t blockRows() const { return heads_ ? heads_ : rows_; }
+  int64_t blockRows() const {
+    const int64_t rows = heads_ ? heads_ : rows_;
+    return total_ ? (total_ + steps_ - 1) / steps_ : rows;
+  }
   bool hasSums() const { return sums_ > 0; }
 
 private:
   std::string middle() const {
-    return heads_ ? fmt::format("{}, {}", heads_, rows_) : fmt::format("{}", rows_);
+    const std::string rows = fmt::format("{}", heads_ ? heads_ : rows_);
+    return (total_ ? fmt::format("ceil(M, {})", steps_) : rows) +
+           (heads_ ? fmt::format(", {}", rows_) : "");
   }
 
   Operand newInput() {
@@ -171,6 +178,7 @@ private:
   Dice &dice_;
   int64_t ranks_, rows_, heads_, steps_;
   int64_t sums_; ///< over devices
+  int64_t total_ = 0; ///< rows over all blocks, which need not divide; 0: every row exists
   bool isLocal_;
   std::string dtype_, body_;
   int names_ = 0;
