@@ -140,9 +140,7 @@ struct UnevenRows {
   int64_t blocks, rows, total;
 
   /// Those of one block that exist; none of the last ones where there are fewer rows than blocks.
-  int64_t rowsOf(int64_t block) const {
-    return std::clamp<int64_t>(total - block * rows, 0, rows);
-  }
+  int64_t rowsOf(int64_t block) const { return std::clamp<int64_t>(total - block * rows, 0, rows); }
 };
 
 /// An integer parameter, `M = 1024`.

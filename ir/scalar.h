@@ -39,7 +39,7 @@ enum class ScalarKind : uint8_t {
   Min,
   Max,
   Ceil, ///< the extent `ceil(M, D)` of rows that do not divide; never folded, so that it stays one
-  Eq,  ///< comparisons are 1 or 0 and stand only at the root of an `if` condition
+  Eq,   ///< comparisons are 1 or 0 and stand only at the root of an `if` condition
   Ne,
   Lt,
   Le,
@@ -50,9 +50,7 @@ enum class ScalarKind : uint8_t {
 inline bool isComparison(ScalarKind kind) { return kind >= ScalarKind::Eq; }
 inline bool isBinary(ScalarKind kind) { return kind >= ScalarKind::Add; }
 /// Written `min(a, b)`, not with the symbol between operands.
-inline bool isCall(ScalarKind kind) {
-  return kind >= ScalarKind::Min && kind <= ScalarKind::Ceil;
-}
+inline bool isCall(ScalarKind kind) { return kind >= ScalarKind::Min && kind <= ScalarKind::Ceil; }
 /// Not by zero.
 inline bool divides(ScalarKind kind) {
   return kind == ScalarKind::Div || kind == ScalarKind::Mod || kind == ScalarKind::Ceil;

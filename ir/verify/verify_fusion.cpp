@@ -243,9 +243,9 @@ bool FusionVerifier::verifyCeil(const FusionTensor &tensor) {
       ++count;
       isFine &= verifyCeilAxis(tensor, axis);
     }
-  return isFine && (count < 2 || diags_.error(tensor.location)
-                                     << ref(&tensor) << " has " << count
-                                     << " axes with 'ceil', expected at most one");
+  return isFine &&
+         (count < 2 || diags_.error(tensor.location) << ref(&tensor) << " has " << count
+                                                     << " axes with 'ceil', expected at most one");
 }
 
 /// They are the whole extent of a plain axis, and the axis before has an entry for each block.
@@ -253,7 +253,7 @@ bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
   const auto &[kind, extent] = tensor.type.axes[axis];
   auto fail = [&](const std::string &wrong) {
     return diags_.error(tensor.location) << "extent " << extent->str() << " of axis " << axis
-                                           << " of " << ref(&tensor) << " " << wrong;
+                                         << " of " << ref(&tensor) << " " << wrong;
   };
   const bool isRoot = extent->kind() == ScalarKind::Ceil;
   if (!isRoot || kind != AxisKind::Plain || usesCeil(extent->lhs()) || usesCeil(extent->rhs()))
@@ -264,9 +264,9 @@ bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
     return fail("is that of the leading axis, expected it directly after an axis of extent " +
                 blocks);
   const int64_t before = fusion_.valueOf(tensor.type.axes[axis - 1].extent).value;
-  return before == count || fail("follows an axis of extent " + std::to_string(before) +
-                                 ", expected one of extent " + blocks + ", " +
-                                 std::to_string(count));
+  return before == count ||
+         fail("follows an axis of extent " + std::to_string(before) + ", expected one of extent " +
+              blocks + ", " + std::to_string(count));
 }
 
 /// "SUBJECT is not an integer: 1000 / 7"
@@ -403,8 +403,7 @@ void FusionVerifier::verifyTotals(const FusionNode &node, const FusionTensor &te
   for (size_t axis = 0; axis < got.size(); ++axis)
     if (got[axis] != expected[axis])
       diags_.error(node.location()) << "axis " << axis << " of " << ref(&tensor) << " has "
-                                    << rows(got[axis]) << ", expected "
-                                    << rows(expected[axis]);
+                                    << rows(got[axis]) << ", expected " << rows(expected[axis]);
 }
 
 /// What is contracted exists, and so do the blocks of rows that do not divide.

@@ -134,8 +134,8 @@ private:
     const Scalar *steps = scalars_.constant(stage.steps);
     const Scalar *previous =
         scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), steps);
-    Value *from = selectBlock(state_, builder_, stage, state_.names.local("from"), stage.whole,
-                              previous);
+    Value *from =
+        selectBlock(state_, builder_, stage, state_.names.local("from"), stage.whole, previous);
     insertPair(stage, from, scalars_.mod(scalars_.sub(scalars_.rank(), one), steps),
                orderOf(stage).source(one));
   }

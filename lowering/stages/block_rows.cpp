@@ -1,4 +1,4 @@
-//===- lowering/stages/block_rows.cpp - the rows of blocks that exist -----===//
+//===- lowering/stages/block_rows.cpp - the rows of blocks that exist -------------------------===//
 
 #include "lowering/stages/block_rows.h"
 

@@ -1,4 +1,4 @@
-//===- lowering/stages/block_rows.h - the rows of blocks that exist -------===//
+//===- lowering/stages/block_rows.h - the rows of blocks that exist ---------------------------===//
 //
 // 1001 rows on 8 devices are 7 blocks of 126 rows and one of 119. Buffers hold full blocks, and
 // what works on a block works on those of its rows that exist, however few:

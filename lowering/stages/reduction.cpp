@@ -142,11 +142,10 @@ private:
 
   void addParts() {
     const Scalar *first = scalars_.constant(0), *rank = scalars_.rank();
-    Value *dst = stage_.isScattered()
-                     ? selectBlock(state_, builder_, stage_,
-                                   state_.names.local(gemm_.dst->name + "_sum"), gemm_.dst, first,
-                                   rank)
-                     : sum_;
+    Value *dst = stage_.isScattered() ? selectBlock(state_, builder_, stage_,
+                                                    state_.names.local(gemm_.dst->name + "_sum"),
+                                                    gemm_.dst, first, rank)
+                                      : sum_;
     const Scalar *rows = rowsOfBlock(scalars_, stage_, rank);
     stage_.sum = builder_.sum(dst, stage_.parts, rows ? first : nullptr, rows, gemm_.bias);
   }

@@ -57,8 +57,7 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
       return {{mixed(), 0, bytesOf(a) / rowIn * rowOut}};
     // Rows that nothing has written have no product.
     const TermId product = piece.term == kUndefined ? kUndefined : gemm(piece.term, factor);
-    append(result,
-           {product, piece.offset / rowIn * rowOut, piece.bytes / rowIn * rowOut});
+    append(result, {product, piece.offset / rowIn * rowOut, piece.bytes / rowIn * rowOut});
   }
   return result;
 }

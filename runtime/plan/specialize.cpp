@@ -34,7 +34,7 @@ struct View {
 /// A posted transfer that is still to be waited for.
 struct Request {
   uint32_t endpoint; ///< kNone: of no rows, so nothing moves and nobody waits
-  uint32_t stream; ///< the one that posted it
+  uint32_t stream;   ///< the one that posted it
   uint32_t
       event; ///< behind the local copy, for a wait on another stream; kNone on the passive side
 };
@@ -45,7 +45,8 @@ std::string str(const View &view) {
 }
 
 bool overlap(const Range &a, const Range &b) {
-  return a.bytes > 0 && b.bytes > 0 && a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+  return a.bytes > 0 && b.bytes > 0 && a.buffer == b.buffer && a.offset < b.offset + b.bytes &&
+         b.offset < a.offset + a.bytes;
 }
 
 int64_t product(llvm::ArrayRef<int64_t> extents) { return *elementCount(extents); }

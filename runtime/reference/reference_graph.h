@@ -32,8 +32,8 @@ struct Tensor {
   std::optional<size_t> deviceAxis;
   Placement placement;
   std::optional<UnevenRows> uneven; ///< nothing if all its rows exist
-  std::optional<size_t> input; ///< its number among the fusion's inputs
-  std::optional<size_t> gemm;  ///< its number in Graph::gemms
+  std::optional<size_t> input;      ///< its number among the fusion's inputs
+  std::optional<size_t> gemm;       ///< its number in Graph::gemms
 
   /// Whether the element with that number, in global row-major order, is of a row that exists.
   bool exists(int64_t element) const;

@@ -177,7 +177,7 @@ private:
 
   Dice &dice_;
   int64_t ranks_, rows_, heads_, steps_;
-  int64_t sums_; ///< over devices
+  int64_t sums_;      ///< over devices
   int64_t total_ = 0; ///< rows over all blocks, which need not divide; 0: every row exists
   bool isLocal_;
   std::string dtype_, body_;
