@@ -93,9 +93,14 @@ private:
 
   /// An axis of a partial result is kept, or each device keeps an entry of the leading one.
   void checkReduced(AxisOf to) {
+    AxisOf from = sourceOf(to);
+    if (!isFromFirst(to) && isSplit(from))
+      return refuse(from.strWithType() +
+                        " is split over devices, so that no device has all columns of a partial "
+                        "result",
+                    "a plain " + from.str());
     if (to.index != 0 || !isSplit(to))
       return (void)checkStream(to);
-    AxisOf from = sourceOf(to);
     if (!isFromFirst(to))
       refuse(to.strWithType() + " comes from %" + second()->name +
                  ", and only rows of a partial result lie in one piece",

@@ -71,6 +71,14 @@ const Refusal kRefusals[] = {
      "part of one does not lie in one piece; DIDx{D} as axis 2 of %A would be accepted\n"
      "5:3: cannot lower %C: axis 0 of %A (f32[DIDx{D}, 6, D, 5]) is split over devices already; a "
      "plain axis 0 of %A would be accepted\n"},
+    {"ReducedOfOneDevicesColumns",
+     R"(  %A = input f32[6, DIDx{D}, 5]
+  %B = input f32[D, 5, DIDx{D}, 3]
+  %C = matmul %A, %B : f32[6, D, 3]
+  output %C
+)",
+     "5:3: cannot lower %C: axis 2 of %B (f32[D, 5, DIDx{D}, 3]) is split over devices, so that no "
+     "device has all columns of a partial result; a plain axis 2 of %B would be accepted\n"},
     {"ReducedToColumns",
      R"(  %A = input f32[6, DIDx{D}, 5]
   %B = input f32[DIDx{D}, 5, D, 3]

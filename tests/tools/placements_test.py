@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""placements_test.py BRAID [--write]: docs/placements.md says what the compiler does with each of
+the 27 placements of a matmul's operands and result. --write makes the page from what it does now.
+"""
+import difflib
+import itertools
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PAGE = os.path.join(ROOT, "docs", "placements.md")
+HEAD = """# What becomes of a matmul, by where its tensors lie
+
+`C = A·B` on D devices. Each of A, B and C is whole on every device, or one of its two axes is split: into D
+entries, one on each device, and the rest. `tests/tools/placements_test.py` makes this table from what the
+compiler does, so it cannot be out of date.
+
+* **local**: every device has what it multiplies, and nothing moves.
+* **gather**: blocks of A's rows travel, each multiplied as it arrives (`--schedule` says how).
+* **reduce-scatter**, **all-reduce**: devices have partial results, which travel as they are made, and are summed.
+* **refused**: exit code 4, with this reason.
+
+| A | B | C | becomes |
+| --- | --- | --- | --- |
+"""
+WHOLE, ROWS, DEPTH, COLUMNS = "whole", "rows", "contracted axis", "columns"
+
+
+def axis(extent, is_cut, is_split):
+    """An axis as a type spells it: cut into D entries where some tensor splits it."""
+    if not is_cut:
+        return extent
+    return f"{'DIDx{D}' if is_split else 'D'}, {extent}/D"
+
+
+def fusion(a, b, c):
+    rows, depth, columns = ROWS in (a, c), DEPTH in (a, b), COLUMNS in (b, c)
+    first = axis("M", rows, a == ROWS), axis("K", depth, a == DEPTH)
+    second = axis("K", depth, b == DEPTH), axis("N", columns, b == COLUMNS)
+    result = axis("M", rows, c == ROWS), axis("N", columns, c == COLUMNS)
+    if a == ROWS and c != ROWS:  # what is gathered is produced slice by slice
+        result = result[0].replace("D, ", "Stream{D}, ", 1), result[1]
+    return (f"fusion @f(D = 4, M = 16, K = 8, N = 12) {{\n  mesh [0 .. D)\n"
+            f"  %A = input bf16[{', '.join(first)}]\n  %B = input bf16[{', '.join(second)}]\n"
+            f"  %C = matmul %A, %B : bf16[{', '.join(result)}]\n  output %C\n}}\n")
+
+
+def braid(command, *words, text):
+    done = subprocess.run([command, *words], input=text, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def becomes(command, text, c):
+    code, printed = braid(command, "compile", "-", "--emit", "program", text=text)
+    if code == 4:
+        reasons = re.findall(r"cannot lower %C: (.*?); [^;]* would be accepted", printed)
+        assert reasons, printed
+        return "refused: " + re.sub(r" \(bf16\[[^)]*?\]\)", "", reasons[0])
+    assert code == 0, printed
+    code, checked = braid(command, "check", "-", text=text)
+    assert code == 0 and "result     every output" in checked, checked
+    if "p2p" not in printed:
+        return "local"
+    if "  sum " not in printed:
+        return "gather"
+    return "reduce-scatter" if c == ROWS else "all-reduce"
+
+
+def page(command):
+    text = HEAD
+    for a, b, c in itertools.product((WHOLE, ROWS, DEPTH), (WHOLE, DEPTH, COLUMNS),
+                                     (WHOLE, ROWS, COLUMNS)):
+        text += f"| {a} | {b} | {c} | {becomes(command, fusion(a, b, c), c)} |\n"
+    return text
+
+
+def main():
+    made = page(sys.argv[1])
+    if "--write" in sys.argv:
+        with open(PAGE, "w", encoding="utf-8") as file:
+            file.write(made)
+        return
+    with open(PAGE, encoding="utf-8") as file:
+        found = file.read()
+    sys.stdout.writelines(difflib.unified_diff(found.splitlines(True), made.splitlines(True),
+                                               "docs/placements.md", "what the compiler does"))
+    sys.exit(int(found != made))
+
+
+if __name__ == "__main__":
+    main()
