@@ -13,13 +13,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PAGE = os.path.join(ROOT, "docs", "placements.md")
 HEAD = """# What becomes of a matmul, by where its tensors lie
 
-`C = A·B` on D devices. Each of A, B and C is whole on every device, or one of its two axes is split: into D
-entries, one on each device, and the rest. `tests/tools/placements_test.py` makes this table from what the
-compiler does, so it cannot be out of date.
+`C = A·B` on D devices. Each of A, B and C is whole on every device, or one of its two axes is
+split: into D entries, one on each device, and the rest. `tests/tools/placements_test.py` makes this
+table from what the compiler does.
 
 * **local**: every device has what it multiplies, and nothing moves.
-* **gather**: blocks of A's rows travel, each multiplied as it arrives (`--schedule` says how).
-* **reduce-scatter**, **all-reduce**: devices have partial results, which travel as they are made, and are summed.
+* **gather**: blocks of A's rows travel, and each is multiplied as it arrives.
+* **reduce-scatter**, **all-reduce**: devices have partial results, which travel as they are made
+  and are summed.
 * **refused**: exit code 4, with this reason.
 
 | A | B | C | becomes |
