@@ -250,7 +250,8 @@ bool FusionVerifier::verifyCeil(const FusionTensor &tensor) {
 
 /// They are the whole extent of a plain axis, and the axis before has an entry for each block.
 bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
-  const auto &[kind, extent] = tensor.type.axes[axis];
+  const AxisKind kind = tensor.type.axes[axis].kind;
+  const Scalar *extent = tensor.type.axes[axis].extent;
   auto fail = [&](const std::string &wrong) {
     return diags_.error(tensor.location) << "extent " << extent->str() << " of axis " << axis
                                          << " of " << ref(&tensor) << " " << wrong;
