@@ -113,6 +113,13 @@ std::vector<BenchRow> torchRows(const Operation &operation, const BenchShape &sh
   return rows;
 }
 
+bool BenchRow::isIssuedAsGraph() const {
+  if (choice.empty())
+    return isGraphed;
+  Result<Configurations> chosen = Configurations::parse(choice);
+  return chosen && chosen->all.launch() == schedule::Launch::Graph;
+}
+
 double BenchRow::time() const { return spreadOf(medians()).median; }
 
 std::vector<double> BenchRow::medians() const {
