@@ -21,10 +21,10 @@ table from what the compiler does.
 * **gather**: blocks of A's rows travel, and each is multiplied as it arrives.
 * **reduce-scatter**, **all-reduce**: devices have partial results, which travel as they are made
   and are summed.
-* **refused**: exit code 4, with this reason.
+* **refused**: exit code 4, for the reason below that has this number.
 
-| A | B | C | becomes |
-| --- | --- | --- | --- |
+|A|B|C|becomes|
+|---|---|---|---|
 """
 WHOLE, ROWS, DEPTH, COLUMNS = "whole", "rows", "contracted axis", "columns"
 
@@ -54,27 +54,33 @@ def braid(command, *words, text):
 
 
 def becomes(command, text, c):
+    """Why it is refused, if it is, and in a word what becomes of it."""
     code, printed = braid(command, "compile", "-", "--emit", "program", text=text)
     if code == 4:
         reasons = re.findall(r"cannot lower %C: (.*?); [^;]* would be accepted", printed)
         assert reasons, printed
-        return "refused: " + re.sub(r" \(bf16\[[^)]*?\]\)", "", reasons[0])
+        reason = re.sub(r" \(bf16\[[^)]*?\]\)", "", reasons[0])
+        return re.sub(r"axis \d of", "an axis of", reason), "refused"
     assert code == 0, printed
     code, checked = braid(command, "check", "-", text=text)
     assert code == 0 and "result     every output" in checked, checked
     if "p2p" not in printed:
-        return "local"
+        return None, "local"
     if "  sum " not in printed:
-        return "gather"
-    return "reduce-scatter" if c == ROWS else "all-reduce"
+        return None, "gather"
+    return None, "reduce-scatter" if c == ROWS else "all-reduce"
 
 
 def page(command):
-    text = HEAD
+    text, reasons = HEAD, []
     for a, b, c in itertools.product((WHOLE, ROWS, DEPTH), (WHOLE, DEPTH, COLUMNS),
                                      (WHOLE, ROWS, COLUMNS)):
-        text += f"| {a} | {b} | {c} | {becomes(command, fusion(a, b, c), c)} |\n"
-    return text
+        reason, what = becomes(command, fusion(a, b, c), c)
+        if reason:
+            reasons += [] if reason in reasons else [reason]
+            what += f" {reasons.index(reason) + 1}"
+        text += f"|{a}|{b}|{c}|{what}|\n"
+    return text + "\n" + "".join(f"{i}. {reason}\n" for i, reason in enumerate(reasons, 1))
 
 
 def main():
