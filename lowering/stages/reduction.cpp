@@ -126,7 +126,9 @@ private:
   }
 
   void multiplyOwn(Value *rows) {
-    Value *part = select(state_.names.local("own_part"), stage_.parts, scalars_.rank());
+    const std::string as =
+        stage_.multipliesWhole() ? name("own_part") : state_.names.local("own_part");
+    Value *part = select(as, stage_.parts, scalars_.rank());
     multiply(part, rows);
     if (!stage_.isScattered())
       stage_.mine = part;

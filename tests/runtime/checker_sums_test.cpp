@@ -53,7 +53,9 @@ template <class Fn> void forEachOptions(Fn fn) {
   for (int64_t ranks : {1, 2, 3, 4})
     for (const char *dtype : {"f32", "bf16", "f16", "f64"})
       for (bool hasBias : {false, true}) {
-        fn({ranks, dtype, dtype, hasBias});
+        // One rank has no partial result, which would be rounded before the bias is added.
+        if (ranks > 1 || !hasBias || sizeOf(*dtypeFromName(dtype)) > 2)
+          fn({ranks, dtype, dtype, hasBias});
         if (dtype[1] == 'f' || dtype == std::string("f16"))
           fn({ranks, dtype, "f32", hasBias});
       }
@@ -300,7 +302,9 @@ TEST(CheckerSums, OneRankNeedsNoSum) {
   };
   expectProved(direct({1, "bf16", "f32", true}));
   expectProved(direct({1, "f64", "f64", true}));
-  EXPECT_THAT(verdict(direct({1, "bf16", "bf16", true})), HasSubstr("it lacks the bias"));
+  expectProved(direct({1, "bf16", "bf16", true}));
+  EXPECT_THAT(verdict(scatterByPut({1, "bf16", "bf16", true})),
+              HasSubstr("expected the biased matmul of %A"));
 }
 
 //===- The order ------------------------------------------------------------------------------===//

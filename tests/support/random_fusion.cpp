@@ -31,7 +31,7 @@ public:
     isLocal_ = dice.chance(15);
     steps_ = isLocal_ ? dice.pick<int64_t>({1, 2, 3, 6}) : ranks_;
     sums_ = kinds.sums ? dice.pick<int64_t>({0, 1, 1, 2}) : 0;
-    if (sums_ == 0 && dice.chance(35))
+    if (sums_ == 0 && dice.chance(35) && kinds.uneven)
       total_ = 1 + dice.below(steps_ * blockRows());
   }
 

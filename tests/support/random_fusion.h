@@ -23,6 +23,8 @@ struct RandomCase {
 struct RandomKinds {
   /// GEMMs contracted over devices, whose partial results are summed.
   bool sums = false;
+  /// Rows that do not divide, in fusions without sums.
+  bool uneven = true;
 };
 
 /// Draws a case. The same seed and kinds give the same case on every machine. Without kinds, every
