@@ -94,22 +94,30 @@ private:
     addParts();
   }
 
-  /// One GEMM of all rows, then all transfers.
+  /// One GEMM of all rows, then all transfers. The own part goes to its slot meanwhile: behind what
+  /// the caller's stream pushes, or else ahead of the streams that do.
   void formWhole() {
+    const bool isPushedHere = stage_.config.placement() == schedule::Placement::Caller;
     if (stage_.isScattered()) {
       Value *sent = existingRows(state_, builder_, uneven_, stage_.sent);
       multiply(sent, existingRows(state_, builder_, uneven_, stage_.input));
-      Value *mine = select(name("own"), stage_.sent, scalars_.rank());
-      Value *own = select(name("own_part"), stage_.parts, scalars_.rank());
-      builder_.set(own, mine);
     } else {
       multiplyOwn(rows_);
     }
+    if (stage_.isScattered() && !isPushedHere)
+      copyOwn();
     formLoop();
     if (stage_.isScattered())
       stage_.mine = select(state_.names.local("part"), stage_.sent, peer());
     builder_.insertAtEnd(state_.program->body());
+    if (stage_.isScattered() && isPushedHere)
+      copyOwn();
     addParts();
+  }
+
+  void copyOwn() {
+    Value *made = select(name("own"), stage_.sent, scalars_.rank());
+    builder_.set(select(name("own_part"), stage_.parts, scalars_.rank()), made);
   }
 
   void formLoop() {
