@@ -87,7 +87,21 @@ Result<PassList> passList(const CompileOptions &options, std::vector<const Pass 
 }
 
 /// Runs the passes asked for on a program that some have been run on.
+/// The fusion of a program that has been begun is settled.
+bool checkSettled(Source &source, const Program &program, const CompileOptions &options) {
+  if (options.ranks && *options.ranks != program.ranks())
+    return source.diags.error(program.location())
+           << "--ranks is " << *options.ranks << ", but the program's mesh has " << program.ranks();
+  if (!options.parameters.empty())
+    return source.diags.error(program.location())
+           << "--set names '" << options.parameters.front().first << "', but @" << program.name()
+           << " is lowered for the values that its fusion has";
+  return true;
+}
+
 Result<Compiled> goOnLowering(Source &source, Program &program, const CompileOptions &options) {
+  if (!checkSettled(source, program, options))
+    return located();
   const Fusion *fusion = source.module.findFusion(program.implements());
   std::optional<std::vector<const Pass *>> earlier = passesRunOn(program, source.diags);
   if (!earlier)

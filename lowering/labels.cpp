@@ -3,6 +3,7 @@
 #include "lowering/labels.h"
 
 #include "lowering/passes/passes.h"
+#include "lowering/stages/configure_stages.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -181,7 +182,8 @@ private:
   }
   std::string takeOwn() { return put(stage_.ownFirst, as<Op>(body_), "a node outside of loops"); }
   std::string takeOwnStream() {
-    return put(stage_.ownStream, as<Op>(body_), "a node outside of loops");
+    return put(stage_.ownStream, static_cast<Op *>(as<SetCurrentStreamOp>(body_)),
+               "a set_current_stream outside of loops");
   }
   std::string takeStreams() {
     std::string wrong = putNumbers(0, {&stage_.streams, &stage_.transferStreams});
@@ -244,7 +246,7 @@ private:
              << (config ? "@" + state_.fusion.name() + " has no stage that makes it"
                         : config.status().message());
     stage->second->config = *config;
-    return true;
+    return !stage->second->moves() || checkFields(*stage->second, state_.diags);
   }
 
   bool readBlock(Block &block) {
@@ -298,10 +300,39 @@ private:
            << "', which the passes that have run leave, got none";
   }
 
+  /// The first role without a node, of what forming leaves and steps have until they are written
+  /// out; null: none.
+  const char *missingRole(const Stage &stage) const {
+    const bool hasSteps = !hasRun("merge-gemms") && !hasRun("post-together");
+    const bool hasTransfers = hasRun("insert-transfers"), isPeeled = hasRun("peel-own-step");
+    const bool isCut = hasSteps && (stage.isReduction() || !stage.multipliesWhole());
+    const bool isGather = stage.isGather(), isReduction = stage.isReduction();
+    const bool hasStreams =
+        hasRun("assign-streams") && stage.loop &&
+        !(stage.moves() && stage.config.placement() == schedule::Placement::Caller);
+    const std::pair<bool, const char *> kWanted[] = {
+        {isReduction && !stage.parts, "parts"},
+        {isReduction && !stage.sum, "sum"},
+        {isReduction && stage.isScattered() && !stage.sent, "sent"},
+        {isReduction && hasSteps && !stage.mine, "mine"},
+        {isReduction && hasSteps && !stage.multipliesWhole() && !stage.chunkLoop, "chunks"},
+        {stage.moves() && (isCut || (hasSteps && hasTransfers)) && !stage.loop, "steps"},
+        {stage.kind == StageKind::Local && !stage.loop, "steps"},
+        {hasSteps && !stage.first, "first"},
+        {isGather && hasTransfers && !isPeeled && !stage.staging, "staging"},
+        {isGather && isPeeled && isCut && !stage.ownFirst, "own"},
+        {hasSteps && hasStreams && stage.streams == 0, "streams"}};
+    for (auto [isMissing, role] : kWanted)
+      if (isMissing)
+        return role;
+    return nullptr;
+  }
+
   /// Everything that later passes rely on.
   bool checkComplete(const Stage &stage) {
-    if (stage.isReduction() && !(stage.parts && stage.sum))
-      return missing(stage, stage.parts ? "sum" : "parts");
+    const char *role = missingRole(stage);
+    if (role)
+      return missing(stage, role);
     const bool isMoved = stage.isGather() && hasRun("insert-transfers");
     const bool isPeeled = stage.isGather() && hasRun("peel-own-step");
     if (stage.isGather() && !stage.whole)
@@ -345,15 +376,36 @@ void writeLabels(const Pass &pass, LoweringState &state) {
   }
 }
 
+/// The pass from which on a knob's value is in the program. A schedule is more than what the pass
+/// that its field applies to makes of it: the steps are formed for it.
+static std::string settledBy(const KnobRow &row) {
+  return llvm::is_contained(presetFields(), row.knob) ? "form-pipelines" : row.applies;
+}
+
+/// Nothing that passes which have run depend on may change.
+static Status checkChange(const Program &program, const Configuration &from,
+                          const Configuration &to) {
+  for (const KnobRow &row : allKnobs())
+    if (from.valueOf(row.knob) != to.valueOf(row.knob) &&
+        llvm::is_contained(program.passes, wordOf(settledBy(row))))
+      return {StatusCode::BadInput, "cannot change " + row.name + " to " +
+                                        row.str(to.get(row.knob)) + ": pass '" + settledBy(row) +
+                                        "', which depends on it, has run"};
+  return Status::ok();
+}
+
 Status overlay(Program &program, const Configurations &options) {
   for (StageLabel &label : program.stages) {
     Result<Configuration> config = configurationOf(label);
     if (!config)
       return config.status().annotated("stage @" + label.stage);
+    const Configuration before = *config;
     *config = options.all.over(*config);
     for (const Configurations::OfStage &stage : options.stages)
       if (stage.tensor == label.stage)
         *config = stage.config.over(*config);
+    if (Status status = checkChange(program, before, *config); !status.isOk())
+      return status.annotated("stage @" + label.stage);
     label.settings = settingsOf(*config);
   }
   return Status::ok();

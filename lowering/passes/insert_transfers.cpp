@@ -53,7 +53,7 @@ private:
       llvm::SmallVector<Value *, 2> buffers;
       for (const Stage &stage : state_.stages)
         if (stage.moves() && stage.config.protocol() == protocol)
-          buffers.push_back(stage.isGather() ? stage.whole : reachedByPeers(stage));
+          buffers.push_back(stage.isGather() ? stage.whole : shareParts(stage));
       if (buffers.empty())
         continue;
       insertAfterPreamble(builder_);

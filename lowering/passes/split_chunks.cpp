@@ -177,15 +177,28 @@ bool refuseWithoutSteps(Location location, const std::string &what, const Config
 bool checkStage(const Stage &stage, Diagnostics &diags) {
   const int64_t chunks = stage.config.chunks();
   if (stage.isReduction() && !stage.chunkLoop && chunks > 1)
-    return diags.error(stage.location()) << "cannot chunk %" << stage.name() << " by " << chunks
-                                         << ": one GEMM makes all partial results; only 1 would "
-                                            "be accepted";
+    return diags.error(stage.location())
+           << "cannot chunk %" << resultOf(*stage.gemms.front().node)->name << " by " << chunks
+           << ": one GEMM makes all partial results; only 1 would be accepted";
   if (!stage.loop)
     return !stage.isNamed || !asksForCuts(stage.config) ||
            refuseWithoutSteps(stage.location(), "%" + stage.name().str(), stage.config, diags);
   return checkRanges(stage, "chunk", chunks, 1, diags) &&
          (!canSplitTail(stage) ||
           checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
+}
+
+/// A reduction ends with the own rows. What is asked of all stages may be meant for a gather.
+bool checkTail(const LoweringState &state, const Stage &stage) {
+  const bool isMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
+                         return each.isGather();
+                       });
+  if (!stage.isReduction() || stage.config.tailSplit() == 1 || !isMeant)
+    return true;
+  return state.diags.error(stage.location())
+         << "cannot split the tail of %" << resultOf(*stage.gemms.front().node)->name << " by "
+         << stage.config.tailSplit()
+         << ": a reduction ends with the own rows; only 1 would be accepted";
 }
 
 /// Reports what the options ask for and cannot be had; true if there is nothing.
@@ -197,7 +210,7 @@ bool checkOptions(const LoweringState &state) {
                               state.diags);
   bool isFine = true;
   for (const Stage &stage : state.stages)
-    isFine &= checkStage(stage, state.diags);
+    isFine &= checkStage(stage, state.diags) && checkTail(state, stage);
   return isFine;
 }
 

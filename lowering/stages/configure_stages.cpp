@@ -102,7 +102,11 @@ const Rule *brokenRule(const Stage &stage) {
   return isNone ? nullptr : ofReductions;
 }
 
+} // namespace
+
 bool checkFields(const Stage &stage, Diagnostics &diags) {
+  if (stage.isReduction() && !checkReduction(stage, diags))
+    return false;
   const Rule *broken = brokenRule(stage);
   if (!broken)
     return true;
@@ -112,6 +116,8 @@ bool checkFields(const Stage &stage, Diagnostics &diags) {
          << " takes " << other.name << "=" << wordsOf(other, broken->allowed) << ", got "
          << other.str(stage.config.valueOf(broken->other));
 }
+
+namespace {
 
 std::vector<std::string> resultsOf(llvm::ArrayRef<Stage> stages) {
   std::vector<std::string> names;
@@ -148,8 +154,7 @@ bool configureStages(LoweringState &state) {
     isFine &= configure(state, chosen);
   for (const Stage &stage : state.stages)
     if (isFine && stage.moves())
-      isFine = (stage.isGather() || checkReduction(stage, state.diags)) &&
-               checkFields(stage, state.diags);
+      isFine = checkFields(stage, state.diags);
   return isFine;
 }
 

@@ -9,6 +9,10 @@ namespace braid {
 /// stage, and fields that cannot be had together; true if all is fine.
 bool configureStages(LoweringState &state);
 
+/// Whether a stage that moves something can have its configuration. False after an error, which
+/// says what it takes instead.
+bool checkFields(const Stage &stage, Diagnostics &diags);
+
 /// The preset of the stages that gather; "mixed" if they differ, "local" if there is none.
 std::string scheduleName(const LoweringState &state);
 

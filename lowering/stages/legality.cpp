@@ -31,9 +31,10 @@ public:
         isLinear_(llvm::isa<LinearNode>(node)) {}
 
   bool run() {
-    if (isReduction())
+    if (isReduction()) {
       checkReduction();
-    else
+      checkPartBytes();
+    } else
       for (size_t i = 0; i < contraction_.count; ++i) {
         checkContracted({first(), contraction_.first + i});
         checkContracted({second(), contraction_.second + i});
@@ -89,6 +90,15 @@ private:
                           " is split over devices, and what one of them keeps of a partial result "
                           "does not lie in one piece",
                       "a leading DIDx axis, or none,");
+  }
+
+  /// A rank holds the parts of all.
+  void checkPartBytes() {
+    Shape shape = fusion_.localShape(result_->type);
+    shape.push_back(fusion_.ranks());
+    if (!byteCount(partialType(node_), shape))
+      refuse("the partial results of all ranks have more bytes than 64 bits count",
+             "a smaller result");
   }
 
   /// An axis of a partial result is kept, or each device keeps an entry of the leading one.

@@ -188,25 +188,26 @@ private:
 
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) {
   const FusionNode &node = *stage.gemms.front().node;
-  const bool isPulled = stage.config.protocol() == Protocol::Get && stage.isScattered();
   Shape shape = partShape(state, stage);
   shape.insert(shape.begin(), stage.steps);
   const TensorType type = builder.tensorType(partialType(node), shape);
-  auto allocate = [&](const char *what, bool isReached) {
-    return builder.allocate(state.names.global(resultOf(node)->name + what),
-                            isReached ? MemorySpace::Symmetric : MemorySpace::Device, type);
+  auto allocate = [&](const char *what) {
+    return builder.allocate(state.names.global(resultOf(node)->name + what), MemorySpace::Device,
+                            type);
   };
   builder.setLocation(stage.location());
-  stage.parts = allocate("_parts", !isPulled);
+  stage.parts = allocate("_parts");
   if (stage.isScattered())
-    stage.sent = allocate("_sent", isPulled);
+    stage.sent = allocate("_sent");
 }
 
 void formReduction(LoweringState &state, Stage &stage) { ReductionFormer(state, stage).run(); }
 
-Value *reachedByPeers(const Stage &stage) {
+Value *shareParts(const Stage &stage) {
   const bool isGet = stage.config.protocol() == Protocol::Get;
-  return isGet && stage.sent ? stage.sent : stage.parts;
+  Value *reached = isGet && stage.sent ? stage.sent : stage.parts;
+  llvm::cast<AllocateOp>(reached->definition)->space = MemorySpace::Symmetric;
+  return reached;
 }
 
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles) {

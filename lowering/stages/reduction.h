@@ -39,8 +39,8 @@ namespace braid {
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
 /// Makes the stage's loops, GEMMs and sum, at the end of the program.
 void formReduction(LoweringState &state, Stage &stage);
-/// The buffer that peers reach by the stage's protocol.
-Value *reachedByPeers(const Stage &stage);
+/// Makes the buffer symmetric that peers reach by the stage's protocol, and returns it.
+Value *shareParts(const Stage &stage);
 /// Fills the stage's loop with the transfers of a step.
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles);
 

@@ -350,8 +350,11 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
   EXPECT_THAT(messageFor("batched"),
               testing::HasSubstr("cannot reduce to %C: posting=all takes granularity=whole"));
   EXPECT_THAT(messageFor("bulk;chunks=2"),
-              testing::HasSubstr("cannot chunk %A by 2: one GEMM makes all partial results"));
+              testing::HasSubstr("cannot chunk %C by 2: one GEMM makes all partial results"));
   EXPECT_THAT(messageFor("chunks=7"), testing::HasSubstr("only 6 rows"));
+  EXPECT_THAT(
+      messageFor("tail-split=2"),
+      testing::HasSubstr("cannot split the tail of %C by 2: a reduction ends with the own"));
 }
 
 // A step of its own, between the GEMMs of a layer: each has its own schedule.
