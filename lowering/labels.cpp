@@ -194,6 +194,8 @@ private:
   std::string takeSync() {
     if (!llvm::isa<SetCurrentStreamOp>(op_) && !llvm::isa<SynchronizeOp>(op_))
       return "expected a node that orders streams";
+    if (llvm::any_of(stage_.syncs, [&](auto sync) { return sync.second == &op_; }))
+      return "expected it once";
     stage_.syncs.emplace_back(&block_, &op_);
     return "";
   }
@@ -300,10 +302,17 @@ private:
            << "', which the passes that have run leave, got none";
   }
 
+  static bool setsStream(const Stage &stage) {
+    return llvm::any_of(stage.syncs,
+                        [](auto sync) { return llvm::isa<SetCurrentStreamOp>(sync.second); });
+  }
+
   /// The first role without a node, of what forming leaves and steps have until they are written
   /// out; null: none.
   const char *missingRole(const Stage &stage) const {
-    const bool hasSteps = !hasRun("merge-gemms") && !hasRun("post-together");
+    const bool hasSteps = !(hasRun("merge-gemms") && stage.isGeometric()) &&
+                          !(hasRun("post-together") && stage.moves() &&
+                            stage.config.posting() == schedule::Posting::All);
     const bool hasTransfers = hasRun("insert-transfers"), isPeeled = hasRun("peel-own-step");
     const bool isCut = hasSteps && (stage.isReduction() || !stage.multipliesWhole());
     const bool isGather = stage.isGather(), isReduction = stage.isReduction();
@@ -321,7 +330,8 @@ private:
         {hasSteps && !stage.first, "first"},
         {isGather && hasTransfers && !isPeeled && !stage.staging, "staging"},
         {isGather && isPeeled && isCut && !stage.ownFirst, "own"},
-        {hasSteps && hasStreams && stage.streams == 0, "streams"}};
+        {hasSteps && hasStreams && stage.streams == 0, "streams"},
+        {!stage.syncs.empty() && !setsStream(stage), "sync"}};
     for (auto [isMissing, role] : kWanted)
       if (isMissing)
         return role;
@@ -330,9 +340,11 @@ private:
 
   /// Everything that later passes rely on.
   bool checkComplete(const Stage &stage) {
-    const char *role = missingRole(stage);
-    if (role)
+    if (const char *role = missingRole(stage))
       return missing(stage, role);
+    if (stage.isReduction() && stage.mine && rootOf(stage.mine) != stage.parts &&
+        rootOf(stage.mine) != stage.sent)
+      return missing(stage, "mine");
     const bool isMoved = stage.isGather() && hasRun("insert-transfers");
     const bool isPeeled = stage.isGather() && hasRun("peel-own-step");
     if (stage.isGather() && !stage.whole)

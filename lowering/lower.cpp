@@ -60,7 +60,8 @@ Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusio
   for (const Configurations::OfStage &stage : passes.options.stages)
     if (Status status = checkOptions(stage.config); !status.isOk())
       return status;
-  if (program)
+  const bool isBegun = program != nullptr; // by a text, whose labels may be anybody's
+  if (isBegun)
     if (Status status = overlay(*program, passes.options); !status.isOk())
       return status;
   for (const Pass *pass : passes.passes) {
@@ -68,7 +69,9 @@ Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusio
     if (!changed)
       return changed.status();
     if (Status status = verifyAfter(*pass, *program, module); !status.isOk())
-      return status;
+      return isBegun ? Status(StatusCode::BadInput, "the labels of @" + program->name() +
+                                                        " do not fit: " + status.message())
+                     : status;
     if (afterPass)
       afterPass(*pass, *program, *changed);
   }
