@@ -303,7 +303,7 @@ bool isAligned(const CopyAndSignal &batch) {
 } // namespace
 
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
-                    const CopyAndSignalBlocks &blocksAtMost, bool hasBulkCopies) {
+                         const CopyAndSignalBlocks &blocksAtMost, bool hasBulkCopies) {
   int64_t tiles = 0;
   for (uint32_t i = 0; i < batch.copyCount; ++i)
     tiles += tilesOf(batch.copies[i]);
