@@ -286,8 +286,8 @@ private:
         stage.whole = state_.stages[*stage.gatheredBy].whole;
       else if (!stage.isGather())
         stage.whole = stage.input;
-      if (!checkComplete(stage))
-        return false;
+      if (const char *role = missingRole(stage))
+        return missing(stage, role);
     }
     return true;
   }
@@ -307,59 +307,51 @@ private:
                         [](auto sync) { return llvm::isa<SetCurrentStreamOp>(sync.second); });
   }
 
-  /// The first role without a node, of what forming leaves and steps have until they are written
-  /// out; null: none.
+  /// Neither merge-gemms nor post-together has written the steps out.
+  bool hasSteps(const Stage &stage) const {
+    return !(hasRun("merge-gemms") && stage.isGeometric()) &&
+           !(hasRun("post-together") && stage.moves() &&
+             stage.config.posting() == schedule::Posting::All);
+  }
+
+  /// What a reduction sends is a part.
+  static bool sendsNoPart(const Stage &stage) {
+    const Value *root = stage.mine ? rootOf(stage.mine) : nullptr;
+    return root && root != stage.parts && root != stage.sent;
+  }
+
+  /// The first role without a node, of all that later passes rely on; null: none.
   const char *missingRole(const Stage &stage) const {
-    const bool hasSteps = !(hasRun("merge-gemms") && stage.isGeometric()) &&
-                          !(hasRun("post-together") && stage.moves() &&
-                            stage.config.posting() == schedule::Posting::All);
-    const bool hasTransfers = hasRun("insert-transfers"), isPeeled = hasRun("peel-own-step");
-    const bool isCut = hasSteps && (stage.isReduction() || !stage.multipliesWhole());
-    const bool isGather = stage.isGather(), isReduction = stage.isReduction();
-    const bool hasStreams =
-        hasRun("assign-streams") && stage.loop &&
-        !(stage.moves() && stage.config.placement() == schedule::Placement::Caller);
+    const bool hasSteps = this->hasSteps(stage), isGather = stage.isGather();
+    const bool isMoved = isGather && hasRun("insert-transfers");
+    const bool isPeeled = isGather && hasRun("peel-own-step");
+    const bool isReduction = stage.isReduction(), isWhole = stage.multipliesWhole();
+    const bool isCut = hasSteps && (isReduction || !isWhole);
+    const bool isOnCallers =
+        stage.moves() && stage.config.placement() == schedule::Placement::Caller;
+    const bool hasStreams = hasSteps && hasRun("assign-streams") && stage.loop && !isOnCallers;
     const std::pair<bool, const char *> kWanted[] = {
         {isReduction && !stage.parts, "parts"},
         {isReduction && !stage.sum, "sum"},
         {isReduction && stage.isScattered() && !stage.sent, "sent"},
-        {isReduction && hasSteps && !stage.mine, "mine"},
-        {isReduction && hasSteps && !stage.multipliesWhole() && !stage.chunkLoop, "chunks"},
-        {stage.moves() && (isCut || (hasSteps && hasTransfers)) && !stage.loop, "steps"},
+        {isReduction && ((hasSteps && !stage.mine) || sendsNoPart(stage)), "mine"},
+        {isReduction && hasSteps && !isWhole && !stage.chunkLoop, "chunks"},
+        {isGather && !stage.whole, "whole"},
+        {stage.moves() && (isCut || (hasSteps && isMoved)) && !stage.loop, "steps"},
         {stage.kind == StageKind::Local && !stage.loop, "steps"},
+        {stage.loop && !stage.block && !isReduction, "block"},
         {hasSteps && !stage.first, "first"},
-        {isGather && hasTransfers && !isPeeled && !stage.staging, "staging"},
-        {isGather && isPeeled && isCut && !stage.ownFirst, "own"},
-        {hasSteps && hasStreams && stage.streams == 0, "streams"},
+        {isMoved && !stage.mine, "mine"},
+        {isMoved && !isPeeled && !stage.guard, "guard"},
+        {isMoved && !isPeeled && !stage.staging, "staging"},
+        {isPeeled && isCut && !stage.ownFirst, "own"},
+        {stage.chunks * stage.tailSplit > 1 && !stage.chunkLoop, "chunks"},
+        {(hasStreams || !stage.syncs.empty()) && stage.streams == 0, "streams"},
         {!stage.syncs.empty() && !setsStream(stage), "sync"}};
     for (auto [isMissing, role] : kWanted)
       if (isMissing)
         return role;
     return nullptr;
-  }
-
-  /// Everything that later passes rely on.
-  bool checkComplete(const Stage &stage) {
-    if (const char *role = missingRole(stage))
-      return missing(stage, role);
-    if (stage.isReduction() && stage.mine && rootOf(stage.mine) != stage.parts &&
-        rootOf(stage.mine) != stage.sent)
-      return missing(stage, "mine");
-    const bool isMoved = stage.isGather() && hasRun("insert-transfers");
-    const bool isPeeled = stage.isGather() && hasRun("peel-own-step");
-    if (stage.isGather() && !stage.whole)
-      return missing(stage, "whole");
-    if (stage.loop && !stage.block && !stage.isReduction())
-      return missing(stage, "block");
-    if (isMoved && !stage.mine)
-      return missing(stage, "mine");
-    if (isMoved && !isPeeled && !(stage.loop && stage.guard))
-      return missing(stage, stage.loop ? "guard" : "steps");
-    if (stage.chunks * stage.tailSplit > 1 && !stage.chunkLoop)
-      return missing(stage, "chunks");
-    if (!stage.syncs.empty() && stage.streams == 0)
-      return missing(stage, "streams");
-    return true;
   }
 
   LoweringState &state_;

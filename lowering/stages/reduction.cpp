@@ -52,8 +52,6 @@ public:
   }
 
 private:
-  bool joinsLeadingAxes() const { return braid::joinsLeadingAxes(state_, stage_); }
-
   /// Of a second operand that is whole, this rank contracts its own part.
   void takeOwnRight() {
     const Contraction contraction = contractionOf(*gemm_.node);
@@ -68,7 +66,7 @@ private:
   void flatten() {
     rows_ = stage_.input;
     sum_ = gemm_.dst;
-    if (!joinsLeadingAxes())
+    if (!joinsLeadingAxes(state_, stage_))
       return;
     if (uneven_) {
       rows_ = existingRows(state_, builder_, uneven_, rows_);

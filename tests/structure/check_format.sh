@@ -10,4 +10,5 @@ if [ -z "$tool" ]; then
   exit 77
 fi
 find ir lowering runtime backends api tools examples tests \
-  -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.def' | sort | xargs "$tool" --dry-run -Werror
+  -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.def' | sort |
+  xargs "$tool" --dry-run -Werror
