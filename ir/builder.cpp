@@ -171,6 +171,15 @@ SumOp *ProgramBuilder::sum(Value *dst, Value *parts, const Scalar *begin, const 
   return op;
 }
 
+PointwiseOp *ProgramBuilder::pointwise(Value *dst, Value *first,
+                                       llvm::ArrayRef<PointwiseStep<Value *>> steps) {
+  auto *op = insert<PointwiseOp>();
+  op->dst = dst;
+  op->first = first;
+  op->steps.assign(steps.begin(), steps.end());
+  return op;
+}
+
 Value *ProgramBuilder::shareMemHandles(llvm::StringRef name, Protocol protocol,
                                        llvm::ArrayRef<Value *> buffers) {
   auto *op = insert<ShareMemHandlesOp>();
@@ -284,6 +293,13 @@ public:
   Op *visitSum(const SumOp &op) {
     return b_.sum(map(op.dst), map(op.parts), op.begin ? map(op.begin) : nullptr,
                   op.end ? map(op.end) : nullptr, op.bias ? map(op.bias) : nullptr);
+  }
+  Op *visitPointwise(const PointwiseOp &op) {
+    std::vector<PointwiseStep<Value *>> steps = op.steps;
+    for (PointwiseStep<Value *> &step : steps)
+      if (step.operand)
+        step.operand = map(step.operand);
+    return b_.pointwise(map(op.dst), map(op.first), steps);
   }
   Op *visitReduce(const ReduceOp &op) { return b_.reduce(op.reduction, map(op.dst), map(op.src)); }
   Op *visitShareMemHandles(const ShareMemHandlesOp &op) {

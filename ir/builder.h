@@ -56,6 +56,8 @@ public:
   /// Of all entries of the parts, unless there are `begin` and `end`.
   SumOp *sum(Value *dst, Value *parts, const Scalar *begin = nullptr, const Scalar *end = nullptr,
              Value *bias = nullptr);
+  PointwiseOp *pointwise(Value *dst, Value *first,
+                         llvm::ArrayRef<PointwiseStep<Value *>> steps = {});
   Value *shareMemHandles(llvm::StringRef name, Protocol protocol, llvm::ArrayRef<Value *> buffers);
   Value *send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles);
   Value *receive(llvm::StringRef name, Value *tensor, const Scalar *from, Value *handles);

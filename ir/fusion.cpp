@@ -31,6 +31,12 @@ llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node) {
       return {linear.x, linear.w};
     return {linear.x, linear.w, linear.bias};
   }
+  case FusionOpKind::Pointwise: {
+    const auto &pointwise = *llvm::cast<PointwiseNode>(&node);
+    return {pointwise.operands.begin(), pointwise.operands.end()};
+  }
+  case FusionOpKind::Reshard:
+    return {llvm::cast<ReshardNode>(&node)->a};
   case FusionOpKind::Output: {
     const auto &output = *llvm::cast<OutputNode>(&node);
     return {output.tensors.begin(), output.tensors.end()};
@@ -47,6 +53,10 @@ const FusionTensor *resultOf(const FusionNode &node) {
     return &llvm::cast<MatmulNode>(&node)->result;
   case FusionOpKind::Linear:
     return &llvm::cast<LinearNode>(&node)->result;
+  case FusionOpKind::Pointwise:
+    return &llvm::cast<PointwiseNode>(&node)->result;
+  case FusionOpKind::Reshard:
+    return &llvm::cast<ReshardNode>(&node)->result;
   case FusionOpKind::Output:
     return nullptr;
   }
@@ -55,6 +65,16 @@ const FusionTensor *resultOf(const FusionNode &node) {
 
 FusionTensor *resultOf(FusionNode &node) {
   return const_cast<FusionTensor *>(resultOf(static_cast<const FusionNode &>(node)));
+}
+
+llvm::StringRef keyword(const FusionNode &node) {
+  if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node))
+    return keyword(pointwise->function);
+  return keyword(node.kind());
+}
+
+bool isElementwise(const FusionNode &node) {
+  return llvm::isa<PointwiseNode>(node) || llvm::isa<ReshardNode>(node);
 }
 
 //===- GEMMs ----------------------------------------------------------------------------------===//
@@ -217,6 +237,24 @@ FusionTensor *FusionBuilder::linear(llvm::StringRef name, FusionTensor *x, Fusio
   node->w = w;
   node->bias = bias;
   return define(node->result, node, name, dtype.value_or(x->type.dtype), axes);
+}
+
+FusionTensor *FusionBuilder::pointwise(llvm::StringRef name, PointwiseFunction function,
+                                       llvm::ArrayRef<FusionTensor *> operands,
+                                       llvm::ArrayRef<Axis> axes, std::optional<DType> dtype,
+                                       Location location) {
+  auto *node = append<PointwiseNode>(location);
+  node->function = function;
+  node->operands.assign(operands.begin(), operands.end());
+  return define(node->result, node, name, dtype.value_or(operands.front()->type.dtype), axes);
+}
+
+FusionTensor *FusionBuilder::reshard(llvm::StringRef name, FusionTensor *a,
+                                     llvm::ArrayRef<Axis> axes, std::optional<DType> dtype,
+                                     Location location) {
+  auto *node = append<ReshardNode>(location);
+  node->a = a;
+  return define(node->result, node, name, dtype.value_or(a->type.dtype), axes);
 }
 
 void FusionBuilder::output(llvm::ArrayRef<FusionTensor *> tensors, Location location) {

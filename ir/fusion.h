@@ -8,6 +8,7 @@
 #pragma once
 
 #include "ir/diagnostics.h"
+#include "ir/pointwise.h"
 #include "ir/type.h"
 
 #include "llvm/Support/Casting.h"
@@ -29,7 +30,7 @@ enum class FusionOpKind : uint8_t {
 
 llvm::StringRef keyword(FusionOpKind kind);
 
-/// A tensor of a fusion, defined once by an input, matmul or linear node.
+/// A tensor of a fusion, defined once by any node but an output.
 struct FusionTensor {
   std::string name; ///< without `%`
   Location location;
@@ -101,6 +102,30 @@ private:
   using FusionNodeOf::FusionNodeOf;
 };
 
+/// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. Applied to the operands' values before
+/// they are rounded to their element type, if they are computed and not given by the caller.
+class PointwiseNode : public FusionNodeOf<FusionOpKind::Pointwise> {
+public:
+  FusionTensor result;
+  PointwiseFunction function = PointwiseFunction::Relu;
+  llvm::SmallVector<FusionTensor *, 2> operands;
+
+private:
+  friend class FusionBuilder;
+  using FusionNodeOf::FusionNodeOf;
+};
+
+/// `%X = reshard %A : T`. The same tensor with other axis kinds.
+class ReshardNode : public FusionNodeOf<FusionOpKind::Reshard> {
+public:
+  FusionTensor result;
+  FusionTensor *a = nullptr;
+
+private:
+  friend class FusionBuilder;
+  using FusionNodeOf::FusionNodeOf;
+};
+
 /// `output %C, %E`
 class OutputNode : public FusionNodeOf<FusionOpKind::Output> {
 public:
@@ -117,7 +142,11 @@ llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node);
 FusionTensor *resultOf(FusionNode &node);
 const FusionTensor *resultOf(const FusionNode &node);
 
+/// As in the text: that of the function of a pointwise node, else of the kind.
+llvm::StringRef keyword(const FusionNode &node);
 bool isGemm(const FusionNode &node);
+/// A pointwise node, or a reshard: each element of the result comes from one of each operand.
+bool isElementwise(const FusionNode &node);
 /// The type after `partial`, if the node has one.
 std::optional<DType> writtenPartial(const FusionNode &gemm);
 /// The element type in which partial results travel: that after `partial`, or the result's.
@@ -237,6 +266,12 @@ public:
   FusionTensor *linear(llvm::StringRef name, FusionTensor *x, FusionTensor *w, FusionTensor *bias,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
+  /// Of one operand or two, as the function takes.
+  FusionTensor *pointwise(llvm::StringRef name, PointwiseFunction function,
+                          llvm::ArrayRef<FusionTensor *> operands, llvm::ArrayRef<Axis> axes,
+                          std::optional<DType> dtype = {}, Location location = {});
+  FusionTensor *reshard(llvm::StringRef name, FusionTensor *a, llvm::ArrayRef<Axis> axes,
+                        std::optional<DType> dtype = {}, Location location = {});
   void output(llvm::ArrayRef<FusionTensor *> tensors, Location location = {});
 
 private:

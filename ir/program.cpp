@@ -176,6 +176,14 @@ void forEachOperand(Op &op, ValueFn fn) {
     fn(sum.parts);
     return callIfSet(sum.bias, fn);
   }
+  case OpKind::Pointwise: {
+    auto &pointwise = *llvm::cast<PointwiseOp>(&op);
+    fn(pointwise.dst);
+    fn(pointwise.first);
+    for (PointwiseStep<Value *> &step : pointwise.steps)
+      callIfSet(step.operand, fn);
+    return;
+  }
   case OpKind::ShareMemHandles:
     for (Value *&buffer : llvm::cast<ShareMemHandlesOp>(&op)->buffers)
       fn(buffer);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "ir/diagnostics.h"
+#include "ir/pointwise.h"
 #include "ir/type.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -221,6 +222,17 @@ class SumOp : public OpOf<OpKind::Sum> {
   const Scalar *begin = nullptr; ///< of the range; null: everything
   const Scalar *end = nullptr;
   Value *bias = nullptr; ///< may be null
+};
+
+/// `pointwise %dst, multiply(silu(%x), %y)`: dst = a chain of functions of each element of the
+/// first operand, computed in f32 (f64 for f64) and rounded once. All have one shape, and one
+/// element type, or f32 beside one of 16 bits. Of no function it is a copy that rounds. dst is not
+/// read.
+class PointwiseOp : public OpOf<OpKind::Pointwise> {
+  BRAID_OP_CLASS(Pointwise)
+  Value *dst = nullptr;
+  Value *first = nullptr;
+  std::vector<PointwiseStep<Value *>> steps;
 };
 
 enum class Protocol : uint8_t {

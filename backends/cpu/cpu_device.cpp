@@ -105,6 +105,10 @@ void CpuDevice::sum(uint32_t stream, Tag tag, const SumArgs &args) {
   issue(stream, tag, Kind::Sum, {.sum = args});
 }
 
+void CpuDevice::pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) {
+  issue(stream, tag, Kind::Pointwise, {.pointwise = args});
+}
+
 void CpuDevice::signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) {
   issue(stream, tag, Kind::Store, {.flag = {flag, epoch, scope()}});
 }

@@ -36,6 +36,7 @@ public:
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
   void sum(uint32_t stream, Tag tag, const SumArgs &args) override;
+  void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override;
   void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
            int64_t bytes) override;
   void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override;

@@ -1,8 +1,9 @@
-//===- backends/cpu/gemm.cpp - GEMMs and sums on the host -------------------------------------===//
+//===- backends/cpu/gemm.cpp - GEMMs, sums and pointwise functions on the host ----------------===//
 
 #include "backends/cpu/gemm.h"
 
 #include "runtime/numeric.h"
+#include "runtime/pointwise_math.h"
 
 #include <algorithm>
 #include <climits>
@@ -304,6 +305,32 @@ void sumParts(const SumArgs &args) {
       sumPartsOf<Element, Element>(args);
     else
       sumPartsOf<Element, Accumulator<Element>>(args);
+  });
+}
+
+namespace {
+
+/// Element `i` of an operand.
+template <class Acc> Acc valueAt(const PointwiseArgs::Operand &operand, int64_t i) {
+  return withElement(operand.dtype, [&](auto element) -> Acc {
+    return widen(static_cast<const decltype(element) *>(operand.data)[i]);
+  });
+}
+
+} // namespace
+
+void applyFunctions(const PointwiseArgs &args) {
+  withElement(args.dtype, [&](auto element) {
+    using Element = decltype(element);
+    using Acc = Accumulator<Element>;
+    for (int64_t i = 0; i < args.elements; ++i) {
+      Acc value = valueAt<Acc>(args.first, i);
+      for (uint32_t s = 0; s < args.count; ++s) {
+        const auto &[function, operand] = args.steps[s];
+        value = applyPointwise(function, value, operand.data ? valueAt<Acc>(operand, i) : Acc(0));
+      }
+      static_cast<Element *>(args.dst)[i] = narrow<Element>(value);
+    }
   });
 }
 

@@ -1,4 +1,4 @@
-//===- backends/cpu/gemm.h - GEMMs and sums on the host ---------------------------------------===//
+//===- backends/cpu/gemm.h - GEMMs, sums and pointwise functions on the host ------------------===//
 #pragma once
 
 #include "runtime/execute/device.h"
@@ -41,6 +41,9 @@ void addElements(DType dtype, void *dst, const void *src, int64_t count);
 
 /// As Device::sum.
 void sumParts(const SumArgs &args);
+
+/// As Device::pointwise.
+void applyFunctions(const PointwiseArgs &args);
 
 /// Tells OpenBLAS to use the calling thread only. Call once, before the first GEMM.
 void initializeGemms();

@@ -273,6 +273,39 @@ void CudaDevice::sum(uint32_t stream, Tag tag, const SumArgs &args) {
   check(cudaGetLastError(), "launchSum");
 }
 
+namespace {
+
+/// The element type of operands that are not accumulators: the one of 16 bits, if there is one.
+DType narrowest(const PointwiseArgs &args) {
+  DType dtype = args.dtype;
+  const auto take = [&](const PointwiseArgs::Operand &operand) {
+    if (operand.data && sizeOf(operand.dtype) < sizeOf(dtype))
+      dtype = operand.dtype;
+  };
+  take(args.first);
+  for (uint32_t i = 0; i < args.count; ++i)
+    take(args.steps[i].operand);
+  return dtype;
+}
+
+} // namespace
+
+void CudaDevice::pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) {
+  if (group_.isAborted())
+    return;
+  const DType narrow = narrowest(args);
+  const auto operandOf = [&](const PointwiseArgs::Operand &operand) {
+    return cuda::Pointwise::Operand{operand.data && operand.dtype != narrow, operand.data};
+  };
+  cuda::Pointwise work{elementOf(narrow),     args.elements, operandOf({args.dtype, args.dst}),
+                       operandOf(args.first), args.count,    {}};
+  for (uint32_t i = 0; i < args.count; ++i)
+    work.steps[i] = {args.steps[i].function, operandOf(args.steps[i].operand)};
+  Issuing issuing(*this, stream, tag);
+  cuda::launchPointwise(streams_[stream], work);
+  check(cudaGetLastError(), "launchPointwise");
+}
+
 void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
   if (group_.isAborted())
     return;

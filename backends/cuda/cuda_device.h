@@ -69,6 +69,7 @@ public:
   void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
            int64_t bytes) override;
   void sum(uint32_t stream, Tag tag, const SumArgs &args) override;
+  void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override;
   void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override;
   void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override;
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,

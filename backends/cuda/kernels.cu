@@ -161,6 +161,8 @@ cudaError_t loadKernels() {
   for (const void *kernel : kernels)
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
       return code;
+  if (cudaError_t code = loadPointwise(); code != cudaSuccess)
+    return code;
   return loadSums();
 }
 

@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "ir/pointwise_function.h"
+
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -28,8 +30,28 @@ struct Sum {
   int64_t biasElements;
   void *dst;
 };
-/// Takes at most `blocksEach` blocks of 128 threads for each multiprocessor; 8 fit at once.
-void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach = 8);
+/// Takes at most `blocksEach` blocks of 128 threads for each multiprocessor, of which 8 fit at
+/// once; 0: as many as there is work for.
+void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach = 0);
+
+/// dst becomes functions of each of `elements` elements of `first`, in f32 (f64 for f64), rounded
+/// once. Any address of an element will do; fastest are multiples of 16 bytes, and of 4 elements.
+struct Pointwise {
+  struct Operand {
+    bool isAccumulator; ///< of f32 where `element` has 16 bits
+    const void *data;   ///< null: none; written, where it is dst
+  };
+  struct Step {
+    PointwiseFunction function;
+    Operand operand;
+  };
+  Element element; ///< of all that are no accumulators
+  int64_t elements;
+  Operand dst, first;
+  uint32_t count; ///< of steps
+  Step steps[8];
+};
+void launchPointwise(cudaStream_t stream, const Pointwise &work);
 
 /// Every row of c[m, n], whose elements are `element`, becomes `bias`: of the same type, or of 16
 /// bits where that is F32.
@@ -45,5 +67,7 @@ void launchDelay(cudaStream_t stream, uint32_t microseconds);
 cudaError_t loadKernels();
 /// Loads what launchSum() launches. Part of loadKernels().
 cudaError_t loadSums();
+/// The same of launchPointwise().
+cudaError_t loadPointwise();
 
 } // namespace braid::cuda

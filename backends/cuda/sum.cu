@@ -55,19 +55,19 @@ template <class T, int kWide> struct Group {
   }
 };
 
-/// How the threads share dst. They take groups in turns.
+/// How the threads share dst. A block takes a tile of neighbouring groups, and each of its threads
+/// every kThreads-th of them: the memory is fastest if one tile is all that a block does.
 struct Walk {
   int64_t groups;     ///< of dst
-  int64_t step;       ///< from a thread's group to its next one: all threads
   int64_t biasGroups; ///< at least 1
-  int64_t biasStep;   ///< step modulo biasGroups
+  int64_t biasStep;   ///< kThreads modulo biasGroups
 };
 
-/// The numbers in the bias of a thread's groups, without a division for each.
+/// The numbers in the bias of a thread's groups of a tile, without a division for each.
 class BiasWalk {
 public:
-  __device__ BiasWalk(const Walk &walk, uint32_t first)
-      : walk_(walk), at_(first < walk.biasGroups ? first : first % uint32_t(walk.biasGroups)) {}
+  __device__ BiasWalk(const Walk &walk, int64_t first)
+      : walk_(walk), at_(first < walk.biasGroups ? first : first % walk.biasGroups) {}
 
   __device__ int64_t next() {
     const int64_t at = at_;
@@ -97,15 +97,15 @@ template <class T, class Partial> __device__ void sumElement(const Sum &sum, int
   static_cast<T *>(sum.dst)[i] = static_cast<T>(total);
 }
 
-/// The groups that a thread adds at a time: from `begin` on, all threads apart.
+/// The groups that a thread adds at a time: from `begin` on, all threads of the block apart.
 template <class T, class Partial, int kWide, int kParts, int kGroups> struct Batch {
   using From = Group<Partial, kWide>;
   using To = Group<T, kWide>;
 
-  __device__ int64_t at(int g) const { return begin + g * walk.step; }
+  __device__ int64_t at(int g) const { return begin + int64_t(g) * kThreads; }
 
   /// Adds parts `done`, ..., `done + kParts - 1`, or as many as there are. All loads are on their
-  /// way before the first sum. Nobody reads a part again, so it need not stay in the cache.
+  /// way before the first sum.
   __device__ void addParts(int64_t done) {
     typename From::Bits read[kGroups][kParts] = {};
 #pragma unroll
@@ -113,7 +113,7 @@ template <class T, class Partial, int kWide, int kParts, int kGroups> struct Bat
 #pragma unroll
       for (int p = 0; p < kParts; ++p)
         if (at(g) < walk.groups && done + p < sum.count)
-          read[g][p] = __ldcs(partOf<typename From::Bits>(sum, done + p) + at(g));
+          read[g][p] = __ldg(partOf<typename From::Bits>(sum, done + p) + at(g));
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
 #pragma unroll
@@ -142,10 +142,11 @@ template <class T, class Partial, int kWide, int kParts, int kGroups>
 __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
     sumKernel(const __grid_constant__ Sum sum, const __grid_constant__ Walk walk) {
   using Bias = typename Group<T, kWide>::Bits;
-  const uint32_t first = blockIdx.x * kThreads + threadIdx.x;
-  BiasWalk biasWalk(walk, first);
-  for (int64_t begin = first; begin < walk.groups; begin += kGroups * walk.step) {
+  constexpr int64_t kTile = int64_t(kThreads) * kGroups;
+  for (int64_t begin = blockIdx.x * kTile + threadIdx.x; begin < walk.groups;
+       begin += gridDim.x * kTile) {
     Batch<T, Partial, kWide, kParts, kGroups> batch{sum, walk, begin};
+    BiasWalk biasWalk(walk, begin);
     Bias bias[kGroups] = {};
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
@@ -159,20 +160,24 @@ __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
     for (int g = 0; g < kGroups; ++g)
       batch.store(g, bias[g]);
   }
-  if (const int64_t i = walk.groups * kWide + first; kWide > 1 && i < sum.elements)
+  const int64_t thread = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (const int64_t i = walk.groups * kWide + thread; kWide > 1 && i < sum.elements)
     sumElement<T, Partial>(sum, i);
 }
 
-using Kernel = void (*)(Sum, Walk);
+struct Kernel {
+  void (*launch)(Sum, Walk);
+  int groups; ///< of a thread at a time
+};
 
 /// More loads on their way would take more registers than kBlocksThatFit leaves.
 template <class T, class Partial, int kWide> Kernel kernelFor(int64_t count) {
   constexpr int kLoads = kWide > 1 ? 8 : sizeof(Partial) == 8 ? 16 : 24;
   if (count <= 2)
-    return sumKernel<T, Partial, kWide, 2, kLoads / 4>;
+    return {sumKernel<T, Partial, kWide, 2, kLoads / 4>, kLoads / 4};
   if (count <= 4)
-    return sumKernel<T, Partial, kWide, 4, kLoads / 4>;
-  return sumKernel<T, Partial, kWide, kMostParts, kLoads / kMostParts>;
+    return {sumKernel<T, Partial, kWide, 4, kLoads / 4>, kLoads / 4};
+  return {sumKernel<T, Partial, kWide, kMostParts, kLoads / kMostParts>, kLoads / kMostParts};
 }
 
 template <class T, class Partial> Kernel kernelFor(int64_t count, bool isWide) {
@@ -194,7 +199,7 @@ Kernel kernelFor(Element element, Element partial, int64_t count, bool isWide) {
   case Element::F64:
     return kernelFor<double, double>(count, isWide);
   }
-  return nullptr;
+  return {};
 }
 
 int64_t sizeOf(Element element) {
@@ -225,12 +230,13 @@ void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach) {
   if (sum.elements == 0)
     return;
   const int64_t wide = widthFor(sum), groups = sum.elements / wide;
-  const int64_t needed = (groups + kThreads - 1) / kThreads, most = blocksEach * multiprocessors();
-  const auto blocks = static_cast<unsigned>(needed < most ? needed : most);
-  const int64_t step = int64_t(blocks) * kThreads;
-  const int64_t biasGroups = sum.bias ? sum.biasElements / wide : 1;
   const Kernel kernel = kernelFor(sum.element, sum.partial, sum.count, wide > 1);
-  kernel<<<blocks, kThreads, 0, stream>>>(sum, {groups, step, biasGroups, step % biasGroups});
+  const int64_t tile = int64_t(kThreads) * kernel.groups;
+  const int64_t tiles = (groups + tile - 1) / tile;
+  const int64_t most = blocksEach == 0 ? INT32_MAX : blocksEach * multiprocessors();
+  const auto blocks = static_cast<unsigned>(tiles < most ? tiles : most);
+  const int64_t biasGroups = sum.bias ? sum.biasElements / wide : 1;
+  kernel.launch<<<blocks, kThreads, 0, stream>>>(sum, {groups, biasGroups, kThreads % biasGroups});
 }
 
 cudaError_t loadSums() {
@@ -242,8 +248,8 @@ cudaError_t loadSums() {
     for (int64_t count : {2, 4, kMostParts})
       for (bool isWide : {false, true})
         if (cudaError_t code = cudaFuncGetAttributes(
-                &attributes,
-                reinterpret_cast<const void *>(kernelFor(types[0], types[1], count, isWide)));
+                &attributes, reinterpret_cast<const void *>(
+                                 kernelFor(types[0], types[1], count, isWide).launch));
             code != cudaSuccess)
           return code;
   return cudaSuccess;

@@ -22,13 +22,14 @@ struct NullCounts {
   uint64_t matmuls = 0;
   uint64_t adds = 0;
   uint64_t sums = 0;
+  uint64_t pointwise = 0;
   uint64_t signals = 0;
   uint64_t awaits = 0;
   uint64_t records = 0;
   uint64_t waitEvents = 0;
 
   uint64_t commands() const {
-    return copies + matmuls + adds + sums + signals + awaits + records + waitEvents;
+    return copies + matmuls + adds + sums + pointwise + signals + awaits + records + waitEvents;
   }
 };
 
@@ -58,6 +59,7 @@ public:
   void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }
   void add(uint32_t, Tag, DType, void *, const void *, int64_t) override { ++counts_.adds; }
   void sum(uint32_t, Tag, const SumArgs &) override { ++counts_.sums; }
+  void pointwise(uint32_t, Tag, const PointwiseArgs &) override { ++counts_.pointwise; }
   void signal(uint32_t, Tag, void *, uint32_t) override { ++counts_.signals; }
   void await(uint32_t, Tag, const void *, uint32_t) override { ++counts_.awaits; }
   void record(uint32_t, Tag, uint32_t) override { ++counts_.records; }

@@ -85,7 +85,7 @@ void DotEmitter::emit(const Fusion &fusion) {
   open("fusion @" + fusion.name());
   for (const auto &node : fusion.nodes()) {
     const FusionTensor *result = resultOf(*node);
-    std::string label = keyword(node->kind()).str();
+    std::string label = keyword(*node).str();
     if (result)
       label = "%" + result->name + " = " + label + "\n" + result->type.str();
     size_t number = box(label);

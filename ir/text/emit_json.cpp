@@ -41,7 +41,7 @@ Json partialOf(const FusionNode &node) {
 }
 
 Json convert(const FusionNode &node) {
-  Json json = {{"kind", text(keyword(node.kind()))}};
+  Json json = {{"kind", text(keyword(node))}};
   if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node)) {
     json["a"] = ref(matmul->a);
     json["b"] = ref(matmul->b);
@@ -51,6 +51,10 @@ Json convert(const FusionNode &node) {
     json["w"] = ref(linear->w);
     json["bias"] = ref(linear->bias);
     json["partial"] = partialOf(node);
+  } else if (isElementwise(node)) {
+    json["operands"] = Json::array();
+    for (const FusionTensor *operand : operandsOf(node))
+      json["operands"].push_back(ref(operand));
   } else if (const auto *output = llvm::dyn_cast<OutputNode>(&node)) {
     json["tensors"] = Json::array();
     for (const FusionTensor *tensor : output->tensors)
@@ -141,6 +145,12 @@ public:
             {"begin", text(op.begin)},
             {"end", text(op.end)},
             {"bias", ref(op.bias)}};
+  }
+  Json visitPointwise(const PointwiseOp &op) {
+    Json steps = Json::array();
+    for (const PointwiseStep<Value *> &step : op.steps)
+      steps.push_back({{"function", text(keyword(step.function))}, {"operand", ref(step.operand)}});
+    return {{"dst", ref(op.dst)}, {"first", ref(op.first)}, {"steps", steps}};
   }
   Json visitShareMemHandles(const ShareMemHandlesOp &op) {
     Json buffers = Json::array();

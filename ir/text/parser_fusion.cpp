@@ -3,6 +3,7 @@
 #include "ir/text/parser.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace braid {
 namespace {
@@ -158,8 +159,10 @@ bool FusionParser::parseStatement() {
   }
   const Token &word = cursor_.peek();
   statement.keyword = &word;
+  const llvm::StringRef kind =
+      pointwiseFromKeyword(word.text) ? keyword(FusionOpKind::Pointwise) : word.text;
   const auto *rule =
-      llvm::find_if(kRules, [&](const Rule &candidate) { return candidate.keyword == word.text; });
+      llvm::find_if(kRules, [&](const Rule &candidate) { return candidate.keyword == kind; });
   bool isFine = false;
   if (rule != std::end(kRules)) {
     cursor_.take();
@@ -168,6 +171,7 @@ bool FusionParser::parseStatement() {
     std::vector<std::string> keywords;
     for (const Rule &candidate : kRules)
       keywords.push_back(candidate.keyword.str());
+    llvm::append_range(keywords, pointwiseKeywords());
     cursor_.expected("an operation") << didYouMean(word.text, keywords);
   }
   if (!isFine && statement.result)
@@ -227,6 +231,42 @@ bool FusionParser::parseLinearNode(const Statement &statement) {
     return false;
   return define(*statement.result, builder_.linear(statement.result->name(), x, w, bias, type.axes,
                                                    type.dtype, statement.location(), partial));
+}
+
+/// '%'id '=' function value [',' value] ':' ftype
+bool FusionParser::parsePointwiseNode(const Statement &statement) {
+  const auto function = pointwiseFromKeyword(statement.keyword->text);
+  if (!function)
+    return cursor_.error(statement.keyword->location)
+           << "expected the name of a function (" << llvm::join(pointwiseKeywords(), ", ")
+           << "), got '" << statement.keyword->text << "'";
+  if (!expectResult(statement))
+    return false;
+  llvm::SmallVector<FusionTensor *, 2> operands;
+  for (unsigned i = 0; i < operandCount(*function); ++i) {
+    if (i != 0 && !cursor_.expect(TokenKind::Comma))
+      return false;
+    operands.push_back(parseTensor());
+    if (!operands.back())
+      return false;
+  }
+  FusionType type;
+  if (!cursor_.expect(TokenKind::Colon) || !parseType(type))
+    return false;
+  return define(*statement.result, builder_.pointwise(statement.result->name(), *function, operands,
+                                                      type.axes, type.dtype, statement.location()));
+}
+
+/// '%'id '=' 'reshard' value ':' ftype
+bool FusionParser::parseReshardNode(const Statement &statement) {
+  FusionType type;
+  if (!expectResult(statement))
+    return false;
+  FusionTensor *a = parseTensor();
+  if (!a || !cursor_.expect(TokenKind::Colon) || !parseType(type))
+    return false;
+  return define(*statement.result, builder_.reshard(statement.result->name(), a, type.axes,
+                                                    type.dtype, statement.location()));
 }
 
 /// ['partial' dtype] ':'

@@ -63,6 +63,7 @@ private:
 
   Value *parseValue();
   /// `count` values with commas between.
+  bool parseExpression(Value *&first, std::vector<PointwiseStep<Value *>> &steps);
   bool parseValues(llvm::SmallVectorImpl<Value *> &values, size_t count);
   bool parseElse(IfOp &branch);
   const Scalar *parseCondition();
@@ -534,6 +535,47 @@ bool ProgramParser::parseSum(const Statement &) {
   if (cursor_.accept(TokenKind::Comma) && !(bias = parseValue()))
     return false;
   return builder_.sum(operands[0], operands[1], begin, end, bias);
+}
+
+/// 'pointwise' value ',' expression
+bool ProgramParser::parsePointwise(const Statement &) {
+  Value *dst = parseValue();
+  if (!dst || !cursor_.expect(TokenKind::Comma))
+    return false;
+  Value *first = nullptr;
+  std::vector<PointwiseStep<Value *>> steps;
+  return parseExpression(first, steps) && builder_.pointwise(dst, first, steps);
+}
+
+/// expression := value | function '(' expression [',' value] ')'
+bool ProgramParser::parseExpression(Value *&first, std::vector<PointwiseStep<Value *>> &steps) {
+  llvm::SmallVector<PointwiseFunction, 4> functions; // the outermost first
+  while (cursor_.at(TokenKind::Word)) {
+    const Token &word = cursor_.peek();
+    const auto function = pointwiseFromKeyword(word.text);
+    if (!function)
+      return cursor_.expected("a value or a function")
+             << didYouMean(word.text, pointwiseKeywords());
+    if (functions.size() == kMostPointwiseSteps)
+      return cursor_.error(word.location)
+             << "expected at most " << kMostPointwiseSteps << " functions in one another, got more";
+    cursor_.take();
+    if (!cursor_.expect(TokenKind::LeftParen))
+      return false;
+    functions.push_back(*function);
+  }
+  first = parseValue();
+  if (!first)
+    return false;
+  for (PointwiseFunction function : llvm::reverse(functions)) {
+    Value *operand = nullptr;
+    if (isBinary(function) && (!cursor_.expect(TokenKind::Comma) || !(operand = parseValue())))
+      return false;
+    if (!cursor_.expect(TokenKind::RightParen))
+      return false;
+    steps.push_back({function, operand});
+  }
+  return true;
 }
 
 /// '%'id '=' 'share_mem_handles' ('get' | 'put') value (',' value)*

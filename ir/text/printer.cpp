@@ -29,7 +29,7 @@ static void printNode(const FusionNode &node, llvm::raw_ostream &os) {
   const FusionTensor *result = resultOf(node);
   if (result)
     os << "%" << result->name << " = ";
-  os << keyword(node.kind());
+  os << keyword(node);
   llvm::StringRef separator = " ";
   for (const FusionTensor *operand : operandsOf(node)) {
     os << separator << "%" << operand->name;
@@ -97,6 +97,10 @@ public:
       os_ << "[" << op.begin->str() << " .. " << op.end->str() << "]";
     if (op.bias)
       os_ << ", " << ref(op.bias);
+  }
+  void visitPointwise(const PointwiseOp &op) {
+    begin(op) << " " << ref(op.dst) << ", "
+              << strChain(op.first, op.steps, [](const Value *value) { return ref(value); });
   }
   void visitShareMemHandles(const ShareMemHandlesOp &op) {
     begin(op) << " " << name(op.protocol) << " " << list(op.buffers);

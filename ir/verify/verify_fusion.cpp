@@ -39,6 +39,7 @@ private:
   bool isReported(const Scalar *extent, const Scalar *cause);
 
   bool hasShape(const FusionTensor *tensor) const { return shapes_.count(tensor) != 0; }
+  void verifyElementwise(const FusionNode &node);
   bool verifyDTypes(const FusionNode &node, const FusionTensor &result);
   bool verifyContraction(const FusionNode &node);
   bool verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis);
@@ -135,7 +136,7 @@ bool FusionVerifier::verifyOperands(const FusionNode &node) {
       continue;
     }
     isFine = diags_.error(node.location())
-             << "'" << keyword(node.kind()) << "' uses "
+             << "'" << keyword(node) << "' uses "
              << (operand ? ref(operand) + ", which is not defined before it" : "no tensor");
   }
   return isFine;
@@ -344,6 +345,26 @@ void FusionVerifier::verifyLinear(const LinearNode &node) {
   verifyPartial(node);
 }
 
+void FusionVerifier::verifyPointwise(const PointwiseNode &node) { verifyElementwise(node); }
+
+void FusionVerifier::verifyReshard(const ReshardNode &node) { verifyElementwise(node); }
+
+/// Operands and result have the same elements.
+void FusionVerifier::verifyElementwise(const FusionNode &node) {
+  const FusionTensor &result = *resultOf(node), *first = operandsOf(node).front();
+  if (!verifyDTypes(node, result))
+    return;
+  for (const FusionTensor *operand : operandsOf(node))
+    if (!hasShape(operand))
+      return;
+  for (const FusionTensor *operand : llvm::drop_begin(operandsOf(node)))
+    verifyResult(node, *operand, shapes_[first]);
+  verifyResult(node, result, shapes_[first]);
+  for (const FusionTensor *tensor : operandsOf(node))
+    verifyTotals(node, *tensor, rowTotals(first));
+  verifyTotals(node, result, rowTotals(first));
+}
+
 /// A tensor is an output once.
 void FusionVerifier::verifyOutput(const OutputNode &node) {
   for (const FusionTensor *tensor : node.tensors) {
@@ -361,7 +382,7 @@ bool FusionVerifier::verifyDTypes(const FusionNode &node, const FusionTensor &re
     if (tensor->type.dtype == first->type.dtype)
       return;
     isFine = diags_.error(node.location())
-             << "'" << keyword(node.kind()) << "' mixes element types: " << ref(first) << " is "
+             << "'" << keyword(node) << "' mixes element types: " << ref(first) << " is "
              << name(first->type.dtype) << ", " << ref(tensor) << " is "
              << name(tensor->type.dtype);
   };
@@ -414,7 +435,7 @@ bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *
   if (!uneven || (uneven->axis != axis && uneven->axis != axis + 1))
     return true;
   return diags_.error(node.location())
-         << "'" << keyword(node.kind()) << "' contracts axis " << axis << " of " << ref(operand)
+         << "'" << keyword(node) << "' contracts axis " << axis << " of " << ref(operand)
          << ", but of its " << uneven->blocks << " blocks of " << uneven->rows << " rows only "
          << uneven->total << " rows exist, expected an axis of which every entry does";
 }
@@ -438,7 +459,7 @@ bool FusionVerifier::verifyOuterPair(const FusionNode &node, const Contraction &
   const auto [tensor, axis] = outer[0];
   if (ranks_ != 0 && shapes_[tensor][axis] != ranks_)
     return diags_.error(node.location())
-           << "'" << keyword(node.kind()) << "' contracts two axes of " << ref(tensor)
+           << "'" << keyword(node) << "' contracts two axes of " << ref(tensor)
            << ", expected the mesh size " << ranks_ << " as the extent of the outer one, axis "
            << axis << ", got " << shapes_[tensor][axis];
   for (auto [operand, index] : outer)
@@ -446,7 +467,7 @@ bool FusionVerifier::verifyOuterPair(const FusionNode &node, const Contraction &
       if (operand->type.axes[i].kind == AxisKind::Stream ||
           (i != index && operand->type.axes[i].kind == AxisKind::DIDx))
         return diags_.error(node.location())
-               << "'" << keyword(node.kind()) << "' contracts axis " << i << " of " << ref(operand)
+               << "'" << keyword(node) << "' contracts axis " << i << " of " << ref(operand)
                << ", expected a plain axis" << (i == index ? " or DIDx" : "") << ", got "
                << name(operand->type.axes[i].kind);
   return true;
@@ -474,7 +495,7 @@ bool FusionVerifier::verifyPair(const FusionNode &node, size_t lhsAxis, size_t r
   if (left == right)
     return true;
   return diags_.error(node.location())
-         << "'" << keyword(node.kind()) << "' contracts axis " << lhsAxis << " of " << ref(lhs)
+         << "'" << keyword(node) << "' contracts axis " << lhsAxis << " of " << ref(lhs)
          << " with axis " << rhsAxis << " of " << ref(rhs) << ", expected equal extents, got "
          << left << " and " << right;
 }

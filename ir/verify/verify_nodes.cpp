@@ -39,6 +39,7 @@ private:
                    size_t axis);
   bool expectContraction(const Op &op, const Value *lhs, size_t lhsAxis, const Value *rhs,
                          size_t rhsAxis);
+  bool expectMixable(const Op &op, const Value *first, const Value *other);
   bool expectPartialType(const Op &op, const Value *partial, DType result);
   void expectShape(const Op &op, const Value *value, const TensorType &expected);
   bool expectRank(const Op &op, llvm::StringRef what, const Scalar *rank);
@@ -303,6 +304,41 @@ void NodeVerifier::visitSum(const SumOp &op) {
     expectLength(op);
   if (op.bias && expectOneDType(op, {op.dst, op.bias}))
     verifyBias(op);
+}
+
+void NodeVerifier::visitPointwise(const PointwiseOp &op) {
+  llvm::SmallVector<const Value *, 4> operands = {op.first};
+  for (const PointwiseStep<Value *> &step : op.steps)
+    if (isBinary(step.function))
+      operands.push_back(step.operand);
+  if (!expectTensors(op, {op.dst}) || !expectTensors(op, operands) || !expectWritable(op, op.dst) ||
+      !expectDistinct(op, op.dst, operands))
+    return;
+  if (op.steps.size() > kMostPointwiseSteps) {
+    error(op) << quoted(op) << " expects at most " << kMostPointwiseSteps << " functions, got "
+              << op.steps.size();
+    return;
+  }
+  operands.insert(operands.begin(), op.dst);
+  const Value *narrow = *llvm::find_if(
+      operands, [&](const Value *v) { return v == operands.back() || sizeOf(v->type.dtype) == 2; });
+  for (const Value *operand : operands) {
+    TensorType expected = op.dst->type;
+    expected.dtype = operand->type.dtype;
+    if (!expectMixable(op, narrow, operand))
+      return;
+    expectShape(op, operand, expected);
+  }
+}
+
+/// Element types that one pointwise node may have: one, and f32 if that has 16 bits.
+bool NodeVerifier::expectMixable(const Op &op, const Value *first, const Value *other) {
+  const DType a = first->type.dtype, b = other->type.dtype;
+  if (isPartialType(a, b) || isPartialType(b, a))
+    return true;
+  return error(op) << quoted(op)
+                   << " expects tensors of one element type, or of f32 beside 16 bits, "
+                   << "got " << typed(first) << " and " << typed(other);
 }
 
 /// The range of a sum is as long as its destination. What is not constant is the Plan's to check.

@@ -47,6 +47,13 @@ void addCommand(const History &history, const Event &event, Accesses &accesses) 
     add(sum.dst, true);
     return;
   }
+  case CommandKind::Pointwise: {
+    const PlanPointwise &pointwise = history.plan(event).pointwise[command.pointwise];
+    for (const PlanPointwise::Operand &operand : pointwise.operands())
+      add(operand.range, false);
+    add(pointwise.dst, true);
+    return;
+  }
   default:
     return;
   }

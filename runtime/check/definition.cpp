@@ -46,11 +46,24 @@ const PartialResult *Definition::partialResult(TermId term) const {
 //===- Contents -------------------------------------------------------------------------------===//
 
 const Pieces &Definition::contents(const FusionTensor &tensor, int64_t rank, uint32_t run) {
-  const std::tuple key(&tensor, isSharded(tensor) ? rank : -1, run);
+  return contents(tensor, rank, run, Rounding::Done);
+}
+
+const Pieces &Definition::contents(const FusionTensor &tensor, int64_t rank, uint32_t run,
+                                   Rounding rounding) {
+  const std::tuple key(&tensor, isSharded(tensor) ? rank : -1, run, rounding);
   auto known = known_.find(key);
   if (known == known_.end())
-    known = known_.emplace(key, made(tensor, rank, run)).first;
+    known = known_.emplace(key, made(tensor, rank, run, rounding)).first;
   return known->second;
+}
+
+/// What the caller gives is as it is.
+DType Definition::typeOf(const FusionTensor &tensor, Rounding rounding) const {
+  const bool isRounded = rounding == Rounding::Done || numbers_.count(&tensor) ||
+                         llvm::isa<ReshardNode>(tensor.definition);
+  const DType dtype = tensor.type.dtype;
+  return isRounded || dtype == DType::F64 ? dtype : DType::F32;
 }
 
 struct Definition::Gemm {
@@ -70,17 +83,36 @@ struct Definition::Gemm {
   DType partial;
 };
 
-Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run) {
+Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, Rounding rounding) {
   auto input = numbers_.find(&tensor);
   if (input != numbers_.end())
     return inputContents(tensor, input->second, rank, run);
+  if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(tensor.definition))
+    return pointwiseOf(*pointwise, rank, run, typeOf(tensor, rounding));
+  if (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor.definition))
+    return resharded(*reshard, rank, run);
   const Gemm gemm(*tensor.definition, fusion_.ranks());
   if (gemm.isPartial)
     return sumOverDevices(tensor, gemm, rank, run);
-  Factor factor = factorOf(gemm, contents(gemm.b(), rank, run), tensor.type.dtype);
+  Factor factor = factorOf(gemm, contents(gemm.b(), rank, run), typeOf(tensor, rounding));
   if (gemm.bias())
     factor.bias = contents(*gemm.bias(), rank, run);
   return terms_.gemmOf(rowsOf(gemm, tensor, rank, run), factor);
+}
+
+/// Of what the operands were before they were rounded.
+Pieces Definition::pointwiseOf(const PointwiseNode &node, int64_t rank, uint32_t run,
+                               DType result) {
+  llvm::SmallVector<TypedPieces, 2> operands;
+  for (const FusionTensor *operand : node.operands)
+    operands.push_back(
+        {contents(*operand, rank, run, Rounding::NotYet), typeOf(*operand, Rounding::NotYet)});
+  return terms_.pointwiseOf(node.function, operands, result);
+}
+
+Pieces Definition::resharded(const ReshardNode &node, int64_t rank, uint32_t run) {
+  const bool isMoved = isSharded(*node.a, 0) && !isSharded(node.result, 0);
+  return isMoved ? allBlocks(*node.a, run) : contents(*node.a, rank, run);
 }
 
 /// The rows that exist come first, if the blocks are the leading axis. The others hold nothing.
@@ -143,9 +175,13 @@ Pieces Definition::rowsOf(const Gemm &gemm, const FusionTensor &result, int64_t 
     return contents(a, rank, run);
   if (isSharded(result, 0))
     return blockOf(contents(a, rank, run), rank);
+  return allBlocks(a, run);
+}
+
+Pieces Definition::allBlocks(const FusionTensor &tensor, uint32_t run) {
   Pieces rows;
   for (int64_t owner = 0; owner < fusion_.ranks(); ++owner)
-    for (const Piece &piece : contents(a, owner, run))
+    for (const Piece &piece : contents(tensor, owner, run))
       append(rows, piece);
   return rows;
 }
@@ -179,9 +215,27 @@ std::string Definition::whyNot() const {
   return "";
 }
 
+/// Elements are followed where they lie; of sums only what is rounded is known.
+std::string Definition::whyNotElementwise(const FusionNode &node) const {
+  const FusionTensor &result = *resultOf(node);
+  const bool isReshard = llvm::isa<ReshardNode>(node);
+  for (const FusionTensor *operand : operandsOf(node)) {
+    if (!isReshard && isGemm(*operand->definition) && isContractedOverDevices(*operand->definition))
+      return fmt::format("%{} is a function of %{}, which is summed over devices", result.name,
+                         operand->name);
+    for (size_t axis = 0; axis < result.type.axes.size(); ++axis)
+      if (isSharded(*operand, axis) != isSharded(result, axis) &&
+          !(isReshard && axis == 0 && isSharded(*operand, axis)))
+        return fmt::format("%{} moves axis {} of %{}", result.name, axis, operand->name);
+  }
+  return "";
+}
+
 /// Rows are followed as they lie in memory, so only the leading axis of the first operand may be
 /// gathered or split.
 std::string Definition::whyNot(const FusionNode &node) const {
+  if (isElementwise(node))
+    return whyNotElementwise(node);
   const Gemm gemm(node, fusion_.ranks());
   const FusionTensor &result = *resultOf(node), &a = gemm.a(), &b = gemm.b();
   const auto [first, second, count] = gemm.contraction;

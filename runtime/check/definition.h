@@ -29,7 +29,15 @@ public:
 private:
   /// A GEMM with what its operands are on one rank.
   struct Gemm;
-  Pieces made(const FusionTensor &tensor, int64_t rank, uint32_t run);
+  /// The type in which the contents of a tensor are asked for: its own, or, of one that is
+  /// computed, that of the accumulator, before it is rounded.
+  enum class Rounding : uint8_t { Done, NotYet };
+  const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run, Rounding rounding);
+  DType typeOf(const FusionTensor &tensor, Rounding rounding) const;
+  Pieces made(const FusionTensor &tensor, int64_t rank, uint32_t run, Rounding rounding);
+  Pieces pointwiseOf(const PointwiseNode &node, int64_t rank, uint32_t run, DType result);
+  Pieces resharded(const ReshardNode &node, int64_t rank, uint32_t run);
+  Pieces allBlocks(const FusionTensor &tensor, uint32_t run);
   Pieces inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank, uint32_t run);
   Factor factorOf(const Gemm &gemm, Pieces b, DType result) const;
   Pieces sumOverDevices(const FusionTensor &tensor, const Gemm &gemm, int64_t rank, uint32_t run);
@@ -38,13 +46,14 @@ private:
   Pieces rowsOf(const Gemm &gemm, const FusionTensor &result, int64_t rank, uint32_t run);
   Pieces blockOf(const Pieces &whole, int64_t index) const;
   std::string whyNot(const FusionNode &node) const;
+  std::string whyNotElementwise(const FusionNode &node) const;
   int64_t localBytes(const FusionTensor &tensor) const;
 
   const Fusion &fusion_;
   Terms &terms_;
   std::map<const FusionTensor *, uint32_t> numbers_; ///< of the inputs
   /// Of tensors that all ranks hold alike under rank -1.
-  std::map<std::tuple<const FusionTensor *, int64_t, uint32_t>, Pieces> known_;
+  std::map<std::tuple<const FusionTensor *, int64_t, uint32_t, Rounding>, Pieces> known_;
   std::map<TermId, PartialResult> partials_;
 };
 

@@ -172,6 +172,8 @@ private:
       return followGemm(id, event, history_.plan(event).matmuls[command.matmul]);
     case CommandKind::Sum:
       return followSum(id, event, history_.plan(event).sums[command.sum]);
+    case CommandKind::Pointwise:
+      return followPointwise(id, event, history_.plan(event).pointwise[command.pointwise]);
     default:
       return true;
     }
@@ -197,6 +199,28 @@ private:
     if (sum.bias.bytes != 0 && !read(id, at(sum.bias), summands.bias))
       return false;
     return write(id, at(sum.dst), terms_.sumOf(summands));
+  }
+
+  bool followPointwise(EventId id, const Event &event, const PlanPointwise &pointwise) {
+    auto readTyped = [&](const PlanPointwise::Operand &operand, TypedPieces &to) {
+      to.dtype = operand.dtype;
+      return read(id, placeOf(history_, event, operand.range, kNone), to.pieces);
+    };
+    TypedPieces value;
+    if (!readTyped(pointwise.first, value))
+      return false;
+    const DType exact = pointwise.dtype == DType::F64 ? DType::F64 : DType::F32;
+    for (size_t i = 0; i < pointwise.steps.size(); ++i) {
+      const auto &[function, operand] = pointwise.steps[i];
+      const DType result = i + 1 == pointwise.steps.size() ? pointwise.dtype : exact;
+      llvm::SmallVector<TypedPieces, 2> operands = {std::move(value)};
+      if (isBinary(function) && !readTyped(operand, operands.emplace_back()))
+        return false;
+      value = {terms_.pointwiseOf(function, operands, result), result};
+    }
+    if (pointwise.steps.empty())
+      value.pieces = terms_.rounded(value, pointwise.dtype);
+    return write(id, placeOf(history_, event, pointwise.dst, kNone), value.pieces);
   }
 
   /// Without a definition: the caller reads every byte of every output.

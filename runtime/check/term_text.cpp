@@ -22,6 +22,8 @@ std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const 
     return strGemm(term, inputs);
   case TermKind::Sum:
     return strSum(sums_[payload(id)], inputs);
+  case TermKind::Pointwise:
+    return strFunction(functions_[payload(id)], inputs);
   case TermKind::EveryRow:
     return str(rowList_[payload(id)]->front().term, inputs);
   case TermKind::Mixed:
@@ -56,6 +58,16 @@ std::string Terms::strSum(const Sum &sum, const std::vector<std::string> &inputs
   if (more == 0)
     names.pop_back();
   return fmt::format("the sum of {} and {}", llvm::join(names, ", "), last);
+}
+
+/// "the multiply of x and y"
+std::string Terms::strFunction(const Function &function,
+                               const std::vector<std::string> &inputs) const {
+  std::vector<std::string> operands;
+  for (const Addend &operand : function.operands)
+    operands.push_back(str(operand.term, inputs));
+  return fmt::format("the {} of {}", keyword(function.function).str(),
+                     llvm::join(operands, " and "));
 }
 
 std::string Terms::strOrder(const Addend &addend, NameFn nameOf) const {

@@ -73,6 +73,14 @@ bool areWhole(const Pieces &pieces, DType dtype) {
   });
 }
 
+/// How many elements all readers can go on for without coming to another piece.
+int64_t elementsHere(llvm::ArrayRef<PieceReader> readers, llvm::ArrayRef<TypedPieces> operands) {
+  int64_t count = INT64_MAX;
+  for (size_t i = 0; i < readers.size(); ++i)
+    count = std::min(count, readers[i].here().bytes / sizeOf(operands[i].dtype));
+  return count;
+}
+
 bool areWhole(const Summands &summands) {
   return std::all_of(summands.parts.begin(), summands.parts.end(),
                      [&](const Pieces &part) { return areWhole(part, summands.partial); });
@@ -225,6 +233,86 @@ std::optional<Piece> Terms::sumOfOne(const Addends &addends, const Summands &sum
   factor.bias = summands.bias;
   factor.result = summands.dtype;
   return Piece{gemm(static_cast<TermId>(terms_[part.term].first), factor), same.offset, same.bytes};
+}
+
+//===- Pointwise functions --------------------------------------------------------------------===//
+
+Pieces Terms::pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces> operands,
+                          DType result) {
+  const int64_t width = sizeOf(result);
+  const int64_t elements = bytesOf(operands.front().pieces) / sizeOf(operands.front().dtype);
+  llvm::SmallVector<PieceReader, 2> readers;
+  for (const TypedPieces &operand : operands) {
+    if (!areWhole(operand.pieces, operand.dtype)) // two halves of an element are none
+      return {{mixed(), 0, elements * width}};
+    readers.push_back({operand.pieces});
+  }
+  Pieces made;
+  for (int64_t at = 0, count = 0; at < elements; at += count) {
+    count = elementsHere(readers, operands);
+    Function of{function, result, {}};
+    bool isNothing = false;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Piece piece = readers[i].here();
+      isNothing |= piece.term == kUndefined;
+      of.operands.push_back(
+          {piece.term, operands[i].dtype, piece.offset / sizeOf(operands[i].dtype)});
+      readers[i].skip(count * sizeOf(operands[i].dtype));
+    }
+    append(made, isNothing ? Piece{kUndefined, 0, count * width} : pointwise(std::move(of), count));
+  }
+  return made;
+}
+
+/// It counts its elements as its first operand does.
+Piece Terms::pointwise(Function function, int64_t elements) {
+  std::sort(function.operands.begin(), function.operands.end());
+  const int64_t first = function.operands.front().element;
+  for (Addend &operand : function.operands)
+    operand = moved(operand, -first);
+  const int64_t width = sizeOf(function.dtype);
+  return {uniqueFunction(function), first * width, elements * width};
+}
+
+TermId Terms::uniqueFunction(const Function &function) {
+  auto [entry, isNew] = uniquedFunctions_.try_emplace(function, static_cast<TermId>(terms_.size()));
+  if (isNew) {
+    terms_.push_back({TermKind::Pointwise, static_cast<int64_t>(functions_.size())});
+    functions_.push_back(function);
+  }
+  return entry->second;
+}
+
+/// A function, or a GEMM that has made elements of the accumulator's type `dtype`, that rounds to
+/// `result` by itself; else kUndefined.
+TermId Terms::roundedTerm(TermId exact, DType dtype, DType result) {
+  if (kind(exact) == TermKind::Pointwise) {
+    Function function = functions_[payload(exact)];
+    const bool isExact = function.dtype == dtype;
+    function.dtype = result;
+    return isExact ? uniqueFunction(function) : kUndefined;
+  }
+  if (kind(exact) != TermKind::Gemm)
+    return kUndefined;
+  Factor factor = factorOf(exact);
+  const bool isExact = factor.result == dtype && dtype == accumulatorOf(factor.dtype);
+  factor.result = result;
+  return isExact ? gemm(static_cast<TermId>(terms_[exact].first), factor) : kUndefined;
+}
+
+Pieces Terms::rounded(const TypedPieces &exact, DType result) {
+  const int64_t size = sizeOf(exact.dtype), width = sizeOf(result);
+  Pieces made;
+  for (const Piece &piece : exact.pieces) {
+    const bool isWhole = areWhole(Pieces{piece}, exact.dtype);
+    const TermId term = isWhole ? roundedTerm(piece.term, exact.dtype, result) : kUndefined;
+    if (term != kUndefined)
+      append(made, {term, piece.offset / size * width, piece.bytes / size * width});
+    else
+      for (const Piece &sum : sumOf({{{piece}}, {}, exact.dtype, result}))
+        append(made, sum);
+  }
+  return made;
 }
 
 } // namespace braid::checker

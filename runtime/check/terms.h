@@ -4,7 +4,8 @@
 // term. Terms are uniqued, so equal contents are equal numbers.
 //
 // A sum is the multiset of what it adds: sums of sums are taken apart, and the order of additions
-// is forgotten, unless Terms are told to keep both.
+// is forgotten, unless Terms are told to keep both. A pointwise function is the function of one or
+// two terms, element by element.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -52,7 +53,7 @@ struct PieceReader {
   }
 };
 
-enum class TermKind : uint8_t { Undefined, Input, Gemm, Sum, EveryRow, Mixed };
+enum class TermKind : uint8_t { Undefined, Input, Gemm, Sum, Pointwise, EveryRow, Mixed };
 
 /// What a GEMM does to each row of its first operand, and with what.
 struct Factor {
@@ -81,6 +82,12 @@ struct Addend {
 };
 using Addends = std::vector<Addend>;
 
+/// Contents whose elements have that type.
+struct TypedPieces {
+  Pieces pieces;
+  DType dtype;
+};
+
 class Terms {
 public:
   /// `keepOrder`: sums that add in another order, or by way of other sums, are other terms.
@@ -95,6 +102,12 @@ public:
   /// The GEMM of contents `a` (rows of k elements), piece by piece.
   Pieces gemmOf(const Pieces &a, const Factor &factor);
   Pieces sumOf(const Summands &summands);
+  /// A function of each element, or of each pair of elements, rounded to `result`.
+  Pieces pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces> operands,
+                     DType result);
+  /// What has not been rounded yet, rounded: the same term as if that had been done where it was
+  /// made.
+  Pieces rounded(const TypedPieces &exact, DType result);
 
   TermKind kind(TermId term) const { return terms_[term].kind; }
   /// What is added to make the element of a term that `addend` names, in order, with the sums among
@@ -125,6 +138,14 @@ private:
     Addends addends; ///< in the order in which one who made it first adds them
   };
   using SumKey = std::tuple<DType, DType, Addends>;
+  /// Of the first element, as of a sum: operands of its elements, in the order of terms, since all
+  /// functions of two commute.
+  struct Function {
+    PointwiseFunction function;
+    DType dtype; ///< of the result
+    Addends operands;
+    auto operator<=>(const Function &) const = default;
+  };
 
   TermId unique(TermKind kind, int64_t first, int64_t second, int64_t third);
   /// Something that only its own event makes: equal to nothing else.
@@ -135,6 +156,9 @@ private:
   bool isAccumulated(const Addends &addends, const Summands &summands) const;
   std::optional<Piece> sumOfOne(const Addends &addends, const Summands &summands, int64_t elements);
   Addend moved(const Addend &addend, int64_t by) const;
+  Piece pointwise(Function function, int64_t elements);
+  TermId roundedTerm(TermId exact, DType dtype, DType result);
+  TermId uniqueFunction(const Function &function);
   bool isTakenApart(const Addend &addend) const;
   size_t payload(TermId term) const { return static_cast<size_t>(terms_[term].first); }
   const Factor &factorOf(TermId gemm) const {
@@ -142,6 +166,7 @@ private:
   }
   std::string strGemm(const Term &gemm, const std::vector<std::string> &inputs) const;
   std::string strSum(const Sum &sum, const std::vector<std::string> &inputs) const;
+  std::string strFunction(const Function &function, const std::vector<std::string> &inputs) const;
 
   const bool keepsOrder_;
   std::vector<Term> terms_ = {{TermKind::Undefined}};
@@ -150,6 +175,8 @@ private:
   std::vector<const Factor *> factorList_; ///< by number
   std::map<SumKey, TermId> uniquedSums_;
   std::vector<Sum> sums_;
+  std::map<Function, TermId> uniquedFunctions_;
+  std::vector<Function> functions_;
   std::map<Pieces, int64_t> rows_;
   std::vector<const Pieces *> rowList_; ///< by number
 };

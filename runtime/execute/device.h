@@ -51,6 +51,20 @@ struct SumArgs {
   void *dst;
 };
 
+/// Operands of pointwise functions, at addresses. As in PlanPointwise.
+struct PointwiseArgs {
+  struct Operand {
+    DType dtype;
+    const void *data; ///< null: none
+  };
+  DType dtype; ///< of dst
+  int64_t elements;
+  void *dst;
+  Operand first;
+  uint32_t count; ///< of steps
+  PointwiseStep<Operand> steps[kMostPointwiseSteps];
+};
+
 /// One of several signals, awaits and copies that a stream gets one right after the other.
 struct BatchedCommand {
   CommandKind kind; ///< Signal, Await or Copy
@@ -206,6 +220,8 @@ public:
                    int64_t bytes) = 0;
   /// dst = the sum of the parts in their order, in f32 (f64 for f64), plus bias, rounded once.
   virtual void sum(uint32_t stream, Tag tag, const SumArgs &args) = 0;
+  /// dst = functions of each element, in f32 (f64 for f64), rounded once.
+  virtual void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) = 0;
   /// Writes `epoch` into a flag, of a peer or our own, after everything before it on the stream is
   /// done and visible to whoever sees the flag's new value.
   virtual void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) = 0;

@@ -34,6 +34,7 @@ private:
   void bindCommands();
   void bindMatmuls();
   void bindSums();
+  void bindPointwise();
   void findBatches();
   bool areDisjoint(uint32_t first, uint32_t count) const;
   Prepared::Operand operand(const Range &range, uint32_t endpoint) const;
@@ -79,6 +80,7 @@ Status Binder::bind() {
   bindCommands();
   bindMatmuls();
   bindSums();
+  bindPointwise();
   findBatches();
   return device_.registerPlan(plan_);
 }
@@ -238,6 +240,16 @@ void Binder::bindSums() {
   for (const PlanSum &sum : plan_.sums)
     prepared_->sums_.push_back(
         {operand(sum.dst, kNone), operand(sum.parts, kNone), operand(sum.bias, kNone)});
+}
+
+void Binder::bindPointwise() {
+  for (const PlanPointwise &pointwise : plan_.pointwise) {
+    Prepared::BoundPointwise bound{
+        operand(pointwise.dst, kNone), operand(pointwise.first.range, kNone), {}};
+    for (const auto &step : pointwise.steps)
+      bound.operands.push_back(operand(step.operand.range, kNone));
+    prepared_->pointwise_.push_back(std::move(bound));
+  }
 }
 
 //===- Chains ---------------------------------------------------------------------------------===//
@@ -434,6 +446,8 @@ void Prepared::issue(uint32_t index, const Command &command) {
                         command.dst.bytes);
   case CommandKind::Sum:
     return issueSum(index, command);
+  case CommandKind::Pointwise:
+    return issuePointwise(index, command);
   case CommandKind::Signal:
     return device_->signal(command.stream, tag, bound.flag, epoch_);
   case CommandKind::Await:
@@ -461,6 +475,23 @@ void Prepared::issueSum(uint32_t index, const Command &command) {
   device_->sum(command.stream, {plan_, index, epoch_},
                {sum.dtype, sum.partial, sum.elements(), sum.count, sum.stride, at(bound.parts),
                 biasCount == 0 ? nullptr : at(bound.bias), biasCount, at(bound.dst)});
+}
+
+void Prepared::issuePointwise(uint32_t index, const Command &command) {
+  const PlanPointwise &pointwise = plan_->pointwise[command.pointwise];
+  const BoundPointwise &bound = pointwise_[command.pointwise];
+  PointwiseArgs args{pointwise.dtype,
+                     pointwise.elements(),
+                     at(bound.dst),
+                     {pointwise.first.dtype, at(bound.first)},
+                     static_cast<uint32_t>(pointwise.steps.size()),
+                     {}};
+  for (size_t i = 0; i < pointwise.steps.size(); ++i) {
+    const auto &[function, operand] = pointwise.steps[i];
+    args.steps[i] = {function,
+                     {operand.dtype, isBinary(function) ? at(bound.operands[i]) : nullptr}};
+  }
+  device_->pointwise(command.stream, {plan_, index, epoch_}, args);
 }
 
 } // namespace braid

@@ -57,6 +57,7 @@ private:
   }
   void issueMatmul(uint32_t index, const Command &command);
   void issueSum(uint32_t index, const Command &command);
+  void issuePointwise(uint32_t index, const Command &command);
 
   /// Commands that are issued together: signals, awaits and copies that follow one another on one
   /// stream.
@@ -87,6 +88,11 @@ private:
     Operand dst, parts, bias;
   };
   std::vector<BoundSum> sums_;
+  struct BoundPointwise {
+    Operand dst, first;
+    std::vector<Operand> operands; ///< one for each step
+  };
+  std::vector<BoundPointwise> pointwise_;
 };
 
 /// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of

@@ -74,6 +74,8 @@ std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
     return plan.matmuls[command.matmul].c.bytes;
   if (command.kind == CommandKind::Sum)
     return plan.sums[command.sum].dst.bytes;
+  if (command.kind == CommandKind::Pointwise)
+    return plan.pointwise[command.pointwise].dst.bytes;
   return std::nullopt;
 }
 

@@ -20,6 +20,8 @@ llvm::StringRef name(CommandKind kind) {
     return "add";
   case CommandKind::Sum:
     return "sum";
+  case CommandKind::Pointwise:
+    return "pointwise";
   case CommandKind::Signal:
     return "signal";
   case CommandKind::Await:
@@ -30,6 +32,14 @@ llvm::StringRef name(CommandKind kind) {
     return "wait_event";
   }
   llvm_unreachable("covered above");
+}
+
+std::vector<PlanPointwise::Operand> PlanPointwise::operands() const {
+  std::vector<Operand> all = {first};
+  for (const PointwiseStep<Operand> &step : steps)
+    if (isBinary(step.function))
+      all.push_back(step.operand);
+  return all;
 }
 
 std::string gemmKey(const PlanMatmul &gemm) {
@@ -87,6 +97,14 @@ std::string operandsOf(const Plan &plan, const Command &command) {
     return fmt::format("{} <- {} parts of {} every {} bytes from {}{}", str(plan, sum.dst, nullptr),
                        sum.count, name(sum.partial).str(), sum.stride,
                        str(plan, sum.part(0), nullptr), bias);
+  }
+  case CommandKind::Pointwise: {
+    const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
+    return fmt::format(
+        "{} <- {}", str(plan, pointwise.dst, nullptr),
+        strChain(pointwise.first, pointwise.steps, [&](const PlanPointwise::Operand &operand) {
+          return str(plan, operand.range, nullptr);
+        }));
   }
   case CommandKind::Signal:
     return fmt::format("rank {}, endpoint {}", endpoint->peer, command.endpoint);

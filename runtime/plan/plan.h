@@ -21,6 +21,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "ir/pointwise.h"
 #include "ir/program.h"
 
 #include <string>
@@ -86,6 +87,7 @@ enum class CommandKind : uint8_t {
   Matmul,    ///< Plan::matmuls[matmul]
   Add,       ///< dst <- dst + src, elements of `dtype`
   Sum,       ///< Plan::sums[sum]
+  Pointwise, ///< Plan::pointwise[pointwise]
   Signal,    ///< writes the epoch into the flag of the endpoint matching `endpoint`, on its peer
   Await,     ///< passes when this rank's `flag` has reached the epoch
   Record,    ///< `event` now stands for all that was issued to this stream so far
@@ -101,12 +103,13 @@ struct Command {
   DType dtype = DType::F32; ///< Add
   uint32_t stream = 0;
   uint32_t origin = 0;
-  uint32_t endpoint = kNone; ///< Signal, Await, Copy from or to a peer
-  uint32_t flag = kNone;     ///< Await
-  uint32_t event = kNone;    ///< Record, WaitEvent
-  uint32_t matmul = kNone;   ///< Matmul
-  uint32_t sum = kNone;      ///< Sum
-  Range dst = {}, src = {};  ///< Copy, Add
+  uint32_t endpoint = kNone;  ///< Signal, Await, Copy from or to a peer
+  uint32_t flag = kNone;      ///< Await
+  uint32_t event = kNone;     ///< Record, WaitEvent
+  uint32_t matmul = kNone;    ///< Matmul
+  uint32_t sum = kNone;       ///< Sum
+  uint32_t pointwise = kNone; ///< Pointwise
+  Range dst = {}, src = {};   ///< Copy, Add
 };
 
 /// c[m, n] = a[m, k] · b, plus bias[n] in every row if there is one. b is [k, n], or [n, k] if
@@ -139,6 +142,23 @@ struct PlanSum {
   Range part(int64_t i) const {
     return {parts.buffer, parts.offset + i * stride, elements() * sizeOf(partial)};
   }
+};
+
+/// dst = functions of each element of `first`, in f32 (f64 for f64), rounded once. All operands
+/// have as many elements as dst.
+struct PlanPointwise {
+  struct Operand {
+    DType dtype = DType::F32;
+    Range range = {};
+  };
+  DType dtype; ///< of dst
+  Range dst;
+  Operand first;
+  std::vector<PointwiseStep<Operand>> steps;
+
+  int64_t elements() const { return dst.bytes / sizeOf(dtype); }
+  /// The first operand, and those of the steps that have one.
+  std::vector<Operand> operands() const;
 };
 
 /// Names what decides how it is multiplied: type, shape m x n x k, c's type if it differs, layout,
@@ -188,6 +208,7 @@ struct Plan {
   std::vector<Endpoint> endpoints;
   std::vector<PlanMatmul> matmuls;
   std::vector<PlanSum> sums;
+  std::vector<PlanPointwise> pointwise;
   std::vector<PrepareAction> preparation;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order

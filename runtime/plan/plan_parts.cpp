@@ -37,6 +37,8 @@ void becomeArguments(Plan &plan) {
   std::set<uint32_t> written;
   for (const PlanMatmul &matmul : plan.matmuls)
     written.insert(matmul.c.buffer);
+  for (const PlanPointwise &pointwise : plan.pointwise)
+    written.insert(pointwise.dst.buffer);
   for (uint32_t i = 0; i < plan.buffers.size(); ++i) {
     PlanBuffer &buffer = plan.buffers[i];
     if (buffer.kind != BufferKind::Symmetric && buffer.kind != BufferKind::Device)
@@ -52,7 +54,9 @@ void becomeArguments(Plan &plan) {
 } // namespace
 
 Plan gemmsOf(Plan plan) {
-  keepCommands(plan, [](CommandKind kind) { return kind == CommandKind::Matmul; });
+  keepCommands(plan, [](CommandKind kind) {
+    return kind == CommandKind::Matmul || kind == CommandKind::Pointwise;
+  });
   dropPreparation(plan, PrepareKind::Share);
   plan.endpoints.clear();
   plan.flags = 0;
@@ -68,6 +72,7 @@ Plan transfersOf(Plan plan) {
   });
   dropPreparation(plan, PrepareKind::Warm);
   plan.matmuls.clear();
+  plan.pointwise.clear();
   return plan;
 }
 

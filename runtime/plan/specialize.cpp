@@ -87,6 +87,7 @@ public:
   bool visitLinear(const LinearOp &op);
   bool visitReduce(const ReduceOp &op);
   bool visitSum(const SumOp &op);
+  bool visitPointwise(const PointwiseOp &op);
   bool visitShareMemHandles(const ShareMemHandlesOp &op);
   bool visitP2P(const P2POp &op);
   bool visitGroup(const GroupOp &op);
@@ -348,6 +349,33 @@ bool Specializer::visitSum(const SumOp &op) {
   command.sum = static_cast<uint32_t>(plan_.sums.size());
   plan_.sums.push_back(
       {dst.dtype, parts.dtype, count, stride, dst.range(), all, bias ? bias->range() : Range{}});
+  return emit(command);
+}
+
+bool Specializer::visitPointwise(const PointwiseOp &op) {
+  const View &dst = view(op.dst);
+  auto operandOf = [&](const Value *value) {
+    return PlanPointwise::Operand{view(value).dtype, view(value).range()};
+  };
+  auto fits = [&](const Value *value) {
+    return checkShape(op, "an operand", view(value), dst.shape) &&
+           checkDistinct(op, dst, {&view(value)});
+  };
+  PlanPointwise pointwise{dst.dtype, dst.range(), operandOf(op.first), {}};
+  if (!fits(op.first))
+    return false;
+  for (const PointwiseStep<Value *> &step : op.steps) {
+    if (step.operand && !fits(step.operand))
+      return false;
+    pointwise.steps.push_back(
+        {step.function, step.operand ? operandOf(step.operand) : PlanPointwise::Operand()});
+  }
+  if (dst.isEmpty())
+    return true;
+  Command command{.kind = CommandKind::Pointwise, .dtype = dst.dtype};
+  command.origin = originOf(op);
+  command.pointwise = static_cast<uint32_t>(plan_.pointwise.size());
+  plan_.pointwise.push_back(std::move(pointwise));
   return emit(command);
 }
 

@@ -90,6 +90,7 @@ double OperationCosts::issueUs(CommandKind kind) const {
   case CommandKind::Copy:
   case CommandKind::Add:
   case CommandKind::Sum:
+  case CommandKind::Pointwise:
     return issueCopyUs;
   case CommandKind::Matmul:
     return issueMatmulUs;

@@ -8,6 +8,7 @@
 //   copy       fixed + bytes / rate; copies of a rank that are under way at once share a link
 //   sum        a copy within memory of half the bytes that it reads and writes, because a copy
 //              reads and writes each of its own
+//   pointwise  the same
 //   signal     the stream is held for signalUs; after flightUs more the flag is set; a stream whose
 //              flag is set goes on after awaitUs
 //   event      the waiting stream goes on eventUs after what was recorded

@@ -118,6 +118,7 @@ void Simulator::begin(uint32_t number, const Command &command) {
   case CommandKind::Copy:
   case CommandKind::Add:
   case CommandKind::Sum:
+  case CommandKind::Pointwise:
     return beginCopies(number);
   case CommandKind::Matmul:
     return beginGemm(number, command);
@@ -134,6 +135,13 @@ void Simulator::begin(uint32_t number, const Command &command) {
 
 /// Bytes of a copy within memory that takes as long. It reads and writes each of them.
 int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
+  if (command.kind == CommandKind::Pointwise) {
+    const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
+    int64_t bytes = pointwise.dst.bytes;
+    for (const PlanPointwise::Operand &operand : pointwise.operands())
+      bytes += operand.range.bytes;
+    return bytes / 2;
+  }
   if (command.kind != CommandKind::Sum)
     return command.dst.bytes;
   const PlanSum &sum = plan.sums[command.sum];

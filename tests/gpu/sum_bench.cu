@@ -30,7 +30,7 @@ constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kPoolBytes = 1100 * kMiB;  ///< of each of two: what is read, what is written
 constexpr int64_t kMostInTurns = 256 * kMiB; ///< several times the cache
 constexpr int kMeasurements = 21;
-constexpr int64_t kDefaultBlocks = 8; ///< of launchSum()
+constexpr int64_t kDefaultBlocks = 0; ///< of launchSum(): as many as there is work for
 constexpr int kIssueMicroseconds = 5; ///< of the host, for one launch, generously
 
 void check(cudaError_t code, const char *what) {

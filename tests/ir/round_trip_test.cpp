@@ -43,6 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Files, RoundTrip,
                          testing::Values("examples/ag_linear.braid", "examples/ag_matmul.braid",
                                          "examples/ag_matmul_collective.braid",
                                          "examples/ag_matmul_column.braid",
+                                         "examples/ag_reshard.braid", "examples/gated_mlp.braid",
                                          "examples/by_hand.braid", "examples/matmul_local.braid",
                                          "tests/ir/inputs/design.braid",
                                          "tests/ir/inputs/nodes.braid"));
@@ -51,8 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Files, RoundTrip,
 TEST(RoundTripOfRandomTexts, ParseVerifyAndPrintTheSame) {
   std::string all;
   for (uint64_t seed = 0; seed < 200; ++seed)
-    for (const std::string &text :
-         {randomProgram(seed), randomCase(seed).text, randomCase(seed, {.sums = true}).text}) {
+    for (const std::string &text : {randomProgram(seed), randomCase(seed).text,
+                                    randomCase(seed, {.sums = true, .functions = true}).text}) {
       Module first = parseOrFail(text);
       Diagnostics diags;
       EXPECT_TRUE(verify(first, diags)) << diags.str() << text;
@@ -64,7 +65,8 @@ TEST(RoundTripOfRandomTexts, ParseVerifyAndPrintTheSame) {
   for (const char *form :
        {R"(  sum %\w+, %\w+\n)", R"(  sum %\w+, %\w+, %\w+\n)", R"(  sum %\w+, %\w+\[[^\n]*\]\n)",
         R"(  sum %\w+, %\w+\[[^\n]*\], %\w+\n)", R"(= matmul [^\n]* partial f32 : b?f16)",
-        R"(= linear [^\n]* partial b?f16 : )", R"(= linear %\w+, %\w+, %\w+ partial )"})
+        R"(= linear [^\n]* partial b?f16 : )", R"(= linear %\w+, %\w+, %\w+ partial )",
+        R"(= gelu_tanh %\w+ : )", R"(= (multiply|add) %\w+, %\w+ : )", R"(= reshard %\w+ : )"})
     EXPECT_TRUE(std::regex_search(all, std::regex(form))) << form;
 }
 

@@ -38,6 +38,7 @@ public:
   void matmul(uint32_t, Tag, const MatmulArgs &) override { calls.push_back("matmul"); }
   void add(uint32_t, Tag, DType, void *, const void *, int64_t) override {}
   void sum(uint32_t, Tag, const SumArgs &) override {}
+  void pointwise(uint32_t, Tag, const PointwiseArgs &) override {}
   void signal(uint32_t, Tag, void *, uint32_t) override { calls.push_back("signal"); }
   void await(uint32_t, Tag, const void *, uint32_t) override { calls.push_back("await"); }
   void record(uint32_t, Tag, uint32_t) override { calls.push_back("record"); }

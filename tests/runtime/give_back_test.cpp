@@ -43,6 +43,7 @@ public:
   void matmul(uint32_t, Tag, const MatmulArgs &) override {}
   void add(uint32_t, Tag, DType, void *, const void *, int64_t) override {}
   void sum(uint32_t, Tag, const SumArgs &) override {}
+  void pointwise(uint32_t, Tag, const PointwiseArgs &) override {}
   void signal(uint32_t, Tag, void *, uint32_t) override {}
   void await(uint32_t, Tag, const void *, uint32_t) override {}
   void record(uint32_t, Tag, uint32_t) override {}

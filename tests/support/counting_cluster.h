@@ -55,6 +55,9 @@ public:
   void sum(uint32_t stream, Tag tag, const SumArgs &args) override {
     inner_.sum(stream, tag, args);
   }
+  void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override {
+    inner_.pointwise(stream, tag, args);
+  }
   void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override {
     inner_.signal(stream, tag, flag, epoch);
   }

@@ -25,6 +25,7 @@ struct QueuedCommand {
     Matmul,
     Add,
     Sum,
+    Pointwise,
     Store, ///< value into flag, for signals and events
     Wait,  ///< until flag has reached value, for signals and events
     Stop,  ///< the worker ends
@@ -44,6 +45,7 @@ struct QueuedCommand {
     Bytes bytes;
     MatmulArgs matmul;
     SumArgs sum;
+    PointwiseArgs pointwise;
     Flag flag;
   };
 

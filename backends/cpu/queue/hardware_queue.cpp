@@ -212,6 +212,9 @@ bool HardwareQueue::run(const QueuedCommand &command) {
   case QueuedCommand::Kind::Sum:
     sumParts(args.sum);
     return true;
+  case QueuedCommand::Kind::Pointwise:
+    applyFunctions(args.pointwise);
+    return true;
   case QueuedCommand::Kind::Store:
     lastFlag_ = args.flag.value;
     storeFlag(args.flag.address, args.flag.value, args.flag.scope);

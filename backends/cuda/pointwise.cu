@@ -1,0 +1,164 @@
+//===- backends/cuda/pointwise.cu - functions of each element ---------------------------------===//
+//
+// Memory limits it, as it does sums. A thread asks for several groups of elements before it
+// computes with the first. A group is what 16 bytes hold in the type that is computed in, or one
+// element where anything lies elsewhere than at a multiple of a group.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "backends/cuda/kernels.h"
+#include "runtime/pointwise_math.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <type_traits>
+
+namespace braid::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 128;
+constexpr int kGroups = 4; ///< of a thread: all are on their way at once
+constexpr int64_t kTile = int64_t(kThreads) * kGroups; ///< groups of a block
+
+/// What is loaded or stored at once.
+template <class T, int kWide> struct alignas(sizeof(T) * kWide) Group { T elements[kWide]; };
+
+/// The groups that a thread computes: from `begin` on, all threads of the block apart. A block has
+/// one tile of neighbouring groups, which the memory likes best.
+template <class T, int kWide> struct Batch {
+  using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+  __device__ int64_t at(int g) const { return begin + int64_t(g) * kThreads; }
+
+  template <class From> __device__ void load(const void *data, Acc (&to)[kGroups][kWide]) const {
+    Group<From, kWide> read[kGroups] = {};
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+      if (at(g) < groups)
+        read[g] = static_cast<const Group<From, kWide> *>(data)[at(g)];
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int i = 0; i < kWide; ++i)
+        to[g][i] = static_cast<Acc>(read[g].elements[i]);
+  }
+
+  __device__ void load(const Pointwise::Operand &operand, Acc (&to)[kGroups][kWide]) const {
+    if (operand.isAccumulator)
+      load<Acc>(operand.data, to);
+    else
+      load<T>(operand.data, to);
+  }
+
+  template <PointwiseFunction function> __device__ void applyTo(const Pointwise::Operand &operand) {
+    Acc other[kGroups][kWide] = {};
+    if (operand.data)
+      load(operand, other);
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int i = 0; i < kWide; ++i)
+        values[g][i] = applyPointwise(function, values[g][i], other[g][i]);
+  }
+
+  __device__ void apply(const Pointwise::Step &step) {
+    switch (step.function) {
+#define BRAID_POINTWISE(Function, keyword, operands, summary)                                      \
+  case PointwiseFunction::Function:                                                                \
+    return applyTo<PointwiseFunction::Function>(step.operand);
+#include "ir/pointwise_functions.def"
+    }
+  }
+
+  template <class To> __device__ void store(void *data) const {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      Group<To, kWide> result;
+#pragma unroll
+      for (int i = 0; i < kWide; ++i)
+        result.elements[i] = static_cast<To>(values[g][i]);
+      if (at(g) < groups)
+        static_cast<Group<To, kWide> *>(data)[at(g)] = result;
+    }
+  }
+
+  int64_t groups, begin;
+  Acc values[kGroups][kWide];
+};
+
+template <class T, int kWide>
+__global__ void __launch_bounds__(kThreads)
+    pointwiseKernel(const __grid_constant__ Pointwise work) {
+  Batch<T, kWide> batch{work.elements / kWide, blockIdx.x * kTile + threadIdx.x, {}};
+  batch.load(work.first, batch.values);
+#pragma unroll 1
+  for (uint32_t i = 0; i < work.count; ++i)
+    batch.apply(work.steps[i]);
+  if (work.dst.isAccumulator)
+    batch.template store<typename Batch<T, kWide>::Acc>(const_cast<void *>(work.dst.data));
+  else
+    batch.template store<T>(const_cast<void *>(work.dst.data));
+}
+
+using Kernel = void (*)(Pointwise);
+
+template <class T, int kWide> Kernel kernelFor(bool isWide) {
+  return isWide ? pointwiseKernel<T, kWide> : pointwiseKernel<T, 1>;
+}
+
+Kernel kernelFor(Element element, bool isWide) {
+  switch (element) {
+  case Element::BF16:
+    return kernelFor<__nv_bfloat16, 4>(isWide);
+  case Element::F16:
+    return kernelFor<__half, 4>(isWide);
+  case Element::F32:
+    return kernelFor<float, 4>(isWide);
+  case Element::F64:
+    return kernelFor<double, 2>(isWide);
+  }
+  return nullptr;
+}
+
+bool isAligned(const Pointwise &work, const Pointwise::Operand &operand) {
+  const int64_t accumulator = work.element == Element::F64 ? 8 : 4;
+  const int64_t wide = 16 / accumulator;
+  const int64_t element = work.element == Element::F64 ? 8 : work.element == Element::F32 ? 4 : 2;
+  const int64_t bytes = wide * (operand.isAccumulator ? accumulator : element);
+  return reinterpret_cast<uintptr_t>(operand.data) % uintptr_t(bytes) == 0;
+}
+
+/// Everything is groups, and they lie where groups do.
+bool canBeWide(const Pointwise &work) {
+  bool isWide = work.elements % (work.element == Element::F64 ? 2 : 4) == 0 &&
+                isAligned(work, work.first) && isAligned(work, work.dst);
+  for (uint32_t i = 0; i < work.count; ++i)
+    isWide = isWide && isAligned(work, work.steps[i].operand);
+  return isWide;
+}
+
+} // namespace
+
+void launchPointwise(cudaStream_t stream, const Pointwise &work) {
+  if (work.elements == 0)
+    return;
+  const bool isWide = canBeWide(work);
+  const int64_t groups =
+      isWide ? work.elements / (work.element == Element::F64 ? 2 : 4) : work.elements;
+  const auto blocks = static_cast<unsigned>((groups + kTile - 1) / kTile);
+  kernelFor(work.element, isWide)<<<blocks, kThreads, 0, stream>>>(work);
+}
+
+cudaError_t loadPointwise() {
+  cudaFuncAttributes attributes;
+  for (Element element : {Element::BF16, Element::F16, Element::F32, Element::F64})
+    for (bool isWide : {false, true})
+      if (cudaError_t code = cudaFuncGetAttributes(
+              &attributes, reinterpret_cast<const void *>(kernelFor(element, isWide)));
+          code != cudaSuccess)
+        return code;
+  return cudaSuccess;
+}
+
+} // namespace braid::cuda

@@ -1,0 +1,13 @@
+//===- ir/pointwise_function.h - the names of pointwise functions, for kernels, too -----------===//
+#pragma once
+
+#include <cstdint>
+
+namespace braid {
+
+enum class PointwiseFunction : uint8_t {
+#define BRAID_POINTWISE(Function, keyword, operands, summary) Function,
+#include "ir/pointwise_functions.def"
+};
+
+} // namespace braid

@@ -1,0 +1,95 @@
+//===- tests/runtime/checker_functions_test.cpp - functions of the right values, rounded once -===//
+
+#include "api/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+using testing::HasSubstr;
+
+/// A fusion of two GEMMs whose results meet, and a program for it, with `nodes` as its last nodes.
+std::string withNodes(const std::string &nodes) {
+  return R"(fusion @f(D = 1) {
+  mesh [0 .. D)
+  %A = input bf16[4, 5]
+  %B = input bf16[5, 3]
+  %E = input bf16[5, 3]
+  %U = matmul %A, %B : bf16[4, 3]
+  %V = matmul %A, %E : bf16[4, 3]
+  %S = silu %U : bf16[4, 3]
+  %G = multiply %S, %V : bf16[4, 3]
+  output %G, %V
+}
+program @p implements @f mesh [0 .. 1) (%A: bf16[4, 5], %B: bf16[5, 3], %E: bf16[5, 3])
+    -> (%G: bf16[4, 3], %V: bf16[4, 3]) {
+  %u = allocate device f32[4, 3]
+  %v = allocate device f32[4, 3]
+  %s = allocate device f32[4, 3]
+  %n = allocate device bf16[4, 3]
+  matmul %u, %A, %B
+  matmul %v, %A, %E
+)" + nodes +
+         "}\n";
+}
+
+std::string verdict(const std::string &nodes) {
+  const std::string text = withNodes(nodes);
+  std::unique_ptr<Source> source = parseSource("t.braid", text);
+  Result<Compiled> compiled = compile(*source, {});
+  EXPECT_TRUE(compiled) << source->diags.str() << text;
+  if (!compiled)
+    return "";
+  Result<CheckReport> report = checkProgram(*compiled, {});
+  return report ? str(*report) : report.status().message() + source->diags.str();
+}
+
+constexpr const char *kProved = "every output computed once, from the right blocks of its run";
+constexpr const char *kWrong = "is not what the definition says from byte 0 on";
+
+TEST(CheckerOfFunctions, AcceptsAnyWayToComputeTheSame) {
+  for (const char *nodes :
+       {"pointwise %V, %v pointwise %G, multiply(silu(%u), %v)",
+        "pointwise %V, %v pointwise %s, silu(%u) pointwise %G, multiply(%v, %s)",
+        "matmul %V, %A, %E pointwise %s, silu(%u) pointwise %u, multiply(%s, %v) pointwise %G, %u",
+        "pointwise %V, %v for %i in 0 .. 4 { %g = select %G[%i] %a = select %u[%i] %b = select "
+        "%v[%i] pointwise %g, multiply(silu(%a), %b) }"})
+    EXPECT_THAT(verdict(nodes), HasSubstr(kProved)) << nodes;
+}
+
+TEST(CheckerOfFunctions, RejectsWhatIsRoundedBetween) {
+  for (const char *nodes :
+       {"pointwise %V, %v pointwise %n, %u pointwise %G, multiply(silu(%n), %v)",
+        "pointwise %V, %v pointwise %n, silu(%u) pointwise %G, multiply(%n, %v)",
+        "pointwise %V, %v pointwise %G, multiply(silu(%u), %V)"})
+    EXPECT_THAT(verdict(nodes), HasSubstr(kWrong)) << nodes;
+}
+
+TEST(CheckerOfFunctions, RejectsOtherFunctionsAndOperands) {
+  for (const char *nodes : {"pointwise %V, %v pointwise %G, multiply(gelu(%u), %v)",
+                            "pointwise %V, %v pointwise %G, multiply(%u, %v)",
+                            "pointwise %V, %v pointwise %G, add(silu(%u), %v)",
+                            "pointwise %V, %v pointwise %G, multiply(silu(%v), %u)",
+                            "pointwise %V, %v pointwise %G, silu(multiply(%u, %v))",
+                            "pointwise %V, %u pointwise %G, multiply(silu(%u), %v)"})
+    EXPECT_THAT(verdict(nodes), HasSubstr(kWrong)) << nodes;
+}
+
+TEST(CheckerOfFunctions, SaysWhatIsThere) {
+  EXPECT_THAT(
+      verdict("pointwise %V, %v pointwise %G, multiply(gelu(%u), %v)"),
+      testing::AllOf(
+          HasSubstr("it holds the multiply of the f32 matmul of %A in run 1 and the gelu"),
+          HasSubstr("expected the multiply of the f32 matmul of %A in run 1 and the silu")));
+}
+
+TEST(CheckerOfFunctions, RejectsRowsOfAnotherTensor) {
+  EXPECT_THAT(verdict("pointwise %V, %v for %i in 0 .. 4 { %g = select %G[%i] %a = select %u[%i] "
+                      "%b = select %v[3 - %i] pointwise %g, multiply(silu(%a), %b) }"),
+              HasSubstr(kWrong));
+}
+
+} // namespace
+} // namespace braid
