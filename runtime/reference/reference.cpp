@@ -8,10 +8,12 @@
 #include "runtime/reference/reference.h"
 
 #include "runtime/reference/reference_codec.h"
+#include "runtime/reference/reference_function_pattern.h"
 #include "runtime/reference/reference_pattern.h"
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -65,6 +67,8 @@ private:
 
   int64_t rowWidth(size_t tensor) const;
   bool computeRow(size_t tensor, int64_t index, Row &row);
+  bool computeFunctionRow(const Function &function, int64_t index, Row &row);
+  bool apply(const Function &function, double x, double y, double &result);
   bool computeGemmRow(const Gemm &gemm, int64_t index, Row &row);
   bool addPartial(const Gemm &gemm, int64_t shard, llvm::ArrayRef<double> first,
                   std::vector<Sum> &sums);
@@ -104,6 +108,8 @@ int64_t Evaluator::rowWidth(size_t index) const {
   const Tensor &tensor = graph_.tensors[index];
   if (tensor.gemm)
     return graph_.gemms[*tensor.gemm].columns;
+  if (tensor.function)
+    return rowWidth(graph_.functions[*tensor.function].operands.front());
   return patternOf(tensor)->rowWidth();
 }
 
@@ -113,10 +119,47 @@ bool Evaluator::computeRow(size_t index, int64_t rowIndex, Row &row) {
   row.index = rowIndex;
   if (tensor.gemm)
     return computeGemmRow(graph_.gemms[*tensor.gemm], rowIndex, row);
+  if (tensor.function)
+    return computeFunctionRow(graph_.functions[*tensor.function], rowIndex, row);
   std::vector<int8_t> values(row.values.size());
   patternOf(tensor)->row(iteration_, rowIndex, values);
-  std::copy(values.begin(), values.end(), row.values.begin());
+  const double unit = std::ldexp(1.0, patternOf(tensor)->exponent());
+  std::transform(values.begin(), values.end(), row.values.begin(),
+                 [&](int8_t value) { return value * unit; });
   return true;
+}
+
+bool Evaluator::computeFunctionRow(const Function &function, int64_t index, Row &row) {
+  const int64_t width = static_cast<int64_t>(row.values.size());
+  std::vector<double> first(row.values.size()), last(row.values.size());
+  if (!read(function.operands.front(), index * width, first) ||
+      !read(function.operands.back(), index * width, last))
+    return false;
+  for (size_t i = 0; i < row.values.size(); ++i)
+    if (!apply(function, first[i], last[i], row.values[i]))
+      return false;
+  return true;
+}
+
+/// A function's own rounding cannot be seen: its result is exact, or the comparison is given up.
+bool Evaluator::apply(const Function &function, double x, double y, double &result) {
+  const Tensor &tensor = graph_.tensors[function.result];
+  const double far = std::ldexp(1.0, farExponent(tensor.dtype));
+  if (function.isFar() && x != 0 && std::fabs(x) < far) {
+    status_ =
+        Status(StatusCode::Unsupported,
+               fmt::format("cannot verify %{}: expected '{}' of 0, or of {} and more, up or "
+                           "down, where it is exact, got {}",
+                           tensor.name, std::string_view(keyword(*function.function)), far, x));
+    return false;
+  }
+  if (!function.function)
+    result = x;
+  else if (!isBinary(*function.function))
+    result = std::max(x, 0.0);
+  else
+    result = *function.function == PointwiseFunction::Add ? x + y : x * y;
+  return isHeld(tensor.dtype, result, "values", tensor);
 }
 
 bool Evaluator::computeGemmRow(const Gemm &gemm, int64_t index, Row &row) {
@@ -214,14 +257,16 @@ const std::vector<SparseRow> *Evaluator::second(size_t index) {
 
 bool Evaluator::forEachNonzero(size_t index, llvm::function_ref<void(int64_t, double)> fn) {
   const Tensor &tensor = graph_.tensors[index];
+  double unit = 1;
   const auto visit = [&](int64_t begin, auto &&values) {
     for (const auto &value : values) {
       if (value != 0)
-        fn(begin, value);
+        fn(begin, value * unit);
       ++begin;
     }
   };
   if (const InputPattern *pattern = patternOf(tensor)) {
+    unit = std::ldexp(1.0, pattern->exponent());
     pattern->whole(iteration_, visit);
     return true;
   }
@@ -314,9 +359,10 @@ int64_t Reference::outputBytes(size_t index) const {
 
 void Reference::fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const {
   const DType dtype = impl_->input(index).dtype;
-  uint64_t bits[256];
-  for (int value = -128; value < 128; ++value)
-    bits[value + 128] = *encodeExactly(dtype, value);
+  const int exponent = impl_->patterns[index]->exponent();
+  std::array<uint64_t, 256> bits;
+  for (int value = -128; value < 128; ++value) // values that are not held do not occur
+    bits[value + 128] = encodeExactly(dtype, std::ldexp(value, exponent)).value_or(0);
   std::memset(data, 0, static_cast<size_t>(inputBytes(index))); // zero in every element type
   impl_->patterns[index]->part(iteration, rank, [&](int64_t at, llvm::ArrayRef<int8_t> values) {
     for (int8_t value : values)

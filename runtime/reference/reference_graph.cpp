@@ -24,6 +24,8 @@ public:
       return readInput(*resultOf(node));
     if (isGemm(node))
       return readGemm(node);
+    if (isElementwise(node))
+      return readFunction(node);
     for (const FusionTensor *tensor : llvm::cast<OutputNode>(node).tensors)
       graph_.outputs.push_back(indexOf_.lookup(tensor));
   }
@@ -49,10 +51,28 @@ private:
     graph_.inputs.push_back(index);
   }
 
+  void readFunction(const FusionNode &node) {
+    Function function;
+    for (const FusionTensor *operand : operandsOf(node))
+      function.operands.push_back(indexOf_.lookup(operand));
+    if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node))
+      function.function = pointwise->function;
+    function.result = define(*resultOf(node));
+    graph_.tensors[function.result].function = graph_.functions.size();
+    graph_.functions.push_back(std::move(function));
+  }
+
+  /// A tensor, wherever it lives: the one that was resharded, if any.
+  size_t originOf(const FusionTensor &tensor) const {
+    if (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor.definition))
+      return originOf(*reshard->a);
+    return indexOf_.lookup(&tensor);
+  }
+
   void readGemm(const FusionNode &node) {
     const auto operands = operandsOf(node);
     Gemm gemm;
-    gemm.first = indexOf_.lookup(operands[0]);
+    gemm.first = originOf(*operands[0]);
     gemm.second = indexOf_.lookup(operands[1]);
     if (operands.size() > 2)
       gemm.bias = indexOf_.lookup(operands[2]);

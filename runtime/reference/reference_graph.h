@@ -34,6 +34,7 @@ struct Tensor {
   std::optional<UnevenRows> uneven; ///< nothing if all its rows exist
   std::optional<size_t> input;      ///< its number among the fusion's inputs
   std::optional<size_t> gemm;       ///< its number in Graph::gemms
+  std::optional<size_t> function;   ///< its number in Graph::functions
 
   /// Whether the element with that number, in global row-major order, is of a row that exists.
   bool exists(int64_t element) const;
@@ -57,10 +58,24 @@ struct Gemm {
   int64_t shardDepth() const { return depth / shards; }
 };
 
+/// result = function(operands), element by element; without a function, a tensor that lives
+/// elsewhere.
+struct Function {
+  size_t result; ///< indices into Graph::tensors
+  llvm::SmallVector<size_t, 2> operands;
+  std::optional<PointwiseFunction> function;
+
+  /// Exact only of 0 and of what is far from 0.
+  bool isFar() const {
+    return function && !isBinary(*function) && *function != PointwiseFunction::Relu;
+  }
+};
+
 /// A verified fusion without its nodes: tensors in the order defined.
 struct Graph {
   std::vector<Tensor> tensors;
   std::vector<Gemm> gemms;
+  std::vector<Function> functions;
   std::vector<size_t> inputs;  ///< indices into `tensors`
   std::vector<size_t> outputs; ///< likewise
 

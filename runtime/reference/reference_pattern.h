@@ -94,6 +94,8 @@
 // Where the first operand is the end of a longer chain, a column has a single 1 again: one
 // rank adds to it, and which one varies with column and iteration.
 //
+// Where a fusion has pointwise nodes, reference_function_pattern.h has other patterns.
+//
 //===-------------------------------------------------------------------------------------===//
 #pragma once
 
@@ -107,9 +109,12 @@ public:
   /// Receives elements [begin, begin + values.size()), counted in the tensor asked for.
   using Sink = llvm::function_ref<void(int64_t begin, llvm::ArrayRef<int8_t> values)>;
 
-  explicit InputPattern(const Placement &placement) : placement_(placement) {}
+  explicit InputPattern(const Placement &placement, int exponent = 0)
+      : placement_(placement), exponent_(exponent) {}
   virtual ~InputPattern() = default;
 
+  /// All values count times two to this power.
+  int exponent() const { return exponent_; }
   /// Elements that row() makes at once; the global tensor is a number of such rows.
   virtual int64_t rowWidth() const { return placement_.globalElements(); }
   /// Row `index` of the global tensor; `out` has rowWidth() elements.
@@ -121,6 +126,7 @@ public:
 
 protected:
   Placement placement_; ///< of elements
+  int exponent_;
 };
 
 /// See the top of this file.

@@ -1,5 +1,6 @@
 //===- runtime/reference/reference_roles.cpp - what each input of a fusion is for -------------===//
 #include "runtime/reference/reference_draw.h"
+#include "runtime/reference/reference_function_pattern.h"
 #include "runtime/reference/reference_sum_roles.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -133,7 +134,9 @@ private:
 } // namespace
 
 std::vector<std::unique_ptr<InputPattern>> makePatterns(const Graph &graph, uint64_t seed) {
-  return PatternMaker(graph, seed).make();
+  const bool hasFunctions =
+      llvm::any_of(graph.functions, [](const Function &each) { return each.function.has_value(); });
+  return hasFunctions ? makeFunctionPatterns(graph, seed) : PatternMaker(graph, seed).make();
 }
 
 } // namespace braid::reference
