@@ -28,22 +28,78 @@ Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first
   return builder.linear(dst, first, gemm.right, gemm.bias);
 }
 
-void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
-               llvm::function_ref<Value *(const Gemm &)> aliasOf) {
-  llvm::SmallVector<Value *, 4> made;
-  for (const Gemm &gemm : stage.gemms) {
-    builder.setLocation(gemm.node->location());
-    Value *alias = aliasOf(gemm);
-    emitGemm(builder, gemm, alias, gemm.source ? made[*gemm.source] : first);
-    made.push_back(alias);
+namespace {
+
+/// Emits what a stage computes in one step.
+class StepEmitter {
+public:
+  StepEmitter(ProgramBuilder &builder, const Stage &stage, Value *first,
+              llvm::function_ref<Value *(Value *)> aliasOf)
+      : builder_(builder), stage_(stage), first_(first), aliasOf_(aliasOf) {}
+
+  void run() {
+    emitPointwise(0);
+    for (size_t i = 0; i < stage_.gemms.size(); ++i) {
+      emit(stage_.gemms[i]);
+      emitPointwise(i + 1);
+    }
+    for (const Reshard &reshard : stage_.reshards) {
+      builder_.setLocation(reshard.tensor->location);
+      builder_.set(partOf(reshard.dst), first_);
+    }
   }
+
+private:
+  Value *partOf(Value *whole) {
+    Value *&part = parts_[whole];
+    if (!part)
+      part = aliasOf_(whole);
+    return part;
+  }
+
+  void emit(const Gemm &gemm) {
+    builder_.setLocation(gemm.node->location());
+    Value *dst = partOf(gemm.dst);
+    emitGemm(builder_, gemm, dst, gemm.left ? partOf(gemm.left) : first_);
+  }
+
+  void emitPointwise(size_t gemms) {
+    for (const Pointwise &each : stage_.pointwise) {
+      if (each.after != gemms)
+        continue;
+      builder_.setLocation(each.tensor->location);
+      Value *first = partOf(each.first), *dst = partOf(each.dst);
+      std::vector<PointwiseStep<Value *>> steps = each.steps;
+      for (PointwiseStep<Value *> &step : steps)
+        if (step.operand)
+          step.operand = partOf(step.operand);
+      builder_.pointwise(dst, first, steps);
+    }
+  }
+
+  ProgramBuilder &builder_;
+  const Stage &stage_;
+  Value *first_;
+  llvm::function_ref<Value *(Value *)> aliasOf_;
+  llvm::DenseMap<Value *, Value *> parts_;
+};
+
+} // namespace
+
+void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
+               llvm::function_ref<Value *(Value *)> aliasOf) {
+  StepEmitter(builder, stage, first, aliasOf).run();
 }
 
 void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
-              const Scalar *slot, llvm::function_ref<std::string(const Gemm &)> nameOf) {
-  emitGemms(builder, stage, block, [&](const Gemm &gemm) {
-    return selectBlock(state, builder, stage, nameOf(gemm), gemm.dst, slot);
+              const Scalar *slot, llvm::function_ref<std::string(const Value &)> nameOf) {
+  emitGemms(builder, stage, block, [&](Value *whole) {
+    return selectBlock(state, builder, stage, nameOf(*whole), whole, slot);
   });
+}
+
+bool computes(const Op &op) {
+  return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op) || llvm::isa<PointwiseOp>(op);
 }
 
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name) {

@@ -14,15 +14,18 @@ void insertAfterPreamble(ProgramBuilder &builder);
 /// Emits `gemm` on `first`, slices or whole.
 Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first);
 
-/// Emits all GEMMs of a stage, each on `first` or on what the GEMM it builds on has made.
-/// `aliasOf` makes the part of a result that is computed.
+/// Emits all that a stage computes of `first`, a part of its operand: the GEMMs, each on that or on
+/// what it builds on, and behind them pointwise functions and copies. `aliasOf` makes the part of a
+/// whole tensor that belongs to it.
 void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
-               llvm::function_ref<Value *(const Gemm &)> aliasOf);
+               llvm::function_ref<Value *(Value *)> aliasOf);
 
-/// Emits all GEMMs of one step: each result's slice at `slot`, then the GEMM on `block` or on
-/// the slice of the GEMM it builds on. `nameOf` names the slice of a result.
+/// The same of one step, of each tensor the slice at `slot`. `nameOf` names it.
 void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
-              const Scalar *slot, llvm::function_ref<std::string(const Gemm &)> nameOf);
+              const Scalar *slot, llvm::function_ref<std::string(const Value &)> nameOf);
+
+/// A GEMM, or what is computed of its result.
+bool computes(const Op &op);
 
 /// "mine" if only one stage gathers; "A_mine" if there is more than one.
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name);

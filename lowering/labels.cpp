@@ -13,7 +13,10 @@
 namespace braid {
 namespace {
 
-llvm::StringRef nameOf(const Stage &stage) { return resultOf(*stage.gemms.front().node)->name; }
+llvm::StringRef nameOf(const Stage &stage) { return stage.result().name; }
+
+/// Of a tensor that is no argument, read and written by stages.
+bool isTensors(const OpLabel &label) { return label.role == kBetween || label.role == kExact; }
 
 //===- Writing --------------------------------------------------------------------------------===//
 
@@ -265,7 +268,7 @@ private:
   }
 
   bool readLabel(Block &block, Op &op, const OpLabel &label) {
-    if (label.role == kBetween)
+    if (isTensors(label))
       return true; // connectStages() has read it
     auto stage = stages_.find(label.stage);
     if (stage == stages_.end())
@@ -370,7 +373,7 @@ void writeLabels(const Pass &pass, LoweringState &state) {
   state.program->passes.push_back(wordOf(pass.name));
   // A tensor between GEMMs stays one.
   walk(state.program->body(), [](Op &op) {
-    llvm::erase_if(op.labels, [](const OpLabel &label) { return label.role != kBetween; });
+    llvm::erase_if(op.labels, [](const OpLabel &label) { return !isTensors(label); });
   });
   state.program->stages.clear();
   for (const Stage &stage : state.stages) {

@@ -24,15 +24,34 @@ enum class StageKind : uint8_t {
 /// One matmul or linear of the fusion.
 struct Gemm {
   const FusionNode *node = nullptr;
-  Value *dst = nullptr;   ///< whole
+  Value *dst = nullptr;   ///< whole; of f32 where a pointwise node reads it
   Value *right = nullptr; ///< B or w
   Value *bias = nullptr;  ///< may be null
-  /// The GEMM of the same stage whose slice is the first operand; none: the stage's block is.
-  std::optional<size_t> source = {};
+  /// What the same stage makes, if a slice of that is the first operand; null: its block is.
+  const FusionTensor *source = nullptr;
+  Value *left = nullptr; ///< whole, if there is a source
+};
+
+/// An expression of pointwise functions; of none, a tensor is rounded.
+struct Pointwise {
+  const FusionTensor *tensor = nullptr; ///< that it makes
+  size_t after = 0; ///< so many GEMMs of the stage come before it, and those behind may read it
+  bool isRounding = false;
+  Value *dst = nullptr; ///< whole; so are the operands
+  Value *first = nullptr;
+  std::vector<PointwiseStep<Value *>> steps = {};
+};
+
+/// What is gathered is an output, too.
+struct Reshard {
+  const FusionTensor *tensor = nullptr;
+  Value *dst = nullptr;
 };
 
 /// The role of the allocation of a tensor that one GEMM makes and another takes (labels.h).
 inline constexpr const char *kBetween = "between";
+/// The same of one that pointwise nodes read before it is rounded.
+inline constexpr const char *kExact = "exact";
 
 /// GEMMs that share a first operand, or feed one another slice by slice. A stage that is not
 /// straight becomes one pipeline: a fork, a step for each index of the Stream axis, a join. Data
@@ -41,7 +60,9 @@ inline constexpr const char *kBetween = "between";
 struct Stage {
   StageKind kind = StageKind::Straight;
   const FusionTensor *operand = nullptr; ///< the shared first operand
-  std::vector<Gemm> gemms = {};          ///< in the order of the fusion
+  std::vector<Gemm> gemms = {};          ///< in the order of the fusion; none: it reshards
+  std::vector<Pointwise> pointwise = {}; ///< likewise
+  std::vector<Reshard> reshards = {};    ///< of the operand
   int64_t steps = 1;                     ///< extent of the Stream axis
   int64_t rows = 0; ///< leading extent of a step's block on one device; 0: the block is a vector
   /// Which rows of the operand and of what is made from it exist; nothing if all do.
@@ -88,6 +109,24 @@ struct Stage {
   llvm::SmallVector<std::pair<Block *, Op *>, 8> syncs = {};
 
   llvm::StringRef name() const { return operand->name; }
+  /// The first tensor that it makes, by which it is called.
+  const FusionTensor &result() const {
+    return gemms.empty() ? *reshards.front().tensor : *resultOf(*gemms.front().node);
+  }
+  /// The names of all, in the order of the fusion but for reshards, which are last.
+  std::vector<std::string> tensors() const {
+    std::vector<std::string> names;
+    for (const Gemm &gemm : gemms)
+      names.push_back(resultOf(*gemm.node)->name);
+    for (const Pointwise &each : pointwise)
+      if (!each.isRounding)
+        names.push_back(each.tensor->name);
+    for (const Reshard &reshard : reshards)
+      names.push_back(reshard.tensor->name);
+    return names;
+  }
+  /// Its steps make one tensor only.
+  bool makesOne() const { return gemms.size() + pointwise.size() + reshards.size() == 1; }
   /// Its steps have been written out.
   void forgetLoop() {
     if (first == loop)
@@ -110,12 +149,10 @@ struct Stage {
   /// Other devices take part in it.
   bool moves() const { return isGather() || isReduction(); }
   /// Of a reduction: each device keeps the sum of its own rows, not of all.
-  bool isScattered() const {
-    return resultOf(*gemms.front().node)->type.axes.front().kind == AxisKind::DIDx;
-  }
+  bool isScattered() const { return result().type.axes.front().kind == AxisKind::DIDx; }
   /// The top-level node that holds the steps.
   Op &top() const { return isReduction() && chunkLoop ? *chunkLoop : *loop; }
-  Location location() const { return gemms.front().node->location(); }
+  Location location() const { return result().definition->location(); }
   /// The block whose nodes are executed once a step and chunk.
   Block &stepBody() const { return chunkLoop ? chunkLoop->body : loop->body; }
 };

@@ -9,6 +9,7 @@
 
 #include "lowering/passes/passes.h"
 #include "lowering/stages/configure_stages.h"
+#include "lowering/stages/elementwise.h"
 #include "lowering/stages/legality.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -32,7 +33,7 @@ bool checkOutput(const LoweringState &state, const FusionTensor &output) {
 bool checkAll(LoweringState &state) {
   bool isFine = true;
   for (const auto &node : state.fusion.nodes())
-    if (isGemm(*node))
+    if (isGemm(*node) || isElementwise(*node))
       isFine &= checkLowerable(state.fusion, *node, state.diags);
   for (const FusionTensor *output : state.fusion.outputs())
     isFine &= checkOutput(state, *output);
@@ -41,39 +42,95 @@ bool checkAll(LoweringState &state) {
 
 /// What moves for one GEMM, seen alone.
 StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
-  if (isContractedOverDevices(node) && fusion.ranks() > 1)
+  if (isGemm(node) && isContractedOverDevices(node) && fusion.ranks() > 1)
     return StageKind::Reduce;
   const Axis &to = resultOf(node)->type.axes.front();
   if (to.kind != AxisKind::Stream)
     return StageKind::Straight;
-  const Axis &from = operandsOf(node)[0]->type.axes.front();
+  const Axis &from = originOf(*operandsOf(node)[0]).type.axes.front();
   return isSplit(fusion, from) ? StageKind::Gather : StageKind::Local;
 }
 
-/// Groups GEMMs into stages.
+/// What pointwise nodes read before it is rounded has a buffer of its own.
+bool isExactApart(const TensorUses &uses, const FusionTensor &tensor) {
+  return sizeOf(tensor.type.dtype) == 2 && uses.isExact(tensor);
+}
+
+/// Groups GEMMs, and what is computed beside them, into stages.
 class Grouper {
 public:
-  explicit Grouper(LoweringState &state) : state_(state) {}
+  explicit Grouper(LoweringState &state) : state_(state), uses_(state.fusion) {}
 
   void add(const FusionNode &node) {
+    if (isGemm(node))
+      addGemm(node);
+    else if (llvm::isa<PointwiseNode>(node))
+      addPointwise(node);
+    else if (llvm::isa<ReshardNode>(node))
+      addReshard(node);
+  }
+
+private:
+  void addGemm(const FusionNode &node) {
     StageKind kind = kindOf(state_.fusion, node);
     const bool isAlone = kind == StageKind::Straight || kind == StageKind::Reduce;
     size_t index = isAlone ? state_.stages.size() : findStage(node);
     if (index == state_.stages.size())
       addStage(node, kind);
     Stage &stage = state_.stages[index];
-    const FusionTensor *operand = operandsOf(node)[0];
-    stage.gemms.push_back({.node = &node, .source = gemmOf(stage, *operand)});
-    stageOf_[resultOf(node)] = index;
+    const FusionTensor &operand = operandOf(node), &result = *resultOf(node);
+    stage.gemms.push_back({.node = &node, .source = isMadeBy(index, operand) ? &operand : nullptr});
+    stageOf_[&result] = index;
+    addRounding(index, result);
   }
 
-private:
-  /// The GEMM of `stage` that makes `tensor`, if one does.
-  static std::optional<size_t> gemmOf(const Stage &stage, const FusionTensor &tensor) {
-    for (size_t i = 0; i < stage.gemms.size(); ++i)
-      if (resultOf(*stage.gemms[i].node) == &tensor)
-        return i;
-    return std::nullopt;
+  /// In the stage that makes the last of its operands.
+  void addPointwise(const FusionNode &node) {
+    const FusionTensor &result = *resultOf(node);
+    size_t index = 0;
+    for (const FusionTensor *operand : operandsOf(node))
+      if (auto made = stageOf_.find(operand); made != stageOf_.end())
+        index = std::max(index, made->second);
+    stageOf_[&result] = index;
+    if (uses_.isFolded(result))
+      return;
+    Stage &stage = state_.stages[index];
+    stage.pointwise.push_back({.tensor = &result, .after = stage.gemms.size()});
+    addRounding(index, result);
+  }
+
+  /// Beside what is read before it is rounded there is the rounded tensor, if somebody wants it.
+  void addRounding(size_t index, const FusionTensor &tensor) {
+    Stage &stage = state_.stages[index];
+    if (isExactApart(uses_, tensor) && uses_.isRounded(tensor))
+      stage.pointwise.push_back(
+          {.tensor = &tensor, .after = stage.gemms.size(), .isRounding = true});
+  }
+
+  /// Where the operand is gathered.
+  void addReshard(const FusionNode &node) {
+    const FusionTensor &result = *resultOf(node), &operand = operandOf(node);
+    if (!llvm::is_contained(state_.fusion.outputs(), &result))
+      return; // whoever multiplies it gathers the operand
+    auto hasSteps = [&](const Stage &stage) {
+      return (stage.isGather() || stage.kind == StageKind::Local) && stage.operand == &operand;
+    };
+    auto stage = llvm::find_if(state_.stages, hasSteps);
+    if (stage == state_.stages.end()) {
+      addStage(node, kindOf(state_.fusion, node));
+      stage = std::prev(state_.stages.end());
+    }
+    stage->reshards.push_back({.tensor = &result});
+  }
+
+  /// What is multiplied, or resharded: of what is resharded, that itself.
+  static const FusionTensor &operandOf(const FusionNode &node) {
+    return originOf(*operandsOf(node)[0]);
+  }
+
+  bool isMadeBy(size_t stage, const FusionTensor &tensor) const {
+    auto made = stageOf_.find(&tensor);
+    return made != stageOf_.end() && made->second == stage;
   }
 
   /// The first stage whose steps can compute the GEMM too; the number of stages if none can.
@@ -86,7 +143,8 @@ private:
 
   bool canJoin(const Stage &stage, size_t index, const FusionNode &node) const {
     auto operands = operandsOf(node);
-    bool isFed = stage.operand == operands[0] || gemmOf(stage, *operands[0]);
+    const FusionTensor &first = operandOf(node);
+    bool isFed = stage.operand == &first || isMadeBy(index, first);
     return stage.kind != StageKind::Straight && !stage.isReduction() && isFed &&
            llvm::all_of(llvm::drop_begin(operands),
                         [&](const FusionTensor *t) { return isReadyBefore(*t, index); });
@@ -98,7 +156,7 @@ private:
   }
 
   void addStage(const FusionNode &node, StageKind kind) {
-    Stage stage{.kind = kind, .operand = operandsOf(node)[0]};
+    Stage stage{.kind = kind, .operand = &operandOf(node)};
     Shape shape = state_.fusion.localShape(stage.operand->type);
     stage.uneven = state_.fusion.unevenRows(stage.operand->type);
     if (kind == StageKind::Reduce)
@@ -140,14 +198,16 @@ private:
   }
 
   LoweringState &state_;
-  llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< of GEMMs; inputs have none
+  const TensorUses uses_;
+  llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< of what is made; inputs have none
 };
 
 /// Makes the program's signature and the tensors between GEMMs.
 class Declarer {
 public:
   explicit Declarer(LoweringState &state)
-      : state_(state), builder_(*state.program, ProgramBuilder::NamePolicy::AsWritten) {}
+      : state_(state), uses_(state.fusion),
+        builder_(*state.program, ProgramBuilder::NamePolicy::AsWritten) {}
 
   void run() {
     for (const FusionTensor *input : state_.fusion.inputs())
@@ -155,8 +215,8 @@ public:
     for (const FusionTensor *output : state_.fusion.outputs())
       declare(*output, &ProgramBuilder::result);
     for (const auto &node : state_.fusion.nodes())
-      if (isGemm(*node))
-        declareBetween(*resultOf(*node));
+      if (isGemm(*node) || llvm::isa<PointwiseNode>(*node))
+        declareMade(*resultOf(*node));
   }
 
 private:
@@ -170,16 +230,29 @@ private:
     declared_.insert(&tensor);
   }
 
-  void declareBetween(const FusionTensor &tensor) {
-    if (!declared_.insert(&tensor).second)
+  void declareMade(const FusionTensor &tensor) {
+    if (uses_.isFolded(tensor))
       return;
+    const bool isApart = isExactApart(uses_, tensor);
+    const bool isWanted = uses_.isRounded(tensor) || !isApart;
+    if (declared_.insert(&tensor).second && isWanted)
+      allocate(tensor, tensor.name, typeOf(tensor), kBetween);
+    if (!isApart)
+      return;
+    TensorType exact = typeOf(tensor);
+    exact.dtype = DType::F32;
+    allocate(tensor, isWanted ? tensor.name + "_exact" : tensor.name, exact, kExact);
+  }
+
+  void allocate(const FusionTensor &tensor, const std::string &name, const TensorType &type,
+                const char *role) {
     builder_.setLocation(tensor.location);
-    Value *between =
-        builder_.allocate(state_.names.global(tensor.name), MemorySpace::Device, typeOf(tensor));
-    between->definition->labels.push_back({tensor.name, kBetween});
+    Value *made = builder_.allocate(state_.names.global(name), MemorySpace::Device, type);
+    made->definition->labels.push_back({tensor.name, role});
   }
 
   LoweringState &state_;
+  const TensorUses uses_;
   ProgramBuilder builder_;
   llvm::DenseSet<const FusionTensor *> declared_;
 };
@@ -187,7 +260,7 @@ private:
 /// Finds the program's values for the fusion's tensors.
 class Connector {
 public:
-  explicit Connector(LoweringState &state) : state_(state) {}
+  explicit Connector(LoweringState &state) : state_(state), uses_(state.fusion) {}
 
   bool run() {
     const Program &program = *state_.program;
@@ -197,8 +270,8 @@ public:
       connectOutput(*tensor, value.get());
     for (const Op &op : program.body())
       for (const OpLabel &label : op.labels)
-        if (label.role == kBetween)
-          connectBetween(label.stage, op);
+        if (label.role == kBetween || label.role == kExact)
+          connectMade(label, op);
     return llvm::all_of(state_.stages, [&](Stage &stage) { return connect(stage); });
   }
 
@@ -209,11 +282,13 @@ private:
       state_.copies.emplace_back(result, entry->second);
   }
 
-  void connectBetween(llvm::StringRef name, const Op &op) {
+  void connectMade(const OpLabel &label, const Op &op) {
     const auto *allocate = llvm::dyn_cast<AllocateOp>(&op);
+    auto &values = label.role == kExact ? exacts_ : values_;
     for (const auto &node : state_.fusion.nodes())
-      if (allocate && isGemm(*node) && resultOf(*node)->name == name)
-        values_.try_emplace(resultOf(*node), const_cast<Value *>(&allocate->result));
+      if (const FusionTensor *tensor = resultOf(*node);
+          allocate && tensor && tensor->name == label.stage)
+        values.try_emplace(tensor, const_cast<Value *>(&allocate->result));
   }
 
   bool connect(Stage &stage) {
@@ -221,25 +296,54 @@ private:
     bool isFine = stage.input != nullptr;
     for (Gemm &gemm : stage.gemms) {
       auto operands = operandsOf(*gemm.node);
-      gemm.dst = find(resultOf(*gemm.node));
+      gemm.dst = findExact(resultOf(*gemm.node));
       gemm.right = find(operands[1]);
       gemm.bias = operands.size() == 3 ? find(operands[2]) : nullptr;
-      isFine = isFine && gemm.dst && gemm.right && (operands.size() < 3 || gemm.bias);
+      gemm.left = gemm.source ? find(gemm.source) : nullptr;
+      isFine = isFine && gemm.dst && gemm.right && (operands.size() < 3 || gemm.bias) &&
+               (!gemm.source || gemm.left);
+    }
+    for (Pointwise &each : stage.pointwise)
+      isFine = isFine && connect(each);
+    for (Reshard &reshard : stage.reshards)
+      isFine = isFine && (reshard.dst = find(reshard.tensor));
+    return isFine;
+  }
+
+  bool connect(Pointwise &pointwise) {
+    TensorUses::Chain chain{pointwise.tensor, {}};
+    if (!pointwise.isRounding)
+      chain = uses_.chainOf(*pointwise.tensor->definition);
+    pointwise.dst = pointwise.isRounding ? find(pointwise.tensor) : findExact(pointwise.tensor);
+    pointwise.first = findExact(chain.first);
+    bool isFine = pointwise.dst && pointwise.first;
+    for (auto [function, operand] : chain.steps) {
+      pointwise.steps.push_back({function, operand ? findExact(operand) : nullptr});
+      isFine = isFine && (!operand || pointwise.steps.back().operand);
     }
     return isFine;
   }
 
-  Value *find(const FusionTensor *tensor) {
-    Value *value = values_.lookup(tensor);
+  /// The tensor as it is before it is rounded, if that has a buffer of its own.
+  Value *findExact(const FusionTensor *tensor) {
+    return isExactApart(uses_, *tensor) ? find(tensor, exacts_, kExact) : find(tensor);
+  }
+
+  Value *find(const FusionTensor *tensor) { return find(tensor, values_, kBetween); }
+
+  using Values = llvm::DenseMap<const FusionTensor *, Value *>;
+  Value *find(const FusionTensor *tensor, const Values &values, const char *role) {
+    Value *value = values.lookup(tensor);
     if (!value)
       state_.diags.error(state_.program->location())
           << "expected a tensor for %" << tensor->name << " of @" << state_.fusion.name()
-          << " with the label '@" << tensor->name << " " << kBetween << "', got none";
+          << " with the label '@" << tensor->name << " " << role << "', got none";
     return value;
   }
 
   LoweringState &state_;
-  llvm::DenseMap<const FusionTensor *, Value *> values_;
+  const TensorUses uses_;
+  Values values_, exacts_;
 };
 
 } // namespace
@@ -249,8 +353,7 @@ bool findStages(LoweringState &state) {
     return false;
   Grouper grouper(state);
   for (const auto &node : state.fusion.nodes())
-    if (isGemm(*node))
-      grouper.add(*node);
+    grouper.add(*node);
   return true;
 }
 

@@ -73,8 +73,7 @@ private:
     auto rowsOf = [&](Value *tensor) {
       return existingRows(state_, builder_, stage.uneven, tensor);
     };
-    emitGemms(builder_, stage, rowsOf(stage.whole),
-              [&](const Gemm &gemm) { return rowsOf(gemm.dst); });
+    emitGemms(builder_, stage, rowsOf(stage.whole), rowsOf);
     stage.first = &*std::next(state_.program->body().begin(), static_cast<ptrdiff_t>(before));
   }
 
@@ -99,9 +98,8 @@ private:
       slot = GatherOrder(scalars_, stage.config.order(), stage.steps).source(slot);
     stage.block =
         selectBlock(state_, builder_, stage, state_.names.local("block"), stage.whole, slot);
-    emitStep(state_, builder_, stage, stage.block, slot, [&](const Gemm &gemm) {
-      bool isOnly = stage.gemms.size() == 1;
-      return state_.names.local(isOnly ? "out" : gemm.dst->name + "_out");
+    emitStep(state_, builder_, stage, stage.block, slot, [&](const Value &whole) {
+      return state_.names.local(stage.makesOne() ? "out" : whole.name + "_out");
     });
   }
 

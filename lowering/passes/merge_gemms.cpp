@@ -73,7 +73,7 @@ private:
     moveWaits(steps, Direction::Send);
     for (const UnrolledStep &step : steps)
       for (Op *op : step.nodes)
-        if (llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op))
+        if (computes(*op) || llvm::isa<SetOp>(op))
           body_.erase(op->getIterator());
   }
 
@@ -99,8 +99,8 @@ private:
     };
     Value *blocks = steps.size() == 1 ? steps.front().block
                                       : alias(nameInStage(state_, stage_, "blocks"), stage_.whole);
-    emitGemms(builder_, stage_, blocks, [&](const Gemm &gemm) {
-      return alias(stage_.gemms.size() == 1 ? "outs" : gemm.dst->name + "_outs", gemm.dst);
+    emitGemms(builder_, stage_, blocks, [&](Value *whole) {
+      return alias(stage_.makesOne() ? "outs" : whole->name + "_outs", whole);
     });
   }
 

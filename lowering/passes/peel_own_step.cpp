@@ -34,7 +34,7 @@ void emitOwnStep(LoweringState &state, Stage &stage) {
   builder.insertBefore(body, *stage.loop);
   Op *before = &*std::prev(stage.loop->getIterator());
   emitStep(state, builder, stage, stage.mine, state.program->scalars().rank(),
-           [&](const Gemm &gemm) { return state.names.global(gemm.dst->name + "_own"); });
+           [&](const Value &whole) { return state.names.global(whole.name + "_own"); });
   stage.ownFirst = &*std::next(before->getIterator());
 }
 

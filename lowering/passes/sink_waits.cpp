@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
+#include "lowering/emit.h"
 #include "lowering/passes/passes.h"
 #include "lowering/stages/transfers.h"
 
@@ -32,10 +33,10 @@ const Value *writtenBy(const Op &op) {
     return reduce->dst;
   if (const auto *sum = llvm::dyn_cast<SumOp>(&op))
     return sum->dst;
+  if (const auto *pointwise = llvm::dyn_cast<PointwiseOp>(&op))
+    return pointwise->dst;
   return nullptr;
 }
-
-bool isGemm(const Op &op) { return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op); }
 
 /// True if the wait for `sent` may come after `op` instead of before it.
 bool canPass(const P2POp &sent, Op &op) {
@@ -62,7 +63,7 @@ const P2POp *sendOf(const Op &op) {
 Block::iterator destination(Block &block, Block::iterator wait) {
   auto best = std::next(wait);
   for (auto at = best; at != block.end() && canPass(*sendOf(*wait), *at); ++at)
-    if (isGemm(*at))
+    if (computes(*at))
       best = std::next(at);
   return best;
 }

@@ -122,6 +122,11 @@ private:
     } else if (auto *linear = llvm::dyn_cast<LinearOp>(&op)) {
       linear->dst = rowsOf(block, linear->dst, op);
       linear->x = rowsOf(block, linear->x, op);
+    } else if (llvm::isa<PointwiseOp>(op)) {
+      forEachOperand(op, [&](Value *&tensor) { tensor = rowsOf(block, tensor, op); });
+    } else if (auto *set = llvm::dyn_cast<SetOp>(&op)) {
+      set->dst = rowsOf(block, set->dst, op);
+      set->src = rowsOf(block, set->src, op);
     } else if (auto *sum = llvm::dyn_cast<SumOp>(&op)) {
       std::tie(sum->begin, sum->end) = rangeOfChunk(*sum->dst);
       sum->dst = rowsOf(block, sum->dst, op);
@@ -178,7 +183,7 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
   const int64_t chunks = stage.config.chunks();
   if (stage.isReduction() && !stage.chunkLoop && chunks > 1)
     return diags.error(stage.location())
-           << "cannot chunk %" << resultOf(*stage.gemms.front().node)->name << " by " << chunks
+           << "cannot chunk %" << stage.result().name << " by " << chunks
            << ": one GEMM makes all partial results; only 1 would be accepted";
   if (!stage.loop)
     return !stage.isNamed || !asksForCuts(stage.config) ||
@@ -196,7 +201,7 @@ bool checkTail(const LoweringState &state, const Stage &stage) {
   if (!stage.isReduction() || stage.config.tailSplit() == 1 || !isMeant)
     return true;
   return state.diags.error(stage.location())
-         << "cannot split the tail of %" << resultOf(*stage.gemms.front().node)->name << " by "
+         << "cannot split the tail of %" << stage.result().name << " by "
          << stage.config.tailSplit()
          << ": a reduction ends with the own rows; only 1 would be accepted";
 }

@@ -61,8 +61,7 @@ constexpr Rule kRulesOfReductions[] = {
 
 /// "gather %A" or "reduce to %C"
 std::string actionOf(const Stage &stage) {
-  return stage.isGather() ? "gather %" + stage.name().str()
-                          : "reduce to %" + resultOf(*stage.gemms.front().node)->name;
+  return stage.isGather() ? "gather %" + stage.name().str() : "reduce to %" + stage.result().name;
 }
 
 /// "shift or xor"
@@ -122,8 +121,7 @@ namespace {
 std::vector<std::string> resultsOf(llvm::ArrayRef<Stage> stages) {
   std::vector<std::string> names;
   for (const Stage &stage : stages)
-    for (const Gemm &gemm : stage.gemms)
-      names.push_back(resultOf(*gemm.node)->name);
+    llvm::append_range(names, stage.tensors());
   return names;
 }
 

@@ -14,9 +14,7 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
   for (const Stage &stage : state.stages) {
     if (stage.kind == StageKind::Straight)
       continue;
-    stages.push_back({{}, stage.isReduction(), stage.rows});
-    for (const Gemm &gemm : stage.gemms)
-      stages.back().tensors.push_back(resultOf(*gemm.node)->name);
+    stages.push_back({stage.tensors(), stage.isReduction(), stage.rows});
   }
   return stages;
 }

@@ -2,6 +2,9 @@
 
 #include "lowering/stages/legality.h"
 
+#include "lowering/stages/elementwise.h"
+
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace braid {
@@ -28,9 +31,15 @@ public:
   Checker(const Fusion &fusion, const FusionNode &node, Diagnostics &diags)
       : fusion_(fusion), node_(node), diags_(diags), operands_(operandsOf(node)),
         result_(resultOf(node)), contraction_(contractionOf(node)),
-        isLinear_(llvm::isa<LinearNode>(node)) {}
+        isLinear_(llvm::isa<LinearNode>(node)) {
+    operands_[0] = const_cast<FusionTensor *>(&originOf(*operands_[0])); // what has to move
+  }
 
   bool run() {
+    for (const FusionTensor *operand : llvm::drop_begin(operands_))
+      if (llvm::isa<ReshardNode>(operand->definition))
+        refuse("%" + operand->name + " is resharded, and only a first operand is gathered",
+               "%" + originOf(*operand).name);
     if (isReduction()) {
       checkReduction();
       checkPartBytes();
@@ -203,14 +212,94 @@ private:
   bool isFine_ = true;
 };
 
+/// Checks one pointwise node: it moves nothing, and has a stage to be computed in.
+class PointwiseChecker {
+public:
+  PointwiseChecker(const Fusion &fusion, const PointwiseNode &node, Diagnostics &diags)
+      : fusion_(fusion), node_(node), diags_(diags) {}
+
+  bool run() {
+    bool isMade = false;
+    for (const FusionTensor *operand : node_.operands) {
+      isMade |= !isInput(*operand);
+      if (llvm::isa<ReshardNode>(operand->definition))
+        refuse("%" + operand->name + " is resharded, and what is gathered is no operand here",
+               "an operand that a matmul or linear makes");
+      for (size_t i = 0; i < operand->type.axes.size(); ++i)
+        checkAxis({operand, i}, {&node_.result, i});
+      if (isGemm(*operand->definition) && fusion_.ranks() > 1 &&
+          isContractedOverDevices(*operand->definition))
+        refuse("%" + operand->name +
+                   " is summed over devices, and a sum is rounded where it is "
+                   "made",
+               "an operand that is not");
+    }
+    if (!isMade)
+      refuse("it is made of inputs alone, and no stage makes any of them",
+             "an operand that a matmul or linear makes");
+    return isFine_;
+  }
+
+private:
+  static bool isInput(const FusionTensor &tensor) {
+    return llvm::isa<InputNode>(originOf(tensor).definition);
+  }
+
+  void checkAxis(AxisOf from, AxisOf to) {
+    const bool isFromSplit = braid::isSplit(fusion_, from.axis());
+    if (isFromSplit == braid::isSplit(fusion_, to.axis()))
+      return;
+    refuse(from.strWithType() + " is " + (isFromSplit ? "" : "not ") + "split over devices but " +
+               to.strWithType() + (isFromSplit ? " is not" : " is"),
+           "axes that live in the same place");
+  }
+
+  void refuse(const std::string &reason, const std::string &accepted) {
+    diags_.error(node_.location()) << "cannot lower %" << node_.result.name << ": " << reason
+                                   << "; " << accepted << " would be accepted";
+    isFine_ = false;
+  }
+
+  const Fusion &fusion_;
+  const PointwiseNode &node_;
+  Diagnostics &diags_;
+  bool isFine_ = true;
+};
+
+/// What lies in blocks on devices is gathered; nothing else is moved.
+bool checkReshard(const Fusion &fusion, const ReshardNode &node, Diagnostics &diags) {
+  const FusionTensor &from = *node.a, &to = node.result;
+  auto refuse = [&](const std::string &reason) {
+    return diags.error(node.location())
+           << "cannot lower %" << to.name << ": " << reason << "; an input "
+           << "%" << from.name << " with a leading DIDx axis, which is Stream in %" << to.name
+           << ", would be accepted";
+  };
+  if (!llvm::isa<InputNode>(from.definition))
+    return refuse("%" + from.name + " is not an input");
+  if (from.type.axes.front().kind != AxisKind::DIDx ||
+      to.type.axes.front().kind != AxisKind::Stream)
+    return refuse(AxisOf{&from, 0}.strWithType() + " is not gathered to " +
+                  AxisOf{&to, 0}.strWithType());
+  const std::optional<UnevenRows> uneven = fusion.unevenRows(from.type);
+  if (uneven && uneven->axis != 1)
+    return refuse("axis " + std::to_string(uneven->axis) + " of %" + from.name +
+                  " has rows that do not exist");
+  return true;
+}
+
 } // namespace
 
 bool isSplit(const Fusion &fusion, const Axis &axis) {
   return axis.kind == AxisKind::DIDx && fusion.ranks() > 1;
 }
 
-bool checkLowerable(const Fusion &fusion, const FusionNode &gemm, Diagnostics &diags) {
-  return Checker(fusion, gemm, diags).run();
+bool checkLowerable(const Fusion &fusion, const FusionNode &node, Diagnostics &diags) {
+  if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node))
+    return PointwiseChecker(fusion, *pointwise, diags).run();
+  if (const auto *reshard = llvm::dyn_cast<ReshardNode>(&node))
+    return checkReshard(fusion, *reshard, diags);
+  return Checker(fusion, node, diags).run();
 }
 
 } // namespace braid

@@ -8,10 +8,11 @@ namespace braid {
 /// True for an axis that is really split: DIDx on a mesh of more than one device.
 bool isSplit(const Fusion &fusion, const Axis &axis);
 
-/// Compares the axis kinds of a matmul's or linear's operands with its result's. Reports every axis
+/// Compares the axis kinds of a node's operands with its result's: of a GEMM, a pointwise node or a
+/// reshard. Reports every axis
 /// that would need a move which lowering has not got, with what would be accepted; true if none
 /// does. What is left for a lowerable GEMM: its first operand is gathered along the leading
 /// axis, nothing moves, or partial results are summed.
-bool checkLowerable(const Fusion &fusion, const FusionNode &gemm, Diagnostics &diags);
+bool checkLowerable(const Fusion &fusion, const FusionNode &node, Diagnostics &diags);
 
 } // namespace braid

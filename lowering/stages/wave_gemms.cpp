@@ -30,10 +30,9 @@ std::optional<WaveGemms> WaveGemms::of(LoweringState &state, Stage &stage,
 
 /// GEMM `number` of each result, from these rows of the operand.
 void WaveGemms::emitOn(size_t number, Value *operand) {
-  emitGemms(builder_, stage_, operand, [&](const Gemm &gemm) {
-    const std::string name = gemm.dst->name + "_" + std::to_string(number);
-    return ranges_.rows(state_.names.global(name), gemm.dst, cuts_.begin(number),
-                        cuts_.end(number));
+  emitGemms(builder_, stage_, operand, [&](Value *whole) {
+    const std::string name = whole->name + "_" + std::to_string(number);
+    return ranges_.rows(state_.names.global(name), whole, cuts_.begin(number), cuts_.end(number));
   });
 }
 
@@ -41,7 +40,7 @@ void WaveGemms::emitOwn() {
   Block &body = state_.program->body();
   llvm::SmallVector<Op *, 4> gemms;
   for (auto at = stage_.ownFirst->getIterator(); &*at != stage_.loop; ++at)
-    if (llvm::isa<MatmulOp>(*at) || llvm::isa<LinearOp>(*at))
+    if (computes(*at) || llvm::isa<SetOp>(*at))
       gemms.push_back(&*at);
   builder_.insertBefore(body, *gemms.front());
   builder_.setLocation(stage_.location());

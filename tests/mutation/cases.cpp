@@ -42,6 +42,15 @@ const std::vector<Operation> kOperations = {
       "%v = input f32[N, 3]", "%C = matmul %A, %B : f32[Stream{D}, M, N]",
       "%E = linear %C, %w : f32[Stream{D}, M, 3]", "%G = linear %E, %v : f32[Stream{D}, M, N]",
       "output %G"}},
+    {"functions",
+     {"%A = input f64[DIDx{D}, M, K]", "%B = input f64[K, N]", "%E = input f64[K, N]",
+      "%U = matmul %A, %B : f64[Stream{D}, M, N]", "%V = matmul %A, %E : f64[Stream{D}, M, N]",
+      "%S = silu %U : f64[Stream{D}, M, N]", "%G = multiply %S, %V : f64[Stream{D}, M, N]",
+      "%P = gelu_tanh %V : f64[Stream{D}, M, N]", "output %G, %P"}},
+    {"reshard",
+     {"%A = input f32[DIDx{D}, M, K]", "%B = input f32[K, N]",
+      "%X = reshard %A : f32[Stream{D}, M, K]", "%C = matmul %X, %B : f32[Stream{D}, M, N]",
+      "output %C, %X"}},
     {"local",
      {"%A = input f32[3, M, K]", "%B = input f32[K, N]",
       "%C = matmul %A, %B : f32[Stream{3}, M, N]", "output %C"}},
@@ -74,7 +83,9 @@ Result<Case> makeCase(const CaseOptions &options) {
     return compiled.status().annotated(made.name + made.source->diags.str());
   made.program = str(*compiled->program);
   made.fusion = compiled->fusion;
-  made.oracle = isByHand ? smallOracle(*made.fusion) : referenceOracle(*made.fusion);
+  // Of the reference all functions of one operand are alike.
+  const bool isSmall = isByHand || options.operation == "functions";
+  made.oracle = isSmall ? smallOracle(*made.fusion) : referenceOracle(*made.fusion);
   return made;
 }
 
@@ -103,6 +114,11 @@ std::vector<CaseOptions> representativeCases() {
       {"two", 2, "pairwise;protocol=get;streams=2;chunks=2"},
       {"two", 3, "ring;protocol=put;streams=2"},
       {"two", 2, "sequential;protocol=get;streams=3"},
+      {"functions", 2, "pairwise;protocol=get;streams=2;chunks=2"},
+      {"functions", 3, "ring;protocol=put;streams=2"},
+      {"functions", 2, "coalesced;protocol=put;streams=2"},
+      {"reshard", 2, "pairwise;protocol=put;streams=2;chunks=2"},
+      {"reshard", 3, "sequential;protocol=get;streams=2"},
       {"local", 2, "pairwise;protocol=get;streams=2"},
       {"local", 3, "sequential;protocol=get;streams=3;chunks=2"},
       {"gathers", 2, "pairwise;protocol=get;streams=2"},

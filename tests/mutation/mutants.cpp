@@ -30,6 +30,7 @@ void makePlans(const Program &program, Diagnostics &diags, Mutant &mutant) {
 std::vector<ProgramMutation> allProgramMutations() {
   std::vector<ProgramMutation> all = programMutations().vec();
   llvm::append_range(all, sumMutations());
+  llvm::append_range(all, functionMutations());
   return all;
 }
 

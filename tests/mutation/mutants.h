@@ -28,8 +28,9 @@ struct PlanMutation {
   SiteText (*apply)(std::vector<Plan> &plans, size_t k);
 };
 llvm::ArrayRef<ProgramMutation> programMutations();
-llvm::ArrayRef<ProgramMutation> sumMutations(); ///< what only sums can have, and biases
-/// Both.
+llvm::ArrayRef<ProgramMutation> sumMutations();      ///< what only sums can have, and biases
+llvm::ArrayRef<ProgramMutation> functionMutations(); ///< what only pointwise nodes can have
+/// All of these.
 std::vector<ProgramMutation> allProgramMutations();
 llvm::ArrayRef<PlanMutation> planMutations();
 

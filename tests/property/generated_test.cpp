@@ -46,6 +46,15 @@ TEST(Generated, RandomReductions) {
   }
 }
 
+TEST(Generated, RandomFunctions) {
+  const char *text = std::getenv("BRAID_CASES");
+  uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 1000;
+  for (uint64_t seed = 1; seed <= cases; ++seed) {
+    Status status = checkCase(randomCase(seed, {.sums = seed % 3 == 0, .functions = true}));
+    ASSERT_TRUE(status.isOk()) << status.message();
+  }
+}
+
 TEST(Generated, EveryPairOfOptions) {
   for (const Combination &combination : pairwiseCombinations()) {
     Status status = checkCombination(combination);

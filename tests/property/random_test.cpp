@@ -41,6 +41,14 @@ TEST(Random, EveryReductionEqualsTheReference) {
   runCases(number("BRAID_CASES", 2000) / 2, {.sums = true});
 }
 
+TEST(Random, EveryFunctionEqualsTheReference) {
+  runCases(number("BRAID_CASES", 2000) / 2, {.functions = true});
+}
+
+TEST(Random, EveryFunctionBetweenSumsEqualsTheReference) {
+  runCases(number("BRAID_CASES", 2000) / 4, {.sums = true, .functions = true});
+}
+
 TEST(Random, TheSameSeedDrawsTheSameCase) {
   for (uint64_t seed = 1; seed < 50; ++seed)
     EXPECT_EQ(randomCase(seed).str(), randomCase(seed).str());

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 namespace braid::test {
 namespace {
 
@@ -30,6 +32,7 @@ public:
     dtype_ = dice.pick<std::string>({"bf16", "f16", "f32", "f64"});
     isLocal_ = dice.chance(15);
     steps_ = isLocal_ ? dice.pick<int64_t>({1, 2, 3, 6}) : ranks_;
+    functions_ = kinds.functions;
     sums_ = kinds.sums ? dice.pick<int64_t>({0, 1, 1, 2}) : 0;
     if (sums_ == 0 && dice.chance(35) && kinds.uneven)
       total_ = 1 + dice.below(steps_ * blockRows());
@@ -45,8 +48,10 @@ public:
       addSum();
     std::string outputs = "%" + gemms_.back().name;
     for (size_t i = 0; i + 1 < gemms_.size(); ++i)
-      if (dice_.chance(70))
+      if (dice_.chance(functions_ ? 40 : 70))
         outputs += ", %" + gemms_[i].name;
+    if (functions_ && !inputs_.empty() && !isLocal_ && dice_.chance(30))
+      outputs += ", %" + addReshard(dice_.pick(inputs_));
     return fmt::format("fusion @drawn(D = {}, M = {}) {{\n  mesh [0 .. D)\n{}  output {}\n}}\n",
                        ranks_, total_, body_, outputs);
   }
@@ -105,6 +110,41 @@ private:
     gemms_.push_back(c);
     if (!isSharded && !a.isGemm)
       batchable_.push_back(c);
+    if (functions_ && dice_.chance(60))
+      addFunctions(c, fmt::format("{}, {}, {}", c.lead, c.middle, columns),
+                   !isSharded && !a.isGemm);
+  }
+
+  /// One function of a GEMM's result, and perhaps one of that and another result alike.
+  void addFunctions(const Operand &gemm, const std::string &axes, bool isBatchable) {
+    Operand made = gemm;
+    made.name = addFunction(dice_.pick<std::string>({"relu", "gelu", "gelu_tanh", "silu"}),
+                            "%" + gemm.name, axes);
+    if (auto other = alike_.find(axes); other != alike_.end() && dice_.chance(60)) {
+      const bool isSum = dice_.chance(30);
+      made.name = addFunction(isSum ? "add" : "multiply",
+                              dice_.chance(50) ? fmt::format("%{}, %{}", made.name, other->second)
+                                               : fmt::format("%{}, %{}", other->second, made.name),
+                              axes);
+    }
+    alike_.try_emplace(axes, gemm.name);
+    gemms_.push_back(made);
+    if (isBatchable)
+      batchable_.push_back(made);
+  }
+
+  std::string addFunction(const std::string &function, const std::string &operands,
+                          const std::string &axes) {
+    std::string name = fmt::format("F{}", ++names_);
+    body_ += fmt::format("  %{} = {} {} : {}[{}]\n", name, function, operands, dtype_, axes);
+    return name;
+  }
+
+  std::string addReshard(const Operand &input) {
+    std::string name = fmt::format("X{}", ++names_);
+    body_ += fmt::format("  %{} = reshard %{} : {}[Stream{{D}}, {}, {}]\n", name, input.name,
+                         dtype_, input.middle, input.k);
+    return name;
   }
 
   /// A GEMM contracted over devices; its first operand is an input, or what a gather and a GEMM
@@ -135,7 +175,11 @@ private:
     Operand a =
         isLocal_ || inputs_.empty() || dice_.chance(60) ? newGatheredInput() : dice_.pick(inputs_);
     const std::string result = fmt::format("Stream{{D}}, {}, {}", middle(), columns);
-    return addNode(a.name, std::to_string(a.k), columns, "", result);
+    const std::string made = addNode(a.name, std::to_string(a.k), columns, "", result);
+    if (!functions_ || dice_.chance(30))
+      return made;
+    return addFunction(dice_.pick<std::string>({"relu", "gelu", "gelu_tanh", "silu"}), "%" + made,
+                       result);
   }
 
   Operand newGatheredInput() {
@@ -180,6 +224,8 @@ private:
   int64_t sums_;      ///< over devices
   int64_t total_ = 0; ///< rows over all blocks, which need not divide; 0: every row exists
   bool isLocal_;
+  bool functions_;
+  std::map<std::string, std::string> alike_; ///< a GEMM's result for each type
   std::string dtype_, body_;
   int names_ = 0;
   std::vector<Operand> inputs_, gemms_, batchable_;

@@ -23,6 +23,8 @@ struct RandomCase {
 struct RandomKinds {
   /// GEMMs contracted over devices, whose partial results are summed.
   bool sums = false;
+  /// Pointwise nodes of what GEMMs make, and reshards of what is gathered.
+  bool functions = false;
   /// Rows that do not divide, in fusions without sums.
   bool uneven = true;
 };
