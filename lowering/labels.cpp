@@ -37,6 +37,7 @@ public:
     label("mine", stage_.mine);
     label("staging", stage_.staging);
     label("guard", stage_.guard);
+    label("gather", stage_.gather);
     label("own", stage_.ownFirst);
     label("own_stream", stage_.ownStream);
     for (auto [block, op] : stage_.syncs)
@@ -95,21 +96,14 @@ public:
   std::string run() {
     using Take = std::string (Reader::*)();
     static constexpr std::pair<const char *, Take> kRoles[] = {
-        {"whole", &Reader::takeWhole},
-        {"first", &Reader::takeFirst},
-        {"steps", &Reader::takeSteps},
-        {"chunks", &Reader::takeChunks},
-        {"block", &Reader::takeBlock},
-        {"mine", &Reader::takeMine},
-        {"staging", &Reader::takeStaging},
-        {"guard", &Reader::takeGuard},
-        {"parts", &Reader::takeParts},
-        {"sent", &Reader::takeSent},
-        {"sum", &Reader::takeSum},
-        {"own", &Reader::takeOwn},
-        {"own_stream", &Reader::takeOwnStream},
-        {"streams", &Reader::takeStreams},
-        {"sync", &Reader::takeSync}};
+        {"whole", &Reader::takeWhole},     {"first", &Reader::takeFirst},
+        {"steps", &Reader::takeSteps},     {"chunks", &Reader::takeChunks},
+        {"block", &Reader::takeBlock},     {"mine", &Reader::takeMine},
+        {"staging", &Reader::takeStaging}, {"guard", &Reader::takeGuard},
+        {"gather", &Reader::takeGather},   {"parts", &Reader::takeParts},
+        {"sent", &Reader::takeSent},       {"sum", &Reader::takeSum},
+        {"own", &Reader::takeOwn},         {"own_stream", &Reader::takeOwnStream},
+        {"streams", &Reader::takeStreams}, {"sync", &Reader::takeSync}};
     for (auto [role, take] : kRoles)
       if (label_.role == role)
         return (this->*take)();
@@ -157,7 +151,12 @@ private:
   }
   std::string takeParts() { return takeBuffer(stage_.parts); }
   std::string takeSent() { return takeBuffer(stage_.sent); }
-  std::string takeSum() { return put(stage_.sum, llvm::dyn_cast<SumOp>(&op_), "a sum"); }
+  /// Behind the steps, but for a ring, which has it in the last one.
+  std::string takeSum() {
+    const bool isInSteps = stage_.config.order() == schedule::Order::Ring;
+    return put(stage_.sum, isInSteps ? llvm::dyn_cast<SumOp>(&op_) : as<SumOp>(*aroundSteps()),
+               "a sum behind the steps");
+  }
 
   std::string takeWhole() { return takeBuffer(stage_.whole); }
   std::string takeFirst() { return put(stage_.first, as<Op>(body_), "a node outside of loops"); }
@@ -182,6 +181,12 @@ private:
   std::string takeStaging() { return put(stage_.staging, as<SetOp>(body_), "a set"); }
   std::string takeGuard() {
     return put(stage_.guard, steps() ? as<IfOp>(*steps()) : nullptr, "a condition in the steps");
+  }
+  std::string takeGather() {
+    auto *loop = stage_.isTwoShot() ? as<ForOp>(*aroundSteps()) : nullptr;
+    const bool isFixed = loop && loop->begin->isConstant() && loop->end->isConstant();
+    return put(stage_.gather, isFixed ? loop : nullptr,
+               "a loop of constant bounds, of an all-reduce in two shots");
   }
   std::string takeOwn() { return put(stage_.ownFirst, as<Op>(body_), "a node outside of loops"); }
   std::string takeOwnStream() {
@@ -251,7 +256,7 @@ private:
              << (config ? "@" + state_.fusion.name() + " has no stage that makes it"
                         : config.status().message());
     stage->second->config = *config;
-    return !stage->second->moves() || checkFields(*stage->second, state_.diags);
+    return !stage->second->moves() || settleFields(state_.fusion, *stage->second, state_.diags);
   }
 
   bool readBlock(Block &block) {
@@ -339,6 +344,9 @@ private:
         {isReduction && stage.isScattered() && !stage.sent, "sent"},
         {isReduction && ((hasSteps && !stage.mine) || sendsNoPart(stage)), "mine"},
         {isReduction && hasSteps && !isWhole && !stage.chunkLoop, "chunks"},
+        {stage.isTwoShot() && hasSteps && hasRun("insert-transfers") &&
+             (!stage.gather || stage.gather == stage.loop),
+         "gather"},
         {isGather && !stage.whole, "whole"},
         {stage.moves() && (isCut || (hasSteps && isMoved)) && !stage.loop, "steps"},
         {stage.kind == StageKind::Local && !stage.loop, "steps"},

@@ -90,6 +90,8 @@ struct Stage {
   Value *mine = nullptr;
   SetOp *staging = nullptr; ///< copies the own block into its slot of `whole`; null: nothing does
   IfOp *guard = nullptr;    ///< around the transfers of a step
+  ForOp *gather = nullptr;  ///< of an all-reduce in two shots: its steps bring the others' sums
+  Value *sums = nullptr;    ///< where peers reach those; for insert-transfers alone
 
   // From peel-own-step on.
   Op *ownFirst = nullptr; ///< the first node of the own step before the loop, if it was peeled
@@ -133,7 +135,7 @@ struct Stage {
       first = nullptr;
     if (isReduction() && isScattered())
       mine = nullptr; // it was selected in the steps
-    loop = chunkLoop = nullptr;
+    loop = chunkLoop = gather = nullptr;
     block = nullptr;
     guard = nullptr;
     chunks = tailSplit = 1;
@@ -149,7 +151,13 @@ struct Stage {
   /// Other devices take part in it.
   bool moves() const { return isGather() || isReduction(); }
   /// Of a reduction: each device keeps the sum of its own rows, not of all.
-  bool isScattered() const { return result().type.axes.front().kind == AxisKind::DIDx; }
+  bool keepsOwnRows() const { return result().type.axes.front().kind == AxisKind::DIDx; }
+  /// An all-reduce in which each device adds its own rows, and gives their sum to all.
+  bool isTwoShot() const {
+    return isReduction() && !keepsOwnRows() && config.reduction() == schedule::Reduction::TwoShot;
+  }
+  /// Of a reduction: each device adds its own rows, not all.
+  bool isScattered() const { return keepsOwnRows() || isTwoShot(); }
   /// The top-level node that holds the steps.
   Op &top() const { return isReduction() && chunkLoop ? *chunkLoop : *loop; }
   Location location() const { return result().definition->location(); }

@@ -49,8 +49,8 @@ Configuration withTransferMode(Configuration config, TransferMode mode) {
 
 std::array<std::string, 3> traitsOf(const Candidate &candidate) {
   auto text = [&](Knob knob) { return rowOf(knob).str(candidate.valueOf(knob)); };
-  return {candidate.preset().str() + " " + text(Knob::Placement), text(Knob::Protocol),
-          str(transferModeOf(candidate))};
+  return {candidate.preset().str() + " " + text(Knob::Placement) + " " + text(Knob::Reduction),
+          text(Knob::Protocol), str(transferModeOf(candidate))};
 }
 
 } // namespace braid

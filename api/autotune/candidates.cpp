@@ -45,11 +45,21 @@ bool takesBlocksInTurn(const Candidate &candidate) {
          candidate.granularity() == Granularity::Chunk;
 }
 
-/// A reduction has its steps in one order, and a step makes what it sends: so only the transfers of
-/// one GEMM of everything are posted at once.
-bool canReduce(const Candidate &candidate) {
-  return candidate.order() == Order::Shift && !isGeometric(candidate) &&
+/// A step of a reduction makes what it sends: so only the transfers of one GEMM of everything are
+/// posted at once. What goes around a ring is for one rank alone.
+bool canReduce(const Candidate &candidate, const FusionStage &stage) {
+  const bool isOrdered = candidate.order() == Order::Shift ||
+                         (candidate.order() == Order::Ring && !stage.rowsInTwoShots);
+  return isOrdered && !isGeometric(candidate) &&
          (candidate.posting() == Posting::Each || multipliesWhole(candidate));
+}
+
+bool hasTwoShots(const Candidate &candidate) { return candidate.reduction() == Reduction::TwoShot; }
+
+Values reductions(const Candidate &, const Surroundings &around) {
+  return around.stage.rowsInTwoShots.value_or(0) > 0
+             ? Values{int64_t(Reduction::OneShot), int64_t(Reduction::TwoShot)}
+             : Values{int64_t(Reduction::OneShot)};
 }
 
 Values placements(const Candidate &candidate, const Surroundings &) {
@@ -57,12 +67,13 @@ Values placements(const Candidate &candidate, const Surroundings &) {
                                       : Values{candidate.valueOf(Knob::Placement)};
 }
 
-/// The streams that GEMMs are never on. A reduction's sums have one, too.
+/// The streams that GEMMs are never on. A reduction's sums have one, too, and those of two shots
+/// have two more.
 int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage) {
   const bool areShared =
       candidate.placement() == Placement::Shared && candidate.posting() == Posting::Each;
   if (stage.isReduction && !multipliesWhole(candidate))
-    return areShared ? 3 : 2;
+    return (areShared ? 3 : 2) + (hasTwoShots(candidate) ? 2 : 0);
   return areShared ? 2 : 0;
 }
 
@@ -80,8 +91,10 @@ Values protocols(const Candidate &, const Surroundings &) {
 /// Chunks of a block that are worth a look.
 Values chunkCounts(const Candidate &candidate, const Surroundings &around) {
   Values counts = {1};
+  const FusionStage &stage = around.stage;
+  const int64_t rows = hasTwoShots(candidate) ? *stage.rowsInTwoShots : stage.rows;
   for (int64_t each : {2, 4, 8})
-    if (!multipliesWhole(candidate) && around.stage.rows / each >= kLeastRows)
+    if (!multipliesWhole(candidate) && rows / each >= kLeastRows)
       counts.push_back(each);
   return counts;
 }
@@ -92,15 +105,15 @@ Values waves(const Candidate &candidate, const Surroundings &around) {
   return isGeometric(candidate) && around.waveRows > 0 ? Values{0, around.waveRows} : Values{0};
 }
 
-/// Of growing groups, all from 2 on are the same. A reduction's chunks are around its steps, none
-/// of which is the last to send.
-Values tailSplits(const Candidate &candidate, const Surroundings &around) {
-  if (multipliesWhole(candidate) || around.stage.isReduction)
+/// Of growing groups, all from 2 on are the same.
+Values tailSplits(const Candidate &candidate, const Surroundings &) {
+  if (multipliesWhole(candidate))
     return {1};
   return isGeometric(candidate) ? Values{1, 2} : Values{1, 2, 4};
 }
 
 constexpr Trial kFirstLook[] = {{Knob::Placement, placements},
+                                {Knob::Reduction, reductions},
                                 {Knob::Streams, streamCounts},
                                 {Knob::Protocol, protocols},
                                 {Knob::Chunks, chunkCounts}};
@@ -164,7 +177,8 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   std::vector<Candidate> all;
   for (const Preset &preset : presets()) {
     const Candidate each = space.given.over(preset.fields);
-    if (!llvm::is_contained(all, each) && (!space.stage.isReduction || canReduce(each)))
+    if (!llvm::is_contained(all, each) &&
+        (!space.stage.isReduction || canReduce(each, space.stage)))
       all.push_back(each);
   }
   for (const Trial &trial : kFirstLook)

@@ -77,16 +77,63 @@ private:
 
   /// Ready signals, and whatever peers say when they have read, have stream(0), where nothing waits
   /// behind anything else. Sums have stream(1), with the waits for what they add; copies stream(2),
-  /// if they share one. A chunk's own GEMM has the stream that is next in turn.
+  /// if they share one. In two shots there are two more: one gives sums or fetches them, the other
+  /// waits for what peers give and copies it. GEMMs wait for none of these, and take turns on the
+  /// rest.
   void assignReduction(Stage &stage) {
     const int64_t others = stage.config.placement() == Placement::Shared ? 3 : 2;
-    first_ = std::min(others, available_ - 1);
+    first_ = std::min(others + (stage.isTwoShot() ? 2 : 0), available_ - 1);
     stage.transferStreams = first_;
     stage.streams = available_;
     builder_.setLocation(stage.location());
+    if (placement_ == Placement::Ring)
+      return assignRingReduction(stage);
     assignReductionStep(stage);
     if (stage.chunkLoop)
       assignOwnPart(stage);
+    if (stage.gather)
+      assignSumGather(stage, others);
+  }
+
+  /// `gathers` is the stream that moves sums, and the next one that of what is done with them.
+  void assignSumGather(Stage &stage, int64_t gathers) {
+    Block &body = stage.gather->body;
+    const StreamRef signals = special(0), sums = special(1), moves = special(gathers),
+                    copies = special(gathers + 1);
+    for (Op &op : llvm::make_early_inc_range(body)) {
+      std::optional<StreamRef> stream = gatherStreamOf(op, signals, sums, moves, copies);
+      if (!stream)
+        continue;
+      builder_.insertBefore(body, op);
+      fork(stage, body, *stream);
+      if (isSend(op) && stage.chunkLoop && *stream != sums)
+        builder_.synchronize(sums);
+    }
+    builder_.insertAtEnd(body);
+    join(stage, body, distinct({signals, sums, moves, copies}));
+    if (stage.chunkLoop && stage.config.protocol() == Protocol::Get)
+      assignCopyOfSum(stage, sums, copies);
+  }
+
+  /// Of the own rows, behind the gather that peers make of them.
+  void assignCopyOfSum(Stage &stage, StreamRef sums, StreamRef copies) {
+    Block &body = stage.chunkLoop->body;
+    builder_.insertBefore(body, body.back());
+    fork(stage, body, copies);
+    if (copies != sums)
+      builder_.synchronize(sums);
+    builder_.insertAtEnd(body);
+    join(stage, body, {copies});
+  }
+
+  static std::optional<StreamRef> gatherStreamOf(const Op &op, StreamRef signals, StreamRef sums,
+                                                 StreamRef moves, StreamRef copies) {
+    const P2POp *awaited = awaitedTransfer(op);
+    if (const auto *transfer = llvm::dyn_cast<P2POp>(&op))
+      return copiesHere(*transfer) ? moves : isSend(op) ? sums : signals;
+    if (awaited)
+      return copiesHere(*awaited) ? moves : isSend(*awaited) ? signals : copies;
+    return llvm::isa<SetOp>(op) ? std::optional(copies) : std::nullopt;
   }
 
   /// stream(number), or the last one before those of GEMMs.
@@ -106,9 +153,36 @@ private:
     return streamFor(number);
   }
 
+  /// Sums follow one another around the ring, on stream(1); GEMMs run ahead.
+  void assignRingReduction(Stage &stage) {
+    Block &body = stage.loop->body;
+    const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
+    const StreamRef signals = special(0), ring = special(1), first = streamFor(base),
+                    gemms = streamFor(scalars_.add(base, stage.loop->index));
+    for (Op &op : llvm::make_early_inc_range(body)) {
+      const bool isSum = llvm::isa<IfOp>(op);
+      std::optional<StreamRef> stream =
+          isSum ? std::optional(ring) : streamOf(op, signals, ring, ring, gemms);
+      if (!stream)
+        continue;
+      builder_.insertBefore(body, op);
+      fork(stage, body, *stream);
+      // The first part that is sent is a GEMM's result, the others are sums.
+      if ((isSum || isSend(op)) && ring != gemms)
+        builder_.synchronize(isSum ? gemms : first);
+    }
+    builder_.insertAtEnd(body);
+    join(stage, body, distinct({signals, ring, first, gemms}));
+    Block &around = stage.chunkLoop->body;
+    builder_.setInsertionPoint(around, llvm::find_if(around, isGemm));
+    fork(stage, around, first);
+    builder_.insertBefore(around, *stage.loop);
+    join(stage, around, {first});
+  }
+
   void assignReductionStep(Stage &stage) {
     Block &body = stage.loop->body;
-    const bool isShared = placement_ == Placement::Shared && first_ == 3;
+    const bool isShared = placement_ == Placement::Shared && first_ >= 3;
     const StreamRef signals = special(0), sums = special(1), gemms = partStream(stage, true);
     const StreamRef copies = isShared ? special(2) : gemms;
     for (Op &op : llvm::make_early_inc_range(body)) {
@@ -125,6 +199,8 @@ private:
     join(stage, body, distinct({signals, sums, copies, gemms}));
   }
 
+  static bool isGemm(const Op &op) { return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op); }
+
   static bool isSend(const Op &op) {
     const auto *transfer = llvm::dyn_cast<P2POp>(&op);
     return transfer && transfer->direction == Direction::Send;
@@ -139,7 +215,7 @@ private:
       return awaited->direction == Direction::Receive ? sums
              : copiesHere(*awaited)                   ? copies
                                                       : signals;
-    if (llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op))
+    if (isGemm(op))
       return gemms;
     return std::nullopt;
   }
@@ -157,7 +233,7 @@ private:
     Block &body = stage.chunkLoop->body;
     const StreamRef sums = special(1), gemms = partStream(stage, false);
     for (Op &op : llvm::make_early_inc_range(body))
-      if (llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op)) {
+      if (isGemm(op)) {
         builder_.insertBefore(body, op);
         fork(stage, body, gemms);
         builder_.insertAfter(body, op);
@@ -167,7 +243,7 @@ private:
     fork(stage, body, sums);
     if (sums != gemms)
       builder_.synchronize(gemms);
-    builder_.insertAtEnd(body);
+    builder_.insertAfter(body, *stage.sum);
     join(stage, body, {sums});
   }
 

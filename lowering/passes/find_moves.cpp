@@ -11,6 +11,7 @@
 #include "lowering/stages/configure_stages.h"
 #include "lowering/stages/elementwise.h"
 #include "lowering/stages/legality.h"
+#include "lowering/stages/reduced_rows.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -80,6 +81,8 @@ private:
     Stage &stage = state_.stages[index];
     const FusionTensor &operand = operandOf(node), &result = *resultOf(node);
     stage.gemms.push_back({.node = &node, .source = isMadeBy(index, operand) ? &operand : nullptr});
+    if (stage.isReduction())
+      countReducedRows(state_.fusion, stage);
     stageOf_[&result] = index;
     addRounding(index, result);
   }
@@ -159,30 +162,13 @@ private:
     Stage stage{.kind = kind, .operand = &operandOf(node)};
     Shape shape = state_.fusion.localShape(stage.operand->type);
     stage.uneven = state_.fusion.unevenRows(stage.operand->type);
-    if (kind == StageKind::Reduce)
-      setReduction(stage, node, shape);
-    else if (kind != StageKind::Straight)
+    if (kind != StageKind::Straight && kind != StageKind::Reduce)
       stage.steps = state_.fusion.globalShape(stage.operand->type).front();
     if (kind != StageKind::Reduce && shape.size() > 2)
       stage.rows = shape[1];
     if (kind == StageKind::Gather)
       reuseGathered(stage);
     state_.stages.push_back(std::move(stage));
-  }
-
-  /// A step makes the part of one device. Its rows are those that this device keeps, or all.
-  void setReduction(Stage &stage, const FusionNode &node, const Shape &shape) {
-    stage.steps = state_.fusion.ranks();
-    const size_t axes = contractionOf(node).first;
-    const bool isScattered = resultOf(node)->type.axes.front().kind == AxisKind::DIDx;
-    if (isScattered)
-      stage.rows = axes > 1 ? shape[1] : 0;
-    else if (stage.uneven)
-      stage.rows = stage.uneven->total;
-    else if (axes > 0)
-      stage.rows = axes == 2 ? shape[0] * shape[1] : shape[0];
-    if (!isScattered)
-      stage.uneven = std::nullopt; // its rows are one axis, and all of that exist
   }
 
   /// What an earlier stage has gathered is here already: nothing moves.

@@ -44,17 +44,18 @@ StreamRef loopOverStreams(LoweringState &state, const Stage &stage, ProgramBuild
   return {nullptr, loop->index};
 }
 
-void hoist(LoweringState &state, Stage &stage) {
+/// Around the nodes from `first` to `last`, which are outside of loops.
+void hoist(LoweringState &state, const Stage &stage, Op &first, Op &last) {
   ProgramBuilder builder = builderFor(state);
   builder.setLocation(stage.location());
   Block &body = state.program->body();
   StreamRef main = mainOf(stage);
 
-  builder.insertBefore(body, stage.ownStream ? *stage.ownStream : stage.top());
+  builder.insertBefore(body, first);
   builder.setCurrentStream(loopOverStreams(state, stage, builder));
   builder.synchronize(main);
 
-  builder.insertAfter(body, stage.top());
+  builder.insertAfter(body, last);
   builder.setCurrentStream(main);
   builder.synchronize(loopOverStreams(state, stage, builder));
 }
@@ -66,7 +67,9 @@ bool hoistSyncs(LoweringState &state) {
   for (Stage &stage : state.stages) {
     if (stage.syncs.empty())
       continue;
-    hoist(state, stage);
+    hoist(state, stage, stage.ownStream ? *stage.ownStream : stage.top(), stage.top());
+    if (stage.gather && !stage.chunkLoop)
+      hoist(state, stage, *stage.gather, *stage.gather);
     for (auto [block, op] : stage.syncs)
       block->erase(op->getIterator());
     stage.syncs.clear();

@@ -28,6 +28,7 @@
 #include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
 #include "lowering/stages/reduction.h"
+#include "lowering/stages/sum_gather.h"
 
 namespace braid {
 namespace {
@@ -51,16 +52,25 @@ private:
   void shareHandles() {
     for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
       llvm::SmallVector<Value *, 2> buffers;
-      for (const Stage &stage : state_.stages)
+      insertAfterPreamble(builder_);
+      for (Stage &stage : state_.stages)
         if (stage.moves() && stage.config.protocol() == protocol)
-          buffers.push_back(stage.isGather() ? stage.whole : shareParts(stage));
+          addReached(stage, buffers);
       if (buffers.empty())
         continue;
-      insertAfterPreamble(builder_);
       builder_.setLocation(buffers.front()->location);
       handles_[protocol == Protocol::Put] =
           builder_.shareMemHandles(state_.names.global("h"), protocol, buffers);
     }
+  }
+
+  void addReached(Stage &stage, llvm::SmallVectorImpl<Value *> &buffers) {
+    buffers.push_back(stage.isGather() ? stage.whole : shareParts(stage));
+    if (!stage.isTwoShot())
+      return;
+    builder_.setLocation(stage.location());
+    allocateSums(state_, stage, builder_);
+    buffers.push_back(stage.sums);
   }
 
   Value *handlesFor(const Stage &stage) const {

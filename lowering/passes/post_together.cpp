@@ -95,6 +95,15 @@ std::vector<Op *> nodesOf(llvm::ArrayRef<UnrolledStep> steps) {
   return nodes;
 }
 
+/// The second shot is a group of its own, behind the sum.
+void postSumGather(LoweringState &state, Stage &stage) {
+  const std::vector<Op *> nodes = nodesOf(unrollSumGather(state, stage));
+  Poster poster(state, *stage.gather);
+  poster.run(stage, nodes);
+  poster.runRest(nodes, *stage.gather);
+  state.program->body().erase(stage.gather->getIterator());
+}
+
 } // namespace
 
 bool postTogether(LoweringState &state) {
@@ -110,6 +119,8 @@ bool postTogether(LoweringState &state) {
     poster.run(stage, nodes);
     if (!stage.ownStream)
       poster.runRest(nodes, stage.sum ? *stage.sum : *stage.first);
+    if (stage.gather)
+      postSumGather(state, stage);
     state.program->body().erase(stage.loop->getIterator());
     stage.forgetLoop();
     changed = true;

@@ -1,7 +1,8 @@
 //===- lowering/passes/simplify.cpp - removes what the other passes left over -----------------===//
 //
-// Loops without a trip go, loops with one become its body; aliases and stream names that nobody
-// uses go, and so does a set_current_stream that changes nothing or is changed again at once.
+// Loops without a trip go, loops with one become its body, and conditions that are decided become
+// what they choose; aliases and stream names that nobody uses go, and so does a set_current_stream
+// that changes nothing or is changed again at once.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -14,7 +15,7 @@
 namespace braid {
 namespace {
 
-//===- Loops with at most one trip ------------------------------------------------------------===//
+//===- Loops with at most one trip, and conditions --------------------------------------------===//
 
 /// Replaces a loop index by a constant, in a node and the blocks below it.
 void substitute(ScalarContext &scalars, Op &root, const Scalar *index, const Scalar *value) {
@@ -36,21 +37,36 @@ public:
     bool changed = false;
     for (Op &op : llvm::make_early_inc_range(block)) {
       forEachBlock(op, [&](Block &inner) { changed |= run(inner); });
-      auto *loop = llvm::dyn_cast<ForOp>(&op);
-      if (!loop || !loop->begin->isConstant() || !loop->end->isConstant())
-        continue;
-      int64_t trips = loop->end->value() - loop->begin->value();
-      if (trips > 1)
-        continue;
-      if (trips == 1)
-        inlineBody(block, *loop);
-      block.erase(loop->getIterator());
-      changed = true;
+      if (auto *loop = llvm::dyn_cast<ForOp>(&op))
+        changed |= fold(block, *loop);
+      else if (auto *either = llvm::dyn_cast<IfOp>(&op))
+        changed |= fold(block, *either);
     }
     return changed;
   }
 
 private:
+  bool fold(Block &block, ForOp &loop) {
+    if (!loop.begin->isConstant() || !loop.end->isConstant())
+      return false;
+    const int64_t trips = loop.end->value() - loop.begin->value();
+    if (trips > 1)
+      return false;
+    if (trips == 1)
+      inlineBody(block, loop);
+    block.erase(loop.getIterator());
+    return true;
+  }
+
+  static bool fold(Block &block, IfOp &either) {
+    if (!either.condition->isConstant())
+      return false;
+    const bool isFalse = either.condition->isConstant(0);
+    block.splice(either.getIterator(), isFalse ? either.elseBlock : either.thenBlock);
+    block.erase(either.getIterator());
+    return true;
+  }
+
   /// Moves the only trip's nodes to where the loop stands.
   void inlineBody(Block &block, ForOp &loop) {
     for (Op &op : loop.body)

@@ -23,6 +23,8 @@
 //     for %c in 0 .. 2 + %i/7 * 6 {
 //       %mine_rows = slice %mine[%c * 32 / (2 + %i/7 * 6) .. (%c + 1) * 32 / (2 + %i/7 * 6)]
 //
+// Around the steps of a reduction it is the last chunk that is cut, whose sum is not hidden.
+//
 // A stage that moves nothing, or is multiplied only after its last transfer, or in GEMMs of many
 // blocks, has nothing to gain and keeps its chunks.
 //
@@ -42,7 +44,7 @@ namespace {
 
 /// True if the GEMM of the last chunk is all that is left to do when everything has arrived.
 bool canSplitTail(const Stage &stage) {
-  return stage.isGather() && stage.config.granularity() == schedule::Granularity::Chunk;
+  return stage.moves() && stage.config.granularity() == schedule::Granularity::Chunk;
 }
 
 /// Reports that `what` cannot be had `times` times from a step's block, which has its rows in
@@ -93,7 +95,10 @@ private:
   /// The chunks are around the steps already: all that is missing is their rows.
   void cutReduction() {
     stage_.chunkLoop->end = ranges_;
-    for (Block *block : {&stage_.chunkLoop->body, &stage_.loop->body})
+    llvm::SmallVector<Block *, 3> blocks = {&stage_.chunkLoop->body, &stage_.loop->body};
+    if (stage_.gather)
+      blocks.push_back(&stage_.gather->body);
+    for (Block *block : blocks)
       for (Op &op : llvm::make_early_inc_range(*block))
         useRows(*block, op);
   }
@@ -101,6 +106,8 @@ private:
   /// How many row ranges a step has: stage.chunks, and the last one stage.tailSplit times as many.
   const Scalar *rangesOfStep() {
     const Scalar *chunks = scalars_.constant(stage_.chunks);
+    if (stage_.isReduction())
+      return scalars_.constant(stage_.chunks - 1 + stage_.tailSplit);
     if (stage_.tailSplit == 1)
       return chunks;
     const ForOp &loop = *stage_.loop;
@@ -114,6 +121,8 @@ private:
 
   /// Makes a moved node work on its chunk's rows.
   void useRows(Block &block, Op &op) {
+    if (auto *either = llvm::dyn_cast<IfOp>(&op))
+      return useRowsInside(*either);
     if (auto *transfer = llvm::dyn_cast<P2POp>(&op)) {
       transfer->tensor = rowsOf(block, transfer->tensor, op);
     } else if (auto *matmul = llvm::dyn_cast<MatmulOp>(&op)) {
@@ -130,7 +139,16 @@ private:
     } else if (auto *sum = llvm::dyn_cast<SumOp>(&op)) {
       std::tie(sum->begin, sum->end) = rangeOfChunk(*sum->dst);
       sum->dst = rowsOf(block, sum->dst, op);
+    } else if (auto *set = llvm::dyn_cast<SetOp>(&op)) {
+      set->dst = rowsOf(block, set->dst, op);
+      set->src = rowsOf(block, set->src, op);
     }
+  }
+
+  void useRowsInside(IfOp &either) {
+    for (Block *block : {&either.thenBlock, &either.elseBlock})
+      for (Op &op : llvm::make_early_inc_range(*block))
+        useRows(*block, op);
   }
 
   /// The chunk's rows of a step's tensor, sliced before their first use.
@@ -152,9 +170,23 @@ private:
   }
 
   const Scalar *firstRow(const Scalar *chunk) {
+    if (stage_.isReduction() && stage_.tailSplit > 1)
+      return firstRowOfSplit(chunk);
     if (ranges_->isConstant() && stage_.rows % ranges_->value() == 0)
       return scalars_.mul(chunk, scalars_.constant(stage_.rows / ranges_->value()));
     return scalars_.div(scalars_.mul(chunk, scalars_.constant(stage_.rows)), ranges_);
+  }
+
+  /// Where the last chunk of a reduction is cut into T: a chunk is T times as long as its parts.
+  const Scalar *firstRowOfSplit(const Scalar *chunk) {
+    const int64_t parts = stage_.chunks * stage_.tailSplit;
+    const Scalar *whole = scalars_.min(chunk, scalars_.constant(stage_.chunks - 1));
+    const Scalar *more = scalars_.mul(whole, scalars_.constant(stage_.tailSplit - 1));
+    const Scalar *part = scalars_.add(chunk, stage_.chunks > 1 ? more : scalars_.constant(0));
+    if (stage_.rows % parts == 0)
+      return scalars_.mul(part, scalars_.constant(stage_.rows / parts));
+    return scalars_.div(scalars_.mul(part, scalars_.constant(stage_.rows)),
+                        scalars_.constant(parts));
   }
 
   LoweringState &state_;
@@ -193,17 +225,17 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
           checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
 }
 
-/// A reduction ends with the own rows. What is asked of all stages may be meant for a gather.
+/// What is asked of all stages may be meant for a gather.
 bool checkTail(const LoweringState &state, const Stage &stage) {
   const bool isMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
                          return each.isGather();
                        });
-  if (!stage.isReduction() || stage.config.tailSplit() == 1 || !isMeant)
+  if (!stage.isReduction() || stage.chunkLoop || stage.config.tailSplit() == 1 || !isMeant)
     return true;
   return state.diags.error(stage.location())
          << "cannot split the tail of %" << stage.result().name << " by "
          << stage.config.tailSplit()
-         << ": a reduction ends with the own rows; only 1 would be accepted";
+         << ": one GEMM makes all partial results; only 1 would be accepted";
 }
 
 /// Reports what the options ask for and cannot be had; true if there is nothing.

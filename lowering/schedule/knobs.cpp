@@ -9,13 +9,24 @@
 namespace braid {
 namespace {
 
+/// "one-shot" of "OneShot"
+std::string wordOf(llvm::StringRef value) {
+  std::string word;
+  for (char letter : value) {
+    const char lower = llvm::toLower(letter);
+    word += lower != letter && !word.empty() ? "-" : "";
+    word += lower;
+  }
+  return word;
+}
+
 /// {"shift", "xor"} of "Shift, Xor"
 std::vector<std::string> wordsOf(llvm::StringRef values) {
   llvm::SmallVector<llvm::StringRef, 4> parts;
   values.split(parts, ", ");
   std::vector<std::string> words;
   for (llvm::StringRef part : parts)
-    words.push_back(part.lower());
+    words.push_back(wordOf(part));
   return words;
 }
 

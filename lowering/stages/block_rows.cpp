@@ -7,13 +7,14 @@
 namespace braid {
 namespace {
 
+bool isLastEmpty(const UnevenRows &uneven) { return uneven.rowsOf(uneven.blocks - 1) == 0; }
+
 /// min(total - block * rows, rows), and at least 0 if there are blocks without rows.
 const Scalar *countRows(ScalarContext &scalars, const UnevenRows &uneven, const Scalar *block) {
   const Scalar *rows = scalars.constant(uneven.rows), *none = scalars.constant(0);
   const Scalar *left = scalars.sub(scalars.constant(uneven.total), scalars.mul(block, rows));
   const Scalar *here = scalars.min(left, rows);
-  const bool isLastEmpty = uneven.rowsOf(uneven.blocks - 1) == 0;
-  return isLastEmpty ? scalars.max(here, none) : here;
+  return isLastEmpty(uneven) ? scalars.max(here, none) : here;
 }
 
 bool holdsOneBlock(const Value &tensor) { return tensor.type.shape.front()->isConstant(1); }
@@ -37,6 +38,18 @@ Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &s
 Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
                    const std::string &name, Value *tensor, const Scalar *block) {
   return selectBlock(state, builder, stage, name, tensor, block, block);
+}
+
+/// The rest from the block on, and of that the block: so its extent is what it is of other tensors.
+Value *sliceBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
+                  const std::string &name, Value *tensor, const Scalar *block) {
+  ScalarContext &scalars = builder.scalars();
+  const Scalar *rows = scalars.constant(stage.rows), *all = tensor->type.shape.front();
+  const Scalar *first = scalars.mul(block, rows), *here = rowsOfBlock(scalars, stage, block);
+  if (stage.uneven && isLastEmpty(*stage.uneven))
+    first = scalars.min(first, all);
+  Value *rest = builder.slice(state.names.local(name + "_full"), tensor, first, all);
+  return builder.slice(name, rest, scalars.constant(0), here ? here : rows);
 }
 
 Value *existingRows(LoweringState &state, ProgramBuilder &builder,

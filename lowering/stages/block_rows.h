@@ -29,6 +29,10 @@ Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &s
 Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
                    const std::string &name, Value *tensor, const Scalar *block);
 
+/// The same of a tensor whose rows are one axis.
+Value *sliceBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
+                  const std::string &name, Value *tensor, const Scalar *block);
+
 /// All rows that exist of a tensor whose leading axes are blocks and rows, as one range; the
 /// tensor itself where every row does. A tensor of one block holds that of this rank.
 Value *existingRows(LoweringState &state, ProgramBuilder &builder,

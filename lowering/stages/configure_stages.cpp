@@ -2,6 +2,8 @@
 
 #include "lowering/stages/configure_stages.h"
 
+#include "lowering/stages/reduced_rows.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -49,9 +51,9 @@ struct ReductionRule {
 };
 
 constexpr ReductionRule kReductionRules[] = {
-    {Knob::Order, only(Order::Shift)},
+    {Knob::Order, only(Order::Shift, Order::Ring)},
     {Knob::Granularity, only(Granularity::Chunk, Granularity::Whole)},
-    {Knob::Placement, only(Placement::Each, Placement::Shared, Placement::Caller)},
+    {Knob::Placement, only(Placement::Each, Placement::Shared, Placement::Ring, Placement::Caller)},
 };
 
 /// Its chunks are sent as they are made, so they cannot be posted together.
@@ -82,6 +84,15 @@ bool checkReduction(const Stage &stage, Diagnostics &diags) {
              << "cannot " << actionOf(stage) << ": expected " << knob.name << "="
              << wordsOf(knob, rule.allowed) << ", got " << knob.name << "=" << knob.str(value);
   }
+  if (!stage.keepsOwnRows() && stage.config.order() == Order::Ring)
+    return diags.error(stage.location())
+           << "cannot " << actionOf(stage)
+           << ": around a ring every rank gets the sum of its own rows alone; only order=shift "
+           << "would be accepted";
+  if (stage.isTwoShot() && stage.rows == 0)
+    return diags.error(stage.location())
+           << "cannot " << actionOf(stage) << ": reduction=two-shot shares rows, and it has none; "
+           << "only one-shot would be accepted";
   return true;
 }
 
@@ -103,7 +114,9 @@ const Rule *brokenRule(const Stage &stage) {
 
 } // namespace
 
-bool checkFields(const Stage &stage, Diagnostics &diags) {
+bool settleFields(const Fusion &fusion, Stage &stage, Diagnostics &diags) {
+  if (stage.isReduction())
+    countReducedRows(fusion, stage);
   if (stage.isReduction() && !checkReduction(stage, diags))
     return false;
   const Rule *broken = brokenRule(stage);
@@ -142,6 +155,17 @@ bool configure(LoweringState &state, const Configurations::OfStage &chosen) {
   return true;
 }
 
+/// Only an all-reduce has shots. What is asked of all stages may be meant for another one.
+bool checkShots(const LoweringState &state, const Stage &stage) {
+  auto hasTwo = [](const Stage &each) { return each.isTwoShot(); };
+  const bool isMeant = stage.isNamed || llvm::none_of(state.stages, hasTwo);
+  if (stage.config.reduction() == Reduction::OneShot || hasTwo(stage) || !isMeant)
+    return true;
+  return state.diags.error(stage.location())
+         << "cannot " << actionOf(stage)
+         << ": reduction=two-shot takes an all-reduce; only one-shot would be accepted";
+}
+
 } // namespace
 
 bool configureStages(LoweringState &state) {
@@ -150,9 +174,9 @@ bool configureStages(LoweringState &state) {
     stage.config = state.options.all;
   for (const Configurations::OfStage &chosen : state.options.stages)
     isFine &= configure(state, chosen);
-  for (const Stage &stage : state.stages)
+  for (Stage &stage : state.stages)
     if (isFine && stage.moves())
-      isFine = checkFields(stage, state.diags);
+      isFine = checkShots(state, stage) && settleFields(state.fusion, stage, state.diags);
   return isFine;
 }
 

@@ -3,18 +3,28 @@
 #include "lowering/stages/fusion_stages.h"
 
 #include "lowering/passes/passes.h"
+#include "lowering/stages/reduced_rows.h"
 
 namespace braid {
+
+static std::optional<int64_t> rowsInTwoShots(const Fusion &fusion, Stage stage) {
+  stage.config.set(Knob::Reduction, schedule::Reduction::TwoShot);
+  if (!stage.isTwoShot())
+    return std::nullopt;
+  countReducedRows(fusion, stage);
+  return stage.rows;
+}
 
 std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
   LoweringState state{fusion, {}, diags};
   std::vector<FusionStage> stages;
   if (!findStages(state))
     return stages;
-  for (const Stage &stage : state.stages) {
+  for (Stage &stage : state.stages) {
     if (stage.kind == StageKind::Straight)
       continue;
-    stages.push_back({stage.tensors(), stage.isReduction(), stage.rows});
+    stages.push_back(
+        {stage.tensors(), stage.isReduction(), stage.rows, rowsInTwoShots(fusion, stage)});
   }
   return stages;
 }

@@ -3,6 +3,7 @@
 
 #include "ir/fusion.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ struct FusionStage {
   std::vector<std::string> tensors = {}; ///< that it makes: a schedule calls it by any of them
   bool isReduction = false; ///< a result is reduced; else an operand is gathered, or nothing moves
   int64_t rows = 0;         ///< of a step's block on one device, which chunks divide; 0: a vector
+  /// Of an all-reduce: the same in two shots; nothing for what is none.
+  std::optional<int64_t> rowsInTwoShots = {};
 };
 
 /// In the order in which they are issued. Reports what cannot be lowered; there are none then.

@@ -5,47 +5,34 @@
 #include "lowering/emit.h"
 #include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
+#include "lowering/stages/reduced_rows.h"
+#include "lowering/stages/sum_gather.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace braid {
 namespace {
 
-/// The rows of an all-reduce are one axis, so that chunks may end wherever.
-bool joinsLeadingAxes(const LoweringState &state, const Stage &stage) {
-  return !stage.isScattered() && (state.fusion.unevenRows(stage.operand->type) ||
-                                  contractionOf(*stage.gemms.front().node).first == 2);
-}
-
-/// What one rank makes for another: its rows where they are scattered, else all.
-Shape partShape(const LoweringState &state, const Stage &stage) {
-  Shape shape = state.fusion.localShape(resultOf(*stage.gemms.front().node)->type);
-  const bool joins = joinsLeadingAxes(state, stage);
-  if (!stage.isScattered() && !joins)
-    return shape;
-  const std::optional<UnevenRows> uneven = state.fusion.unevenRows(stage.operand->type);
-  if (joins)
-    shape[1] = uneven ? uneven->total : shape[0] * shape[1];
-  shape.erase(shape.begin());
-  return shape;
-}
+bool isRing(const Stage &stage) { return stage.config.order() == schedule::Order::Ring; }
 
 class ReductionFormer {
 public:
   ReductionFormer(LoweringState &state, Stage &stage)
       : state_(state), stage_(stage), gemm_(stage.gemms.front()),
-        scalars_(state.program->scalars()), builder_(builderFor(state)),
-        uneven_(state.fusion.unevenRows(stage.operand->type)) {}
+        scalars_(state.program->scalars()), builder_(builderFor(state)) {}
 
   void run() {
     builder_.setLocation(stage_.location());
     builder_.insertAtEnd(state_.program->body());
     const size_t before = state_.program->body().size();
     takeOwnRight();
-    if (!stage_.isScattered())
-      flatten();
+    rows_ = joinRows(state_, builder_, stage_, stage_.input);
+    sums_ = joinRows(state_, builder_, stage_, gemm_.dst);
     if (stage_.multipliesWhole())
       formWhole();
+    else if (isRing(stage_))
+      formRing();
     else
       formChunks();
     stage_.first = &*std::next(state_.program->body().begin(), before);
@@ -62,34 +49,60 @@ private:
                               scalars_.rank(), scalars_.add(scalars_.rank(), scalars_.constant(1)));
   }
 
-  /// Rows of an all-reduce are cut wherever chunks end, so they are one axis.
-  void flatten() {
-    rows_ = stage_.input;
-    sum_ = gemm_.dst;
-    if (!joinsLeadingAxes(state_, stage_))
-      return;
-    if (uneven_) {
-      rows_ = existingRows(state_, builder_, uneven_, rows_);
-      sum_ = existingRows(state_, builder_, uneven_, sum_);
-      return;
-    }
-    rows_ = builder_.flatten(state_.names.global((stage_.name() + "_rows").str()), rows_);
-    sum_ = builder_.flatten(state_.names.global(gemm_.dst->name + "_rows"), sum_);
-  }
-
-  void formChunks() {
+  void formChunkLoop() {
     stage_.chunkLoop =
         builder_.forLoop(state_.names.local("c"), scalars_.constant(0), scalars_.constant(1));
     builder_.insertAtEnd(stage_.chunkLoop->body);
+  }
+
+  void formChunks() {
+    formChunkLoop();
     if (!stage_.isScattered())
       multiplyOwn(rows_);
     formLoop();
     if (stage_.isScattered()) {
       multiplyPart();
       builder_.insertAtEnd(stage_.chunkLoop->body);
-      multiplyOwn(select(state_.names.local("own_block"), stage_.input, scalars_.rank()));
+      multiplyOwn(selectRows(state_.names.local("own_block"), scalars_.rank()));
     }
-    addParts();
+    addParts(stage_.parts);
+  }
+
+  void formRing() {
+    const Scalar *one = scalars_.constant(1);
+    formChunkLoop();
+    Value *first = selectRows(state_.names.local("first_block"), fromHere(one));
+    multiply(selectBlock(state_, builder_, stage_, state_.names.local("first_part"), stage_.sent,
+                         scalars_.constant(0), fromHere(one)),
+             first);
+    formLoop();
+    const Scalar *step = stage_.loop->index, *before = scalars_.sub(step, one);
+    stage_.mine = selectBlock(state_, builder_, stage_, state_.names.local("given"), stage_.sent,
+                              before, fromHere(step));
+    const Scalar *rank = fromHere(scalars_.add(step, one));
+    stage_.block = selectRows(state_.names.local("block"), rank);
+    Value *pair = builder_.select(state_.names.local("pair"), stage_.parts, before);
+    multiply(selectBlock(state_, builder_, stage_, state_.names.local("part"), pair, one, rank),
+             stage_.block);
+    addPair(pair, rank);
+  }
+
+  /// The last sum is the result.
+  void addPair(Value *pair, const Scalar *rank) {
+    const Scalar *step = stage_.loop->index, *last = scalars_.constant(stage_.steps - 1);
+    IfOp *isNotLast = builder_.ifOp(scalars_.binary(ScalarKind::Ne, step, last));
+    builder_.insertAtEnd(isNotLast->thenBlock);
+    Value *next =
+        selectBlock(state_, builder_, stage_, state_.names.local("next"), stage_.sent, step, rank);
+    const Scalar *rows = rowsOfBlock(scalars_, stage_, rank);
+    builder_.sum(next, pair, rows ? scalars_.constant(0) : nullptr, rows);
+    builder_.insertAtEnd(isNotLast->elseBlock);
+    addParts(pair);
+  }
+
+  /// Whose rows are so many steps on.
+  const Scalar *fromHere(const Scalar *steps) {
+    return scalars_.mod(scalars_.add(scalars_.rank(), steps), scalars_.constant(stage_.steps));
   }
 
   /// One GEMM of all rows, then all transfers. The own part goes to its slot meanwhile: behind what
@@ -97,8 +110,7 @@ private:
   void formWhole() {
     const bool isPushedHere = stage_.config.placement() == schedule::Placement::Caller;
     if (stage_.isScattered()) {
-      Value *sent = existingRows(state_, builder_, uneven_, stage_.sent);
-      multiply(sent, existingRows(state_, builder_, uneven_, stage_.input));
+      multiplyAll();
     } else {
       multiplyOwn(rows_);
     }
@@ -110,7 +122,18 @@ private:
     builder_.insertAtEnd(state_.program->body());
     if (stage_.isScattered() && isPushedHere)
       copyOwn();
-    addParts();
+    addParts(stage_.parts);
+  }
+
+  /// One GEMM for all ranks' rows. Their parts are consecutive, as the rows are.
+  void multiplyAll() {
+    if (liesInBlocks(state_.fusion, stage_)) {
+      Value *sent = existingRows(state_, builder_, stage_.uneven, stage_.sent);
+      return multiply(sent, existingRows(state_, builder_, stage_.uneven, rows_));
+    }
+    Value *sent = stage_.uneven ? existingRows(state_, builder_, stage_.uneven, stage_.sent)
+                                : builder_.flatten(name("sent_rows"), stage_.sent);
+    multiply(sent, rows_);
   }
 
   void copyOwn() {
@@ -126,7 +149,7 @@ private:
   }
 
   void multiplyPart() {
-    stage_.block = select(state_.names.local("block"), stage_.input, peer());
+    stage_.block = selectRows(state_.names.local("block"), peer());
     stage_.mine = select(state_.names.local("part"), stage_.sent, peer());
     multiply(stage_.mine, stage_.block);
   }
@@ -148,14 +171,19 @@ private:
     emitGemm(builder_, plain, dst, rows);
   }
 
-  void addParts() {
+  void addParts(Value *parts) {
     const Scalar *first = scalars_.constant(0), *rank = scalars_.rank();
-    Value *dst = stage_.isScattered() ? selectBlock(state_, builder_, stage_,
-                                                    state_.names.local(gemm_.dst->name + "_sum"),
-                                                    gemm_.dst, first, rank)
-                                      : sum_;
+    Value *dst = sums_;
+    if (stage_.isScattered())
+      dst = selectReduced(state_, builder_, stage_, state_.names.local(gemm_.dst->name + "_sum"),
+                          sums_, stage_.keepsOwnRows() ? first : rank, rank);
     const Scalar *rows = rowsOfBlock(scalars_, stage_, rank);
-    stage_.sum = builder_.sum(dst, stage_.parts, rows ? first : nullptr, rows, gemm_.bias);
+    stage_.sum = builder_.sum(dst, parts, rows ? first : nullptr, rows, gemm_.bias);
+  }
+
+  /// The rows of that rank, of the operand.
+  Value *selectRows(const std::string &as, const Scalar *rank) {
+    return selectReduced(state_, builder_, stage_, as, rows_, rank, rank);
   }
 
   /// The rows of that rank, of a tensor that holds those of all.
@@ -177,26 +205,25 @@ private:
   const Gemm &gemm_;
   ScalarContext &scalars_;
   ProgramBuilder builder_;
-  const std::optional<UnevenRows> uneven_; ///< of the operand
   Value *right_ = nullptr;
-  Value *rows_ = nullptr, *sum_ = nullptr; ///< of an all-reduce
+  Value *rows_ = nullptr, *sums_ = nullptr; ///< of the operand, and of the result
 };
 
 } // namespace
 
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) {
   const FusionNode &node = *stage.gemms.front().node;
-  Shape shape = partShape(state, stage);
-  shape.insert(shape.begin(), stage.steps);
-  const TensorType type = builder.tensorType(partialType(node), shape);
-  auto allocate = [&](const char *what) {
+  auto allocate = [&](const char *what, llvm::ArrayRef<int64_t> leading) {
+    Shape shape = partShape(state.fusion, stage);
+    shape.insert(shape.begin(), leading.begin(), leading.end());
     return builder.allocate(state.names.global(resultOf(node)->name + what), MemorySpace::Device,
-                            type);
+                            builder.tensorType(partialType(node), shape));
   };
   builder.setLocation(stage.location());
-  stage.parts = allocate("_parts");
+  const int64_t entries = isRing(stage) ? stage.steps - 1 : stage.steps;
+  stage.parts = isRing(stage) ? allocate("_parts", {entries, 2}) : allocate("_parts", {entries});
   if (stage.isScattered())
-    stage.sent = allocate("_sent");
+    stage.sent = allocate("_sent", {entries});
 }
 
 void formReduction(LoweringState &state, Stage &stage) { ReductionFormer(state, stage).run(); }
@@ -208,7 +235,43 @@ Value *shareParts(const Stage &stage) {
   return reached;
 }
 
+/// In a ring what is given is made in the step before, and what comes is added in this one.
+static void insertRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
+  ScalarContext &scalars = state.program->scalars();
+  ProgramBuilder builder = builderFor(state);
+  builder.setLocation(stage.location());
+  Block &body = stage.loop->body;
+  const Scalar *one = scalars.constant(1), *steps = scalars.constant(stage.steps);
+  const Scalar *step = stage.loop->index;
+  const Scalar *from = scalars.mod(scalars.add(scalars.rank(), one), steps);
+  const Scalar *to = scalars.mod(scalars.sub(scalars.rank(), one), steps);
+  const Scalar *block = scalars.mod(scalars.add(scalars.rank(), scalars.add(step, one)), steps);
+  builder.setInsertionPoint(body, llvm::find_if(body, [](const Op &op) {
+                              return llvm::isa<MatmulOp>(op) || llvm::isa<LinearOp>(op);
+                            }));
+  Value *come = builder.select(state.names.local("come"), stage.parts, scalars.sub(step, one));
+  Value *slot = selectBlock(state, builder, stage, state.names.local("slot"), come,
+                            scalars.constant(0), block);
+  const bool isGet = stage.config.protocol() == Protocol::Get;
+  Value *received = nullptr, *sent = nullptr;
+  auto receive = [&] { received = builder.receive(state.names.local("r"), slot, from, handles); };
+  if (!isGet)
+    receive();
+  sent = builder.send(state.names.local("s"), stage.mine, to, handles);
+  if (isGet)
+    receive();
+  else
+    builder.wait(sent);
+  builder.insertBefore(body, body.back());
+  builder.wait(received);
+  builder.insertAtEnd(body);
+  if (isGet)
+    builder.wait(sent);
+}
+
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles) {
+  if (isRing(stage))
+    return insertRingTransfers(state, stage, handles);
   ScalarContext &scalars = state.program->scalars();
   ProgramBuilder builder = builderFor(state);
   builder.setLocation(stage.location());
@@ -233,6 +296,8 @@ void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles
   // Each rank sends before it waits for what it receives, so none waits for another's wait.
   builder.wait(isGet ? received : sent);
   builder.wait(isGet ? sent : received);
+  if (stage.isTwoShot())
+    insertSumGather(state, stage, handles);
 }
 
 } // namespace braid

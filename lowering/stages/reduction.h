@@ -24,9 +24,41 @@
 //     sum %C_sum, %C_parts
 //   }
 //
+// In a ring a rank gives its neighbour, rank - 1, the sum of what it has got so far and its own
+// part. Every rank begins with another one's rows, and ends with its own: so each sum has its parts
+// in another order, and is rounded to their type at each rank.
+//
+//   %C_parts = allocate symmetric f32[7, 2, 128, 1024]  // what comes in a step, and the own part
+//   %C_sent = allocate device f32[7, 128, 1024]         // what goes
+//   for %c in 0 .. 1 {
+//     %first_block = select %A[(rank + 1) mod 8]
+//     %first_part = select %C_sent[0]
+//     matmul %first_part, %first_block, %B
+//     for %i in 1 .. 8 {
+//       %pair = select %C_parts[%i - 1]
+//       %slot = select %pair[0]
+//       %r = p2p recv %slot from (rank + 1) mod 8 via %h
+//       %given = select %C_sent[%i - 1]
+//       %s = p2p send %given to (rank - 1) mod 8 via %h
+//       wait %s
+//       %block = select %A[(rank + %i + 1) mod 8]
+//       %part = select %pair[1]
+//       matmul %part, %block, %B
+//       wait %r
+//       if %i != 7 {
+//         %next = select %C_sent[%i]
+//         sum %next, %pair
+//       } else {
+//         %C_sum = select %C[0]
+//         sum %C_sum, %pair
+//       }
+//     }
+//   }
+//
 // Where every rank wants the whole sum (an all-reduce), it multiplies its rows once, gives its part
 // to everyone, and everyone adds all of them: as many bytes as two transfers of half of it on two
-// ranks, in one step.
+// ranks, in one step. Or, in two shots, ranks add their own rows, as above, and gather the sums
+// (sum_gather.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

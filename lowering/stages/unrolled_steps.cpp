@@ -12,18 +12,17 @@ constexpr int64_t kMaxTransfers = 4096;
 
 class Unroller {
 public:
-  Unroller(LoweringState &state, Stage &stage)
-      : state_(state), stage_(stage), scalars_(state.program->scalars()),
+  Unroller(LoweringState &state, Stage &stage, ForOp &loop)
+      : state_(state), stage_(stage), loop_(loop), scalars_(state.program->scalars()),
         builder_(builderFor(state)) {
-    builder_.insertBefore(state_.program->body(), *stage.loop);
+    builder_.insertBefore(state_.program->body(), loop);
   }
 
   std::vector<UnrolledStep> run() {
-    const ForOp &loop = *stage_.loop;
-    for (int64_t i = loop.begin->value(); i < loop.end->value(); ++i) {
+    for (int64_t i = loop_.begin->value(); i < loop_.end->value(); ++i) {
       steps_.push_back({i, {}, nullptr});
       Mapping mapping;
-      copyTrip(loop, i, mapping, "");
+      copyTrip(loop_, i, mapping, "");
       steps_.back().block = mapping.values.lookup(stage_.block);
     }
     return std::move(steps_);
@@ -67,6 +66,7 @@ private:
 
   LoweringState &state_;
   Stage &stage_;
+  const ForOp &loop_;
   ScalarContext &scalars_;
   ProgramBuilder builder_;
   std::vector<UnrolledStep> steps_;
@@ -75,11 +75,16 @@ private:
 } // namespace
 
 std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage) {
-  return Unroller(state, stage).run();
+  return Unroller(state, stage, *stage.loop).run();
+}
+
+std::vector<UnrolledStep> unrollSumGather(LoweringState &state, Stage &stage) {
+  return Unroller(state, stage, *stage.gather).run();
 }
 
 bool checkUnrolledSize(const Stage &stage, Diagnostics &diags) {
-  const int64_t transfers = (stage.steps - 1 + stage.tailSplit - 1) * stage.chunks * 2;
+  const int64_t shots = stage.isTwoShot() ? 2 : 1;
+  const int64_t transfers = (stage.steps - 1 + stage.tailSplit - 1) * stage.chunks * 2 * shots;
   if (transfers <= kMaxTransfers)
     return true;
   return diags.error(stage.location())

@@ -15,6 +15,8 @@ struct UnrolledStep {
 /// Writes the steps out where the stage's loop stands, ahead of it. The loop stays, and is the
 /// caller's to erase.
 std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage);
+/// The same of the second shot of an all-reduce.
+std::vector<UnrolledStep> unrollSumGather(LoweringState &state, Stage &stage);
 
 /// Reports a stage with so many transfers that nobody could read them one by one; true if it is
 /// fine.

@@ -306,9 +306,26 @@ std::string reduction(int64_t ranks, int64_t rows, const std::string &result,
 
 const char *const kReduced[] = {"[DIDx{D}, M/D, 4]", "[M, 4]", "[D, M/D, 4]",
                                 "[Stream{D}, M/D, 4]"};
-const char *const kReductions[] = {"pairwise",          "pairwise;placement=shared",
-                                   "pairwise;chunks=2", "pairwise;placement=shared;chunks=3",
-                                   "sequential",        "bulk"};
+const char *const kReductions[] = {"pairwise",
+                                   "pairwise;placement=shared",
+                                   "pairwise;chunks=2",
+                                   "pairwise;placement=shared;chunks=3",
+                                   "pairwise;tail-split=3",
+                                   "sequential",
+                                   "bulk"};
+
+/// Those that a result of this type has.
+std::vector<std::string> reductionsTo(llvm::StringRef result) {
+  const bool isScattered = result.contains("DIDx");
+  std::vector<std::string> all(std::begin(kReductions), std::end(kReductions));
+  for (const char *ring : {"ring", "ring;chunks=3", "ring;chunks=1;tail-split=2"})
+    if (isScattered)
+      all.push_back(ring);
+  for (const char *shots : kReductions)
+    if (!isScattered)
+      all.push_back(std::string(shots) + ";reduction=two-shot");
+  return all;
+}
 
 // Every schedule and protocol for every result; GEMMs and streams take turns.
 TEST(Reductions, LowerEveryCombination) {
@@ -317,13 +334,80 @@ TEST(Reductions, LowerEveryCombination) {
   int turn = 0;
   for (int64_t ranks : {2, 3, 3, 8})
     for (const char *result : kReduced)
-      for (const char *schedule : kReductions)
+      for (const std::string &schedule : reductionsTo(result))
         for (const char *protocol : {"", ";protocol=put"}) {
           checkLowered(reduction(ranks, 3, result, kGemms[turn % 3]),
-                       std::string(schedule) + protocol +
-                           ";streams=" + std::to_string(1 + turn % 5));
+                       schedule + protocol + ";streams=" + std::to_string(1 + turn % 7));
           ++turn;
         }
+}
+
+/// Rows that ranks have in short and empty blocks, and rows that lie in other blocks than theirs.
+const char *const kShared[] = {
+    R"(fusion @f(D = 4) {
+  mesh [0 .. D)
+  %A = input bf16[13, DIDx{D}, 3]
+  %B = input bf16[4, DIDx{D}, 3]
+  %bias = input bf16[4]
+  %C = linear %A, %B, %bias partial f32 : bf16[13, 4]
+  output %C
+}
+)",
+    R"(fusion @f(D = 4) {
+  mesh [0 .. D)
+  %A = input f32[6, DIDx{D}, 3]
+  %B = input f32[DIDx{D}, 3, 4]
+  %C = matmul %A, %B : f32[6, 4]
+  output %C
+}
+)",
+    R"(fusion @f(D = 4) {
+  mesh [0 .. D)
+  %A = input f64[D, ceil(13, D), DIDx{D}, 3]
+  %B = input f64[DIDx{D}, 3, 4]
+  %C = matmul %A, %B : f64[Stream{D}, ceil(13, D), 4]
+  output %C
+}
+)",
+    R"(fusion @f(D = 4) {
+  mesh [0 .. D)
+  %A = input f16[2, 7, DIDx{D}, 3]
+  %B = input f16[DIDx{D}, 3, 4]
+  %C = matmul %A, %B : f16[2, 7, 4]
+  output %C
+}
+)",
+    R"(fusion @f(D = 2) {
+  mesh [0 .. D)
+  %A = input f16[1, DIDx{D}, 3]
+  %B = input f16[DIDx{D}, 3, 4]
+  %C = matmul %A, %B : f16[1, 4]
+  output %C
+}
+)"};
+
+TEST(Reductions, ShareRowsThatDoNotDivide) {
+  for (const char *text : kShared)
+    for (const char *schedule : {"pairwise", "pairwise;placement=shared", "sequential", "bulk"})
+      for (const char *knobs : {"", ";protocol=put", ";streams=6", ";streams=1;protocol=put"})
+        checkLowered(text, std::string(schedule) + ";reduction=two-shot" + knobs);
+  for (const char *cut : {"chunks=2", "chunks=4", "chunks=2;tail-split=2"})
+    checkLowered(kShared[0], std::string(cut) + ";reduction=two-shot;protocol=put;streams=5");
+}
+
+/// A rank that adds its own rows alone adds all their parts in the order of ranks; around a ring
+/// there is another order for each.
+TEST(Reductions, AddInTheOrderOfRanksButForARing) {
+  auto check = [](const std::string &result, const std::string &schedule) {
+    return orderOfAdditions(reduction(3, 4, result, "linear %A, %B, %bias"), schedule);
+  };
+  for (const char *result : kReduced)
+    for (const std::string &schedule : reductionsTo(result)) {
+      const bool isRing = llvm::StringRef(schedule).startswith("ring");
+      EXPECT_EQ(isRing, check(result, schedule) != "") << result << schedule;
+    }
+  EXPECT_THAT(check(kReduced[0], "ring"),
+              testing::HasSubstr("in another order than that of ranks"));
 }
 
 TEST(Reductions, AreNoneOnOneRank) {
@@ -334,27 +418,68 @@ TEST(Reductions, AreNoneOnOneRank) {
 
 TEST(Reductions, GoOnWithWhatWasPrintedAfterAnyPass) {
   for (const char *result : kReduced)
-    for (const char *schedule : kReductions)
+    for (const std::string &schedule : reductionsTo(result))
       for (const char *knobs : {";streams=2", ";protocol=put;streams=5"})
-        expectToGoOn(reduction(3, 6, result), std::string(schedule) + knobs);
+        expectToGoOn(reduction(3, 6, result), schedule + knobs);
+  for (const char *text : kShared)
+    for (const char *schedule : {"pairwise", "sequential", "bulk"})
+      expectToGoOn(text, std::string(schedule) + ";reduction=two-shot");
 }
 
 TEST(Reductions, RefuseWhatGathersAloneHave) {
-  auto messageFor = [](const char *schedule) {
-    return lowerText(reduction(4, 6, kReduced[0]), schedule).messages;
+  auto messageFor = [](const char *schedule, const char *result = kReduced[0]) {
+    return lowerText(reduction(4, 6, result), schedule).messages;
   };
-  EXPECT_THAT(messageFor("ring"),
-              testing::HasSubstr("cannot reduce to %C: expected order=shift, got order=ring"));
-  EXPECT_THAT(messageFor("coalesced"),
-              testing::HasSubstr("cannot reduce to %C: expected order=shift, got order=xor"));
+  EXPECT_THAT(messageFor("ring", "[M, 4]"),
+              testing::HasSubstr("cannot reduce to %C: around a ring every rank gets the sum of "
+                                 "its own rows alone; only order=shift would be accepted"));
+  EXPECT_THAT(messageFor("pairwise;reduction=two-shot"),
+              testing::HasSubstr("cannot reduce to %C: reduction=two-shot takes an all-reduce"));
+  EXPECT_THAT(
+      messageFor("coalesced"),
+      testing::HasSubstr("cannot reduce to %C: expected order=shift or ring, got order=xor"));
   EXPECT_THAT(messageFor("batched"),
               testing::HasSubstr("cannot reduce to %C: posting=all takes granularity=whole"));
   EXPECT_THAT(messageFor("bulk;chunks=2"),
               testing::HasSubstr("cannot chunk %C by 2: one GEMM makes all partial results"));
   EXPECT_THAT(messageFor("chunks=7"), testing::HasSubstr("only 6 rows"));
   EXPECT_THAT(
-      messageFor("tail-split=2"),
-      testing::HasSubstr("cannot split the tail of %C by 2: a reduction ends with the own"));
+      messageFor("bulk;tail-split=2"),
+      testing::HasSubstr("cannot split the tail of %C by 2: one GEMM makes all partial results"));
+  EXPECT_THAT(messageFor("chunks=2;tail-split=4"),
+              testing::HasSubstr("cannot split the tail of %A by 4: a step's block has only 6 "
+                                 "rows, in 2 chunks already"));
+  EXPECT_THAT(messageFor("reduction=two-shot;chunks=7", "[M, 4]"),
+              testing::HasSubstr("only 6 rows"));
+}
+
+TEST(Reductions, HaveNoRowsToShare) {
+  const Lowered lowered = lowerText("fusion @f(D = 2) {\n  mesh [0 .. D)\n"
+                                    "  %A = input f32[DIDx{D}, 3]\n"
+                                    "  %B = input f32[DIDx{D}, 3, 4]\n"
+                                    "  %C = matmul %A, %B : f32[4]\n  output %C\n}\n",
+                                    "reduction=two-shot");
+  EXPECT_EQ(lowered.status.code(), StatusCode::BadInput);
+  EXPECT_THAT(lowered.messages, testing::HasSubstr("reduction=two-shot shares rows"));
+}
+
+// What is asked of all stages is for those that can have it.
+TEST(Reductions, HaveTwoShotsBesideAGather) {
+  const std::string text = R"(fusion @mlp(D = 4) {
+  mesh [0 .. D)
+  %X = input bf16[DIDx{D}, 6, 5]
+  %W1 = input bf16[5, DIDx{D}, 3]
+  %W2 = input bf16[DIDx{D}, 3, 4]
+  %H = matmul %X, %W1 : bf16[Stream{D}, 6, DIDx{D}, 3]
+  %Y = matmul %H, %W2 : bf16[D, 6, 4]
+  output %Y
+}
+)";
+  checkLowered(text, "reduction=two-shot;chunks=2;protocol=put");
+  EXPECT_EQ(lowerText(text, "reduction=two-shot").text,
+            lowerText(text, "Y=pairwise;reduction=two-shot").text);
+  EXPECT_THAT(lowerText(text, "H=pairwise;reduction=two-shot").messages,
+              testing::HasSubstr("cannot gather %X: reduction=two-shot takes an all-reduce"));
 }
 
 // A step of its own, between the GEMMs of a layer: each has its own schedule.

@@ -47,15 +47,22 @@ PassList passesFor(llvm::StringRef list, const Configurations &options) {
   return resolved.value_or(PassList());
 }
 
-/// From insert-transfers on, every program is right: the checker has to find it safe on one queue.
-void expectSafe(const Fusion &fusion, const Program &program, llvm::StringRef pass) {
+std::vector<Plan> plansOf(const Program &program, llvm::StringRef pass) {
   Diagnostics diags("test.braid", "");
   std::vector<Plan> plans;
   for (int64_t rank = 0; rank < program.ranks(); ++rank) {
     Result<Plan> plan = specialize(program, rank, diags);
-    ASSERT_TRUE(plan.isOk()) << pass.str() << ": " << diags.str();
-    plans.push_back(std::move(*plan));
+    EXPECT_TRUE(plan.isOk()) << pass.str() << ": " << diags.str();
+    if (plan)
+      plans.push_back(std::move(*plan));
   }
+  return plans;
+}
+
+/// From insert-transfers on, every program is right: the checker has to find it safe on one queue.
+void expectSafe(const Fusion &fusion, const Program &program, llvm::StringRef pass) {
+  const std::vector<Plan> plans = plansOf(program, pass);
+  ASSERT_EQ(plans.size(), static_cast<size_t>(program.ranks()));
   Result<CheckReport> report = check(plans, &fusion, {.queues = 1});
   ASSERT_TRUE(report.isOk()) << report.status().message();
   EXPECT_TRUE(report->isSafe()) << "after " << pass.str() << ": " << str(*report) << str(program);
@@ -115,6 +122,20 @@ std::string continueLowering(llvm::StringRef fusion, const Snapshot &snapshot) {
   auto result =
       lower(module, *module.fusions.front(), rest, diags, AfterPass(), std::move(program));
   return result ? str(**result) : result.status().message() + "\n" + diags.str();
+}
+
+std::string orderOfAdditions(llvm::StringRef text, const std::string &schedule) {
+  Diagnostics diags("test.braid", text.str());
+  Module module = parse(diags);
+  const Fusion &fusion = *module.fusions.front();
+  auto program = lower(module, fusion, test::configured(schedule), diags);
+  EXPECT_TRUE(program.isOk()) << schedule << diags.str();
+  if (!program)
+    return "not lowered";
+  Result<CheckReport> report =
+      check(plansOf(**program, schedule), &fusion, {.queues = 1, .ordered = true});
+  EXPECT_TRUE(report.isOk() && report->resultChecked) << schedule;
+  return report && report->violation ? report->violation->summary : "";
 }
 
 std::string withoutLayout(llvm::StringRef text) {

@@ -39,6 +39,10 @@ Lowered lowerText(llvm::StringRef text, const std::string &schedule = "",
 /// that have not run yet: the program, or what was wrong.
 std::string continueLowering(llvm::StringRef fusion, const Snapshot &snapshot);
 
+/// Lowers the one fusion of `text` and asks the checker for additions in the order of ranks: "", or
+/// what it finds.
+std::string orderOfAdditions(llvm::StringRef text, const std::string &schedule);
+
 /// The program's body as one would write it by hand: without comments, runs of blanks as one blank.
 std::string withoutLayout(llvm::StringRef text);
 
