@@ -46,10 +46,11 @@ bool takesBlocksInTurn(const Candidate &candidate) {
 }
 
 /// A step of a reduction makes what it sends: so only the transfers of one GEMM of everything are
-/// posted at once. What goes around a ring is for one rank alone.
-bool canReduce(const Candidate &candidate, const FusionStage &stage) {
-  const bool isOrdered = candidate.order() == Order::Shift ||
-                         (candidate.order() == Order::Ring && !stage.rowsInTwoShots);
+/// posted at once. A ring adds in another order, and rounds at each rank: who wants that says so.
+bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
+  const bool isRingGiven = space.given.get(Knob::Order) == int64_t(Order::Ring);
+  const bool isOrdered =
+      candidate.order() == Order::Shift || (candidate.order() == Order::Ring && isRingGiven);
   return isOrdered && !isGeometric(candidate) &&
          (candidate.posting() == Posting::Each || multipliesWhole(candidate));
 }
@@ -177,8 +178,7 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   std::vector<Candidate> all;
   for (const Preset &preset : presets()) {
     const Candidate each = space.given.over(preset.fields);
-    if (!llvm::is_contained(all, each) &&
-        (!space.stage.isReduction || canReduce(each, space.stage)))
+    if (!llvm::is_contained(all, each) && (!space.stage.isReduction || canReduce(each, space)))
       all.push_back(each);
   }
   for (const Trial &trial : kFirstLook)

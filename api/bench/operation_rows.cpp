@@ -32,6 +32,10 @@ Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, R
   if (!row)
     return row;
   problem.config = row->options.schedule.all;
+  if (isNamed && other->isProgram && problem.config.reduction() != schedule::Reduction::OneShot)
+    return Status(
+        StatusCode::BadInput,
+        fmt::format("--impl {}: {} adds in one shot, and has no other", name, what.str()));
   row->text = isNamed ? other->text(problem) : texts.fusion(problem);
   row->isAuto = isAuto;
   if (isNamed)

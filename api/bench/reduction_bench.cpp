@@ -228,6 +228,9 @@ Operation matmulReduceScatter() {
 Operation matmulAllReduce() {
   Operation operation = reductionOf("reduce");
   operation.name = "matmul-all-reduce";
+  operation.standard.push_back("bulk;reduction=two-shot;protocol=put");
+  operation.standard.push_back(
+      "pairwise;placement=shared;reduction=two-shot;protocol=put;streams=6");
   operation.summary = "GEMM with a share of K on each rank, and the sum of all rows everywhere";
   operation.help = "C[m, n] = A[m, k] B[k, n], summed over ranks: each has its own k columns of A "
                    "and rows of B,\n"
@@ -237,7 +240,7 @@ Operation matmulAllReduce() {
       "  braid bench matmul-all-reduce -m 64 -n 8192 -k 2048 --ranks 4 --backend cuda --against "
       "torch\n"
       "  braid bench matmul-all-reduce -m 4096 -n 4096 -k 1024 --impl "
-      "'gemm,reduce,bulk,pairwise;chunks=4'";
+      "'gemm,reduce,bulk,pairwise;reduction=two-shot;chunks=4;protocol=put'";
   operation.rivals = {
       {"torch/gemm", RowKind::Gemm, "torch.matmul"},
       {"torch/reduce", RowKind::Transfers, "all_reduce (NCCL)"},

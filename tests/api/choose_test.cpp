@@ -139,8 +139,46 @@ TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
               ElementsAre(Pair("bulk", ElementsAre(4)), Pair("pairwise", ElementsAre(3, 4)),
                           Pair("pairwise, shared", ElementsAre(4, 5)),
                           Pair("sequential", ElementsAre(4))));
+  std::set<int64_t> tailSplits;
   for (const Candidate &each : variantsOf(of("pairwise"), space, 0))
-    EXPECT_EQ(each.tailSplit(), 1) << each.str();
+    tailSplits.insert(each.tailSplit());
+  EXPECT_THAT(tailSplits, ElementsAre(1, 2, 4));
+}
+
+/// What a ring adds has other bits.
+TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
+  const Configuration given = of("ring");
+  const FusionStage stage{{"C"}, /*isReduction=*/true, 1024};
+  const LaunchMode launchModes[] = {LaunchMode::Eager};
+  const TransferMode transferMode[] = {{}};
+  const std::vector<Candidate> all = broadCandidates({given, launchModes, transferMode, stage});
+  EXPECT_EQ(all.size(), 2u * 2 * 4) << "streams, protocols, chunks";
+  for (const Candidate &each : all)
+    EXPECT_EQ(each.preset(), "ring") << each.str();
+}
+
+/// In two shots a rank has its own rows to cut, and two streams more that are not for GEMMs.
+TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
+  const Configuration given;
+  const FusionStage stage{{"C"}, /*isReduction=*/true, 1024, /*rowsInTwoShots=*/256};
+  const LaunchMode launchModes[] = {LaunchMode::Eager};
+  const TransferMode transferMode[] = {{}};
+  std::set<int64_t> chunks[2], streams[2];
+  std::map<std::string, std::set<std::string>> shots;
+  for (const Candidate &each : broadCandidates({given, launchModes, transferMode, stage})) {
+    const bool areTwo = each.reduction() == schedule::Reduction::TwoShot;
+    shots[each.preset().str()].insert(rowOf(Knob::Reduction).str(each.valueOf(Knob::Reduction)));
+    if (each.granularity() != schedule::Granularity::Chunk)
+      continue;
+    chunks[areTwo].insert(each.chunks());
+    streams[areTwo].insert(each.streams());
+  }
+  for (const char *preset : {"pairwise", "sequential", "bulk"})
+    EXPECT_THAT(shots[preset], ElementsAre("one-shot", "two-shot")) << preset;
+  EXPECT_THAT(chunks[0], ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(chunks[1], ElementsAre(1, 2, 4));
+  EXPECT_THAT(streams[0], ElementsAre(3, 4, 5));
+  EXPECT_THAT(streams[1], ElementsAre(5, 6, 7));
 }
 
 TEST(StageChoices, KeepTheBestOfEachStage) {
@@ -382,6 +420,17 @@ TEST(Choose, ChoosesForAReduction) {
   for (const JudgedCandidate &each : choice->candidates)
     schedules.insert(each.candidate.preset().str());
   EXPECT_THAT(schedules, ElementsAre("bulk", "pairwise", "sequential"));
+}
+
+TEST(Choose, ChoosesAmongShots) {
+  const std::string text =
+      std::string(kReduction).replace(std::string(kReduction).find("DIDx{D}, 64, 8"), 7, "D");
+  Result<ScheduleChoice> choice = std::move(chooseOnRanks(3, text.c_str(), {})[0]);
+  ASSERT_TRUE(choice.isOk()) << choice.status().message();
+  std::set<std::string> shots;
+  for (const JudgedCandidate &each : choice->candidates)
+    shots.insert(rowOf(Knob::Reduction).str(each.candidate.valueOf(Knob::Reduction)));
+  EXPECT_THAT(shots, ElementsAre("one-shot", "two-shot"));
 }
 
 TEST(Choose, TimesAsManyAsItIsAskedTo) {

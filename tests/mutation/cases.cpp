@@ -56,13 +56,27 @@ const std::vector<Operation> kOperations = {
       "%C = matmul %A, %B : f32[Stream{3}, M, N]", "output %C"}},
 };
 
+/// Of lowered programs; those written by hand are in reductions.h.
+const std::vector<Operation> kReductions = {
+    {"scatter",
+     {"%A = input f32[D, M, DIDx{D}, K]", "%B = input f32[DIDx{D}, K, N]",
+      "%C = matmul %A, %B : f32[DIDx{D}, M, N]", "output %C"}},
+    {"all-reduce",
+     {"%A = input f32[M * D, DIDx{D}, K]", "%w = input f32[N, DIDx{D}, K]", "%b = input f32[N]",
+      "%C = linear %A, %w, %b : f32[M * D, N]", "output %C"}},
+    {"uneven all-reduce",
+     {"%A = input f32[M * D - 1, DIDx{D}, K]", "%B = input f32[DIDx{D}, K, N]",
+      "%C = matmul %A, %B : f32[M * D - 1, N]", "output %C"}},
+};
+
 std::string textOf(const std::string &operation, int64_t ranks, int64_t rows) {
   std::string text =
       fmt::format("fusion @f(D = {}, M = {}, K = 3, N = 2) {{\n  mesh [0 .. D)\n", ranks, rows);
-  for (const Operation &each : kOperations)
-    for (const char *line : each.lines)
-      if (each.name == operation)
-        text += fmt::format("  {}\n", line);
+  for (const auto *operations : {&kOperations, &kReductions})
+    for (const Operation &each : *operations)
+      for (const char *line : each.lines)
+        if (each.name == operation)
+          text += fmt::format("  {}\n", line);
   return text + "}\n";
 }
 
@@ -134,6 +148,16 @@ std::vector<CaseOptions> representativeCases() {
       {"matmul", 4, "coalesced;protocol=put;streams=4;wave-rows=3;tail-split=2"},
       {"matmul", 3, "bulk;protocol=put;streams=1"},
       {"linear+bias", 2, "bulk;protocol=get;streams=1;chunks=2"},
+      {"scatter", 3, "ring;protocol=put;streams=3"},
+      {"scatter", 2, "ring;protocol=get;streams=4;chunks=2"},
+      {"scatter", 3, "pairwise;protocol=get;streams=3"},
+      {"all-reduce", 2, "pairwise;reduction=two-shot;protocol=put;streams=6;chunks=2"},
+      {"all-reduce", 3, "pairwise;reduction=two-shot;protocol=get;streams=4"},
+      {"all-reduce", 2, "bulk;reduction=two-shot;protocol=put;streams=1"},
+      {"all-reduce", 2, "sequential;reduction=two-shot;protocol=get;streams=2"},
+      {"uneven all-reduce", 2,
+       "pairwise;reduction=two-shot;placement=shared;protocol=put;"
+       "streams=5;chunks=2"},
   };
 }
 
@@ -160,6 +184,17 @@ std::vector<CaseOptions> reductionCases() {
   return cases;
 }
 
+static std::vector<std::string> schedulesOf(const Operation &reduction) {
+  std::vector<std::string> all = {"pairwise", "pairwise;chunks=2", "sequential", "bulk"};
+  if (std::string(reduction.name) == "scatter") {
+    all.insert(all.end(), {"ring", "ring;chunks=2"});
+    return all;
+  }
+  for (size_t i = 0; i < 4; ++i)
+    all.push_back(all[i] + ";reduction=two-shot");
+  return all;
+}
+
 std::vector<CaseOptions> allCases() {
   std::vector<CaseOptions> all;
   for (const Operation &operation : kOperations)
@@ -171,6 +206,13 @@ std::vector<CaseOptions> allCases() {
               all.push_back({operation.name, ranks,
                              fmt::format("{};protocol={};streams={};chunks={}", preset.name.str(),
                                          protocol, streams, chunks)});
+  for (const Operation &reduction : kReductions)
+    for (int64_t ranks : {2, 3})
+      for (const char *protocol : {"get", "put"})
+        for (int64_t streams : {1, 3, 5})
+          for (const std::string &schedule : schedulesOf(reduction))
+            all.push_back({reduction.name, ranks,
+                           fmt::format("{};protocol={};streams={}", schedule, protocol, streams)});
   return all;
 }
 

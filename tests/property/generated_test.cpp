@@ -110,6 +110,31 @@ TEST(Generated, EveryWave) {
   std::printf("%d programs\n", count);
 }
 
+/// Every result of partial sums on every number of ranks.
+TEST(Generated, EveryReduction) {
+  const std::pair<const char *, std::vector<const char *>> kCases[] = {
+      {"matmul_reduce_scatter", {"pairwise", "pairwise;placement=shared", "ring"}},
+      {"matmul_all_reduce",
+       {"pairwise", "pairwise;reduction=two-shot",
+        "pairwise;placement=shared;reduction=two-shot"}}};
+  int count = 0;
+  for (const auto &[name, schedules] : kCases)
+    for (int64_t ranks = 1; ranks <= 16; ++ranks)
+      for (const char *schedule : schedules)
+        for (const char *protocol : {"get", "put"})
+          for (int64_t streams : {1, 2, 3, 4, 6})
+            for (const char *cut : {"", ";chunks=3", ";chunks=2;tail-split=2"}) {
+              Status status = checkOn(
+                  readExample(name),
+                  {.ranks = ranks, .parameters = {{"M", 4 * ranks}, {"K", 2 * ranks}, {"N", 3}}},
+                  fmt::format("{};protocol={};streams={}{}", schedule, protocol, streams,
+                              ranks > 1 ? cut : ""));
+              ASSERT_TRUE(status.isOk()) << status.message();
+              ++count;
+            }
+  std::printf("%d programs\n", count);
+}
+
 /// Two stages, each with every schedule beside every other one.
 TEST(Generated, EveryPairOfSchedules) {
   const std::string text = "fusion @f(D = 4) {\n  mesh [0 .. D)\n"

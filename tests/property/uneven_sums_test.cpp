@@ -103,11 +103,18 @@ TEST(UnevenSums, EveryRowThatExistsIsTheSum) {
     for (int64_t total : {1, 2, 5, 9, 13})
       for (bool isScattered : {true, false})
         for (const char *protocol : {"get", "put"})
-          for (const char *schedule : {"pairwise", "pairwise;placement=shared", "bulk"}) {
+          for (const char *schedule : {"pairwise", "pairwise;placement=shared", "bulk", "ring"}) {
             const SumCase sum{ranks, total, isScattered};
-            runAndCompare(sum, fmt::format("{};protocol={}", schedule, protocol));
-            if (sum.rows() > 1 && std::string(schedule) != "bulk")
-              runAndCompare(sum, fmt::format("{};protocol={};chunks=2", schedule, protocol));
+            const bool isRing = std::string(schedule) == "ring";
+            const char *shots = isScattered ? "" : ";reduction=two-shot";
+            for (const char *reduction : {"", shots}) {
+              if (isRing && !isScattered)
+                continue;
+              runAndCompare(sum, fmt::format("{};protocol={}{}", schedule, protocol, reduction));
+              if (sum.rows() > 1 && std::string(schedule) != "bulk")
+                runAndCompare(
+                    sum, fmt::format("{};protocol={};chunks=2{}", schedule, protocol, reduction));
+            }
           }
 }
 

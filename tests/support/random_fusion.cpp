@@ -34,7 +34,8 @@ public:
     steps_ = isLocal_ ? dice.pick<int64_t>({1, 2, 3, 6}) : ranks_;
     functions_ = kinds.functions;
     sums_ = kinds.sums ? dice.pick<int64_t>({0, 1, 1, 2}) : 0;
-    if (sums_ == 0 && dice.chance(35) && kinds.uneven)
+    const bool mayBeUneven = sums_ == 0 || (kinds.uneven && !isLocal_);
+    if (mayBeUneven && dice.chance(35) && kinds.uneven)
       total_ = 1 + dice.below(steps_ * blockRows());
   }
 
@@ -64,6 +65,10 @@ public:
     return total_ ? (total_ + steps_ - 1) / steps_ : rows;
   }
   bool hasSums() const { return sums_ > 0; }
+  bool hasScatters() const { return hasScatters_; }
+  bool hasAllReduces() const { return hasAllReduces_; }
+  /// The fewest rows of a reduction's steps.
+  int64_t leastRows(bool inTwoShots) const { return leastRows_[inTwoShots]; }
 
 private:
   std::string middle() const {
@@ -110,7 +115,9 @@ private:
     gemms_.push_back(c);
     if (!isSharded && !a.isGemm)
       batchable_.push_back(c);
-    if (functions_ && dice_.chance(60))
+    if (functions_ && !dice_.chance(60))
+      alike_.try_emplace(fmt::format("{}, {}, {}", c.lead, c.middle, columns), c.name);
+    else if (functions_)
       addFunctions(c, fmt::format("{}, {}, {}", c.lead, c.middle, columns),
                    !isSharded && !a.isGemm);
   }
@@ -127,7 +134,6 @@ private:
                                                : fmt::format("%{}, %{}", other->second, made.name),
                               axes);
     }
-    alike_.try_emplace(axes, gemm.name);
     gemms_.push_back(made);
     if (isBatchable)
       batchable_.push_back(made);
@@ -153,12 +159,26 @@ private:
     std::string lead = dice_.pick<std::string>({"DIDx{D}", "DIDx{D}", "Stream{D}", "D"});
     std::string rows = fmt::format("{}, {}", lead, middle());
     const bool isBehindGather = dice_.chance(50);
-    if (!isBehindGather && dice_.chance(25))
-      rows = fmt::format("{}", dice_.chance(50) ? rows_ : rows_ * ranks_);
+    int64_t plain = 0;
+    if (!isBehindGather && dice_.chance(25)) {
+      plain = dice_.pick<int64_t>({1, rows_, rows_ * ranks_, rows_ * ranks_ + 1});
+      rows = std::to_string(plain);
+    }
+    noteRows(plain == 0 && lead == "DIDx{D}", plain);
     int64_t k = dice_.pick<int64_t>({1, 2, 3, 5, 8, 13});
     const std::string depth = fmt::format("DIDx{{D}}, {}", k);
     const std::string first = isBehindGather ? addProducer(depth) : addPartialInput(rows, depth);
     addContraction(first, rows, depth);
+  }
+
+  /// What chunks of a sum may cut: its rows, which are `plain` where they have no axis of blocks.
+  void noteRows(bool isScattered, int64_t plain) {
+    (isScattered ? hasScatters_ : hasAllReduces_) = true;
+    const int64_t all = total_ ? total_ : heads_ ? ranks_ : ranks_ * blockRows();
+    const int64_t one = isScattered ? blockRows() : plain ? plain : all;
+    const int64_t two = plain ? (plain + ranks_ - 1) / ranks_ : blockRows();
+    leastRows_[0] = std::min(leastRows_[0], one);
+    leastRows_[1] = std::min(leastRows_[1], two);
   }
 
   /// The rows of a partial result are whole on every rank.
@@ -223,9 +243,10 @@ private:
   int64_t ranks_, rows_, heads_, steps_;
   int64_t sums_;      ///< over devices
   int64_t total_ = 0; ///< rows over all blocks, which need not divide; 0: every row exists
-  bool isLocal_;
   bool functions_;
-  std::map<std::string, std::string> alike_; ///< a GEMM's result for each type
+  std::map<std::string, std::string> alike_; ///< for each type a result that no function takes
+  bool isLocal_, hasScatters_ = false, hasAllReduces_ = false;
+  int64_t leastRows_[2] = {1 << 20, 1 << 20}; ///< in one shot, in two
   std::string dtype_, body_;
   int names_ = 0;
   std::vector<Operand> inputs_, gemms_, batchable_;
@@ -237,15 +258,26 @@ namespace {
 
 /// A schedule that reductions have, too. Returns how many chunks it may have.
 int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Dice &dice) {
-  const auto preset = dice.pick<std::string>({"pairwise", "pairwise", "sequential", "bulk"});
+  auto preset = dice.pick<std::string>({"pairwise", "pairwise", "sequential", "bulk"});
+  if (!writer.hasAllReduces() && dice.chance(40))
+    preset = "ring";
   const auto *found =
       llvm::find_if(presets(), [&](const Preset &each) { return each.name == preset; });
   for (Knob field : presetFields())
     config.set(field, found->fields.get(field));
   if (preset == "pairwise" && dice.chance(50))
     config.set(Knob::Placement, schedule::Placement::Shared);
-  const bool hasChunks = preset == "pairwise" && writer.ranks() > 1;
-  return hasChunks ? std::min(chunks, writer.ranks()) : 1;
+  const bool hasTwoShots = writer.hasAllReduces() && dice.chance(60);
+  if (hasTwoShots)
+    config.set(Knob::Reduction, schedule::Reduction::TwoShot).set(Knob::Streams, 1 + dice.below(7));
+  const bool hasChunks = (preset == "pairwise" || preset == "ring") && writer.ranks() > 1;
+  if (!hasChunks)
+    return 1;
+  const int64_t rows = writer.leastRows(hasTwoShots);
+  chunks = std::min(chunks, rows);
+  if (dice.chance(40))
+    config.set(Knob::TailSplit, 1 + dice.below(std::min(rows, writer.blockRows()) / chunks));
+  return chunks;
 }
 
 } // namespace

@@ -25,7 +25,7 @@ struct RandomKinds {
   bool sums = false;
   /// Pointwise nodes of what GEMMs make, and reshards of what is gathered.
   bool functions = false;
-  /// Rows that do not divide, in fusions without sums.
+  /// Rows that do not divide.
   bool uneven = true;
 };
 
