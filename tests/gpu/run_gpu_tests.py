@@ -96,10 +96,15 @@ def exactness(suite):
 
 def reductions(suite):
     """Partial results that are scattered, and that all ranks add; in f32 and in 16 bits."""
-    for fusion, name in ((SCATTER, "reduce-scatter"), (ALL_REDUCE, "all-reduce")):
-        for number, flags in enumerate((
-                ["--chunks", "3"], ["--chunks", "2", "--placement", "shared", "--streams", "5"],
-                ["--schedule", "sequential"], ["--schedule", "bulk", "--copies", "kernel"])):
+    common = [["--chunks", "3"], ["--chunks", "2", "--placement", "shared", "--streams", "5"],
+              ["--schedule", "sequential"], ["--schedule", "bulk", "--copies", "kernel"]]
+    ring = [["--schedule", "ring", "--chunks", "2"]]
+    shots = [flags + ["--reduction", "two-shot"] for flags in common]
+    shots.append(["--chunks", "2", "--tail-split", "4", "--placement", "shared", "--streams", "6",
+                  "--reduction", "two-shot"])
+    for fusion, name, more in ((SCATTER, "reduce-scatter", ring),
+                               (ALL_REDUCE, "all-reduce", shots)):
+        for number, flags in enumerate(common + more):
             for protocol in ("get", "put"):
                 graph = ["--graph"] if (number + (protocol == "put")) % 2 else []
                 chosen = flags + ["--protocol", protocol] + graph
