@@ -28,7 +28,7 @@ public:
   schedule::Id accessor() const { return static_cast<schedule::Id>(valueOf(Knob::Id)); }
 #define BRAID_IR_WORDS(Id, accessor, name, applies, help, ...)                                     \
   Id accessor() const { return static_cast<Id>(valueOf(Knob::Id)); }
-#define BRAID_INTEGER(Id, accessor, name, least, fallback, applies, help)                          \
+#define BRAID_INTEGER(Id, accessor, name, least, most, fallback, applies, help)                    \
   int64_t accessor() const { return valueOf(Knob::Id); }
 #include "lowering/schedule/knobs.def"
 

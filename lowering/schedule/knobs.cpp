@@ -2,12 +2,18 @@
 
 #include "lowering/schedule/knobs.h"
 
+#include "ir/verify/verify.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <limits>
+
 namespace braid {
 namespace {
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 /// "one-shot" of "OneShot"
 std::string wordOf(llvm::StringRef value) {
@@ -33,13 +39,13 @@ std::vector<std::string> wordsOf(llvm::StringRef values) {
 std::vector<KnobRow> makeRows() {
   return {
 #define BRAID_WORDS(Id, accessor, name, applies, help, ...)                                        \
-  {Knob::Id, name, wordsOf(#__VA_ARGS__), 0, 0, applies, help},
+  {Knob::Id, name, wordsOf(#__VA_ARGS__), 0, kNoLimit, 0, applies, help},
 #define BRAID_IR_WORDS(Id, accessor, name, applies, help, ...)                                     \
-  {Knob::Id, name, wordsOf(#__VA_ARGS__), 0, 0, applies, help},
+  {Knob::Id, name, wordsOf(#__VA_ARGS__), 0, kNoLimit, 0, applies, help},
 #define BRAID_DEVICE_WORDS(Id, name, help, ...)                                                    \
-  {Knob::Id, name, wordsOf(#__VA_ARGS__), 0, std::nullopt, kTransferMode, help},
-#define BRAID_INTEGER(Id, accessor, name, least, fallback, applies, help)                          \
-  {Knob::Id, name, {}, least, fallback, applies, help},
+  {Knob::Id, name, wordsOf(#__VA_ARGS__), 0, kNoLimit, std::nullopt, kTransferMode, help},
+#define BRAID_INTEGER(Id, accessor, name, least, most, fallback, applies, help)                    \
+  {Knob::Id, name, {}, least, most, fallback, applies, help},
 #include "lowering/schedule/knobs.def"
   };
 }
@@ -51,12 +57,16 @@ std::vector<KnobRow> makeRows() {
 } // namespace
 
 std::string KnobRow::accepted() const {
-  return words.empty() ? "an integer of 64 bits, at least " + std::to_string(least)
-                       : "one of " + llvm::join(words, ", ");
+  if (!words.empty())
+    return "one of " + llvm::join(words, ", ");
+  if (most == kNoLimit)
+    return "an integer of 64 bits, at least " + std::to_string(least);
+  return "an integer from " + std::to_string(least) + " to " + std::to_string(most);
 }
 
 bool KnobRow::accepts(int64_t value) const {
-  return value >= least && (words.empty() || value < static_cast<int64_t>(words.size()));
+  return value >= least && value <= most &&
+         (words.empty() || value < static_cast<int64_t>(words.size()));
 }
 
 std::string KnobRow::str(std::optional<int64_t> value) const {

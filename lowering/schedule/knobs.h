@@ -37,13 +37,13 @@ struct KnobRow {
   Knob knob;
   std::string name;
   std::vector<std::string> words; ///< a value is an index in it; empty: a value is an integer
-  int64_t least;
+  int64_t least, most;
   std::optional<int64_t> fallback; ///< the default; none: the device's
   std::string applies;             ///< a pass, kTransferMode or kLaunchMode
   std::string help;                ///< one line
 
   bool isOfRun() const { return applies == kTransferMode || applies == kLaunchMode; }
-  /// "one of get, put" or "an integer of 64 bits, at least 1"
+  /// "one of get, put", "an integer of 64 bits, at least 1" or "an integer from 1 to 1024"
   std::string accepted() const;
   bool accepts(int64_t value) const;
   /// As parse() reads it; "default" if there is none, so that the device decides.

@@ -76,10 +76,9 @@ TEST(PassList, RefusesUnknownOptionsAndValues) {
   EXPECT_EQ(messagesAbout(prefix + "{protocol=push}"),
             "44: expected 'protocol' of 'insert-transfers' to be one of get, put, got 'push' "
             "(did you mean 'put'?)\n");
-  for (std::string value : {"0", "two"})
+  for (std::string value : {"0", "two", "1025"})
     EXPECT_EQ(messagesAbout(prefix + ",assign-streams{streams=" + value + "}"),
-              "59: expected 'streams' of 'assign-streams' to be an integer of 64 bits, at least 1, "
-              "got '" +
+              "59: expected 'streams' of 'assign-streams' to be an integer from 1 to 1024, got '" +
                   value + "'\n");
   for (std::string knob : {"chunks", "tail-split"})
     for (std::string value : {"0", "-2", "two", "99999999999999999999"})

@@ -224,7 +224,9 @@ TEST(Pipeline, RefusesOptionsThatMeanNothing) {
     return lowered.status.message();
   };
   EXPECT_EQ(messageFor(Knob::Streams, 0),
-            "expected streams to be an integer of 64 bits, at least 1, got 0");
+            "expected streams to be an integer from 1 to 1024, got 0");
+  EXPECT_EQ(messageFor(Knob::Streams, 1025),
+            "expected streams to be an integer from 1 to 1024, got 1025");
   EXPECT_EQ(messageFor(Knob::WaveRows, -1),
             "expected wave-rows to be an integer of 64 bits, at least 0, got -1");
   EXPECT_EQ(messageFor(Knob::Protocol, 2), "expected protocol to be one of get, put, got 2");
