@@ -19,6 +19,10 @@ public:
   void find(const Pieces &got, const Pieces &expected);
   std::string summary() const;
   std::vector<std::string> notes() const;
+  /// The first byte that differs.
+  int64_t at() const { return at_; }
+  /// Nothing but the order of additions differs.
+  bool isReordered() const { return isReordered_; }
 
 private:
   void compareSums(DType partial);
@@ -34,9 +38,9 @@ private:
   const FusionTensor &output_;
   const uint32_t run_;
   const std::vector<std::string> &inputNames_;
-  int64_t at_ = 0; ///< the first byte that differs
+  int64_t at_ = 0;
   Piece got_, expected_;
-  bool isReordered_ = false; ///< the same addends
+  bool isReordered_ = false;
   std::vector<std::string> addendNotes_;
 };
 

@@ -6,6 +6,8 @@
 #include "runtime/check/definition.h"
 #include "runtime/check/difference.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 namespace braid::checker {
@@ -102,6 +104,21 @@ public:
   }
 
   std::optional<Violation> take() { return std::move(violation_); }
+  /// Adds the command that wrote the sum whose order is wrong last, one of those `before`.
+  void accuseSum(llvm::ArrayRef<EventId> before) {
+    auto wroteIt = [&](EventId id) {
+      return history_.event(id).kind == EventKind::Command &&
+             llvm::any_of(accessesOf(history_, id), [&](const Access &access) {
+               return access.isWrite && access.place.memory == reordered_->memory &&
+                      access.place.begin <= reordered_->begin &&
+                      reordered_->begin < access.place.end;
+             });
+    };
+    if (reordered_)
+      for (EventId id : llvm::reverse(before))
+        if (wroteIt(id))
+          return violation_->events.push_back(history_.describe(id));
+  }
 
 private:
   bool fail(std::string summary, EventId id, std::vector<std::string> notes) {
@@ -249,6 +266,9 @@ private:
         continue;
       Difference difference(terms_, *definition_, output, event.run, inputNames_);
       difference.find(got, expected);
+      if (difference.isReordered())
+        reordered_ =
+            Place{memory, history_.plan(event).outputs[i], difference.at(), difference.at() + 1};
       return fail(difference.summary(), id, difference.notes());
     }
     return true;
@@ -261,6 +281,7 @@ private:
   std::map<Memory, Contents> memory_;
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
+  std::optional<Place> reordered_; ///< the first byte that is added in another order
 };
 
 } // namespace
@@ -274,10 +295,12 @@ std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<
     fusion = nullptr;
   Follower follower(history, fusion, ordered);
   ProgressStep step(progress, "results", "commands", order.size());
-  for (EventId id : order) {
+  for (size_t i = 0; i < order.size(); ++i) {
     step.advance();
-    if (!follower.visit(id))
-      break;
+    if (follower.visit(order[i]))
+      continue;
+    follower.accuseSum(order.take_front(i));
+    break;
   }
   return follower.take();
 }

@@ -323,6 +323,7 @@ TEST(CheckerSums, OrderIsThatOfTheParts) {
   EXPECT_EQ(verdict(text, kOrdered),
             "unsafe (result): %C is added in another order than that of ranks from byte 0 on\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
+            "  rank 0, main, run 1: sum of \"sum %c, %parts\" at t.braid:30:3\n"
             "  it is rank 0 + rank 2 + rank 1\n"
             "  expected rank 0 + rank 1 + rank 2\n");
 }
