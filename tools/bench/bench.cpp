@@ -214,7 +214,8 @@ Status Bench::timeRow(BenchRow &row, int64_t round) {
   row.rounds.clear();
   row.bursts.clear();
   row.failure = firstLine(answer ? answer->failure : answer.status().message());
-  hasFailedRow_ |= !isTorch;
+  if (!isTorch && firstFailure_ == StatusCode::Ok)
+    firstFailure_ = answer ? answer->code : StatusCode::PeerFailed;
   llvm::errs() << fmt::format("braid: {}  {}{}: {}\n", flags_.operation.title(row.shape), row.name,
                               row.isGraphed ? ", graph" : "", row.failure);
   return Status::ok();

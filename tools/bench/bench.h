@@ -15,8 +15,8 @@ public:
   /// Blocks until all is timed, the time is over, or something failed that is no row's. Rows that
   /// fail are results. Prints tables and writes files after every shape.
   Status run();
-  /// A row of ours failed.
-  bool hasFailedRow() const { return hasFailedRow_; }
+  /// Why the first row of ours failed that did; Ok if none did.
+  StatusCode firstFailure() const { return firstFailure_; }
 
 private:
   std::vector<BenchRow> rowsToTime(const BenchShape &shape) const;
@@ -33,7 +33,7 @@ private:
   RanksJob &job_;
   TorchWorker torch_;
   BenchResults results_{flags_};
-  bool hasFailedRow_ = false;
+  StatusCode firstFailure_ = StatusCode::Ok;
 };
 
 } // namespace braid::tools

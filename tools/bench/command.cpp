@@ -80,7 +80,7 @@ int bench(BenchFlags flags) {
     return 128 + job.interruptedBy(); // as a shell says it
   if (!status.isOk())
     return report(status);
-  return bench.hasFailedRow() ? static_cast<int>(StatusCode::PeerFailed) : 0;
+  return static_cast<int>(bench.firstFailure());
 }
 
 std::string namesOfOperations() {

@@ -24,6 +24,15 @@ std::optional<std::vector<double>> timesIn(const Json &message, const char *key)
   return times->get<std::vector<double>>();
 }
 
+/// Only a text or a flag that is not accepted, and what is not there, refuses a row.
+StatusCode refusalIn(const Json &message) {
+  for (StatusCode code : {StatusCode::BadInput, StatusCode::Unsupported, StatusCode::Rejected})
+    if (auto found = message.find("code");
+        found != message.end() && *found == static_cast<int>(code))
+      return code;
+  return StatusCode::PeerFailed;
+}
+
 } // namespace
 
 bool answers(const Json &message, uint64_t id) {
@@ -35,7 +44,7 @@ Result<Answer> Answer::from(const Json &message) {
   auto failure = message.find("failure");
   if (failure != message.end() && failure->is_string()) {
     const std::string text = failure->get<std::string>();
-    return Answer{{}, text.empty() ? "no reason given" : text, {}, ""};
+    return Answer{{}, text.empty() ? "no reason given" : text, {}, "", refusalIn(message)};
   }
   std::optional<std::vector<double>> samples = timesIn(message, "samples_us");
   std::optional<std::vector<double>> bursts = timesIn(message, "burst_us");

@@ -9,7 +9,7 @@
 //               "idle_gap_us": 30, "bursts": 5}; all of them are those of BenchTiming
 //   answer     {"id": 7, "samples_us": [81.2, ...], "burst_us": [62.5, ...], "choice": "..."}, the
 //              choice only of `auto`, or {"id": 7, "failure": "..."}, with "over": true if that has
-//              ended the worker
+//              ended the worker, and with the exit code as "code" if the row was refused
 //   request    {"id": 8, "end": true}: the worker ends
 //
 // A worker keeps what it prepared for a row until a request names another shape.

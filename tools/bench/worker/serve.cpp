@@ -29,6 +29,10 @@ constexpr std::chrono::milliseconds kTick{100};
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
 
+Json refusal(const Status &status) {
+  return {{"failure", firstLine(status.message())}, {"code", static_cast<int>(status.code())}};
+}
+
 class BenchServer {
 public:
   /// `tried`: what `planTimer` timed to choose for rows `auto`.
@@ -107,9 +111,9 @@ Result<Json> BenchServer::answerTo(const Json &request) {
   Result<TimedRow> row = operation_.makeRow(request.at("row"), shape, types_, cluster_.ranks(),
                                             request.at("graph").get<bool>());
   if (!row)
-    return Json{{"failure", firstLine(row.status().message())}};
+    return refusal(row.status());
   if (Status status = timer_.lower(*row); !status.isOk())
-    return Json{{"failure", firstLine(status.message())}};
+    return refusal(status);
   Result<RowTimes> times = timer_.time(*row, {.warmUp = request.at("warm_up"),
                                               .iterations = request.at("iterations"),
                                               .limitUs = request.at("limit_us"),
