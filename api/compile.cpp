@@ -72,15 +72,20 @@ std::string loweringFlag(const CompileOptions &options) {
 /// The passes to run; the messages about a pass list are put in the Status, since they are
 /// located in the list and not in the source.
 Result<PassList> passList(const CompileOptions &options, std::vector<const Pass *> earlier = {}) {
-  if (!options.passes)
-    return defaultPasses(options.schedule);
+  if (!options.passes) {
+    PassList all = defaultPasses(options.schedule);
+    all.isReproducible = options.reproducible;
+    return all;
+  }
   Diagnostics diags("--passes", *options.passes);
   std::vector<PassSpec> specs = parsePassList(diags);
   std::optional<PassList> list;
   if (!diags.hasErrors())
     list = resolvePasses(specs, options.schedule, diags, std::move(earlier));
-  if (list)
+  if (list) {
+    list->isReproducible = options.reproducible;
     return *list;
+  }
   std::string text = diags.str();
   text.erase(text.find_last_not_of('\n') + 1);
   return Status(StatusCode::BadInput, "the pass list is not accepted\n" + text);

@@ -22,6 +22,9 @@ struct CompileOptions {
   Configurations schedule = {};
   /// A pass list, `a,b{opt=1}`, instead of the whole pipeline.
   std::optional<std::string> passes = {};
+  /// Results are to depend on the inputs alone: schedules that add partial results in another order
+  /// than that of ranks are refused. A program is taken as it is; CheckOptions::ordered proves it.
+  bool reproducible = false;
   /// Called with a pass's name and the program after it; may be empty.
   std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
 };

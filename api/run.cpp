@@ -3,6 +3,7 @@
 #include "api/run.h"
 
 #include "api/arguments.h"
+#include "api/launch/output_digests.h"
 #include "api/launch/rank_summary.h"
 #include "api/launch/run_memory.h"
 #include "api/plans.h"
@@ -55,11 +56,29 @@ void fillWithoutMeaning(void *data, int64_t bytes, uint64_t seed) {
   }
 }
 
+/// Every rank has it whole, so that all have to have the same; unknown where no fusion says it.
+bool isWhole(const FusionTensor &tensor) { return !tensor.type.find(AxisKind::DIDx); }
+
+std::vector<OutputOfRanks> outputsOf(const Compiled &compiled) {
+  std::vector<OutputOfRanks> outputs;
+  for (const auto &result : compiled.program->results())
+    outputs.push_back({result->name});
+  for (size_t i = 0; compiled.fusion && i < outputs.size(); ++i)
+    outputs[i].isWhole = isWhole(*compiled.fusion->outputs()[i]);
+  return outputs;
+}
+
+/// What one rank has done.
+struct RankWork {
+  double seconds = 0; ///< issuing and waiting
+  std::vector<uint64_t> digests = {};
+};
+
 /// One call of run(): what all ranks of this process share.
 class Runner {
 public:
   Runner(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh)
-      : options_(options), mesh_(mesh) {
+      : compiled_(compiled), options_(options), mesh_(mesh) {
     if (compiled.fusion)
       reference_ = std::make_unique<Reference>(*compiled.fusion, options.seed);
     report_.ranks = mesh.ranks();
@@ -80,13 +99,16 @@ public:
 
 private:
   Status runRank(int64_t rank);
-  Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, double &seconds);
+  Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, RankWork &work);
   Status download(int64_t rank, std::vector<Arguments> &slots, int64_t count);
   void fill(int64_t rank, Arguments &slot, int64_t iteration) const;
+  void fillInput(size_t input, int64_t rank, int64_t iteration, void *data) const;
   Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
-  Status finishRank(int64_t rank, double seconds);
+  void digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digests) const;
+  Status finishRank(int64_t rank, const RankWork &work);
   Status merge(const std::vector<std::string> &summaries);
 
+  const Compiled &compiled_;
   const RunOptions &options_;
   LocalMesh &mesh_;
   std::unique_ptr<Reference> reference_;
@@ -107,9 +129,11 @@ Status Runner::runRank(int64_t rank) {
         !status.isOk())
       return status;
   }
-  double seconds = 0;
+  RankWork work;
+  if (options_.reproducible)
+    work.digests.assign(mesh_.plan(rank).outputs.size(), 0);
   for (int64_t first = 0; first < options_.iterations; first += report_.runsInFlight) {
-    if (Status status = runBatch(rank, slots, first, seconds); !status.isOk()) {
+    if (Status status = runBatch(rank, slots, first, work); !status.isOk()) {
       if (mesh_.isStuck()) // a command that does not end may still use them
         (void)new std::vector<Arguments>(std::move(slots));
       return status;
@@ -117,12 +141,12 @@ Status Runner::runRank(int64_t rank) {
     if (rank == 0 && options_.progress)
       options_.progress(std::min(first + report_.runsInFlight, options_.iterations));
   }
-  return finishRank(rank, seconds);
+  return finishRank(rank, work);
 }
 
 /// Issues as many runs as there are slots, waits for all, and compares them.
 Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first,
-                        double &seconds) {
+                        RankWork &work) {
   int64_t count = std::min<int64_t>(report_.runsInFlight, options_.iterations - first);
   for (int64_t i = 0; i < count; ++i) {
     fill(rank, slots[static_cast<size_t>(i)], first + i);
@@ -139,20 +163,25 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
   }
   if (Status status = mesh_.device(rank).synchronize(); !status.isOk())
     return status;
-  seconds += secondsSince(start);
+  work.seconds += secondsSince(start);
   if (Status status = download(rank, slots, count); !status.isOk())
     return status;
 
-  for (int64_t i = 0; options_.verify && i < count; ++i) {
-    if (Status status = compare(rank, slots[static_cast<size_t>(i)], first + i); !status.isOk())
-      return status;
+  for (int64_t i = 0; i < count; ++i) {
+    Arguments &slot = slots[static_cast<size_t>(i)];
+    if (options_.verify)
+      if (Status status = compare(rank, slot, first + i); !status.isOk())
+        return status;
+    if (options_.reproducible)
+      digest(rank, slot, work.digests);
     mesh_.transport(rank).tick();
   }
   return Status::ok();
 }
 
 Status Runner::download(int64_t rank, std::vector<Arguments> &slots, int64_t count) {
-  if (!options_.verify || mesh_.device(rank).sharesHostMemory())
+  const bool isRead = options_.verify || options_.reproducible;
+  if (!isRead || mesh_.device(rank).sharesHostMemory())
     return Status::ok();
   for (int64_t i = 0; i < count; ++i)
     slots[static_cast<size_t>(i)].download();
@@ -161,18 +190,38 @@ Status Runner::download(int64_t rank, std::vector<Arguments> &slots, int64_t cou
 
 void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
   const Plan &plan = mesh_.plan(rank);
-  for (size_t i = 0; i < plan.inputs.size(); ++i) {
-    uint64_t seed = options_.seed + static_cast<uint64_t>(rank) * 1000003u +
-                    static_cast<uint64_t>(iteration) * 7919u + i;
-    if (reference_)
-      reference_->fillInput(i, rank, static_cast<uint32_t>(iteration), slot.input(i));
-    else
-      fillWithoutMeaning(slot.input(i), plan.buffers[plan.inputs[i]].bytes, seed);
-  }
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    fillInput(i, rank, iteration, slot.input(i));
   // 0xff in every byte is a NaN in every element type.
   for (size_t i = 0; i < plan.outputs.size(); ++i)
     std::fill_n(static_cast<unsigned char *>(slot.output(i)), plan.buffers[plan.outputs[i]].bytes,
                 static_cast<unsigned char>(0xff));
+}
+
+void Runner::fillInput(size_t input, int64_t rank, int64_t iteration, void *data) const {
+  const Plan &plan = mesh_.plan(rank);
+  const int64_t bytes = plan.buffers[plan.inputs[input]].bytes;
+  const bool isDrawn = options_.reproducible && !options_.verify;
+  const bool isSame = compiled_.fusion && isWhole(*compiled_.fusion->inputs()[input]);
+  const uint64_t seed = options_.seed +
+                        static_cast<uint64_t>(isDrawn && isSame ? 0 : rank) * 1000003u +
+                        static_cast<uint64_t>(iteration) * 7919u + input;
+  const DType dtype = compiled_.program->params()[input]->type.dtype;
+  if (isDrawn)
+    drawNumbers(dtype, data, bytes / sizeOf(dtype), seed);
+  else if (reference_)
+    reference_->fillInput(input, rank, static_cast<uint32_t>(iteration), data);
+  else
+    fillWithoutMeaning(data, bytes, seed);
+}
+
+void Runner::digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digests) const {
+  const Plan &plan = mesh_.plan(rank);
+  for (size_t i = 0; i < digests.size(); ++i) {
+    const auto bytes = static_cast<size_t>(plan.buffers[plan.outputs[i]].bytes);
+    digests[i] =
+        digestOf(digests[i], llvm::StringRef(static_cast<const char *>(slot.output(i)), bytes));
+  }
 }
 
 Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
@@ -185,8 +234,8 @@ Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
 }
 
 /// Says what this rank has done, hears it of all, and makes it count.
-Status Runner::finishRank(int64_t rank, double seconds) {
-  RankSummary mine{seconds, 0, {}};
+Status Runner::finishRank(int64_t rank, const RankWork &work) {
+  RankSummary mine{work.seconds, 0, {}, work.digests};
   if (options_.verify)
     mine.elementsCompared = reference_->elementsPerRank() * options_.iterations;
   if (options_.trace)
@@ -214,6 +263,7 @@ Status Runner::finishRank(int64_t rank, double seconds) {
 
 Status Runner::merge(const std::vector<std::string> &summaries) {
   std::vector<RankTrace> traces;
+  std::vector<std::vector<uint64_t>> digests;
   for (size_t rank = 0; rank < summaries.size(); ++rank) {
     const Plan &plan = mesh_.plan(static_cast<int64_t>(rank));
     Result<RankSummary> summary = RankSummary::decode(summaries[rank], plan);
@@ -222,6 +272,15 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
     report_.runSeconds = std::max(report_.runSeconds, summary->runSeconds);
     report_.elementsCompared += summary->elementsCompared;
     traces.push_back({&plan, std::move(summary->spans)});
+    digests.push_back(std::move(summary->digests));
+  }
+  if (options_.reproducible) {
+    const std::vector<OutputOfRanks> outputs = outputsOf(compiled_);
+    Result<std::vector<uint64_t>> merged = mergeDigests(outputs, digests);
+    if (!merged)
+      return merged.status();
+    for (size_t i = 0; i < outputs.size(); ++i)
+      report_.digests.emplace_back(outputs[i].name, (*merged)[i]);
   }
   if (!options_.trace || mesh_.firstHosted() != 0)
     return Status::ok();
@@ -238,6 +297,7 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"--seed", std::to_string(options.seed)},
           {"--queues", std::to_string(options.queues)},
           {"--timeout-ms", std::to_string(options.timeout.count())},
+          {"--reproducible", options.reproducible ? "yes" : "no"},
           {"--graph", options.graph ? "yes" : "no"},
           {"--copies", name(options.transferMode.copies).str()},
           {"--signals", name(options.transferMode.signals).str()},
@@ -328,7 +388,8 @@ Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, cons
   ClusterOptions cluster{.ranks = compiled.program->ranks(),
                          .timeout = options.timeout,
                          .scheduleSeed = options.scheduleSeed,
-                         .queues = options.queues};
+                         .queues = options.queues,
+                         .reproducible = options.reproducible};
   auto mesh = client ? LocalMesh::join(backend, cluster, std::move(client))
                      : LocalMesh::create(backend, cluster);
   if (!mesh)

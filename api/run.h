@@ -19,6 +19,9 @@ struct RunOptions {
   std::chrono::milliseconds timeout{60000};
   std::optional<uint64_t> scheduleSeed = {}; ///< see ClusterOptions
   uint32_t queues = 0;                       ///< see ClusterOptions
+  /// Results depend on the inputs alone, for so many ranks, this kind of device and library; to be
+  /// set in CompileOptions, too. Inputs are random numbers then, unless `verify` needs its own.
+  bool reproducible = false;
   /// Record one run as a graph and replay it. Unsupported where the backend has no graphs.
   bool graph = false;
   /// How transfers are made. Unsupported where the backend has no choice.
@@ -51,12 +54,15 @@ struct RunReport {
   double prepareSeconds = 0;    ///< memory, handles, and whatever else comes before the first run
   double runSeconds = 0; ///< issuing and waiting, on the slowest rank; not filling or comparing
   std::string choices;   ///< Device::choices() of rank 0, in its process
-  std::string trace;     ///< Chrome's JSON, if asked for, in the process of rank 0
+  /// Of a reproducible run, by the name of each output: of its bits, over all ranks and iterations.
+  std::vector<std::pair<std::string, uint64_t>> digests;
+  std::string trace; ///< Chrome's JSON, if asked for, in the process of rank 0
 };
 
 /// Runs `compiled` on every rank of `backend`, with fresh inputs in each iteration and outputs
 /// overwritten with NaNs before it. Without a fusion the inputs are drawn from the seed and
-/// nothing can be compared: `verify` is then BadInput. WrongResult names the first wrong element.
+/// nothing can be compared: `verify` is then BadInput. WrongResult names the first wrong element,
+/// or an output of a reproducible run that every rank has whole, but not with the same bits.
 Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options);
 
 /// The same with Plans of all ranks that were made before, and with the ranks in processes of their

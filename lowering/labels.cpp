@@ -256,7 +256,7 @@ private:
              << (config ? "@" + state_.fusion.name() + " has no stage that makes it"
                         : config.status().message());
     stage->second->config = *config;
-    return !stage->second->moves() || settleFields(state_.fusion, *stage->second, state_.diags);
+    return !stage->second->moves() || settleFields(state_, *stage->second);
   }
 
   bool readBlock(Block &block) {

@@ -35,7 +35,7 @@ Status verifyAfter(const Pass &pass, const Program &program, const Module &modul
 Result<bool> runPass(const Pass &pass, const Fusion &fusion, const PassList &passes,
                      std::unique_ptr<Program> &program, Diagnostics &diags) {
   const size_t errorsBefore = diags.errorCount();
-  LoweringState state{fusion, passes.options, diags, std::move(program)};
+  LoweringState state{fusion, passes.options, diags, std::move(program), passes.isReproducible};
   if (state.program && !readLabels(state))
     return Status(StatusCode::BadInput, "cannot go on lowering @" + fusion.name());
   const bool changed = pass.run(state);

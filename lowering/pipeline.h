@@ -22,6 +22,9 @@ struct PassList {
   Configurations options;
   /// Those that have been run on the program already.
   std::vector<const Pass *> earlier = {};
+  /// Whatever schedule is chosen, results are to have the same bits: what could not be had so is
+  /// refused.
+  bool isReproducible = false;
 };
 
 /// All passes, each once.

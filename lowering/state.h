@@ -172,6 +172,7 @@ struct LoweringState {
   Diagnostics &diags;
 
   std::unique_ptr<Program> program = {}; ///< made by find-moves
+  bool isReproducible = false;           ///< see PassList
   Names names = {};
   std::vector<Stage> stages = {}; ///< in the order in which they are issued
   /// Outputs that are inputs, each with what it is a copy of.

@@ -66,6 +66,7 @@ void printJson(const CheckReport &report) {
                {"accesses", report.accesses},
                {"seams_checked", report.seamsChecked},
                {"result_checked", report.resultChecked},
+               {"order_checked", report.orderChecked},
                {"violation", nullptr}};
   if (!report.resultChecked)
     json["result_not_checked"] = report.resultNotChecked;
@@ -127,6 +128,7 @@ Status toOptions(const CheckFlags &flags, CheckOptions &options) {
         fmt::format("expected --runs to be an integer from 1 to {}, got {}", kMost, flags.runs));
   options.queues = flags.queues;
   options.runs = static_cast<uint32_t>(flags.runs);
+  options.ordered = flags.source.reproducible;
   return Status::ok();
 }
 

@@ -79,7 +79,9 @@ ChooseOptions ScheduleChooser::options() const {
 }
 
 ClusterOptions ScheduleChooser::clusterOptions() const {
-  return {.ranks = ranks_, .timeout = std::chrono::milliseconds(flags_.timeoutMs)};
+  return {.ranks = ranks_,
+          .timeout = std::chrono::milliseconds(flags_.timeoutMs),
+          .reproducible = given_.reproducible};
 }
 
 Result<Configurations> ScheduleChooser::chooseOn(LocalMesh &mesh, std::vector<TimedPlans> &plans,

@@ -34,6 +34,7 @@ struct SourceFlags {
   std::vector<std::string> set;
   std::optional<std::string> schedule, passes;
   std::array<std::optional<std::string>, kKnobCount> knobs; ///< what --KNOB says
+  bool reproducible = false;
 
   bool isRun = false; ///< --schedule may be auto, and knobs of the run have flags
 
@@ -46,6 +47,9 @@ struct SourceFlags {
   /// BadInput if the schedule is to be chosen: `command` cannot measure.
   Status refuseAuto(llvm::StringRef command) const;
 };
+
+/// --reproducible, for every command that has it.
+void addReproducible(CLI::App &app, bool &isReproducible);
 
 /// A failure as it is printed: the source's located messages if there are any, else "braid: error:
 /// ...". Ends with a line break.

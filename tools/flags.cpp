@@ -25,6 +25,11 @@ void addKnob(CLI::App &app, const KnobRow &row,
 
 } // namespace
 
+void addReproducible(CLI::App &app, bool &isReproducible) {
+  app.add_flag("--reproducible", isReproducible,
+               "let results depend on the inputs alone: not on schedule, M or timing");
+}
+
 void SourceFlags::addTo(CLI::App &app) {
   app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
       ->required();
@@ -32,6 +37,7 @@ void SourceFlags::addTo(CLI::App &app) {
       ->type_name("NAME");
   addInteger(app, "--ranks", ranks, "size of the mesh (a program in FILE fixes it)")
       ->type_name("N");
+  addReproducible(app, reproducible);
   // Flags that steer lowering are refused for a file that holds a program.
   auto *lowering = app.add_option_group("Lowering", "only where FILE holds a fusion");
   lowering->add_option("--set", set, "give a parameter of the fusion a value; repeatable")
@@ -99,6 +105,7 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   options.entry = entry;
   options.ranks = ranks;
   options.passes = passes;
+  options.reproducible = reproducible;
   for (const std::string &text : set)
     if (Status status = readParameter(text, options); !status.isOk())
       return status;

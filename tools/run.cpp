@@ -153,6 +153,7 @@ RunOptions toOptions(const RunFlags &flags, const Configuration &config, Progres
   options.timeout = std::chrono::milliseconds(flags.timeoutMs);
   options.scheduleSeed = flags.scheduleSeed;
   options.queues = flags.queues;
+  options.reproducible = flags.source.reproducible;
   options.graph = config.launch() == schedule::Launch::Graph;
   options.transferMode = transferModeOf(config);
   options.trace = !flags.trace.empty();
@@ -339,6 +340,9 @@ Status Run::begin() {
   const Configuration &config = compileOptions_.schedule.all;
   if (Status status = findBackend(flags_, config, registry_, backend_); !status.isOk())
     return status;
+  if (flags_.noCheck && flags_.source.reproducible)
+    return Status(StatusCode::BadInput, "--reproducible: expected no --no-check, for the check "
+                                        "proves the order of additions");
   if (flags_.timeoutMs < 1)
     return Status(StatusCode::BadInput,
                   fmt::format("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs));
@@ -413,7 +417,9 @@ Status Run::understand() {
   if (Status status = checkRun(compiled_, *backend_, options_, areThreads); !status.isOk())
     return status;
   CheckProgress progress;
-  const CheckOptions check{.queues = flags_.queues, .progress = std::ref(progress)};
+  const CheckOptions check{.queues = flags_.queues,
+                           .ordered = flags_.source.reproducible,
+                           .progress = std::ref(progress)};
   Result<std::vector<Plan>> plans = makePlans(compiled_, checksFirst() ? &check : nullptr);
   if (!plans)
     return plans.status();

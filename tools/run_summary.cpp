@@ -83,6 +83,9 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
                     timeText(report.runSeconds), timeText(report.prepareSeconds),
                     counted(report.commandsPerRun, "command"), counted(report.streams, "stream"),
                     flags.noCheck ? "not checked" : "proved safe");
+  for (const auto &[output, digest] : report.digests)
+    os << fmt::format("  digest    {:016x} of the bits of %{}, over all ranks and iterations\n",
+                      digest, output);
   if (!flags.trace.empty())
     os << fmt::format("  trace     {} (open it in https://ui.perfetto.dev)\n", flags.trace);
 }
@@ -96,6 +99,10 @@ void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup 
     printKnobs(os, given, chosen);
   else
     printLine(os, "program", "@" + compiled.program->name(), "read from the file, not lowered");
+  if (flags.source.reproducible)
+    printLine(os, "same bits", "yes",
+              "as asked: GEMMs do not depend on M, partial results are added in the order of "
+              "ranks");
   printLine(os, "in flight", std::to_string(report.runsInFlight),
             fmt::format("runs issued before the host waits; at most {}, and a gigabyte of inputs "
                         "and outputs",

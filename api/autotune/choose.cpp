@@ -41,6 +41,7 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
   }
   question.push_back(
       {"--schedule of stages", Configurations{{}, options.given.schedule.stages}.str()});
+  question.push_back({"--reproducible", options.given.reproducible ? "yes" : "no"});
   question.push_back({"--time-best", options.timed ? std::to_string(*options.timed) : "open"});
   question.push_back({"transfer modes", transferModes});
   question.push_back({"launch modes", launchModes});
@@ -71,8 +72,10 @@ TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages) {
 
 JobModelOptions modelOptions(const ChooseOptions &options,
                              std::vector<TransferMode> transferModes) {
-  return {options.launchModes, std::move(transferModes), options.cacheFolder, options.cacheKey,
-          options.warn};
+  // Other algorithms multiply then, and take another time.
+  const char *gemms = options.given.reproducible ? ", reproducible" : "";
+  return {options.launchModes, std::move(transferModes), options.cacheFolder,
+          options.cacheKey + gemms, options.warn};
 }
 
 class Chooser {

@@ -23,6 +23,18 @@ Plan partOf(Plan plan, PlanPart part) {
   llvm_unreachable("covered above");
 }
 
+/// Of a program that somebody wrote, the order of additions is to be proved.
+Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
+  if (compiled.isLowered || !compiled.fusion)
+    return Status::ok();
+  Result<CheckReport> report = check(plans, compiled.fusion, {.ordered = true});
+  if (!report)
+    return report.status();
+  return report->isSafe()
+             ? Status::ok()
+             : Status(StatusCode::Rejected, compiled.program->name() + " is " + str(*report));
+}
+
 } // namespace
 
 struct RowTimer::Lowered {
@@ -99,6 +111,9 @@ Status RowTimer::lower(const TimedRow &asked) {
   Result<std::vector<Plan>> plans = makePlans(*compiled);
   if (!plans)
     return plans.status();
+  if (row.options.reproducible)
+    if (Status status = checkOrder(*compiled, *plans); !status.isOk())
+      return status.annotated(row.name);
   for (Plan &plan : *plans)
     plan = partOf(std::move(plan), row.part);
   plans_.push_back(std::move(*plans));

@@ -11,7 +11,7 @@ namespace {
 struct Header {
   double runSeconds;
   int64_t elementsCompared;
-  uint64_t spans;
+  uint64_t spans, digests;
 };
 
 struct Row {
@@ -33,8 +33,10 @@ template <class T> T at(const std::string &bytes, size_t offset) {
 
 std::string RankSummary::encode() const {
   std::string bytes;
-  bytes.reserve(sizeof(Header) + spans.size() * sizeof(Row));
-  append(bytes, Header{runSeconds, elementsCompared, spans.size()});
+  bytes.reserve(sizeof(Header) + digests.size() * sizeof(uint64_t) + spans.size() * sizeof(Row));
+  append(bytes, Header{runSeconds, elementsCompared, spans.size(), digests.size()});
+  for (uint64_t digest : digests)
+    append(bytes, digest);
   for (const Span &span : spans)
     append(bytes, Row{span.tag.command, span.tag.run, span.stream, 0, span.beginNs, span.endNs});
   return bytes;
@@ -46,10 +48,16 @@ Result<RankSummary> RankSummary::decode(const std::string &bytes, const Plan &pl
     return malformed;
   auto header = at<Header>(bytes, 0);
   size_t room = bytes.size() - sizeof(Header);
+  if (header.digests > room / sizeof(uint64_t))
+    return malformed;
+  room -= header.digests * sizeof(uint64_t);
   if (room % sizeof(Row) != 0 || room / sizeof(Row) != header.spans)
     return malformed;
   RankSummary summary{header.runSeconds, header.elementsCompared, {}};
-  for (size_t offset = sizeof(Header); offset < bytes.size(); offset += sizeof(Row)) {
+  size_t offset = sizeof(Header);
+  for (; summary.digests.size() < header.digests; offset += sizeof(uint64_t))
+    summary.digests.push_back(at<uint64_t>(bytes, offset));
+  for (; offset < bytes.size(); offset += sizeof(Row)) {
     auto row = at<Row>(bytes, offset);
     if (row.command >= plan.commands.size() || row.stream >= plan.streams.size())
       return malformed;

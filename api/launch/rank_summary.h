@@ -10,7 +10,8 @@ namespace braid {
 struct RankSummary {
   double runSeconds = 0;
   int64_t elementsCompared = 0;
-  std::vector<Span> spans; ///< of one Plan; their tags' `plan` is not passed on
+  std::vector<Span> spans;            ///< of one Plan; their tags' `plan` is not passed on
+  std::vector<uint64_t> digests = {}; ///< of a reproducible run: of each output, over all runs
 
   /// Bytes, for ranks in other processes of this host.
   std::string encode() const;

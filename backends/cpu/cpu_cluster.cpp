@@ -49,7 +49,8 @@ CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const Obser
         group_, CpuDevice::Options{.rank = rank,
                                    .queues = options.queues,
                                    .hasWorkers = !isScheduled_,
-                                   .observer = observers_.back().get()}));
+                                   .observer = observers_.back().get(),
+                                   .isReproducible = options.reproducible}));
     transports_.emplace_back(group_, rank);
   }
   group_.setProbe([this] { return progress(); });

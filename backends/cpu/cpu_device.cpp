@@ -45,7 +45,10 @@ Status CpuDevice::reserveStreams(uint32_t count) {
 Status CpuDevice::addQueue() {
   const uint32_t number = static_cast<uint32_t>(queues_.size());
   auto queue = std::make_unique<HardwareQueue>(
-      group_, HardwareQueue::Options{options_.rank, number, options_.observer}, scratchHint_);
+      group_,
+      HardwareQueue::Options{options_.rank, number, options_.observer,
+                             options_.isReproducible ? GemmBy::Loops : GemmBy::Library},
+      scratchHint_);
   if (options_.observer)
     options_.observer->opened(number);
   if (options_.hasWorkers)
@@ -79,6 +82,10 @@ Status CpuDevice::warm(const PlanMatmul &shape) {
   if (bytes > scratchHint_.load(std::memory_order_relaxed))
     scratchHint_.store(bytes, std::memory_order_relaxed);
   return Status::ok();
+}
+
+std::string CpuDevice::choices() const {
+  return options_.isReproducible ? "GEMMs: by plain loops, because OpenBLAS chooses by M, too" : "";
 }
 
 // -- Issuing. --

@@ -19,9 +19,12 @@ public:
     uint32_t queues;                     ///< as ClusterOptions::queues
     bool hasWorkers;                     ///< false: a scheduler runs the queues
     CommandObserver *observer = nullptr; ///< outlives the device
+    bool isReproducible = false;         ///< as ClusterOptions::reproducible
   };
   CpuDevice(RankGroup &group, Options options);
 
+  bool isReproducible() const override { return options_.isReproducible; }
+  std::string choices() const override;
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
     return memory_.allocate(kind, bytes);
   }

@@ -34,7 +34,8 @@ CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> cli
       device(group, CpuDevice::Options{.rank = group.rank(),
                                        .queues = options.queues,
                                        .hasWorkers = true,
-                                       .observer = &recorder}) {
+                                       .observer = &recorder,
+                                       .isReproducible = options.reproducible}) {
   group.setWake([this] { wakeWorkers(); });
 }
 

@@ -76,7 +76,7 @@ template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &
 
 template <class Element> constexpr bool kTakesOperandsInPlace = false;
 
-template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g) { multiplyPlainly(g); }
+template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy) { multiplyPlainly(g); }
 
 #else
 
@@ -138,10 +138,10 @@ void callBlas(const Gemm<double> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
               int(g.k), g.b, ldb, 0.0, g.c, int(g.n));
 }
 
-template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g) {
+template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
   static Gate gate;
   // OpenBLAS counts in int, and has nothing to say about an empty sum.
-  if (g.k == 0 || std::max({g.m, g.n, g.k}) > INT_MAX)
+  if (by == GemmBy::Loops || g.k == 0 || std::max({g.m, g.n, g.k}) > INT_MAX)
     return multiplyPlainly(g);
   gate.enter();
   if (g.transposeB)
@@ -211,7 +211,8 @@ void narrowBlock(const MatmulArgs &args, const Gemm<Accumulator<Element>> &block
     narrowBlockTo<Element, Accumulator<Element>>(args, block, row, column);
 }
 
-template <class Element> void multiplyThroughScratch(const MatmulArgs &args, Scratch &scratch) {
+template <class Element>
+void multiplyThroughScratch(const MatmulArgs &args, Scratch &scratch, GemmBy by) {
   using Acc = Accumulator<Element>;
   Panel panel = panelOf(args.m, args.n, args.k);
   Acc *a = static_cast<Acc *>(scratch.reserve(scratchBytes(args.dtype, args.m, args.n, args.k)));
@@ -224,13 +225,13 @@ template <class Element> void multiplyThroughScratch(const MatmulArgs &args, Scr
       int64_t rows = std::min(panel.rows, args.m - row);
       widenAll(static_cast<const Element *>(args.a) + row * args.k, a, rows * args.k);
       Gemm<Acc> block{args.transposeB, rows, columns, args.k, a, b, c};
-      multiplyAccumulators(block);
+      multiplyAccumulators(block, by);
       narrowBlock<Element>(args, block, row, column);
     }
   }
 }
 
-template <class Element> void multiplyInPlace(const MatmulArgs &args) {
+template <class Element> void multiplyInPlace(const MatmulArgs &args, GemmBy by) {
   Gemm<Element> whole{args.transposeB,
                       args.m,
                       args.n,
@@ -238,7 +239,7 @@ template <class Element> void multiplyInPlace(const MatmulArgs &args) {
                       static_cast<const Element *>(args.a),
                       static_cast<const Element *>(args.b),
                       static_cast<Element *>(args.c)};
-  multiplyAccumulators(whole);
+  multiplyAccumulators(whole, by);
   if (args.bias)
     narrowBlock<Element>(args, whole, 0, 0);
 }
@@ -256,15 +257,15 @@ size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k) {
   });
 }
 
-void multiply(const MatmulArgs &args, Scratch &scratch) {
+void multiply(const MatmulArgs &args, Scratch &scratch, GemmBy by) {
   if (args.m == 0 || args.n == 0)
     return;
   withElement(args.dtype, [&](auto element) {
     using Element = decltype(element);
     if constexpr (kTakesOperandsInPlace<Element>)
-      multiplyInPlace<Element>(args);
+      multiplyInPlace<Element>(args, by);
     else
-      multiplyThroughScratch<Element>(args, scratch);
+      multiplyThroughScratch<Element>(args, scratch, by);
   });
 }
 

@@ -28,13 +28,18 @@ inline constexpr size_t kGemmBufferBytes = size_t(128) << 20;
 /// Bytes that multiply() takes from its scratch for operands of such shape.
 size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k);
 
+/// Who multiplies.
+enum class GemmBy : uint8_t {
+  Library, ///< OpenBLAS, one thread a call: the order in which it adds may depend on the shape
+  Loops,   ///< ours: every element is summed from the first product to the last, and much slower
+};
+
 /// c = a * b (+ bias), see PlanMatmul. Sums are in f32 (f64 for f64), the bias is added to them,
 /// and the result is rounded once. Throws std::bad_alloc if the scratch cannot grow.
 ///
-/// By OpenBLAS, one thread a call. Under ThreadSanitizer, or with BRAID_PLAIN_GEMM defined, by
-/// loops of our own: OpenBLAS is not instrumented, and its locks would order streams that nothing
-/// orders.
-void multiply(const MatmulArgs &args, Scratch &scratch);
+/// Under ThreadSanitizer, or with BRAID_PLAIN_GEMM defined, always by loops: OpenBLAS is not
+/// instrumented, and its locks would order streams that nothing orders.
+void multiply(const MatmulArgs &args, Scratch &scratch, GemmBy by);
 
 /// dst[i] += src[i] for `count` elements.
 void addElements(DType dtype, void *dst, const void *src, int64_t count);

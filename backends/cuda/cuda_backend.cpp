@@ -206,7 +206,8 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                              .device = *device,
                              .callerStream = static_cast<cudaStream_t>(rank.stream),
                              .isTuned = *tuned && !*mayShare, // beside others, times say nothing
-                             .mayShare = *mayShare};
+                             .mayShare = *mayShare,
+                             .isReproducible = options.reproducible};
   return CudaCluster::join(options, std::move(client), chosen);
 }
 

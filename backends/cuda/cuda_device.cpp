@@ -40,7 +40,10 @@ Status CudaDevice::start() {
   domain_ = nvtxDomainCreateA("braid");
   BRAID_CUDA_RETURN_IF_ERROR(cudaSetDevice(options_.device));
   // All ranks read the same file, which rank 0 replaces: it speaks for all of them.
-  auto gemms = Gemms::create(options_.isTuned, options_.rank == 0 ? warnOnStderr : nullptr);
+  const AlgorithmBy by = options_.isReproducible ? AlgorithmBy::Kind
+                         : options_.isTuned      ? AlgorithmBy::Time
+                                                 : AlgorithmBy::Guess;
+  auto gemms = Gemms::create(by, options_.rank == 0 ? warnOnStderr : nullptr);
   if (!gemms)
     return gemms.status();
   gemms_ = std::move(*gemms);

@@ -40,6 +40,7 @@ public:
     cudaStream_t callerStream = nullptr; ///< stream 0; null: one of our own
     bool isTuned = true;                 ///< measures which algorithms multiply best
     bool mayShare = false;               ///< other ranks may have the same GPU
+    bool isReproducible = false;         ///< as ClusterOptions::reproducible
   };
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
@@ -49,6 +50,7 @@ public:
   std::string description() const override;
   bool sharesHostMemory() const override { return false; }
   bool countsRuns() const override { return false; }
+  bool isReproducible() const override { return options_.isReproducible; }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override;
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;

@@ -56,6 +56,11 @@ constexpr ReductionRule kReductionRules[] = {
     {Knob::Placement, only(Placement::Each, Placement::Shared, Placement::Ring, Placement::Caller)},
 };
 
+/// What it takes where results are to be reproducible: its parts are added in the order of ranks.
+constexpr ReductionRule kReproducibleRules[] = {
+    {Knob::Order, only(Order::Shift)},
+};
+
 /// Its chunks are sent as they are made, so they cannot be posted together.
 constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Posting, Posting::All, Knob::Granularity, only(Granularity::Whole)),
@@ -75,58 +80,84 @@ std::string wordsOf(const KnobRow &knob, uint32_t allowed) {
   return text;
 }
 
-bool checkReduction(const Stage &stage, Diagnostics &diags) {
-  for (const ReductionRule &rule : kReductionRules) {
-    const KnobRow &knob = rowOf(rule.knob);
-    const int64_t value = stage.config.valueOf(rule.knob);
-    if ((rule.allowed >> value & 1) == 0)
-      return diags.error(stage.location())
-             << "cannot " << actionOf(stage) << ": expected " << knob.name << "="
-             << wordsOf(knob, rule.allowed) << ", got " << knob.name << "=" << knob.str(value);
+bool isAllowed(const Configuration &config, Knob knob, uint32_t allowed) {
+  return (allowed >> config.valueOf(knob) & 1) != 0;
+}
+
+/// "expected order=shift, got order=ring", or nothing if all rules are kept.
+std::string brokenRule(llvm::ArrayRef<ReductionRule> rules, const Configuration &config) {
+  for (const auto &[knob, allowed] : rules)
+    if (!isAllowed(config, knob, allowed)) {
+      const KnobRow &row = rowOf(knob);
+      return "expected " + row.name + "=" + wordsOf(row, allowed) + ", got " + row.name + "=" +
+             row.str(config.valueOf(knob));
+    }
+  return "";
+}
+
+/// "placement=ring takes order=ring, got shift", or nothing if all rules are kept.
+std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) {
+  for (const Rule &rule : rules)
+    if (config.valueOf(rule.knob) == rule.value && !isAllowed(config, rule.other, rule.allowed)) {
+      const KnobRow &knob = rowOf(rule.knob), &other = rowOf(rule.other);
+      return knob.name + "=" + knob.str(rule.value) + " takes " + other.name + "=" +
+             wordsOf(other, rule.allowed) + ", got " + other.str(config.valueOf(rule.other));
+    }
+  return "";
+}
+
+/// Why an all-reduce cannot have what other reductions can.
+std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
+  if (config.order() == Order::Ring)
+    return "around a ring every rank gets the sum of its own rows alone; only order=shift would be "
+           "accepted";
+  if (config.reduction() == schedule::Reduction::TwoShot && stage.rows == 0)
+    return "reduction=two-shot shares rows, and it has none; only one-shot would be accepted";
+  return "";
+}
+
+/// Why a stage that moves something cannot have `config`; nothing if it can.
+std::string conflictOf(const Stage &stage, const Configuration &config, bool isReproducible) {
+  std::string conflict;
+  if (stage.isReduction()) {
+    if (isReproducible)
+      conflict = brokenRule(kReproducibleRules, config);
+    if (!conflict.empty())
+      return "for --reproducible, partial results are added in the order of ranks: " + conflict;
+    conflict = brokenRule(kReductionRules, config);
   }
-  if (!stage.keepsOwnRows() && stage.config.order() == Order::Ring)
-    return diags.error(stage.location())
-           << "cannot " << actionOf(stage)
-           << ": around a ring every rank gets the sum of its own rows alone; only order=shift "
-           << "would be accepted";
-  if (stage.isTwoShot() && stage.rows == 0)
-    return diags.error(stage.location())
-           << "cannot " << actionOf(stage) << ": reduction=two-shot shares rows, and it has none; "
-           << "only one-shot would be accepted";
-  return true;
+  if (conflict.empty())
+    conflict = brokenRule(kRules, config);
+  if (conflict.empty() && stage.isReduction())
+    conflict = brokenRule(kRulesOfReductions, config);
+  if (conflict.empty() && stage.isReduction() && !stage.keepsOwnRows())
+    conflict = conflictOfAllReduce(stage, config);
+  return conflict;
 }
 
-bool isKept(const Rule &rule, const Configuration &config) {
-  return config.valueOf(rule.knob) != rule.value ||
-         (rule.allowed >> config.valueOf(rule.other) & 1) != 0;
-}
-
-/// The first rule that the stage breaks, or null.
-const Rule *brokenRule(const Stage &stage) {
-  auto isBroken = [&](const Rule &rule) { return !isKept(rule, stage.config); };
-  const auto *broken = llvm::find_if(kRules, isBroken);
-  if (broken != std::end(kRules))
-    return broken;
-  const auto *ofReductions = llvm::find_if(kRulesOfReductions, isBroken);
-  const bool isNone = stage.isGather() || ofReductions == std::end(kRulesOfReductions);
-  return isNone ? nullptr : ofReductions;
+/// What the user typed, if it was a preset, and the presets that would do instead.
+std::string adviceFor(const Stage &stage, bool isReproducible) {
+  const llvm::StringRef typed = stage.config.preset();
+  std::string others;
+  for (const Preset &preset : presets()) {
+    if (preset.name == typed && preset.fields.over(stage.config) != stage.config)
+      return "";
+    if (conflictOf(stage, preset.fields.over(stage.config), isReproducible).empty())
+      others += (others.empty() ? "" : ", ") + preset.name.str();
+  }
+  return " (schedule " + typed.str() + "; these would do: " + others + ")";
 }
 
 } // namespace
 
-bool settleFields(const Fusion &fusion, Stage &stage, Diagnostics &diags) {
+bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
-    countReducedRows(fusion, stage);
-  if (stage.isReduction() && !checkReduction(stage, diags))
-    return false;
-  const Rule *broken = brokenRule(stage);
-  if (!broken)
+    countReducedRows(state.fusion, stage);
+  const std::string conflict = conflictOf(stage, stage.config, state.isReproducible);
+  if (conflict.empty())
     return true;
-  const KnobRow &knob = rowOf(broken->knob), &other = rowOf(broken->other);
-  return diags.error(stage.location())
-         << "cannot " << actionOf(stage) << ": " << knob.name << "=" << knob.str(broken->value)
-         << " takes " << other.name << "=" << wordsOf(other, broken->allowed) << ", got "
-         << other.str(stage.config.valueOf(broken->other));
+  return state.diags.error(stage.location()) << "cannot " << actionOf(stage) << ": " << conflict
+                                             << adviceFor(stage, state.isReproducible);
 }
 
 namespace {
@@ -176,7 +207,7 @@ bool configureStages(LoweringState &state) {
     isFine &= configure(state, chosen);
   for (Stage &stage : state.stages)
     if (isFine && stage.moves())
-      isFine = checkShots(state, stage) && settleFields(state.fusion, stage, state.diags);
+      isFine = checkShots(state, stage) && settleFields(state, stage);
   return isFine;
 }
 

@@ -11,7 +11,7 @@ bool configureStages(LoweringState &state);
 
 /// Whether a stage that moves something can have its configuration. False after an error, which
 /// says what it takes instead. Notes what rows its steps then have.
-bool settleFields(const Fusion &fusion, Stage &stage, Diagnostics &diags);
+bool settleFields(const LoweringState &state, Stage &stage);
 
 /// The preset of the stages that gather; "mixed" if they differ, "local" if there is none.
 std::string scheduleName(const LoweringState &state);

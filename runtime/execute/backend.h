@@ -19,6 +19,9 @@ struct ClusterOptions {
   std::optional<uint64_t> scheduleSeed = {};
   /// If not 0, stream k shares hardware queue k mod queues, each queue issuing in order.
   uint32_t queues = 0;
+  /// A GEMM's result depends on its operands, and on N, K and types: row i has the same bits
+  /// whatever M is, and wherever operands lie. Backends that compute nothing ignore it.
+  bool reproducible = false;
 };
 
 /// The ranks that this process hosts, connected. Devices and Transports live as long as it does.

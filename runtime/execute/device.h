@@ -134,6 +134,9 @@ public:
   /// that the checker accepts do so.
   virtual bool countsRuns() const { return true; }
 
+  /// As ClusterOptions::reproducible, where this device was asked for it.
+  virtual bool isReproducible() const { return false; }
+
   // -- While preparing. May block, allocate and load. --
 
   /// `bytes` of memory, zeroed, aligned to 256 bytes, owned by the device until it is destroyed, or

@@ -140,6 +140,8 @@ Status Binder::share() {
       return decoded.status();
     ranks.push_back(std::move(*decoded));
   }
+  if (Status status = compareDevices(ranks); !status.isOk())
+    return status;
   if (!haveSameProgram(ranks))
     return differentPrograms(ranks);
   if (Status status = openPeers(ranks); !status.isOk())
@@ -176,6 +178,7 @@ Hello Binder::hello(std::string memory, std::string flags) const {
         {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.flag * kFlagStride,
          isExported ? buffer.offset + e.range.offset : -1, describeOrigin(plan_, e.origin)});
   }
+  message.isReproducible = device_.isReproducible();
   return message;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 2; ///< of the message's layout
+constexpr int kVersion = 3; ///< of the message's layout
 
 Json encodeEndpoint(const PublishedEndpoint &e) {
   return Json::array({static_cast<int>(e.direction), e.peer, e.channel, e.sequence,
@@ -47,7 +47,8 @@ bool isHello(const Json &message) {
          message.value("fingerprint", Json()).is_number_unsigned() &&
          message.value("memory", Json()).is_string() &&
          message.value("flags", Json()).is_string() &&
-         message.value("endpoints", Json()).is_array();
+         message.value("endpoints", Json()).is_array() &&
+         message.value("reproducible", Json()).is_boolean();
 }
 
 } // namespace
@@ -57,8 +58,13 @@ std::string Hello::encode() const {
   for (const PublishedEndpoint &endpoint : endpoints)
     rows.push_back(encodeEndpoint(endpoint));
   // Source text may hold any bytes; a name that is not UTF-8 must not stop a run.
-  return Json{{"version", kVersion}, {"program", program}, {"fingerprint", fingerprint},
-              {"memory", memory},    {"flags", flags},     {"endpoints", std::move(rows)}}
+  return Json{{"version", kVersion},
+              {"program", program},
+              {"fingerprint", fingerprint},
+              {"memory", memory},
+              {"flags", flags},
+              {"endpoints", std::move(rows)},
+              {"reproducible", isReproducible}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -73,7 +79,15 @@ Result<Hello> Hello::decode(const std::string &text) {
       return malformed;
     hello.endpoints.push_back(decodeEndpoint(row));
   }
+  hello.isReproducible = message["reproducible"];
   return hello;
+}
+
+Status compareDevices(const std::vector<Hello> &ranks) {
+  std::vector<std::string> choices;
+  for (const Hello &rank : ranks)
+    choices.push_back(encodeChoices({{"--reproducible", rank.isReproducible ? "yes" : "no"}}));
+  return compareChoices(choices);
 }
 
 bool haveSameProgram(const std::vector<Hello> &ranks) {

@@ -29,11 +29,15 @@ struct Hello {
   std::string memory; ///< handle of the symmetric arena
   std::string flags;  ///< handle of the flags
   std::vector<PublishedEndpoint> endpoints;
+  bool isReproducible = false; ///< the rank's device
 
   std::string encode() const;
   /// BadInput if `text` is not what encode() makes.
   static Result<Hello> decode(const std::string &text);
 };
+
+/// Ok if all ranks or none have reproducible devices; else BadInput says which.
+Status compareDevices(const std::vector<Hello> &ranks);
 
 /// All ranks run the same program.
 bool haveSameProgram(const std::vector<Hello> &ranks);

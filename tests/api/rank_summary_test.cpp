@@ -19,6 +19,7 @@ RankSummary summary() {
   RankSummary summary{0.25, 12, {}};
   summary.spans.push_back({{nullptr, 1, 3}, 1, 100, 250});
   summary.spans.push_back({{nullptr, 0, 4}, 0, -5, 1});
+  summary.digests = {5, uint64_t(-1), 0};
   return summary;
 }
 
@@ -35,6 +36,7 @@ TEST(RankSummary, DecodesWhatItEncodes) {
   EXPECT_EQ(decoded->spans[0].stream, 1u);
   EXPECT_EQ(decoded->spans[0].endNs, 250);
   EXPECT_EQ(decoded->spans[1].beginNs, -5);
+  EXPECT_EQ(decoded->digests, summary().digests);
 }
 
 TEST(RankSummary, RefusesWhatIsCutOffOrTooLong) {

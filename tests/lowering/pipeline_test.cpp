@@ -440,6 +440,10 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
   EXPECT_THAT(
       messageFor("coalesced"),
       testing::HasSubstr("cannot reduce to %C: expected order=shift or ring, got order=xor"));
+  EXPECT_THAT(messageFor("coalesced;chunks=2"),
+              testing::HasSubstr(" (schedule coalesced; these would do: pairwise, "));
+  EXPECT_THAT(messageFor("coalesced;posting=all"),
+              testing::Not(testing::HasSubstr("these would do")));
   EXPECT_THAT(messageFor("batched"),
               testing::HasSubstr("cannot reduce to %C: posting=all takes granularity=whole"));
   EXPECT_THAT(messageFor("bulk;chunks=2"),

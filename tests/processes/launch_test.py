@@ -466,6 +466,14 @@ def test_different_options(job):
                                r"rank 0: --iterations 2$", r"rank 1: --iterations 3$")
 
 
+def test_one_reproducible_rank(job):
+    ranks = [job.start("examples/ag_matmul.braid", *flags, variables=by_hand(rank))
+             for rank, flags in enumerate(([], ["--reproducible"]))]
+    for process in ranks:
+        finish(process).expect(2, r"expected all ranks to have the same --reproducible, got$",
+                               r"rank 0: --reproducible no$", r"rank 1: --reproducible yes$")
+
+
 def test_mistake_of_one_rank_ends_all(job):
     ranks = [job.start(file, variables=by_hand(rank))
              for rank, file in enumerate(("examples/ag_matmul.braid", "no-such-file"))]

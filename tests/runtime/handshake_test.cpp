@@ -26,10 +26,13 @@ TEST(Handshake, DecodesWhatItEncodes) {
 }
 
 TEST(Handshake, RefusesOtherTexts) {
-  const std::string before = "{\"version\":2,\"program\":\"p\",\"memory\":\"m\",\"flags\":\"w\",";
+  const std::string before = "{\"version\":3,\"program\":\"p\",\"memory\":\"m\",\"flags\":\"w\","
+                             "\"reproducible\":false,";
   ASSERT_TRUE(Hello::decode(before + "\"fingerprint\":1,\"endpoints\":[]}"));
   for (const std::string &text : std::initializer_list<std::string>{
-           "", "{}", "[]", "null", "{\"version\":2}", "{\"version\":2,\"program\":\"p\"}",
+           "", "{}", "[]", "null", "{\"version\":3}", "{\"version\":3,\"program\":\"p\"}",
+           "{\"version\":3,\"program\":\"p\",\"memory\":\"m\",\"flags\":\"w\",\"fingerprint\":1,"
+           "\"endpoints\":[]}",
            before + "\"fingerprint\":1,\"endpoints\":[1]}",
            before + "\"fingerprint\":-1,\"endpoints\":[]}",
            before + "\"fingerprint\":1,\"endpoints\":[[2,1,0,0,0,4,0,0,\"x\"]]}",
@@ -38,6 +41,18 @@ TEST(Handshake, RefusesOtherTexts) {
     ASSERT_FALSE(decoded.isOk()) << text;
     EXPECT_EQ(decoded.status().message(), "a rank's message is not of this version's form");
   }
+}
+
+TEST(Handshake, AllDevicesAreReproducibleOrNone) {
+  std::vector<Hello> ranks = pair();
+  EXPECT_TRUE(compareDevices(ranks).isOk());
+  ranks[1].isReproducible = true;
+  EXPECT_TRUE(Hello::decode(ranks[1].encode())->isReproducible);
+  Status status = compareDevices(ranks);
+  EXPECT_EQ(status.code(), StatusCode::BadInput);
+  EXPECT_NE(status.message().find("--reproducible"), std::string::npos) << status.message();
+  ranks[0].isReproducible = true;
+  EXPECT_TRUE(compareDevices(ranks).isOk());
 }
 
 TEST(Handshake, MatchesASendWithItsReceive) {

@@ -108,6 +108,7 @@ void BenchFlags::addShapesTo(CLI::App &app) {
                    "what partial results are sent as: the type of C (default), or f32")
         ->type_name("TYPE");
   addInteger(app, "--ranks", ranks, "ranks, a process each (default 2)")->type_name("N");
+  addReproducible(app, source.reproducible);
   app.add_option("--against", against, "also time a rival's rows: torch")->type_name("NAME");
   app.add_option("--python", python, "the Python that has PyTorch (default python3)")
       ->type_name("FILE");

@@ -119,7 +119,8 @@ Json BenchResults::question() const {
   Json question = {{"operation", flags_.operation.name},
                    {"dtype", flags_.dtype},
                    {"ranks", flags_.ranks},
-                   {"backend", flags_.backend}};
+                   {"backend", flags_.backend},
+                   {"reproducible", flags_.source.reproducible}};
   if (!flags_.operation.fingerprint.empty())
     question["fingerprint"] = flags_.operation.fingerprint;
   if (flags_.operation.hasPartials)

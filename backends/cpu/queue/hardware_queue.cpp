@@ -203,7 +203,7 @@ bool HardwareQueue::run(const QueuedCommand &command) {
     return true;
   case QueuedCommand::Kind::Matmul:
     scratch_.reserve(scratchHint_.load(std::memory_order_relaxed));
-    multiply(args.matmul, scratch_);
+    multiply(args.matmul, scratch_, options_.gemms);
     return true;
   case QueuedCommand::Kind::Add:
     addElements(args.bytes.dtype, args.bytes.dst, args.bytes.src,

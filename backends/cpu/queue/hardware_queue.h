@@ -27,6 +27,7 @@ public:
     int64_t rank;
     uint32_t number;
     CommandObserver *observer; ///< may be null
+    GemmBy gemms;
   };
   /// `scratchHint`: bytes that the GEMMs announced so far need. All outlive the queue.
   HardwareQueue(RankGroup &group, Options options, const std::atomic<size_t> &scratchHint)

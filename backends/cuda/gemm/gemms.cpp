@@ -3,6 +3,7 @@
 #include "backends/cuda/gemm/gemms.h"
 
 #include "backends/cuda/cuda_status.h"
+#include "backends/cuda/gemm/fixed_algorithm.h"
 #include "backends/cuda/gemm/gemm_tuner.h"
 #include "runtime/tune/gemm_choice.h"
 
@@ -25,12 +26,6 @@ std::string nameOf(const GemmShape &shape) {
   const bool isPartial = shape.result != shape.dtype;
   return fmt::format("a {} GEMM of {} x {} x {}{}", name(shape.dtype).str(), shape.m, shape.n,
                      shape.k, isPartial ? " to " + name(shape.result).str() : "");
-}
-
-/// Whether there is something to choose. Algorithms that add a bias were not all seen to round only
-/// once, so only the library's first guess is taken for them.
-bool isTunable(const PlanMatmul &shape) {
-  return shape.bias.bytes == 0 && shape.m > 0 && shape.n > 0 && shape.k > 0;
 }
 
 std::string encode(const TunedGemm &tuned) {
@@ -66,11 +61,11 @@ Result<std::string> describeMachine(const cudaDeviceProp &properties, const Cubl
 
 } // namespace
 
-Result<std::unique_ptr<Gemms>> Gemms::create(bool isTuned, MeasurementCache::Warn warn) {
+Result<std::unique_ptr<Gemms>> Gemms::create(AlgorithmBy by, MeasurementCache::Warn warn) {
   Result<const CublasLt *> library = CublasLt::load();
   if (!library)
     return library.status();
-  std::unique_ptr<Gemms> gemms(new Gemms(**library, isTuned, std::move(warn)));
+  std::unique_ptr<Gemms> gemms(new Gemms(**library, by, std::move(warn)));
   if (Status status = gemms->start(); !status.isOk())
     return status;
   return gemms;
@@ -122,8 +117,15 @@ MeasurementCache &Gemms::cache() {
   return *cache_;
 }
 
+/// Whether there is something to choose. Algorithms that add a bias were not all seen to round only
+/// once, so only the library's first guess is taken for them.
+bool Gemms::isTunable(const PlanMatmul &shape) const {
+  return by_ == AlgorithmBy::Time && shape.bias.bytes == 0 && shape.m > 0 && shape.n > 0 &&
+         shape.k > 0;
+}
+
 Status Gemms::loadAlgorithm(const PlanMatmul &shape) {
-  if (!isTuned_ || !isTunable(shape))
+  if (!isTunable(shape))
     return Status::ok();
   const std::optional<std::string> known = cache().find(gemmKey(shape));
   if (!known)
@@ -135,7 +137,7 @@ Status Gemms::loadAlgorithm(const PlanMatmul &shape) {
 }
 
 Result<std::string> Gemms::tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
-  if (!isTuned_ || !isTunable(shape))
+  if (!isTunable(shape))
     return std::string();
   if (Status status = reserveWorkspaces(kOverlapping); !status.isOk())
     return status;
@@ -161,7 +163,7 @@ Result<std::string> Gemms::tune(const PlanMatmul &shape, std::chrono::millisecon
 
 Status Gemms::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
   const GemmShape aligned = shapeOf(shape, /*isAligned=*/true);
-  if (choice.empty())
+  if (choice.empty() || by_ == AlgorithmBy::Kind)
     return Status::ok();
   Result<std::unique_ptr<LtGemm>> gemm = describe(aligned);
   if (!gemm)
@@ -179,8 +181,18 @@ Status Gemms::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
   return Status::ok();
 }
 
+std::string Gemms::describeKinds() const {
+  std::string text = "GEMMs: the same algorithm for every M, unmeasured, because of --reproducible";
+  for (const auto &[kind, algorithm] : ofKinds_)
+    if (Result<std::unique_ptr<LtGemm>> gemm = describe(kind))
+      text += fmt::format("; {}: {}", nameOfKind(kind), (*gemm)->describe(algorithm));
+  return text;
+}
+
 std::string Gemms::choices() const {
-  if (!isTuned_)
+  if (by_ == AlgorithmBy::Kind)
+    return describeKinds();
+  if (by_ == AlgorithmBy::Guess)
     return "GEMMs: the library's first guess, because BRAID_TUNE is off or "
            "BRAID_SHARE_GPUS on";
   if (tuned_ + known_ == 0)
@@ -192,25 +204,49 @@ std::string Gemms::choices() const {
 
 // -- Warming and multiplying. --
 
-Result<std::unique_ptr<LtGemm>> Gemms::choose(const GemmShape &shape) const {
+Result<LtGemm::Algorithm> Gemms::algorithmOfKind(const GemmShape &shape, const LtGemm &gemm) {
+  const GemmShape kind = kindOf(shape);
+  auto known = ofKinds_.find(kind);
+  if (known == ofKinds_.end()) {
+    Result<LtGemm::Algorithm> found = fixedAlgorithm(library_, handle_, kind);
+    if (!found)
+      return found;
+    known = ofKinds_.emplace(kind, *found).first;
+  }
+  if (!gemm.check(known->second).isOk())
+    return Status(StatusCode::Unsupported,
+                  fmt::format("--reproducible: the algorithm for {} ({}) does not take M = {}",
+                              nameOfKind(kind), gemm.describe(known->second), shape.m));
+  return known->second;
+}
+
+Result<LtGemm::Algorithm> Gemms::algorithmFor(const GemmShape &shape, const LtGemm &gemm) {
+  if (by_ == AlgorithmBy::Kind)
+    return algorithmOfKind(shape, gemm);
+  if (auto algorithm = algorithms_.find(shape); algorithm != algorithms_.end())
+    return algorithm->second;
+  Result<std::vector<LtGemm::Algorithm>> first = gemm.candidates(1);
+  if (!first)
+    return first.status().annotated(nameOf(shape));
+  return first->front();
+}
+
+Result<std::unique_ptr<LtGemm>> Gemms::choose(const GemmShape &shape) {
   Result<std::unique_ptr<LtGemm>> gemm = describe(shape);
   if (!gemm)
     return gemm;
-  if (auto algorithm = algorithms_.find(shape); algorithm != algorithms_.end()) {
-    (*gemm)->use(algorithm->second);
-    return gemm;
-  }
-  Result<std::vector<LtGemm::Algorithm>> first = (*gemm)->candidates(1);
-  if (!first)
-    return first.status().annotated(nameOf(shape));
-  (*gemm)->use(first->front());
+  Result<LtGemm::Algorithm> algorithm = algorithmFor(shape, **gemm);
+  if (!algorithm)
+    return algorithm.status();
+  (*gemm)->use(*algorithm);
   return gemm;
 }
 
 Status Gemms::warm(const PlanMatmul &shape) {
   for (bool isAligned : {true, false}) {
     const GemmShape key = shapeOf(shape, isAligned);
-    if (prepared_.count(key))
+    const bool isOfKind = by_ != AlgorithmBy::Kind || isAligned == kindOf(key).isAligned;
+    if (prepared_.count(key) || !isOfKind)
       continue;
     Result<std::unique_ptr<LtGemm>> chosen = choose(key);
     if (!chosen)
@@ -251,9 +287,17 @@ Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
 Status Gemms::multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args) {
   auto bits = reinterpret_cast<uintptr_t>(args.a) | reinterpret_cast<uintptr_t>(args.b) |
               reinterpret_cast<uintptr_t>(args.c) | reinterpret_cast<uintptr_t>(args.bias);
-  auto found =
-      prepared_.find({args.dtype, args.m, args.n, args.k, args.transposeB, args.bias != nullptr,
-                      bits % kGemmAlignment == 0, args.overlaps, args.result});
+  const bool isAligned = bits % kGemmAlignment == 0;
+  GemmShape shape{args.dtype,           args.m,    args.n,        args.k,     args.transposeB,
+                  args.bias != nullptr, isAligned, args.overlaps, args.result};
+  if (by_ == AlgorithmBy::Kind)
+    shape.isAligned = kindOf(shape).isAligned;
+  if (shape.isAligned && !isAligned)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("--reproducible: expected the operands of {} at addresses that are "
+                              "multiples of {} bytes",
+                              nameOf(shape), kGemmAlignment));
+  auto found = prepared_.find(shape);
   if (found == prepared_.end())
     return Status(StatusCode::Internal,
                   fmt::format("a GEMM of {} x {} x {} was not warmed", args.m, args.n, args.k));

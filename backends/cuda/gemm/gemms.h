@@ -1,7 +1,7 @@
 //===- backends/cuda/gemm/gemms.h - GEMMs by cuBLASLt -----------------------------------------===//
 //
-// A GEMM's algorithm is chosen by tune() and setAlgorithm(), or is else the library's first guess;
-// multiply() only launches it.
+// A GEMM's algorithm is chosen by tune() and setAlgorithm(), or is else the library's first guess,
+// or that of its kind (fixed_algorithm.h); multiply() only launches it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,13 +13,19 @@
 
 namespace braid {
 
+/// How the algorithm of a GEMM is chosen.
+enum class AlgorithmBy : uint8_t {
+  Time,  ///< the fastest, as it was measured
+  Guess, ///< the library's first guess, but where another one is set
+  Kind,  ///< the same for every M (fixed_algorithm.h); nothing is tuned or set
+};
+
 /// The GEMMs of one device. Not thread-safe.
 class Gemms {
 public:
-  /// For the calling thread's current device. `isTuned`: measures; false leaves every GEMM that
-  /// no algorithm is set for to the library's first guess. `warn` is told what is wrong with what
-  /// was measured before; it may be null.
-  static Result<std::unique_ptr<Gemms>> create(bool isTuned, MeasurementCache::Warn warn);
+  /// For the calling thread's current device. `warn` is told what is wrong with what was measured
+  /// before; it may be null.
+  static Result<std::unique_ptr<Gemms>> create(AlgorithmBy by, MeasurementCache::Warn warn);
   ~Gemms();
 
   /// A workspace for each of streams 0 .. count-1: two GEMMs at the same time must not share
@@ -40,28 +46,34 @@ public:
 
   /// Decides how to multiply operands of such shape, for addresses aligned to 16 bytes and for any,
   /// and does it once, so that its kernels are loaded: loading one later could wait for a stream
-  /// that waits for a peer. Blocks.
+  /// that waits for a peer. Blocks. Unsupported if the algorithm of its kind does not take it.
   Status warm(const PlanMatmul &shape);
-  /// Launches. The shape has been warmed; Internal if not.
+  /// Launches. The shape has been warmed; Internal if not. Unsupported at addresses that the
+  /// algorithm of its kind does not take.
   Status multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args);
 
 private:
-  Gemms(const CublasLt &library, bool isTuned, MeasurementCache::Warn warn)
-      : library_(library), isTuned_(isTuned), warn_(std::move(warn)) {}
+  Gemms(const CublasLt &library, AlgorithmBy by, MeasurementCache::Warn warn)
+      : library_(library), by_(by), warn_(std::move(warn)) {}
   Status start();
   Result<std::unique_ptr<LtGemm>> describe(const GemmShape &shape) const;
-  Result<std::unique_ptr<LtGemm>> choose(const GemmShape &shape) const;
+  Result<LtGemm::Algorithm> algorithmFor(const GemmShape &shape, const LtGemm &gemm);
+  Result<LtGemm::Algorithm> algorithmOfKind(const GemmShape &shape, const LtGemm &gemm);
+  Result<std::unique_ptr<LtGemm>> choose(const GemmShape &shape);
+  bool isTunable(const PlanMatmul &shape) const;
+  std::string describeKinds() const;
   Status runOnce(const PlanMatmul &shape, bool isAligned);
   MeasurementCache &cache();
 
   const CublasLt &library_;
-  const bool isTuned_;
+  const AlgorithmBy by_;
   const MeasurementCache::Warn warn_;
   cublasLtHandle_t handle_ = nullptr;
   int64_t multiprocessors_ = 0;
   std::string machine_; ///< the device, its driver, and the library, with versions
   std::map<GemmShape, std::unique_ptr<LtGemm>> prepared_;
   std::map<GemmShape, LtGemm::Algorithm> algorithms_;
+  std::map<GemmShape, LtGemm::Algorithm> ofKinds_; ///< by kindOf()
   std::vector<void *> workspaces_;
 
   std::unique_ptr<MeasurementCache> cache_; ///< of a device that has tuned something

@@ -82,7 +82,7 @@ Status LtGemm::describe() {
   return Status::ok();
 }
 
-Result<std::vector<LtGemm::Algorithm>> LtGemm::candidates(int atMost) const {
+Result<std::vector<LtGemm::Algorithm>> LtGemm::candidates(int atMost, SplitsK splits) const {
   cublasLtMatmulPreference_t preference = nullptr;
   BRAID_CUBLAS_RETURN_IF_ERROR(library_.preferenceCreate(&preference));
   std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
@@ -93,7 +93,9 @@ Result<std::vector<LtGemm::Algorithm>> LtGemm::candidates(int atMost) const {
   };
   BRAID_CUBLAS_RETURN_IF_ERROR(
       set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(kWorkspaceBytes)));
-  BRAID_CUBLAS_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductions));
+  const uint32_t reductions =
+      splits == SplitsK::Never ? uint32_t(CUBLASLT_REDUCTION_SCHEME_NONE) : kReductions;
+  BRAID_CUBLAS_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
   auto alignmentOf = [&](DType dtype) {
     return shape_.isAligned ? kGemmAlignment : static_cast<uint32_t>(sizeOf(dtype));
   };
@@ -117,23 +119,48 @@ Result<std::vector<LtGemm::Algorithm>> LtGemm::candidates(int atMost) const {
   return algorithms;
 }
 
+/// Of those that have 32 bits.
+int32_t LtGemm::attribute(const Algorithm &algorithm,
+                          cublasLtMatmulAlgoConfigAttributes_t attribute) const {
+  int32_t value = 0;
+  size_t written = 0;
+  (void)library_.configGet(&algorithm, attribute, &value, sizeof(value), &written);
+  return value;
+}
+
+bool LtGemm::splitsK(const Algorithm &algorithm) const {
+  return attribute(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) > 1 ||
+         attribute(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) !=
+             CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
+bool LtGemm::hasTile(const Algorithm &algorithm) const {
+  return attribute(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID) != CUBLASLT_MATMUL_TILE_UNDEFINED;
+}
+
+std::string LtGemm::describe(const Algorithm &algorithm) const {
+  return fmt::format("algorithm {}, tile {}, stages {}",
+                     attribute(algorithm, CUBLASLT_ALGO_CONFIG_ID),
+                     attribute(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID),
+                     attribute(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID));
+}
+
 /// What tells two algorithms apart, whatever shape they were found for.
 std::vector<int32_t> LtGemm::configuration(const Algorithm &algorithm) const {
   std::vector<int32_t> values;
-  auto append = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto value) {
-    size_t written = 0;
-    (void)library_.configGet(&algorithm, attribute, &value, sizeof(value), &written);
-    values.push_back(value);
-  };
   for (auto attribute :
        {CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_STAGES_ID,
         CUBLASLT_ALGO_CONFIG_SPLITK_NUM, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
         CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION})
-    append(attribute, int32_t(0));
+    values.push_back(this->attribute(algorithm, attribute));
   // The library insists on the size.
   for (auto attribute :
-       {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID})
-    append(attribute, uint16_t(0));
+       {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}) {
+    uint16_t value = 0;
+    size_t written = 0;
+    (void)library_.configGet(&algorithm, attribute, &value, sizeof(value), &written);
+    values.push_back(value);
+  }
   return values;
 }
 

@@ -41,15 +41,22 @@ public:
   ~LtGemm();
   LtGemm(const LtGemm &) = delete;
 
+  /// Whether an algorithm may have parts of K multiplied at the same time, and added behind that.
+  enum class SplitsK { Perhaps, Never };
   /// At least one algorithm and at most `atMost`, the library's best guess first. None of them
   /// rounds sums before they are complete. Unsupported if there is none.
-  Result<std::vector<Algorithm>> candidates(int atMost) const;
+  Result<std::vector<Algorithm>> candidates(int atMost, SplitsK splits = SplitsK::Perhaps) const;
   /// Those, and then what the library has for GEMMs with twice and four times the rows, if it
   /// does for this one, too: for one that shares the device with others of its kind, these are
   /// often the best, and not on its own list.
   Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
   /// An algorithm from elsewhere: Ok if it is one that candidates() could give. Unsupported if not.
   Status check(const Algorithm &algorithm) const;
+  bool splitsK(const Algorithm &algorithm) const;
+  /// It says which tile it has.
+  bool hasTile(const Algorithm &algorithm) const;
+  /// "algorithm 66, tile 20, stages 36", as the library numbers them.
+  std::string describe(const Algorithm &algorithm) const;
 
   void use(const Algorithm &algorithm) { algorithm_ = algorithm; }
   const Algorithm &used() const { return algorithm_; }
@@ -61,6 +68,8 @@ private:
       : library_(library), handle_(handle), shape_(shape) {}
   Status describe();
   std::vector<int32_t> configuration(const Algorithm &algorithm) const;
+  int32_t attribute(const Algorithm &algorithm,
+                    cublasLtMatmulAlgoConfigAttributes_t attribute) const;
 
   const CublasLt &library_;
   const cublasLtHandle_t handle_;

@@ -38,10 +38,11 @@ public:
   /// `tried`: what `planTimer` timed to choose for rows `auto`.
   BenchServer(const Operation &operation, Cluster &cluster, RowTimer &timer,
               const PlanTimer &planTimer, const TimedPlans &tried, const BenchTypes &types,
-              Channel channel)
+              bool isReproducible, Channel channel)
       : operation_(operation), cluster_(cluster),
         transport_(cluster.transport(cluster.firstHosted())), timer_(timer), planTimer_(planTimer),
-        tried_(tried), types_(types), channel_(std::move(channel)) {}
+        tried_(tried), types_(types), isReproducible_(isReproducible),
+        channel_(std::move(channel)) {}
 
   /// Until the end is asked for, or the job has failed. Collective.
   Status serve();
@@ -60,6 +61,7 @@ private:
   const PlanTimer &planTimer_;
   const TimedPlans &tried_;
   const BenchTypes types_;
+  const bool isReproducible_;
   Channel channel_; ///< of rank 0
   std::optional<BenchShape> shape_;
 };
@@ -112,6 +114,7 @@ Result<Json> BenchServer::answerTo(const Json &request) {
                                             request.at("graph").get<bool>());
   if (!row)
     return refusal(row.status());
+  row->options.reproducible = isReproducible_;
   if (Status status = timer_.lower(*row); !status.isOk())
     return refusal(status);
   Result<RowTimes> times = timer_.time(*row, {.warmUp = request.at("warm_up"),
@@ -169,7 +172,8 @@ Status serveAsRank(const BenchFlags &flags, const Backend &backend, const BenchT
     channel = std::move(*opened);
   }
   ClusterOptions options{.ranks = rank.place().ranks,
-                         .timeout = std::chrono::milliseconds(flags.timeoutMs)};
+                         .timeout = std::chrono::milliseconds(flags.timeoutMs),
+                         .reproducible = flags.source.reproducible};
   TimedPlans timed, tried; // outlive the devices
   Result<std::unique_ptr<Cluster>> cluster = backend.join(options, rank.takeClient());
   if (!cluster)
@@ -178,7 +182,8 @@ Status serveAsRank(const BenchFlags &flags, const Backend &backend, const BenchT
   RowTimer timer(**cluster, types.element, timed, barrier);
   PlanTimer planTimer(**cluster, number, tried, barrier);
   timer.setChooser(chooserFor(flags, backend, planTimer));
-  return BenchServer(flags.operation, **cluster, timer, planTimer, tried, types, std::move(channel))
+  return BenchServer(flags.operation, **cluster, timer, planTimer, tried, types,
+                     flags.source.reproducible, std::move(channel))
       .serve();
 }
 

@@ -1,0 +1,80 @@
+//===- backends/cuda/gemm/fixed_algorithm.cpp - one algorithm for every number of rows --------===//
+
+#include "backends/cuda/gemm/fixed_algorithm.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+/// Of the GEMM whose list is taken: large enough that what is good for it keeps a GPU busy.
+constexpr int64_t kRowsOfList = 4096;
+constexpr int kCandidates = 32; ///< that the library is asked for
+/// Odd ones, powers of two and what lies between: a kernel may want tiles to be whole.
+constexpr int64_t kTried[] = {1, 2, 7, 8, 17, 64, 100, 256, 1000, 4096, 10007, 32768};
+
+using Gemms = std::vector<std::unique_ptr<LtGemm>>;
+
+/// The GEMMs of a kind with the rows that are tried.
+Result<Gemms> describeTried(const CublasLt &library, cublasLtHandle_t handle, GemmShape shape) {
+  Gemms gemms;
+  for (int64_t rows : kTried) {
+    shape.m = rows;
+    Result<std::unique_ptr<LtGemm>> gemm = LtGemm::create(library, handle, shape);
+    if (!gemm)
+      return gemm.status();
+    gemms.push_back(std::move(*gemm));
+  }
+  return gemms;
+}
+
+} // namespace
+
+GemmShape kindOf(GemmShape shape) {
+  const int64_t element = sizeOf(shape.dtype), result = sizeOf(shape.result);
+  const int64_t ofA = shape.k * element, ofB = (shape.transposeB ? shape.k : shape.n) * element;
+  shape.isAligned = llvm::all_of(std::initializer_list<int64_t>{ofA, ofB, shape.n * result},
+                                 [](int64_t bytes) { return bytes % kGemmAlignment == 0; });
+  shape.m = kRowsOfList;
+  shape.overlaps = false;
+  return shape;
+}
+
+std::string nameOfKind(const GemmShape &kind) {
+  return fmt::format("{} GEMMs with N = {} and K = {}{}{}{}", name(kind.dtype).str(), kind.n,
+                     kind.k, kind.result != kind.dtype ? " to " + name(kind.result).str() : "",
+                     kind.transposeB ? ", B transposed" : "", kind.hasBias ? ", with a bias" : "");
+}
+
+Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle_t handle,
+                                         const GemmShape &kind) {
+  const Status none(StatusCode::Unsupported,
+                    fmt::format("--reproducible: expected an algorithm of cuBLASLt for {} that "
+                                "takes every M and does not split K, got none",
+                                nameOfKind(kind)));
+  Result<std::unique_ptr<LtGemm>> ofList = LtGemm::create(library, handle, kind);
+  if (!ofList)
+    return ofList.status();
+  Result<Gemms> tried = describeTried(library, handle, kind);
+  if (!tried)
+    return tried.status();
+  Result<std::vector<LtGemm::Algorithm>> list =
+      (*ofList)->candidates(kCandidates, LtGemm::SplitsK::Never);
+  if (!list)
+    return none;
+  // What leaves the tile open could have it chosen by M.
+  std::stable_partition(list->begin(), list->end(), [&](const LtGemm::Algorithm &algorithm) {
+    return (*ofList)->hasTile(algorithm);
+  });
+  for (const LtGemm::Algorithm &algorithm : *list)
+    if (!(*ofList)->splitsK(algorithm) &&
+        llvm::all_of(*tried, [&](const auto &gemm) { return gemm->check(algorithm).isOk(); }))
+      return algorithm;
+  return none;
+}
+
+} // namespace braid

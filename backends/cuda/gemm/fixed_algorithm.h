@@ -1,0 +1,29 @@
+//===- backends/cuda/gemm/fixed_algorithm.h - one algorithm for every number of rows ----------===//
+//
+// Where results are to have the same bits, row i of a GEMM must not depend on how many rows beside
+// it are multiplied at once, nor on when. A kernel adds the products of an element in an order that
+// its tile and its instruction fix, unless it splits K. So all GEMMs of a kind, whatever M is, take
+// one kernel that does not: the first such of the library's list for kRowsOfList rows that takes
+// every M that is tried. Nothing is measured, and nothing is read that was.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "backends/cuda/gemm/lt_gemm.h"
+
+namespace braid {
+
+/// `shape` without what must not matter: M, whether it overlaps, and how its addresses are aligned
+/// beyond what its rows are. A kind is aligned if all rows are as long as kGemmAlignment or a
+/// multiple of it: so that, if the operands are aligned, every range of rows is.
+GemmShape kindOf(GemmShape shape);
+
+/// "bf16 GEMMs with N = 8192 and K = 4096", with what else tells the kind.
+std::string nameOfKind(const GemmShape &kind);
+
+/// The algorithm of that kind, the same for the same GPU model and library. Unsupported if there is
+/// none that takes every M that is tried. LtGemm::check() says whether it takes another one.
+Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle_t handle,
+                                         const GemmShape &kind);
+
+} // namespace braid

@@ -1,0 +1,188 @@
+//===- tests/api/reproducible_test.cpp - the same bits, however it is done --------------------===//
+
+#include "api/arguments.h"
+#include "api/launch/output_digests.h"
+#include "api/run.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace braid {
+namespace {
+
+constexpr int64_t kRanks = 3, kK = 40, kN = 24;
+
+/// Rows need not divide, so that M may be anything.
+std::string gather(int64_t m) {
+  return fmt::format("fusion @f(D = {0}) {{\n  mesh [0 .. D)\n"
+                     "  %A = input f32[DIDx{{D}}, ceil({1}, D), {2}]\n"
+                     "  %B = input f32[{2}, {3}]\n"
+                     "  %C = matmul %A, %B : f32[Stream{{D}}, ceil({1}, D), {3}]\n"
+                     "  output %C\n}}\n",
+                     kRanks, m, kK, kN);
+}
+std::string allReduce(int64_t m) {
+  return fmt::format("fusion @f(D = {0}) {{\n  mesh [0 .. D)\n"
+                     "  %A = input bf16[{1}, DIDx{{D}}, {2}]\n"
+                     "  %B = input bf16[DIDx{{D}}, {2}, {3}]\n"
+                     "  %C = matmul %A, %B partial f32 : bf16[{1}, {3}]\n"
+                     "  output %C\n}}\n",
+                     kRanks, m, kK, kN);
+}
+/// A linear, whose B is transposed; each rank has the sum of its own rows.
+std::string reduceScatter(int64_t m) {
+  return fmt::format("fusion @f(D = {0}) {{\n  mesh [0 .. D)\n"
+                     "  %A = input f32[D, ceil({1}, D), DIDx{{D}}, {2}]\n"
+                     "  %B = input f32[{3}, DIDx{{D}}, {2}]\n"
+                     "  %C = linear %A, %B : f32[DIDx{{D}}, ceil({1}, D), {3}]\n"
+                     "  output %C\n}}\n",
+                     kRanks, m, kK, kN);
+}
+
+/// Every preset in 1 and in 3 chunks, by get and by put; those that lowering refuses stay out.
+std::vector<CompileOptions> allWays() {
+  std::vector<CompileOptions> ways;
+  for (const Preset &preset : presets())
+    for (int64_t chunks : {1, 3})
+      for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
+        CompileOptions options{.reproducible = true};
+        options.schedule.all = preset.fields;
+        options.schedule.all.set(Knob::Chunks, chunks).set(Knob::Protocol, protocol);
+        ways.push_back(options);
+      }
+  return ways;
+}
+
+const Backend &cpu() {
+  static const BackendRegistry registry = builtinBackends();
+  return *registry.find("cpu");
+}
+
+/// The digests of 2 iterations; none if it cannot be lowered so.
+std::vector<uint64_t> digestsOf(const std::string &text, const CompileOptions &options,
+                                RunOptions run = {}) {
+  auto source = parseSource("t.braid", text);
+  Result<Compiled> compiled = compile(*source, options);
+  if (!compiled)
+    return {};
+  run.iterations = 2;
+  run.reproducible = true;
+  Result<RunReport> report = braid::run(*compiled, cpu(), run);
+  EXPECT_TRUE(report.isOk()) << report.status().message();
+  std::vector<uint64_t> digests;
+  for (const auto &[output, digest] : report ? report->digests : RunReport().digests)
+    digests.push_back(digest);
+  return digests;
+}
+
+TEST(Reproducible, WhateverTheScheduleIs) {
+  for (const std::string &text : {gather(50), allReduce(50), reduceScatter(50)}) {
+    const std::vector<uint64_t> expected = digestsOf(text, {.reproducible = true});
+    ASSERT_EQ(expected.size(), 1u) << text;
+    size_t ways = 0;
+    for (const CompileOptions &way : allWays())
+      if (const std::vector<uint64_t> digests = digestsOf(text, way); !digests.empty()) {
+        EXPECT_EQ(digests, expected) << way.schedule.str() << "\n" << text;
+        ++ways;
+      }
+    EXPECT_GE(ways, 8u) << text;
+    for (uint64_t seed : {1, 2, 3})
+      EXPECT_EQ(digestsOf(text, {.reproducible = true}, {.scheduleSeed = seed}), expected);
+    EXPECT_EQ(digestsOf(text, {.reproducible = true}, {.queues = 1}), expected);
+    EXPECT_NE(digestsOf(text, {.reproducible = true}, {.seed = 2}), expected);
+  }
+}
+
+/// The result on every rank, of inputs in which row i is the same whatever M is.
+std::vector<std::string> resultsOf(const std::string &text, const CompileOptions &options,
+                                   int64_t rowBytes) {
+  std::vector<std::string> results;
+  auto source = parseSource("t.braid", text);
+  Result<Compiled> compiled = compile(*source, options);
+  if (!compiled)
+    return results;
+  auto mesh = LocalMesh::create(cpu(), {.ranks = kRanks, .reproducible = true});
+  EXPECT_TRUE((*mesh)->prepare(*compiled).isOk());
+  std::vector<Arguments> all;
+  std::vector<RunArguments> addresses;
+  const TensorType &a = compiled->program->params()[0]->type;
+  const int64_t aBytes = kK * sizeOf(a.dtype);
+  for (int64_t rank = 0; rank < kRanks; ++rank) {
+    const Plan &plan = (*mesh)->plan(rank);
+    all.push_back(std::move(*Arguments::allocate(plan, (*mesh)->device(rank))));
+    const int64_t rows = plan.buffers[plan.inputs[0]].bytes / aBytes;
+    // A block of gathered rows is this rank's, else it has a part of all.
+    const bool hasBlock = compiled->fusion->inputs()[0]->type.axes[0].kind == AxisKind::DIDx;
+    for (int64_t row = 0; row < rows; ++row)
+      drawNumbers(a.dtype, static_cast<char *>(all.back().input(0)) + row * aBytes, kK,
+                  static_cast<uint64_t>(hasBlock ? rank * rows + row : row * kRanks + rank));
+    drawNumbers(a.dtype, all.back().input(1), kK * kN,
+                static_cast<uint64_t>(hasBlock ? 1000000 : 1000000 + rank));
+    addresses.push_back(all.back().addresses());
+  }
+  (*mesh)->run(addresses);
+  EXPECT_TRUE((*mesh)->synchronize().isOk());
+  for (int64_t rank = 0; rank < kRanks; ++rank) {
+    const Plan &plan = (*mesh)->plan(rank);
+    const auto bytes = static_cast<size_t>(plan.buffers[plan.outputs[0]].bytes);
+    results.emplace_back(static_cast<const char *>(all[static_cast<size_t>(rank)].output(0)),
+                         bytes / static_cast<size_t>(rowBytes) * static_cast<size_t>(rowBytes));
+  }
+  return results;
+}
+
+struct Rows {
+  const char *name;
+  std::string (*text)(int64_t m);
+  int64_t bytes; ///< of a row of the result
+};
+
+TEST(Reproducible, WhateverMIs) {
+  for (const Rows &rows : {Rows{"gather", gather, kN * 4}, {"all-reduce", allReduce, kN * 2}}) {
+    const std::string expected =
+        resultsOf(rows.text(4096), {.reproducible = true}, rows.bytes).front();
+    size_t results = 0;
+    for (int64_t m : {1, 17, 256, 4096})
+      for (const CompileOptions &way : allWays())
+        for (const std::string &result : resultsOf(rows.text(m), way, rows.bytes)) {
+          ++results;
+          const auto existing = static_cast<size_t>(m * rows.bytes);
+          ASSERT_GE(result.size(), existing);
+          ASSERT_EQ(std::memcmp(result.data(), expected.data(), existing), 0)
+              << rows.name << " of " << m << " rows, " << way.schedule.str();
+        }
+    EXPECT_GE(results, 30u * kRanks) << rows.name;
+  }
+}
+
+TEST(Reproducible, InputsHaveAllDigits) {
+  std::vector<float> numbers(1000);
+  drawNumbers(DType::F32, numbers.data(), 1000, 1);
+  size_t odd = 0; // in the last digit
+  for (float number : numbers) {
+    EXPECT_LE(std::abs(number), 1);
+    odd += std::bit_cast<uint32_t>(number) & 1;
+  }
+  EXPECT_GT(odd, 400u);
+  EXPECT_LT(odd, 600u);
+}
+
+TEST(Reproducible, WhatEveryRankHasHasToBeTheSame) {
+  Result<std::vector<uint64_t>> split = mergeDigests({{"C", false}}, {{1}, {2}});
+  Result<std::vector<uint64_t>> other = mergeDigests({{"C", false}}, {{2}, {1}});
+  ASSERT_TRUE(split.isOk() && other.isOk());
+  EXPECT_NE(*split, *other);
+  EXPECT_TRUE(mergeDigests({{"C", true}}, {{1}, {1}}).isOk());
+  Status status = mergeDigests({{"C", true}}, {{1}, {2}}).status();
+  EXPECT_EQ(status.code(), StatusCode::WrongResult);
+  EXPECT_NE(status.message().find("%C: every rank has it whole, but its bits on rank 1"),
+            std::string::npos)
+      << status.message();
+  EXPECT_EQ(mergeDigests({{"C", true}}, {{1}, {}}).status().code(), StatusCode::BadInput);
+}
+
+} // namespace
+} // namespace braid

@@ -1,0 +1,26 @@
+"""same_digests.py BRAID FLAGS...: runs a fusion under --reproducible in every way that can be had, in
+threads and in processes, and says how many digests there were. Fails unless there was one."""
+import re
+import subprocess
+import sys
+
+SCHEDULES = ("pairwise", "ring", "sequential", "batched", "bulk", "coalesced")
+WAYS = [(schedule, protocol, chunks) for schedule in SCHEDULES for protocol in ("get", "put")
+        for chunks in ("1", "3")]
+digests, runs = set(), 0
+for number, (schedule, protocol, chunks) in enumerate(WAYS):
+    flags = ["--schedule", schedule, "--protocol", protocol, "--chunks", chunks]
+    flags += ["--processes"] if number % 3 == 0 else ["--schedule-seed", str(number)]
+    run = subprocess.run([sys.argv[1], "run", *sys.argv[2:], "--reproducible", "--iterations", "3",
+                          "--flight-records", "none", *flags],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if run.returncode == 2 and "error: cannot" in run.stderr:
+        continue
+    found = re.findall(r"^  digest    ([0-9a-f]{16}) of the bits of (%\w+)", run.stdout, re.M)
+    if run.returncode != 0 or len(found) != 1:
+        sys.exit(f"{' '.join(flags)}: exit code {run.returncode}\n{run.stdout}{run.stderr}")
+    digests.add(found[0])
+    runs += 1
+if len(digests) != 1:
+    sys.exit(f"expected one digest, got {sorted(digests)}")
+print(f"{runs} runs, one digest of {digests.pop()[1]}")
