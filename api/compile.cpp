@@ -126,7 +126,7 @@ Result<Compiled> goOnLowering(Source &source, Program &program, const CompileOpt
   if (!lowered)
     return lowered.status();
   source.module.programs.push_back(std::move(*lowered));
-  return Compiled{&source, source.module.programs.back().get(), fusion, true};
+  return Compiled{&source, source.module.programs.back().get(), fusion, true, options.reproducible};
 }
 
 Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {
@@ -144,7 +144,8 @@ Result<Compiled> compileProgram(Source &source, Program &program, const CompileO
         << "--ranks is " << *options.ranks << ", but the program's mesh has " << program.ranks();
     return located();
   }
-  return Compiled{&source, &program, source.module.findFusion(program.implements()), false};
+  return Compiled{&source, &program, source.module.findFusion(program.implements()), false,
+                  options.reproducible};
 }
 
 /// Gives the fusion's parameters the values asked for.
@@ -223,7 +224,8 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
   if (!program)
     return program.status();
   source.module.programs.push_back(std::move(*program));
-  return Compiled{&source, source.module.programs.back().get(), &fusion, true};
+  return Compiled{&source, source.module.programs.back().get(), &fusion, true,
+                  options.reproducible};
 }
 
 } // namespace

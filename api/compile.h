@@ -22,8 +22,9 @@ struct CompileOptions {
   Configurations schedule = {};
   /// A pass list, `a,b{opt=1}`, instead of the whole pipeline.
   std::optional<std::string> passes = {};
-  /// Results are to depend on the inputs alone: schedules that add partial results in another order
-  /// than that of ranks are refused. A program is taken as it is; CheckOptions::ordered proves it.
+  /// Results are to depend on the inputs alone, for so many ranks, a kind of device and a library.
+  /// Schedules that add partial results in another order than that of ranks are refused. A program
+  /// is taken as it is; CheckOptions::ordered proves its order.
   bool reproducible = false;
   /// Called with a pass's name and the program after it; may be empty.
   std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
@@ -35,6 +36,7 @@ struct Compiled {
   const Program *program = nullptr;
   const Fusion *fusion = nullptr; ///< null: nothing says what the result should be
   bool isLowered = false;         ///< made from the fusion here, rather than read
+  bool isReproducible = false;    ///< see CompileOptions; whoever runs it sees to the GEMMs
 };
 
 /// Verifies the source and finds or makes its program, which is added to the source's module.

@@ -43,6 +43,12 @@ Status LocalMesh::prepare(const Compiled &compiled, TransferMode transferMode) {
     return Status(StatusCode::BadInput,
                   fmt::format("@{} is for {} ranks, but the mesh has {}", compiled.program->name(),
                               compiled.program->ranks(), ranks()));
+  if (compiled.isReproducible && !cluster_->device(firstHosted()).isReproducible())
+    return Status(
+        StatusCode::BadInput,
+        fmt::format("@{} was compiled for reproducible results, but the mesh was not made "
+                    "for them: expected ClusterOptions::reproducible",
+                    compiled.program->name()));
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)
     return plans.status();

@@ -36,7 +36,8 @@ public:
   join(const Backend &backend, const ClusterOptions &options, std::unique_ptr<Client> client);
 
   /// Makes the Plan of every rank and prepares those that live here. Once, before anything runs.
-  /// `compiled` and its source outlive this. Located mistakes are in the source's diags.
+  /// `compiled` and its source outlive this. Located mistakes are in the source's diags. BadInput
+  /// if results are to be reproducible, and ClusterOptions did not say so.
   Status prepare(const Compiled &compiled, TransferMode transferMode = {});
   /// The same with Plans of all ranks, in rank order, which outlive this.
   Status prepare(llvm::ArrayRef<Plan> plans, TransferMode transferMode = {});

@@ -130,7 +130,7 @@ Status Runner::runRank(int64_t rank) {
       return status;
   }
   RankWork work;
-  if (options_.reproducible)
+  if (compiled_.isReproducible)
     work.digests.assign(mesh_.plan(rank).outputs.size(), 0);
   for (int64_t first = 0; first < options_.iterations; first += report_.runsInFlight) {
     if (Status status = runBatch(rank, slots, first, work); !status.isOk()) {
@@ -172,7 +172,7 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
     if (options_.verify)
       if (Status status = compare(rank, slot, first + i); !status.isOk())
         return status;
-    if (options_.reproducible)
+    if (compiled_.isReproducible)
       digest(rank, slot, work.digests);
     mesh_.transport(rank).tick();
   }
@@ -180,7 +180,7 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
 }
 
 Status Runner::download(int64_t rank, std::vector<Arguments> &slots, int64_t count) {
-  const bool isRead = options_.verify || options_.reproducible;
+  const bool isRead = options_.verify || compiled_.isReproducible;
   if (!isRead || mesh_.device(rank).sharesHostMemory())
     return Status::ok();
   for (int64_t i = 0; i < count; ++i)
@@ -201,7 +201,7 @@ void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
 void Runner::fillInput(size_t input, int64_t rank, int64_t iteration, void *data) const {
   const Plan &plan = mesh_.plan(rank);
   const int64_t bytes = plan.buffers[plan.inputs[input]].bytes;
-  const bool isDrawn = options_.reproducible && !options_.verify;
+  const bool isDrawn = compiled_.isReproducible && !options_.verify;
   const bool isSame = compiled_.fusion && isWhole(*compiled_.fusion->inputs()[input]);
   const uint64_t seed = options_.seed +
                         static_cast<uint64_t>(isDrawn && isSame ? 0 : rank) * 1000003u +
@@ -274,7 +274,7 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
     traces.push_back({&plan, std::move(summary->spans)});
     digests.push_back(std::move(summary->digests));
   }
-  if (options_.reproducible) {
+  if (compiled_.isReproducible) {
     const std::vector<OutputOfRanks> outputs = outputsOf(compiled_);
     Result<std::vector<uint64_t>> merged = mergeDigests(outputs, digests);
     if (!merged)
@@ -297,7 +297,7 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"--seed", std::to_string(options.seed)},
           {"--queues", std::to_string(options.queues)},
           {"--timeout-ms", std::to_string(options.timeout.count())},
-          {"--reproducible", options.reproducible ? "yes" : "no"},
+          {"--reproducible", compiled.isReproducible ? "yes" : "no"},
           {"--graph", options.graph ? "yes" : "no"},
           {"--copies", name(options.transferMode.copies).str()},
           {"--signals", name(options.transferMode.signals).str()},
@@ -389,7 +389,7 @@ Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, cons
                          .timeout = options.timeout,
                          .scheduleSeed = options.scheduleSeed,
                          .queues = options.queues,
-                         .reproducible = options.reproducible};
+                         .reproducible = compiled.isReproducible};
   auto mesh = client ? LocalMesh::join(backend, cluster, std::move(client))
                      : LocalMesh::create(backend, cluster);
   if (!mesh)

@@ -19,9 +19,6 @@ struct RunOptions {
   std::chrono::milliseconds timeout{60000};
   std::optional<uint64_t> scheduleSeed = {}; ///< see ClusterOptions
   uint32_t queues = 0;                       ///< see ClusterOptions
-  /// Results depend on the inputs alone, for so many ranks, this kind of device and library; to be
-  /// set in CompileOptions, too. Inputs are random numbers then, unless `verify` needs its own.
-  bool reproducible = false;
   /// Record one run as a graph and replay it. Unsupported where the backend has no graphs.
   bool graph = false;
   /// How transfers are made. Unsupported where the backend has no choice.
@@ -60,8 +57,9 @@ struct RunReport {
 };
 
 /// Runs `compiled` on every rank of `backend`, with fresh inputs in each iteration and outputs
-/// overwritten with NaNs before it. Without a fusion the inputs are drawn from the seed and
-/// nothing can be compared: `verify` is then BadInput. WrongResult names the first wrong element,
+/// overwritten with NaNs before it. Inputs of a reproducible run are random numbers, unless
+/// `verify` needs its own. Without a fusion the inputs are drawn from the seed and nothing can be
+/// compared: `verify` is then BadInput. WrongResult names the first wrong element,
 /// or an output of a reproducible run that every rank has whole, but not with the same bits.
 Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options);
 

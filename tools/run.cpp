@@ -153,7 +153,6 @@ RunOptions toOptions(const RunFlags &flags, const Configuration &config, Progres
   options.timeout = std::chrono::milliseconds(flags.timeoutMs);
   options.scheduleSeed = flags.scheduleSeed;
   options.queues = flags.queues;
-  options.reproducible = flags.source.reproducible;
   options.graph = config.launch() == schedule::Launch::Graph;
   options.transferMode = transferModeOf(config);
   options.trace = !flags.trace.empty();

@@ -24,7 +24,7 @@ class NullCluster final : public Cluster {
 public:
   explicit NullCluster(const ClusterOptions &options) : group_(options.ranks, options.timeout) {
     for (int64_t rank = 0; rank < options.ranks; ++rank) {
-      devices_.push_back(std::make_unique<NullDevice>(group_, rank));
+      devices_.push_back(std::make_unique<NullDevice>(group_, rank, options.reproducible));
       transports_.emplace_back(group_, rank);
     }
   }

@@ -37,11 +37,14 @@ struct NullCounts {
 /// issued, and does nothing.
 class NullDevice final : public Device {
 public:
-  NullDevice(RankGroup &group, int64_t rank) : group_(group), memory_(group, rank) {}
+  NullDevice(RankGroup &group, int64_t rank, bool isReproducible = false)
+      : group_(group), memory_(group, rank), isReproducible_(isReproducible) {}
 
   const NullCounts &counts() const { return counts_; }
   uint32_t streams() const { return streams_; }
 
+  /// Whatever it is asked for: there are no results.
+  bool isReproducible() const override { return isReproducible_; }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
     return memory_.allocate(kind, bytes);
   }
@@ -74,6 +77,7 @@ public:
 private:
   RankGroup &group_;
   HostMemory memory_;
+  const bool isReproducible_;
   NullCounts counts_;
   uint32_t streams_ = 1;
   uint32_t events_ = 0;

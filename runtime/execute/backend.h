@@ -20,7 +20,7 @@ struct ClusterOptions {
   /// If not 0, stream k shares hardware queue k mod queues, each queue issuing in order.
   uint32_t queues = 0;
   /// A GEMM's result depends on its operands, and on N, K and types: row i has the same bits
-  /// whatever M is, and wherever operands lie. Backends that compute nothing ignore it.
+  /// whatever M is, and wherever operands lie.
   bool reproducible = false;
 };
 

@@ -69,7 +69,6 @@ std::vector<uint64_t> digestsOf(const std::string &text, const CompileOptions &o
   if (!compiled)
     return {};
   run.iterations = 2;
-  run.reproducible = true;
   Result<RunReport> report = braid::run(*compiled, cpu(), run);
   EXPECT_TRUE(report.isOk()) << report.status().message();
   std::vector<uint64_t> digests;
@@ -156,6 +155,17 @@ TEST(Reproducible, WhateverMIs) {
         }
     EXPECT_GE(results, 30u * kRanks) << rows.name;
   }
+}
+
+TEST(Reproducible, TheMeshHasToBe) {
+  auto source = parseSource("t.braid", gather(12));
+  Result<Compiled> compiled = compile(*source, {.reproducible = true});
+  ASSERT_TRUE(compiled.isOk());
+  auto mesh = LocalMesh::create(cpu(), {.ranks = kRanks});
+  Status status = (*mesh)->prepare(*compiled);
+  EXPECT_EQ(status.code(), StatusCode::BadInput);
+  EXPECT_NE(status.message().find("expected ClusterOptions::reproducible"), std::string::npos)
+      << status.message();
 }
 
 TEST(Reproducible, InputsHaveAllDigits) {

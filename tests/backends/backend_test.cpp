@@ -121,10 +121,12 @@ void BackendTest::SetUp() {
   ASSERT_TRUE(cluster) << cluster.status().message();
 }
 
-void BackendTest::start(int64_t ranks, uint32_t streams, std::chrono::milliseconds timeout) {
+void BackendTest::start(int64_t ranks, uint32_t streams, std::chrono::milliseconds timeout,
+                        bool isReproducible) {
   ClusterOptions options;
   options.ranks = ranks;
   options.timeout = timeout;
+  options.reproducible = isReproducible;
   Result<std::unique_ptr<Cluster>> cluster = create(GetParam(), options);
   ASSERT_TRUE(cluster) << cluster.status().message();
   for (int64_t rank = 0; rank < ranks; ++rank)

@@ -48,7 +48,8 @@ protected:
 
   /// Makes the cluster; the device has `streams` streams and as many events on every rank.
   void start(int64_t ranks, uint32_t streams = 4,
-             std::chrono::milliseconds timeout = std::chrono::milliseconds(20000));
+             std::chrono::milliseconds timeout = std::chrono::milliseconds(20000),
+             bool isReproducible = false);
   int64_t ranks() const { return cluster_->ranks(); }
   Device &device(int64_t rank = 0) { return cluster_->device(rank); }
   Transport &transport(int64_t rank = 0) { return cluster_->transport(rank); }

@@ -236,7 +236,80 @@ TEST_P(ComputeTest, MultipliesOnManyStreamsAtOnce) {
     EXPECT_EQ(downloadElements(p.dtype, result, p.m * p.n), expected);
 }
 
+//===- The same bits --------------------------------------------------------------------------===//
+
+/// Random numbers with all digits of the type: their sums depend on the order.
+std::vector<double> uniform(DType dtype, int64_t count, uint32_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> distribution(-1, 1);
+  std::vector<double> values(count);
+  for (double &value : values)
+    value = rounded(dtype, distribution(random));
+  return values;
+}
+
+/// Multiplies ranges of the rows of one A, where they lie.
+class SameBitsTest : public ComputeTest {
+protected:
+  void startReproducibly() {
+    start(1, 4, std::chrono::milliseconds(20000), /*isReproducible=*/true);
+    EXPECT_TRUE(device().isReproducible());
+  }
+
+  /// `p.m` are all rows. Each range has the same bits in them as in all.
+  void check(const Gemm &p, const std::vector<std::pair<int64_t, int64_t>> &ranges) {
+    SCOPED_TRACE(testing::Message() << p);
+    const int64_t pitch = p.n * sizeOf(p.result());
+    MatmulArgs args{p.dtype, p.transposeB, p.m,     p.n,   p.k,       nullptr,
+                    nullptr, nullptr,      nullptr, false, p.result()};
+    args.b = uploadElements(p.dtype, uniform(p.dtype, p.k * p.n, 2));
+    args.bias = p.hasBias ? uploadElements(p.dtype, uniform(p.dtype, p.n, 3)) : nullptr;
+    const char *a = uploadElements(p.dtype, uniform(p.dtype, p.m * p.k, 1));
+    char *c = static_cast<char *>(allocate(p.m * pitch));
+    auto multiply = [&](int64_t first, int64_t rows) {
+      Gemm part = p;
+      part.m = args.m = rows;
+      warm(part);
+      args.a = a + first * p.k * sizeOf(p.dtype);
+      args.c = c + first * pitch;
+      device().matmul(1, tag(CommandKind::Matmul), args);
+      return download<char>(args.c, static_cast<size_t>(rows * pitch));
+    };
+    const std::vector<char> all = multiply(0, p.m);
+    for (auto [first, rows] : ranges)
+      EXPECT_TRUE(std::equal(all.begin() + first * pitch, all.begin() + (first + rows) * pitch,
+                             multiply(first, rows).begin()))
+          << "rows from " << first << " on, " << rows << " of them";
+  }
+};
+
+TEST_P(SameBitsTest, OfARowWhateverMIs) {
+  BRAID_NEEDS_RESULTS();
+  startReproducibly();
+  // Long sums of few columns, which a library likes to split; on hosts, loops are slow.
+  const bool isHost = device().sharesHostMemory();
+  const int64_t m = isHost ? 96 : 4096;
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{isHost ? 16 : 256, isHost ? 300 : 4096},
+                      {isHost ? 9 : 65, isHost ? 131 : 1027}})
+    for (DType dtype : kDTypes)
+      for (bool transposeB : {false, true})
+        for (bool hasBias : {false, true})
+          check({dtype, transposeB, hasBias, m, n, k},
+                {{0, 1}, {0, 17}, {5, 12}, {m - 1, 1}, {m / 2, m / 2}, {3, m / 16}});
+}
+
+TEST_P(SameBitsTest, OfARowOfPartialResults) {
+  BRAID_NEEDS_RESULTS();
+  startReproducibly();
+  const bool isHost = device().sharesHostMemory();
+  const int64_t m = isHost ? 96 : 4096;
+  for (bool transposeB : {false, true})
+    check({DType::BF16, transposeB, false, m, isHost ? 16 : 256, isHost ? 300 : 4096, DType::F32},
+          {{0, 1}, {0, 17}, {5, 12}, {m / 2, m / 2}});
+}
+
 BRAID_CONFORMANCE(ComputeTest);
+BRAID_CONFORMANCE(SameBitsTest);
 
 } // namespace
 } // namespace braid::test

@@ -82,6 +82,10 @@ def exactness(suite):
         add_run(suite, f"exact 2 {protocol} --copies kernel, unaligned",
                 ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=1027", "--set",
                  "N=65", "--protocol", protocol, "--copies", "kernel"], 2)
+    for flags in ([], ["--schedule", "bulk", "--protocol", "put", "--copies", "kernel", "--graph"]):
+        add_run(suite, f"exact 2 --reproducible {' '.join(flags)}",
+                ["--reproducible", "--verify", "--iterations", "100", "--set", "M=82", "--set",
+                 "K=64", "--set", "N=64"] + flags, 2)
     reductions(suite)
     if suite.shares_gpus:
         add_run(suite, "exact 8", ["--verify", "--iterations", "20", "--set", "M=256"], 8)
