@@ -3,6 +3,7 @@
 #include "backends/cuda/copy_and_signal.h"
 
 #include "backends/cuda/granules.h"
+#include "backends/cuda/sum.cuh"
 
 #include <cuda/atomic>
 
@@ -280,6 +281,58 @@ __global__ void __launch_bounds__(kThreads<InBulk>)
     countTiles(batch, copier, copiers);
 }
 
+// -- The kernel that adds, too. --
+
+/// The last counter: how often the arrivals of a launch with these counters have passed.
+__device__ DeviceCounter arrivals(const CopyAndSignal &batch) {
+  return DeviceCounter(batch.counters[CopyAndSignal::kMost + 1]);
+}
+
+/// What peers and other blocks have copied may be added when the first block has counted up.
+template <class T, class Partial>
+__device__ void addShare(const Sum &sum, uint32_t block, uint32_t blocks) {
+  constexpr int kWide = 16 / sizeof(Partial);
+  const int64_t groups = sum.elements / kWide, biasGroups = sum.biasElements / kWide;
+  for (int64_t at = int64_t(block) * kTeam + threadIdx.x; at < groups; at += blocks * kTeam) {
+    SumBatch<T, Partial, kWide, kMostParts, 1, /*isFresh=*/true> batch{sum, groups, at};
+    typename Group<T, kWide>::Bits bias = {};
+    if (sum.bias)
+      bias = static_cast<const decltype(bias) *>(sum.bias)[at % biasGroups];
+    batch.addParts(0);
+    batch.store(0, bias);
+  }
+}
+
+template <class T, class Partial>
+__global__ void __launch_bounds__(kTeam)
+    copySignalAndSumKernel(const __grid_constant__ CopyAndSignal batch,
+                           const __grid_constant__ Sum sum) {
+#if __CUDA_ARCH__ >= 900
+  if (blockIdx.x == 0) {
+    if (threadIdx.x >= 32)
+      return;
+    coordinate(batch);
+    if (threadIdx.x == 0)
+      arrivals(batch).fetch_add(1, ::cuda::memory_order_release);
+    return;
+  }
+  const uint32_t copier = blockIdx.x - 1, copiers = gridDim.x - 1;
+  if (threadIdx.x == 0) {
+    // The first block counts up when this one has counted its tiles, which it does below.
+    const uint32_t before = arrivals(batch).load(::cuda::memory_order_relaxed);
+    while (gate(batch).load(::cuda::memory_order_acquire) == 0)
+      ;
+    copyInBulk(batch, copier, copiers);
+    countTiles(batch, copier, copiers);
+    while (arrivals(batch).load(::cuda::memory_order_acquire) == before)
+      ;
+    __threadfence_system(); // what peers wrote, they wrote by other means than this thread reads
+  }
+  __syncthreads();
+  addShare<T, Partial>(sum, copier, copiers);
+#endif
+}
+
 /// The kernel without copies: one warp. It waits beside GEMMs whose blocks leave about a thousand
 /// registers of a multiprocessor, 32 a thread of a warp. With more, it would take a multiprocessor
 /// from them for as long as it waits: 5 % of large GEMMs.
@@ -288,6 +341,15 @@ __global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ CopyA
 }
 
 constexpr int kSharedBytes = kStages * int(kTileBytes);
+
+/// One, and those that copy.
+unsigned blocksFor(const CopyAndSignal &batch, const CopyAndSignalBlocks &blocksAtMost) {
+  int64_t tiles = 0;
+  for (uint32_t i = 0; i < batch.copyCount; ++i)
+    tiles += tilesOf(batch.copies[i]);
+  const int most = batch.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
+  return 1 + static_cast<unsigned>(tiles < most ? tiles : most);
+}
 
 bool isAligned(const CopyAndSignal &batch) {
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
@@ -304,12 +366,8 @@ bool isAligned(const CopyAndSignal &batch) {
 
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &blocksAtMost, bool hasBulkCopies) {
-  int64_t tiles = 0;
-  for (uint32_t i = 0; i < batch.copyCount; ++i)
-    tiles += tilesOf(batch.copies[i]);
-  const int most = batch.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
-  const unsigned blocks = 1 + static_cast<unsigned>(tiles < most ? tiles : most);
-  if (tiles == 0)
+  const unsigned blocks = blocksFor(batch, blocksAtMost);
+  if (blocks == 1)
     signalKernel<<<1, 32, 0, stream>>>(batch);
   else if (hasBulkCopies && isAligned(batch))
     copyAndSignalKernel<true><<<blocks, kThreads<true>, kSharedBytes, stream>>>(batch);
@@ -317,8 +375,57 @@ void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
     copyAndSignalKernel<false><<<blocks, kThreads<false>, 0, stream>>>(batch);
 }
 
+namespace {
+
+using SumKernel = void (*)(CopyAndSignal, Sum);
+
+SumKernel sumKernelFor(Element element, Element partial) {
+  const bool isSame = element == partial;
+  switch (element) {
+  case Element::BF16:
+    return isSame ? copySignalAndSumKernel<__nv_bfloat16, __nv_bfloat16>
+                  : copySignalAndSumKernel<__nv_bfloat16, float>;
+  case Element::F16:
+    return isSame ? copySignalAndSumKernel<__half, __half> : copySignalAndSumKernel<__half, float>;
+  case Element::F32:
+    return copySignalAndSumKernel<float, float>;
+  case Element::F64:
+    return nullptr;
+  }
+  return nullptr;
+}
+
+} // namespace
+
+bool hasBulkCopiesOnly(const CopyAndSignal &batch) {
+  return batch.copyCount != 0 && isAligned(batch);
+}
+
+bool canSumBehindCopies(const Sum &sum) {
+  constexpr int64_t kMostBytes = 2 << 20;
+  const int64_t wide = widthFor(sum);
+  const int64_t bytes = sum.count * sum.elements * (wide > 1 ? 16 / wide : 0);
+  return wide > 1 && sum.elements % wide == 0 && sum.count <= kMostParts && bytes <= kMostBytes &&
+         sumKernelFor(sum.element, sum.partial) != nullptr;
+}
+
+void launchCopySignalAndSum(cudaStream_t stream, const CopyAndSignal &batch, const Sum &sum,
+                            const CopyAndSignalBlocks &blocksAtMost) {
+  sumKernelFor(
+      sum.element,
+      sum.partial)<<<blocksFor(batch, blocksAtMost), kThreads<true>, kSharedBytes, stream>>>(batch,
+                                                                                             sum);
+}
+
 cudaError_t loadCopyAndSignal() {
   cudaFuncAttributes attributes;
+  for (Element element : {Element::BF16, Element::F16, Element::F32})
+    for (Element partial : {element, Element::F32})
+      if (cudaError_t code =
+              cudaFuncSetAttribute(reinterpret_cast<const void *>(sumKernelFor(element, partial)),
+                                   cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+          code != cudaSuccess)
+        return code;
   for (auto *kernel : {signalKernel, copyAndSignalKernel<false>, copyAndSignalKernel<true>})
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
       return code;

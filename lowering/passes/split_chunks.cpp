@@ -139,9 +139,6 @@ private:
     } else if (auto *sum = llvm::dyn_cast<SumOp>(&op)) {
       std::tie(sum->begin, sum->end) = rangeOfChunk(*sum->dst);
       sum->dst = rowsOf(block, sum->dst, op);
-    } else if (auto *set = llvm::dyn_cast<SetOp>(&op)) {
-      set->dst = rowsOf(block, set->dst, op);
-      set->src = rowsOf(block, set->src, op);
     }
   }
 

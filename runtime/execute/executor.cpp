@@ -270,7 +270,11 @@ void Binder::findBatches() {
     while (isBatchable(commands[first].kind) && end < commands.size() &&
            isBatchable(commands[end].kind) && commands[end].stream == commands[first].stream)
       ++end;
-    prepared_->batches_[first] = {end - first, areDisjoint(first, end - first)};
+    const bool hasSum = isBatchable(commands[first].kind) && end < commands.size() &&
+                        commands[end].kind == CommandKind::Sum &&
+                        commands[end].stream == commands[first].stream;
+    end += hasSum;
+    prepared_->batches_[first] = {end - first, hasSum, areDisjoint(first, end - first)};
     longest = std::max<size_t>(longest, end - first);
     first = end;
   }
@@ -425,15 +429,21 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
 
 void Prepared::issueBatch(uint32_t first, const Batch &batch) {
   steps_.clear();
-  for (uint32_t index = first; index < first + batch.count; ++index) {
+  const uint32_t end = first + batch.count - batch.hasSum;
+  for (uint32_t index = first; index < end; ++index) {
     const Command &command = plan_->commands[index];
     const Bound &bound = bound_[index];
     const bool copies = command.kind == CommandKind::Copy;
     steps_.push_back({command.kind, index, bound.flag, copies ? at(bound.dst) : nullptr,
                       copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0});
   }
-  device_->issueBatch(plan_->commands[first].stream, {plan_, first, epoch_}, steps_,
-                      batch.areDisjoint);
+  const uint32_t stream = plan_->commands[first].stream;
+  const Tag tag{plan_, first, epoch_};
+  if (batch.hasSum)
+    device_->issueBatchAndSum(stream, tag, steps_, batch.areDisjoint,
+                              sumArgs(plan_->commands[end]));
+  else
+    device_->issueBatch(stream, tag, steps_, batch.areDisjoint);
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {
@@ -448,7 +458,7 @@ void Prepared::issue(uint32_t index, const Command &command) {
     return device_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
                         command.dst.bytes);
   case CommandKind::Sum:
-    return issueSum(index, command);
+    return device_->sum(command.stream, tag, sumArgs(command));
   case CommandKind::Pointwise:
     return issuePointwise(index, command);
   case CommandKind::Signal:
@@ -471,13 +481,19 @@ void Prepared::issueMatmul(uint32_t index, const Command &command) {
                    at(bound.b), bias, at(bound.c), shape.overlaps, shape.resultType()});
 }
 
-void Prepared::issueSum(uint32_t index, const Command &command) {
+SumArgs Prepared::sumArgs(const Command &command) const {
   const PlanSum &sum = plan_->sums[command.sum];
   const BoundSum &bound = sums_[command.sum];
   const int64_t biasCount = sum.bias.bytes / sizeOf(sum.dtype);
-  device_->sum(command.stream, {plan_, index, epoch_},
-               {sum.dtype, sum.partial, sum.elements(), sum.count, sum.stride, at(bound.parts),
-                biasCount == 0 ? nullptr : at(bound.bias), biasCount, at(bound.dst)});
+  return {sum.dtype,
+          sum.partial,
+          sum.elements(),
+          sum.count,
+          sum.stride,
+          at(bound.parts),
+          biasCount == 0 ? nullptr : at(bound.bias),
+          biasCount,
+          at(bound.dst)};
 }
 
 void Prepared::issuePointwise(uint32_t index, const Command &command) {

@@ -56,13 +56,14 @@ private:
     return static_cast<char *>(bases_[operand.base]) + operand.offset;
   }
   void issueMatmul(uint32_t index, const Command &command);
-  void issueSum(uint32_t index, const Command &command);
+  SumArgs sumArgs(const Command &command) const;
   void issuePointwise(uint32_t index, const Command &command);
 
   /// Commands that are issued together: signals, awaits and copies that follow one another on one
-  /// stream.
+  /// stream, and a sum behind them.
   struct Batch {
     uint32_t count = 1;
+    bool hasSum = false;
     bool areDisjoint = false; ///< see Device::issueBatch
   };
   void issueBatch(uint32_t first, const Batch &batch);
