@@ -67,6 +67,9 @@ struct Stage {
   int64_t rows = 0; ///< leading extent of a step's block on one device; 0: the block is a vector
   /// Which rows of the operand and of what is made from it exist; nothing if all do.
   std::optional<UnevenRows> uneven = {};
+  /// Of a gather: a result is produced slice by slice; else GEMMs are computed whole, and hide
+  /// nothing.
+  bool isStreamed = true;
   /// The earlier stage that has gathered the operand already, if any.
   std::optional<size_t> gatheredBy = {};
 

@@ -119,6 +119,7 @@ int compileCommand(const CompileFlags &flags) {
   Result<Compiled> compiled = compile(**source, options);
   if (!compiled)
     return report(compiled.status(), source->get());
+  llvm::errs() << (*source)->diags.str(); // warnings
   if (Status status = emit(flags, **source, *compiled); !status.isOk())
     return report(status, source->get());
   return 0;

@@ -1,6 +1,7 @@
 //===- tools/run_summary.cpp - what `braid run` prints when it is done ------------------------===//
 
 #include "ir/counted.h"
+#include "lowering/stages/fusion_stages.h"
 #include "tools/run_command.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -67,6 +68,20 @@ void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &s
 
 } // namespace
 
+/// How many of the stages that move something can hide it, and why others cannot.
+static void printOverlap(llvm::raw_ostream &os, const Fusion &fusion) {
+  Diagnostics diags(fusion.name(), "");
+  int moving = 0, hidden = 0;
+  std::string reasons;
+  for (const FusionStage &stage : stagesOf(fusion, diags)) {
+    moving += stage.moves;
+    hidden += stage.moves && stage.notOverlapped.empty();
+    reasons += (reasons.empty() || stage.notOverlapped.empty() ? "" : "; ") + stage.notOverlapped;
+  }
+  printLine(os, "overlap", fmt::format("{} of {}", hidden, counted(moving, "stage")),
+            reasons.empty() ? "all that move something" : reasons);
+}
+
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &compiled,
                   const RunReport &report) {
   std::string compared = "nothing (--verify compares every element with a reference)";
@@ -95,14 +110,16 @@ void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup 
                   const std::optional<Configurations> &chosen, const RunReport &report,
                   double joinSeconds) {
   os << "choices\n";
+  if (!compiled.isLowered)
+    printLine(os, "program", "@" + compiled.program->name(), "read from the file, not lowered");
   if (compiled.isLowered)
     printKnobs(os, given, chosen);
-  else
-    printLine(os, "program", "@" + compiled.program->name(), "read from the file, not lowered");
   if (flags.source.reproducible)
     printLine(os, "same bits", "yes",
               "as asked: GEMMs do not depend on M, partial results are added in the order of "
               "ranks");
+  if (compiled.isLowered)
+    printOverlap(os, *compiled.fusion);
   printLine(os, "in flight", std::to_string(report.runsInFlight),
             fmt::format("runs issued before the host waits; at most {}, and a gigabyte of inputs "
                         "and outputs",

@@ -10,6 +10,7 @@
 #include "lowering/passes/passes.h"
 #include "lowering/stages/configure_stages.h"
 #include "lowering/stages/elementwise.h"
+#include "lowering/stages/fusion_stages.h"
 #include "lowering/stages/legality.h"
 #include "lowering/stages/reduced_rows.h"
 
@@ -46,10 +47,11 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   if (isGemm(node) && isContractedOverDevices(node) && fusion.ranks() > 1)
     return StageKind::Reduce;
   const Axis &to = resultOf(node)->type.axes.front();
-  if (to.kind != AxisKind::Stream)
-    return StageKind::Straight;
   const Axis &from = originOf(*operandsOf(node)[0]).type.axes.front();
-  return isSplit(fusion, from) ? StageKind::Gather : StageKind::Local;
+  const bool hasRows = !isGemm(node) || contractionOf(node).first > 0;
+  if (hasRows && isSplit(fusion, from) && to.kind != AxisKind::DIDx)
+    return StageKind::Gather;
+  return to.kind == AxisKind::Stream ? StageKind::Local : StageKind::Straight;
 }
 
 /// What pointwise nodes read before it is rounded has a buffer of its own.
@@ -74,7 +76,8 @@ public:
 private:
   void addGemm(const FusionNode &node) {
     StageKind kind = kindOf(state_.fusion, node);
-    const bool isAlone = kind == StageKind::Straight || kind == StageKind::Reduce;
+    const bool isWhole = kind == StageKind::Gather && !isStreamed(operandOf(node));
+    const bool isAlone = kind == StageKind::Straight || kind == StageKind::Reduce || isWhole;
     size_t index = isAlone ? state_.stages.size() : findStage(node);
     if (index == state_.stages.size())
       addStage(node, kind);
@@ -148,7 +151,7 @@ private:
     auto operands = operandsOf(node);
     const FusionTensor &first = operandOf(node);
     bool isFed = stage.operand == &first || isMadeBy(index, first);
-    return stage.kind != StageKind::Straight && !stage.isReduction() && isFed &&
+    return stage.kind != StageKind::Straight && !stage.isReduction() && stage.isStreamed && isFed &&
            llvm::all_of(llvm::drop_begin(operands),
                         [&](const FusionTensor *t) { return isReadyBefore(*t, index); });
   }
@@ -156,6 +159,14 @@ private:
   bool isReadyBefore(const FusionTensor &tensor, size_t stage) const {
     auto found = stageOf_.find(&tensor);
     return found == stageOf_.end() || found->second < stage;
+  }
+
+  /// Some GEMM of the operand makes its result slice by slice: then all that gather it do.
+  bool isStreamed(const FusionTensor &operand) const {
+    return llvm::any_of(state_.fusion.nodes(), [&](const auto &node) {
+      return (isGemm(*node) || llvm::isa<ReshardNode>(*node)) && &operandOf(*node) == &operand &&
+             resultOf(*node)->type.axes.front().kind == AxisKind::Stream;
+    });
   }
 
   void addStage(const FusionNode &node, StageKind kind) {
@@ -166,6 +177,7 @@ private:
       stage.steps = state_.fusion.globalShape(stage.operand->type).front();
     if (kind != StageKind::Reduce && shape.size() > 2)
       stage.rows = shape[1];
+    stage.isStreamed = kind != StageKind::Gather || isStreamed(*stage.operand);
     if (kind == StageKind::Gather)
       reuseGathered(stage);
     state_.stages.push_back(std::move(stage));
@@ -177,7 +189,7 @@ private:
       const Stage &earlier = state_.stages[i];
       if (!earlier.isGather() || earlier.operand != stage.operand)
         continue;
-      stage.kind = StageKind::Local;
+      stage.kind = stage.isStreamed ? StageKind::Local : StageKind::Straight;
       stage.gatheredBy = i;
       return;
     }
@@ -345,6 +357,13 @@ bool findStages(LoweringState &state) {
 
 bool connectStages(LoweringState &state) { return Connector(state).run(); }
 
+/// What is not overlapped says so.
+static void warnOfWhole(LoweringState &state) {
+  for (const Stage &stage : state.stages)
+    if (stage.isGather() && !stage.isStreamed)
+      state.diags.warning(stage.location()) << whyNotOverlapped(stage);
+}
+
 bool findMoves(LoweringState &state) {
   if (!findStages(state) || !configureStages(state))
     return false;
@@ -352,6 +371,7 @@ bool findMoves(LoweringState &state) {
   state.program = std::make_unique<Program>(fusion + "_" + scheduleName(state), fusion,
                                             state.fusion.ranks(), state.fusion.location());
   Declarer(state).run();
+  warnOfWhole(state);
   return connectStages(state);
 }
 

@@ -18,6 +18,7 @@
 #include "lowering/passes/passes.h"
 #include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
+#include "lowering/stages/legality.h"
 #include "lowering/stages/reduction.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -62,10 +63,35 @@ private:
       stage.whole = state_.stages[*stage.gatheredBy].whole;
     builder_.insertAtEnd(state_.program->body());
     bool isWhole = stage.isGather() && stage.multipliesWhole();
-    if (stage.kind == StageKind::Straight || isWhole)
+    if (takesOwnRows(stage))
+      formOwnRows(stage);
+    else if (stage.kind == StageKind::Straight || isWhole)
       formWhole(stage);
     else
       formLoop(stage);
+  }
+
+  /// What is whole on every device, but the result is of the own rows alone.
+  bool takesOwnRows(const Stage &stage) const {
+    const FusionNode &node = *stage.gemms.front().node;
+    auto isSplitIn = [&](const FusionTensor &tensor) {
+      return isSplit(state_.fusion, tensor.type.axes.front());
+    };
+    return stage.kind == StageKind::Straight && contractionOf(node).first > 0 &&
+           isSplitIn(*resultOf(node)) && !isSplitIn(*stage.operand);
+  }
+
+  void formOwnRows(Stage &stage) {
+    const Gemm &gemm = stage.gemms.front();
+    const Scalar *rank = scalars_.rank();
+    builder_.setLocation(stage.location());
+    Value *rows =
+        selectBlock(state_, builder_, stage, state_.names.global((stage.name() + "_own").str()),
+                    stage.whole, rank);
+    stage.first = rows->definition;
+    Value *made = selectBlock(state_, builder_, stage, state_.names.global(gemm.dst->name + "_own"),
+                              gemm.dst, scalars_.constant(0), rank);
+    emitGemm(builder_, gemm, made, rows);
   }
 
   void formWhole(Stage &stage) {

@@ -148,11 +148,25 @@ std::string adviceFor(const Stage &stage, bool isReproducible) {
   return " (schedule " + typed.str() + "; these would do: " + others + ")";
 }
 
+/// Without a Stream axis no slice of a result is made before the others, as if all were one chunk.
+bool makeWhole(Stage &stage, Diagnostics &diags) {
+  if (!stage.isGather() || stage.isStreamed)
+    return true;
+  if (stage.config.granularity() == Granularity::Geometric)
+    return diags.error(stage.location())
+           << "cannot " << actionOf(stage)
+           << ": expected granularity=whole, as no result has a Stream axis, got geometric";
+  stage.config.set(Knob::Granularity, Granularity::Whole);
+  return true;
+}
+
 } // namespace
 
 bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);
+  if (!makeWhole(stage, state.diags))
+    return false;
   const std::string conflict = conflictOf(stage, stage.config, state.isReproducible);
   if (conflict.empty())
     return true;

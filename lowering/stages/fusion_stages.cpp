@@ -15,6 +15,12 @@ static std::optional<int64_t> rowsInTwoShots(const Fusion &fusion, Stage stage) 
   return stage.rows;
 }
 
+std::string whyNotOverlapped(const Stage &stage) {
+  const std::string &result = resultOf(*stage.gemms.front().node)->name;
+  return "%" + result + " is not overlapped: its GEMM begins when all of %" + stage.name().str() +
+         " is here, because axis 0 of %" + result + " is not Stream";
+}
+
 std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
   LoweringState state{fusion, {}, diags};
   std::vector<FusionStage> stages;
@@ -23,8 +29,10 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
   for (Stage &stage : state.stages) {
     if (stage.kind == StageKind::Straight)
       continue;
-    stages.push_back(
-        {stage.tensors(), stage.isReduction(), stage.rows, rowsInTwoShots(fusion, stage)});
+    const bool isWhole = stage.isGather() && !stage.isStreamed;
+    stages.push_back({stage.tensors(), stage.isReduction(), stage.rows,
+                      rowsInTwoShots(fusion, stage), stage.moves(),
+                      isWhole ? whyNotOverlapped(stage) : ""});
   }
   return stages;
 }

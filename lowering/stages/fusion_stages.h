@@ -1,7 +1,7 @@
 //===- lowering/stages/fusion_stages.h - the stages of a fusion, before it is lowered ---------===//
 #pragma once
 
-#include "ir/fusion.h"
+#include "lowering/state.h"
 
 #include <optional>
 #include <string>
@@ -16,7 +16,12 @@ struct FusionStage {
   int64_t rows = 0;         ///< of a step's block on one device, which chunks divide; 0: a vector
   /// Of an all-reduce: the same in two shots; nothing for what is none.
   std::optional<int64_t> rowsInTwoShots = {};
+  bool moves = false;          ///< other devices take part in it
+  std::string notOverlapped{}; ///< why no schedule hides its transfers; "" if one may
 };
+
+/// "%C is not overlapped: ...", of a gather of what is not streamed.
+std::string whyNotOverlapped(const Stage &stage);
 
 /// In the order in which they are issued. Reports what cannot be lowered; there are none then.
 std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags);

@@ -152,9 +152,11 @@ private:
       return checkReduced(to);
     if (!checkStream(to))
       return;
-    if (!isSplit(from) && isSplit(to))
+    const bool areRows = isFromFirst(to) && to.index == 0;
+    if (!isSplit(from) && isSplit(to) && !areRows)
       return refuse(from.strWithType() + " is whole on every device but " + to.strWithType() +
-                        " is split over devices",
+                        " is split over devices" +
+                        (from.index > 0 ? ", and the part of one does not lie in one piece" : ""),
                     from.as("DIDx") + ", or a plain " + to.str() + ",");
     if (isSplit(from) && !isSplit(to))
       checkGather(from, to);
@@ -171,8 +173,6 @@ private:
                         "each slice, and lowering to collectives is not there yet",
                     to.as("DIDx") + ", or a %" + first()->name +
                         " with its DIDx axis first, as in examples/ag_matmul.braid,");
-    if (to.axis().kind != AxisKind::Stream)
-      refuse(both + "what is gathered is produced slice by slice", to.as("Stream"));
   }
 
   /// What exists of a block lies in one piece if the blocks are the leading axis of the first

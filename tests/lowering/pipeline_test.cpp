@@ -293,6 +293,77 @@ TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
   expectToGoOn(kMixed, "ring,Y=pairwise;protocol=put");
 }
 
+//===- What is whole --------------------------------------------------------------------------===//
+
+/// Results that are not produced slice by slice, and one of what every device has whole.
+const char *const kWhole[] = {
+    R"(fusion @gathered(D = 4) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, ceil(13, D), 5]
+  %B = input f32[5, 6]
+  %C = matmul %A, %B : f32[D, ceil(13, D), 6]
+  %E = matmul %A, %B : f32[D, ceil(13, D), 6]
+  output %C, %E
+}
+)",
+    R"(fusion @beside(D = 3) {
+  mesh [0 .. D)
+  %A = input bf16[DIDx{D}, 4, 5]
+  %B = input bf16[5, 6]
+  %C = matmul %A, %B : bf16[D, 4, 6]
+  %E = matmul %A, %B : bf16[Stream{D}, 4, 6]
+  output %C, %E
+}
+)",
+    R"(fusion @vector(D = 4) {
+  mesh [0 .. D)
+  %A = input f64[DIDx{D}, 6]
+  %B = input f64[6, 5]
+  %C = matmul %A, %B : f64[D, 5]
+  output %C
+}
+)",
+    R"(fusion @own(D = 4) {
+  mesh [0 .. D)
+  %A = input f16[D, ceil(13, D), 5]
+  %w = input f16[6, 5]
+  %b = input f16[6]
+  %V = input f16[6, 2]
+  %C = linear %A, %w, %b : f16[DIDx{D}, ceil(13, D), 6]
+  %E = matmul %C, %V : f16[Stream{D}, ceil(13, D), 2]
+  output %C, %E
+}
+)"};
+
+TEST(Whole, IsLowered) {
+  for (const char *text : kWhole)
+    for (const char *schedule : {"pairwise", "sequential", "bulk", "streams=1"})
+      for (const char *protocol : {"", ";protocol=put"})
+        checkLowered(text, std::string(schedule) + protocol);
+  checkLowered(kWhole[0], "chunks=2;protocol=put");
+}
+
+TEST(Whole, GoesOnWithWhatWasPrintedAfterAnyPass) {
+  for (const char *text : kWhole)
+    for (const char *schedule : {"pairwise", "bulk;protocol=put"})
+      expectToGoOn(text, schedule);
+}
+
+// A result that is produced slice by slice takes others of the same operand along.
+TEST(Whole, IsOverlappedBesideASlicedResult) {
+  const std::string body = lowerText(kWhole[1]).body();
+  EXPECT_THAT(body, testing::HasSubstr("    matmul %C_out, %block, %B\n"));
+  EXPECT_THAT(body, testing::HasSubstr("    matmul %E_out, %block, %B\n"));
+}
+
+TEST(Whole, HasNoSchedulesOfSlices) {
+  for (const char *schedule : {"ring", "coalesced", "batched", "pairwise;placement=shared"}) {
+    const Lowered lowered = lowerText(kWhole[0], schedule);
+    EXPECT_EQ(lowered.status.code(), StatusCode::BadInput) << schedule;
+    EXPECT_THAT(lowered.messages, testing::HasSubstr("cannot gather %A")) << schedule;
+  }
+}
+
 //===- Reductions -----------------------------------------------------------------------------===//
 
 /// M rows, K columns of A on each rank, N columns of the result.

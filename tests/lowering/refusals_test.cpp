@@ -108,27 +108,6 @@ const Refusal kRefusals[] = {
      "collective for each slice, and lowering to collectives is not there yet; DIDx{D} as axis 1 "
      "of "
      "%C, or a %A with its DIDx axis first, as in examples/ag_matmul.braid, would be accepted\n"},
-    {"GatherNotStreamed",
-     R"(  %A = input f32[DIDx{D}, 3, 5]
-  %B = input f32[5, 6]
-  %C = matmul %A, %B : f32[D, 3, 6]
-  output %C
-)",
-     "5:3: cannot lower %C: axis 0 of %A (f32[DIDx{D}, 3, 5]) is split over devices but axis 0 of "
-     "%C "
-     "(f32[D, 3, 6]) is not, and what is gathered is produced slice by slice; Stream{D} as axis 0 "
-     "of "
-     "%C would be accepted\n"},
-    {"ScatterOfA",
-     R"(  %A = input f32[D, 3, 5]
-  %B = input f32[5, 6]
-  %C = matmul %A, %B : f32[DIDx{D}, 3, 6]
-  output %C
-)",
-     "5:3: cannot lower %C: axis 0 of %A (f32[D, 3, 5]) is whole on every device but axis 0 of %C "
-     "(f32[DIDx{D}, 3, 6]) is split over devices; DIDx{D} as axis 0 of %A, or a plain axis 0 of "
-     "%C, "
-     "would be accepted\n"},
     {"ScatterOfB",
      R"(  %A = input f32[3, 5]
   %B = input f32[5, D, 2]
@@ -136,7 +115,8 @@ const Refusal kRefusals[] = {
   output %C
 )",
      "5:3: cannot lower %C: axis 1 of %B (f32[5, D, 2]) is whole on every device but axis 1 of %C "
-     "(f32[3, DIDx{D}, 2]) is split over devices; DIDx{D} as axis 1 of %B, or a plain axis 1 of "
+     "(f32[3, DIDx{D}, 2]) is split over devices, and the part of one does not lie in one piece; "
+     "DIDx{D} as axis 1 of %B, or a plain axis 1 of "
      "%C, "
      "would be accepted\n"},
     {"GatherOfB",
@@ -215,21 +195,20 @@ INSTANTIATE_TEST_SUITE_P(All, Refusals, testing::ValuesIn(kRefusals),
 TEST(RefusalsTogether, AreAllReported) {
   Lowered lowered = lowerText(fusion(R"(  %A = input f32[DIDx{D}, 3, 5]
   %B = input f32[5, 6]
+  %W = input f32[5, D, 2]
   %C = matmul %A, %B : f32[D, Stream{3}, 6]
-  %E = matmul %A, %B : f32[D, 3, 6]
-  output %C, %E
+  %E = matmul %A, %W : f32[Stream{D}, 3, D, 2]
+  %H = matmul %A, %W : f32[D, Stream{3}, D, 2]
+  output %C, %E, %H
 )"));
   EXPECT_EQ(
       lowered.messages,
-      "5:3: cannot lower %C: axis 0 of %A (f32[DIDx{D}, 3, 5]) is split over devices but axis "
-      "0 of %C (f32[D, Stream{3}, 6]) is not, and what is gathered is produced slice by slice; "
-      "Stream{D} as axis 0 of %C would be accepted\n"
-      "5:3: cannot lower %C: axis 1 of %C (f32[D, Stream{3}, 6]) is Stream, but only a leading "
+      "6:3: cannot lower %C: axis 1 of %C (f32[D, Stream{3}, 6]) is Stream, but only a leading "
       "axis that comes from %A is produced slice by slice; a plain axis 1 of %C would be "
       "accepted\n"
-      "6:3: cannot lower %E: axis 0 of %A (f32[DIDx{D}, 3, 5]) is split over devices but axis "
-      "0 of %E (f32[D, 3, 6]) is not, and what is gathered is produced slice by slice; "
-      "Stream{D} as axis 0 of %E would be accepted\n");
+      "8:3: cannot lower %H: axis 1 of %H (f32[D, Stream{3}, D, 2]) is Stream, but only a leading "
+      "axis that comes from %A is produced slice by slice; a plain axis 1 of %H would be "
+      "accepted\n");
 }
 
 // On one device every axis is whole, whatever its kind.

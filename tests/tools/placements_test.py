@@ -18,7 +18,8 @@ split: into D entries, one on each device, and the rest. `tests/tools/placements
 table from what the compiler does.
 
 * **local**: every device has what it multiplies, and nothing moves.
-* **gather**: blocks of A's rows travel, and each is multiplied as it arrives.
+* **gather**: blocks of A's rows travel, and each is multiplied as it arrives. Where C's rows are no
+  Stream axis, one GEMM follows the last transfer, and a warning says that nothing is hidden.
 * **reduce-scatter**, **all-reduce**: devices have partial results, which travel as they are made
   and are summed.
 * **refused**: exit code 4, for the reason below that has this number.
