@@ -73,25 +73,25 @@ private:
 
   /// What is whole on every device, but the result is of the own rows alone.
   bool takesOwnRows(const Stage &stage) const {
-    const FusionNode &node = *stage.gemms.front().node;
     auto isSplitIn = [&](const FusionTensor &tensor) {
       return isSplit(state_.fusion, tensor.type.axes.front());
     };
-    return stage.kind == StageKind::Straight && contractionOf(node).first > 0 &&
-           isSplitIn(*resultOf(node)) && !isSplitIn(*stage.operand);
+    return stage.kind == StageKind::Straight &&
+           contractionOf(*stage.gemms.front().node).first > 0 && isSplitIn(stage.result()) &&
+           !isSplitIn(*stage.operand);
   }
 
   void formOwnRows(Stage &stage) {
-    const Gemm &gemm = stage.gemms.front();
     const Scalar *rank = scalars_.rank();
     builder_.setLocation(stage.location());
     Value *rows =
         selectBlock(state_, builder_, stage, state_.names.global((stage.name() + "_own").str()),
                     stage.whole, rank);
     stage.first = rows->definition;
-    Value *made = selectBlock(state_, builder_, stage, state_.names.global(gemm.dst->name + "_own"),
-                              gemm.dst, scalars_.constant(0), rank);
-    emitGemm(builder_, gemm, made, rows);
+    emitGemms(builder_, stage, rows, [&](Value *whole) {
+      return selectBlock(state_, builder_, stage, state_.names.global(whole->name + "_own"), whole,
+                         scalars_.constant(0), rank);
+    });
   }
 
   void formWhole(Stage &stage) {

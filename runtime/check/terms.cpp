@@ -7,6 +7,8 @@
 namespace braid::checker {
 
 void append(Pieces &pieces, Piece piece) {
+  if (piece.term == kUndefined)
+    piece.offset = 0; // nothing is the same anywhere
   if (!pieces.empty()) {
     Piece &last = pieces.back();
     if (last.term == piece.term &&

@@ -333,6 +333,14 @@ const char *const kWhole[] = {
   %E = matmul %C, %V : f16[Stream{D}, ceil(13, D), 2]
   output %C, %E
 }
+)",
+    R"(fusion @fewer(D = 4) {
+  mesh [0 .. D)
+  %A = input f32[D, ceil(2, D), 5]
+  %B = input f32[5, 6]
+  %C = matmul %A, %B : f32[DIDx{D}, ceil(2, D), 6]
+  output %C
+}
 )"};
 
 TEST(Whole, IsLowered) {

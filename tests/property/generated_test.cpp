@@ -55,6 +55,15 @@ TEST(Generated, RandomFunctions) {
   }
 }
 
+TEST(Generated, RandomWholeResults) {
+  const char *text = std::getenv("BRAID_CASES");
+  uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 1000;
+  for (uint64_t seed = 1; seed <= cases; ++seed) {
+    Status status = checkCase(randomCase(seed, {.whole = true}));
+    ASSERT_TRUE(status.isOk()) << status.message();
+  }
+}
+
 TEST(Generated, EveryPairOfOptions) {
   for (const Combination &combination : pairwiseCombinations()) {
     Status status = checkCombination(combination);

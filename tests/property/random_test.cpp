@@ -49,6 +49,10 @@ TEST(Random, EveryFunctionBetweenSumsEqualsTheReference) {
   runCases(number("BRAID_CASES", 2000) / 4, {.sums = true, .functions = true});
 }
 
+TEST(Random, EveryWholeResultEqualsTheReference) {
+  runCases(number("BRAID_CASES", 2000) / 4, {.whole = true});
+}
+
 TEST(Random, TheSameSeedDrawsTheSameCase) {
   for (uint64_t seed = 1; seed < 50; ++seed)
     EXPECT_EQ(randomCase(seed).str(), randomCase(seed).str());

@@ -25,7 +25,7 @@ struct Operand {
 /// chunking suits every step.
 class Writer {
 public:
-  Writer(Dice &dice, const RandomKinds &kinds) : dice_(dice) {
+  Writer(Dice &dice, const RandomKinds &kinds) : dice_(dice), isWhole_(kinds.whole) {
     ranks_ = dice.pick<int64_t>({1, 2, 2, 3, 3, 4, 4, 5, 7, 8});
     rows_ = dice.pick<int64_t>({1, 2, 3, 5, 7, 8});
     heads_ = dice.chance(15) ? 2 : 0;
@@ -80,6 +80,8 @@ private:
   Operand newInput() {
     int64_t k = dice_.pick<int64_t>({1, 2, 3, 5, 8, 13});
     std::string lead = isLocal_ ? fmt::format("{}", steps_) : "DIDx{D}";
+    if (isWhole_ && !isLocal_ && dice_.chance(30))
+      lead = "D";
     Operand input{fmt::format("A{}", ++names_), lead, middle(), k, false};
     body_ +=
         fmt::format("  %{} = input {}[{}, {}, {}]\n", input.name, dtype_, lead, input.middle, k);
@@ -108,7 +110,7 @@ private:
     body_ += fmt::format("  %{} = input {}[{}]\n", b, dtype_, bAxes);
     if (hasBias)
       body_ += fmt::format("  %{} = input {}[{}]\n", bias, dtype_, columns);
-    Operand c{fmt::format("C{}", names_), streamAxis(), a.middle, n, true};
+    Operand c{fmt::format("C{}", names_), leadOf(a, isSharded), a.middle, n, true};
     body_ += fmt::format("  %{} = {} %{}, %{}{} : {}[{}, {}, {}]\n", c.name,
                          isLinear ? "linear" : "matmul", a.name, b,
                          hasBias ? ", %" + bias : std::string(), dtype_, c.lead, c.middle, columns);
@@ -235,11 +237,21 @@ private:
     return name;
   }
 
+  /// Of a GEMM's result.
+  std::string leadOf(const Operand &a, bool isSharded) {
+    if (!isWhole_ || dice_.chance(40))
+      return streamAxis();
+    if (a.lead != "DIDx{D}" && !isLocal_ && !isSharded && dice_.chance(60))
+      return "DIDx{D}";
+    return isLocal_ ? fmt::format("{}", steps_) : "D";
+  }
+
   std::string streamAxis() const {
     return isLocal_ ? fmt::format("Stream{{{}}}", steps_) : "Stream{D}";
   }
 
   Dice &dice_;
+  const bool isWhole_;
   int64_t ranks_, rows_, heads_, steps_;
   int64_t sums_;      ///< over devices
   int64_t total_ = 0; ///< rows over all blocks, which need not divide; 0: every row exists
@@ -256,15 +268,18 @@ private:
 
 namespace {
 
+Configuration findPreset(const std::string &name) {
+  return llvm::find_if(presets(), [&](const Preset &each) { return each.name == name; })->fields;
+}
+
 /// A schedule that reductions have, too. Returns how many chunks it may have.
 int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Dice &dice) {
   auto preset = dice.pick<std::string>({"pairwise", "pairwise", "sequential", "bulk"});
   if (!writer.hasAllReduces() && dice.chance(40))
     preset = "ring";
-  const auto *found =
-      llvm::find_if(presets(), [&](const Preset &each) { return each.name == preset; });
+  const Configuration fields = findPreset(preset);
   for (Knob field : presetFields())
-    config.set(field, found->fields.get(field));
+    config.set(field, fields.get(field));
   if (preset == "pairwise" && dice.chance(50))
     config.set(Knob::Placement, schedule::Placement::Shared);
   const bool hasTwoShots = writer.hasAllReduces() && dice.chance(60);
@@ -297,6 +312,11 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
   int64_t chunks = 1 + dice.below(std::min<int64_t>(writer.blockRows(), 4));
   if (writer.hasSums())
     chunks = suitSums(config, chunks, writer, dice);
+  if (kinds.whole) {
+    config = dice.chance(50) ? presets().front().fields : findPreset("bulk");
+    config.set(Knob::Protocol, dice.chance(50) ? Protocol::Get : Protocol::Put);
+    chunks = 1;
+  }
   config.set(Knob::Chunks, chunks);
   drawn.run.iterations = 1 + dice.below(5);
   drawn.run.verify = true;
@@ -304,7 +324,7 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
   if (dice.chance(50))
     drawn.run.scheduleSeed = seed;
   drawn.run.queues = static_cast<uint32_t>(dice.pick<int64_t>({0, 0, 1, 2}));
-  if (dice.chance(50) && !writer.hasSums())
+  if (dice.chance(50) && !writer.hasSums() && !kinds.whole)
     config.set(Knob::TailSplit, 1 + dice.below(writer.blockRows() / chunks));
   if (dice.chance(50))
     config.set(Knob::WaveRows, 1 + dice.below(writer.blockRows()));

@@ -27,6 +27,8 @@ struct RandomKinds {
   bool functions = false;
   /// Rows that do not divide.
   bool uneven = true;
+  /// Results without a Stream axis, and operands that are whole on every device.
+  bool whole = false;
 };
 
 /// Draws a case. The same seed and kinds give the same case on every machine. Without kinds, every
