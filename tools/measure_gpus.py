@@ -48,12 +48,12 @@ ROWS = ["matmul", "gather;placement=shared;protocol=put;copies=kernel",
         "sequential;protocol=put;copies=kernel",
         "bulk;protocol=put;copies=kernel", f"{SHARED};streams=3", COALESCED, "auto"]
 # Neither part waits for the other: about what the machine leaves of both.
-BESIDE = "beside;protocol=put;signals=memory"
+UNCOUPLED = "uncoupled;protocol=put;signals=memory"
 # Worth their time at nine shapes only. Of four streams two are for GEMMs, of three one.
 MORE_ROWS = [SHARED, f"{SHARED};streams=3;chunks=2", f"{SHARED};tail-split=4",
              f"{COALESCED};streams=3",
              "pairwise;protocol=put;chunks=4;tail-split=2", "pairwise;protocol=put"]
-PARTS_ALONE = {"matmul", "gather", "chunked", "beside", "torch/matmul", "torch/gather",
+PARTS_ALONE = {"matmul", "gather", "chunked", "uncoupled", "torch/matmul", "torch/gather",
                "torch/gather_copy"}
 BATCHES = ("nine", "two", "grid")
 AGAIN_ROUNDS = 7
@@ -265,7 +265,7 @@ class Limits:
         self.times = times
         self.gemm = self.best("matmul", "torch/matmul")
         self.gather = self.best("gather", "torch/gather", "torch/gather_copy")
-        self.beside = self.best("beside")
+        self.uncoupled = self.best("uncoupled")
         self.ours = self.best("auto", "pairwise", "coalesced", "ring", "batched", "bulk",
                               "sequential")
 
@@ -309,7 +309,7 @@ def summarise_again(name, before, path):
 def table(path):
     """Each shape's limits, the best row of ours, and the best of theirs."""
     results = Results(path)
-    print("| M×N×K | GEMM | gather | beside | Braid | E | sequential | fused | row |\n"
+    print("| M×N×K | GEMM | gather | uncoupled | Braid | E | sequential | fused | row |\n"
           "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for shape in results.shapes:
         limits = Limits(results.times(shape))
@@ -317,7 +317,7 @@ def table(path):
         def shown(us):
             return "-" if us == MISSING else f"{us:.0f}"
         columns = [named(shape), shown(gemm[0]), shown(gather[0]),
-                   shown(limits.beside[0]), shown(ours[0]),
+                   shown(limits.uncoupled[0]), shown(ours[0]),
                    f"{max(gemm[0], gather[0]) / ours[0]:.2f}",
                    shown(limits.best("torch/sequential")[0]), shown(limits.best("torch/fused")[0]),
                    ours[1]]
@@ -390,9 +390,9 @@ def main():
     usual = measuring.effort(5, 10, 3, flags.row_ms)
     if "nine" in parts:
         measuring.bench("nine", flags.ranks, ["--shapes", flags.shapes],
-                        ROWS + [BESIDE] + MORE_ROWS, usual)
+                        ROWS + [UNCOUPLED] + MORE_ROWS, usual)
     if "two" in parts:
-        measuring.bench("two", 2, ["--shapes", flags.shapes], ROWS + [BESIDE], usual)
+        measuring.bench("two", 2, ["--shapes", flags.shapes], ROWS + [UNCOUPLED], usual)
     if "grid" in parts:
         sizes = ["-m", flags.row_sizes, "-n", flags.sizes, "-k", flags.sizes]
         measuring.bench("grid", flags.ranks, sizes, ROWS,

@@ -20,7 +20,7 @@ TRANSFERS = {"gather", "scatter", "reduce", "transfers", "torch/gather", "torch/
              "torch/scatter", "torch/reduce", "torch/reduce_one_shot", "torch/reduce_two_shot"}
 SEQUENTIAL = {"sequential", "torch/sequential", "torch/sequential_one_shot",
               "torch/sequential_two_shot"}
-PARTS = GEMMS | TRANSFERS | {"chunked", "pieces", "beside"}  # not all the work; `pieces`: once
+PARTS = GEMMS | TRANSFERS | {"chunked", "pieces", "uncoupled"}  # not all the work; `pieces`: once
 # Or the files do not belong together.
 SAME = ("operation", "fingerprint", "dtype", "partial", "ranks", "backend", "device")
 TITLES = {"gather-matmul": "AllGather + matmul", "matmul-reduce-scatter": "matmul + ReduceScatter",

@@ -14,7 +14,7 @@ import sys
 
 from plot_bench import TRANSFERS, PARTS, GEMMS, BadFile, fastest, is_of_file, load, shape_of
 
-LIMITS = (("GEMM", GEMMS), ("transfers", TRANSFERS), ("uncoupled bound", {"beside"}))
+LIMITS = (("GEMM", GEMMS), ("transfers", TRANSFERS), ("uncoupled bound", {"uncoupled"}))
 FLAGS = ("rounds", "iterations", "warm_up", "row_ms", "warm_up_ms", "idle_gap_us")
 
 

@@ -68,10 +68,10 @@ std::string gatherTogether(const RowProblem &p) {
 
 /// What is left if nothing had to wait: the GEMM of what had been gathered, beside a gather.
 /// Only peers that pull need the own block where they can reach it.
-std::string gatherBesideGemm(const RowProblem &p) {
+std::string gatherUncoupled(const RowProblem &p) {
   const bool pulls = p.pulls();
   const Exchange exchange = exchangeBlocks(p.ranks, pulls ? "%mine" : "%own");
-  return fmt::format("program @gather_beside_gemm mesh [0 .. {0})\n"
+  return fmt::format("program @gather_uncoupled mesh [0 .. {0})\n"
                      "    (%A: {1}[{0}, {2}, {3}], %B: {1}[{3}, {4}])\n"
                      "    -> (%C: {1}[{0}, {2}, {4}]) {{\n"
                      "  %all = allocate symmetric {1}[{0}, {2}, {3}]\n"
@@ -128,7 +128,7 @@ const OperationTexts kTexts = {gatherFusion,
                                {{"matmul", gemmAlone},
                                 {"chunked", chunkedGemm, /*isProgram=*/false},
                                 {"gather", gatherAlone},
-                                {"beside", gatherBesideGemm}}};
+                                {"uncoupled", gatherUncoupled}}};
 
 } // namespace
 
@@ -162,7 +162,7 @@ Operation gatherMatmul() {
       {"chunked", RowKind::ChunkedGemm,
        "chunked GEMM: alone, but cut as a pipeline cuts it: what the cutting costs"},
       {"gather", RowKind::Transfers, "the gather alone"},
-      {"beside", RowKind::Uncoupled,
+      {"uncoupled", RowKind::Uncoupled,
        "both at once, neither waiting for the other: what the machine leaves of them"},
       {"sequential", RowKind::Sequential, "gather, then one GEMM"},
       {"auto", RowKind::Overlapped,

@@ -11,7 +11,7 @@ namespace braid {
 
 Operation gatherMatmul();
 
-/// The row that `name[;knob=value]...` stands for: matmul, chunked, gather, beside, auto or a
+/// The row that `name[;knob=value]...` stands for: matmul, chunked, gather, uncoupled, auto or a
 /// schedule, as Configuration::parse() reads it; `isGraphed`, unless it has a launch mode.
 /// BadInput says what is not understood, and why rows cannot be divided.
 Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape,

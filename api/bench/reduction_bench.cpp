@@ -132,9 +132,9 @@ std::string reduceAlone(const Reduction &r) {
 }
 
 /// What is left if nothing had to wait: one GEMM, beside a reduction of what others had made.
-std::string reduceBesideGemm(const Reduction &r) {
+std::string reduceUncoupled(const Reduction &r) {
   const RowProblem &p = r.problem;
-  return fmt::format("program @reduce_beside_gemm mesh [0 .. {0})\n"
+  return fmt::format("program @reduce_uncoupled mesh [0 .. {0})\n"
                      "    (%A: {1}[{3}, {4}], %B: {1}[{4}, {5}]) -> (%C: {6}) {{\n"
                      "  %made = allocate device {2}[{3}, {5}]\n"
                      "{7}"
@@ -160,7 +160,7 @@ template <bool isScattered> OperationTexts textsOf(RowText fusion, const char *t
           {{"gemm", gemmAlone},
            {"chunked", fusion, /*isProgram=*/false, PlanPart::Gemms},
            {transfers, textOf<isScattered, reduceAlone>},
-           {"beside", textOf<isScattered, reduceBesideGemm>}}};
+           {"uncoupled", textOf<isScattered, reduceUncoupled>}}};
 }
 
 //===- The entries ----------------------------------------------------------------------------===//
@@ -174,7 +174,7 @@ Operation reductionOf(const std::string &transfers) {
       {"chunked", RowKind::ChunkedGemm,
        "chunked GEMM: alone, but cut as pairwise cuts it: what the cutting costs"},
       {transfers, RowKind::Transfers, "the transfers alone, with the sum of what they bring"},
-      {"beside", RowKind::Uncoupled,
+      {"uncoupled", RowKind::Uncoupled,
        "both at once, neither waiting for the other: what the machine leaves of them"},
       {"sequential", RowKind::Sequential, "one GEMM, then the transfers and their sum"},
       {"auto", RowKind::Overlapped,

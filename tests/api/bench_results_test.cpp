@@ -41,8 +41,8 @@ TEST(Operations, KnowTheirRowsByName) {
   EXPECT_EQ(gather.kindOf("torch/matmul"), RowKind::Gemm);
   EXPECT_EQ(gather.kindOf("chunked;chunks=2"), RowKind::ChunkedGemm);
   EXPECT_FALSE(row("chunked", 1).doesAllWork());
-  EXPECT_EQ(gather.kindOf("beside;protocol=put"), RowKind::Uncoupled);
-  EXPECT_FALSE(row("beside", 1).doesAllWork());
+  EXPECT_EQ(gather.kindOf("uncoupled;protocol=put"), RowKind::Uncoupled);
+  EXPECT_FALSE(row("uncoupled", 1).doesAllWork());
   EXPECT_EQ(gather.kindOf("gather;protocol=put"), RowKind::Transfers);
   EXPECT_EQ(gather.kindOf("torch/gather_copy"), RowKind::Transfers);
   EXPECT_EQ(gather.kindOf("sequential;chunks=2"), RowKind::Sequential);
@@ -58,7 +58,7 @@ TEST(Operations, KnowTheRowsOfReductions) {
     EXPECT_EQ(operation->kindOf("gemm"), RowKind::Gemm);
     EXPECT_EQ(operation->kindOf("torch/gemm"), RowKind::Gemm);
     EXPECT_EQ(operation->kindOf("chunked;chunks=2"), RowKind::ChunkedGemm);
-    EXPECT_EQ(operation->kindOf("beside"), RowKind::Uncoupled);
+    EXPECT_EQ(operation->kindOf("uncoupled"), RowKind::Uncoupled);
     EXPECT_EQ(operation->kindOf("torch/sequential"), RowKind::Sequential);
     EXPECT_EQ(operation->kindOf("auto"), RowKind::Overlapped);
     EXPECT_TRUE(operation->hasPartials);
@@ -85,7 +85,7 @@ TEST(Operations, SendPartialResultsInTheirType) {
   EXPECT_THAT(textOf("pairwise"), HasSubstr("matmul %A, %B partial f32 : bf16[DIDx{D}, 4, 4]"));
   EXPECT_THAT(textOf("gemm"), HasSubstr("(%C: f32[8, 4])"));
   EXPECT_THAT(textOf("scatter"), HasSubstr("allocate symmetric f32[2, 4, 4]"));
-  EXPECT_THAT(textOf("beside"), HasSubstr("allocate device f32[8, 4]"));
+  EXPECT_THAT(textOf("uncoupled"), HasSubstr("allocate device f32[8, 4]"));
 }
 
 /// All that others see of an operation works for each of the table.
@@ -137,9 +137,9 @@ TEST(BenchResults, CompareWithTheFastestOfEverybodysLimits) {
   EXPECT_DOUBLE_EQ(*summary.efficiency(pairwise), 0.75);
   EXPECT_DOUBLE_EQ(*summary.speedUp(pairwise), 1.25);
   EXPECT_DOUBLE_EQ(*summary.hiddenShare(pairwise), 0.5);
-  const BenchRow beside = row("beside", 100);
-  EXPECT_DOUBLE_EQ(*summary.efficiency(beside), 0.9) << "what is left where nothing waits";
-  EXPECT_FALSE(summary.speedUp(beside));
+  const BenchRow uncoupled = row("uncoupled", 100);
+  EXPECT_DOUBLE_EQ(*summary.efficiency(uncoupled), 0.9) << "what is left where nothing waits";
+  EXPECT_FALSE(summary.speedUp(uncoupled));
   EXPECT_EQ(summary.best->name, "pairwise");
   EXPECT_FALSE(summary.efficiency(shape.rows.front())) << "a limit has none";
 }
