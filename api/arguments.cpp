@@ -2,6 +2,8 @@
 
 #include "api/arguments.h"
 
+#include "ir/failure.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,13 +30,10 @@ Status Arguments::add(int64_t bytes, std::vector<Tensor> &tensors) {
   Tensor tensor{{}, nullptr, bytes};
   tensor.host.reset(std::aligned_alloc(256, std::max<size_t>(rounded, 256)));
   if (!tensor.host)
-    return Status(StatusCode::Unsupported, fmt::format("no memory for {} bytes", bytes));
+    return unsupported("no memory for {} bytes", bytes);
   tensor.device = tensor.host.get();
   if (!device_->sharesHostMemory()) {
-    Result<void *> memory = device_->allocate(ArenaKind::Private, bytes);
-    if (!memory)
-      return memory.status();
-    tensor.device = *memory;
+    tensor.device = BRAID_TRY(device_->allocate(ArenaKind::Private, bytes));
   }
   tensors.push_back(std::move(tensor));
   return Status::ok();

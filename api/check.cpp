@@ -3,14 +3,13 @@
 #include "api/check.h"
 
 #include "api/plans.h"
+#include "ir/failure.h"
 
 namespace braid {
 
 Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &options) {
-  Result<std::vector<Plan>> plans = makePlans(compiled, &options);
-  if (!plans)
-    return plans.status();
-  return check(*plans, compiled.fusion, options);
+  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled, &options));
+  return check(plans, compiled.fusion, options);
 }
 
 } // namespace braid

@@ -2,6 +2,7 @@
 
 #include "api/compile.h"
 
+#include "ir/failure.h"
 #include "lowering/lower.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -12,7 +13,7 @@
 namespace braid {
 namespace {
 
-Status located() { return Status(StatusCode::BadInput, "the text is not accepted"); }
+Status located() { return badInput("the text is not accepted"); }
 
 /// What the user means by FILE and --entry.
 struct Entry {
@@ -40,19 +41,17 @@ Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
       entry.fusion = nullptr;
     if (entry.fusion || entry.program)
       return entry;
-    return Status(StatusCode::BadInput, fmt::format("'{}' has no @{}{}", source.diags.fileName(),
-                                                    name.str(), didYouMean(name, names)));
+    return badInput("'{}' has no @{}{}", source.diags.fileName(), name.str(),
+                    didYouMean(name, names));
   }
   if (module.programs.size() == 1)
     return Entry{nullptr, module.programs.front().get()};
   if (module.programs.empty() && module.fusions.size() == 1)
     return Entry{module.fusions.front().get(), nullptr};
   if (names.empty())
-    return Status(StatusCode::BadInput, fmt::format("'{}' is empty, expected a fusion or a program",
-                                                    source.diags.fileName()));
-  return Status(StatusCode::BadInput,
-                fmt::format("'{}' holds @{}: expected --entry to name one", source.diags.fileName(),
-                            fmt::join(names, ", @")));
+    return badInput("'{}' is empty, expected a fusion or a program", source.diags.fileName());
+  return badInput("'{}' holds @{}: expected --entry to name one", source.diags.fileName(),
+                  fmt::join(names, ", @"));
 }
 
 /// Which of the options that steer lowering was given; empty: none.
@@ -88,7 +87,7 @@ Result<PassList> passList(const CompileOptions &options, std::vector<const Pass 
   }
   std::string text = diags.str();
   text.erase(text.find_last_not_of('\n') + 1);
-  return Status(StatusCode::BadInput, "the pass list is not accepted\n" + text);
+  return badInput("the pass list is not accepted\n{}", text);
 }
 
 /// Runs the passes asked for on a program that some have been run on.
@@ -111,9 +110,7 @@ Result<Compiled> goOnLowering(Source &source, Program &program, const CompileOpt
   std::optional<std::vector<const Pass *>> earlier = passesRunOn(program, source.diags);
   if (!earlier)
     return located();
-  Result<PassList> passes = passList(options, std::move(*earlier));
-  if (!passes)
-    return passes.status();
+  PassList passes = BRAID_TRY(passList(options, std::move(*earlier)));
   auto place = llvm::find_if(source.module.programs,
                              [&](const auto &other) { return other.get() == &program; });
   std::unique_ptr<Program> begun = std::move(*place);
@@ -122,10 +119,8 @@ Result<Compiled> goOnLowering(Source &source, Program &program, const CompileOpt
     if (options.afterPass)
       options.afterPass(pass.name, after);
   };
-  auto lowered = lower(source.module, *fusion, *passes, source.diags, afterPass, std::move(begun));
-  if (!lowered)
-    return lowered.status();
-  source.module.programs.push_back(std::move(*lowered));
+  source.module.programs.push_back(
+      BRAID_TRY(lower(source.module, *fusion, passes, source.diags, afterPass, std::move(begun))));
   return Compiled{&source, source.module.programs.back().get(), fusion, true, options.reproducible};
 }
 
@@ -134,9 +129,8 @@ Result<Compiled> compileProgram(Source &source, Program &program, const CompileO
   if (options.passes && isBegun)
     return verify(source.module, source.diags) ? goOnLowering(source, program, options) : located();
   if (const std::string flag = loweringFlag(options); !flag.empty())
-    return Status(StatusCode::BadInput,
-                  fmt::format("{} steers lowering, but @{} in '{}' is a program already", flag,
-                              program.name(), source.diags.fileName()));
+    return badInput("{} steers lowering, but @{} in '{}' is a program already", flag,
+                    program.name(), source.diags.fileName());
   if (!verify(source.module, source.diags))
     return located();
   if (options.ranks && *options.ranks != program.ranks()) {
@@ -213,17 +207,13 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
   if (!(isOverridden ? applyParameters(fusion, options, source.diags)
                      : verify(source.module, source.diags)))
     return located();
-  Result<PassList> passes = passList(options);
-  if (!passes)
-    return passes.status();
+  PassList passes = BRAID_TRY(passList(options));
   auto afterPass = [&](const Pass &pass, const Program &program, bool) {
     if (options.afterPass)
       options.afterPass(pass.name, program);
   };
-  auto program = lower(source.module, fusion, *passes, source.diags, afterPass);
-  if (!program)
-    return program.status();
-  source.module.programs.push_back(std::move(*program));
+  source.module.programs.push_back(
+      BRAID_TRY(lower(source.module, fusion, passes, source.diags, afterPass)));
   return Compiled{&source, source.module.programs.back().get(), &fusion, true,
                   options.reproducible};
 }
@@ -233,12 +223,10 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
 Result<Compiled> compile(Source &source, const CompileOptions &options) {
   if (source.diags.hasErrors())
     return located();
-  Result<Entry> entry = findEntry(source, options);
-  if (!entry)
-    return entry.status();
-  if (entry->program)
-    return compileProgram(source, *entry->program, options);
-  return compileFusion(source, *entry->fusion, options);
+  Entry entry = BRAID_TRY(findEntry(source, options));
+  if (entry.program)
+    return compileProgram(source, *entry.program, options);
+  return compileFusion(source, *entry.fusion, options);
 }
 
 } // namespace braid

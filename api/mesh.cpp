@@ -1,6 +1,7 @@
 //===- api/mesh.cpp - the ranks of a mesh that live in this process ---------------------------===//
 
 #include "api/mesh.h"
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include "api/plans.h"
@@ -19,10 +20,8 @@ Result<std::unique_ptr<LocalMesh>> LocalMesh::create(const Backend &backend,
     return Status(
         StatusCode::Unsupported,
         fmt::format("the ranks of backend '{}' are processes, not threads of one", backend.name));
-  Result<std::unique_ptr<Cluster>> cluster = backend.create(options);
-  if (!cluster)
-    return cluster.status();
-  return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(*cluster)));
+  std::unique_ptr<Cluster> cluster = BRAID_TRY(backend.create(options));
+  return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(cluster)));
 }
 
 Result<std::unique_ptr<LocalMesh>> LocalMesh::join(const Backend &backend,
@@ -32,27 +31,19 @@ Result<std::unique_ptr<LocalMesh>> LocalMesh::join(const Backend &backend,
     return Status(
         StatusCode::Unsupported,
         fmt::format("expected a backend whose ranks can be processes, got '{}'", backend.name));
-  Result<std::unique_ptr<Cluster>> cluster = backend.join(options, std::move(client));
-  if (!cluster)
-    return cluster.status();
-  return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(*cluster)));
+  std::unique_ptr<Cluster> cluster = BRAID_TRY(backend.join(options, std::move(client)));
+  return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(cluster)));
 }
 
 Status LocalMesh::prepare(const Compiled &compiled, TransferMode transferMode) {
   if (compiled.program->ranks() != ranks())
-    return Status(StatusCode::BadInput,
-                  fmt::format("@{} is for {} ranks, but the mesh has {}", compiled.program->name(),
-                              compiled.program->ranks(), ranks()));
+    return badInput("@{} is for {} ranks, but the mesh has {}", compiled.program->name(),
+                    compiled.program->ranks(), ranks());
   if (compiled.isReproducible && !cluster_->device(firstHosted()).isReproducible())
-    return Status(
-        StatusCode::BadInput,
-        fmt::format("@{} was compiled for reproducible results, but the mesh was not made "
-                    "for them: expected ClusterOptions::reproducible",
-                    compiled.program->name()));
-  Result<std::vector<Plan>> plans = makePlans(compiled);
-  if (!plans)
-    return plans.status();
-  ownPlans_ = std::move(*plans);
+    return badInput("@{} was compiled for reproducible results, but the mesh was not made for "
+                    "them: expected ClusterOptions::reproducible",
+                    compiled.program->name());
+  ownPlans_ = BRAID_TRY(makePlans(compiled));
   return prepare(ownPlans_, transferMode);
 }
 
@@ -65,11 +56,9 @@ Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans, TransferMode transferMode)
   cluster_->setPlans(plans_);
   prepared_.resize(static_cast<size_t>(hosted()));
   return onEveryRank([&](int64_t rank) {
-    auto prepared =
-        braid::prepare(plan(rank), cluster_->device(rank), cluster_->transport(rank), transferMode);
-    if (!prepared)
-      return prepared.status();
-    prepared_[static_cast<size_t>(rank - firstHosted())] = std::move(*prepared);
+    auto prepared = BRAID_TRY(braid::prepare(plan(rank), cluster_->device(rank),
+                                             cluster_->transport(rank), transferMode));
+    prepared_[static_cast<size_t>(rank - firstHosted())] = std::move(prepared);
     return Status::ok();
   });
 }

@@ -2,6 +2,7 @@
 
 #include "api/plans.h"
 
+#include "ir/failure.h"
 #include "runtime/memory_limit.h"
 #include "runtime/plan/specialize.h"
 
@@ -25,11 +26,8 @@ Status expectMemoryLike(const Plan &plan, const CheckOptions *check) {
 
 Status forEachPlan(const Compiled &compiled, llvm::function_ref<Status(Plan plan)> fn) {
   for (int64_t rank = 0; rank < compiled.program->ranks(); ++rank) {
-    Result<Plan> plan = specialize(*compiled.program, rank, compiled.source->diags);
-    if (!plan)
-      return plan.status();
-    if (Status status = fn(std::move(*plan)); !status.isOk())
-      return status;
+    Plan plan = BRAID_TRY(specialize(*compiled.program, rank, compiled.source->diags));
+    BRAID_TRY(fn(std::move(plan)));
   }
   return Status::ok();
 }
@@ -39,16 +37,14 @@ Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions
   ProgressStep step(check ? check->progress : silent, "making Plans", "ranks",
                     static_cast<size_t>(compiled.program->ranks()));
   std::vector<Plan> plans;
-  Status status = forEachPlan(compiled, [&](Plan plan) {
+  auto keep = [&](Plan plan) {
     if (plans.empty())
-      if (Status enough = expectMemoryLike(plan, check); !enough.isOk())
-        return enough;
+      BRAID_TRY(expectMemoryLike(plan, check));
     plans.push_back(std::move(plan));
     step.advance();
     return Status::ok();
-  });
-  if (!status.isOk())
-    return status;
+  };
+  BRAID_TRY(forEachPlan(compiled, keep));
   return plans;
 }
 

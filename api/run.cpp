@@ -7,6 +7,7 @@
 #include "api/launch/rank_summary.h"
 #include "api/launch/run_memory.h"
 #include "api/plans.h"
+#include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/reference/reference.h"
@@ -118,16 +119,11 @@ private:
 Status Runner::runRank(int64_t rank) {
   std::vector<Arguments> slots;
   for (int64_t i = 0; i < report_.runsInFlight; ++i) {
-    Result<Arguments> slot = Arguments::allocate(mesh_.plan(rank), mesh_.device(rank));
-    if (!slot)
-      return slot.status();
-    slots.push_back(std::move(*slot));
+    slots.push_back(BRAID_TRY(Arguments::allocate(mesh_.plan(rank), mesh_.device(rank))));
   }
   if (options_.graph) {
     RunArguments arguments = slots.front().addresses();
-    if (Status status = mesh_.prepared(rank).capture(arguments.inputs, arguments.outputs);
-        !status.isOk())
-      return status;
+    BRAID_TRY(mesh_.prepared(rank).capture(arguments.inputs, arguments.outputs));
   }
   RankWork work;
   if (compiled_.isReproducible)
@@ -161,17 +157,14 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
     else
       mesh_.prepared(rank).run(arguments.inputs, arguments.outputs);
   }
-  if (Status status = mesh_.device(rank).synchronize(); !status.isOk())
-    return status;
+  BRAID_TRY(mesh_.device(rank).synchronize());
   work.seconds += secondsSince(start);
-  if (Status status = download(rank, slots, count); !status.isOk())
-    return status;
+  BRAID_TRY(download(rank, slots, count));
 
   for (int64_t i = 0; i < count; ++i) {
     Arguments &slot = slots[static_cast<size_t>(i)];
     if (options_.verify)
-      if (Status status = compare(rank, slot, first + i); !status.isOk())
-        return status;
+      BRAID_TRY(compare(rank, slot, first + i));
     if (compiled_.isReproducible)
       digest(rank, slot, work.digests);
     mesh_.transport(rank).tick();
@@ -226,10 +219,7 @@ void Runner::digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digest
 
 Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
   for (size_t i = 0; i < reference_->outputCount(); ++i)
-    if (Status status =
-            reference_->compare(i, rank, static_cast<uint32_t>(iteration), slot.output(i));
-        !status.isOk())
-      return status;
+    BRAID_TRY(reference_->compare(i, rank, static_cast<uint32_t>(iteration), slot.output(i)));
   return Status::ok();
 }
 
@@ -244,20 +234,15 @@ Status Runner::finishRank(int64_t rank, const RankWork &work) {
   llvm::erase_if(mine.spans, [](const Span &span) { return !span.tag.plan; });
   std::string summary = mine.encode();
   if (summary.size() > kMaxBody / 2 / static_cast<size_t>(mesh_.ranks()))
-    return Status(StatusCode::Unsupported,
-                  fmt::format("the trace of rank {} has {} spans, too many to be merged: expected "
-                              "fewer iterations with --trace",
-                              rank, mine.spans.size()));
+    return unsupported("the trace of rank {} has {} spans, too many to be merged: expected fewer "
+                       "iterations with --trace",
+                       rank, mine.spans.size());
   Transport &transport = mesh_.transport(rank);
-  Result<std::vector<std::string>> summaries = transport.allGather(std::move(summary));
-  if (!summaries)
-    return summaries.status();
+  std::vector<std::string> summaries = BRAID_TRY(transport.allGather(std::move(summary)));
   if (rank == mesh_.firstHosted())
-    if (Status status = merge(*summaries); !status.isOk())
-      return status;
+    BRAID_TRY(merge(summaries));
   if (rank == 0 && options_.beforeCommit)
-    if (Status status = options_.beforeCommit(report_); !status.isOk())
-      return status;
+    BRAID_TRY(options_.beforeCommit(report_));
   return transport.commit();
 }
 
@@ -266,21 +251,17 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   std::vector<std::vector<uint64_t>> digests;
   for (size_t rank = 0; rank < summaries.size(); ++rank) {
     const Plan &plan = mesh_.plan(static_cast<int64_t>(rank));
-    Result<RankSummary> summary = RankSummary::decode(summaries[rank], plan);
-    if (!summary)
-      return summary.status();
-    report_.runSeconds = std::max(report_.runSeconds, summary->runSeconds);
-    report_.elementsCompared += summary->elementsCompared;
-    traces.push_back({&plan, std::move(summary->spans)});
-    digests.push_back(std::move(summary->digests));
+    RankSummary summary = BRAID_TRY(RankSummary::decode(summaries[rank], plan));
+    report_.runSeconds = std::max(report_.runSeconds, summary.runSeconds);
+    report_.elementsCompared += summary.elementsCompared;
+    traces.push_back({&plan, std::move(summary.spans)});
+    digests.push_back(std::move(summary.digests));
   }
   if (compiled_.isReproducible) {
     const std::vector<OutputOfRanks> outputs = outputsOf(compiled_);
-    Result<std::vector<uint64_t>> merged = mergeDigests(outputs, digests);
-    if (!merged)
-      return merged.status();
+    const std::vector<uint64_t> merged = BRAID_TRY(mergeDigests(outputs, digests));
     for (size_t i = 0; i < outputs.size(); ++i)
-      report_.digests.emplace_back(outputs[i].name, (*merged)[i]);
+      report_.digests.emplace_back(outputs[i].name, merged[i]);
   }
   if (!options_.trace || mesh_.firstHosted() != 0)
     return Status::ok();
@@ -320,20 +301,17 @@ Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> pla
   Clock::time_point start = Clock::now();
   double meetSeconds = 0;
   if (mesh.hosted() != mesh.ranks()) {
-    if (Status status = meet(compiled, options, mesh); !status.isOk())
-      return status;
+    BRAID_TRY(meet(compiled, options, mesh));
     meetSeconds = secondsSince(start);
     start = Clock::now();
   }
-  if (Status status = mesh.prepare(plans, options.transferMode); !status.isOk())
-    return status;
+  BRAID_TRY(mesh.prepare(plans, options.transferMode));
   Runner runner(compiled, options, mesh);
   runner.report().meetSeconds = meetSeconds;
   runner.report().prepareSeconds = secondsSince(start);
   if (mesh.firstHosted() == 0)
     runner.report().choices = mesh.device(0).choices();
-  if (Status status = runner.run(); !status.isOk())
-    return status;
+  BRAID_TRY(runner.run());
   report = std::move(runner.report());
   return Status::ok();
 }
@@ -343,11 +321,10 @@ Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOp
   if (!options.verify)
     return Status::ok();
   if (!compiled.fusion)
-    return Status(StatusCode::BadInput,
-                  fmt::format("{}: @{} implements no fusion, so nothing says what its result "
-                              "should be: it can be run, but not verified",
-                              compiled.source->diags.place(compiled.program->location()),
-                              compiled.program->name()));
+    return badInput("{}: @{} implements no fusion, so nothing says what its result should be: it "
+                    "can be run, but not verified",
+                    compiled.source->diags.place(compiled.program->location()),
+                    compiled.program->name());
   if (!backend.computes)
     return Status(
         StatusCode::BadInput,
@@ -360,10 +337,8 @@ Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOp
 Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                 bool areThreads) {
   if (options.iterations < 1)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected at least 1 iteration, got {}", options.iterations));
-  if (Status status = checkVerify(compiled, backend, options); !status.isOk())
-    return status;
+    return badInput("expected at least 1 iteration, got {}", options.iterations);
+  BRAID_TRY(checkVerify(compiled, backend, options));
   const char *kind = areThreads ? "threads of a process" : "processes";
   return checkGroup(kind, compiled.program->ranks(), options.timeout);
 }
@@ -381,32 +356,25 @@ Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
 Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
                       const RunOptions &options, std::unique_ptr<Client> client) {
   const bool areThreads = client == nullptr;
-  if (Status status = checkRun(compiled, backend, options, areThreads); !status.isOk())
-    return status;
-  if (Status status = expectRunMemory(plans, backend, options, areThreads); !status.isOk())
-    return status;
+  BRAID_TRY(checkRun(compiled, backend, options, areThreads));
+  BRAID_TRY(expectRunMemory(plans, backend, options, areThreads));
   ClusterOptions cluster{.ranks = compiled.program->ranks(),
                          .timeout = options.timeout,
                          .scheduleSeed = options.scheduleSeed,
                          .queues = options.queues,
                          .reproducible = compiled.isReproducible};
-  auto mesh = client ? LocalMesh::join(backend, cluster, std::move(client))
-                     : LocalMesh::create(backend, cluster);
-  if (!mesh)
-    return mesh.status();
+  auto mesh = BRAID_TRY(client ? LocalMesh::join(backend, cluster, std::move(client))
+                               : LocalMesh::create(backend, cluster));
   RunReport report;
-  if (Status status = runOn(**mesh, compiled, plans, options, report); !status.isOk())
-    return (*mesh)->fail(status);
+  if (Status status = runOn(*mesh, compiled, plans, options, report); !status.isOk())
+    return mesh->fail(status);
   return report;
 }
 
 Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
-  if (Status status = checkRun(compiled, backend, options, /*areThreads=*/true); !status.isOk())
-    return status;
-  Result<std::vector<Plan>> plans = makePlans(compiled);
-  if (!plans)
-    return plans.status();
-  return run(compiled, *plans, backend, options);
+  BRAID_TRY(checkRun(compiled, backend, options, /*areThreads=*/true));
+  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
+  return run(compiled, plans, backend, options);
 }
 
 BackendRegistry builtinBackends() {

@@ -2,6 +2,7 @@
 
 #include "api/source.h"
 
+#include "ir/failure.h"
 #include "runtime/files.h"
 
 namespace braid {
@@ -14,11 +15,9 @@ std::unique_ptr<Source> parseSource(std::string name, std::string text) {
 
 Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name) {
   constexpr size_t kMaxBytes = size_t(64) << 20;
-  Result<std::string> text = readFile(path, kMaxBytes);
-  if (!text)
-    return text.status();
+  std::string text = BRAID_TRY(readFile(path, kMaxBytes));
   const std::string &known = path == "-" ? "<stdin>" : path;
-  return parseSource(name.empty() ? known : name, std::move(*text));
+  return parseSource(name.empty() ? known : name, std::move(text));
 }
 
 } // namespace braid

@@ -2,6 +2,7 @@
 
 #include "runtime/files.h"
 
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/socket.h"
 
 #include <fmt/format.h>
@@ -88,8 +89,7 @@ FileDescriptor openInPlace(const std::string &path) {
 Status writeInPlace(const std::string &path, llvm::StringRef text) {
   const FileDescriptor file = openInPlace(path);
   if (!file.isValid() && errno == ENXIO)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("cannot write '{}': nobody has opened it for reading", path));
+    return unsupported("cannot write '{}': nobody has opened it for reading", path);
   const int error = file.isValid() ? writeAll(file.get(), text) : errno;
   return error == 0 ? Status::ok() : cannot("write", path, error);
 }
@@ -214,9 +214,8 @@ Result<std::string> readFile(const std::string &path, size_t mostBytes) {
     if (count < 0 && error != EINTR)
       return cannot("read", path, error);
   }
-  return Status(StatusCode::BadInput, fmt::format("'{}' has more than {} bytes, expected at most "
-                                                  "that many",
-                                                  isStandard(path) ? "<stdin>" : path, mostBytes));
+  return badInput("'{}' has more than {} bytes, expected at most that many",
+                  isStandard(path) ? "<stdin>" : path, mostBytes);
 }
 
 } // namespace braid

@@ -2,6 +2,8 @@
 
 #include "runtime/memory_limit.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/StringRef.h"
 
 #include <fmt/format.h>
@@ -138,12 +140,11 @@ Status expectMemory(const MemoryNeed &need, const std::string &forWhat, const st
         tightest = &limit;
   if (!tightest)
     return Status::ok();
-  return Status(StatusCode::Unsupported,
-                fmt::format("{} about {} of {}, but {} are available ({}){}", forWhat,
-                            strOfBytes(needOf(*tightest)),
-                            tightest->isAddressSpace ? "memory addresses" : "memory",
-                            strOfBytes(static_cast<double>(tightest->left)), tightest->name,
-                            advice.empty() ? "" : "; " + advice));
+  return unsupported("{} about {} of {}, but {} are available ({}){}", forWhat,
+                     strOfBytes(needOf(*tightest)),
+                     tightest->isAddressSpace ? "memory addresses" : "memory",
+                     strOfBytes(static_cast<double>(tightest->left)), tightest->name,
+                     advice.empty() ? "" : "; " + advice);
 }
 
 Status expectMemory(double bytes, const std::string &forWhat, const std::string &advice) {

@@ -3,6 +3,7 @@
 #include "tools/choose_schedule.h"
 
 #include "api/launch/launch.h"
+#include "ir/failure.h"
 #include "runtime/files.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -10,7 +11,6 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 namespace braid::tools {
@@ -23,7 +23,7 @@ public:
     std::string path = temporaryFolder() + "/braid-choice-XXXXXX";
     const int descriptor = mkstemp(path.data());
     if (descriptor < 0)
-      return Status(StatusCode::Unsupported, "cannot make a file like " + path);
+      return unsupported("cannot make a file like {}", path);
     close(descriptor);
     return std::unique_ptr<AnswerFile>(new AnswerFile(path));
   }
@@ -87,19 +87,16 @@ ClusterOptions ScheduleChooser::clusterOptions() const {
 Result<Configurations> ScheduleChooser::chooseOn(LocalMesh &mesh, std::vector<TimedPlans> &plans,
                                                  const std::function<bool()> &barrier) {
   std::optional<ScheduleChoice> choice;
-  Status status = mesh.onEveryRank([&](int64_t rank) {
+  auto chooseOnRank = [&](int64_t rank) {
     const int64_t hosted = rank - mesh.firstHosted();
     PlanTimer timer(mesh.cluster(), rank, plans[static_cast<size_t>(hosted)], barrier);
-    Result<ScheduleChoice> mine =
-        braid::choose(source_.diags.fileName(), source_.diags.text(), options(), timer);
-    if (!mine)
-      return mine.status();
+    ScheduleChoice mine =
+        BRAID_TRY(braid::choose(source_.diags.fileName(), source_.diags.text(), options(), timer));
     if (hosted == 0)
-      choice = std::move(*mine);
+      choice = std::move(mine);
     return mesh.transport(rank).commit();
-  });
-  if (!status.isOk())
-    return status;
+  };
+  BRAID_TRY(mesh.onEveryRank(chooseOnRank));
   if (flags_.explain && mesh.firstHosted() == 0)
     llvm::errs() << (flags_.timeBest ? explain(*choice, choice->candidates.size())
                                      : explain(*choice));
@@ -108,38 +105,29 @@ Result<Configurations> ScheduleChooser::chooseOn(LocalMesh &mesh, std::vector<Ti
 
 Result<Configurations> ScheduleChooser::chooseByThreads() {
   std::vector<TimedPlans> plans(static_cast<size_t>(ranks_)); // longer than the mesh
-  Result<std::unique_ptr<LocalMesh>> mesh = LocalMesh::create(backend_, clusterOptions());
-  if (!mesh)
-    return mesh.status();
-  return chooseOn(**mesh, plans, nullptr);
+  std::unique_ptr<LocalMesh> mesh = BRAID_TRY(LocalMesh::create(backend_, clusterOptions()));
+  return chooseOn(*mesh, plans, nullptr);
 }
 
 Result<Configurations> ScheduleChooser::chooseAsRank(JobRank &job) {
   std::vector<TimedPlans> plans(1);
-  Result<std::unique_ptr<LocalMesh>> mesh =
-      LocalMesh::join(backend_, clusterOptions(), job.takeClient());
-  if (!mesh)
-    return mesh.status();
+  std::unique_ptr<LocalMesh> mesh =
+      BRAID_TRY(LocalMesh::join(backend_, clusterOptions(), job.takeClient()));
   const int64_t rank = job.place().rank;
-  return chooseOn(**mesh, plans, [&job, rank] { return job.memory().spinUntilAllCome(rank); });
+  return chooseOn(*mesh, plans, [&job, rank] { return job.memory().spinUntilAllCome(rank); });
 }
 
 Result<Configurations> ScheduleChooser::chooseByLaunching() {
-  Result<std::unique_ptr<AnswerFile>> file = AnswerFile::create();
-  if (!file)
-    return file.status();
-  Result<LaunchReport> report =
-      launch({.ranks = ranks_,
-              .arguments = commandLine({"--choose-into", (*file)->path()}),
-              .input = source_.diags.text(),
-              .timeout = std::chrono::milliseconds(flags_.timeoutMs),
-              .prefixOutput = flags_.prefixOutput});
-  if (!report)
-    return report.status();
-  signal_ = report->signal;
-  if (!report->status.isOk())
-    return report->status;
-  Result<std::string> text = (*file)->read();
+  std::unique_ptr<AnswerFile> file = BRAID_TRY(AnswerFile::create());
+  LaunchReport report = BRAID_TRY(launch({.ranks = ranks_,
+                                          .arguments = commandLine({"--choose-into", file->path()}),
+                                          .input = source_.diags.text(),
+                                          .timeout = std::chrono::milliseconds(flags_.timeoutMs),
+                                          .prefixOutput = flags_.prefixOutput}));
+  signal_ = report.signal;
+  if (!report.status.isOk())
+    return report.status;
+  Result<std::string> text = file->read();
   return text ? Configurations::parse(*text) : text.status();
 }
 
@@ -156,21 +144,17 @@ Result<Configurations> ScheduleChooser::choose() {
   }
   Place place = *setup_.place;
   place.job += "-choose";
-  Result<std::unique_ptr<JobRank>> job =
-      JobRank::join(place, {std::chrono::milliseconds(flags_.timeoutMs), ""});
-  if (!job)
-    return job.status();
-  Result<Configurations> chosen = chooseAsRank(**job);
-  return chosen ? chosen : (*job)->fail(chosen.status());
+  std::unique_ptr<JobRank> job =
+      BRAID_TRY(JobRank::join(place, {std::chrono::milliseconds(flags_.timeoutMs), ""}));
+  Result<Configurations> chosen = chooseAsRank(*job);
+  return chosen ? chosen : job->fail(chosen.status());
 }
 
 Status ScheduleChooser::answer(JobRank &job) {
-  Result<Configurations> chosen = chooseAsRank(job);
-  if (!chosen)
-    return chosen.status();
+  Configurations chosen = BRAID_TRY(chooseAsRank(job));
   if (job.place().rank != 0)
     return Status::ok();
-  return writeFile(flags_.chooseInto, chosen->str());
+  return writeFile(flags_.chooseInto, chosen.str());
 }
 
 } // namespace braid::tools

@@ -1,6 +1,7 @@
 //===- tools/compile.cpp - `braid compile` ----------------------------------------------------===//
 
 #include "api/plans.h"
+#include "ir/failure.h"
 #include "lowering/lower.h"
 #include "tools/command.h"
 
@@ -85,14 +86,13 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
   else if (flags.emit == "fusion" && compiled.fusion)
     print(*compiled.fusion, os);
   else if (flags.emit == "fusion")
-    return Status(StatusCode::BadInput,
-                  fmt::format("--emit fusion: @{} implements no fusion", compiled.program->name()));
+    return badInput("--emit fusion: @{} implements no fusion", compiled.program->name());
   if (flags.emit != "plan")
     return Status::ok();
   Status status = forEachPlan(compiled, [](const Plan &plan) {
     llvm::outs() << str(plan);
     const bool isHeard = !llvm::outs().has_error();
-    return isHeard ? Status::ok() : Status(StatusCode::Unsupported, "the reader has gone");
+    return isHeard ? Status::ok() : unsupported("the reader has gone");
   });
   return llvm::outs().has_error() ? Status::ok() : status; // main says it
 }

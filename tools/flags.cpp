@@ -1,5 +1,6 @@
 //===- tools/flags.cpp - flags common to several subcommands ----------------------------------===//
 
+#include "ir/failure.h"
 #include "tools/command.h"
 
 #include "runtime/execute/backend.h"
@@ -64,18 +65,16 @@ void SourceFlags::addTo(CLI::App &app) {
 
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices) {
-  return Status(StatusCode::BadInput,
-                fmt::format("expected {} to be one of {}, got '{}'{}", flag.str(),
-                            llvm::join(choices, ", "), value.str(), didYouMean(value, choices)));
+  return badInput("expected {} to be one of {}, got '{}'{}", flag.str(), llvm::join(choices, ", "),
+                  value.str(), didYouMean(value, choices));
 }
 
 Status missingBackend(llvm::StringRef name, const BackendRegistry &registry,
                       const std::vector<std::string> &choices) {
   if (name != "cuda" && name != "nccl")
     return badChoice("--backend", name, choices);
-  return Status(StatusCode::Unsupported,
-                fmt::format("--backend {}: not part of this build; it has {}", name.str(),
-                            llvm::join(registry.names(), ", ")));
+  return unsupported("--backend {}: not part of this build; it has {}", name.str(),
+                     llvm::join(registry.names(), ", "));
 }
 
 std::string temporaryFolder() {
@@ -100,29 +99,24 @@ Status readParameter(const std::string &text, CompileOptions &options) {
 
 Status SourceFlags::toOptions(CompileOptions &options) const {
   if (ranks && *ranks < 1)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected --ranks to be at least 1, got {}", *ranks));
+    return badInput("expected --ranks to be at least 1, got {}", *ranks);
   options.entry = entry;
   options.ranks = ranks;
   options.passes = passes;
   options.reproducible = reproducible;
   for (const std::string &text : set)
-    if (Status status = readParameter(text, options); !status.isOk())
-      return status;
+    BRAID_TRY(readParameter(text, options));
   Configuration flags;
   for (const KnobRow &row : allKnobs())
     if (const auto &text = knobs[static_cast<size_t>(row.knob)]) {
-      Result<int64_t> value = row.parse(*text, "--" + row.name);
-      if (!value)
-        return value.status();
-      flags.set(row.knob, *value);
+      int64_t value = BRAID_TRY(row.parse(*text, "--" + row.name));
+      flags.set(row.knob, value);
     }
   Result<Configurations> parsed =
       Configurations::parse(isAuto() ? "" : schedule.value_or(""), flags);
   if (!parsed)
-    return Status(StatusCode::BadInput,
-                  fmt::format("--schedule: {}{}", parsed.status().message(),
-                              isRun ? "; auto would measure and choose" : ""));
+    return badInput("--schedule: {}{}", parsed.status().message(),
+                    isRun ? "; auto would measure and choose" : "");
   options.schedule = std::move(*parsed);
   return Status::ok();
 }
@@ -130,10 +124,9 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
 Status SourceFlags::refuseAuto(llvm::StringRef command) const {
   if (!isAuto())
     return Status::ok();
-  return Status(StatusCode::BadInput,
-                fmt::format("--schedule auto: {} has no ranks to measure on; braid run --schedule "
-                            "auto --explain says what to choose",
-                            command.str()));
+  return badInput("--schedule auto: {} has no ranks to measure on; braid run --schedule auto "
+                  "--explain says what to choose",
+                  command.str());
 }
 
 std::string messageOf(const Status &status, const Source *source) {

@@ -5,6 +5,7 @@
 #include "api/launch/launch.h"
 #include "api/plans.h"
 #include "ir/counted.h"
+#include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
 #include "tools/check_progress.h"
@@ -89,9 +90,8 @@ Status checkModes(const RunFlags &flags, const Configuration &config, const Back
     if (row.isOfRun() &&
         config.get(row.knob).value_or(row.fallback.value_or(-1)) != row.fallback.value_or(-1) &&
         !backend.hasGraphs)
-      return Status(StatusCode::Unsupported,
-                    fmt::format("--{} {}: needs the cuda backend, got {}", row.name,
-                                row.str(config.get(row.knob)), flags.backend));
+      return unsupported("--{} {}: needs the cuda backend, got {}", row.name,
+                         row.str(config.get(row.knob)), flags.backend);
   return Status::ok();
 }
 
@@ -100,12 +100,10 @@ Status findBackend(const RunFlags &flags, const Configuration &config,
                    const BackendRegistry &registry, const Backend *&backend) {
   backend = registry.find(flags.backend);
   if (backend)
-    if (Status status = checkModes(flags, config, *backend); !status.isOk())
-      return status;
+    BRAID_TRY(checkModes(flags, config, *backend));
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
-    return Status(StatusCode::Unsupported,
-                  "--trace: expected a run without --graph; the commands of a replayed graph leave "
-                  "no times");
+    return unsupported(
+        "--trace: expected a run without --graph; the commands of a replayed graph leave no times");
   return backend ? Status::ok()
                  : missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl", "null"});
 }
@@ -174,10 +172,9 @@ Status checkIsNoRank(const Result<std::optional<Place>> &place, const Environmen
                         ? place.status().message()
                         : fmt::format("{} says that this is rank {} of {}", (*place)->source,
                                       (*place)->rank, (*place)->ranks);
-  return Status(StatusCode::BadInput,
-                fmt::format("--processes: expected no other launcher, but {}; leave out "
-                            "--processes to be that rank, or unset {}",
-                            got, variablesOfPlace(environment)));
+  return badInput("--processes: expected no other launcher, but {}; leave out --processes to be "
+                  "that rank, or unset {}",
+                  got, variablesOfPlace(environment));
 }
 
 /// In a rank that our own launcher started, --processes says what the launcher was asked.
@@ -201,18 +198,15 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend,
 
 /// What ranks cannot do that are processes, and what only they can.
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
-  auto unsupported = [](std::string message) {
-    return Status(StatusCode::Unsupported, std::move(message));
-  };
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
-    return Status(StatusCode::BadInput, "--prefix-output: expected --processes with it");
+    return badInput("--prefix-output: expected --processes with it");
   if (setup.kind == RankSetup::Threads)
     return Status::ok();
   if (flags.scheduleSeed)
     return unsupported("--schedule-seed: the seeded scheduler needs all ranks in one process");
   if (!backend.join)
-    return unsupported(fmt::format(
-        "--backend {}: its ranks cannot be processes, only threads of one", backend.name));
+    return unsupported("--backend {}: its ranks cannot be processes, only threads of one",
+                       backend.name);
   if (setup.place && flags.source.ranks && *flags.source.ranks != setup.place->ranks)
     return Status(
         StatusCode::BadInput,
@@ -227,8 +221,7 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
 /// Before anything is run for it.
 Status checkTrace(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
-    return Status(StatusCode::BadInput,
-                  "--trace -: expected no --prefix-output, which would write into the trace");
+    return badInput("--trace -: expected no --prefix-output, which would write into the trace");
   return flags.trace.empty() ? Status::ok() : checkWritable(flags.trace);
 }
 
@@ -337,28 +330,18 @@ private:
 Status Run::begin() {
   readFlags_ = flags_.source.toOptions(compileOptions_);
   const Configuration &config = compileOptions_.schedule.all;
-  if (Status status = findBackend(flags_, config, registry_, backend_); !status.isOk())
-    return status;
+  BRAID_TRY(findBackend(flags_, config, registry_, backend_));
   if (flags_.noCheck && flags_.source.reproducible)
-    return Status(StatusCode::BadInput, "--reproducible: expected no --no-check, for the check "
-                                        "proves the order of additions");
+    return badInput("--reproducible: expected no --no-check, for the check proves the order of "
+                    "additions");
   if (flags_.timeoutMs < 1)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs));
+    return badInput("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs);
   options_ = toOptions(flags_, config, progress_);
-  Result<RankSetup> setup = findSetup(flags_, *backend_, processEnvironment());
-  if (!setup)
-    return setup.status();
-  setup_ = std::move(*setup);
-  if (Status status = checkSetup(flags_, setup_, *backend_); !status.isOk())
-    return status;
-  if (Status status = checkTrace(flags_); !status.isOk())
-    return status;
+  setup_ = BRAID_TRY(findSetup(flags_, *backend_, processEnvironment()));
+  BRAID_TRY(checkSetup(flags_, setup_, *backend_));
+  BRAID_TRY(checkTrace(flags_));
   if (setup_.kind == RankSetup::Rank) {
-    auto job = JobRank::join(*setup_.place, {options_.timeout, setup_.endpoint});
-    if (!job)
-      return job.status();
-    job_ = std::move(*job);
+    job_ = BRAID_TRY(JobRank::join(*setup_.place, {options_.timeout, setup_.endpoint}));
     if (std::optional<JobCause> cause = job_->memory().cause())
       return cause->status;
   }
@@ -373,17 +356,15 @@ Status Run::read() {
     compileOptions_.ranks = setup_.place->ranks;
   // Our launcher hands on the text that it has checked; the file may have changed, or be a pipe.
   const std::string &file = flags_.source.file;
-  auto source = setup_.isLaunched() ? readSource("-", file == "-" ? "" : file) : readSource(file);
-  if (!source)
-    return source.status();
-  source_ = std::move(*source);
+  source_ =
+      BRAID_TRY(setup_.isLaunched() ? readSource("-", file == "-" ? "" : file) : readSource(file));
   return Status::ok();
 }
 
 /// Finds the schedule, or helps the launcher to.
 Status Run::chooseSchedule() {
   if (compileOptions_.passes)
-    return Status(StatusCode::BadInput, "expected --schedule auto or --passes, got both");
+    return badInput("expected --schedule auto or --passes, got both");
   // Any schedule shows how many ranks there are, and what is wrong with the text.
   const CompileOptions probe = applyTo(compileOptions_, presets().front().fields);
   auto copy = parseSource(source_->diags.fileName(), source_->diags.text());
@@ -408,21 +389,14 @@ Status Run::chooseSchedule() {
 }
 
 Status Run::understand() {
-  Result<Compiled> compiled = compile(*source_, compileOptions_);
-  if (!compiled)
-    return compiled.status();
-  compiled_ = *compiled;
+  compiled_ = BRAID_TRY(compile(*source_, compileOptions_));
   const bool areThreads = setup_.kind == RankSetup::Threads;
-  if (Status status = checkRun(compiled_, *backend_, options_, areThreads); !status.isOk())
-    return status;
+  BRAID_TRY(checkRun(compiled_, *backend_, options_, areThreads));
   CheckProgress progress;
   const CheckOptions check{.queues = flags_.queues,
                            .ordered = flags_.source.reproducible,
                            .progress = std::ref(progress)};
-  Result<std::vector<Plan>> plans = makePlans(compiled_, checksFirst() ? &check : nullptr);
-  if (!plans)
-    return plans.status();
-  plans_ = std::move(*plans);
+  plans_ = BRAID_TRY(makePlans(compiled_, checksFirst() ? &check : nullptr));
   if (job_)
     job_->setPlans(plans_);
   return checksFirst() ? checkFirst(check) : Status::ok();
@@ -435,13 +409,11 @@ bool Run::checksFirst() const {
 
 /// Rejected with the counterexample, unless the program is safe on as many queues as it will have.
 Status Run::checkFirst(const CheckOptions &options) {
-  Result<CheckReport> report = check(plans_, compiled_.fusion, options);
-  if (!report)
-    return report.status();
-  if (report->isSafe())
+  CheckReport report = BRAID_TRY(check(plans_, compiled_.fusion, options));
+  if (report.isSafe())
     return Status::ok();
   return Status(StatusCode::Rejected, fmt::format("@{} is {}--no-check runs it all the same",
-                                                  compiled_.program->name(), str(*report)));
+                                                  compiled_.program->name(), str(report)));
 }
 
 int Run::runRanks() {

@@ -6,6 +6,7 @@
 #include "api/autotune/lowered_candidates.h"
 #include "api/autotune/time_candidates.h"
 #include "api/calibrate/job_model.h"
+#include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/simulate/simulator.h"
 
@@ -165,16 +166,13 @@ Status Chooser::findCandidates() {
   lowering_.lower(broadCandidates(space()), choices_, stage_, candidates_);
   if (candidates_.empty())
     return lowering_.refusal();
-  if (Status status = predict(); !status.isOk())
-    return status;
-  Result<int64_t> wave = waveRows();
-  if (!wave)
-    return wave.status();
+  BRAID_TRY(predict());
+  int64_t wave = BRAID_TRY(waveRows());
   std::vector<Candidate> bestFirst, variants;
   for (const LoweredCandidate &each : candidates_)
     bestFirst.push_back(each.candidate);
   for (const Candidate &each : worthVariants(bestFirst))
-    llvm::append_range(variants, variantsOf(each, space(), *wave));
+    llvm::append_range(variants, variantsOf(each, space(), wave));
   lowering_.lower(variants, choices_, stage_, candidates_);
   return predict();
 }
@@ -184,8 +182,7 @@ Status Chooser::predict() {
   std::vector<PlanMatmul> shapes;
   for (const LoweredCandidate &each : candidates_)
     llvm::append_range(shapes, each.plans->front().matmuls);
-  if (Status status = model_.addGemms(shapes); !status.isOk())
-    return status;
+  BRAID_TRY(model_.addGemms(shapes));
   for (LoweredCandidate &each : candidates_) {
     Result<Simulation> simulation =
         simulate(*each.plans, model_.model(),
@@ -225,10 +222,8 @@ void Chooser::keepFastest() {
 TimingActions Chooser::timingActions() {
   using Clock = std::chrono::steady_clock;
   auto timeReady = [this](size_t candidate, const TimingEffort &effort) -> Result<double> {
-    Result<TimedPlan *> plan = ready(candidate);
-    if (!plan)
-      return plan.status();
-    Result<RunTime> time = timer_.time(**plan, effort);
+    TimedPlan *plan = BRAID_TRY(ready(candidate));
+    Result<RunTime> time = timer_.time(*plan, effort);
     if (!time)
       return time.status().annotated(candidates_[candidate].schedule.str());
     return time->us;
@@ -289,13 +284,11 @@ Status Chooser::timeBest() {
 
 /// Rank 0's best becomes everyone's.
 Result<ScheduleChoice> Chooser::decide() {
-  Result<std::string> best = timer_.fromRankZero(candidates_.front().schedule.str());
-  if (!best)
-    return best.status();
+  std::string best = BRAID_TRY(timer_.fromRankZero(candidates_.front().schedule.str()));
   auto chosen = llvm::find_if(
-      candidates_, [&](const LoweredCandidate &each) { return each.schedule.str() == *best; });
+      candidates_, [&](const LoweredCandidate &each) { return each.schedule.str() == best; });
   if (chosen == candidates_.end())
-    return Status(StatusCode::Internal, "rank 0 chose what is no candidate here: " + *best);
+    return internalError("rank 0 chose what is no candidate here: {}", best);
   std::rotate(candidates_.begin(), chosen, chosen + 1);
   ScheduleChoice choice;
   const std::vector<PredictedCandidate> known = predictedCandidates();
@@ -314,21 +307,16 @@ Result<ScheduleChoice> Chooser::decide() {
 }
 
 Result<ScheduleChoice> Chooser::choose() {
-  if (Status status = meet(); !status.isOk())
-    return status;
-  if (Status status = lowering_.findFusion(); !status.isOk())
-    return status;
-  if (Status status = model_.find(); !status.isOk())
-    return status;
+  BRAID_TRY(meet());
+  BRAID_TRY(lowering_.findFusion());
+  BRAID_TRY(model_.find());
   choices_ = StageChoices(lowering_.stages(), options_.given.schedule);
   return chooseInTurns();
 }
 
 Result<ScheduleChoice> Chooser::chooseStage() {
-  if (Status status = findCandidates(); !status.isOk())
-    return status;
-  if (Status status = timeBest(); !status.isOk())
-    return status;
+  BRAID_TRY(findCandidates());
+  BRAID_TRY(timeBest());
   return decide();
 }
 
@@ -379,15 +367,13 @@ Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer
     options.launchModes = {launchModeOf(row.options.schedule.all)};
   if (row.transferMode != TransferMode())
     options.transferModes = {row.transferMode};
-  Result<ScheduleChoice> found = choose(row.name, row.text, options, timer);
-  if (!found)
-    return found.status();
-  row.options = applyTo(row.options, found->best());
-  row.isGraphed = launchModeOf(found->best().all) == LaunchMode::Graph;
-  row.transferMode = transferModeOf(found->best().all);
+  ScheduleChoice found = BRAID_TRY(choose(row.name, row.text, options, timer));
+  row.options = applyTo(row.options, found.best());
+  row.isGraphed = launchModeOf(found.best().all) == LaunchMode::Graph;
+  row.transferMode = transferModeOf(found.best().all);
   row.isAuto = false;
   if (choice)
-    *choice = std::move(*found);
+    *choice = std::move(found);
   return row;
 }
 

@@ -3,6 +3,7 @@
 #include "api/autotune/lowered_candidates.h"
 
 #include "api/plans.h"
+#include "ir/failure.h"
 
 #include <fmt/format.h>
 
@@ -27,9 +28,8 @@ Result<std::vector<Plan>> CandidateLowering::makePlans(CompileOptions options) {
   std::unique_ptr<Source> source = parseSource(name_, text_);
   Result<Compiled> compiled = compile(*source, options);
   if (compiled && !compiled->isLowered)
-    return Status(StatusCode::BadInput,
-                  fmt::format("--schedule steers lowering, but @{} in '{}' is a program already",
-                              compiled->program->name(), name_));
+    return badInput("--schedule steers lowering, but @{} in '{}' is a program already",
+                    compiled->program->name(), name_);
   Result<std::vector<Plan>> plans = compiled ? braid::makePlans(*compiled) : compiled.status();
   if (!plans && source->diags.hasErrors())
     return Status(plans.status().code(), source->diags.str());

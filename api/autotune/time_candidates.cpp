@@ -2,6 +2,8 @@
 
 #include "api/autotune/time_candidates.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -45,28 +47,20 @@ Result<bool> Contest::goesOn(size_t done, size_t least, size_t most, double star
                              double limit) const {
   if (done < least || done >= most)
     return done < most;
-  Result<double> now = actions_.seconds();
-  if (!now)
-    return now.status();
-  return *now - start < limit;
+  double now = BRAID_TRY(actions_.seconds());
+  return now - start < limit;
 }
 
 Status Contest::look() {
-  Result<double> start = actions_.seconds();
-  if (!start)
-    return start.status();
+  double start = BRAID_TRY(actions_.seconds());
   while (std::optional<size_t> candidate = order_.next()) {
-    Result<bool> isTime =
-        goesOn(result_.times.size(), limits_.least, limits_.most, *start, limits_.lookSeconds);
+    bool isTime = BRAID_TRY(
+        goesOn(result_.times.size(), limits_.least, limits_.most, start, limits_.lookSeconds));
     if (!isTime)
-      return isTime.status();
-    if (!*isTime)
       break;
-    Result<double> us = actions_.look(*candidate);
-    if (!us)
-      return us.status();
-    result_.times.push_back({*candidate, *us, predicted_[*candidate].worstCase});
-    order_.add(*candidate, std::max(*us, 1e-3)); // no clock is finer
+    double us = BRAID_TRY(actions_.look(*candidate));
+    result_.times.push_back({*candidate, us, predicted_[*candidate].worstCase});
+    order_.add(*candidate, std::max(us, 1e-3)); // no clock is finer
   }
   sortByTime(result_.times);
   return Status::ok();
@@ -78,10 +72,8 @@ Status Contest::timeRound(size_t survivors) {
   for (size_t i = 0; i < survivors; ++i) {
     const size_t place = result_.finalRounds.rounds % 2 == 0 ? i : survivors - 1 - i;
     const size_t candidate = result_.times[place].candidate;
-    Result<double> us = actions_.again(candidate);
-    if (!us)
-      return us.status();
-    turns_[candidate].push_back(*us);
+    double us = BRAID_TRY(actions_.again(candidate));
+    turns_[candidate].push_back(us);
   }
   ++result_.finalRounds.rounds;
   return Status::ok();
@@ -99,33 +91,25 @@ Status Contest::playRounds() {
   const size_t survivors = survivorsOf(result_.times);
   if (survivors < 2)
     return Status::ok();
-  Result<double> start = actions_.seconds();
-  if (!start)
-    return start.status();
-  if (Status status = timeRound(survivors); !status.isOk())
-    return status;
+  double start = BRAID_TRY(actions_.seconds());
+  BRAID_TRY(timeRound(survivors));
   rank(survivors);
   result_.finalRounds.survivors = survivors;
   result_.finalRounds.finalists = std::min(survivors, kFinalists);
   while (true) {
-    Result<bool> isTime = goesOn(result_.finalRounds.rounds, limits_.leastRounds,
-                                 limits_.mostRounds, *start, limits_.finalSeconds);
+    bool isTime = BRAID_TRY(goesOn(result_.finalRounds.rounds, limits_.leastRounds,
+                                   limits_.mostRounds, start, limits_.finalSeconds));
     if (!isTime)
-      return isTime.status();
-    if (!*isTime)
       break;
-    if (Status status = timeRound(result_.finalRounds.finalists); !status.isOk())
-      return status;
+    BRAID_TRY(timeRound(result_.finalRounds.finalists));
   }
   rank(result_.finalRounds.finalists);
   return Status::ok();
 }
 
 Result<CandidateTimes> Contest::run() {
-  if (Status status = look(); !status.isOk())
-    return status;
-  if (Status status = playRounds(); !status.isOk())
-    return status;
+  BRAID_TRY(look());
+  BRAID_TRY(playRounds());
   return std::move(result_);
 }
 

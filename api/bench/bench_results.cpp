@@ -2,6 +2,8 @@
 
 #include "api/bench/bench_results.h"
 
+#include "ir/failure.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,8 +34,7 @@ Status unexpected(const char *key, const std::string &expected, const Json &got)
   std::string what = got.is_null()         ? "nothing"
                      : got.is_structured() ? std::string("an ") + got.type_name()
                                            : got.dump(-1, ' ', /*ensure_ascii=*/true);
-  return Status(StatusCode::BadInput,
-                fmt::format("\"{}\": expected {}, got {}", key, expected, what.substr(0, 80)));
+  return badInput("\"{}\": expected {}, got {}", key, expected, what.substr(0, 80));
 }
 
 /// Microseconds that somebody can have measured.
@@ -258,8 +259,7 @@ Result<BenchRow> benchRowFrom(const Json &json, const Operation &operation) {
   if (!json.is_object())
     return unexpected("rows", "objects", json);
   BenchRow row;
-  if (Status status = readShape(json, operation, row.shape); !status.isOk())
-    return status;
+  BRAID_TRY(readShape(json, operation, row.shape));
   for (auto [key, text] : {std::pair("implementation", &row.name),
                            {"failure", &row.failure},
                            {"date", &row.date},
@@ -275,8 +275,7 @@ Result<BenchRow> benchRowFrom(const Json &json, const Operation &operation) {
   row.isGraphed = graph.get<bool>();
   row.kind = operation.kindOf(row.name);
   if (row.failure.empty())
-    if (Status status = readRounds(json, row); !status.isOk())
-      return status;
+    BRAID_TRY(readRounds(json, row));
   return row;
 }
 
@@ -284,7 +283,7 @@ Result<std::vector<BenchRow>> readBenchRows(const std::string &text, const Json 
                                             const Operation &operation) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    return Status(StatusCode::BadInput, "expected the results of braid bench as JSON");
+    return badInput("expected the results of braid bench as JSON");
   for (const auto &[key, value] : question.items()) {
     const Json &answer = field(json, key.c_str());
     const bool isNo = answer.is_null() && value == false; // asked since the file was written
@@ -296,10 +295,7 @@ Result<std::vector<BenchRow>> readBenchRows(const std::string &text, const Json 
     return unexpected("rows", "a list", list);
   std::vector<BenchRow> rows;
   for (const Json &each : list) {
-    Result<BenchRow> row = benchRowFrom(each, operation);
-    if (!row)
-      return row.status();
-    rows.push_back(std::move(*row));
+    rows.push_back(BRAID_TRY(benchRowFrom(each, operation)));
   }
   return rows;
 }

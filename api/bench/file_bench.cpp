@@ -2,6 +2,8 @@
 
 #include "api/bench/file_bench.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
@@ -57,9 +59,8 @@ Status unknownRow(const std::string &row, const std::vector<RowType> &types, boo
   std::string names;
   for (const RowType &type : types)
     names += (names.empty() ? "" : ", ") + type.name;
-  return Status(StatusCode::BadInput, fmt::format("--impl {}: expected {}{}, got '{}'", row, names,
-                                                  isFusion ? " or a schedule" : "",
-                                                  llvm::StringRef(row).split(';').first.str()));
+  return badInput("--impl {}: expected {}{}, got '{}'", row, names,
+                  isFusion ? " or a schedule" : "", llvm::StringRef(row).split(';').first.str());
 }
 
 Result<TimedRow> makeRow(const std::string &name, int64_t ranks, bool isGraphed,

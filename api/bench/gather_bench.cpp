@@ -3,6 +3,7 @@
 #include "api/bench/gather_bench.h"
 
 #include "api/bench/operation_rows.h"
+#include "ir/failure.h"
 
 #include <fmt/format.h>
 
@@ -134,8 +135,7 @@ const OperationTexts kTexts = {gatherFusion,
 
 Result<TimedRow> makeGatherRow(const std::string &name, const BenchShape &shape,
                                const BenchTypes &types, int64_t ranks, bool isGraphed) {
-  if (Status status = expectEqualBlocks(shape, ranks); !status.isOk())
-    return status;
+  BRAID_TRY(expectEqualBlocks(shape, ranks));
   return makeRow(kTexts, name, {shape, types, ranks}, isGraphed);
 }
 

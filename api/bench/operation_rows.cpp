@@ -2,6 +2,8 @@
 
 #include "api/bench/operation_rows.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
@@ -13,9 +15,8 @@ Status unknownRow(const OperationTexts &texts, const std::string &row) {
   std::string names;
   for (const NamedText &other : texts.others)
     names += std::string(other.name) + ", ";
-  return Status(StatusCode::BadInput,
-                fmt::format("--impl {}: expected {}auto, {}, got '{}'", row, names, presetNames(),
-                            llvm::StringRef(row).split(';').first.str()));
+  return badInput("--impl {}: expected {}auto, {}, got '{}'", row, names, presetNames(),
+                  llvm::StringRef(row).split(';').first.str());
 }
 
 } // namespace

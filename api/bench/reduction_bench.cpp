@@ -3,6 +3,7 @@
 #include "api/bench/reduction_bench.h"
 
 #include "api/bench/operation_rows.h"
+#include "ir/failure.h"
 
 #include <fmt/format.h>
 
@@ -217,8 +218,7 @@ Operation matmulReduceScatter() {
   };
   operation.makeRow = [](const std::string &name, const BenchShape &shape, const BenchTypes &types,
                          int64_t ranks, bool isGraphed) -> Result<TimedRow> {
-    if (Status status = expectEqualBlocks(shape, ranks); !status.isOk())
-      return status;
+    BRAID_TRY(expectEqualBlocks(shape, ranks));
     static const OperationTexts texts = textsOf<true>(reduceScatterFusion, "scatter");
     return makeRow(texts, name, {shape, types, ranks}, isGraphed);
   };

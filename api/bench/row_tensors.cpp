@@ -3,6 +3,7 @@
 #include "api/bench/row_tensors.h"
 
 #include "api/timing/random_tile.h"
+#include "ir/failure.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -33,8 +34,7 @@ Result<std::vector<void *>> RowTensors::take(const Plan &plan, llvm::ArrayRef<ui
   std::vector<void *> addresses;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const int64_t bytes = plan.buffers[buffers[i]].bytes;
-    if (Status status = grow(tensors[i], bytes, isRandom); !status.isOk())
-      return status;
+    BRAID_TRY(grow(tensors[i], bytes, isRandom));
     addresses.push_back(tensors[i].address);
   }
   return addresses;
@@ -45,10 +45,8 @@ Status RowTensors::grow(Tensor &tensor, int64_t bytes, bool isRandom) {
   if (bytes <= tensor.bytes)
     return Status::ok();
   bytes = static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(bytes)));
-  Result<void *> memory = device_.allocate(ArenaKind::Private, bytes);
-  if (!memory)
-    return memory.status();
-  tensor = {*memory, bytes};
+  void *memory = BRAID_TRY(device_.allocate(ArenaKind::Private, bytes));
+  tensor = {memory, bytes};
   allocatedBytes_ += bytes;
   if (isRandom)
     fill(tensor);

@@ -4,6 +4,7 @@
 
 #include "api/bench/bench_results.h"
 #include "api/plans.h"
+#include "ir/failure.h"
 #include "runtime/plan/plan_parts.h"
 
 #include <algorithm>
@@ -89,35 +90,30 @@ Result<ChosenRow> RowTimer::decide(const TimedRow &row) {
   if (!row.isAuto)
     return ChosenRow{row, ""};
   if (!chooser_)
-    return Status(StatusCode::Unsupported, row.name + ": nothing here chooses");
+    return unsupported("{}: nothing here chooses", row.name);
   return chooser_(row);
 }
 
 Status RowTimer::lower(const TimedRow &asked) {
   if (rows_.count(asked.name))
     return Status::ok();
-  Result<ChosenRow> chosen = decide(asked);
-  if (!chosen)
-    return chosen.status();
-  const TimedRow &row = chosen->row;
+  ChosenRow chosen = BRAID_TRY(decide(asked));
+  const TimedRow &row = chosen.row;
   if (!device().offers(row.transferMode))
-    return Status(StatusCode::Unsupported,
-                  row.name + ": this backend has no such way to copy or to signal");
+    return unsupported("{}: this backend has no such way to copy or to signal", row.name);
   std::unique_ptr<Source> source = parseSource(row.name, row.text);
   Result<Compiled> compiled = compile(*source, row.options);
   if (!compiled)
     return source->diags.hasErrors() ? Status(compiled.status().code(), source->diags.str())
                                      : compiled.status().annotated(row.name);
-  Result<std::vector<Plan>> plans = makePlans(*compiled);
-  if (!plans)
-    return plans.status();
+  std::vector<Plan> plans = BRAID_TRY(makePlans(*compiled));
   if (row.options.reproducible)
-    if (Status status = checkOrder(*compiled, *plans); !status.isOk())
+    if (Status status = checkOrder(*compiled, plans); !status.isOk())
       return status.annotated(row.name);
-  for (Plan &plan : *plans)
+  for (Plan &plan : plans)
     plan = partOf(std::move(plan), row.part);
-  plans_.push_back(std::move(*plans));
-  all_.push_back({std::move(*chosen), plans_.back()});
+  plans_.push_back(std::move(plans));
+  all_.push_back({std::move(chosen), plans_.back()});
   rows_[asked.name] = &all_.back();
   return Status::ok();
 }
@@ -131,27 +127,17 @@ void RowTimer::forgetRows() {
 /// Binds a row to the tensors that all rows share.
 Status RowTimer::bindRow(Lowered &lowered) {
   const Plan &plan = lowered.plans[static_cast<size_t>(cluster_.firstHosted())];
-  Result<std::unique_ptr<Prepared>> prepared =
-      prepare(plan, device(), transport(), lowered.chosen.row.transferMode);
-  if (!prepared)
-    return prepared.status();
-  Result<std::vector<void *>> inputs = tensors_.inputsOf(plan);
-  if (!inputs)
-    return inputs.status();
-  Result<std::vector<void *>> outputs = tensors_.outputsOf(plan);
-  if (!outputs)
-    return outputs.status();
-  lowered.prepared = std::move(*prepared);
-  lowered.inputs = std::move(*inputs);
-  lowered.outputs = std::move(*outputs);
+  auto prepared = BRAID_TRY(prepare(plan, device(), transport(), lowered.chosen.row.transferMode));
+  lowered.inputs = BRAID_TRY(tensors_.inputsOf(plan));
+  lowered.outputs = BRAID_TRY(tensors_.outputsOf(plan));
+  lowered.prepared = std::move(prepared);
   preparedBytes_ += plan.symmetricBytes + plan.deviceBytes;
   return Status::ok();
 }
 
 Status RowTimer::prepareRow(Lowered &lowered, bool isGraphed) {
   if (!lowered.prepared)
-    if (Status status = bindRow(lowered); !status.isOk())
-      return status;
+    BRAID_TRY(bindRow(lowered));
   if (!isGraphed || lowered.isCaptured)
     return Status::ok();
   lowered.isCaptured = true;
@@ -161,22 +147,18 @@ Status RowTimer::prepareRow(Lowered &lowered, bool isGraphed) {
 /// One run, from the barrier on, after an idle gap.
 Result<double> RowTimer::timeOnce(Lowered &lowered, bool isGraphed, double idleGapUs) {
   const std::vector<const void *> inputs = lowered.constInputs();
-  if (Status status = meetAt(barrier_, device(), idleGapUs); !status.isOk())
-    return status;
-  Result<RunTime> time =
-      timeRun(*lowered.prepared, device(), isGraphed ? LaunchMode::Graph : LaunchMode::Eager,
-              inputs, lowered.outputs);
-  if (!time)
-    return time.status();
-  return time->us;
+  BRAID_TRY(meetAt(barrier_, device(), idleGapUs));
+  RunTime time = BRAID_TRY(timeRun(*lowered.prepared, device(),
+                                   isGraphed ? LaunchMode::Graph : LaunchMode::Eager, inputs,
+                                   lowered.outputs));
+  return time.us;
 }
 
 Result<RowTimes> RowTimer::time(const TimedRow &row, const BenchTiming &timing) {
   Lowered &lowered = *rows_.at(row.name);
   const bool isGraphed = row.isAuto ? lowered.chosen.row.isGraphed : row.isGraphed;
   cluster_.setPlans(lowered.plans);
-  if (Status status = prepareRow(lowered, isGraphed); !status.isOk())
-    return status;
+  BRAID_TRY(prepareRow(lowered, isGraphed));
   Result<std::vector<double>> runs = timeRuns(lowered, isGraphed, timing);
   if (!runs || timing.bursts == 0)
     return runs ? Result<RowTimes>({std::move(*runs), {}}) : runs.status();
@@ -188,17 +170,12 @@ Result<RowTimes> RowTimer::time(const TimedRow &row, const BenchTiming &timing) 
 Result<std::vector<double>> RowTimer::timeRuns(Lowered &lowered, bool isGraphed,
                                                const BenchTiming &timing) {
   auto once = [&] { return timeOnce(lowered, isGraphed, timing.idleGapUs); };
-  Result<double> us = warmUp(
-      transport(), [&](double each) { return timing.within(each).warmUp; }, once);
-  if (!us)
-    return us.status();
-  const int64_t iterations = timing.within(*us).iterations;
+  double us = BRAID_TRY(warmUp(
+      transport(), [&](double each) { return timing.within(each).warmUp; }, once));
+  const int64_t iterations = timing.within(us).iterations;
   std::vector<double> mine;
   for (int64_t i = 0; i < iterations; ++i) {
-    Result<double> time = once();
-    if (!time)
-      return time.status();
-    mine.push_back(*time);
+    mine.push_back(BRAID_TRY(once()));
   }
   return maximaOverRanks(transport(), mine);
 }
@@ -211,15 +188,12 @@ Result<std::vector<double>> RowTimer::timeBursts(Lowered &lowered, bool isGraphe
   const std::vector<const void *> inputs = lowered.constInputs();
   std::vector<double> mine;
   for (int64_t i = -untimed, timed = timing.within(us).bursts; i < timed; ++i) {
-    if (Status status = meetAt(barrier_, device(), timing.idleGapUs); !status.isOk())
-      return status;
-    Result<double> time =
-        timeBurst(*lowered.prepared, device(), isGraphed ? LaunchMode::Graph : LaunchMode::Eager,
-                  runs, inputs, lowered.outputs);
-    if (!time)
-      return time.status();
+    BRAID_TRY(meetAt(barrier_, device(), timing.idleGapUs));
+    double time = BRAID_TRY(timeBurst(*lowered.prepared, device(),
+                                      isGraphed ? LaunchMode::Graph : LaunchMode::Eager, runs,
+                                      inputs, lowered.outputs));
     if (i >= 0)
-      mine.push_back(*time);
+      mine.push_back(time);
   }
   return maximaOverRanks(transport(), mine);
 }

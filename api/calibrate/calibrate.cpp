@@ -3,6 +3,7 @@
 #include "api/calibrate/calibrate.h"
 
 #include "api/calibrate/calibration_programs.h"
+#include "ir/failure.h"
 
 #include <algorithm>
 #include <map>
@@ -49,13 +50,11 @@ private:
 };
 
 Status Calibration::measure(const Trial &trial) {
-  Result<std::vector<Plan>> plans = calibration::plansOf(trial.text);
-  if (!plans)
-    return plans.status();
+  std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(trial.text));
   if (!trial.hasCopies)
-    calibration::dropCopies(*plans);
+    calibration::dropCopies(plans);
   Result<std::vector<RunTime>> times =
-      timer_.time(std::move(*plans), options_.launchModes, options_.effort, transferMode_);
+      timer_.time(std::move(plans), options_.launchModes, options_.effort, transferMode_);
   if (!times)
     return times.status().annotated("calibrating by " + trial.name);
   times_[trial.name] = std::move(*times);
@@ -86,8 +85,7 @@ std::vector<Calibration::Trial> Calibration::trials() const {
 
 Status Calibration::measureAll() {
   for (const Trial &trial : trials())
-    if (Status status = measure(trial); !status.isOk())
-      return status;
+    BRAID_TRY(measure(trial));
   return Status::ok();
 }
 

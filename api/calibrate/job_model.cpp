@@ -3,6 +3,7 @@
 #include "api/calibrate/job_model.h"
 
 #include "api/calibrate/measure_gemms.h"
+#include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -64,42 +65,35 @@ Result<std::string> JobModel::readKept() {
 
 Status JobModel::find() {
   const Clock::time_point start = Clock::now();
-  Result<std::string> text = readKept();
-  if (!text)
-    return text.status();
-  Result<CostModel> known = CostModel::decode(*text);
+  std::string text = BRAID_TRY(readKept());
+  Result<CostModel> known = CostModel::decode(text);
   if (known)
     model_ = std::move(*known);
   if (known && isComplete()) {
     path_ = cache_ ? cache_->path() : "";
     return Status::ok();
   }
-  if (!text->empty() && !known && timer_.rank() == 0 && options_.warn)
+  if (!text.empty() && !known && timer_.rank() == 0 && options_.warn)
     options_.warn("the kept cost model is measured again: " + known.status().message());
-  if (Status status = measure(); !status.isOk())
-    return status;
+  BRAID_TRY(measure());
   calibrationSeconds_ = secondsSince(start);
   return keep();
 }
 
 /// What is known of GEMMs stays.
 Status JobModel::measure() {
-  Result<CostModel> measured = calibrate(timer_, calibration());
-  if (!measured)
-    return measured.status();
-  for (const OperationCosts &costs : measured->operations)
+  CostModel measured = BRAID_TRY(calibrate(timer_, calibration()));
+  for (const OperationCosts &costs : measured.operations)
     model_.add(costs);
-  model_.machine = measured->machine;
-  model_.ranks = measured->ranks;
+  model_.machine = measured.machine;
+  model_.ranks = measured.ranks;
   return Status::ok();
 }
 
 Status JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
   const Clock::time_point start = Clock::now();
-  Result<bool> hasMeasured = measureGemms(model_, shapes, timer_, calibration());
+  bool hasMeasured = BRAID_TRY(measureGemms(model_, shapes, timer_, calibration()));
   if (!hasMeasured)
-    return hasMeasured.status();
-  if (!*hasMeasured)
     return Status::ok();
   gemmSeconds_ += secondsSince(start);
   return keep();
@@ -107,15 +101,10 @@ Status JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
 
 /// The measurements of other ranks differ; what rank 0 made of the maxima is what counts.
 Status JobModel::keep() {
-  Result<std::string> text = timer_.fromRankZero(model_.encode());
-  if (!text)
-    return text.status();
-  Result<CostModel> model = CostModel::decode(*text);
-  if (!model)
-    return model.status();
-  model_ = std::move(*model);
+  std::string text = BRAID_TRY(timer_.fromRankZero(model_.encode()));
+  model_ = BRAID_TRY(CostModel::decode(text));
   if (cache_) {
-    cache_->set(key(), *text);
+    cache_->set(key(), text);
     cache_->save();
   }
   return Status::ok();

@@ -3,6 +3,7 @@
 #include "api/calibrate/measure_gemms.h"
 
 #include "api/calibrate/calibration_programs.h"
+#include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -51,14 +52,12 @@ int chainOf(const PlanMatmul &shape) {
 
 Result<RunTime> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,
                           LaunchMode launchMode, const CalibrationOptions &options) {
-  Result<std::vector<Plan>> plans =
-      calibration::plansOf(calibration::gemms(timer.ranks(), shape, count, streams));
-  if (!plans)
-    return plans.status();
+  std::vector<Plan> plans =
+      BRAID_TRY(calibration::plansOf(calibration::gemms(timer.ranks(), shape, count, streams)));
   TimingEffort effort = options.effort;
-  effort.warmUpUs = timer.warmUpTimeUs(plans->front().matmuls);
+  effort.warmUpUs = timer.warmUpTimeUs(plans.front().matmuls);
   Result<std::vector<RunTime>> times =
-      timer.time(std::move(*plans), {launchMode}, effort, options.transferModes.front());
+      timer.time(std::move(plans), {launchMode}, effort, options.transferModes.front());
   if (!times)
     return times.status().annotated(
         fmt::format("timing a GEMM of {} x {} x {}", shape.m, shape.n, shape.k));
@@ -79,14 +78,10 @@ Result<GemmCost> measureGemm(const CostModel &model, const PlanMatmul &shape, Pl
   const LaunchMode launchMode = options.launchModes.back();
   const OperationCosts &costs = *model.find(launchMode, options.transferModes.front());
   const int count = chainOf(shape);
-  Result<RunTime> one = timeGemms(timer, shape, count, 1, launchMode, options);
-  if (!one)
-    return one.status();
-  Result<RunTime> two = timeGemms(timer, shape, count, 2, launchMode, options);
-  if (!two)
-    return two.status();
-  const double all = std::max(one->us - costs.runUs - costs.issueMatmulUs, kLeastUs);
-  const double dealt = two->us - costs.runUs - costs.issueMatmulUs - 2 * costs.eventUs;
+  RunTime one = BRAID_TRY(timeGemms(timer, shape, count, 1, launchMode, options));
+  RunTime two = BRAID_TRY(timeGemms(timer, shape, count, 2, launchMode, options));
+  const double all = std::max(one.us - costs.runUs - costs.issueMatmulUs, kLeastUs);
+  const double dealt = two.us - costs.runUs - costs.issueMatmulUs - 2 * costs.eventUs;
   GemmCost gemm{shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, all / count};
   setUtilisationAndContention(gemm, dealt / all);
   return gemm;
@@ -98,10 +93,8 @@ Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, P
                           const CalibrationOptions &options) {
   const std::vector<PlanMatmul> wanted = shapesToMeasure(model, shapes);
   for (const PlanMatmul &shape : wanted) {
-    Result<GemmCost> cost = measureGemm(model, shape, timer, options);
-    if (!cost)
-      return cost.status();
-    model.add(*cost);
+    GemmCost cost = BRAID_TRY(measureGemm(model, shape, timer, options));
+    model.add(cost);
   }
   return !wanted.empty();
 }

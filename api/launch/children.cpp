@@ -2,6 +2,8 @@
 
 #include "api/launch/children.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -64,8 +66,7 @@ bool isStopped(pid_t pid) {
 namespace {
 
 Status cannotStart(int error) {
-  return Status(StatusCode::Unsupported,
-                fmt::format("expected a further process, got '{}'", std::strerror(error)));
+  return unsupported("expected a further process, got '{}'", std::strerror(error));
 }
 
 /// The texts of an argv or environ, and the array that points to them.

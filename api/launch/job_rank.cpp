@@ -3,9 +3,8 @@
 #include "api/launch/job_rank.h"
 
 #include "api/launch/children.h"
+#include "ir/failure.h"
 #include "runtime/job/job_report.h"
-
-#include <fmt/format.h>
 
 #include <exception>
 #include <thread>
@@ -48,10 +47,8 @@ bool isRankStopped(const JobMemory &memory, int64_t rank) {
 /// The other ranks may be earlier than rank 0, and there may be the remains of a job of this name.
 Result<std::unique_ptr<Client>> joinPublished(const ClientHello &hello, Deadline deadline) {
   for (;;) {
-    auto paths = findRendezvousEndpoints(endpointBase(), hello.job, deadline);
-    if (!paths)
-      return paths.status();
-    for (const std::string &path : *paths) {
+    auto paths = BRAID_TRY(findRendezvousEndpoints(endpointBase(), hello.job, deadline));
+    for (const std::string &path : paths) {
       auto client = Client::join(path, hello, deadline);
       if (client || client.status().code() != StatusCode::PeerFailed || Clock::now() >= deadline)
         return client;
@@ -84,16 +81,12 @@ struct JobRank::Host {
 
 Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
                                                             milliseconds timeout) {
-  Result<JobMemory> memory = JobMemory::create(place.ranks);
-  if (!memory)
-    return memory.status();
-  auto host = std::make_unique<Host>(std::move(*memory));
-  Result<RendezvousEndpoint> endpoint =
-      RendezvousEndpoint::open(endpointBase(), place.ranks == 1 ? "" : place.job);
-  if (!endpoint)
-    return endpoint.status();
-  auto rendezvous = Rendezvous::start(
-      std::move(*endpoint), host->memory,
+  JobMemory memory = BRAID_TRY(JobMemory::create(place.ranks));
+  auto host = std::make_unique<Host>(std::move(memory));
+  RendezvousEndpoint endpoint =
+      BRAID_TRY(RendezvousEndpoint::open(endpointBase(), place.ranks == 1 ? "" : place.job));
+  host->rendezvous = BRAID_TRY(Rendezvous::start(
+      std::move(endpoint), host->memory,
       {.ranks = place.ranks,
        .job = place.job,
        .ownRank = place.rank,
@@ -101,10 +94,7 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
        .isStopped = [host = host.get()](int64_t rank) { return isRankStopped(host->memory, rank); },
        .explainDeath =
            [host = host.get()](int64_t rank) { return braid::explainDeath(host->memory, rank); },
-       .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }});
-  if (!rendezvous)
-    return rendezvous.status();
-  host->rendezvous = std::move(*rendezvous);
+       .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }}));
   return host;
 }
 
@@ -118,9 +108,7 @@ Result<std::unique_ptr<Client>> JobRank::joinOwn(Host &host, const ClientHello &
       host.memory.abort({client.status(), hello.rank});
     return client;
   } catch (const std::exception &error) {
-    host.memory.abort(
-        {Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", hello.rank, error.what())),
-         hello.rank});
+    host.memory.abort({peerFailed("rank {}: {}", hello.rank, error.what()), hello.rank});
     throw;
   }
 }
@@ -150,27 +138,20 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOpt
   ClientHello hello{place.job, place.rank, place.ranks};
   std::unique_ptr<Host> host;
   if (options.endpoint.empty() && place.rank == 0) {
-    Result<std::unique_ptr<Host>> started = Host::start(place, options.timeout);
-    if (!started)
-      return started.status();
-    host = std::move(*started);
+    host = BRAID_TRY(Host::start(place, options.timeout));
   }
-  Result<std::unique_ptr<Client>> client = host ? joinOwn(*host, hello, deadline)
-                                           : options.endpoint.empty()
-                                               ? joinPublished(hello, deadline)
-                                               : Client::join(options.endpoint, hello, deadline);
-  if (!client)
-    return client.status();
+  std::unique_ptr<Client> client =
+      BRAID_TRY(host                       ? joinOwn(*host, hello, deadline)
+                : options.endpoint.empty() ? joinPublished(hello, deadline)
+                                           : Client::join(options.endpoint, hello, deadline));
   if (host)
     greetOtherHosts(*host, hello);
-  Result<JobMemory> memory =
-      JobMemory::map(FileDescriptor::duplicate((*client)->memory().descriptor()), place.ranks);
-  if (!memory)
-    return memory.status();
-  std::unique_ptr<JobRank> rank(new JobRank(place, std::move(*memory)));
+  JobMemory memory = BRAID_TRY(
+      JobMemory::map(FileDescriptor::duplicate(client->memory().descriptor()), place.ranks));
+  std::unique_ptr<JobRank> rank(new JobRank(place, std::move(memory)));
   rank->joinDeadline_ = deadline;
   rank->host_ = std::move(host);
-  rank->client_ = std::move(*client);
+  rank->client_ = std::move(client);
   rank->joinSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   return rank;
 }

@@ -6,6 +6,7 @@
 #include "api/launch/output_relay.h"
 #include "api/launch/signals.h"
 #include "api/launch/stop_rule.h"
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/job_report.h"
 
@@ -36,8 +37,7 @@ constexpr milliseconds kTeardownOfRank0{10000};
 constexpr milliseconds kHostsTurn{500};
 
 Status lacking(const char *what) {
-  return Status(StatusCode::Unsupported, fmt::format("expected {} for the ranks of a job, got '{}'",
-                                                     what, std::strerror(errno)));
+  return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
 }
 
 Result<std::string> randomName() {
@@ -59,10 +59,9 @@ Status makeRoomForDescriptors(int64_t ranks) {
   if (limit.rlim_cur >= needed)
     return Status::ok();
   if (limit.rlim_max < needed)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("{} ranks as processes take {} open files, but this process may have "
-                              "{} (ulimit -Hn)",
-                              ranks, needed, limit.rlim_max));
+    return unsupported(
+        "{} ranks as processes take {} open files, but this process may have {} (ulimit -Hn)",
+        ranks, needed, limit.rlim_max);
   limit.rlim_cur = needed;
   return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? Status::ok() : lacking("more open files");
 }
@@ -142,14 +141,9 @@ private:
 };
 
 Status Launcher::start() {
-  if (Status status = makeRoomForDescriptors(options_.ranks); !status.isOk())
-    return status;
-  Result<FileDescriptor> input = fileOf(options_.input);
-  if (!input)
-    return input.status();
-  Result<RendezvousEndpoint> place = RendezvousEndpoint::open(endpointBase(), "");
-  if (!place)
-    return place.status();
+  BRAID_TRY(makeRoomForDescriptors(options_.ranks));
+  FileDescriptor input = BRAID_TRY(fileOf(options_.input));
+  RendezvousEndpoint place = BRAID_TRY(RendezvousEndpoint::open(endpointBase(), ""));
   RendezvousOptions host{.ranks = options_.ranks,
                          .job = job_,
                          .joinTimeout = options_.timeout,
@@ -158,12 +152,9 @@ Status Launcher::start() {
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
   if (!options_.plans.empty())
     host.describe = [this](int64_t rank) { return describeRank(memory_, options_.plans, rank); };
-  auto rendezvous = Rendezvous::start(std::move(*place), memory_, std::move(host));
-  if (!rendezvous)
-    return rendezvous.status();
-  rendezvous_ = std::move(*rendezvous);
+  rendezvous_ = BRAID_TRY(Rendezvous::start(std::move(place), memory_, std::move(host)));
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
-    if (Status status = startRank(rank, rendezvous_->path(), *input); !status.isOk())
+    if (Status status = startRank(rank, rendezvous_->path(), input); !status.isOk())
       return giveUp(status);
   Status status = relay_.start();
   return status.isOk() ? status : giveUp(status);
@@ -191,10 +182,7 @@ Status Launcher::startRank(int64_t rank, const std::string &endpoint, const File
                      .standardInput = stdinFile.get()};
   OutputRelay::Pipes pipes;
   if (options_.prefixOutput) {
-    Result<OutputRelay::Pipes> made = relay_.add(rank);
-    if (!made)
-      return made.status();
-    pipes = std::move(*made);
+    pipes = BRAID_TRY(relay_.add(rank));
     child.standardOutput = pipes.output.get();
     child.standardError = pipes.error.get();
   }
@@ -218,9 +206,7 @@ std::string Launcher::explainDeath(int64_t rank) {
 void Launcher::interrupt(int signal) {
   int none = 0;
   interruptedBy_.compare_exchange_strong(none, signal);
-  memory_.abort({Status(StatusCode::PeerFailed,
-                        fmt::format("interrupted by signal {} ({})", signal, strsignal(signal))),
-                 -1});
+  memory_.abort({peerFailed("interrupted by signal {} ({})", signal, strsignal(signal)), -1});
 }
 
 LaunchReport Launcher::supervise() {
@@ -330,8 +316,7 @@ std::optional<milliseconds> Launcher::patienceWith(int64_t rank) const {
 /// Of a job whose run does not count.
 Status Launcher::failure() const {
   std::optional<JobCause> cause = memory_.cause();
-  return cause ? cause->status
-               : Status(StatusCode::PeerFailed, "all ranks ended before the run was over");
+  return cause ? cause->status : peerFailed("all ranks ended before the run was over");
 }
 
 LaunchReport Launcher::report() const {
@@ -360,15 +345,10 @@ LaunchReport Launcher::report() const {
 } // namespace
 
 Result<LaunchReport> launch(const LaunchOptions &options) {
-  Result<std::string> job = randomName();
-  if (!job)
-    return job.status();
-  Result<JobMemory> memory = JobMemory::create(options.ranks);
-  if (!memory)
-    return memory.status();
-  Launcher launcher(options, std::move(*memory), std::move(*job));
-  if (Status status = launcher.start(); !status.isOk())
-    return status;
+  std::string job = BRAID_TRY(randomName());
+  JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
+  Launcher launcher(options, std::move(memory), std::move(job));
+  BRAID_TRY(launcher.start());
   return launcher.supervise();
 }
 

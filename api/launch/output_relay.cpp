@@ -1,6 +1,7 @@
 //===- api/launch/output_relay.cpp - what several processes write, line by line ---------------===//
 
 #include "api/launch/output_relay.h"
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include <fmt/format.h>
@@ -34,9 +35,8 @@ Result<OutputRelay::Pipes> OutputRelay::add(int64_t number) {
   for (auto [end, target] : {std::pair{&pipes.output, 1}, std::pair{&pipes.error, 2}}) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-      return Status(StatusCode::Unsupported, fmt::format("expected a pipe for what rank {} writes, "
-                                                         "got '{}'",
-                                                         number, std::strerror(errno)));
+      return unsupported("expected a pipe for what rank {} writes, got '{}'", number,
+                         std::strerror(errno));
     sources_.push_back({fmt::format("[{}] ", number), FileDescriptor(ends[0]), target, {}});
     *end = FileDescriptor(ends[1]);
   }

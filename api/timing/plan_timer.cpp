@@ -3,6 +3,7 @@
 #include "api/timing/plan_timer.h"
 
 #include "api/timing/random_tile.h"
+#include "ir/failure.h"
 #include "lowering/schedule/gpu_facts.h"
 
 #include <algorithm>
@@ -36,21 +37,18 @@ double PlanTimer::warmUpTimeUs(llvm::ArrayRef<PlanMatmul> gemms) {
 }
 
 Result<std::string> PlanTimer::fromRankZero(std::string mine) {
-  Result<std::vector<std::string>> all = transport().allGather(rank_ == 0 ? std::move(mine) : "");
-  if (!all)
-    return all.status();
-  return std::move(all->front());
+  std::vector<std::string> all =
+      BRAID_TRY(transport().allGather(rank_ == 0 ? std::move(mine) : ""));
+  return std::move(all.front());
 }
 
 /// By its bytes: ranks are on one host.
 Result<double> PlanTimer::numberFromRankZero(double mine) {
-  Result<std::string> text =
-      fromRankZero(std::string(reinterpret_cast<const char *>(&mine), sizeof(mine)));
-  if (!text)
-    return text.status();
-  if (text->size() != sizeof(mine))
-    return Status(StatusCode::Internal, "expected a number from rank 0");
-  std::memcpy(&mine, text->data(), sizeof(mine));
+  std::string text =
+      BRAID_TRY(fromRankZero(std::string(reinterpret_cast<const char *>(&mine), sizeof(mine))));
+  if (text.size() != sizeof(mine))
+    return internalError("expected a number from rank 0");
+  std::memcpy(&mine, text.data(), sizeof(mine));
   return mine;
 }
 
@@ -73,40 +71,30 @@ Result<PlanTimer::Loan *> PlanTimer::borrow(std::deque<Loan> &loans, size_t slot
   Loan &loan = loans[slot];
   if (loan.memory && loan.bytes >= bytes)
     return &loan;
-  Result<void *> memory = device().allocate(ArenaKind::Private, bytes);
-  if (!memory)
-    return memory.status();
-  loan = {*memory, bytes, loan.filledWith};
+  void *memory = BRAID_TRY(device().allocate(ArenaKind::Private, bytes));
+  loan = {memory, bytes, loan.filledWith};
   allocatedBytes_ += bytes;
   return &loan;
 }
 
 Result<void *> PlanTimer::borrowFilled(size_t slot, int64_t bytes, DType dtype) {
   const void *before = slot < inputs_.size() ? inputs_[slot].memory : nullptr;
-  Result<Loan *> loan = borrow(inputs_, slot, bytes);
-  if (!loan)
-    return loan.status();
-  if ((*loan)->memory == before && (*loan)->filledWith == dtype)
-    return (*loan)->memory;
-  (*loan)->filledWith = dtype;
-  if (Status status = fill(**loan); !status.isOk())
-    return status;
-  return (*loan)->memory;
+  Loan *loan = BRAID_TRY(borrow(inputs_, slot, bytes));
+  if (loan->memory == before && loan->filledWith == dtype)
+    return loan->memory;
+  loan->filledWith = dtype;
+  BRAID_TRY(fill(*loan));
+  return loan->memory;
 }
 
 Status PlanTimer::bindArguments(TimedPlan &timed, const Plan &plan) {
   const DType dtype = plan.matmuls.empty() ? DType::BF16 : plan.matmuls.front().dtype;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
-    Result<void *> memory = borrowFilled(i, plan.buffers[plan.inputs[i]].bytes, dtype);
-    if (!memory)
-      return memory.status();
-    timed.inputs.push_back(*memory);
+    timed.inputs.push_back(BRAID_TRY(borrowFilled(i, plan.buffers[plan.inputs[i]].bytes, dtype)));
   }
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    Result<Loan *> loan = borrow(outputs_, i, plan.buffers[plan.outputs[i]].bytes);
-    if (!loan)
-      return loan.status();
-    timed.outputs.push_back((*loan)->memory);
+    Loan *loan = BRAID_TRY(borrow(outputs_, i, plan.buffers[plan.outputs[i]].bytes));
+    timed.outputs.push_back(loan->memory);
   }
   return Status::ok();
 }
@@ -120,8 +108,7 @@ Status PlanTimer::meet() {
 }
 
 Result<RunTime> PlanTimer::once(TimedPlan &plan) {
-  if (Status status = meet(); !status.isOk())
-    return status;
+  BRAID_TRY(meet());
   return timeRun(*plan.prepared, device(), plan.launchMode, plan.inputs, plan.outputs);
 }
 
@@ -139,26 +126,20 @@ Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort
 Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
   if (cluster_.hosted() == 1)
     cluster_.setPlans(*plan.plans);
-  Result<double> us = warmUpRuns(plan, effort);
-  if (!us)
-    return us.status();
-  const double fitting = std::min(effort.budgetUs / std::max(*us, 1.0), 1e6);
+  double us = BRAID_TRY(warmUpRuns(plan, effort));
+  const double fitting = std::min(effort.budgetUs / std::max(us, 1.0), 1e6);
   const int64_t runs = std::clamp(static_cast<int64_t>(fitting), effort.least, effort.most);
   std::vector<double> times; // all, then what they took to issue: one exchange for both
   std::vector<double> issues;
   for (int64_t i = 0; i < runs; ++i) {
-    Result<RunTime> time = once(plan);
-    if (!time)
-      return time.status();
-    times.push_back(time->us);
-    issues.push_back(time->issueUs);
+    RunTime time = BRAID_TRY(once(plan));
+    times.push_back(time.us);
+    issues.push_back(time.issueUs);
   }
   times.insert(times.end(), issues.begin(), issues.end());
-  Result<std::vector<double>> most = maximaOverRanks(transport(), times);
-  if (!most)
-    return most.status();
-  return RunTime{median({most->begin(), most->begin() + runs}),
-                 median({most->begin() + runs, most->end()})};
+  std::vector<double> most = BRAID_TRY(maximaOverRanks(transport(), times));
+  return RunTime{median({most.begin(), most.begin() + runs}),
+                 median({most.begin() + runs, most.end()})};
 }
 
 // -- Plans. --
@@ -178,15 +159,10 @@ Result<TimedPlan> PlanTimer::makeReady(std::vector<Plan> plans, LaunchMode launc
   if (cluster_.hosted() == 1)
     cluster_.setPlans(*timed.plans);
   const Plan &plan = (*timed.plans)[static_cast<size_t>(rank_)];
-  Result<std::unique_ptr<Prepared>> prepared = prepare(plan, device(), transport(), transferMode);
-  if (!prepared)
-    return prepared.status();
-  timed.prepared = std::move(*prepared);
+  timed.prepared = BRAID_TRY(prepare(plan, device(), transport(), transferMode));
   allocatedBytes_ += plan.symmetricBytes + plan.deviceBytes;
-  if (Status status = bindArguments(timed, plan); !status.isOk())
-    return status;
-  if (Status status = issueAs(timed, launchMode); !status.isOk())
-    return status;
+  BRAID_TRY(bindArguments(timed, plan));
+  BRAID_TRY(issueAs(timed, launchMode));
   return timed;
 }
 
@@ -194,18 +170,12 @@ Result<std::vector<RunTime>> PlanTimer::time(std::vector<Plan> plans,
                                              llvm::ArrayRef<LaunchMode> launchModes,
                                              const TimingEffort &effort,
                                              TransferMode transferMode) {
-  Result<TimedPlan> timed = makeReady(std::move(plans), launchModes.front(), transferMode);
-  if (!timed)
-    return timed.status();
+  TimedPlan timed = BRAID_TRY(makeReady(std::move(plans), launchModes.front(), transferMode));
   std::vector<RunTime> times;
   for (LaunchMode launchMode : launchModes) {
-    if (launchMode != timed->launchMode)
-      if (Status status = issueAs(*timed, launchMode); !status.isOk())
-        return status;
-    Result<RunTime> time = this->time(*timed, effort);
-    if (!time)
-      return time.status();
-    times.push_back(*time);
+    if (launchMode != timed.launchMode)
+      BRAID_TRY(issueAs(timed, launchMode));
+    times.push_back(BRAID_TRY(this->time(timed, effort)));
   }
   return times;
 }

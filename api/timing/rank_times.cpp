@@ -2,6 +2,8 @@
 
 #include "api/timing/rank_times.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/MathExtras.h"
@@ -40,12 +42,11 @@ Status takeMaxima(llvm::StringRef text, std::vector<double> &maxima) {
   llvm::SmallVector<llvm::StringRef, 64> fields;
   text.split(fields, ' ', -1, /*KeepEmpty=*/false);
   if (fields.size() != maxima.size())
-    return Status(StatusCode::BadInput, fmt::format("expected {} times of each rank, got {}",
-                                                    maxima.size(), fields.size()));
+    return badInput("expected {} times of each rank, got {}", maxima.size(), fields.size());
   for (size_t i = 0; i < fields.size(); ++i) {
     double value = 0;
     if (fields[i].getAsDouble(value))
-      return Status(StatusCode::BadInput, "expected a time, got '" + fields[i].str() + "'");
+      return badInput("expected a time, got '{}'", fields[i].str());
     maxima[i] = std::max(maxima[i], value);
   }
   return Status::ok();
@@ -67,7 +68,7 @@ Status meetAt(const Barrier &barrier, Device &device, double idleGapUs) {
   if (barrier())
     return Status::ok();
   Status cause = device.synchronize();
-  return cause.isOk() ? Status(StatusCode::PeerFailed, "the job has failed") : cause;
+  return cause.isOk() ? peerFailed("the job has failed") : cause;
 }
 
 Result<RunTime> timeRun(Prepared &prepared, Device &device, LaunchMode launchMode,
@@ -76,8 +77,7 @@ Result<RunTime> timeRun(Prepared &prepared, Device &device, LaunchMode launchMod
   const Clock::time_point start = Clock::now();
   issueRun(prepared, launchMode, inputs, outputs);
   time.issueUs = usSince(start);
-  if (Status status = device.synchronize(); !status.isOk())
-    return status;
+  BRAID_TRY(device.synchronize());
   time.us = usSince(start);
   return time;
 }
@@ -89,20 +89,16 @@ Result<double> timeBurst(Prepared &prepared, Device &device, LaunchMode launchMo
   for (int64_t i = 0; i < runs; ++i)
     issueRun(prepared, launchMode, inputs, outputs);
   device.stopClock();
-  if (Status status = device.synchronize(); !status.isOk())
-    return status;
+  BRAID_TRY(device.synchronize());
   const double onHost = usSince(start);
   return device.clockedUs().value_or(onHost) / static_cast<double>(runs);
 }
 
 Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vector<double> &mine) {
-  Result<std::vector<std::string>> all = transport.allGather(encodeTimes(mine));
-  if (!all)
-    return all.status();
+  std::vector<std::string> all = BRAID_TRY(transport.allGather(encodeTimes(mine)));
   std::vector<double> maxima(mine.size(), 0);
-  for (const std::string &each : *all)
-    if (Status status = takeMaxima(each, maxima); !status.isOk())
-      return status;
+  for (const std::string &each : all)
+    BRAID_TRY(takeMaxima(each, maxima));
   return maxima;
 }
 
@@ -119,17 +115,12 @@ Result<double> warmUp(Transport &transport, const RunsFor &runsFor,
   int64_t runs = runsFor(us);
   std::vector<double> times; // since the last decision
   for (int64_t done = 1; done <= runs; ++done) {
-    Result<double> time = run();
-    if (!time)
-      return time.status();
-    times.push_back(*time);
+    times.push_back(BRAID_TRY(run()));
     if (!llvm::isPowerOf2_64(static_cast<uint64_t>(done)))
       continue;
     if (done > 1 || runs == 1) {
-      Result<std::vector<double>> longest = maximaOverRanks(transport, {lowerMedian(times)});
-      if (!longest)
-        return longest.status();
-      us = longest->front();
+      std::vector<double> longest = BRAID_TRY(maximaOverRanks(transport, {lowerMedian(times)}));
+      us = longest.front();
       runs = runsFor(us);
     }
     times.clear();

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/cpu_rank.h"
+#include "ir/failure.h"
 
 #include <fmt/format.h>
 
@@ -32,12 +33,10 @@ Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options,
 
 Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &options, Picker picker,
                                                     const ObserverFactory &observe) {
-  if (Status status = checkInProcess(options); !status.isOk())
-    return status;
+  BRAID_TRY(checkInProcess(options));
   initializeGemms();
   std::unique_ptr<CpuCluster> cluster(new CpuCluster(options, std::move(picker), observe));
-  if (Status status = cluster->start(); !status.isOk())
-    return status;
+  BRAID_TRY(cluster->start());
   return std::unique_ptr<Cluster>(std::move(cluster));
 }
 
@@ -63,14 +62,13 @@ CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const Obser
 /// Stream 0 is there without being asked for.
 Status CpuCluster::start() {
   for (std::unique_ptr<CpuDevice> &device : devices_)
-    if (Status status = device->reserveStreams(1); !status.isOk())
-      return status;
+    BRAID_TRY(device->reserveStreams(1));
   return Status::ok();
 }
 
 CpuCluster::~CpuCluster() {
   // Workers reach into other ranks' memory: all have to end before any device goes.
-  group_.abort(Status(StatusCode::PeerFailed, "the cluster was destroyed"));
+  group_.abort(peerFailed("the cluster was destroyed"));
   for (std::unique_ptr<CpuDevice> &device : devices_)
     device->stop();
 }

@@ -3,6 +3,7 @@
 #include "backends/cpu/cpu_device.h"
 
 #include "backends/cpu/queue/flags.h"
+#include "ir/failure.h"
 
 #include <fmt/format.h>
 
@@ -52,8 +53,7 @@ Status CpuDevice::addQueue() {
   if (options_.observer)
     options_.observer->opened(number);
   if (options_.hasWorkers)
-    if (Status status = queue->start(); !status.isOk())
-      return status;
+    BRAID_TRY(queue->start());
   queues_.push_back(std::move(queue));
   auto list = std::make_unique<QueueList>();
   for (std::unique_ptr<HardwareQueue> &each : queues_)

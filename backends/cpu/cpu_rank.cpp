@@ -2,28 +2,24 @@
 
 #include "backends/cpu/cpu_rank.h"
 
-#include <fmt/format.h>
+#include "ir/failure.h"
 
 namespace braid {
 
 Result<std::unique_ptr<Cluster>> CpuRank::join(const ClusterOptions &options,
                                                std::unique_ptr<Client> client,
                                                const ObserverFactory &observe) {
-  if (Status status = checkGroup("processes", options.ranks, options.timeout); !status.isOk())
-    return status;
+  BRAID_TRY(checkGroup("processes", options.ranks, options.timeout));
   if (options.ranks != client->ranks())
-    return Status(StatusCode::BadInput, fmt::format("expected the job's {} ranks, got {}",
-                                                    client->ranks(), options.ranks));
+    return badInput("expected the job's {} ranks, got {}", client->ranks(), options.ranks);
   if (options.scheduleSeed)
-    return Status(StatusCode::Unsupported, "expected all ranks in one process to draw the order of "
-                                           "their commands, got ranks that are processes");
+    return unsupported("expected all ranks in one process to draw the order of their commands, got "
+                       "ranks that are processes");
   initializeGemms();
   auto parts = std::make_unique<Parts>(options, std::move(client), observe);
   // Stream 0 is there without being asked for.
-  if (Status status = parts->device.reserveStreams(1); !status.isOk())
-    return status;
-  if (Status status = parts->group.start(); !status.isOk())
-    return status;
+  BRAID_TRY(parts->device.reserveStreams(1));
+  BRAID_TRY(parts->group.start());
   return std::unique_ptr<Cluster>(new CpuRank(std::move(parts)));
 }
 
@@ -59,8 +55,7 @@ Transport &CpuRank::transport([[maybe_unused]] int64_t rank) {
 CpuRank::~CpuRank() {
   ProcessGroup &group = parts_->group;
   if (!parts_->device.isDrained())
-    group.abort(Status(StatusCode::PeerFailed,
-                       fmt::format("rank {} left before its work was done", group.rank())));
+    group.abort(peerFailed("rank {} left before its work was done", group.rank()));
   auto patience = isStuck() ? std::chrono::milliseconds(0) : ProcessGroup::kGrace;
   if (!parts_->device.stopWithin(patience)) {
     group.leave();

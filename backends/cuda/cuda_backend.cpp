@@ -3,6 +3,7 @@
 #include "backends/cuda/cuda_backend.h"
 
 #include "backends/cuda/cuda_device.h"
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/environment.h"
 
 #include <fmt/format.h>
@@ -75,33 +76,24 @@ Result<std::unique_ptr<Cluster>> CudaCluster::join(const ClusterOptions &options
 }
 
 Status CudaCluster::start(const CudaDevice::Options &options) {
-  Result<std::unique_ptr<CudaDevice>> device = CudaDevice::create(group_, options);
-  if (!device)
-    return device.status();
-  device_ = std::move(*device);
+  device_ = BRAID_TRY(CudaDevice::create(group_, options));
   transport_ = std::make_unique<CudaTransport>(group_, *device_);
   group_.setWake([this] { device_->releaseWaits(); });
   group_.setProbe([this] { device_->publish(); });
-  if (Status status = group_.start(); !status.isOk())
-    return status;
+  BRAID_TRY(group_.start());
   return checkOwnGpus(options);
 }
 
 /// By what the GPUs are, for launchers may show each rank a different one as number 0.
 Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
-  Result<std::string> uuid = device_->uuid();
-  if (!uuid)
-    return uuid.status();
-  Result<std::vector<std::string>> ofRanks = group_.allGather(*uuid);
-  if (!ofRanks)
-    return ofRanks.status();
-  const auto mine = ofRanks->begin() + group_.rank();
-  const auto first = std::find(ofRanks->begin(), mine, *mine);
+  std::string uuid = BRAID_TRY(device_->uuid());
+  std::vector<std::string> ofRanks = BRAID_TRY(group_.allGather(uuid));
+  const auto mine = ofRanks.begin() + group_.rank();
+  const auto first = std::find(ofRanks.begin(), mine, *mine);
   if (first == mine || options.mayShare)
     return Status::ok();
-  return Status(StatusCode::Unsupported,
-                fmt::format("rank {} needs a GPU of its own, but has that of rank {}{}",
-                            group_.rank(), first - ofRanks->begin(), kHowToShare));
+  return unsupported("rank {} needs a GPU of its own, but has that of rank {}{}", group_.rank(),
+                     first - ofRanks.begin(), kHowToShare);
 }
 
 /// Importers close before exporters free, also after an abort: the released streams of a neighbour
@@ -111,8 +103,7 @@ CudaCluster::~CudaCluster() {
   if (device_) {
     bool isDone = device_->drain(ProcessGroup::kGrace);
     if (!isDone) {
-      group_.abort(Status(StatusCode::PeerFailed,
-                          fmt::format("rank {} left with work that does not end", group_.rank())));
+      group_.abort(peerFailed("rank {} left with work that does not end", group_.rank()));
       isDone = device_->drain(ProcessGroup::kGrace);
     }
     if (!isDone)
@@ -140,31 +131,26 @@ Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank, bool ma
   if (device >= count && mayShare)
     device %= count;
   if (device >= count)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("rank {} needs a GPU of its own, but {} are here{}", localRank, count,
-                              kHowToShare));
+    return unsupported("rank {} needs a GPU of its own, but {} are here{}", localRank, count,
+                       kHowToShare);
   return static_cast<int>(device);
 }
 
 Status checkEnvironment() {
   const char *blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
   if (blocking && std::string(blocking) != "0" && *blocking)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("expected CUDA_LAUNCH_BLOCKING to be unset, got '{}': the host would "
-                              "wait for a peer before it has issued what the peer waits for",
-                              blocking));
+    return unsupported("expected CUDA_LAUNCH_BLOCKING to be unset, got '{}': the host would wait "
+                       "for a peer before it has issued what the peer waits for",
+                       blocking);
   return Status::ok();
 }
 
 Status checkOptions(const ClusterOptions &options) {
-  if (Status status = checkGroup("processes", options.ranks, options.timeout); !status.isOk())
-    return status;
+  BRAID_TRY(checkGroup("processes", options.ranks, options.timeout));
   if (options.scheduleSeed)
-    return Status(StatusCode::Unsupported,
-                  "the seeded scheduler needs all ranks in one process, on the cpu backend");
+    return unsupported("the seeded scheduler needs all ranks in one process, on the cpu backend");
   if (options.queues != 0)
-    return Status(StatusCode::Unsupported,
-                  "--queues: a GPU's streams get their hardware queues from the driver");
+    return unsupported("--queues: a GPU's streams get their hardware queues from the driver");
   return checkEnvironment();
 }
 
@@ -180,7 +166,7 @@ Status noGpu(const char *reason, int driver, int runtime) {
     text = fmt::format("expected an NVIDIA driver that supports CUDA {}.0, got one that supports "
                        "CUDA {}.{}",
                        runtime / kMajor, driver / kMajor, driver % kMajor / kMinor);
-  return Status(StatusCode::Unsupported, "--backend cuda: " + text);
+  return unsupported("--backend cuda: {}", text);
 }
 
 int countGpus() {
@@ -191,21 +177,18 @@ int countGpus() {
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank) {
-  if (Status status = checkOptions(options); !status.isOk())
-    return status;
+  BRAID_TRY(checkOptions(options));
   Result<bool> mayShare = isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare);
   if (!mayShare)
     return mayShare.status();
   Result<int> device = chooseDevice(rank, client->rank(), *mayShare);
   if (!device)
     return device.status();
-  Result<bool> tuned = isOn(processEnvironment(), "BRAID_TUNE", true);
-  if (!tuned)
-    return tuned.status();
+  bool tuned = BRAID_TRY(isOn(processEnvironment(), "BRAID_TUNE", true));
   CudaDevice::Options chosen{.rank = client->rank(),
                              .device = *device,
                              .callerStream = static_cast<cudaStream_t>(rank.stream),
-                             .isTuned = *tuned && !*mayShare, // beside others, times say nothing
+                             .isTuned = tuned && !*mayShare, // beside others, times say nothing
                              .mayShare = *mayShare,
                              .isReproducible = options.reproducible};
   return CudaCluster::join(options, std::move(client), chosen);

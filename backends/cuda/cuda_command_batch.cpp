@@ -11,10 +11,9 @@
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/elements.h"
 #include "backends/cuda/issuing.h"
+#include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -53,10 +52,7 @@ Status CudaDevice::startCopyAndSignal() {
   hasBulkCopies_ = major >= 9;
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, options_.device));
-  Result<void *> released = memory_.allocateReports(kFlagStride);
-  if (!released)
-    return released.status();
-  released_ = static_cast<uint32_t *>(*released);
+  released_ = static_cast<uint32_t *>(BRAID_TRY(memory_.allocateReports(kFlagStride)));
   // Those of graphs are their own: a graph may still run when eager runs of other streams begin.
   constexpr size_t kBytes =
       2 * size_t(kMaxStreams) * cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
@@ -74,9 +70,8 @@ Status CudaDevice::planCopyAndSignal(const Plan &plan, Timetable &timetable) con
   const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(half)); // of 128 kernels
   timetable.waitsByMemory = plan.streams.size() > mostStreams;
   if (timetable.waitsByMemory && hasFlagsOnDevice())
-    return Status(StatusCode::Unsupported,
-                  fmt::format("signals by kernels: expected at most {} streams, got {}",
-                              mostStreams, plan.streams.size()));
+    return unsupported("signals by kernels: expected at most {} streams, got {}", mostStreams,
+                       plan.streams.size());
   std::vector<bool> copies(plan.streams.size(), false), waits = copies;
   for (const Command &command : plan.commands) {
     copies[command.stream] = copies[command.stream] || command.kind == CommandKind::Copy;

@@ -4,6 +4,7 @@
 
 #include "backends/cuda/elements.h"
 #include "backends/cuda/issuing.h"
+#include "ir/failure.h"
 
 #include <fmt/format.h>
 
@@ -27,33 +28,22 @@ void warnOnStderr(const std::string &line) {
 Result<std::unique_ptr<CudaDevice>> CudaDevice::create(ProcessGroup &group,
                                                        const Options &options) {
   std::unique_ptr<CudaDevice> device(new CudaDevice(group, options));
-  if (Status status = device->start(); !status.isOk())
-    return status;
+  BRAID_TRY(device->start());
   return device;
 }
 
 Status CudaDevice::start() {
-  Result<const Driver *> driver = loadDriver();
-  if (!driver)
-    return driver.status();
-  driver_ = *driver;
+  driver_ = BRAID_TRY(loadDriver());
   domain_ = nvtxDomainCreateA("braid");
   BRAID_CUDA_RETURN_IF_ERROR(cudaSetDevice(options_.device));
   // All ranks read the same file, which rank 0 replaces: it speaks for all of them.
   const AlgorithmBy by = options_.isReproducible ? AlgorithmBy::Kind
                          : options_.isTuned      ? AlgorithmBy::Time
                                                  : AlgorithmBy::Guess;
-  auto gemms = Gemms::create(by, options_.rank == 0 ? warnOnStderr : nullptr);
-  if (!gemms)
-    return gemms.status();
-  gemms_ = std::move(*gemms);
+  gemms_ = BRAID_TRY(Gemms::create(by, options_.rank == 0 ? warnOnStderr : nullptr));
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadKernels());
-  if (Status status = startCopyAndSignal(); !status.isOk())
-    return status;
-  Result<void *> steps = memory_.allocateReports(kStreamLimit * sizeof(Step));
-  if (!steps)
-    return steps.status();
-  steps_ = static_cast<Step *>(*steps);
+  BRAID_TRY(startCopyAndSignal());
+  steps_ = static_cast<Step *>(BRAID_TRY(memory_.allocateReports(kStreamLimit * sizeof(Step))));
   issued_ = std::make_unique<Issued[]>(kStreamLimit);
   streams_.push_back(options_.callerStream);
   if (!options_.callerStream) {
@@ -140,8 +130,8 @@ Status CudaDevice::reserveStreams(uint32_t count) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamIsCapturing(streams_[0], &capture));
   if (capture != cudaStreamCaptureStatusNone)
-    return Status(StatusCode::BadInput, "the caller's stream is being captured, but the program is "
-                                        "not prepared: call prepare() before the capture begins");
+    return badInput("the caller's stream is being captured, but the program is not prepared: call "
+                    "prepare() before the capture begins");
   // Before whatever else the process has on its GPU: peers wait for what these streams do.
   int least = 0, greatest = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -204,8 +194,7 @@ void CudaDevice::check(CUresult code, const char *call) {
     return;
   const char *name = "unknown";
   driver_->getErrorName(code, &name);
-  group_.abort(Status(StatusCode::PeerFailed,
-                      fmt::format("rank {}: {} from {}", options_.rank, name, call)));
+  group_.abort(peerFailed("rank {}: {} from {}", options_.rank, name, call));
 }
 
 void CudaDevice::pushRange(Tag tag) {

@@ -2,6 +2,8 @@
 
 #include "backends/cuda/cuda_memory.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -35,8 +37,7 @@ Status registerWithGpu(void *base, size_t bytes) {
   if (onDevice == base)
     return Status::ok();
   cudaHostUnregister(base);
-  return Status(StatusCode::Unsupported,
-                "expected a GPU that reaches registered host memory at the host's addresses");
+  return unsupported("expected a GPU that reaches registered host memory at the host's addresses");
 }
 
 } // namespace
@@ -53,8 +54,7 @@ CudaMemory::~CudaMemory() {
 Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
   constexpr int64_t kLimit = int64_t(1) << 47; // of a process's addresses
   if (bytes < 0 || bytes > kLimit)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("rank {} cannot allocate {} bytes", group_.rank(), bytes));
+    return unsupported("rank {} cannot allocate {} bytes", group_.rank(), bytes);
   if (kind != ArenaKind::Flags)
     return allocateOnDevice(kind,
                             roundUp(bytes, kind == ArenaKind::Symmetric ? kArenaGranularity : 256));
@@ -112,14 +112,11 @@ void CudaMemory::recycle() {
 }
 
 Result<void *> CudaMemory::allocateFlags(size_t bytes, bool holdsReports) {
-  Result<void *> base = group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(bytes));
-  if (!base)
-    return base.status();
-  if (Status status = registerWithGpu(*base, bytes); !status.isOk())
-    return status;
+  void *base = BRAID_TRY(group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(bytes)));
+  BRAID_TRY(registerWithGpu(base, bytes));
   std::lock_guard lock(mutex_);
-  arenas_.push_back({ArenaKind::Flags, *base, bytes, holdsReports});
-  return *base;
+  arenas_.push_back({ArenaKind::Flags, base, bytes, holdsReports});
+  return base;
 }
 
 Result<void *> CudaMemory::allocateReports(int64_t bytes) {
@@ -129,12 +126,10 @@ Result<void *> CudaMemory::allocateReports(int64_t bytes) {
 Result<std::string> CudaMemory::exportMemory(void *base) {
   auto arena = llvm::find_if(arenas_, [&](const Arena &each) { return each.base == base; });
   if (arena == arenas_.end() || arena->kind == ArenaKind::Private)
-    return Status(StatusCode::BadInput, "expected a symmetric allocation or flags to export");
+    return badInput("expected a symmetric allocation or flags to export");
   if (arena->kind == ArenaKind::Flags) {
-    Result<std::string> handle = group_.exportMemory(group_.rank(), base);
-    if (!handle)
-      return handle.status();
-    return fmt::format("{}{}:{}", kFlagsPrefix, arena->bytes, *handle);
+    std::string handle = BRAID_TRY(group_.exportMemory(group_.rank(), base));
+    return fmt::format("{}{}:{}", kFlagsPrefix, arena->bytes, handle);
   }
   cudaIpcMemHandle_t handle;
   BRAID_CUDA_RETURN_IF_ERROR(cudaIpcGetMemHandle(&handle, base));
@@ -150,7 +145,7 @@ Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
   llvm::StringRef text = handle;
   bool isFlags = text.consume_front(kFlagsPrefix);
   if (!isFlags && !text.consume_front(kIpcPrefix))
-    return Status(StatusCode::BadInput, "expected a handle of this backend, got '" + handle + "'");
+    return badInput("expected a handle of this backend, got '{}'", handle);
   Result<void *> base = isFlags ? openFlags(peer, text) : openDevice(peer, text);
   if (!base)
     return base;
@@ -167,12 +162,11 @@ Result<void *> CudaMemory::openFlags(int64_t peer, llvm::StringRef text) {
   auto [size, handle] = text.split(':');
   size_t bytes = 0;
   if (size.getAsInteger(10, bytes))
-    return Status(StatusCode::BadInput, "expected a number of bytes, got '" + size.str() + "'");
+    return badInput("expected a number of bytes, got '{}'", size.str());
   Result<void *> base = group_.open(peer, handle.str());
   if (!base || peer == group_.rank()) // our own are registered
     return base;
-  if (Status status = registerWithGpu(*base, bytes); !status.isOk())
-    return status;
+  BRAID_TRY(registerWithGpu(*base, bytes));
   return *base;
 }
 
@@ -190,8 +184,7 @@ Result<void *> CudaMemory::openDevice(int64_t peer, llvm::StringRef text) {
   if (rank.getAsInteger(10, exporter) || exporter != peer || process.getAsInteger(10, pid) ||
       address.getAsInteger(10, base) || !llvm::tryGetFromHex(hex, bytes) ||
       bytes.size() != sizeof(handle.reserved))
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected a CUDA IPC handle of rank {}, got '{}'", peer, text.str()));
+    return badInput("expected a CUDA IPC handle of rank {}, got '{}'", peer, text.str());
   if (pid == getpid())
     return openOwn(reinterpret_cast<void *>(base));
   std::memcpy(handle.reserved, bytes.data(), sizeof(handle.reserved));

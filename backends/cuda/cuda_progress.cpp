@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "backends/cuda/cuda_device.h"
+#include "ir/failure.h"
 
 #include <algorithm>
 
@@ -21,8 +22,7 @@ Status CudaDevice::registerPlan(const Plan &plan) {
     if (kind == CommandKind::Signal || kind == CommandKind::Await)
       timetable->commands[plan.commands[i].stream].push_back(i);
   }
-  if (Status status = planCopyAndSignal(plan, *timetable); !status.isOk())
-    return status;
+  BRAID_TRY(planCopyAndSignal(plan, *timetable));
   if (timetableOf(&plan).commands == timetable->commands) // prepared again
     return Status::ok();
   for (uint32_t i = 0; i < plan.origins.size(); ++i)

@@ -2,6 +2,8 @@
 
 #include "backends/cuda/driver.h"
 
+#include "ir/failure.h"
+
 #include <fmt/format.h>
 
 namespace braid {
@@ -25,19 +27,16 @@ template <class Function> Status find(const char *name, Function &function) {
   cudaError_t code =
       cudaGetDriverEntryPointByVersion(name, &address, kSince, cudaEnableDefault, &found);
   if (code != cudaSuccess || found != cudaDriverEntryPointSuccess || !address)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("expected a CUDA driver of version 12 or later, which has {}: {}",
-                              name, cudaGetErrorString(code)));
+    return unsupported("expected a CUDA driver of version 12 or later, which has {}: {}", name,
+                       cudaGetErrorString(code));
   function = reinterpret_cast<Function>(address);
   return Status::ok();
 }
 
 Result<Driver> load() {
   Driver driver;
-  if (Status status = find("cuStreamBatchMemOp", driver.streamBatchMemOp); !status.isOk())
-    return status;
-  if (Status status = find("cuGetErrorName", driver.getErrorName); !status.isOk())
-    return status;
+  BRAID_TRY(find("cuStreamBatchMemOp", driver.streamBatchMemOp));
+  BRAID_TRY(find("cuGetErrorName", driver.getErrorName));
   return driver;
 }
 

@@ -2,6 +2,7 @@
 
 #include "backends/null/null_backend.h"
 
+#include "ir/failure.h"
 #include "runtime/job/in_process_group.h"
 
 #include <algorithm>
@@ -40,14 +41,11 @@ private:
 };
 
 Result<std::unique_ptr<Cluster>> createCluster(const ClusterOptions &options) {
-  if (Status status = checkInProcess(options); !status.isOk())
-    return status;
+  BRAID_TRY(checkInProcess(options));
   if (options.scheduleSeed)
-    return Status(StatusCode::Unsupported,
-                  "expected a backend that runs commands to draw their order, got 'null'");
+    return unsupported("expected a backend that runs commands to draw their order, got 'null'");
   if (options.queues != 0)
-    return Status(StatusCode::Unsupported,
-                  "expected a backend that runs commands to limit its queues, got 'null'");
+    return unsupported("expected a backend that runs commands to limit its queues, got 'null'");
   return std::unique_ptr<Cluster>(std::make_unique<NullCluster>(options));
 }
 

@@ -2,10 +2,9 @@
 
 #include "runtime/execute/executor.h"
 
+#include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/tune/tune_gemms.h"
-
-#include <fmt/format.h>
 
 #include <map>
 #include <set>
@@ -63,20 +62,15 @@ Status Binder::bind() {
   device_.use(transferMode_);
   for (const PrepareAction &step : plan_.preparation)
     if (step.kind == PrepareKind::AllocateArenas)
-      if (Status status = allocate(); !status.isOk())
-        return status;
-  if (Status status = tuneGemms(plan_, device_, transport_); !status.isOk())
-    return status;
+      BRAID_TRY(allocate());
+  BRAID_TRY(tuneGemms(plan_, device_, transport_));
   for (const PrepareAction &step : plan_.preparation)
     if (step.kind == PrepareKind::Warm)
-      if (Status status = device_.warm(plan_.matmuls[step.matmul]); !status.isOk())
-        return status;
+      BRAID_TRY(device_.warm(plan_.matmuls[step.matmul]));
   // All channels of a rank lie in one arena, so one exchange serves every Share step; it happens
   // also without any, because agreeing on the program comes first.
-  if (Status status = share(); !status.isOk())
-    return status;
-  if (Status status = checkChannels(); !status.isOk())
-    return status;
+  BRAID_TRY(share());
+  BRAID_TRY(checkChannels());
   bindCommands();
   bindMatmuls();
   bindSums();
@@ -93,59 +87,36 @@ Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
 }
 
 Status Binder::allocate() {
-  Result<void *> flags = allocate(ArenaKind::Flags, flagBytes());
-  if (!flags)
-    return flags.status();
-  Result<void *> symmetric = allocate(ArenaKind::Symmetric, plan_.symmetricBytes);
-  if (!symmetric)
-    return symmetric.status();
-  Result<void *> device = allocate(ArenaKind::Private, plan_.deviceBytes);
-  if (!device)
-    return device.status();
-  if (Status status = device_.reserveStreams(static_cast<uint32_t>(plan_.streams.size()));
-      !status.isOk())
-    return status;
-  Result<uint32_t> firstEvent = device_.createEvents(plan_.events);
-  if (!firstEvent)
-    return firstEvent.status();
-
-  prepared_->firstEvent_ = *firstEvent;
-  flags_ = static_cast<char *>(*flags);
-  symmetric_ = static_cast<char *>(*symmetric);
+  void *flags = BRAID_TRY(allocate(ArenaKind::Flags, flagBytes()));
+  void *symmetric = BRAID_TRY(allocate(ArenaKind::Symmetric, plan_.symmetricBytes));
+  void *device = BRAID_TRY(allocate(ArenaKind::Private, plan_.deviceBytes));
+  BRAID_TRY(device_.reserveStreams(static_cast<uint32_t>(plan_.streams.size())));
+  prepared_->firstEvent_ = BRAID_TRY(device_.createEvents(plan_.events));
+  flags_ = static_cast<char *>(flags);
+  symmetric_ = static_cast<char *>(symmetric);
   prepared_->bases_.assign(plan_.buffers.size() + static_cast<size_t>(plan_.ranks), nullptr);
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const PlanBuffer &buffer = plan_.buffers[i];
     if (buffer.kind == BufferKind::Symmetric)
       prepared_->bases_[i] = symmetric_ + buffer.offset;
     else if (buffer.kind == BufferKind::Device)
-      prepared_->bases_[i] = static_cast<char *>(*device) + buffer.offset;
+      prepared_->bases_[i] = static_cast<char *>(device) + buffer.offset;
   }
   return Status::ok();
 }
 
 Status Binder::share() {
-  Result<std::string> memory = device_.exportMemory(symmetric_);
-  if (!memory)
-    return memory.status();
-  Result<std::string> flags = device_.exportMemory(flags_);
-  if (!flags)
-    return flags.status();
-  Result<std::vector<std::string>> messages = transport_.allGather(hello(*memory, *flags).encode());
-  if (!messages)
-    return messages.status();
+  std::string memory = BRAID_TRY(device_.exportMemory(symmetric_));
+  std::string flags = BRAID_TRY(device_.exportMemory(flags_));
+  std::vector<std::string> messages =
+      BRAID_TRY(transport_.allGather(hello(memory, flags).encode()));
   std::vector<Hello> ranks;
-  for (const std::string &message : *messages) {
-    Result<Hello> decoded = Hello::decode(message);
-    if (!decoded)
-      return decoded.status();
-    ranks.push_back(std::move(*decoded));
-  }
-  if (Status status = compareDevices(ranks); !status.isOk())
-    return status;
+  for (const std::string &message : messages)
+    ranks.push_back(BRAID_TRY(Hello::decode(message)));
+  BRAID_TRY(compareDevices(ranks));
   if (!haveSameProgram(ranks))
     return differentPrograms(ranks);
-  if (Status status = openPeers(ranks); !status.isOk())
-    return status;
+  BRAID_TRY(openPeers(ranks));
   return meetPeers(ranks);
 }
 
@@ -163,9 +134,8 @@ Status Binder::checkChannels() const {
       shared.insert(step.channel);
   for (const Endpoint &endpoint : plan_.endpoints)
     if (!shared.count(endpoint.channel))
-      return Status(StatusCode::BadInput,
-                    fmt::format("rank {} does not share the handles that {} goes through",
-                                plan_.rank, describeOrigin(plan_, endpoint.origin)));
+      return badInput("rank {} does not share the handles that {} goes through", plan_.rank,
+                      describeOrigin(plan_, endpoint.origin));
   return Status::ok();
 }
 
@@ -188,14 +158,10 @@ Status Binder::openPeers(const std::vector<Hello> &ranks) {
     if (base)
       continue;
     const Hello &peer = ranks[static_cast<size_t>(endpoint.peer)];
-    Result<void *> memory = transport_.open(endpoint.peer, peer.memory);
-    if (!memory)
-      return memory.status();
-    Result<void *> flags = transport_.open(endpoint.peer, peer.flags);
-    if (!flags)
-      return flags.status();
-    base = *memory;
-    peerFlags_[endpoint.peer] = static_cast<char *>(*flags);
+    void *memory = BRAID_TRY(transport_.open(endpoint.peer, peer.memory));
+    void *flags = BRAID_TRY(transport_.open(endpoint.peer, peer.flags));
+    base = memory;
+    peerFlags_[endpoint.peer] = static_cast<char *>(flags);
   }
   return Status::ok();
 }
@@ -203,10 +169,8 @@ Status Binder::openPeers(const std::vector<Hello> &ranks) {
 /// Finds the other side of every transfer of this rank.
 Status Binder::meetPeers(const std::vector<Hello> &ranks) {
   for (const PublishedEndpoint &mine : ranks[static_cast<size_t>(plan_.rank)].endpoints) {
-    Result<const PublishedEndpoint *> other = matchingEndpoint(ranks, plan_.rank, mine);
-    if (!other)
-      return other.status();
-    meetings_.push_back({peerFlags_[mine.peer] + (*other)->flagOffset, (*other)->dataOffset});
+    const PublishedEndpoint *other = BRAID_TRY(matchingEndpoint(ranks, plan_.rank, mine));
+    meetings_.push_back({peerFlags_[mine.peer] + other->flagOffset, other->dataOffset});
   }
   return Status::ok();
 }
@@ -323,13 +287,9 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
 Status recycle(Device &device, Transport &transport) {
   // A device that cannot prepare now, because its stream is being captured, has to say so before it
   // is asked to wait: that would spoil the capture, and give another reason.
-  if (Status status = device.reserveStreams(0); !status.isOk())
-    return status;
-  if (Status status = device.synchronize(); !status.isOk())
-    return status;
-  Result<std::vector<std::string>> idle = transport.allGather("idle");
-  if (!idle)
-    return idle.status();
+  BRAID_TRY(device.reserveStreams(0));
+  BRAID_TRY(device.synchronize());
+  std::vector<std::string> idle = BRAID_TRY(transport.allGather("idle"));
   device.recycle();
   return Status::ok();
 }
@@ -337,14 +297,14 @@ Status recycle(Device &device, Transport &transport) {
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
                                           TransferMode transferMode) {
   if (transport.size() != plan.ranks || transport.rank() != plan.rank)
-    return Status(StatusCode::BadInput,
-                  fmt::format("the plan is for rank {} of {}, the transport is rank {} of {}",
-                              plan.rank, plan.ranks, transport.rank(), transport.size()));
+    return badInput("the plan is for rank {} of {}, the transport is rank {} of {}", plan.rank,
+                    plan.ranks, transport.rank(), transport.size());
   Binder binder(plan, device, transport, transferMode);
-  Status mine = device.offers(transferMode)
-                    ? recycle(device, transport)
-                    : Status(StatusCode::Unsupported, "this backend has one way to copy and one to "
-                                                      "signal, and no choice of others");
+  Status mine =
+      device.offers(transferMode)
+          ? recycle(device, transport)
+          : unsupported(
+                "this backend has one way to copy and one to signal, and no choice of others");
   if (mine.isOk())
     mine = binder.bind();
   if (!mine.isOk()) {
@@ -352,9 +312,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Tran
     return mine;
   }
   // Nobody runs before everybody is prepared.
-  Result<std::vector<std::string>> verdicts = transport.allGather("prepared");
-  if (!verdicts)
-    return verdicts.status();
+  std::vector<std::string> verdicts = BRAID_TRY(transport.allGather("prepared"));
   return binder.take();
 }
 
@@ -375,15 +333,12 @@ void Prepared::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> o
 }
 
 Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-  if (Status status = device_->beginCapture(); !status.isOk())
-    return status;
+  BRAID_TRY(device_->beginCapture());
   issueAll(inputs, outputs);
-  Result<uint32_t> graph = device_->endCapture();
-  if (!graph)
-    return graph.status();
+  uint32_t graph = BRAID_TRY(device_->endCapture());
   if (graph_)
     device_->releaseGraph(*graph_);
-  graph_ = *graph;
+  graph_ = graph;
   capturedInputs_ = inputs.vec();
   capturedOutputs_ = outputs.vec();
   return Status::ok();
@@ -391,10 +346,9 @@ Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<voi
 
 Status Prepared::replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
   auto moved = [&](const char *what, size_t number, uint32_t buffer) {
-    return Status(StatusCode::BadInput,
-                  fmt::format("{} {} (%{}) has moved since the graph was captured, which goes to "
-                              "the addresses of that time: capture() again, or run()",
-                              what, number, plan_->buffers[buffer].name));
+    return badInput("{} {} (%{}) has moved since the graph was captured, which goes to the "
+                    "addresses of that time: capture() again, or run()",
+                    what, number, plan_->buffers[buffer].name);
   };
   for (size_t i = 0; i < capturedInputs_.size(); ++i)
     if (i >= inputs.size() || inputs[i] != capturedInputs_[i])

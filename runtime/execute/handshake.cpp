@@ -2,6 +2,8 @@
 
 #include "runtime/execute/handshake.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
@@ -167,7 +169,7 @@ Status programDifference(const std::vector<Hello> &ranks, const std::vector<std:
   std::string message = "expected all ranks to run one program, got several";
   for (const auto &[name, group] : groupRanks(names))
     message += fmt::format("\n  {}: {}", rankList(group), name);
-  return Status(StatusCode::BadInput, message + firstDifference(texts));
+  return badInput("{}{}", message, firstDifference(texts));
 }
 
 std::string encodeChoices(const std::vector<Choice> &choices) {
@@ -200,7 +202,7 @@ Status compareChoices(const std::vector<std::string> &texts) {
   for (const std::string &text : texts) {
     std::optional<std::vector<Choice>> choices = decodeChoices(text);
     if (!choices || (!ranks.empty() && choices->size() != ranks[0].size()))
-      return Status(StatusCode::BadInput, "a rank's message is not of this version's form");
+      return badInput("a rank's message is not of this version's form");
     ranks.push_back(std::move(*choices));
   }
   for (size_t i = 0; !ranks.empty() && i < ranks[0].size(); ++i) {
@@ -217,7 +219,7 @@ Status compareChoices(const std::vector<std::string> &texts) {
         })) { // a text: the line that differs is enough
       for (size_t rank = 0; rank < ranks.size(); ++rank)
         values[rank] = ranks[rank][i].value;
-      return Status(StatusCode::BadInput, message + firstDifference(values));
+      return badInput("{}{}", message, firstDifference(values));
     }
     for (const auto &[value, group] : groups)
       message += fmt::format("\n  {}: {}", rankList(group), value);
@@ -242,9 +244,8 @@ Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ran
     return &other;
   }
   const char *expected = mine.direction == Direction::Send ? "receive" : "send";
-  return Status(StatusCode::BadInput,
-                fmt::format("{} on rank {} meets no {} on rank {}: expected number {} of that pair",
-                            mine.where, rank, expected, mine.peer, mine.sequence + 1));
+  return badInput("{} on rank {} meets no {} on rank {}: expected number {} of that pair",
+                  mine.where, rank, expected, mine.peer, mine.sequence + 1);
 }
 
 } // namespace braid

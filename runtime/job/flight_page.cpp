@@ -3,6 +3,7 @@
 #include "runtime/job/flight_page.h"
 
 #include "ir/counted.h"
+#include "ir/failure.h"
 
 #include "llvm/Support/ConvertUTF.h"
 
@@ -362,7 +363,7 @@ std::string printable(llvm::StringRef text, size_t most = 300) {
 // -- Records that belong together. --
 
 Status refuse(const std::string &name, const std::string &message) {
-  return Status(StatusCode::BadInput, name + ": " + message);
+  return badInput("{}: {}", name, message);
 }
 
 Status checkTogether(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std::string> names) {
@@ -611,8 +612,7 @@ template <class T> Json listOf(const std::vector<T> &values) {
 } // namespace
 
 Result<FlightPage> merge(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std::string> names) {
-  if (Status status = checkTogether(records, names); !status.isOk())
-    return status;
+  BRAID_TRY(checkTogether(records, names));
   std::vector<const FlightRecord *> sorted;
   for (const FlightRecord &record : records)
     sorted.push_back(&record);

@@ -2,6 +2,8 @@
 
 #include "runtime/job/flight_record.h"
 
+#include "ir/failure.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -104,7 +106,7 @@ public:
 
   void fail(const std::string &message) {
     if (status_.isOk())
-      status_ = Status(StatusCode::BadInput, name_ + ": " + message);
+      status_ = badInput("{}: {}", name_, message);
   }
 
   void expected(const std::string &what, const std::string &path, const Json &got) {
@@ -358,8 +360,7 @@ std::string lineAndColumn(llvm::StringRef text, size_t byte) {
 
 Result<Json> parseJson(llvm::StringRef text, llvm::StringRef name) {
   auto refuse = [&](const std::string &place, const char *got) {
-    return Status(StatusCode::BadInput,
-                  fmt::format("{}{}: expected a flight record, got {}", name.str(), place, got));
+    return badInput("{}{}: expected a flight record, got {}", name.str(), place, got);
   };
   bool isTooDeep = false;
   auto watch = [&](int depth, Json::parse_event_t, Json &) {
@@ -417,23 +418,21 @@ std::string FlightRecord::encode() const {
 }
 
 Result<FlightRecord> FlightRecord::decode(llvm::StringRef text, llvm::StringRef name) {
-  Result<Json> json = parseJson(text, name);
-  if (!json)
-    return json.status();
+  Json json = BRAID_TRY(parseJson(text, name));
   Reader reader(name);
-  if (!json->is_object() || !json->contains(kVersionKey)) {
+  if (!json.is_object() || !json.contains(kVersionKey)) {
     reader.fail("expected a flight record, got other JSON");
     return reader.status();
   }
-  const uint32_t version = reader.number<uint32_t>(*json, "", kVersionKey);
+  const uint32_t version = reader.number<uint32_t>(json, "", kVersionKey);
   if (version != kFlightRecordVersion)
     reader.fail(
         fmt::format("expected a record of version {}, got {}", kFlightRecordVersion, version));
   FlightRecord record;
   if (reader.status().isOk())
-    readHead(reader, *json, record);
+    readHead(reader, json, record);
   if (reader.status().isOk())
-    readLists(reader, *json, record);
+    readLists(reader, json, record);
   if (!reader.status().isOk())
     return reader.status();
   return record;

@@ -1,5 +1,6 @@
 //===- runtime/job/flight_recording.cpp - records from the job memory, into files -------------===//
 
+#include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
 
@@ -129,8 +130,7 @@ private:
 };
 
 Status cannotWrite(const std::string &path) {
-  return Status(StatusCode::Unsupported,
-                fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+  return unsupported("cannot write '{}': {}", path, std::strerror(errno));
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "runtime/job/in_process_group.h"
 
+#include "ir/failure.h"
 #include "runtime/execute/host_memory.h"
 
 #include <fmt/format.h>
@@ -15,11 +16,9 @@ Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseco
   // Every rank takes a host thread and a worker for each stream.
   constexpr int64_t kMaxRanks = 512;
   if (ranks < 1 || ranks > kMaxRanks)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected 1 to {} ranks as {}, got {}", kMaxRanks, kind, ranks));
+    return badInput("expected 1 to {} ranks as {}, got {}", kMaxRanks, kind, ranks);
   if (timeout.count() < 1)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected a timeout of at least 1 ms, got {} ms", timeout.count()));
+    return badInput("expected a timeout of at least 1 ms, got {} ms", timeout.count());
   return Status::ok();
 }
 
@@ -149,12 +148,10 @@ Result<void *> InProcessGroup::allocateSymmetric(int64_t rank, int64_t bytes) {
       return free->memory.get();
     }
   }
-  Result<void *> memory = allocateZeroed(rank, bytes);
-  if (!memory)
-    return memory.status();
+  void *memory = BRAID_TRY(allocateZeroed(rank, bytes));
   Lock lock(mutex_);
-  allocations_.push_back({rank, size, std::unique_ptr<void, Free>(*memory)});
-  return *memory;
+  allocations_.push_back({rank, size, std::unique_ptr<void, Free>(memory)});
+  return memory;
 }
 
 InProcessGroup::Allocation *InProcessGroup::find(int64_t rank, const void *base) {
@@ -193,8 +190,7 @@ Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) con
   Lock lock(mutex_);
   auto found = exports_.find(handle);
   if (found == exports_.end() || found->second.rank != peer)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected a handle that rank {} exported, got '{}'", peer, handle));
+    return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
   return found->second.base;
 }
 

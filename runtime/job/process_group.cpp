@@ -1,6 +1,7 @@
 //===- runtime/job/process_group.cpp - a rank that is a process -------------------------------===//
 
 #include "runtime/job/process_group.h"
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include "runtime/execute/host_memory.h"
@@ -201,8 +202,7 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
   const int seals = fcntl(descriptor.get(), F_GET_SEALS);
   if (fstat(descriptor.get(), &info) != 0 || static_cast<size_t>(info.st_size) != bytes ||
       seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected {} bytes of shared memory that cannot shrink", bytes));
+    return badInput("expected {} bytes of shared memory that cannot shrink", bytes);
   void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED)
     return outOfMemory(rank(), static_cast<int64_t>(bytes));
@@ -221,10 +221,7 @@ Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
     std::memset(free->address, 0, free->bytes);
     return free->address;
   }
-  Result<Mapping> mapping = makeShared(bytes);
-  if (!mapping)
-    return mapping.status();
-  own_.push_back(std::move(*mapping));
+  own_.push_back(BRAID_TRY(makeShared(bytes)));
   return own_.back().address;
 }
 
@@ -247,9 +244,7 @@ Result<std::string> ProcessGroup::exportMemory(int64_t, void *base) {
     if (mapping.address != base)
       continue;
     if (!mapping.isOffered)
-      if (Status status = client_->offer(std::to_string(i), mapping.descriptor.get());
-          !status.isOk())
-        return status;
+      BRAID_TRY(client_->offer(std::to_string(i), mapping.descriptor.get()));
     mapping.isOffered = true;
     return fmt::format("shared:{}:{}:{}", rank(), i, mapping.bytes);
   }
@@ -265,8 +260,7 @@ Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
   if (fields.size() != 4 || fields[0] != "shared" || fields[1].getAsInteger(10, exporter) ||
       fields[2].getAsInteger(10, number) || fields[3].getAsInteger(10, bytes) || exporter != peer ||
       peer < 0 || peer >= size())
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected a handle that rank {} exported, got '{}'", peer, handle));
+    return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
   if (peer == rank() && number < own_.size())
     return own_[number].address;
   return import(peer, number, bytes);
@@ -277,10 +271,8 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
   if (known != imports_.end())
     return known->second.address;
   Doing doing(*this, HostActivity::Preparing);
-  Result<FileDescriptor> descriptor = client_->want(peer, std::to_string(number));
-  if (!descriptor)
-    return descriptor.status();
-  Result<Mapping> mapping = mapShared(std::move(*descriptor), bytes);
+  FileDescriptor descriptor = BRAID_TRY(client_->want(peer, std::to_string(number)));
+  Result<Mapping> mapping = mapShared(std::move(descriptor), bytes);
   if (!mapping)
     return mapping.status().annotated(fmt::format("what rank {} shares", peer));
   mapping->descriptor.reset();

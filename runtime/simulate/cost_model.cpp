@@ -2,6 +2,8 @@
 
 #include "runtime/simulate/cost_model.h"
 
+#include "ir/failure.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -148,8 +150,7 @@ Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
     if (gemm.dtype == shape.dtype && (!found || distance(gemm) < distance(*found)))
       found = &gemm;
   if (!found)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("the cost model knows no GEMM of {}", name(shape.dtype).str()));
+    return unsupported("the cost model knows no GEMM of {}", name(shape.dtype).str());
   const double known = flopsOf(found->m, found->n, found->k);
   GemmCost guess = *found;
   guess.transposeB = shape.transposeB;

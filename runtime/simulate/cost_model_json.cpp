@@ -1,5 +1,6 @@
 //===- runtime/simulate/cost_model_json.cpp - a cost model as text, in both directions --------===//
 
+#include "ir/failure.h"
 #include "runtime/simulate/cost_model.h"
 
 #include <fmt/format.h>
@@ -97,8 +98,7 @@ void Reader::fail(const std::string &where, const std::string &expected, const J
   std::string text = got.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > 40)
     text = text.substr(0, 40) + "...";
-  status_ = Status(StatusCode::BadInput,
-                   fmt::format("cost model: {}: expected {}, got {}", where, expected, text));
+  status_ = badInput("cost model: {}: expected {}, got {}", where, expected, text);
 }
 
 const Json &Reader::field(const Json &object, const char *key, const std::string &where) {
@@ -203,7 +203,7 @@ GemmCost Reader::gemm(const Json &json, const std::string &where) {
 Result<CostModel> Reader::read(llvm::StringRef bytes) {
   Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded())
-    return Status(StatusCode::BadInput, "cost model: expected JSON");
+    return badInput("cost model: expected JSON");
   std::string format = text(json, "format", "it");
   if (format != kFormat)
     fail("format", fmt::format("\"{}\"", kFormat), Json(format));

@@ -2,10 +2,10 @@
 
 #include "runtime/simulate/simulated_job.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
-
-#include <fmt/format.h>
 
 #include <map>
 #include <tuple>
@@ -17,9 +17,8 @@ Status checkRank(llvm::ArrayRef<Plan> plans, size_t rank) {
   const Plan &plan = plans[rank];
   if (plan.rank == static_cast<int64_t>(rank) && plan.ranks == static_cast<int64_t>(plans.size()))
     return Status::ok();
-  return Status(StatusCode::BadInput,
-                fmt::format("expected the Plan of rank {} of {}, got that of rank {} of {}", rank,
-                            plans.size(), plan.rank, plan.ranks));
+  return badInput("expected the Plan of rank {} of {}, got that of rank {} of {}", rank,
+                  plans.size(), plan.rank, plan.ranks);
 }
 
 bool overlap(const Range &a, const Range &b) {
@@ -98,10 +97,7 @@ Result<RankState> makeRank(Job &job, const Plan &plan, const CostModel &model,
   state.plan = &plan;
   addLanes(job, state, costs);
   for (const PlanMatmul &shape : plan.matmuls) {
-    Result<GemmCost> cost = model.gemmCost(shape);
-    if (!cost)
-      return cost.status();
-    state.costs.push_back(*cost);
+    state.costs.push_back(BRAID_TRY(model.gemmCost(shape)));
   }
   state.flagSetUs.assign(plan.flags, kNever);
   state.flagLane.assign(plan.flags, kNone);
@@ -124,10 +120,9 @@ Status matchEndpoints(std::vector<RankState> &ranks) {
       const auto &others = flags[endpoint.direction != Direction::Send];
       auto found = others.find(keyOf(*state.plan, endpoint));
       if (found == others.end())
-        return Status(StatusCode::BadInput,
-                      fmt::format("{} on rank {} meets nothing on rank {}",
-                                  describeOrigin(*state.plan, endpoint.origin), state.plan->rank,
-                                  endpoint.peer));
+        return badInput("{} on rank {} meets nothing on rank {}",
+                        describeOrigin(*state.plan, endpoint.origin), state.plan->rank,
+                        endpoint.peer);
       state.peerFlag.push_back(found->second);
     }
   return Status::ok();
@@ -139,15 +134,10 @@ Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
                     const OperationCosts &costs) {
   Job job;
   for (size_t rank = 0; rank < plans.size(); ++rank) {
-    if (Status status = checkRank(plans, rank); !status.isOk())
-      return status;
-    Result<RankState> state = makeRank(job, plans[rank], model, costs);
-    if (!state)
-      return state.status();
-    job.ranks.push_back(std::move(*state));
+    BRAID_TRY(checkRank(plans, rank));
+    job.ranks.push_back(BRAID_TRY(makeRank(job, plans[rank], model, costs)));
   }
-  if (Status status = matchEndpoints(job.ranks); !status.isOk())
-    return status;
+  BRAID_TRY(matchEndpoints(job.ranks));
   return job;
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/simulate/simulator.h"
 
+#include "ir/failure.h"
 #include "runtime/simulate/flows.h"
 #include "runtime/simulate/simulated_job.h"
 
@@ -325,13 +326,10 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options) {
   const OperationCosts *costs = model.find(options.launchMode, options.transferMode);
   if (!costs)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("the cost model knows no operations issued as {} with {}",
-                              name(options.launchMode).str(), str(options.transferMode)));
-  Result<simulator::Job> job = simulator::makeJob(plans, model, *costs);
-  if (!job)
-    return job.status();
-  return Simulator(std::move(*job), *costs).run();
+    return unsupported("the cost model knows no operations issued as {} with {}",
+                       name(options.launchMode).str(), str(options.transferMode));
+  simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, *costs));
+  return Simulator(std::move(job), *costs).run();
 }
 
 } // namespace braid

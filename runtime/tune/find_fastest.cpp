@@ -2,6 +2,8 @@
 
 #include "runtime/tune/find_fastest.h"
 
+#include "ir/failure.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -81,9 +83,7 @@ Status Search::measureAll(size_t count) {
     else if (times.status().code() != StatusCode::Unsupported)
       return times.status();
   }
-  return candidates_.empty()
-             ? Status(StatusCode::Unsupported, "none of the candidates can be measured")
-             : Status::ok();
+  return candidates_.empty() ? unsupported("none of the candidates can be measured") : Status::ok();
 }
 
 /// Candidate 0, if it could be measured, and then the best of the others, from the best one on.
@@ -101,13 +101,11 @@ Status Search::compareFinalists() {
   for (int round = 0; round < kLeastRounds || (round < kMostRounds && !isOver(1)); ++round) {
     std::vector<double> ofFirst;
     for (Candidate &candidate : candidates_) {
-      Result<std::vector<double>> times = measure_(candidate.number, FindPass::Final);
-      if (!times)
-        return times.status();
+      std::vector<double> times = BRAID_TRY(measure_(candidate.number, FindPass::Final));
       if (ofFirst.empty())
-        ofFirst = *times;
-      candidate.times.push_back(times->front());
-      candidate.rounds.push_back(worstShare(*times, ofFirst));
+        ofFirst = times;
+      candidate.times.push_back(times.front());
+      candidate.rounds.push_back(worstShare(times, ofFirst));
     }
   }
   return Status::ok();
@@ -128,11 +126,9 @@ Fastest Search::winner() const {
 Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
                             const std::function<std::chrono::steady_clock::time_point()> &now) {
   Search search(measure, limits, now);
-  if (Status status = search.measureAll(count); !status.isOk())
-    return status;
+  BRAID_TRY(search.measureAll(count));
   search.keepFinalists();
-  if (Status status = search.compareFinalists(); !status.isOk())
-    return status;
+  BRAID_TRY(search.compareFinalists());
   return search.winner();
 }
 

@@ -2,6 +2,8 @@
 
 #include "runtime/tune/gemm_choice.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
@@ -22,8 +24,7 @@ Result<GemmChoice> GemmChoice::decode(const std::string &text) {
                       llvm::tryGetFromHex(hex, choice.algorithm);
   // Written in one way only.
   if (!isRead || choice.encode() != text)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected a measured GEMM, got '{}'", text.substr(0, 60)));
+    return badInput("expected a measured GEMM, got '{}'", text.substr(0, 60));
   return choice;
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/tune/measurement_cache.h"
 
+#include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/socket.h"
 #include "runtime/tune/measurement_file.h"
@@ -27,8 +28,7 @@ constexpr size_t kMaxBytes = size_t(32) << 20;
 constexpr size_t kShownOfReason = 300;
 
 Status failed(const std::string &what, const std::string &path, int error) {
-  return Status(StatusCode::Unsupported,
-                fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
+  return unsupported("cannot {} '{}': {}", what, path, std::strerror(error));
 }
 
 std::string pathOf(const std::string &folder, const std::string &machine) {
@@ -47,9 +47,8 @@ Result<FileDescriptor> lock(const std::string &path) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return failed("lock", path, errno);
     if (Clock::now() >= end)
-      return Status(StatusCode::Unsupported,
-                    fmt::format("another job has held '{}' for {} ms", path,
-                                MeasurementCache::kPatience.count()));
+      return unsupported("another job has held '{}' for {} ms", path,
+                         MeasurementCache::kPatience.count());
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return file;
@@ -61,9 +60,9 @@ Result<std::string> readRegularFile(const std::string &path, int descriptor) {
   if (fstat(descriptor, &about) != 0)
     return failed("read", path, errno);
   if (!S_ISREG(about.st_mode))
-    return Status(StatusCode::BadInput, "it is no file");
+    return badInput("it is no file");
   if (static_cast<size_t>(about.st_size) > kMaxBytes)
-    return Status(StatusCode::BadInput, "it is too large");
+    return badInput("it is too large");
   auto buffer = llvm::MemoryBuffer::getOpenFile(
       descriptor, path, static_cast<uint64_t>(about.st_size), /*RequiresNullTerminator=*/false,
       /*IsVolatile=*/true);
@@ -102,7 +101,7 @@ void MeasurementCache::read(std::map<std::string, std::string> &entries) {
   Result<MeasurementFile> found = text ? MeasurementFile::decode(*text) : text.status();
   Status status = found.status();
   if (found && found->machine != machine_)
-    status = Status(StatusCode::BadInput, "it is of another machine, " + found->machine);
+    status = badInput("it is of another machine, {}", found->machine);
   if (status.isOk())
     for (auto &[key, value] : found->entries)
       entries[key] = std::move(value);
@@ -136,9 +135,7 @@ Status MeasurementCache::write() {
   std::filesystem::create_directories(folder_, error);
   if (error)
     return failed("make the folder", folder_, error.value());
-  Result<FileDescriptor> turn = lock(path_ + ".lock");
-  if (!turn)
-    return turn.status();
+  FileDescriptor turn = BRAID_TRY(lock(path_ + ".lock"));
   std::map<std::string, std::string> others;
   read(others);
   for (auto &[key, value] : others)

@@ -2,6 +2,8 @@
 
 #include "runtime/tune/measurement_file.h"
 
+#include "ir/failure.h"
+
 #include "llvm/Support/xxhash.h"
 
 #include <fmt/format.h>
@@ -84,13 +86,11 @@ Result<MeasurementFile> MeasurementFile::decode(llvm::StringRef text) {
   auto [version, machine] = takeLine(rest).split(": ");
   if (version != kVersion)
     return wrong("another version of Braid wrote it");
-  Result<llvm::StringRef> lines = withoutEnd(text);
-  if (!lines)
-    return lines.status();
-  takeLine(*lines);
+  llvm::StringRef lines = BRAID_TRY(withoutEnd(text));
+  takeLine(lines);
   MeasurementFile file{unescaped(machine), {}};
-  while (!lines->empty()) {
-    auto [key, value] = takeLine(*lines).split('\t');
+  while (!lines.empty()) {
+    auto [key, value] = takeLine(lines).split('\t');
     file.entries[unescaped(key)] = unescaped(value);
   }
   if (file.encode() != text)

@@ -2,6 +2,7 @@
 
 #include "runtime/tune/tune_gemms.h"
 
+#include "ir/failure.h"
 #include "runtime/tune/measurement_file.h"
 
 #include <algorithm>
@@ -37,10 +38,8 @@ Status tuneMissing(const Plan &plan, Device &device, Transport &transport, Choic
   for (size_t i = 0; i < missing.size(); ++i) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
     const milliseconds share = left / static_cast<int64_t>(missing.size() - i);
-    Result<std::string> choice = device.tune(*missing[i], std::clamp(share, kLeast, kMost));
-    if (!choice)
-      return choice.status();
-    choices[gemmKey(*missing[i])] = std::move(*choice);
+    std::string choice = BRAID_TRY(device.tune(*missing[i], std::clamp(share, kLeast, kMost)));
+    choices[gemmKey(*missing[i])] = std::move(choice);
     transport.tick();
   }
   return Status::ok();
@@ -51,13 +50,10 @@ Result<Choices> choicesOfRank0(const Plan &plan, Device &device, Transport &tran
                                const std::string &key) {
   MeasurementFile mine{key, {}};
   if (plan.rank == 0)
-    if (Status status = tuneMissing(plan, device, transport, mine.entries); !status.isOk())
-      return status;
-  Result<std::vector<std::string>> texts =
-      transport.allGather(plan.rank == 0 ? mine.encode() : std::string());
-  if (!texts)
-    return texts.status();
-  Result<MeasurementFile> chosen = MeasurementFile::decode(texts->front());
+    BRAID_TRY(tuneMissing(plan, device, transport, mine.entries));
+  std::vector<std::string> texts =
+      BRAID_TRY(transport.allGather(plan.rank == 0 ? mine.encode() : std::string()));
+  Result<MeasurementFile> chosen = MeasurementFile::decode(texts.front());
   if (!chosen)
     return chosen.status().annotated("the choices of rank 0");
   return chosen->machine == key ? std::move(chosen->entries) : Choices();
@@ -70,16 +66,11 @@ Status tuneGemms(const Plan &plan, Device &device, Transport &transport) {
   if (key.empty())
     return Status::ok();
   for (const PlanMatmul *shape : shapesOf(plan))
-    if (Status status = device.loadAlgorithm(*shape); !status.isOk())
-      return status;
-  Result<Choices> choices = choicesOfRank0(plan, device, transport, key);
-  if (!choices)
-    return choices.status();
-  if (Status status = tuneMissing(plan, device, transport, *choices); !status.isOk())
-    return status;
+    BRAID_TRY(device.loadAlgorithm(*shape));
+  Choices choices = BRAID_TRY(choicesOfRank0(plan, device, transport, key));
+  BRAID_TRY(tuneMissing(plan, device, transport, choices));
   for (const PlanMatmul *shape : shapesOf(plan))
-    if (Status status = device.setAlgorithm(*shape, (*choices)[gemmKey(*shape)]); !status.isOk())
-      return status;
+    BRAID_TRY(device.setAlgorithm(*shape, choices[gemmKey(*shape)]));
   return Status::ok();
 }
 

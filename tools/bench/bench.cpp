@@ -2,6 +2,7 @@
 
 #include "tools/bench/bench.h"
 
+#include "ir/failure.h"
 #include "tools/bench/gpu_state.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -88,10 +89,8 @@ std::vector<BenchRow> Bench::rowsToTime(const BenchShape &shape) const {
 }
 
 Status Bench::run() {
-  if (Status status = results_.resume(); !status.isOk())
-    return status;
-  if (Status status = results_.checkFiles(); !status.isOk())
-    return status;
+  BRAID_TRY(results_.resume());
+  BRAID_TRY(results_.checkFiles());
   std::vector<BenchShape> shapes;
   for (const BenchShape &shape : flags_.shapes())
     if (!rowsToTime(shape).empty() && !llvm::is_contained(shapes, shape))
@@ -104,10 +103,8 @@ Status Bench::run() {
     (void)torch_.launch(); // if that fails, its rows say so
   Progress progress(flags_.operation, shapes, *flags_.rounds, flags_.timeLimit);
   for (const BenchShape &shape : shapes) {
-    Result<bool> isDone = progress.hasTimeForNext() ? measureShape(shape, progress) : false;
-    if (!isDone)
-      return isDone.status();
-    if (!*isDone) {
+    bool isDone = BRAID_TRY(progress.hasTimeForNext() ? measureShape(shape, progress) : false);
+    if (!isDone) {
       sayWhatIsLeft(progress);
       break;
     }
@@ -130,8 +127,7 @@ Status Bench::replaceFullJob(const std::vector<BenchRow> &next) {
   if (job_.allocatedBytes() > flags_.jobMib << 20 ||
       job_.preparedRows() + rowsToPrepare(next) > mostRowsOfJob_)
     job_.end();
-  if (Status status = job_.start(); !status.isOk())
-    return status;
+  BRAID_TRY(job_.start());
   return results_.setDevice(job_.device());
 }
 
@@ -144,13 +140,11 @@ Result<bool> Bench::measureShape(const BenchShape &shape, Progress &progress) {
   if (flags_.backend == "cuda")
     gpus.emplace();
   const Clock::time_point begin = Clock::now();
-  if (Status status = replaceFullJob(rows); !status.isOk())
-    return status;
+  BRAID_TRY(replaceFullJob(rows));
   for (int64_t round = 0; round < *flags_.rounds; ++round) {
     if (round > 0 && progress.isTimeOver())
       return false;
-    if (Status status = timeRound(rows, round); !status.isOk())
-      return status;
+    BRAID_TRY(timeRound(rows, round));
     progress.roundDone(round);
   }
   batch.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -162,8 +156,7 @@ Result<bool> Bench::measureShape(const BenchShape &shape, Progress &progress) {
   results_.add(std::move(rows), batch);
   progress.shapeDone();
   results_.printTable(shape);
-  if (Status status = results_.write(/*isLast=*/false); !status.isOk())
-    return status;
+  BRAID_TRY(results_.write(/*isLast=*/false));
   return true;
 }
 
@@ -174,8 +167,7 @@ Status Bench::timeRound(std::vector<BenchRow> &rows, int64_t round) {
     BenchRow &row = rows[round % 2 == 0 ? i : rows.size() - 1 - i];
     if (!row.failure.empty())
       continue;
-    if (Status status = timeRow(row, round); !status.isOk())
-      return status;
+    BRAID_TRY(timeRow(row, round));
   }
   return Status::ok();
 }
@@ -204,7 +196,7 @@ Status Bench::timeRow(BenchRow &row, int64_t round) {
     return started;
   Result<Answer> answer = started.isOk() ? worker.ask(requestFor(row, round)) : started;
   if (job_.interruptedBy() != 0)
-    return Status(StatusCode::PeerFailed, "interrupted");
+    return peerFailed("interrupted");
   if (answer && answer->failure.empty()) {
     row.rounds.push_back(std::move(answer->samples));
     row.bursts.insert(row.bursts.end(), answer->bursts.begin(), answer->bursts.end());

@@ -10,6 +10,7 @@
 #include "api/bench/file_bench.h"
 #include "api/plans.h"
 #include "api/run.h"
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/worker/serve.h"
@@ -46,8 +47,7 @@ private:
 
 Status checkAgainst(const BenchFlags &flags, const Backend &backend) {
   if (flags.graph != "no" && !backend.hasGraphs)
-    return Status(StatusCode::Unsupported,
-                  fmt::format("--graph: backend '{}' has no graphs", backend.name));
+    return unsupported("--graph: backend '{}' has no graphs", backend.name);
   return Status::ok();
 }
 
@@ -66,7 +66,7 @@ int bench(BenchFlags flags) {
     return benchRank(flags);
   TemporaryFolder folder;
   if (!folder.isMade())
-    return report(Status(StatusCode::Unsupported, "cannot make a folder like " + folder.path()));
+    return report(unsupported("cannot make a folder like {}", folder.path()));
   RanksJob job(flags, folder.path());
   Bench bench(flags, job);
   Status status = Status::ok();

@@ -3,6 +3,7 @@
 #include "tools/bench/flags.h"
 
 #include "api/timing/plan_timer.h"
+#include "ir/failure.h"
 
 #include <fmt/format.h>
 
@@ -56,9 +57,7 @@ std::string footerOf(const Operation &operation) {
 
 Status atLeast(int64_t least, const char *flag, int64_t value) {
   return value >= least ? Status::ok()
-                        : Status(StatusCode::BadInput, fmt::format("expected {} to be at least {}, "
-                                                                   "got {}",
-                                                                   flag, least, value));
+                        : badInput("expected {} to be at least {}, got {}", flag, least, value);
 }
 
 /// "8192x7168x4096"
@@ -83,12 +82,10 @@ Status checkShapes(const BenchFlags &flags) {
                                            flag));
   for (const std::string &text : flags.listed)
     if (!parseShape(text))
-      return Status(StatusCode::BadInput,
-                    fmt::format("expected --shapes to be MxNxK,..., got '{}'", text));
+      return badInput("expected --shapes to be MxNxK,..., got '{}'", text);
   for (const BenchShape &shape : flags.shapes())
     for (auto [flag, value] : {std::pair("-m", shape.m), {"-n", shape.n}, {"-k", shape.k}})
-      if (Status status = atLeast(1, flag, value); !status.isOk())
-        return status;
+      BRAID_TRY(atLeast(1, flag, value));
   return Status::ok();
 }
 
@@ -191,26 +188,21 @@ Status BenchFlags::check(bool hasGraphs) {
                                     {"--idle-gap-us", 0, idleGapUs},
                                     {"--time-limit", 0, timeLimit},
                                     {"--timeout-ms", 1, timeoutMs}})
-    if (Status status = atLeast(least, flag, value); !status.isOk())
-      return status;
+    BRAID_TRY(atLeast(least, flag, value));
   constexpr int64_t kMostIdleGapUs = 10000; // nobody looks at the job meanwhile
   if (idleGapUs > kMostIdleGapUs)
     return Status(
         StatusCode::BadInput,
         fmt::format("expected --idle-gap-us to be at most {}, got {}", kMostIdleGapUs, idleGapUs));
-  if (Status status = operation.hasShapes ? checkShapes(*this) : Status::ok(); !status.isOk())
-    return status;
+  BRAID_TRY(operation.hasShapes ? checkShapes(*this) : Status::ok());
   if ((resumes || retriesFailed) && (json.empty() || !resumes))
-    return Status(StatusCode::BadInput, "expected --json OUT.json with --resume, and --resume with "
-                                        "--retry-failed");
+    return badInput("expected --json OUT.json with --resume, and --resume with --retry-failed");
   if (csv == "-" && json == "-")
-    return Status(StatusCode::BadInput, "expected one of --csv and --json to be -, got both");
-  Result<BenchTypes> types = this->types();
-  if (!types)
-    return types.status();
+    return badInput("expected one of --csv and --json to be -, got both");
+  BenchTypes types = BRAID_TRY(this->types());
   for (const BenchShape &shape : shapes())
     for (const std::string &name : impl)
-      if (Result<TimedRow> row = operation.makeRow(name, shape, *types, ranks, false); !row)
+      if (Result<TimedRow> row = operation.makeRow(name, shape, types, ranks, false); !row)
         return row.status();
   return Status::ok();
 }

@@ -2,6 +2,7 @@
 
 #include "tools/bench/results.h"
 
+#include "ir/failure.h"
 #include "runtime/files.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -133,17 +134,15 @@ Status BenchResults::resume() {
     return Status::ok();
   if (!std::filesystem::exists(flags_.json))
     return Status::ok(); // the first piece
-  Result<std::string> text = readFile(flags_.json, kMostBytes);
-  if (!text)
-    return text.status();
-  Result<std::vector<BenchRow>> rows = readBenchRows(*text, question(), flags_.operation);
+  std::string text = BRAID_TRY(readFile(flags_.json, kMostBytes));
+  Result<std::vector<BenchRow>> rows = readBenchRows(text, question(), flags_.operation);
   if (!rows)
     return rows.status().annotated("--resume: " + flags_.json);
   rows_ = std::move(*rows);
   isResumed_ = true;
   // What is written again must not be nested deeper than a stack is.
   auto isFlat = [](int depth, Json::parse_event_t, Json &) { return depth < 16; };
-  Json file = Json::parse(*text, isFlat, /*allow_exceptions=*/false);
+  Json file = Json::parse(text, isFlat, /*allow_exceptions=*/false);
   if (auto batches = file.find("batches"); batches != file.end() && batches->is_array())
     batches_ = *batches;
   if (auto device = file.find("device"); device != file.end() && device->is_string())
@@ -154,17 +153,15 @@ Status BenchResults::resume() {
 Status BenchResults::checkFiles() const {
   for (const std::string &path : {flags_.csv, flags_.json}) {
     if (!path.empty())
-      if (Status status = checkWritable(path); !status.isOk())
-        return status;
+      BRAID_TRY(checkWritable(path));
   }
   return Status::ok();
 }
 
 Status BenchResults::setDevice(const std::string &device) {
   if (isResumed_ && device_ != device)
-    return Status(StatusCode::BadInput, fmt::format("--resume: {}: expected results of \"{}\", got "
-                                                    "those of \"{}\"",
-                                                    flags_.json, device, device_));
+    return badInput("--resume: {}: expected results of \"{}\", got those of \"{}\"", flags_.json,
+                    device, device_);
   device_ = device;
   return Status::ok();
 }
@@ -265,8 +262,7 @@ Status BenchResults::write(bool isLast) const {
     return !path.empty() && (isLast || isReplacedAsAWhole(path));
   };
   if (isDue(flags_.csv))
-    if (Status status = writeFile(flags_.csv, csv()); !status.isOk())
-      return status;
+    BRAID_TRY(writeFile(flags_.csv, csv()));
   return isDue(flags_.json) ? writeFile(flags_.json, json()) : Status::ok();
 }
 

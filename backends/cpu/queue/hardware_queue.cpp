@@ -1,11 +1,10 @@
 //===- backends/cpu/queue/hardware_queue.cpp - runs the commands of one queue in order --------===//
 
 #include "backends/cpu/queue/hardware_queue.h"
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include "backends/cpu/queue/flags.h"
-
-#include <fmt/format.h>
 
 #include <cstring>
 #include <system_error>
@@ -65,7 +64,7 @@ void HardwareQueue::issue(const QueuedCommand &command) {
   if (options_.observer)
     options_.observer->issued(options_.number, command);
   if (!commands_.push(command))
-    group_.abort(Status(StatusCode::Unsupported, "out of memory for issued commands"));
+    group_.abort(unsupported("out of memory for issued commands"));
 }
 
 bool HardwareQueue::isDrained() const {
@@ -156,7 +155,7 @@ void HardwareQueue::keepSpan(const QueuedCommand &command, int64_t begin, int64_
   try {
     spans_.push_back({command.tag, command.stream, begin, end});
   } catch (const std::bad_alloc &) {
-    group_.abort(Status(StatusCode::Unsupported, "out of memory for the trace"));
+    group_.abort(unsupported("out of memory for the trace"));
   }
 }
 
@@ -167,7 +166,7 @@ void HardwareQueue::runGuarded(const QueuedCommand &command) {
     else
       run(command);
   } catch (const std::bad_alloc &) {
-    group_.abort(Status(StatusCode::Unsupported, "out of memory for the operands of a GEMM"));
+    group_.abort(unsupported("out of memory for the operands of a GEMM"));
   } catch (const std::exception &error) {
     group_.abort(failed(command, error.what()));
   } catch (...) {
@@ -180,8 +179,7 @@ Status HardwareQueue::failed(const QueuedCommand &command, const char *what) con
   std::string where = "a command of no plan";
   if (tag.plan && tag.command < tag.plan->commands.size())
     where = describeOrigin(*tag.plan, tag.plan->commands[tag.command].origin);
-  return Status(StatusCode::PeerFailed, fmt::format("rank {} failed in {}, run {}: {}",
-                                                    options_.rank, where, tag.run, what));
+  return peerFailed("rank {} failed in {}, run {}: {}", options_.rank, where, tag.run, what);
 }
 
 void HardwareQueue::runObserved(const QueuedCommand &command) {

@@ -1,6 +1,8 @@
 //===- runtime/job/bootstrap/client.cpp -------------------------------------------------------===//
 #include "runtime/job/bootstrap/client.h"
 
+#include "ir/failure.h"
+
 #include "llvm/Support/Endian.h"
 
 #include <thread>
@@ -41,14 +43,10 @@ Status isNoHello(std::string message) { return {StatusCode::BadInput, std::move(
 
 /// One attempt to say hello: the answer to it.
 Result<Received> sayHello(Connection &connection, const Frame &hello, Deadline deadline) {
-  Result<PeerIdentity> host = connection.peer();
-  if (!host)
-    return host.status();
-  if (host->uid != geteuid())
-    return Status(StatusCode::PeerFailed, "expected a host of user " + std::to_string(geteuid()) +
-                                              ", got one of user " + std::to_string(host->uid));
-  if (Status status = connection.send(hello, deadline); !status.isOk())
-    return status;
+  PeerIdentity host = BRAID_TRY(connection.peer());
+  if (host.uid != geteuid())
+    return peerFailed("expected a host of user {}, got one of user {}", geteuid(), host.uid);
+  BRAID_TRY(connection.send(hello, deadline));
   return connection.receive(deadline);
 }
 
@@ -56,7 +54,7 @@ Status checkWelcome(const Received &answer) {
   if (answer.frame.kind == FrameKind::Refused)
     return {StatusCode::BadInput, answer.frame.body};
   if (answer.frame.kind != FrameKind::Welcome || !answer.frame.hasDescriptor)
-    return {StatusCode::PeerFailed, "expected a welcome from the host, got another message"};
+    return peerFailed("expected a welcome from the host, got another message");
   return Status::ok();
 }
 } // namespace
@@ -97,22 +95,17 @@ Result<std::unique_ptr<Client>> Client::join(const std::string &path, const Clie
                      " bytes, got a longer one");
   Frame frame{.kind = FrameKind::Hello, .body = hello.encode()};
   for (int attempt = 1;; ++attempt) {
-    Result<Connection> connection = Connection::connect(path, deadline, kMaxBody);
-    if (!connection)
-      return connection.status();
-    Result<Received> answer = sayHello(*connection, frame, deadline);
+    Connection connection = BRAID_TRY(Connection::connect(path, deadline, kMaxBody));
+    Result<Received> answer = sayHello(connection, frame, deadline);
     if (!answer && answer.status().code() == StatusCode::PeerFailed && attempt < kHelloAttempts) {
       std::this_thread::sleep_for(1ms * attempt);
       continue;
     }
     if (!answer)
       return answer.status().annotated("joining as rank " + std::to_string(hello.rank));
-    if (Status status = checkWelcome(*answer); !status.isOk())
-      return status;
-    Result<JobMemory> memory = JobMemory::map(std::move(answer->descriptor), hello.ranks);
-    if (!memory)
-      return memory.status();
-    std::unique_ptr<Client> client(new Client(std::move(*connection), hello, std::move(*memory)));
+    BRAID_TRY(checkWelcome(*answer));
+    JobMemory memory = BRAID_TRY(JobMemory::map(std::move(answer->descriptor), hello.ranks));
+    std::unique_ptr<Client> client(new Client(std::move(connection), hello, std::move(memory)));
     client->countArrival();
     return client;
   }
@@ -187,7 +180,7 @@ Result<Received> Client::waitFor(FrameKind kind, uint32_t sequence) {
       countArrival();
       if (answer.frame.kind == kind)
         return answer;
-      return Status(StatusCode::Internal, "expected another answer from the host of the job");
+      return internalError("expected another answer from the host of the job");
     }
     if (!hostFailure_.isOk())
       return failure();
@@ -197,9 +190,7 @@ Result<Received> Client::waitFor(FrameKind kind, uint32_t sequence) {
 
 Result<std::vector<std::string>> Client::allGather(const std::string &mine) {
   if (mine.size() > kMaxBody)
-    return Status(StatusCode::BadInput, "expected at most " + std::to_string(kMaxBody) +
-                                            " bytes for the other ranks, got " +
-                                            std::to_string(mine.size()));
+    return badInput("expected at most {} bytes for the other ranks, got {}", kMaxBody, mine.size());
   countArrival();
   uint32_t sequence = ++gathers_;
   std::atomic<uint32_t> &isSpeaking = memory_.slot(rank()).isSpeaking;
@@ -208,14 +199,10 @@ Result<std::vector<std::string>> Client::allGather(const std::string &mine) {
   isSpeaking.store(0, std::memory_order_relaxed);
   if (!sent.isOk())
     return sent;
-  Result<Received> answer = waitFor(FrameKind::Gathered, sequence);
-  if (!answer)
-    return answer.status();
-  Result<std::vector<std::string>> parts = decodeParts(answer->frame.body);
+  Received answer = BRAID_TRY(waitFor(FrameKind::Gathered, sequence));
+  Result<std::vector<std::string>> parts = decodeParts(answer.frame.body);
   if (parts && static_cast<int64_t>(parts->size()) != ranks())
-    return Status(StatusCode::Internal, "expected " + std::to_string(ranks()) +
-                                            " parts of an all-gather, got " +
-                                            std::to_string(parts->size()));
+    return internalError("expected {} parts of an all-gather, got {}", ranks(), parts->size());
   return parts;
 }
 
@@ -228,15 +215,11 @@ Result<FileDescriptor> Client::want(int64_t rank, const std::string &name) {
   std::string body;
   append64(body, rank);
   body += name;
-  if (Status status = send({.kind = FrameKind::Want, .sequence = sequence, .body = body});
-      !status.isOk())
-    return status;
-  Result<Received> answer = waitFor(FrameKind::Descriptor, sequence);
-  if (!answer)
-    return answer.status();
-  if (!answer->descriptor.isValid())
-    return Status(StatusCode::BadInput, answer->frame.body);
-  return std::move(answer->descriptor);
+  BRAID_TRY(send({.kind = FrameKind::Want, .sequence = sequence, .body = body}));
+  Received answer = BRAID_TRY(waitFor(FrameKind::Descriptor, sequence));
+  if (!answer.descriptor.isValid())
+    return Status(StatusCode::BadInput, answer.frame.body);
+  return std::move(answer.descriptor);
 }
 
 void Client::disconnect() {

@@ -1,6 +1,8 @@
 //===- runtime/job/bootstrap/endpoint.cpp -----------------------------------------------------===//
 #include "runtime/job/bootstrap/endpoint.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Errno.h"
 #include "llvm/Support/SHA1.h"
@@ -36,7 +38,7 @@ constexpr size_t kInsteadDigits = 6; ///< as mkdtemp(3) makes them
 constexpr time_t kUnfinishedSeconds = 60;
 
 Status failed(const std::string &what, int error) {
-  return {StatusCode::Unsupported, what + ": " + llvm::sys::StrError(error)};
+  return unsupported("{}: {}", what, llvm::sys::StrError(error));
 }
 
 bool isHex(llvm::StringRef text, size_t digits) {
@@ -91,11 +93,10 @@ Result<FileDescriptor> openUserDirectory(const std::string &path) {
   if ((directory.isValid() ? fstat(directory.get(), &status) : lstat(path.c_str(), &status)) != 0)
     return failed("cannot open '" + path + "'", errno);
   if (std::string wrong = whatIsWrong(status); !wrong.empty())
-    return Status(StatusCode::Unsupported,
-                  "expected a directory of user " + std::to_string(geteuid()) +
-                      " with mode 0700 at '" + path + "', got " + wrong +
-                      "; set XDG_RUNTIME_DIR to a directory of your own, or TMPDIR where that is "
-                      "not set, the same for all ranks");
+    return unsupported(
+        "expected a directory of user {} with mode 0700 at '{}', got {}; set XDG_RUNTIME_DIR to a "
+        "directory of your own, or TMPDIR where that is not set, the same for all ranks",
+        geteuid(), path, wrong);
   if (!directory.isValid())
     return failed("cannot open '" + path + "'", error);
   return directory;
@@ -199,18 +200,16 @@ Status makeDirectory(const std::string &parent, const std::string &name) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     if (mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST)
       return failed("cannot make the directory '" + parent + "'", errno);
-    Result<FileDescriptor> directory = openUserDirectory(parent);
-    if (!directory)
-      return directory.status();
-    if (!directory->isValid())
+    FileDescriptor directory = BRAID_TRY(openUserDirectory(parent));
+    if (!directory.isValid())
       continue;
-    sweepDirectory(directory->get());
-    if (mkdirat(directory->get(), name.c_str(), 0700) == 0)
+    sweepDirectory(directory.get());
+    if (mkdirat(directory.get(), name.c_str(), 0700) == 0)
       return Status::ok();
     if (errno != ENOENT)
       return failed("cannot make a directory in '" + parent + "'", errno);
   }
-  return {StatusCode::Unsupported, "cannot keep the directory '" + parent + "'"};
+  return unsupported("cannot keep the directory '{}'", parent);
 }
 
 Result<FileDescriptor> makeLock(const std::string &path) {
@@ -237,10 +236,9 @@ Status checkLength(const std::string &path) {
   constexpr size_t limit = sizeof(sockaddr_un::sun_path) - 1;
   if (path.size() <= limit)
     return Status::ok();
-  return {StatusCode::Unsupported, "expected a path of at most " + std::to_string(limit) +
-                                       " bytes for a socket, got " + std::to_string(path.size()) +
-                                       ": '" + path +
-                                       "'; set XDG_RUNTIME_DIR or TMPDIR to a shorter one"};
+  return unsupported("expected a path of at most {} bytes for a socket, got {}: '{}'; set "
+                     "XDG_RUNTIME_DIR or TMPDIR to a shorter one",
+                     limit, path.size(), path);
 }
 
 /// The names in `directory` that begin with `prefix` and whose owner is alive, the newest first.
@@ -275,29 +273,17 @@ std::string endpointBase() {
 
 Result<RendezvousEndpoint> RendezvousEndpoint::open(const std::string &base,
                                                     const std::string &job) {
-  Result<std::string> random = randomName();
-  if (!random)
-    return random.status();
-  Result<std::string> parent = chooseDirectory(base, job);
-  if (!parent)
-    return parent.status();
-  std::string unfinished = "new-" + *random;
-  std::string final = *parent + "/" + keyName(job) + "-" + *random;
+  std::string random = BRAID_TRY(randomName());
+  std::string parent = BRAID_TRY(chooseDirectory(base, job));
+  std::string unfinished = "new-" + random;
+  std::string final = parent + "/" + keyName(job) + "-" + random;
   RendezvousEndpoint endpoint; // from here on, it removes what has been made
-  endpoint.parent_ = *parent;
-  endpoint.directory_ = *parent + "/" + unfinished;
-  if (Status status = checkLength(final + "/" + kSocket); !status.isOk())
-    return status;
-  if (Status status = makeDirectory(*parent, unfinished); !status.isOk())
-    return status;
-  Result<FileDescriptor> lock = makeLock(endpoint.directory_ + "/" + kLock);
-  if (!lock)
-    return lock.status();
-  endpoint.lock_ = std::move(*lock);
-  Result<FileDescriptor> listener = listenAt(endpoint.directory_ + "/" + kSocket);
-  if (!listener)
-    return listener.status();
-  endpoint.listener_ = std::move(*listener);
+  endpoint.parent_ = parent;
+  endpoint.directory_ = parent + "/" + unfinished;
+  BRAID_TRY(checkLength(final + "/" + kSocket));
+  BRAID_TRY(makeDirectory(parent, unfinished));
+  endpoint.lock_ = BRAID_TRY(makeLock(endpoint.directory_ + "/" + kLock));
+  endpoint.listener_ = BRAID_TRY(listenAt(endpoint.directory_ + "/" + kSocket));
   if (rename(endpoint.directory_.c_str(), final.c_str()) != 0)
     return failed("cannot rename '" + endpoint.directory_ + "'", errno);
   endpoint.directory_ = final;
@@ -327,21 +313,18 @@ void RendezvousEndpoint::close() {
 Result<std::vector<std::string>>
 findRendezvousEndpoints(const std::string &base, const std::string &job, Deadline deadline) {
   if (job.empty())
-    return Status(StatusCode::BadInput, "expected the key of a job, got an empty one");
+    return badInput("expected the key of a job, got an empty one");
   std::string parent = userDirectory(base);
   std::string prefix = keyName(job) + "-";
   while (true) {
-    Result<FileDescriptor> directory = openUserDirectory(parent);
-    if (!directory)
-      return directory.status();
-    if (std::vector<std::string> names = livingEndpoints(*directory, prefix); !names.empty()) {
+    FileDescriptor directory = BRAID_TRY(openUserDirectory(parent));
+    if (std::vector<std::string> names = livingEndpoints(directory, prefix); !names.empty()) {
       for (std::string &name : names)
         name = parent + "/" + name + "/" + kSocket;
       return names;
     }
     if (std::chrono::steady_clock::now() >= deadline)
-      return Status(StatusCode::TimedOut, "expected rank 0 of job '" + job + "' to listen in '" +
-                                              parent + "', got nobody");
+      return timedOut("expected rank 0 of job '{}' to listen in '{}', got nobody", job, parent);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }

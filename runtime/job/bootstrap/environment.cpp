@@ -2,6 +2,8 @@
 
 #include "runtime/job/bootstrap/environment.h"
 
+#include "ir/failure.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -129,16 +131,13 @@ constexpr std::array<Setting, 8> kSettings = {{
 
 constexpr size_t kShownOfValue = 60;
 
-Status badInput(std::string message) { return {StatusCode::BadInput, std::move(message)}; }
-
 Result<int64_t> wholeNumber(const char *name, llvm::StringRef text) {
   int64_t number = 0;
   bool isDigits = !text.empty() && llvm::all_of(text, [](char c) { return llvm::isDigit(c); });
   if (isDigits && !text.getAsInteger(10, number))
     return number;
-  return badInput(fmt::format("expected {} to be a whole number{}, got '{}'", name,
-                              isDigits ? " of at most 63 bits" : "",
-                              printable(text.str(), kShownOfValue)));
+  return badInput("expected {} to be a whole number{}, got '{}'", name,
+                  isDigits ? " of at most 63 bits" : "", printable(text.str(), kShownOfValue));
 }
 
 /// SLURM numbers the steps that are not started by srun for their ranks, such as the batch script
@@ -190,7 +189,7 @@ std::string namesOf(const Source &source, Role role) {
 }
 
 Status missing(const std::string &names) {
-  return badInput(fmt::format("expected {} to be set too, got no such variable", names));
+  return badInput("expected {} to be set too, got no such variable", names);
 }
 
 Status checkComplete(const Source &source, const Environment &environment) {
@@ -211,10 +210,7 @@ Status readNumber(const Source &source, Role role, const Environment &environmen
   const Variable *variable = first(source, role, environment);
   if (!variable)
     return Status::ok();
-  Result<int64_t> number = wholeNumber(variable->name, *environment(variable->name));
-  if (!number)
-    return number.status();
-  field = *number;
+  field = BRAID_TRY(wholeNumber(variable->name, *environment(variable->name)));
   return Status::ok();
 }
 
@@ -244,9 +240,8 @@ std::optional<Nodes> parseTasksPerNode(llvm::StringRef text) {
 }
 
 Status severalHosts(const std::string &got) {
-  return {StatusCode::Unsupported,
-          fmt::format("ranks on several hosts are not supported: expected all on this one, got {}",
-                      got)};
+  return unsupported("ranks on several hosts are not supported: expected all on this one, got {}",
+                     got);
 }
 
 /// Reads how many of the ranks are on this host from SLURM's list, if the source has one.
@@ -258,11 +253,11 @@ Status readTasksPerNode(const Source &source, const Environment &environment, in
   std::string value = *environment(variable->name);
   std::optional<Nodes> nodes = parseTasksPerNode(value);
   if (!nodes)
-    return badInput(fmt::format("expected {} to be a list like 4(x2),3, got '{}'", variable->name,
-                                printable(value, kShownOfValue)));
+    return badInput("expected {} to be a list like 4(x2),3, got '{}'", variable->name,
+                    printable(value, kShownOfValue));
   if (nodes->tasks != ranks)
-    return badInput(fmt::format("expected {} to sum up to {}, got '{}'", variable->name, ranks,
-                                printable(value, kShownOfValue)));
+    return badInput("expected {} to sum up to {}, got '{}'", variable->name, ranks,
+                    printable(value, kShownOfValue));
   if (nodes->nodes > 1)
     return severalHosts(fmt::format("{} hosts", nodes->nodes));
   localRanks = nodes->tasks;
@@ -273,10 +268,10 @@ Status readTasksPerNode(const Source &source, const Environment &environment, in
 Status checkIndex(const std::string &index, int64_t indexValue, const std::string &count,
                   int64_t countValue) {
   if (countValue < 1)
-    return badInput(fmt::format("expected {} to be at least 1, got {}", count, countValue));
+    return badInput("expected {} to be at least 1, got {}", count, countValue);
   if (indexValue >= countValue)
-    return badInput(fmt::format("expected {} to be less than {} = {}, got {}", index, count,
-                                countValue, indexValue));
+    return badInput("expected {} to be less than {} = {}, got {}", index, count, countValue,
+                    indexValue);
   return Status::ok();
 }
 
@@ -289,12 +284,9 @@ std::string nameOf(const Source &source, Role role, const Environment &environme
 /// Where this process is among the ranks of its host.
 Status readLocal(const Source &source, const Environment &environment, Place &place) {
   std::optional<int64_t> rank, ranks;
-  if (Status s = readNumber(source, Role::LocalRank, environment, rank); !s.isOk())
-    return s;
-  if (Status s = readNumber(source, Role::LocalRanks, environment, ranks); !s.isOk())
-    return s;
-  if (Status s = readTasksPerNode(source, environment, place.ranks, ranks); !s.isOk())
-    return s;
+  BRAID_TRY(readNumber(source, Role::LocalRank, environment, rank));
+  BRAID_TRY(readNumber(source, Role::LocalRanks, environment, ranks));
+  BRAID_TRY(readTasksPerNode(source, environment, place.ranks, ranks));
   if (!rank && !ranks) {
     place.localRank = place.rank;
     place.localRanks = place.ranks;
@@ -305,12 +297,10 @@ Status readLocal(const Source &source, const Environment &environment, Place &pl
   Role countRole =
       first(source, Role::TasksPerNode, environment) ? Role::TasksPerNode : Role::LocalRanks;
   std::string countName = nameOf(source, countRole, environment);
-  if (Status s = checkIndex(nameOf(source, Role::LocalRank, environment), *rank, countName, *ranks);
-      !s.isOk())
-    return s;
+  BRAID_TRY(checkIndex(nameOf(source, Role::LocalRank, environment), *rank, countName, *ranks));
   if (*ranks > place.ranks)
-    return badInput(fmt::format("expected {} to be at most {} = {}, got {}", countName,
-                                nameOf(source, Role::Ranks, environment), place.ranks, *ranks));
+    return badInput("expected {} to be at most {} = {}, got {}", countName,
+                    nameOf(source, Role::Ranks, environment), place.ranks, *ranks);
   if (*ranks < place.ranks)
     return severalHosts(fmt::format("{} of {}", *ranks, place.ranks));
   place.localRank = *rank;
@@ -349,25 +339,18 @@ Status readJob(const Source &source, const Environment &environment, const Launc
 
 Result<Place> readPlace(const Source &source, const Environment &environment,
                         const Launcher &launcher) {
-  if (Status s = checkComplete(source, environment); !s.isOk())
-    return s;
+  BRAID_TRY(checkComplete(source, environment));
   std::optional<int64_t> rank, ranks;
-  if (Status s = readNumber(source, Role::Rank, environment, rank); !s.isOk())
-    return s;
-  if (Status s = readNumber(source, Role::Ranks, environment, ranks); !s.isOk())
-    return s;
-  if (Status s = checkIndex(nameOf(source, Role::Rank, environment), *rank,
-                            nameOf(source, Role::Ranks, environment), *ranks);
-      !s.isOk())
-    return s;
+  BRAID_TRY(readNumber(source, Role::Rank, environment, rank));
+  BRAID_TRY(readNumber(source, Role::Ranks, environment, ranks));
+  BRAID_TRY(checkIndex(nameOf(source, Role::Rank, environment), *rank,
+                       nameOf(source, Role::Ranks, environment), *ranks));
   Place place;
   place.source = source.name;
   place.rank = *rank;
   place.ranks = *ranks;
-  if (Status s = readLocal(source, environment, place); !s.isOk())
-    return s;
-  if (Status s = readJob(source, environment, launcher, place); !s.isOk())
-    return s;
+  BRAID_TRY(readLocal(source, environment, place));
+  BRAID_TRY(readJob(source, environment, launcher, place));
   return place;
 }
 
@@ -461,9 +444,9 @@ Result<std::optional<Place>> findPlace(const Environment &environment, const Lau
   Status status = place.status().annotated(source->name);
   if (status.code() != StatusCode::BadInput)
     return status;
-  return badInput(fmt::format("{}; found {}; unset what is not meant, or set BRAID_RANK and "
-                              "BRAID_RANKS, which come first",
-                              status.message(), found(environment)));
+  return badInput(
+      "{}; found {}; unset what is not meant, or set BRAID_RANK and BRAID_RANKS, which come first",
+      status.message(), found(environment));
 }
 
 std::string variablesOfPlace(const Environment &environment) {
@@ -481,8 +464,7 @@ Result<bool> isOn(const Environment &environment, const std::string &name, bool 
     return otherwise;
   if (*value == "on" || *value == "off")
     return *value == "on";
-  return badInput(
-      fmt::format("expected {} to be on or off, got '{}'", name, printable(*value, kShownOfValue)));
+  return badInput("expected {} to be on or off, got '{}'", name, printable(*value, kShownOfValue));
 }
 
 Status checkSettings(const Environment &environment) {

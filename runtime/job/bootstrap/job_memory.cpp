@@ -2,6 +2,8 @@
 
 #include "runtime/job/bootstrap/job_memory.h"
 
+#include "ir/failure.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,8 +63,7 @@ StatusCode knownCode(int32_t code) {
 }
 
 Status failed(const char *what) {
-  return Status(StatusCode::Unsupported, fmt::format("expected {} for the ranks of a job, got '{}'",
-                                                     what, std::strerror(errno)));
+  return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
 }
 
 } // namespace
@@ -102,8 +103,7 @@ uint64_t RankSlot::progress() const {
 
 Result<JobMemory> JobMemory::create(int64_t ranks) {
   if (ranks < 1 || ranks > kMaxRanks)
-    return Status(StatusCode::BadInput,
-                  fmt::format("expected 1 to {} ranks in a job, got {}", kMaxRanks, ranks));
+    return badInput("expected 1 to {} ranks in a job, got {}", kMaxRanks, ranks);
   FileDescriptor descriptor(memfd_create("braid-job", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor.isValid())
     return failed("shared memory");
@@ -130,7 +130,7 @@ Result<JobMemory> JobMemory::create(int64_t ranks) {
 
 Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
   auto refuse = [](std::string got) {
-    return Status(StatusCode::BadInput, "expected the memory of a job, got " + std::move(got));
+    return badInput("expected the memory of a job, got {}", std::move(got));
   };
   if (ranks < 1 || ranks > kMaxRanks)
     return refuse(fmt::format("{} ranks", ranks));
@@ -248,8 +248,7 @@ std::optional<JobCause> JobMemory::cause() const {
     return std::nullopt;
   const uint32_t number = causeIn(seen);
   if (number >= kCauseSlots)
-    return JobCause{Status(StatusCode::PeerFailed,
-                           "so many failures at once that there was no room for the first one"),
+    return JobCause{peerFailed("so many failures at once that there was no room for the first one"),
                     -1};
   const CauseSlot &slot = layout_->causes[number];
   const size_t length = std::min<size_t>(slot.length, sizeof slot.text);

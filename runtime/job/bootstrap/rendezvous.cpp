@@ -1,5 +1,6 @@
 //===- runtime/job/bootstrap/rendezvous.cpp ---------------------------------------------------===//
 #include "runtime/job/bootstrap/rendezvous.h"
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include "runtime/job/bootstrap/client.h"
@@ -98,14 +99,12 @@ private:
 Status Outbox::flush(Connection &connection) {
   while (!messages_.empty()) {
     Message &first = messages_.front();
-    Result<size_t> sent =
-        connection.sendAvailable(llvm::StringRef(*first.bytes).drop_front(first.sent),
-                                 first.sent == 0 ? first.descriptor.get() : -1);
-    if (!sent)
-      return sent.status();
-    if (*sent == 0)
+    size_t sent =
+        BRAID_TRY(connection.sendAvailable(llvm::StringRef(*first.bytes).drop_front(first.sent),
+                                           first.sent == 0 ? first.descriptor.get() : -1));
+    if (sent == 0)
       return Status::ok();
-    first.sent += *sent;
+    first.sent += sent;
     if (first.sent == first.bytes->size())
       messages_.pop_front();
   }
@@ -363,14 +362,13 @@ Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) co
   if (isTaken || (isOurs && pid != getpid())) {
     const int64_t other =
         isOurs ? getpid() : memory_.slot(hello.rank).pid.load(std::memory_order_relaxed);
-    return {StatusCode::BadInput,
-            "two processes are " + rank + " of " + job + namePids(pid, other) +
-                "; expected each rank once, and a name of its own for each job (see braid env)"};
+    return badInput("two processes are {} of {}{}; expected each rank once, and a name of its own "
+                    "for each job (see braid env)",
+                    rank, job, namePids(pid, other));
   }
   if (hello.ranks != options_.ranks)
-    return {StatusCode::BadInput, rank + " says that " + job + " has " +
-                                      std::to_string(hello.ranks) + " ranks, rank 0 says " +
-                                      std::to_string(options_.ranks)};
+    return badInput("{} says that {} has {} ranks, rank 0 says {}", rank, job, hello.ranks,
+                    options_.ranks);
   return Status::ok();
 }
 
@@ -444,7 +442,7 @@ void Rendezvous::Server::serveRank(int64_t number, short events) {
 Status Rendezvous::Server::handle(int64_t rank, Received received) {
   Frame &frame = received.frame;
   if (frame.hasDescriptor != (frame.kind == FrameKind::Offer))
-    return {StatusCode::BadInput, "expected a descriptor with an offer, and only with one"};
+    return badInput("expected a descriptor with an offer, and only with one");
   switch (frame.kind) {
   case FrameKind::Gather:
     return handleGather(rank, std::move(frame));
@@ -457,16 +455,14 @@ Status Rendezvous::Server::handle(int64_t rank, Received received) {
     abortIfGatherCannotEnd();
     return Status::ok();
   default:
-    return {StatusCode::BadInput, "expected a message of a rank, got kind " +
-                                      std::to_string(static_cast<int>(frame.kind))};
+    return badInput("expected a message of a rank, got kind {}", static_cast<int>(frame.kind));
   }
 }
 
 Status Rendezvous::Server::handleGather(int64_t number, Frame frame) {
   Rank &rank = ranks_[static_cast<size_t>(number)];
   if (rank.part || frame.sequence != gather_)
-    return {StatusCode::BadInput, "expected a part of all-gather " + std::to_string(gather_) +
-                                      ", got one of " + std::to_string(frame.sequence)};
+    return badInput("expected a part of all-gather {}, got one of {}", gather_, frame.sequence);
   rank.part = std::move(frame.body);
   if (llvm::all_of(ranks_, [](const Rank &any) { return any.part.has_value(); }))
     finishGather();
@@ -508,24 +504,21 @@ void Rendezvous::Server::abortIfGatherCannotEnd() {
 Status Rendezvous::Server::handleOffer(int64_t number, Received received) {
   Rank &rank = ranks_[static_cast<size_t>(number)];
   if (received.frame.body.size() > kMaxNameBytes || rank.offers.size() >= kMaxOffers)
-    return {StatusCode::BadInput, "expected at most " + std::to_string(kMaxOffers) +
-                                      " offers with names of at most " +
-                                      std::to_string(kMaxNameBytes) + " bytes, got more"};
+    return badInput("expected at most {} offers with names of at most {} bytes, got more",
+                    kMaxOffers, kMaxNameBytes);
   rank.offers.insert_or_assign(received.frame.body, std::move(received.descriptor));
   return Status::ok();
 }
 
 Status Rendezvous::Server::handleWant(int64_t number, const Frame &frame) {
   if (ranks_[static_cast<size_t>(number)].outbox.size() >= kMaxAnswers)
-    return {StatusCode::BadInput,
-            "expected answers to be read, got " + std::to_string(kMaxAnswers) + " that are not"};
+    return badInput("expected answers to be read, got {} that are not", kMaxAnswers);
   if (frame.body.size() < 8)
-    return {StatusCode::BadInput, "expected a rank and a name, got the end of the message"};
+    return badInput("expected a rank and a name, got the end of the message");
   uint64_t owner = llvm::support::endian::read64le(frame.body.data());
   std::string name = frame.body.substr(8);
   if (owner >= ranks_.size())
-    return {StatusCode::BadInput, "expected a rank below " + std::to_string(options_.ranks) +
-                                      ", got " + std::to_string(owner)};
+    return badInput("expected a rank below {}, got {}", options_.ranks, owner);
   const auto &offers = ranks_[owner].offers;
   FileDescriptor descriptor;
   if (auto found = offers.find(name); found != offers.end())
@@ -639,8 +632,7 @@ Status Rendezvous::Server::waitForAllToLeave(Deadline deadline) {
     return Status::ok();
   std::vector<int64_t> present = present_;
   std::sort(present.begin(), present.end());
-  return {StatusCode::TimedOut,
-          "expected all ranks to leave in time, got all but " + nameRanks(present)};
+  return timedOut("expected all ranks to leave in time, got all but {}", nameRanks(present));
 }
 
 RendezvousCounts Rendezvous::Server::counts() const {
@@ -651,21 +643,17 @@ RendezvousCounts Rendezvous::Server::counts() const {
 Result<std::unique_ptr<Rendezvous>>
 Rendezvous::start(RendezvousEndpoint endpoint, JobMemory &memory, RendezvousOptions options) {
   if (options.ranks < 1 || options.ranks != memory.ranks())
-    return Status(StatusCode::BadInput, "expected a job memory for " +
-                                            std::to_string(options.ranks) + " ranks, got one for " +
-                                            std::to_string(memory.ranks()));
+    return badInput("expected a job memory for {} ranks, got one for {}", options.ranks,
+                    memory.ranks());
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.isValid())
-    return Status(StatusCode::Unsupported,
-                  std::string("cannot make an eventfd: ") + llvm::sys::StrError(errno));
+    return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
   std::unique_ptr<Rendezvous> rendezvous(new Rendezvous());
   rendezvous->path_ = endpoint.path();
   rendezvous->server_ =
       std::make_unique<Server>(std::move(endpoint), memory, std::move(options), std::move(wake));
   Server *server = rendezvous->server_.get();
-  Status started = startThread(rendezvous->thread_, "the meeting", [server] { server->run(); });
-  if (!started.isOk())
-    return started;
+  BRAID_TRY(startThread(rendezvous->thread_, "the meeting", [server] { server->run(); }));
   return rendezvous;
 }
 

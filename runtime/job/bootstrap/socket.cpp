@@ -1,6 +1,8 @@
 //===- runtime/job/bootstrap/socket.cpp -------------------------------------------------------===//
 #include "runtime/job/bootstrap/socket.h"
 
+#include "ir/failure.h"
+
 #include "llvm/Support/Errno.h"
 
 #include <cerrno>
@@ -20,7 +22,7 @@ namespace {
 Status gone(const std::string &what) { return {StatusCode::PeerFailed, what}; }
 
 Status systemError(const std::string &what) {
-  return {StatusCode::Internal, what + ": " + llvm::sys::StrError(errno)};
+  return internalError("{}: {}", what, llvm::sys::StrError(errno));
 }
 
 bool wouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK; }
@@ -79,9 +81,8 @@ Result<Connection> Connection::connect(const std::string &path, Deadline deadlin
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path)
-    return Status(StatusCode::BadInput, "expected the path of a socket of at most " +
-                                            std::to_string(sizeof address.sun_path - 1) +
-                                            " bytes, got '" + path + "'");
+    return badInput("expected the path of a socket of at most {} bytes, got '{}'",
+                    sizeof address.sun_path - 1, path);
   std::memcpy(address.sun_path, path.data(), path.size());
   FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.isValid())
@@ -92,7 +93,7 @@ Result<Connection> Connection::connect(const std::string &path, Deadline deadlin
       return gone("expected somebody to listen at '" + path +
                   "', got: " + llvm::sys::StrError(errno));
     if (std::chrono::steady_clock::now() >= deadline)
-      return Status(StatusCode::TimedOut, "cannot connect to '" + path + "' in time");
+      return timedOut("cannot connect to '{}' in time", path);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return Connection(std::move(socket), maxBody);
@@ -139,16 +140,14 @@ Status Connection::send(const Frame &frame, Deadline deadline, int descriptor) {
   std::string bytes = encode(frame);
   llvm::StringRef rest = bytes;
   while (true) {
-    Result<size_t> sent = sendAvailable(rest, descriptor);
-    if (!sent)
-      return sent.status();
-    rest = rest.drop_front(*sent);
+    size_t sent = BRAID_TRY(sendAvailable(rest, descriptor));
+    rest = rest.drop_front(sent);
     if (rest.empty())
       return Status::ok();
-    if (*sent > 0)
+    if (sent > 0)
       descriptor = -1;
     else if (!waitFor(socket_.get(), POLLOUT, deadline))
-      return {StatusCode::TimedOut, "the other side of the connection does not read"};
+      return timedOut("the other side of the connection does not read");
   }
 }
 
@@ -177,8 +176,7 @@ Result<size_t> Connection::readOnce() {
   std::vector<FileDescriptor> came;
   takeDescriptors(message, came);
   if (came.size() > 1 || (message.msg_flags & MSG_CTRUNC))
-    return Status(StatusCode::BadInput,
-                  "expected one descriptor with a message, got more, or had no room for it");
+    return badInput("expected one descriptor with a message, got more, or had no room for it");
   if (!came.empty())
     descriptors_.push_back(std::move(came.front()));
   if (Status status = decoder_.feed({buffer, static_cast<size_t>(got)}); !status.isOk())
@@ -197,26 +195,23 @@ Status Connection::takeFrames(std::vector<Received> &frames) {
     Received received{std::move(*frame), {}};
     if (received.frame.hasDescriptor) {
       if (descriptors_.empty())
-        return {StatusCode::BadInput, "expected a descriptor with a message, got none"};
+        return badInput("expected a descriptor with a message, got none");
       received.descriptor = std::move(descriptors_.front());
       descriptors_.pop_front();
     }
     taken.push_back(std::move(received));
   }
   if (descriptors_.size() > (decoder_.isInside() ? 1 : 0))
-    return {StatusCode::BadInput, "expected no descriptor with a message, got one"};
+    return badInput("expected no descriptor with a message, got one");
   std::move(taken.begin(), taken.end(), std::back_inserter(frames));
   return Status::ok();
 }
 
 Status Connection::readAvailable(std::vector<Received> &frames) {
   for (int reads = 0; reads < 16; ++reads) {
-    Result<size_t> bytes = readOnce();
-    if (!bytes)
-      return bytes.status();
-    if (Status status = takeFrames(frames); !status.isOk())
-      return status;
-    if (!failure_.isOk() || *bytes == 0)
+    size_t bytes = BRAID_TRY(readOnce());
+    BRAID_TRY(takeFrames(frames));
+    if (!failure_.isOk() || bytes == 0)
       return failure_;
   }
   return Status::ok();
@@ -243,7 +238,7 @@ Result<Received> Connection::receive(Deadline deadline) {
     if (!status.isOk())
       return status;
     if (!waitFor(socket_.get(), POLLIN, deadline))
-      return Status(StatusCode::TimedOut, "expected a message in time, got none");
+      return timedOut("expected a message in time, got none");
   }
   Received first = std::move(ready_.front());
   ready_.pop_front();

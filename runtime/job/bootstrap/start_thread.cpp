@@ -2,6 +2,8 @@
 
 #include "runtime/job/bootstrap/start_thread.h"
 
+#include "ir/failure.h"
+
 #include <system_error>
 
 #include <sys/resource.h>
@@ -23,9 +25,8 @@ Status startThread(std::thread &thread, const char *purpose, std::function<void(
   try {
     thread = std::thread(std::move(body));
   } catch (const std::system_error &error) {
-    return {StatusCode::Unsupported, std::string("expected one more thread for ") + purpose +
-                                         ", got '" + error.code().message() +
-                                         "': " + likelyCause()};
+    return unsupported("expected one more thread for {}, got '{}': {}", purpose,
+                       error.code().message(), likelyCause());
   }
   return Status::ok();
 }

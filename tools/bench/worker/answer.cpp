@@ -2,6 +2,8 @@
 
 #include "tools/bench/worker/answer.h"
 
+#include "ir/failure.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -49,7 +51,7 @@ Result<Answer> Answer::from(const Json &message) {
   std::optional<std::vector<double>> samples = timesIn(message, "samples_us");
   std::optional<std::vector<double>> bursts = timesIn(message, "burst_us");
   if (!samples || samples->empty() || !bursts)
-    return Status(StatusCode::BadInput, "expected times or a failure as the worker's answer");
+    return badInput("expected times or a failure as the worker's answer");
   auto choice = message.find("choice");
   return Answer{std::move(*samples), "", std::move(*bursts),
                 choice != message.end() && choice->is_string() ? choice->get<std::string>() : ""};

@@ -2,6 +2,8 @@
 
 #include "tools/bench/worker/channel.h"
 
+#include "ir/failure.h"
+
 #include <cerrno>
 #include <cstring>
 
@@ -24,8 +26,7 @@ Status Channel::send(const Json &message) {
       pollfd entry{out_.get(), POLLOUT, 0};
       poll(&entry, 1, 100);
     } else if (count < 0 && errno != EINTR) {
-      return Status(StatusCode::PeerFailed,
-                    std::string("expected a worker to read, got '") + std::strerror(errno) + "'");
+      return peerFailed("expected a worker to read, got '{}'", std::strerror(errno));
     }
     done += count > 0 ? static_cast<size_t>(count) : 0;
   }
@@ -52,7 +53,7 @@ Result<std::optional<Json>> Channel::receive(std::chrono::milliseconds patience)
   char bytes[4096];
   ssize_t count = read(in_.get(), bytes, sizeof bytes);
   if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
-    return Status(StatusCode::PeerFailed, "the worker has ended");
+    return peerFailed("the worker has ended");
   received_.append(bytes, count > 0 ? static_cast<size_t>(count) : 0);
   return takeLine();
 }

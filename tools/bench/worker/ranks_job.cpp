@@ -3,6 +3,7 @@
 #include "tools/bench/worker/ranks_job.h"
 
 #include "api/launch/signals.h"
+#include "ir/failure.h"
 #include "tools/choose_schedule.h"
 
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ void RanksJob::runJobs() {
     lastEnd_ = report ? report->status : report.status();
     if (report && report->signal != 0) {
       signal_ = report->signal;
-      lastEnd_ = Status(StatusCode::PeerFailed, "interrupted");
+      lastEnd_ = peerFailed("interrupted");
     }
     state_ = State::Idle;
     changed_.notify_all();
@@ -67,9 +68,7 @@ Status RanksJob::makePipes() {
     if (mkfifo(path->c_str(), 0600) == 0)
       *end = FileDescriptor(open(path->c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
     if (!end->isValid())
-      return Status(StatusCode::Unsupported, fmt::format("expected a pipe {} for the ranks, got "
-                                                         "'{}'",
-                                                         *path, std::strerror(errno)));
+      return unsupported("expected a pipe {} for the ranks, got '{}'", *path, std::strerror(errno));
   }
   channel_ = Channel(std::move(ends[1]), std::move(ends[0]));
   return Status::ok();
@@ -79,34 +78,28 @@ Status RanksJob::start() {
   if (isRunning())
     return Status::ok();
   if (interruptedBy() != 0)
-    return Status(StatusCode::PeerFailed, "interrupted");
+    return peerFailed("interrupted");
   ++jobs_;
   allocatedBytes_ = preparedRows_ = 0;
-  if (Status status = makePipes(); !status.isOk())
-    return status;
+  BRAID_TRY(makePipes());
   {
     std::lock_guard lock(mutex_);
     state_ = State::Wanted;
     changed_.notify_all();
   }
-  Result<Json> ready = receive(0);
-  if (!ready)
-    return ready.status();
-  device_ = ready->value("device", "");
+  Json ready = BRAID_TRY(receive(0));
+  device_ = ready.value("device", "");
   return Status::ok();
 }
 
 Result<Answer> RanksJob::ask(Json request) {
   const uint64_t id = ++lastId_;
   request["id"] = id;
-  if (Status status = channel_.send(request); !status.isOk())
-    return status;
-  Result<Json> message = receive(id);
-  if (!message)
-    return message.status();
-  allocatedBytes_ = message->value("bytes", int64_t(0));
-  preparedRows_ = message->value("prepared", int64_t(0));
-  return Answer::from(*message);
+  BRAID_TRY(channel_.send(request));
+  Json message = BRAID_TRY(receive(id));
+  allocatedBytes_ = message.value("bytes", int64_t(0));
+  preparedRows_ = message.value("prepared", int64_t(0));
+  return Answer::from(message);
 }
 
 /// The job itself sees to it that its ranks go on or fail in time.
@@ -132,8 +125,7 @@ Status RanksJob::ending() {
   channel_ = Channel();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return state_ == State::Idle; });
-  return lastEnd_.isOk() ? Status(StatusCode::PeerFailed, "the ranks ended without an answer")
-                         : lastEnd_;
+  return lastEnd_.isOk() ? peerFailed("the ranks ended without an answer") : lastEnd_;
 }
 
 void RanksJob::end() {

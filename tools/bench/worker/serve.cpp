@@ -12,6 +12,7 @@
 #include "api/bench/row_timer.h"
 #include "api/launch/job_rank.h"
 #include "api/run.h"
+#include "ir/failure.h"
 #include "tools/bench/worker/channel.h"
 #include "tools/command.h"
 
@@ -68,22 +69,16 @@ private:
 
 Status BenchServer::serve() {
   const std::string device = cluster_.device(cluster_.firstHosted()).description();
-  if (Status status = send({{"id", 0}, {"device", device}}); !status.isOk())
-    return status;
+  BRAID_TRY(send({{"id", 0}, {"device", device}}));
   while (true) {
-    Result<Json> request = nextRequest();
-    if (!request)
-      return request.status();
-    if (request->contains("end"))
+    Json request = BRAID_TRY(nextRequest());
+    if (request.contains("end"))
       return transport_.commit();
-    Result<Json> answer = answerTo(*request);
-    if (!answer)
-      return answer.status();
-    (*answer)["id"] = request->at("id");
-    (*answer)["bytes"] = timer_.allocatedBytes() + planTimer_.allocatedBytes();
-    (*answer)["prepared"] = timer_.loweredRows() + static_cast<int64_t>(tried_.size());
-    if (Status status = send(*answer); !status.isOk())
-      return status;
+    Json answer = BRAID_TRY(answerTo(request));
+    answer["id"] = request.at("id");
+    answer["bytes"] = timer_.allocatedBytes() + planTimer_.allocatedBytes();
+    answer["prepared"] = timer_.loweredRows() + static_cast<int64_t>(tried_.size());
+    BRAID_TRY(send(answer));
   }
 }
 
@@ -91,17 +86,13 @@ Status BenchServer::serve() {
 Result<Json> BenchServer::nextRequest() {
   std::string text;
   while (transport_.rank() == 0 && text.empty()) {
-    Result<std::optional<Json>> request = channel_.receive(kTick);
-    if (!request)
-      return request.status();
-    if (*request)
-      text = (*request)->dump();
+    std::optional<Json> request = BRAID_TRY(channel_.receive(kTick));
+    if (request)
+      text = request->dump();
     transport_.tick();
   }
-  Result<std::vector<std::string>> texts = transport_.allGather(text);
-  if (!texts)
-    return texts.status();
-  return Json::parse(texts->front(), nullptr, /*allow_exceptions=*/false);
+  std::vector<std::string> texts = BRAID_TRY(transport_.allGather(text));
+  return Json::parse(texts.front(), nullptr, /*allow_exceptions=*/false);
 }
 
 /// Requests are the command's own, so they have what they should.
@@ -117,16 +108,14 @@ Result<Json> BenchServer::answerTo(const Json &request) {
   row->options.reproducible = isReproducible_;
   if (Status status = timer_.lower(*row); !status.isOk())
     return refusal(status);
-  Result<RowTimes> times = timer_.time(*row, {.warmUp = request.at("warm_up"),
-                                              .iterations = request.at("iterations"),
-                                              .limitUs = request.at("limit_us"),
-                                              .warmUpUs = request.at("warm_up_us"),
-                                              .idleGapUs = request.at("idle_gap_us"),
-                                              .bursts = request.at("bursts")});
-  if (!times)
-    return times.status();
+  RowTimes times = BRAID_TRY(timer_.time(*row, {.warmUp = request.at("warm_up"),
+                                                .iterations = request.at("iterations"),
+                                                .limitUs = request.at("limit_us"),
+                                                .warmUpUs = request.at("warm_up_us"),
+                                                .idleGapUs = request.at("idle_gap_us"),
+                                                .bursts = request.at("bursts")}));
   return Json{
-      {"samples_us", times->us}, {"burst_us", times->burstUs}, {"choice", timer_.choiceOf(*row)}};
+      {"samples_us", times.us}, {"burst_us", times.burstUs}, {"choice", timer_.choiceOf(*row)}};
 }
 
 /// What `auto` is, found as `braid run --schedule auto` finds it; rank 0 shows the best candidates.
@@ -140,12 +129,10 @@ RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer
     };
   return [options, &planTimer](const TimedRow &row) -> Result<ChosenRow> {
     ScheduleChoice choice;
-    Result<TimedRow> chosen = chooseRow(row, options, planTimer, &choice);
-    if (!chosen)
-      return chosen.status();
+    TimedRow chosen = BRAID_TRY(chooseRow(row, options, planTimer, &choice));
     if (planTimer.rank() == 0)
       llvm::errs() << explain(choice);
-    return ChosenRow{std::move(*chosen), choice.best().str()};
+    return ChosenRow{std::move(chosen), choice.best().str()};
   };
 }
 
@@ -153,36 +140,29 @@ Result<Channel> openChannel(const BenchFlags &flags) {
   FileDescriptor in(open(flags.requests.c_str(), O_RDONLY | O_CLOEXEC));
   FileDescriptor out(open(flags.answers.c_str(), O_WRONLY | O_CLOEXEC));
   if (!in.isValid() || !out.isValid())
-    return Status(StatusCode::BadInput,
-                  "expected --requests and --answers to be the bench's pipes");
+    return badInput("expected --requests and --answers to be the bench's pipes");
   return Channel(std::move(in), std::move(out));
 }
 
 Status serveAsRank(const BenchFlags &flags, const Backend &backend, const BenchTypes &types,
                    JobRank &rank) {
   if (!backend.join)
-    return Status(StatusCode::Unsupported,
-                  "--backend " + backend.name + ": its ranks cannot be processes");
+    return unsupported("--backend {}: its ranks cannot be processes", backend.name);
   const int64_t number = rank.place().rank;
   Channel channel;
   if (number == 0) {
-    Result<Channel> opened = openChannel(flags);
-    if (!opened)
-      return opened.status();
-    channel = std::move(*opened);
+    channel = BRAID_TRY(openChannel(flags));
   }
   ClusterOptions options{.ranks = rank.place().ranks,
                          .timeout = std::chrono::milliseconds(flags.timeoutMs),
                          .reproducible = flags.source.reproducible};
   TimedPlans timed, tried; // outlive the devices
-  Result<std::unique_ptr<Cluster>> cluster = backend.join(options, rank.takeClient());
-  if (!cluster)
-    return cluster.status();
+  std::unique_ptr<Cluster> cluster = BRAID_TRY(backend.join(options, rank.takeClient()));
   auto barrier = [&] { return rank.memory().spinUntilAllCome(number); };
-  RowTimer timer(**cluster, types.element, timed, barrier);
-  PlanTimer planTimer(**cluster, number, tried, barrier);
+  RowTimer timer(*cluster, types.element, timed, barrier);
+  PlanTimer planTimer(*cluster, number, tried, barrier);
   timer.setChooser(chooserFor(flags, backend, planTimer));
-  return BenchServer(flags.operation, **cluster, timer, planTimer, tried, types,
+  return BenchServer(flags.operation, *cluster, timer, planTimer, tried, types,
                      flags.source.reproducible, std::move(channel))
       .serve();
 }
@@ -195,7 +175,7 @@ int benchRank(const BenchFlags &flags) {
   Result<BenchTypes> types = flags.types();
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!backend || !types || !place || !*place)
-    return report(Status(StatusCode::BadInput, "expected to be one rank of a bench's job"));
+    return report(badInput("expected to be one rank of a bench's job"));
   Result<std::unique_ptr<JobRank>> rank =
       JobRank::join(**place, {.timeout = std::chrono::milliseconds(flags.timeoutMs),
                               .endpoint = launchersEndpoint(processEnvironment())});

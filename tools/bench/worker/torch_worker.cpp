@@ -2,6 +2,8 @@
 
 #include "tools/bench/worker/torch_worker.h"
 
+#include "ir/failure.h"
+
 #include <fmt/format.h>
 
 #include <csignal>
@@ -92,10 +94,10 @@ Status TorchWorker::launch() {
     return lastFailure_;
   std::string script = flags_.torchRows.empty() ? findScript() : flags_.torchRows;
   if (script.empty())
-    return giveUp(Status(StatusCode::Unsupported, "expected torch_rows.py beside braid, got none"));
+    return giveUp(unsupported("expected torch_rows.py beside braid, got none"));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return giveUp(Status(StatusCode::Unsupported, "expected a pair of sockets"));
+    return giveUp(unsupported("expected a pair of sockets"));
   FileDescriptor ours(ends[0]), theirs(ends[1]);
   const char *device = flags_.backend == "cpu" ? "cpu" : "cuda";
   int error = spawn({flags_.python, script, "--operation", flags_.operation.name, "--ranks",
@@ -105,10 +107,8 @@ Status TorchWorker::launch() {
                     theirs.get(), pid_);
   if (error != 0) {
     pid_ = 0;
-    return giveUp(
-        Status(StatusCode::Unsupported, fmt::format("expected --python {} to start, got "
-                                                    "'{}'",
-                                                    flags_.python, std::strerror(error))));
+    return giveUp(unsupported("expected --python {} to start, got '{}'", flags_.python,
+                              std::strerror(error)));
   }
   FileDescriptor out = FileDescriptor::duplicate(ours.get());
   channel_ = Channel(std::move(ours), std::move(out));
@@ -118,8 +118,7 @@ Status TorchWorker::launch() {
 Status TorchWorker::start() {
   if (isReady_)
     return Status::ok();
-  if (Status status = launch(); !status.isOk())
-    return status;
+  BRAID_TRY(launch());
   Result<Json> ready = receive(0, kStartUp);
   if (!ready)
     return giveUp(ready.status());
@@ -152,16 +151,13 @@ Result<Answer> TorchWorker::ask(Json request) {
 Result<Json> TorchWorker::receive(uint64_t id, milliseconds patience) {
   const Deadline deadline = deadlineIn(patience);
   while (std::chrono::steady_clock::now() < deadline) {
-    Result<std::optional<Json>> message = channel_.receive(milliseconds(100));
-    if (!message)
-      return message.status();
+    std::optional<Json> message = BRAID_TRY(channel_.receive(milliseconds(100)));
     if (isCancelled_())
-      return Status(StatusCode::PeerFailed, "interrupted");
-    if (*message && answers(**message, id))
-      return **message;
+      return peerFailed("interrupted");
+    if (message && answers(*message, id))
+      return *message;
   }
-  return Status(StatusCode::TimedOut,
-                fmt::format("no answer within {} s", patience.count() / 1000));
+  return timedOut("no answer within {} s", patience.count() / 1000);
 }
 
 Status TorchWorker::giveUp(const Status &cause) {
