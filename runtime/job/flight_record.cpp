@@ -24,83 +24,150 @@ constexpr const char *kVersionKey = "braid_flight_record";
 constexpr uint64_t kMostRanks = 1 << 16;
 constexpr int kDeepest = 8; ///< no record nests more deeply
 
+// -- What a record holds: once for both directions. An `io` writes each field, or reads it. --
+
+template <class Io> void fields(Io &io, typename Io::template Of<CommandId> &id) {
+  io("run", id.run);
+  io("command", id.command);
+}
+
+template <class Io> void fields(Io &io, typename Io::template Of<FlightCause> &cause) {
+  io.code("code", cause.code);
+  io.rankOrNone("rank", cause.rank);
+  io("text", cause.text);
+}
+
+template <class Io> void fields(Io &io, typename Io::template Of<FlightNode> &node) {
+  io("text", node.text);
+  io("place", node.place);
+}
+
+template <class Io> void fields(Io &io, typename Io::template Of<FlightCommand> &command) {
+  io("index", command.index);
+  io("kind", command.kind);
+  io("stream", command.stream);
+  if (io.has("node", command.node != kNone))
+    io("node", command.node);
+  if (io.has("trips", !command.trips.empty()))
+    io("trips", command.trips);
+  if (io.has("peer", command.peer >= 0))
+    io.rankOrNone("peer", command.peer);
+}
+
+template <class Io> void fields(Io &io, typename Io::template Of<QueueSnapshot> &queue) {
+  io("completed", queue.completed);
+  io("current", queue.current);
+  io("since_ns", queue.sinceNs);
+  io("waiting", queue.isWaiting);
+  io("flag", queue.flagValue);
+  io("wanted", queue.wantedValue);
+  io("last_done", queue.lastDone);
+}
+
+template <class Io> void fields(Io &io, typename Io::template Of<FlightSnapshot> &entry) {
+  io("sequence", entry.sequence);
+  fields(io, entry.id);
+  io("queue", entry.queue);
+  io("begin_ns", entry.beginNs);
+  io("end_ns", entry.endNs);
+  io("flag", entry.flagValue);
+}
+
+template <class Io> void fields(Io &io, typename Io::template Of<FlightRecord> &record) {
+  constexpr size_t kMost = 1 << 20;
+  io("job", record.job);
+  io.place(record.rank, record.ranks);
+  io("program", record.program);
+  io("source", record.source);
+  io.hexadecimal("fingerprint", record.fingerprint);
+  io("cause", record.cause);
+  io("committed", record.committed);
+  io("recorded_ns", record.recordedNs);
+  io.choice("state", record.state.state, kStates);
+  io.choice("activity", record.state.activity, kActivities);
+  io("activity_since_ns", record.state.activitySinceNs);
+  io("heartbeat_ns", record.state.heartbeatNs);
+  io("issued", record.state.issued);
+  io("runs", record.state.runs);
+  io.list("streams", record.streams, kMost);
+  io.list("nodes", record.nodes, kMost);
+  io.list("commands", record.commands, kMost);
+  io.list("queues", record.state.queues, kQueueSlots);
+  io.list("flight", record.flight, kFlightEntries);
+}
+
 // -- Out. --
 
-Json idJson(const std::optional<CommandId> &id) {
-  if (!id)
-    return nullptr;
-  return {{"run", id->run}, {"command", id->command}};
-}
-
-Json causeJson(const std::optional<FlightCause> &cause) {
-  if (!cause)
-    return nullptr;
-  return {{"code", static_cast<int>(cause->code)}, {"rank", cause->rank}, {"text", cause->text}};
-}
-
-Json json(const std::string &stream) { return stream; }
-Json json(const FlightNode &node) { return {{"text", node.text}, {"place", node.place}}; }
-
-Json json(const FlightCommand &command) {
-  Json json = {{"index", command.index}, {"kind", command.kind}, {"stream", command.stream}};
-  if (command.node != kNone)
-    json["node"] = command.node;
-  if (!command.trips.empty())
-    json["trips"] = command.trips;
-  if (command.peer >= 0)
-    json["peer"] = command.peer;
-  return json;
-}
-
-Json json(const QueueSnapshot &queue) {
-  return {{"completed", queue.completed},
-          {"current", idJson(queue.current)},
-          {"since_ns", queue.sinceNs},
-          {"waiting", queue.isWaiting},
-          {"flag", queue.flagValue},
-          {"wanted", queue.wantedValue},
-          {"last_done", idJson(queue.lastDone)}};
-}
-
-Json json(const FlightSnapshot &entry) {
-  return {{"sequence", entry.sequence}, {"run", entry.id.run},       {"command", entry.id.command},
-          {"queue", entry.queue},       {"begin_ns", entry.beginNs}, {"end_ns", entry.endNs},
-          {"flag", entry.flagValue}};
-}
-
-/// One member a line, and one element a line of a list.
 class Writer {
 public:
-  void member(const char *key, const Json &value) { line(key) += dump(value); }
+  template <class T> using Of = const T;
 
-  template <class T> void list(const char *key, const std::vector<T> &values) {
-    std::string &text = line(key);
-    text += '[';
-    for (size_t i = 0; i < values.size(); ++i)
-      text += (i == 0 ? "\n    " : ",\n    ") + dump(json(values[i]));
-    text += values.empty() ? "]" : "\n  ]";
+  const Json &json() const { return json_; }
+
+  template <class T> void operator()(const char *key, const T &value) {
+    json_[key] = jsonOf(value);
   }
-
-  std::string take() { return text_ + "\n}\n"; }
+  bool has(const char *, bool isWritten) const { return isWritten; }
+  void code(const char *key, StatusCode value) { json_[key] = static_cast<int>(value); }
+  void rankOrNone(const char *key, int64_t rank) { json_[key] = rank; }
+  void place(int64_t rank, int64_t ranks) {
+    json_["rank"] = rank;
+    json_["ranks"] = ranks;
+  }
+  void hexadecimal(const char *key, uint64_t value) { json_[key] = fmt::format("{:016x}", value); }
+  template <class Enum, size_t N>
+  void choice(const char *key, Enum value, const char *const (&names)[N]) {
+    json_[key] = names[static_cast<size_t>(value)];
+  }
+  template <class T> void list(const char *key, const std::vector<T> &values, size_t) {
+    json_[key] = Json::array();
+    for (const T &value : values)
+      json_[key].push_back(jsonOf(value));
+  }
 
 private:
-  static std::string dump(const Json &value) {
-    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  template <class T> static Json jsonOf(const std::optional<T> &value) {
+    return value ? jsonOf(*value) : Json();
   }
-  std::string &line(const char *key) {
-    text_ += fmt::format("{}\n  \"{}\": ", text_.empty() ? "{" : ",", key);
-    return text_;
+  template <class T> static Json jsonOf(const T &value) {
+    if constexpr (std::is_constructible_v<Json, T>) {
+      return value;
+    } else {
+      Writer inner;
+      fields(inner, value);
+      return inner.json();
+    }
   }
 
-  std::string text_;
+  Json json_ = Json::object();
 };
+
+/// One member a line, and one element a line of a list.
+std::string textOf(const Json &record) {
+  auto dump = [](const Json &value) {
+    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  std::string text;
+  for (const auto &[key, value] : record.items()) {
+    text += fmt::format("{}\n  \"{}\": ", text.empty() ? "{" : ",", key);
+    if (!value.is_array()) {
+      text += dump(value);
+      continue;
+    }
+    text += '[';
+    for (const Json &element : value)
+      text += (&element == &value.front() ? "\n    " : ",\n    ") + dump(element);
+    text += value.empty() ? "]" : "\n  ]";
+  }
+  return text + "\n}\n";
+}
 
 // -- In. --
 
-/// Reads members of objects, and keeps the first thing that is wrong.
-class Reader {
+/// The first thing that is wrong with a record.
+class Mistake {
 public:
-  explicit Reader(llvm::StringRef name) : name_(name.str()) {}
+  explicit Mistake(llvm::StringRef name) : name_(name.str()) {}
 
   const Status &status() const { return status_; }
 
@@ -120,232 +187,157 @@ public:
     fail(fmt::format("expected {} to be {}, got {}", path, what, text));
   }
 
-  /// The member, or a null that has been complained about.
-  const Json &member(const Json &object, const std::string &path, const char *key) {
-    static const Json kNull;
-    if (auto found = object.find(key); found != object.end())
-      return *found;
-    fail(fmt::format("expected {}, got nothing", at(path, key)));
-    return kNull;
-  }
-
-  template <class T = uint64_t>
-  T number(const Json &object, const std::string &path, const char *key,
-           uint64_t most = std::numeric_limits<T>::max()) {
-    const Json &value = member(object, path, key);
-    if (value.is_number_unsigned() && value.get<uint64_t>() <= most)
-      return static_cast<T>(value.get<uint64_t>());
-    expected(fmt::format("a whole number up to {}", most), at(path, key), value);
-    return 0;
-  }
-
-  /// A rank, or -1.
-  int64_t rankOrNone(const Json &object, const std::string &path, const char *key, int64_t ranks) {
-    const Json &value = member(object, path, key);
-    if (value.is_number_integer() && value.get<int64_t>() >= -1 && value.get<int64_t>() < ranks)
-      return value.get<int64_t>();
-    expected(fmt::format("a rank below {}, or -1", ranks), at(path, key), value);
-    return -1;
-  }
-
-  bool truth(const Json &object, const std::string &path, const char *key) {
-    const Json &value = member(object, path, key);
-    if (value.is_boolean())
-      return value.get<bool>();
-    expected("true or false", at(path, key), value);
-    return false;
-  }
-
-  std::string text(const Json &object, const std::string &path, const char *key) {
-    return text(member(object, path, key), at(path, key));
-  }
-  std::string text(const Json &value, const std::string &path) {
-    if (value.is_string())
-      return value.get<std::string>();
-    expected("a text", path, value);
-    return "";
-  }
-
-  template <class Enum, size_t N>
-  Enum choice(const Json &object, const char *key, const char *const (&names)[N]) {
-    const std::string got = text(object, "", key);
-    for (size_t i = 0; i < N; ++i)
-      if (got == names[i])
-        return static_cast<Enum>(i);
-    expected(fmt::format("one of {}", fmt::join(names, ", ")), key, Json(got));
-    return Enum(0);
-  }
-
-  /// Calls `read(element, path of the element)` for each element.
-  template <class Read>
-  void list(const Json &object, const char *key, size_t most, const Read &read) {
-    const Json &values = member(object, "", key);
-    if (!values.is_array() || values.size() > most)
-      return expected(fmt::format("a list of at most {} elements", most), key, values);
-    for (size_t i = 0; i < values.size() && status_.isOk(); ++i)
-      read(values[i], fmt::format("{}[{}]", key, i));
-  }
-
-  bool isObject(const Json &value, const std::string &path) {
-    if (value.is_object())
-      return true;
-    expected("an object", path, value);
-    return false;
-  }
-
 private:
-  static std::string at(const std::string &path, const char *key) {
-    return path.empty() ? key : path + "." + key;
-  }
-
   std::string name_;
   Status status_;
 };
 
-std::optional<CommandId> readId(Reader &reader, const Json &object, const std::string &path,
-                                const char *key) {
-  const Json &value = reader.member(object, path, key);
-  const std::string inner = path + "." + key;
-  if (value.is_null() || !reader.isObject(value, inner))
-    return std::nullopt;
-  return CommandId{reader.number<uint32_t>(value, inner, "run"),
-                   reader.number<uint32_t>(value, inner, "command")};
-}
+/// Reads the members of one object.
+class Reader {
+public:
+  template <class T> using Of = T;
 
-/// Whole numbers, of either sign.
-std::vector<int64_t> readTrips(Reader &reader, const Json &command, const std::string &path) {
-  std::vector<int64_t> trips;
-  auto found = command.find("trips");
-  if (found == command.end())
-    return trips;
-  if (!found->is_array())
-    reader.expected("a list", path + ".trips", *found);
-  for (const Json &trip : *found)
-    if (trip.is_number_integer())
-      trips.push_back(trip.get<int64_t>());
-    else
-      reader.expected("whole numbers", path + ".trips", trip);
-  return trips;
-}
+  /// `ranks` are those of the job, as far as they are known.
+  Reader(Mistake &mistake, const Json &object, std::string path = "", int64_t ranks = 0)
+      : mistake_(mistake), object_(object), path_(std::move(path)), ranks_(ranks) {}
 
-std::optional<FlightCause> readCause(Reader &reader, const Json &json, int64_t ranks) {
-  const Json &cause = reader.member(json, "", "cause");
-  if (cause.is_null() || !reader.isObject(cause, "cause"))
-    return std::nullopt;
-  const int code = reader.number<int>(cause, "cause", "code");
-  switch (static_cast<StatusCode>(code)) {
-  case StatusCode::WrongResult:
-  case StatusCode::BadInput:
-  case StatusCode::Rejected:
-  case StatusCode::Unsupported:
-  case StatusCode::PeerFailed:
-  case StatusCode::TimedOut:
-  case StatusCode::Internal:
-    break;
-  default:
-    reader.expected("an exit code of a failure", "cause.code", code);
+  template <class T> void operator()(const char *key, T &field) {
+    read(member(key), at(key), field);
   }
-  return FlightCause{static_cast<StatusCode>(code),
-                     reader.rankOrNone(cause, "cause", "rank", ranks),
-                     reader.text(cause, "cause", "text")};
-}
+  bool has(const char *key, bool) const { return object_.contains(key); }
 
-/// What the record says before its lists.
-void readHead(Reader &reader, const Json &json, FlightRecord &record) {
-  record.job = reader.text(json, "", "job");
-  record.ranks = reader.number<int64_t>(json, "", "ranks", kMostRanks);
-  if (record.ranks < 1)
-    return reader.fail("expected ranks to be at least 1, got 0");
-  record.rank = reader.number<int64_t>(json, "", "rank", static_cast<uint64_t>(record.ranks) - 1);
-  record.program = reader.text(json, "", "program");
-  record.source = reader.text(json, "", "source");
-  const std::string fingerprint = reader.text(json, "", "fingerprint");
-  if (llvm::StringRef(fingerprint).getAsInteger(16, record.fingerprint))
-    reader.expected("16 hexadecimal digits", "fingerprint", Json(fingerprint));
-  record.cause = readCause(reader, json, record.ranks);
-  record.committed = reader.number<uint32_t>(json, "", "committed");
-  record.recordedNs = reader.number(json, "", "recorded_ns");
-  record.state.state = reader.choice<RankState>(json, "state", kStates);
-  record.state.activity = reader.choice<HostActivity>(json, "activity", kActivities);
-  record.state.activitySinceNs = reader.number(json, "", "activity_since_ns");
-  record.state.heartbeatNs = reader.number(json, "", "heartbeat_ns");
-  record.state.issued = reader.number(json, "", "issued");
-  record.state.runs = reader.number<uint32_t>(json, "", "runs");
-}
+  void code(const char *key, StatusCode &field) {
+    const uint64_t code = number(member(key), at(key), std::numeric_limits<int>::max());
+    field = static_cast<StatusCode>(code);
+    for (StatusCode failure : {StatusCode::WrongResult, StatusCode::BadInput, StatusCode::Rejected,
+                               StatusCode::Unsupported, StatusCode::PeerFailed,
+                               StatusCode::TimedOut, StatusCode::Internal})
+      if (field == failure)
+        return;
+    mistake_.expected("an exit code of a failure", at(key), code);
+  }
 
-FlightCommand readCommand(Reader &reader, const Json &value, const std::string &path,
-                          const FlightRecord &record) {
-  FlightCommand command;
-  command.index = reader.number<uint32_t>(value, path, "index");
-  command.kind = reader.text(value, path, "kind");
-  command.stream = reader.number<uint32_t>(value, path, "stream");
-  if (value.contains("node"))
-    command.node = reader.number<uint32_t>(value, path, "node");
-  if (command.node != kNone && command.node >= record.nodes.size())
-    reader.fail(fmt::format("expected {}.node to be below {}, got {}", path, record.nodes.size(),
-                            command.node));
-  command.trips = readTrips(reader, value, path);
-  if (value.contains("peer"))
-    command.peer = reader.rankOrNone(value, path, "peer", record.ranks);
-  if (!record.commands.empty() && record.commands.back().index >= command.index)
-    reader.fail(fmt::format("expected {}.index to be above {}, got {}", path,
-                            record.commands.back().index, command.index));
-  return command;
-}
+  /// A rank, or -1.
+  void rankOrNone(const char *key, int64_t &field) {
+    const Json &value = member(key);
+    if (value.is_number_integer() && value.get<int64_t>() >= -1 && value.get<int64_t>() < ranks_)
+      field = value.get<int64_t>();
+    else
+      mistake_.expected(fmt::format("a rank below {}, or -1", ranks_), at(key), value);
+  }
 
-QueueSnapshot readQueue(Reader &reader, const Json &value, const std::string &path) {
-  QueueSnapshot queue;
-  queue.completed = reader.number(value, path, "completed");
-  queue.current = readId(reader, value, path, "current");
-  queue.sinceNs = reader.number(value, path, "since_ns");
-  queue.isWaiting = reader.truth(value, path, "waiting");
-  queue.flagValue = reader.number<uint32_t>(value, path, "flag");
-  queue.wantedValue = reader.number<uint32_t>(value, path, "wanted");
-  queue.lastDone = readId(reader, value, path, "last_done");
-  return queue;
-}
+  void place(int64_t &rank, int64_t &ranks) {
+    ranks = static_cast<int64_t>(number(member("ranks"), at("ranks"), kMostRanks));
+    if (ranks < 1)
+      return mistake_.fail("expected ranks to be at least 1, got 0");
+    ranks_ = ranks;
+    rank =
+        static_cast<int64_t>(number(member("rank"), at("rank"), static_cast<uint64_t>(ranks) - 1));
+  }
 
-FlightSnapshot readEntry(Reader &reader, const Json &value, const std::string &path,
-                         const FlightRecord &record) {
-  FlightSnapshot entry;
-  entry.sequence = reader.number(value, path, "sequence");
-  entry.id.run = reader.number<uint32_t>(value, path, "run");
-  entry.id.command = reader.number<uint32_t>(value, path, "command");
-  entry.queue = reader.number<uint32_t>(value, path, "queue");
-  entry.beginNs = reader.number(value, path, "begin_ns");
-  entry.endNs = reader.number(value, path, "end_ns");
-  entry.flagValue = reader.number<uint32_t>(value, path, "flag");
-  const uint64_t last = record.flight.empty() ? 0 : record.flight.back().sequence;
-  if (entry.sequence <= last)
-    reader.fail(
-        fmt::format("expected {}.sequence to be above {}, got {}", path, last, entry.sequence));
-  return entry;
-}
+  void hexadecimal(const char *key, uint64_t &field) {
+    std::string digits;
+    (*this)(key, digits);
+    if (llvm::StringRef(digits).getAsInteger(16, field))
+      mistake_.expected("16 hexadecimal digits", at(key), Json(digits));
+  }
 
-void readLists(Reader &reader, const Json &json, FlightRecord &record) {
-  constexpr size_t kMost = 1 << 20;
-  reader.list(json, "streams", kMost, [&](const Json &value, const std::string &path) {
-    record.streams.push_back(reader.text(value, path));
-  });
-  // Reads one object of a list.
-  auto objects = [&](const char *key, size_t most, auto &into, auto read) {
-    reader.list(json, key, most, [&](const Json &value, const std::string &path) {
-      if (reader.isObject(value, path))
-        into.push_back(read(value, path));
-    });
-  };
-  objects("nodes", kMost, record.nodes, [&](const Json &value, const std::string &path) {
-    return FlightNode{reader.text(value, path, "text"), reader.text(value, path, "place")};
-  });
-  objects("commands", kMost, record.commands, [&](const Json &value, const std::string &path) {
-    return readCommand(reader, value, path, record);
-  });
-  objects(
-      "queues", kQueueSlots, record.state.queues,
-      [&](const Json &value, const std::string &path) { return readQueue(reader, value, path); });
-  objects("flight", kFlightEntries, record.flight, [&](const Json &value, const std::string &path) {
-    return readEntry(reader, value, path, record);
-  });
+  template <class Enum, size_t N>
+  void choice(const char *key, Enum &field, const char *const (&names)[N]) {
+    std::string got;
+    (*this)(key, got);
+    auto found = llvm::find(names, got);
+    if (found == std::end(names))
+      return mistake_.expected(fmt::format("one of {}", fmt::join(names, ", ")), key, Json(got));
+    field = static_cast<Enum>(found - std::begin(names));
+  }
+
+  template <class T> void list(const char *key, std::vector<T> &into, size_t most) {
+    const Json &values = member(key);
+    if (!values.is_array() || values.size() > most)
+      return mistake_.expected(fmt::format("a list of at most {} elements", most), key, values);
+    for (size_t i = 0; i < values.size() && mistake_.status().isOk(); ++i)
+      read(values[i], fmt::format("{}[{}]", key, i), into.emplace_back());
+  }
+
+private:
+  /// The member, or a null that has been complained about.
+  const Json &member(const char *key) {
+    static const Json kNull;
+    if (auto found = object_.find(key); found != object_.end())
+      return *found;
+    mistake_.fail(fmt::format("expected {}, got nothing", at(key)));
+    return kNull;
+  }
+  std::string at(const char *key) const { return path_.empty() ? key : path_ + "." + key; }
+
+  uint64_t number(const Json &value, const std::string &path, uint64_t most) {
+    if (value.is_number_unsigned() && value.get<uint64_t>() <= most)
+      return value.get<uint64_t>();
+    mistake_.expected(fmt::format("a whole number up to {}", most), path, value);
+    return 0;
+  }
+
+  void read(const Json &value, const std::string &path, uint32_t &field) {
+    field = static_cast<uint32_t>(number(value, path, std::numeric_limits<uint32_t>::max()));
+  }
+  void read(const Json &value, const std::string &path, uint64_t &field) {
+    field = number(value, path, std::numeric_limits<uint64_t>::max());
+  }
+  void read(const Json &value, const std::string &path, bool &field) {
+    if (!value.is_boolean())
+      return mistake_.expected("true or false", path, value);
+    field = value.get<bool>();
+  }
+  void read(const Json &value, const std::string &path, std::string &field) {
+    if (!value.is_string())
+      return mistake_.expected("a text", path, value);
+    field = value.get<std::string>();
+  }
+  /// Whole numbers, of either sign.
+  void read(const Json &value, const std::string &path, std::vector<int64_t> &field) {
+    if (!value.is_array())
+      mistake_.expected("a list", path, value);
+    for (const Json &number : value)
+      if (number.is_number_integer())
+        field.push_back(number.get<int64_t>());
+      else
+        mistake_.expected("whole numbers", path, number);
+  }
+  template <class T>
+  void read(const Json &value, const std::string &path, std::optional<T> &field) {
+    if (!value.is_null())
+      read(value, path, field.emplace());
+  }
+  template <class T> void read(const Json &value, const std::string &path, T &field) {
+    if (!value.is_object())
+      return mistake_.expected("an object", path, value);
+    Reader inner(mistake_, value, path, ranks_);
+    fields(inner, field);
+  }
+
+  Mistake &mistake_;
+  const Json &object_;
+  const std::string path_;
+  int64_t ranks_;
+};
+
+/// What FlightRecord promises of what decode() accepts, beside what each field says by itself.
+void checkLists(const FlightRecord &record, Mistake &mistake) {
+  for (size_t i = 0; i < record.commands.size(); ++i) {
+    const FlightCommand &command = record.commands[i];
+    if (command.node != kNone && command.node >= record.nodes.size())
+      mistake.fail(fmt::format("expected commands[{}].node to be below {}, got {}", i,
+                               record.nodes.size(), command.node));
+    if (i > 0 && record.commands[i - 1].index >= command.index)
+      mistake.fail(fmt::format("expected commands[{}].index to be above {}, got {}", i,
+                               record.commands[i - 1].index, command.index));
+  }
+  uint64_t last = 0;
+  for (size_t i = 0; i < record.flight.size(); last = record.flight[i++].sequence)
+    if (record.flight[i].sequence <= last)
+      mistake.fail(fmt::format("expected flight[{}].sequence to be above {}, got {}", i, last,
+                               record.flight[i].sequence));
 }
 
 /// "2:14", of a byte of the text, from 1.
@@ -393,48 +385,29 @@ const FlightCommand *FlightRecord::find(uint32_t command) const {
 
 std::string FlightRecord::encode() const {
   Writer writer;
-  writer.member(kVersionKey, kFlightRecordVersion);
-  writer.member("job", job);
-  writer.member("rank", rank);
-  writer.member("ranks", ranks);
-  writer.member("program", program);
-  writer.member("source", source);
-  writer.member("fingerprint", fmt::format("{:016x}", fingerprint));
-  writer.member("cause", causeJson(cause));
-  writer.member("committed", committed);
-  writer.member("recorded_ns", recordedNs);
-  writer.member("state", kStates[static_cast<size_t>(state.state)]);
-  writer.member("activity", kActivities[static_cast<size_t>(state.activity)]);
-  writer.member("activity_since_ns", state.activitySinceNs);
-  writer.member("heartbeat_ns", state.heartbeatNs);
-  writer.member("issued", state.issued);
-  writer.member("runs", state.runs);
-  writer.list("streams", streams);
-  writer.list("nodes", nodes);
-  writer.list("commands", commands);
-  writer.list("queues", state.queues);
-  writer.list("flight", flight);
-  return writer.take();
+  writer(kVersionKey, kFlightRecordVersion);
+  fields(writer, *this);
+  return textOf(writer.json());
 }
 
 Result<FlightRecord> FlightRecord::decode(llvm::StringRef text, llvm::StringRef name) {
-  Json json = BRAID_TRY(parseJson(text, name));
-  Reader reader(name);
-  if (!json.is_object() || !json.contains(kVersionKey)) {
-    reader.fail("expected a flight record, got other JSON");
-    return reader.status();
-  }
-  const uint32_t version = reader.number<uint32_t>(json, "", kVersionKey);
+  const Json json = BRAID_TRY(parseJson(text, name));
+  if (!json.is_object() || !json.contains(kVersionKey))
+    return badInput("{}: expected a flight record, got other JSON", name.str());
+  Mistake mistake(name);
+  Reader reader(mistake, json);
+  uint32_t version = 0;
+  reader(kVersionKey, version);
   if (version != kFlightRecordVersion)
-    reader.fail(
+    mistake.fail(
         fmt::format("expected a record of version {}, got {}", kFlightRecordVersion, version));
   FlightRecord record;
-  if (reader.status().isOk())
-    readHead(reader, json, record);
-  if (reader.status().isOk())
-    readLists(reader, json, record);
-  if (!reader.status().isOk())
-    return reader.status();
+  if (mistake.status().isOk())
+    fields(reader, record);
+  if (mistake.status().isOk())
+    checkLists(record, mistake);
+  if (!mistake.status().isOk())
+    return mistake.status();
   return record;
 }
 
