@@ -17,9 +17,7 @@ namespace braid {
 Result<std::unique_ptr<LocalMesh>> LocalMesh::create(const Backend &backend,
                                                      const ClusterOptions &options) {
   if (!backend.create)
-    return Status(
-        StatusCode::Unsupported,
-        fmt::format("the ranks of backend '{}' are processes, not threads of one", backend.name));
+    return unsupported("the ranks of backend '{}' are processes, not threads of one", backend.name);
   std::unique_ptr<Cluster> cluster = BRAID_TRY(backend.create(options));
   return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(cluster)));
 }
@@ -28,9 +26,7 @@ Result<std::unique_ptr<LocalMesh>> LocalMesh::join(const Backend &backend,
                                                    const ClusterOptions &options,
                                                    std::unique_ptr<Client> client) {
   if (!backend.join)
-    return Status(
-        StatusCode::Unsupported,
-        fmt::format("expected a backend whose ranks can be processes, got '{}'", backend.name));
+    return unsupported("expected a backend whose ranks can be processes, got '{}'", backend.name);
   std::unique_ptr<Cluster> cluster = BRAID_TRY(backend.join(options, std::move(client)));
   return std::unique_ptr<LocalMesh>(new LocalMesh(std::move(cluster)));
 }
@@ -49,9 +45,7 @@ Status LocalMesh::prepare(const Compiled &compiled, TransferMode transferMode) {
 
 Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans, TransferMode transferMode) {
   if (static_cast<int64_t>(plans.size()) != ranks())
-    return Status(
-        StatusCode::BadInput,
-        fmt::format("expected the Plans of {} ranks, got those of {}", ranks(), plans.size()));
+    return badInput("expected the Plans of {} ranks, got those of {}", ranks(), plans.size());
   plans_ = plans;
   cluster_->setPlans(plans_);
   prepared_.resize(static_cast<size_t>(hosted()));

@@ -326,9 +326,7 @@ Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOp
                     compiled.source->diags.place(compiled.program->location()),
                     compiled.program->name());
   if (!backend.computes)
-    return Status(
-        StatusCode::BadInput,
-        fmt::format("backend '{}' computes nothing that could be verified", backend.name));
+    return badInput("backend '{}' computes nothing that could be verified", backend.name);
   return Status::ok();
 }
 

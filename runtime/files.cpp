@@ -29,18 +29,6 @@ Status cannot(const char *what, const std::string &path, int error) {
   return Status(code, fmt::format("cannot {} {}: {}", what, name, std::strerror(error)));
 }
 
-/// Returns 0 or the error.
-int writeAll(int descriptor, llvm::StringRef text) {
-  while (!text.empty()) {
-    const ssize_t written = write(descriptor, text.data(), text.size());
-    if (written < 0 && errno != EINTR)
-      return errno;
-    if (written > 0)
-      text = text.drop_front(static_cast<size_t>(written));
-  }
-  return 0;
-}
-
 bool isStandard(const std::string &path) { return path == "-"; }
 
 /// Devices, pipes, and what this process has open already.
@@ -164,6 +152,17 @@ private:
 };
 
 } // namespace
+
+int writeAll(int descriptor, llvm::StringRef text) {
+  while (!text.empty()) {
+    const ssize_t written = write(descriptor, text.data(), text.size());
+    if (written < 0 && errno != EINTR)
+      return errno;
+    if (written > 0)
+      text = text.drop_front(static_cast<size_t>(written));
+  }
+  return 0;
+}
 
 bool isReplacedAsAWhole(const std::string &path) { return !isStandard(path) && !isSpecial(path); }
 

@@ -23,6 +23,9 @@ Result<std::string> readFile(const std::string &path, size_t mostBytes);
 /// fails.
 Status writeFile(const std::string &path, llvm::StringRef text);
 
+/// Writes all of `text`, however many calls that takes. Returns 0 or the error.
+int writeAll(int descriptor, llvm::StringRef text);
+
 struct ReplaceOptions {
   unsigned mode = 0666;     ///< of a new file, less the process's umask
   std::string shownAs = {}; ///< what messages call the path; default: as it is

@@ -1,6 +1,7 @@
 //===- tools/check.cpp - `braid check` --------------------------------------------------------===//
 
 #include "api/check.h"
+#include "ir/failure.h"
 #include "tools/check_progress.h"
 #include "tools/command.h"
 
@@ -123,9 +124,7 @@ void printDot(const CheckReport &report) {
 Status toOptions(const CheckFlags &flags, CheckOptions &options) {
   constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
   if (flags.runs < 1 || flags.runs > kMost)
-    return Status(
-        StatusCode::BadInput,
-        fmt::format("expected --runs to be an integer from 1 to {}, got {}", kMost, flags.runs));
+    return badInput("expected --runs to be an integer from 1 to {}, got {}", kMost, flags.runs);
   options.queues = flags.queues;
   options.runs = static_cast<uint32_t>(flags.runs);
   options.ordered = flags.source.reproducible;

@@ -208,13 +208,10 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
     return unsupported("--backend {}: its ranks cannot be processes, only threads of one",
                        backend.name);
   if (setup.place && flags.source.ranks && *flags.source.ranks != setup.place->ranks)
-    return Status(
-        StatusCode::BadInput,
-        fmt::format("--ranks is {}, but {} says that there are {}; leave out --ranks{}, or "
-                    "unset {}",
-                    *flags.source.ranks, setup.place->source, setup.place->ranks,
-                    setup.place->ranks == 1 ? ", add --processes" : "",
-                    variablesOfPlace(processEnvironment())));
+    return badInput(
+        "--ranks is {}, but {} says that there are {}; leave out --ranks{}, or unset {}",
+        *flags.source.ranks, setup.place->source, setup.place->ranks,
+        setup.place->ranks == 1 ? ", add --processes" : "", variablesOfPlace(processEnvironment()));
   return Status::ok();
 }
 

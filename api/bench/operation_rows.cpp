@@ -58,12 +58,10 @@ Status expectEqualBlocks(const BenchShape &shape, int64_t ranks) {
   if (m % ranks == 0)
     return Status::ok();
   const int64_t below = m / ranks * ranks, above = below + ranks;
-  return Status(
-      StatusCode::BadInput,
-      fmt::format("expected -m to be a multiple of {} ranks, got {}: ranks with "
-                  "different numbers of rows are not supported yet; take -m {}",
+  return badInput("expected -m to be a multiple of {} ranks, got {}: ranks with different numbers "
+                  "of rows are not supported yet; take -m {}",
                   ranks, m,
-                  below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above)));
+                  below > 0 ? fmt::format("{} or {}", below, above) : fmt::format("{}", above));
 }
 
 } // namespace braid

@@ -3,6 +3,7 @@
 #include "api/launch/children.h"
 
 #include "ir/failure.h"
+#include "runtime/job/bootstrap/environment.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -12,9 +13,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -33,25 +31,8 @@ std::string str(const Ending &ending) {
   return fmt::format("ended with exit status {}", ending.number);
 }
 
-namespace {
-
-/// What stands behind the name in /proc/PID/stat: the state, five numbers, the flags, and more.
-/// Fewer if there is no such process.
-std::vector<std::string> statusFields(pid_t pid) {
-  // Reading fails if the process vanishes meanwhile; this way of reading does not throw then.
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::ostringstream read;
-  read << file.rdbuf();
-  const std::string text = read.str();
-  const size_t name = text.rfind(')'); // it may hold anything
-  std::istringstream rest(name == std::string::npos ? "" : text.substr(name + 1));
-  return {std::istream_iterator<std::string>(rest), {}};
-}
-
-} // namespace
-
 bool isEnding(pid_t pid) {
-  const std::vector<std::string> fields = statusFields(pid);
+  const std::vector<std::string> fields = processStatus(pid);
   constexpr unsigned kExiting = 4; // PF_EXITING
   unsigned flags = kExiting;
   return fields.size() < 7 || llvm::StringRef(fields[6]).getAsInteger(10, flags) ||
@@ -59,7 +40,7 @@ bool isEnding(pid_t pid) {
 }
 
 bool isStopped(pid_t pid) {
-  const std::vector<std::string> fields = statusFields(pid);
+  const std::vector<std::string> fields = processStatus(pid);
   return !fields.empty() && fields[0] == "T";
 }
 
@@ -157,7 +138,7 @@ int errorOf(int descriptor) {
 
 Children::~Children() {
   killAll(SIGKILL);
-  reapAll();
+  reapAll(/*mayBlock=*/true);
 }
 
 Status Children::start(int64_t index, const ChildOptions &options) {
@@ -237,16 +218,10 @@ void Children::reap(Child &child, bool mayBlock) {
     child.ending = Ending{info.si_code != CLD_EXITED, info.si_status};
 }
 
-void Children::reapEnded() {
+void Children::reapAll(bool mayBlock) {
   std::lock_guard lock(mutex_);
   for (Child &child : children_)
-    reap(child, /*mayBlock=*/false);
-}
-
-void Children::reapAll() {
-  std::lock_guard lock(mutex_);
-  for (Child &child : children_)
-    reap(child, /*mayBlock=*/true);
+    reap(child, mayBlock);
 }
 
 std::optional<Ending> Children::waitFor(int64_t index, std::chrono::milliseconds patience) {

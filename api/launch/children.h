@@ -51,9 +51,8 @@ public:
   /// Nothing while it has not been reaped.
   std::optional<Ending> ending(int64_t index) const;
 
-  void reapEnded();
-  /// Blocks until all have ended.
-  void reapAll();
+  /// All that have ended; if it may block, until all have.
+  void reapAll(bool mayBlock);
   /// Blocks until this one has ended, but not for longer than `patience`, and reaps it.
   std::optional<Ending> waitFor(int64_t index, std::chrono::milliseconds patience);
 

@@ -7,6 +7,7 @@
 #include "api/launch/signals.h"
 #include "api/launch/stop_rule.h"
 #include "ir/failure.h"
+#include "runtime/files.h"
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/job_report.h"
 
@@ -19,7 +20,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -38,16 +38,6 @@ constexpr milliseconds kHostsTurn{500};
 
 Status lacking(const char *what) {
   return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
-}
-
-Result<std::string> randomName() {
-  unsigned char bytes[16];
-  if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes))
-    return lacking("random bytes");
-  std::string name;
-  for (unsigned char byte : bytes)
-    name += fmt::format("{:02x}", byte);
-  return name;
 }
 
 /// For each rank: its process, its connection, the memory that it offers and two pipes.
@@ -69,14 +59,8 @@ Status makeRoomForDescriptors(int64_t ranks) {
 /// A file without a name that holds `text`.
 Result<FileDescriptor> fileOf(const std::string &text) {
   FileDescriptor file(memfd_create("braid-input", MFD_CLOEXEC));
-  if (!file.isValid())
+  if (!file.isValid() || writeAll(file.get(), text) != 0)
     return lacking("memory for what they read");
-  for (size_t done = 0; done < text.size();) {
-    ssize_t written = write(file.get(), text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR)
-      return lacking("memory for what they read");
-    done += written < 0 ? 0 : static_cast<size_t>(written);
-  }
   return file;
 }
 
@@ -163,7 +147,7 @@ Status Launcher::start() {
 Status Launcher::giveUp(const Status &why) {
   memory_.abort({why, -1});
   children_.killAll(SIGKILL);
-  children_.reapAll();
+  children_.reapAll(/*mayBlock=*/true);
   return why;
 }
 
@@ -242,7 +226,7 @@ void Launcher::onSignals() {
 /// Reaps; and decides what the host cannot know of, because the rank was never or is no longer
 /// connected.
 void Launcher::onEnded() {
-  children_.reapEnded();
+  children_.reapAll(/*mayBlock=*/false);
   for (int64_t rank = 0; rank < options_.ranks && !isDecided(); ++rank) {
     std::optional<Ending> ending = children_.ending(rank);
     if (!ending)

@@ -2,6 +2,7 @@
 
 #include "api/launch/output_relay.h"
 #include "ir/failure.h"
+#include "runtime/files.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include <fmt/format.h>
@@ -18,15 +19,6 @@ namespace {
 
 /// A longer line is passed on in pieces.
 constexpr size_t kLongestLine = 1 << 16;
-
-void writeAll(int descriptor, const std::string &text) {
-  for (size_t done = 0; done < text.size();) {
-    ssize_t written = write(descriptor, text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR)
-      return; // nobody reads it
-    done += written < 0 ? 0 : static_cast<size_t>(written);
-  }
-}
 
 } // namespace
 
@@ -96,7 +88,7 @@ void OutputRelay::passOn(Source &source, bool isEnd) {
   }
   if (isEnd && !source.pending.empty())
     text += source.prefix + std::exchange(source.pending, {}) + "\n";
-  writeAll(source.target, text);
+  (void)writeAll(source.target, text); // perhaps nobody reads it
 }
 
 } // namespace braid

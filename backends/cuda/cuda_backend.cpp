@@ -19,23 +19,15 @@ constexpr const char *kHowToShare =
     "; with BRAID_SHARE_GPUS=on ranks may share GPUs, for results and not for speed";
 
 /// A Transport whose handles may be of device memory.
-class CudaTransport final : public Transport {
+class CudaTransport final : public ProcessTransport {
 public:
-  CudaTransport(ProcessGroup &group, CudaDevice &device) : group_(group), device_(device) {}
-  int64_t rank() const override { return group_.rank(); }
-  int64_t size() const override { return group_.size(); }
-  Result<std::vector<std::string>> allGather(std::string mine) override {
-    return group_.allGather(mine);
-  }
+  CudaTransport(ProcessGroup &group, CudaDevice &device)
+      : ProcessTransport(group), device_(device) {}
   Result<void *> open(int64_t peer, const std::string &handle) override {
     return device_.openMemory(peer, handle);
   }
-  Status commit() override { return group_.commit(); }
-  void tick() override { group_.tick(); }
-  void abort(const Status &cause) override { group_.abort(cause); }
 
 private:
-  ProcessGroup &group_;
   CudaDevice &device_;
 };
 
@@ -178,18 +170,14 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank) {
   BRAID_TRY(checkOptions(options));
-  Result<bool> mayShare = isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare);
-  if (!mayShare)
-    return mayShare.status();
-  Result<int> device = chooseDevice(rank, client->rank(), *mayShare);
-  if (!device)
-    return device.status();
-  bool tuned = BRAID_TRY(isOn(processEnvironment(), "BRAID_TUNE", true));
+  const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare));
+  const int device = BRAID_TRY(chooseDevice(rank, client->rank(), mayShare));
+  const bool tuned = BRAID_TRY(isOn(processEnvironment(), "BRAID_TUNE", true));
   CudaDevice::Options chosen{.rank = client->rank(),
-                             .device = *device,
+                             .device = device,
                              .callerStream = static_cast<cudaStream_t>(rank.stream),
-                             .isTuned = tuned && !*mayShare, // beside others, times say nothing
-                             .mayShare = *mayShare,
+                             .isTuned = tuned && !mayShare, // beside others, times say nothing
+                             .mayShare = mayShare,
                              .isReproducible = options.reproducible};
   return CudaCluster::join(options, std::move(client), chosen);
 }

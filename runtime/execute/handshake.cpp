@@ -235,12 +235,10 @@ Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ran
         other.sequence != mine.sequence)
       continue;
     if (other.bytes != mine.bytes || other.dtype != mine.dtype)
-      return Status(
-          StatusCode::BadInput,
-          fmt::format("{} on rank {} moves {} bytes of {}, but meets {} on rank {}, which "
-                      "moves {} bytes of {}",
-                      mine.where, rank, mine.bytes, name(mine.dtype).str(), other.where, mine.peer,
-                      other.bytes, name(other.dtype).str()));
+      return badInput(
+          "{} on rank {} moves {} bytes of {}, but meets {} on rank {}, which moves {} bytes of {}",
+          mine.where, rank, mine.bytes, name(mine.dtype).str(), other.where, mine.peer, other.bytes,
+          name(other.dtype).str());
     return &other;
   }
   const char *expected = mine.direction == Direction::Send ? "receive" : "send";

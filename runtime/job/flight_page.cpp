@@ -660,14 +660,4 @@ std::string toJson(const FlightPage &page) {
   return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }
 
-std::string explain(llvm::ArrayRef<FlightRecord> records) {
-  if (records.empty())
-    return "no records\n";
-  std::vector<std::string> names;
-  for (const FlightRecord &record : records)
-    names.push_back(flightRecordName(record.rank));
-  Result<FlightPage> page = merge(records, names);
-  return page ? str(*page) : printable(page.status().message()) + "\n";
-}
-
 } // namespace braid

@@ -71,7 +71,4 @@ std::string str(const FlightPage &page);
 /// For tools: JSON in ASCII.
 std::string toJson(const FlightPage &page);
 
-/// The page, or what is wrong with the records.
-std::string explain(llvm::ArrayRef<FlightRecord> records);
-
 } // namespace braid

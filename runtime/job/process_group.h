@@ -155,7 +155,7 @@ private:
 };
 
 /// The rank's Transport.
-class ProcessTransport final : public Transport {
+class ProcessTransport : public Transport {
 public:
   explicit ProcessTransport(ProcessGroup &group) : group_(group) {}
   int64_t rank() const override { return group_.rank(); }

@@ -1,6 +1,6 @@
 //===- tests/fuzz/fuzz_flight_record.cpp - any text, in the place of a flight record ----------===//
 
-#include "runtime/job/flight_page.h"
+#include "tests/support/explain_records.h"
 
 #include <cstdlib>
 
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   other.rank = record->rank == 0 ? record->ranks - 1 : record->rank - 1;
   for (braid::QueueSnapshot &queue : other.state.queues)
     queue.lastDone = queue.current;
-  checkPrintable(braid::explain({*record, other}));
-  checkPrintable(braid::explain(*record));
+  checkPrintable(braid::test::explain({*record, other}));
+  checkPrintable(braid::test::explain(*record));
   return 0;
 }

@@ -2,6 +2,8 @@
 
 #include "tests/mutation/orders.h"
 
+#include "tests/mutation/priority_picker.h"
+
 #include <algorithm>
 
 namespace braid::test {

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "tests/mutation/judge.h"
+#include "tests/mutation/priority_picker.h"
 #include "tests/mutation/trial.h"
 
 #include "backends/cpu/cpu_backend.h"

@@ -191,9 +191,7 @@ Status BenchFlags::check(bool hasGraphs) {
     BRAID_TRY(atLeast(least, flag, value));
   constexpr int64_t kMostIdleGapUs = 10000; // nobody looks at the job meanwhile
   if (idleGapUs > kMostIdleGapUs)
-    return Status(
-        StatusCode::BadInput,
-        fmt::format("expected --idle-gap-us to be at most {}, got {}", kMostIdleGapUs, idleGapUs));
+    return badInput("expected --idle-gap-us to be at most {}, got {}", kMostIdleGapUs, idleGapUs);
   BRAID_TRY(operation.hasShapes ? checkShapes(*this) : Status::ok());
   if ((resumes || retriesFailed) && (json.empty() || !resumes))
     return badInput("expected --json OUT.json with --resume, and --resume with --retry-failed");

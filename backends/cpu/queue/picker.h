@@ -29,11 +29,4 @@ using Picker = std::function<size_t(llvm::ArrayRef<Candidate>)>;
 /// Every candidate with equal chance. The same seed gives the same choices on every platform.
 Picker seededPicker(uint64_t seed);
 
-/// Favours rare orders: every queue has a random priority, the highest that can go on always runs,
-/// and at `changes` random steps out of the first `steps` the one about to run falls below all
-/// others. A defect that needs d particular changes shows up with a chance of at least
-/// 1 / (queues * steps^d), far more than if every step were drawn by itself (Burckhardt et al., "A
-/// Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", 2010).
-Picker priorityPicker(uint64_t seed, uint32_t changes, uint32_t steps);
-
 } // namespace braid

@@ -3,8 +3,6 @@
 
 #include "ir/failure.h"
 
-#include "llvm/Support/Endian.h"
-
 #include <thread>
 
 #include <poll.h>
@@ -26,18 +24,6 @@ constexpr int kHelloAttempts = 20;
 constexpr size_t kHelloFields = 4 + 8 + 8;
 /// Who is not read from for so long does not hear that it disconnects.
 constexpr auto kDisconnectTime = 500ms;
-
-void append32(std::string &bytes, uint32_t value) {
-  char field[sizeof value];
-  endian::write32le(field, value);
-  bytes.append(field, sizeof field);
-}
-
-void append64(std::string &bytes, int64_t value) {
-  char field[sizeof value];
-  endian::write64le(field, static_cast<uint64_t>(value));
-  bytes.append(field, sizeof field);
-}
 
 Status isNoHello(std::string message) { return {StatusCode::BadInput, std::move(message)}; }
 
@@ -61,9 +47,9 @@ Status checkWelcome(const Received &answer) {
 
 std::string ClientHello::encode() const {
   std::string body;
-  append32(body, kProtocolVersion);
-  append64(body, rank);
-  append64(body, ranks);
+  append(body, kProtocolVersion);
+  append(body, rank);
+  append(body, ranks);
   return body += job;
 }
 
@@ -213,7 +199,7 @@ Status Client::offer(const std::string &name, int descriptor) {
 Result<FileDescriptor> Client::want(int64_t rank, const std::string &name) {
   uint32_t sequence = kWantBit | ++wants_;
   std::string body;
-  append64(body, rank);
+  append(body, rank);
   body += name;
   BRAID_TRY(send({.kind = FrameKind::Want, .sequence = sequence, .body = body}));
   Received answer = BRAID_TRY(waitFor(FrameKind::Descriptor, sequence));

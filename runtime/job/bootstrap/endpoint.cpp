@@ -56,18 +56,6 @@ std::string keyName(const std::string &job) {
       .substr(0, kKeyDigits);
 }
 
-Result<std::string> randomName() {
-  std::array<char, kRandomDigits / 2> bytes;
-  size_t done = 0;
-  while (done < bytes.size()) {
-    ssize_t got = getrandom(bytes.data() + done, bytes.size() - done, 0);
-    if (got < 0 && errno != EINTR)
-      return failed("cannot get a random name", errno);
-    done += static_cast<size_t>(std::max<ssize_t>(got, 0));
-  }
-  return llvm::toHex(llvm::StringRef(bytes.data(), bytes.size()), true);
-}
-
 std::string userDirectory(const std::string &base) {
   return base + "/braid-" + std::to_string(geteuid());
 }
@@ -260,6 +248,13 @@ std::vector<std::string> livingEndpoints(const FileDescriptor &directory,
   return names;
 }
 } // namespace
+
+Result<std::string> randomName() {
+  std::array<char, kRandomDigits / 2> bytes; // so few come at once
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return failed("cannot get a random name", errno);
+  return llvm::toHex(llvm::StringRef(bytes.data(), bytes.size()), true);
+}
 
 std::string endpointBase() {
   struct stat status {};

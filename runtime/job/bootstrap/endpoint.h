@@ -20,6 +20,9 @@ namespace braid {
 /// $XDG_RUNTIME_DIR if that is a directory of this user's, else $TMPDIR, else /tmp.
 std::string endpointBase();
 
+/// 128 bits, in hexadecimal digits.
+Result<std::string> randomName();
+
 /// A listening socket in a directory of its own. Both go with the object, or with close().
 class RendezvousEndpoint {
 public:

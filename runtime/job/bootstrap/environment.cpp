@@ -5,13 +5,14 @@
 #include "ir/failure.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <cstdlib>
-#include <fstream>
+#include <iterator>
 #include <sstream>
 #include <unistd.h>
 
@@ -369,43 +370,14 @@ std::string found(const Environment &environment) {
   return text;
 }
 
-struct Process {
-  int64_t parent = 0;
-  std::string startTime; ///< in clock ticks since the machine started
-};
-
-std::optional<std::string> readFile(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return std::nullopt;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::optional<Process> readProcess(int64_t pid) {
-  std::optional<std::string> text = readFile(fmt::format("/proc/{}/stat", pid));
-  if (!text)
-    return std::nullopt;
-  // The second field is the command in parentheses, which may hold blanks and parentheses too.
-  llvm::SmallVector<llvm::StringRef, 52> fields;
-  llvm::StringRef(*text).rsplit(')').second.trim().split(fields, ' ');
-  constexpr size_t kParent = 1, kStartTime = 19; // fields 4 and 22 of proc(5)
-  Process process;
-  if (fields.size() <= kStartTime || fields[kParent].getAsInteger(10, process.parent))
-    return std::nullopt;
-  process.startTime = fields[kStartTime].str();
-  return process;
-}
-
 /// Whether the process was started with the variable set. That of another user was not, as far as
 /// can be seen: such is a launcher that runs as root.
 bool wasStartedWith(int64_t pid, const std::string &variable) {
-  std::optional<std::string> text = readFile(fmt::format("/proc/{}/environ", pid));
+  auto text = llvm::MemoryBuffer::getFileAsStream(fmt::format("/proc/{}/environ", pid));
   if (!text)
     return false;
   llvm::SmallVector<llvm::StringRef, 64> entries;
-  llvm::StringRef(*text).split(entries, '\0');
+  (*text)->getBuffer().split(entries, '\0');
   return llvm::any_of(entries, [&](llvm::StringRef entry) {
     return entry.consume_front(variable + "=") && !entry.empty();
   });
@@ -420,16 +392,27 @@ Environment processEnvironment() {
   };
 }
 
+std::vector<std::string> processStatus(int64_t pid) {
+  auto text = llvm::MemoryBuffer::getFileAsStream(fmt::format("/proc/{}/stat", pid));
+  if (!text)
+    return {};
+  // The second field is the command in parentheses, which may hold blanks and parentheses too.
+  std::istringstream rest((*text)->getBuffer().rsplit(')').second.str());
+  return {std::istream_iterator<std::string>(rest), {}};
+}
+
 std::optional<std::string> launcherProcess(const std::string &rankVariable) {
   constexpr int kMostAncestors = 64;
   int64_t pid = getppid();
   for (int i = 0; i < kMostAncestors && pid > 0; ++i) {
-    std::optional<Process> process = readProcess(pid);
-    if (!process)
+    constexpr size_t kParent = 1, kStartTime = 19; // fields 4 and 22 of proc(5)
+    const std::vector<std::string> status = processStatus(pid);
+    if (status.size() <= kStartTime)
       return std::nullopt;
     if (!wasStartedWith(pid, rankVariable))
-      return fmt::format("{}@{}", pid, process->startTime);
-    pid = process->parent;
+      return fmt::format("{}@{}", pid, status[kStartTime]);
+    if (llvm::StringRef(status[kParent]).getAsInteger(10, pid))
+      return std::nullopt;
   }
   return std::nullopt;
 }

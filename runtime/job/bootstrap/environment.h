@@ -44,6 +44,10 @@ Environment processEnvironment();
 /// nothing if it cannot be told. `rankVariable` is one that the launcher sets in each rank.
 using Launcher = std::function<std::optional<std::string>(const std::string &rankVariable)>;
 
+/// What stands behind the name in /proc/PID/stat: the state, the parent, and on as in proc(5).
+/// Empty if there is no such process.
+std::vector<std::string> processStatus(int64_t pid);
+
 /// The id and start time of the nearest ancestor that has no `rankVariable` in its environment:
 /// scripts and shells between a launcher and a rank have it. Reads /proc.
 std::optional<std::string> launcherProcess(const std::string &rankVariable);

@@ -1,23 +1,14 @@
 //===- runtime/job/bootstrap/frame.cpp --------------------------------------------------------===//
 #include "runtime/job/bootstrap/frame.h"
 
-#include "llvm/Support/Endian.h"
-
 #include <cstring>
 
 namespace braid {
 
 using llvm::support::endian::read32le;
-using llvm::support::endian::write32le;
 
 namespace {
 constexpr char kFrameMagic[] = {'b', 'r', 'd', '1'};
-
-void append32(std::string &bytes, size_t value) {
-  char field[4];
-  write32le(field, static_cast<uint32_t>(value));
-  bytes.append(field, sizeof field);
-}
 
 Status noFrame(std::string message) { return {StatusCode::BadInput, std::move(message)}; }
 
@@ -48,8 +39,8 @@ std::string encode(const Frame &frame) {
   bytes += static_cast<char>(frame.kind);
   bytes += static_cast<char>(frame.hasDescriptor);
   bytes.append(2, '\0');
-  append32(bytes, frame.sequence);
-  append32(bytes, frame.body.size());
+  append(bytes, frame.sequence);
+  append(bytes, static_cast<uint32_t>(frame.body.size()));
   return bytes += frame.body;
 }
 
@@ -105,9 +96,9 @@ std::optional<Frame> FrameDecoder::next() {
 // The number of parts, the length of each, then the parts.
 std::string encodeParts(const std::vector<std::string> &parts) {
   std::string body;
-  append32(body, parts.size());
+  append(body, static_cast<uint32_t>(parts.size()));
   for (const std::string &part : parts)
-    append32(body, part.size());
+    append(body, static_cast<uint32_t>(part.size()));
   for (const std::string &part : parts)
     body += part;
   return body;

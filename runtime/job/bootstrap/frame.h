@@ -18,6 +18,7 @@
 #include "ir/status.h"
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Endian.h"
 
 #include <cstdint>
 #include <deque>
@@ -51,6 +52,13 @@ struct Frame {
 inline constexpr size_t kFrameHeaderBytes = 16;
 inline constexpr size_t kMaxBodyBeforeWelcome = 4096;
 inline constexpr size_t kMaxBody = size_t(256) << 20;
+
+/// Adds a number to a body, little endian.
+template <class Number> void append(std::string &bytes, Number number) {
+  char field[sizeof number];
+  llvm::support::endian::write<Number, llvm::support::little>(field, number);
+  bytes.append(field, sizeof field);
+}
 
 std::string encode(const Frame &frame);
 

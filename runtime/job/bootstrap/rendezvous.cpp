@@ -1,14 +1,17 @@
 //===- runtime/job/bootstrap/rendezvous.cpp ---------------------------------------------------===//
 #include "runtime/job/bootstrap/rendezvous.h"
-#include "ir/failure.h"
-#include "runtime/job/bootstrap/start_thread.h"
 
+#include "ir/failure.h"
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/environment.h"
+#include "runtime/job/bootstrap/start_thread.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/Errno.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -42,10 +45,7 @@ constexpr size_t kShownOfJob = 80;    ///< characters of its name
 
 /// "rank 2" or "ranks 2, 3".
 std::string nameRanks(const std::vector<int64_t> &ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(ranks[i]);
-  return text;
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
 /// ": processes 12 and 13", the smaller first; nothing if they cannot be told apart from here.
@@ -54,12 +54,6 @@ std::string namePids(int64_t one, int64_t other) {
     return "";
   auto [first, second] = std::minmax(one, other);
   return ": processes " + std::to_string(first) + " and " + std::to_string(second);
-}
-
-std::string seconds(std::chrono::milliseconds time) {
-  std::string text = std::to_string(time.count() / 1000.0);
-  text.erase(text.find_last_not_of('0') + 1);
-  return llvm::StringRef(text).rtrim('.').str() + " s";
 }
 
 /// The process at the other end, held by a descriptor so that its number cannot come to mean
@@ -182,7 +176,6 @@ private:
   std::vector<int64_t> ranksIn(RankState state) const;
 
   // The end.
-  void abort(StatusCode code, std::string message, int64_t rank);
   /// All that have not left, or only those that are stopped.
   void killStragglers(bool isGraceOver);
 
@@ -250,10 +243,10 @@ void Rendezvous::Server::lookAtClocks() {
   Deadline now = Clock::now();
   if (std::vector<int64_t> absent = ranksIn(RankState::Absent);
       !absent.empty() && now >= joinDeadline_ && !memory_.isAborted())
-    abort(StatusCode::TimedOut,
-          "expected " + std::to_string(options_.ranks) + " ranks to join within " +
-              seconds(options_.joinTimeout) + ", got all but " + nameRanks(absent),
-          absent.front());
+    memory_.abort(
+        {timedOut("expected {} ranks to join within {} s, got all but {}", options_.ranks,
+                  static_cast<double>(options_.joinTimeout.count()) / 1000, nameRanks(absent)),
+         absent.front()});
   if (!memory_.isAborted())
     return;
   if (!killTime_)
@@ -343,32 +336,31 @@ Rendezvous::Server::Verdict Rendezvous::Server::servePeer(UnauthenticatedPeer &p
 }
 
 Status Rendezvous::Server::whyRefused(const Result<ClientHello> &hello) const {
-  auto no = [](std::string message) { return Status(StatusCode::BadInput, std::move(message)); };
   if (!hello)
     return hello.status();
-  if (hello->job != options_.job)
-    return no("expected a rank of this job, got one of another job");
-  return Status::ok();
+  return hello->job == options_.job
+             ? Status::ok()
+             : badInput("expected a rank of this job, got one of another job");
 }
 
 /// Two processes that are rank 0 each host an endpoint and tell each other, so that both have to
 /// find the same words.
 Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) const {
-  const std::string rank = "rank " + std::to_string(hello.rank);
-  const std::string job = "job '" + printable(options_.job, kShownOfJob) + "'";
+  const std::string job = printable(options_.job, kShownOfJob);
   const bool isOurs = hello.rank == options_.ownRank;
   const bool isTaken = hello.rank < options_.ranks &&
                        ranks_[static_cast<size_t>(hello.rank)].state != RankState::Absent;
   if (isTaken || (isOurs && pid != getpid())) {
     const int64_t other =
         isOurs ? getpid() : memory_.slot(hello.rank).pid.load(std::memory_order_relaxed);
-    return badInput("two processes are {} of {}{}; expected each rank once, and a name of its own "
-                    "for each job (see braid env)",
-                    rank, job, namePids(pid, other));
+    return badInput(
+        "two processes are rank {} of job '{}'{}; expected each rank once, and a name of its own "
+        "for each job (see braid env)",
+        hello.rank, job, namePids(pid, other));
   }
   if (hello.ranks != options_.ranks)
-    return badInput("{} says that {} has {} ranks, rank 0 says {}", rank, job, hello.ranks,
-                    options_.ranks);
+    return badInput("rank {} says that job '{}' has {} ranks, rank 0 says {}", hello.rank, job,
+                    hello.ranks, options_.ranks);
   return Status::ok();
 }
 
@@ -379,7 +371,7 @@ void Rendezvous::Server::contradict(UnauthenticatedPeer &peer, int64_t rank, con
   if (!isFirst && !isContradicted_)
     return countDropped();
   if (isFirst)
-    abort(cause.code(), cause.message(), rank < options_.ranks ? rank : -1);
+    memory_.abort({cause, rank < options_.ranks ? rank : -1});
   isContradicted_ = true;
   {
     std::lock_guard lock(mutex_);
@@ -482,10 +474,8 @@ void Rendezvous::Server::finishGather() {
   endpoint_.close(); // nobody else is to find it
   Frame frame{.kind = FrameKind::Gathered, .sequence = gather_++};
   if (bytes > kMaxBody)
-    return abort(StatusCode::BadInput,
-                 "expected at most " + std::to_string(kMaxBody) +
-                     " bytes from all ranks together, got " + std::to_string(bytes),
-                 -1);
+    return (void)memory_.abort(
+        {badInput("expected at most {} bytes from all ranks together, got {}", kMaxBody, bytes)});
   frame.body = encodeParts(parts);
   Outbox::Bytes message = share(frame);
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
@@ -497,8 +487,7 @@ void Rendezvous::Server::abortIfGatherCannotEnd() {
   std::vector<int64_t> left = ranksIn(RankState::Left);
   if (left.empty() || llvm::none_of(ranks_, [](const Rank &any) { return any.part.has_value(); }))
     return;
-  abort(StatusCode::PeerFailed, nameRanks(left) + " left before the others were done",
-        left.front());
+  memory_.abort({peerFailed("{} left before the others were done", nameRanks(left)), left.front()});
 }
 
 Status Rendezvous::Server::handleOffer(int64_t number, Received received) {
@@ -543,8 +532,7 @@ void Rendezvous::Server::answer(int64_t number, Outbox::Bytes bytes, FileDescrip
     return;
   rank.outbox.clear(); // what it said before, perhaps that it disconnects, is still to be read
   if (status.code() != StatusCode::PeerFailed)
-    abort(status.code(), "rank " + std::to_string(number) + " gets no answer: " + status.message(),
-          number);
+    memory_.abort({status.annotated(fmt::format("rank {} gets no answer", number)), number});
 }
 
 void Rendezvous::Server::loseRank(int64_t number, const Status &why, bool wasInside) {
@@ -562,7 +550,7 @@ void Rendezvous::Server::loseRank(int64_t number, const Status &why, bool wasIns
   if (std::string doing = options_.describe ? options_.describe(number) : ""; !doing.empty())
     text += "\n  " + doing;
   // The mark first: whoever is told that the rank is dead can see why.
-  abort(StatusCode::PeerFailed, std::move(text), number);
+  memory_.abort({Status(StatusCode::PeerFailed, std::move(text)), number});
   setState(number, RankState::Dead);
 }
 
@@ -595,10 +583,6 @@ std::vector<int64_t> Rendezvous::Server::ranksIn(RankState state) const {
 }
 
 // -- The end. --
-
-void Rendezvous::Server::abort(StatusCode code, std::string message, int64_t rank) {
-  memory_.abort({Status(code, std::move(message)), rank});
-}
 
 void Rendezvous::Server::killStragglers(bool isGraceOver) {
   for (int64_t number = 0; number < options_.ranks; ++number) {
