@@ -38,17 +38,6 @@ Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
 
 } // namespace
 
-struct RowTimer::Lowered {
-  ChosenRow chosen;
-  const std::vector<Plan> &plans;
-  // Once it has been prepared.
-  std::unique_ptr<Prepared> prepared = nullptr;
-  std::vector<void *> inputs = {}, outputs = {};
-  bool isCaptured = false;
-
-  std::vector<const void *> constInputs() const { return {inputs.begin(), inputs.end()}; }
-};
-
 BenchTiming BenchTiming::within(double us) const {
   constexpr double kShareOfWarmUp = 0.25;
   BenchTiming fitting = *this;
@@ -71,18 +60,8 @@ int64_t BenchTiming::runsOfBurst(double us) {
       2, static_cast<int64_t>(std::min(kBurstUs / std::max(us, 1e-3), kMostRuns)));
 }
 
-RowTimer::RowTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier)
-    : cluster_(cluster), plans_(plans), barrier_(std::move(barrier)),
-      tensors_(device(), dtype, cluster.firstHosted()) {}
-
-RowTimer::~RowTimer() = default;
-
-int64_t RowTimer::allocatedBytes() const { return preparedBytes_ + tensors_.allocatedBytes(); }
-
-int64_t RowTimer::loweredRows() const { return static_cast<int64_t>(all_.size()); }
-
 const std::string &RowTimer::choiceOf(const TimedRow &row) const {
-  return rows_.at(row.name)->chosen.choice;
+  return rows_.at(row.name).chosen.choice;
 }
 
 /// Where a row that leaves the choice to Braid gets it from.
@@ -99,7 +78,7 @@ Status RowTimer::lower(const TimedRow &asked) {
     return Status::ok();
   ChosenRow chosen = BRAID_TRY(decide(asked));
   const TimedRow &row = chosen.row;
-  if (!device().offers(row.transferMode))
+  if (!timer_.device().offers(row.transferMode))
     return unsupported("{}: this backend has no such way to copy or to signal", row.name);
   std::unique_ptr<Source> source = parseSource(row.name, row.text);
   Result<Compiled> compiled = compile(*source, row.options);
@@ -112,90 +91,53 @@ Status RowTimer::lower(const TimedRow &asked) {
       return status.annotated(row.name);
   for (Plan &plan : plans)
     plan = partOf(std::move(plan), row.part);
-  plans_.push_back(std::move(plans));
-  all_.push_back({std::move(chosen), plans_.back()});
-  rows_[asked.name] = &all_.back();
+  rows_.emplace(asked.name, Lowered{std::move(chosen), std::move(plans)});
   return Status::ok();
 }
 
-void RowTimer::forgetRows() {
-  for (auto &[name, lowered] : rows_)
-    lowered->prepared.reset();
-  rows_.clear();
-}
-
-/// Binds a row to the tensors that all rows share.
-Status RowTimer::bindRow(Lowered &lowered) {
-  const Plan &plan = lowered.plans[static_cast<size_t>(cluster_.firstHosted())];
-  auto prepared = BRAID_TRY(prepare(plan, device(), transport(), lowered.chosen.row.transferMode));
-  lowered.inputs = BRAID_TRY(tensors_.inputsOf(plan));
-  lowered.outputs = BRAID_TRY(tensors_.outputsOf(plan));
-  lowered.prepared = std::move(prepared);
-  preparedBytes_ += plan.symmetricBytes + plan.deviceBytes;
-  return Status::ok();
-}
-
-Status RowTimer::prepareRow(Lowered &lowered, bool isGraphed) {
-  if (!lowered.prepared)
-    BRAID_TRY(bindRow(lowered));
-  if (!isGraphed || lowered.isCaptured)
-    return Status::ok();
-  lowered.isCaptured = true;
-  return lowered.prepared->capture(lowered.constInputs(), lowered.outputs);
-}
-
-/// One run, from the barrier on, after an idle gap.
-Result<double> RowTimer::timeOnce(Lowered &lowered, bool isGraphed, double idleGapUs) {
-  const std::vector<const void *> inputs = lowered.constInputs();
-  BRAID_TRY(meetAt(barrier_, device(), idleGapUs));
-  RunTime time = BRAID_TRY(timeRun(*lowered.prepared, device(),
-                                   isGraphed ? LaunchMode::Graph : LaunchMode::Eager, inputs,
-                                   lowered.outputs));
-  return time.us;
-}
+void RowTimer::forgetRows() { rows_.clear(); }
 
 Result<RowTimes> RowTimer::time(const TimedRow &row, const BenchTiming &timing) {
-  Lowered &lowered = *rows_.at(row.name);
-  const bool isGraphed = row.isAuto ? lowered.chosen.row.isGraphed : row.isGraphed;
-  cluster_.setPlans(lowered.plans);
-  BRAID_TRY(prepareRow(lowered, isGraphed));
-  Result<std::vector<double>> runs = timeRuns(lowered, isGraphed, timing);
-  if (!runs || timing.bursts == 0)
-    return runs ? Result<RowTimes>({std::move(*runs), {}}) : runs.status();
-  Result<std::vector<double>> bursts =
-      timeBursts(lowered, isGraphed, timing, spreadOf(*runs).median);
-  return bursts ? Result<RowTimes>({std::move(*runs), std::move(*bursts)}) : bursts.status();
+  Lowered &lowered = rows_.at(row.name);
+  const TimedRow &chosen = lowered.chosen.row;
+  const LaunchMode launchMode =
+      (row.isAuto ? chosen : row).isGraphed ? LaunchMode::Graph : LaunchMode::Eager;
+  if (!lowered.ready)
+    lowered.ready =
+        BRAID_TRY(timer_.makeReady(std::move(lowered.plans), launchMode, chosen.transferMode));
+  BRAID_TRY(timer_.issueAs(*lowered.ready, launchMode));
+  RowTimes times;
+  times.us = BRAID_TRY(timeRuns(*lowered.ready, timing));
+  if (timing.bursts != 0)
+    times.burstUs = BRAID_TRY(timeBursts(*lowered.ready, timing, spreadOf(times.us).median));
+  return times;
 }
 
-Result<std::vector<double>> RowTimer::timeRuns(Lowered &lowered, bool isGraphed,
-                                               const BenchTiming &timing) {
-  auto once = [&] { return timeOnce(lowered, isGraphed, timing.idleGapUs); };
-  double us = BRAID_TRY(warmUp(
-      transport(), [&](double each) { return timing.within(each).warmUp; }, once));
+Result<std::vector<double>> RowTimer::timeRuns(TimedPlan &plan, const BenchTiming &timing) {
+  auto once = [&]() -> Result<double> {
+    return BRAID_TRY(timer_.timeOnce(plan, timing.idleGapUs)).us;
+  };
+  auto runsFor = [&](double us) { return timing.within(us).warmUp; };
+  const double us = BRAID_TRY(warmUp(timer_.transport(), runsFor, once));
   const int64_t iterations = timing.within(us).iterations;
   std::vector<double> mine;
-  for (int64_t i = 0; i < iterations; ++i) {
+  for (int64_t i = 0; i < iterations; ++i)
     mine.push_back(BRAID_TRY(once()));
-  }
-  return maximaOverRanks(transport(), mine);
+  return maximaOverRanks(timer_.transport(), mine);
 }
 
 /// Bursts of runs that take `us` each when they are alone, on every rank the same number.
-Result<std::vector<double>> RowTimer::timeBursts(Lowered &lowered, bool isGraphed,
-                                                 const BenchTiming &timing, double us) {
+Result<std::vector<double>> RowTimer::timeBursts(TimedPlan &plan, const BenchTiming &timing,
+                                                 double us) {
   const int64_t runs = BenchTiming::runsOfBurst(us);
   const int64_t untimed = 1 + runsToWarmUp(timing.warmUpUs, std::max(us, 1e-3) * double(runs));
-  const std::vector<const void *> inputs = lowered.constInputs();
   std::vector<double> mine;
   for (int64_t i = -untimed, timed = timing.within(us).bursts; i < timed; ++i) {
-    BRAID_TRY(meetAt(barrier_, device(), timing.idleGapUs));
-    double time = BRAID_TRY(timeBurst(*lowered.prepared, device(),
-                                      isGraphed ? LaunchMode::Graph : LaunchMode::Eager, runs,
-                                      inputs, lowered.outputs));
+    const double time = BRAID_TRY(timer_.timeRuns(plan, runs, timing.idleGapUs));
     if (i >= 0)
       mine.push_back(time);
   }
-  return maximaOverRanks(transport(), mine);
+  return maximaOverRanks(timer_.transport(), mine);
 }
 
 } // namespace braid

@@ -7,12 +7,8 @@
 #pragma once
 
 #include "api/bench/bench_row.h"
-#include "api/bench/row_tensors.h"
 #include "api/timing/plan_timer.h"
-#include "api/timing/rank_times.h"
-#include "runtime/execute/backend.h"
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -57,10 +53,8 @@ using RowChooser = std::function<Result<ChosenRow>(const TimedRow &row)>;
 /// Times rows on one rank of a job. The processes of all ranks make the same calls.
 class RowTimer {
 public:
-  /// `dtype` is that of all rows. `plans` keeps the Plans and outlives the cluster, which outlives
-  /// this.
-  RowTimer(Cluster &cluster, DType dtype, TimedPlans &plans, Barrier barrier);
-  ~RowTimer();
+  /// `timer` outlives this.
+  explicit RowTimer(PlanTimer &timer) : timer_(timer) {}
   /// Without one, rows `auto` are refused.
   void setChooser(RowChooser chooser) { chooser_ = std::move(chooser); }
 
@@ -74,32 +68,21 @@ public:
   Result<RowTimes> time(const TimedRow &row, const BenchTiming &timing);
   /// The next rows are of another shape. What was prepared for the others is given back.
   void forgetRows();
-  /// What this rank has allocated for rows so far, those that were forgotten included.
-  int64_t allocatedBytes() const;
-  /// How many rows have been lowered so far, those that were forgotten included.
-  int64_t loweredRows() const;
 
 private:
-  struct Lowered;
+  struct Lowered {
+    ChosenRow chosen;
+    std::vector<Plan> plans; ///< until it is prepared
+    std::optional<TimedPlan> ready = {};
+  };
 
   Result<ChosenRow> decide(const TimedRow &row);
-  Status bindRow(Lowered &lowered);
-  Status prepareRow(Lowered &lowered, bool isGraphed);
-  Device &device() { return cluster_.device(cluster_.firstHosted()); }
-  Transport &transport() { return cluster_.transport(cluster_.firstHosted()); }
-  Result<double> timeOnce(Lowered &lowered, bool isGraphed, double idleGapUs);
-  Result<std::vector<double>> timeRuns(Lowered &lowered, bool isGraphed, const BenchTiming &timing);
-  Result<std::vector<double>> timeBursts(Lowered &lowered, bool isGraphed,
-                                         const BenchTiming &timing, double us);
+  Result<std::vector<double>> timeRuns(TimedPlan &plan, const BenchTiming &timing);
+  Result<std::vector<double>> timeBursts(TimedPlan &plan, const BenchTiming &timing, double us);
 
-  Cluster &cluster_;
-  TimedPlans &plans_;
-  const Barrier barrier_;
+  PlanTimer &timer_;
   RowChooser chooser_;
-  RowTensors tensors_;
-  std::map<std::string, Lowered *> rows_; ///< of this shape, by name
-  std::deque<Lowered> all_;
-  int64_t preparedBytes_ = 0;
+  std::map<std::string, Lowered> rows_; ///< of this shape, by name
 };
 
 } // namespace braid

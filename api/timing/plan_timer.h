@@ -1,11 +1,12 @@
 //===- api/timing/plan_timer.h - times Plans on the ranks of a job ----------------------------===//
 //
-// What is timed is in rank_times.h, what inputs hold in random_tile.h.
+// What is timed is in rank_times.h, what inputs hold in shared_tensors.h.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "api/timing/rank_times.h"
+#include "api/timing/shared_tensors.h"
 #include "runtime/execute/backend.h"
 
 #include <deque>
@@ -30,12 +31,12 @@ struct TimingEffort {
 /// not taken before. 0 for few.
 double warmUpTimeUs(double operations);
 
-/// A Plan that is ready to run, issued in one way, to be timed more than once. Goes before the
-/// cluster.
+/// A Plan that is ready to run, to be timed more than once. Goes before the cluster.
 class TimedPlan {
   friend class PlanTimer;
   const std::vector<Plan> *plans = nullptr; ///< of all ranks
   LaunchMode launchMode = LaunchMode::Eager;
+  bool isCaptured = false;
   std::unique_ptr<Prepared> prepared;
   std::vector<const void *> inputs;
   std::vector<void *> outputs;
@@ -67,37 +68,31 @@ public:
   /// offer `transferMode`.
   Result<TimedPlan> makeReady(std::vector<Plan> plans, LaunchMode launchMode,
                               TransferMode transferMode);
+  /// Has it issued in that way from now on; records its graph if that is not done yet.
+  Status issueAs(TimedPlan &plan, LaunchMode launchMode);
   /// Medians over some runs. Blocks.
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
+  /// One run of the Plan that was last issued in some way or timed, from the barrier on. Blocks.
+  Result<RunTime> timeOnce(TimedPlan &plan, double idleGapUs = kIdleGapUs);
+  /// So many of its runs, as timeBurst() in rank_times.h.
+  Result<double> timeRuns(TimedPlan &plan, int64_t runs, double idleGapUs);
   /// Of device memory, so far.
-  int64_t allocatedBytes() const { return allocatedBytes_; }
+  int64_t allocatedBytes() const { return preparedBytes_ + tensors_.allocatedBytes(); }
   /// Rank 0's text, on every rank.
   Result<std::string> fromRankZero(std::string mine);
   /// Rank 0's number, on every rank.
   Result<double> numberFromRankZero(double mine);
 
 private:
-  /// Memory for arguments, used by one Plan after the other.
-  struct Loan {
-    void *memory = nullptr;
-    int64_t bytes = 0;
-    DType filledWith = DType::F32;
-  };
-  Status bindArguments(TimedPlan &timed, const Plan &plan);
-  Status issueAs(TimedPlan &timed, LaunchMode launchMode);
-  Result<Loan *> borrow(std::deque<Loan> &loans, size_t slot, int64_t bytes);
-  Result<void *> borrowFilled(size_t slot, int64_t bytes, DType dtype);
-  Status fill(const Loan &loan);
-  Status meet();
-  Result<RunTime> once(TimedPlan &plan);
+  Status meet(double idleGapUs);
   Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
 
   Cluster &cluster_;
   const int64_t rank_;
   TimedPlans &plans_;
   const Barrier barrier_;
-  std::deque<Loan> inputs_, outputs_;
-  int64_t allocatedBytes_ = 0;
+  SharedTensors tensors_;
+  int64_t preparedBytes_ = 0;
 };
 
 } // namespace braid

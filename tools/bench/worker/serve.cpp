@@ -36,13 +36,13 @@ Json refusal(const Status &status) {
 
 class BenchServer {
 public:
-  /// `tried`: what `planTimer` timed to choose for rows `auto`.
+  /// `plans`: those that `planTimer` has prepared.
   BenchServer(const Operation &operation, Cluster &cluster, RowTimer &timer,
-              const PlanTimer &planTimer, const TimedPlans &tried, const BenchTypes &types,
+              const PlanTimer &planTimer, const TimedPlans &plans, const BenchTypes &types,
               bool isReproducible, Channel channel)
       : operation_(operation), cluster_(cluster),
         transport_(cluster.transport(cluster.firstHosted())), timer_(timer), planTimer_(planTimer),
-        tried_(tried), types_(types), isReproducible_(isReproducible),
+        plans_(plans), types_(types), isReproducible_(isReproducible),
         channel_(std::move(channel)) {}
 
   /// Until the end is asked for, or the job has failed. Collective.
@@ -60,7 +60,7 @@ private:
   Transport &transport_;
   RowTimer &timer_;
   const PlanTimer &planTimer_;
-  const TimedPlans &tried_;
+  const TimedPlans &plans_;
   const BenchTypes types_;
   const bool isReproducible_;
   Channel channel_; ///< of rank 0
@@ -76,8 +76,8 @@ Status BenchServer::serve() {
       return transport_.commit();
     Json answer = BRAID_TRY(answerTo(request));
     answer["id"] = request.at("id");
-    answer["bytes"] = timer_.allocatedBytes() + planTimer_.allocatedBytes();
-    answer["prepared"] = timer_.loweredRows() + static_cast<int64_t>(tried_.size());
+    answer["bytes"] = planTimer_.allocatedBytes();
+    answer["prepared"] = plans_.size();
     BRAID_TRY(send(answer));
   }
 }
@@ -156,13 +156,13 @@ Status serveAsRank(const BenchFlags &flags, const Backend &backend, const BenchT
   ClusterOptions options{.ranks = rank.place().ranks,
                          .timeout = std::chrono::milliseconds(flags.timeoutMs),
                          .reproducible = flags.source.reproducible};
-  TimedPlans timed, tried; // outlive the devices
+  TimedPlans plans; // outlives the devices
   std::unique_ptr<Cluster> cluster = BRAID_TRY(backend.join(options, rank.takeClient()));
-  auto barrier = [&] { return rank.memory().spinUntilAllCome(number); };
-  RowTimer timer(*cluster, types.element, timed, barrier);
-  PlanTimer planTimer(*cluster, number, tried, barrier);
+  PlanTimer planTimer(*cluster, number, plans,
+                      [&] { return rank.memory().spinUntilAllCome(number); });
+  RowTimer timer(planTimer);
   timer.setChooser(chooserFor(flags, backend, planTimer));
-  return BenchServer(flags.operation, *cluster, timer, planTimer, tried, types,
+  return BenchServer(flags.operation, *cluster, timer, planTimer, plans, types,
                      flags.source.reproducible, std::move(channel))
       .serve();
 }

@@ -1,0 +1,68 @@
+//===- api/timing/shared_tensors.cpp - the tensors that all Plans that are timed share --------===//
+
+#include "api/timing/shared_tensors.h"
+
+#include "api/timing/random_tile.h"
+#include "ir/failure.h"
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+/// Made in a moment, and too long to repeat within a cache line's reach or the tiles of a GEMM.
+constexpr int64_t kTileElements = int64_t(1) << 20;
+
+} // namespace
+
+/// A Plan without GEMMs is content with what is there.
+Result<std::vector<const void *>> SharedTensors::inputsOf(const Plan &plan) {
+  inputs_.resize(std::max(inputs_.size(), plan.inputs.size()));
+  std::vector<const void *> addresses;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    Tensor &tensor = inputs_[i];
+    BRAID_TRY(grow(tensor, plan.buffers[plan.inputs[i]].bytes));
+    const DType dtype = !plan.matmuls.empty() ? plan.matmuls.front().dtype
+                                              : tensor.filledWith.value_or(DType::BF16);
+    if (tensor.filledWith != dtype)
+      BRAID_TRY(fill(tensor, dtype));
+    addresses.push_back(tensor.address);
+  }
+  return addresses;
+}
+
+Result<std::vector<void *>> SharedTensors::outputsOf(const Plan &plan) {
+  outputs_.resize(std::max(outputs_.size(), plan.outputs.size()));
+  std::vector<void *> addresses;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    BRAID_TRY(grow(outputs_[i], plan.buffers[plan.outputs[i]].bytes));
+    addresses.push_back(outputs_[i].address);
+  }
+  return addresses;
+}
+
+/// Memory is not given back, so what has to grow at all grows by doubling.
+Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
+  if (tensor.address && bytes <= tensor.bytes)
+    return Status::ok();
+  bytes = std::max(bytes, 2 * tensor.bytes);
+  tensor = {BRAID_TRY(device_.allocate(ArenaKind::Private, bytes)), bytes};
+  allocatedBytes_ += bytes;
+  return Status::ok();
+}
+
+/// A tile from the host, and then what is there already, twice as much each time.
+Status SharedTensors::fill(Tensor &tensor, DType dtype) {
+  const int64_t elements = std::min(kTileElements, tensor.bytes / sizeOf(dtype) + 1);
+  const std::vector<char> tile =
+      randomTile(dtype, static_cast<size_t>(elements), 1 + static_cast<uint64_t>(rank_));
+  char *memory = static_cast<char *>(tensor.address);
+  int64_t filled = std::min(tensor.bytes, static_cast<int64_t>(tile.size()));
+  device_.copy(0, {}, memory, tile.data(), filled);
+  for (; filled < tensor.bytes; filled *= 2)
+    device_.copy(0, {}, memory + filled, memory, std::min(filled, tensor.bytes - filled));
+  tensor.filledWith = dtype;
+  return device_.synchronize(); // the tile has been read
+}
+
+} // namespace braid
