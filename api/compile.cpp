@@ -90,12 +90,17 @@ Result<PassList> passList(const CompileOptions &options, std::vector<const Pass 
   return badInput("the pass list is not accepted\n{}", text);
 }
 
-/// Runs the passes asked for on a program that some have been run on.
-/// The fusion of a program that has been begun is settled.
-bool checkSettled(Source &source, const Program &program, const CompileOptions &options) {
+bool checkRanks(Source &source, const Program &program, const CompileOptions &options) {
   if (options.ranks && *options.ranks != program.ranks())
     return source.diags.error(program.location())
            << "--ranks is " << *options.ranks << ", but the program's mesh has " << program.ranks();
+  return true;
+}
+
+/// The fusion of a program that has been begun is settled.
+bool checkSettled(Source &source, const Program &program, const CompileOptions &options) {
+  if (!checkRanks(source, program, options))
+    return false;
   if (!options.parameters.empty())
     return source.diags.error(program.location())
            << "--set names '" << options.parameters.front().first << "', but @" << program.name()
@@ -103,6 +108,15 @@ bool checkSettled(Source &source, const Program &program, const CompileOptions &
   return true;
 }
 
+/// What lower() calls after each pass.
+auto afterPassOf(const CompileOptions &options) {
+  return [&options](const Pass &pass, const Program &program, bool) {
+    if (options.afterPass)
+      options.afterPass(pass.name, program);
+  };
+}
+
+/// Runs the passes asked for on a program that some have been run on.
 Result<Compiled> goOnLowering(Source &source, Program &program, const CompileOptions &options) {
   if (!checkSettled(source, program, options))
     return located();
@@ -115,12 +129,8 @@ Result<Compiled> goOnLowering(Source &source, Program &program, const CompileOpt
                              [&](const auto &other) { return other.get() == &program; });
   std::unique_ptr<Program> begun = std::move(*place);
   source.module.programs.erase(place);
-  auto afterPass = [&](const Pass &pass, const Program &after, bool) {
-    if (options.afterPass)
-      options.afterPass(pass.name, after);
-  };
-  source.module.programs.push_back(
-      BRAID_TRY(lower(source.module, *fusion, passes, source.diags, afterPass, std::move(begun))));
+  source.module.programs.push_back(BRAID_TRY(
+      lower(source.module, *fusion, passes, source.diags, afterPassOf(options), std::move(begun))));
   return Compiled{&source, source.module.programs.back().get(), fusion, true, options.reproducible};
 }
 
@@ -131,13 +141,8 @@ Result<Compiled> compileProgram(Source &source, Program &program, const CompileO
   if (const std::string flag = loweringFlag(options); !flag.empty())
     return badInput("{} steers lowering, but @{} in '{}' is a program already", flag,
                     program.name(), source.diags.fileName());
-  if (!verify(source.module, source.diags))
+  if (!verify(source.module, source.diags) || !checkRanks(source, program, options))
     return located();
-  if (options.ranks && *options.ranks != program.ranks()) {
-    source.diags.error(program.location())
-        << "--ranks is " << *options.ranks << ", but the program's mesh has " << program.ranks();
-    return located();
-  }
   return Compiled{&source, &program, source.module.findFusion(program.implements()), false,
                   options.reproducible};
 }
@@ -208,14 +213,9 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
                      : verify(source.module, source.diags)))
     return located();
   PassList passes = BRAID_TRY(passList(options));
-  auto afterPass = [&](const Pass &pass, const Program &program, bool) {
-    if (options.afterPass)
-      options.afterPass(pass.name, program);
-  };
   source.module.programs.push_back(
-      BRAID_TRY(lower(source.module, fusion, passes, source.diags, afterPass)));
-  return Compiled{&source, source.module.programs.back().get(), &fusion, true,
-                  options.reproducible};
+      BRAID_TRY(lower(source.module, fusion, passes, source.diags, afterPassOf(options))));
+  return Compiled{&source, source.module.programs.back().get(), &fusion, true, options.reproducible};
 }
 
 } // namespace

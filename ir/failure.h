@@ -24,6 +24,16 @@ template <class... Args> Status internalError(fmt::format_string<Args...> format
   return {StatusCode::Internal, fmt::format(format, std::forward<Args>(args)...)};
 }
 
+/// The failure whose exit code that is, or nothing.
+inline std::optional<StatusCode> failureOfCode(int64_t code) {
+  for (StatusCode failure : {StatusCode::WrongResult, StatusCode::BadInput, StatusCode::Rejected,
+                             StatusCode::Unsupported, StatusCode::PeerFailed, StatusCode::TimedOut,
+                             StatusCode::Internal})
+    if (static_cast<int64_t>(failure) == code)
+      return failure;
+  return std::nullopt;
+}
+
 // What BRAID_TRY() takes an outcome apart with.
 inline Status takeFailure(Status &&outcome) { return std::move(outcome); }
 template <class T> const Status &takeFailure(const Result<T> &outcome) { return outcome.status(); }

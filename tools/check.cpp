@@ -33,13 +33,12 @@ outputs in between, and says what it proved, or prints a counterexample and exit
 
 void addFlags(CLI::App &app, CheckFlags &flags) {
   flags.source.addTo(app);
-  addInteger(app, "--queues", flags.queues,
-             "hardware queues a rank (default: find the smallest that is safe)")
-      ->type_name("Q");
-  addInteger(app, "--runs", flags.runs, "successive runs (default 3)")->type_name("R");
+  addInteger(app, "--queues", flags.queues, "Q",
+             "hardware queues a rank (default: find the smallest that is safe)");
+  addInteger(app, "--runs", flags.runs, "R", "successive runs (default 3)");
   app.add_flag("--json", flags.json, "the report as JSON");
-  app.add_option("--emit", flags.emit, "text (default) or dot, a picture of a counterexample")
-      ->type_name("WHAT");
+  addText(app, "--emit", flags.emit, "WHAT",
+          "text (default) or dot, a picture of a counterexample");
   app.footer(kFooter);
 }
 
@@ -131,35 +130,26 @@ Status toOptions(const CheckFlags &flags, CheckOptions &options) {
   return Status::ok();
 }
 
-int checkCommand(const CheckFlags &flags) {
+Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &source) {
   if (flags.emit != "text" && flags.emit != "dot")
-    return report(badChoice("--emit", flags.emit, {"text", "dot"}));
+    return badChoice("--emit", flags.emit, {"text", "dot"});
   CheckProgress progress;
   CheckOptions checkOptions;
   checkOptions.progress = std::ref(progress);
-  if (Status status = toOptions(flags, checkOptions); !status.isOk())
-    return report(status);
-  if (Status status = flags.source.refuseAuto("braid check"); !status.isOk())
-    return report(status);
+  BRAID_TRY(toOptions(flags, checkOptions));
+  BRAID_TRY(flags.source.refuseAuto("braid check"));
   CompileOptions options;
-  if (Status status = flags.source.toOptions(options); !status.isOk())
-    return report(status);
-  Result<std::unique_ptr<Source>> source = readSource(flags.source.file);
-  if (!source)
-    return report(source.status());
-  Result<Compiled> compiled = compile(**source, options);
-  if (!compiled)
-    return report(compiled.status(), source->get());
-  Result<CheckReport> checked = checkProgram(*compiled, checkOptions);
-  if (!checked)
-    return report(checked.status(), source->get());
+  BRAID_TRY(flags.source.toOptions(options));
+  source = BRAID_TRY(readSource(flags.source.file));
+  const Compiled compiled = BRAID_TRY(compile(*source, options));
+  const CheckReport checked = BRAID_TRY(checkProgram(compiled, checkOptions));
   if (flags.json)
-    printJson(*checked);
+    printJson(checked);
   else if (flags.emit == "dot")
-    printDot(*checked);
+    printDot(checked);
   else
-    llvm::outs() << "@" << compiled->program->name() << " is " << str(*checked);
-  return checked->isSafe() ? 0 : static_cast<int>(StatusCode::Rejected);
+    llvm::outs() << "@" << compiled.program->name() << " is " << str(checked);
+  return checked.isSafe() ? 0 : static_cast<int>(StatusCode::Rejected);
 }
 
 } // namespace
@@ -168,7 +158,9 @@ Command addCheck(CLI::App &app) {
   auto flags = std::make_shared<CheckFlags>();
   CLI::App *command = app.add_subcommand("check", "Prove a program safe across all ranks");
   addFlags(*command, *flags);
-  return {command, [flags] { return checkCommand(*flags); }};
+  return {command, [flags] {
+            return runCommand([&](auto &source) { return checkCommand(*flags, source); });
+          }};
 }
 
 } // namespace braid::tools

@@ -58,6 +58,10 @@ std::string messageOf(const Status &status, const Source *source = nullptr);
 /// Returns the exit code.
 int report(const Status &status, const Source *source = nullptr);
 
+/// Runs a command that gives its exit code, or fails; `source` takes what it reads, where messages
+/// may be located. Prints a failure. Returns the exit code.
+int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command);
+
 /// BadInput "expected --flag to be one of a, b, c, got 'x' (did you mean 'a'?)".
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);

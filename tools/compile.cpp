@@ -43,12 +43,10 @@ void printPasses() {
 
 void addFlags(CLI::App &app, CompileFlags &flags) {
   flags.source.addTo(app);
-  app.add_option("--emit", flags.emit,
-                 "all (default: fusion and program), program, fusion, plan, dot or json")
-      ->type_name("WHAT");
-  app.add_option("--print-after", flags.printAfter,
-                 "print the program to stderr after PASS, or after all; repeatable")
-      ->type_name("PASS|all")
+  addText(app, "--emit", flags.emit, "WHAT",
+          "all (default: fusion and program), program, fusion, plan, dot or json");
+  addText(app, "--print-after", flags.printAfter, "PASS|all",
+          "print the program to stderr after PASS, or after all; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag_callback(
@@ -97,31 +95,23 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
   return llvm::outs().has_error() ? Status::ok() : status; // main says it
 }
 
-int compileCommand(const CompileFlags &flags) {
+Result<int> compileCommand(const CompileFlags &flags, std::unique_ptr<Source> &source) {
   CompileOptions options;
   if (!llvm::is_contained(kEmitChoices, flags.emit))
-    return report(badChoice("--emit", flags.emit, kEmitChoices));
-  if (Status status = checkPassNames(flags.printAfter); !status.isOk())
-    return report(status);
-  if (Status status = flags.source.refuseAuto("braid compile"); !status.isOk())
-    return report(status);
-  if (Status status = flags.source.toOptions(options); !status.isOk())
-    return report(status);
+    return badChoice("--emit", flags.emit, kEmitChoices);
+  BRAID_TRY(checkPassNames(flags.printAfter));
+  BRAID_TRY(flags.source.refuseAuto("braid compile"));
+  BRAID_TRY(flags.source.toOptions(options));
   if (!flags.printAfter.empty())
     options.afterPass = [&](llvm::StringRef pass, const Program &program) {
       if (llvm::is_contained(flags.printAfter, "all") ||
           llvm::is_contained(flags.printAfter, pass.str()))
         llvm::errs() << "// after " << pass << "\n" << str(program);
     };
-  Result<std::unique_ptr<Source>> source = readSource(flags.source.file);
-  if (!source)
-    return report(source.status());
-  Result<Compiled> compiled = compile(**source, options);
-  if (!compiled)
-    return report(compiled.status(), source->get());
-  llvm::errs() << (*source)->diags.str(); // warnings
-  if (Status status = emit(flags, **source, *compiled); !status.isOk())
-    return report(status, source->get());
+  source = BRAID_TRY(readSource(flags.source.file));
+  const Compiled compiled = BRAID_TRY(compile(*source, options));
+  llvm::errs() << source->diags.str(); // warnings
+  BRAID_TRY(emit(flags, *source, compiled));
   return 0;
 }
 
@@ -132,7 +122,9 @@ Command addCompile(CLI::App &app) {
   CLI::App *command =
       app.add_subcommand("compile", "Lower a fusion, and print it with its host program");
   addFlags(*command, *flags);
-  return {command, [flags] { return compileCommand(*flags); }};
+  return {command, [flags] {
+            return runCommand([&](auto &source) { return compileCommand(*flags, source); });
+          }};
 }
 
 } // namespace braid::tools

@@ -1,5 +1,6 @@
 //===- tools/explain.cpp - `braid explain` ----------------------------------------------------===//
 
+#include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_page.h"
 #include "tools/command.h"
@@ -23,23 +24,14 @@ before it. Records of some ranks may be missing.
 
   braid explain records/rank*.json)";
 
-Result<FlightRecord> readRecord(const std::string &path) {
-  Result<std::string> text = readFile(path, kMostBytes);
-  return text ? FlightRecord::decode(*text, path) : text.status();
-}
-
-int explainCommand(const ExplainFlags &flags) {
+Result<int> explainCommand(const ExplainFlags &flags) {
   std::vector<FlightRecord> records;
   for (const std::string &path : flags.files) {
-    Result<FlightRecord> record = readRecord(path);
-    if (!record)
-      return report(record.status());
-    records.push_back(std::move(*record));
+    const std::string text = BRAID_TRY(readFile(path, kMostBytes));
+    records.push_back(BRAID_TRY(FlightRecord::decode(text, path)));
   }
-  Result<FlightPage> page = merge(records, flags.files);
-  if (!page)
-    return report(page.status());
-  llvm::outs() << (flags.json ? toJson(*page) : str(*page));
+  const FlightPage page = BRAID_TRY(merge(records, flags.files));
+  llvm::outs() << (flags.json ? toJson(page) : str(page));
   return 0;
 }
 
@@ -52,7 +44,7 @@ Command addExplain(CLI::App &app) {
   command->add_option("FILE", flags->files, "flight records, one a rank")->required();
   command->add_flag("--json", flags->json, "the page as JSON");
   command->footer(kFooter);
-  return {command, [flags] { return explainCommand(*flags); }};
+  return {command, [flags] { return runCommand([&](auto &) { return explainCommand(*flags); }); }};
 }
 
 } // namespace braid::tools

@@ -19,9 +19,9 @@ namespace {
 void addKnob(CLI::App &app, const KnobRow &row,
              std::array<std::optional<std::string>, kKnobCount> &knobs) {
   const std::string fallback = row.fallback ? row.str(row.fallback) : "the device's";
-  app.add_option("--" + row.name, knobs[static_cast<size_t>(row.knob)],
-                 fmt::format("{} (default {})", row.help, fallback))
-      ->type_name(row.words.empty() ? "N" : llvm::join(row.words, "|"));
+  addText(app, "--" + row.name, knobs[static_cast<size_t>(row.knob)],
+          row.words.empty() ? "N" : llvm::join(row.words, "|"),
+          fmt::format("{} (default {})", row.help, fallback));
 }
 
 } // namespace
@@ -34,33 +34,27 @@ void addReproducible(CLI::App &app, bool &isReproducible) {
 void SourceFlags::addTo(CLI::App &app) {
   app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
       ->required();
-  app.add_option("--entry", entry, "which fusion or program, where FILE holds several")
-      ->type_name("NAME");
-  addInteger(app, "--ranks", ranks, "size of the mesh (a program in FILE fixes it)")
-      ->type_name("N");
+  addText(app, "--entry", entry, "NAME", "which fusion or program, where FILE holds several");
+  addInteger(app, "--ranks", ranks, "N", "size of the mesh (a program in FILE fixes it)");
   addReproducible(app, reproducible);
   // Flags that steer lowering are refused for a file that holds a program.
   auto *lowering = app.add_option_group("Lowering", "only where FILE holds a fusion");
-  lowering->add_option("--set", set, "give a parameter of the fusion a value; repeatable")
-      ->type_name("NAME=VALUE")
+  addText(*lowering, "--set", set, "NAME=VALUE",
+          "give a parameter of the fusion a value; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   const std::string alternative = isRun ? ", or auto: measure, and choose for each stage" : "";
-  lowering
-      ->add_option("--schedule", schedule,
-                   presetNames() + alternative +
-                       " (default pairwise); with ;KNOB=VALUE behind it; TENSOR=SCHEDULE,... for "
-                       "the stages that make these tensors")
-      ->type_name("SCHEDULE");
+  addText(*lowering, "--schedule", schedule, "SCHEDULE",
+          presetNames() + alternative +
+              " (default pairwise); with ;KNOB=VALUE behind it; TENSOR=SCHEDULE,... for "
+              "the stages that make these tensors");
   for (const KnobRow &row : allKnobs())
     if (!row.isOfRun())
       addKnob(*lowering, row, knobs);
     else if (isRun)
       addKnob(app, row, knobs);
-  lowering
-      ->add_option("--passes", passes,
-                   "run these passes instead of all; see braid compile --list-passes")
-      ->type_name("a,b{opt=1}");
+  addText(*lowering, "--passes", passes, "a,b{opt=1}",
+          "run these passes instead of all; see braid compile --list-passes");
 }
 
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
@@ -138,6 +132,12 @@ std::string messageOf(const Status &status, const Source *source) {
 int report(const Status &status, const Source *source) {
   llvm::errs() << messageOf(status, source);
   return static_cast<int>(status.code());
+}
+
+int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command) {
+  std::unique_ptr<Source> source;
+  Result<int> code = command(source);
+  return code ? *code : report(code.status(), source.get());
 }
 
 } // namespace braid::tools

@@ -1,4 +1,4 @@
-//===- tools/integer_flag.h - flags that take an integer --------------------------------------===//
+//===- tools/integer_flag.h - flags that take texts or integers ----------------------------------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -18,12 +18,20 @@ template <class T> struct IntegerOf { using Type = T; };
 template <class T> struct IntegerOf<std::optional<T>> { using Type = T; };
 template <class T> struct IntegerOf<std::vector<T>> { using Type = T; };
 
+/// Adds a flag that takes a text, or several; help calls it `typeName`.
+template <class T>
+CLI::Option *addText(CLI::App &app, const std::string &name, T &variable,
+                     const std::string &typeName, const std::string &help) {
+  return app.add_option(name, variable, help)->type_name(typeName);
+}
+
 /// Adds a flag that takes a decimal integer of the variable's type. CLI11's own conversion makes
 /// another number of one that does not fit, and reads 010 as 8; here the first is refused with its
 /// text as it came, and the second is 10.
+/// `typeName` is what help calls the value.
 template <class T>
 CLI::Option *addInteger(CLI::App &app, const std::string &name, T &variable,
-                        const std::string &help) {
+                        const std::string &typeName, const std::string &help) {
   using Integer = typename IntegerOf<T>::Type;
   auto rewrite = [](std::string &text) -> std::string {
     Integer number = 0;
@@ -34,7 +42,7 @@ CLI::Option *addInteger(CLI::App &app, const std::string &name, T &variable,
     text = std::to_string(number);
     return "";
   };
-  return app.add_option(name, variable, help)->transform(CLI::Validator(rewrite, ""));
+  return addText(app, name, variable, typeName, help)->transform(CLI::Validator(rewrite, ""));
 }
 
 } // namespace braid::tools

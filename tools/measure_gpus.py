@@ -36,6 +36,8 @@ import sys
 import tempfile
 import time
 
+from plot_bench import GEMMS, PARTS, TRANSFERS
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NINE = ("1024x1024x1024,2048x2048x2048,4096x4096x4096,8192x3584x4096,8192x7168x8192,"
         "8192x8192x8192,16384x1024x16384,16384x16384x16384,32768x8192x16384")
@@ -53,8 +55,6 @@ UNCOUPLED = "uncoupled;protocol=put;signals=memory"
 MORE_ROWS = [SHARED, f"{SHARED};streams=3;chunks=2", f"{SHARED};tail-split=4",
              f"{COALESCED};streams=3",
              "pairwise;protocol=put;chunks=4;tail-split=2", "pairwise;protocol=put"]
-PARTS_ALONE = {"matmul", "gather", "chunked", "uncoupled", "torch/matmul", "torch/gather",
-               "torch/gather_copy"}
 BATCHES = ("nine", "two", "grid")
 AGAIN_ROUNDS = 7
 # Shapes that keep the links, or the multiprocessors, busy all the time.
@@ -251,7 +251,7 @@ class Results:
             times = self.times(shape)
             if "auto" in times:
                 best = min((us, name) for name, us in times.items()
-                           if name.split(";")[0] not in PARTS_ALONE)
+                           if name.split(";")[0] not in PARTS)
                 yield Comparison(shape, times["auto"], *best)
 
     def losses(self):
@@ -263,11 +263,10 @@ class Limits:
 
     def __init__(self, times):
         self.times = times
-        self.gemm = self.best("matmul", "torch/matmul")
-        self.gather = self.best("gather", "torch/gather", "torch/gather_copy")
+        self.gemm = self.best(*GEMMS)
+        self.gather = self.best(*TRANSFERS)
         self.uncoupled = self.best("uncoupled")
-        self.ours = self.best("auto", "pairwise", "coalesced", "ring", "batched", "bulk",
-                              "sequential")
+        self.ours = self.best(*{name.split(";")[0] for name in times if "/" not in name} - PARTS)
 
     def best(self, *kinds):
         found = [(us, name) for name, us in self.times.items() if name.split(";")[0] in kinds]

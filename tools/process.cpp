@@ -52,7 +52,6 @@ StatusCode explainException() {
   return StatusCode::Unsupported;
 }
 
-/// Nobody above catches what a thread throws.
 /// Memory was not to be had once: what fails afterwards may fail because of that.
 std::atomic<bool> wasShort{false};
 

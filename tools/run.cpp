@@ -39,24 +39,20 @@ Under torchrun, mpirun or srun the command is one rank, which takes its place fr
 void addFlags(CLI::App &app, RunFlags &flags) {
   flags.source.isRun = true;
   flags.source.addTo(app);
-  app.add_option("--backend", flags.backend,
-                 "cpu (default), cuda, nccl, or null (computes nothing)")
-      ->type_name("NAME");
-  addInteger(app, "--iterations", flags.iterations, "how many runs, one after another (default 1)")
-      ->type_name("I");
+  addText(app, "--backend", flags.backend, "NAME",
+          "cpu (default), cuda, nccl, or null (computes nothing)");
+  addInteger(app, "--iterations", flags.iterations, "I",
+             "how many runs, one after another (default 1)");
   app.add_flag("--verify", flags.verify, "compare every result with the reference");
-  addInteger(app, "--seed", flags.seed, "draws the inputs (default 1)")->type_name("S");
-  addInteger(app, "--schedule-seed", flags.scheduleSeed,
-             "run commands one at a time, in an order drawn from this seed")
-      ->type_name("S");
-  addInteger(app, "--queues", flags.queues,
-             "let stream k share queue k mod Q (default: a queue for each)")
-      ->type_name("Q");
-  addInteger(app, "--timeout-ms", flags.timeoutMs,
-             "give up after this long without progress (default 60000)")
-      ->type_name("T");
-  app.add_option("--trace", flags.trace, "write what ran when, for https://ui.perfetto.dev")
-      ->type_name("OUT.json");
+  addInteger(app, "--seed", flags.seed, "S", "draws the inputs (default 1)");
+  addInteger(app, "--schedule-seed", flags.scheduleSeed, "S",
+             "run commands one at a time, in an order drawn from this seed");
+  addInteger(app, "--queues", flags.queues, "Q",
+             "let stream k share queue k mod Q (default: a queue for each)");
+  addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
+             "give up after this long without progress (default 60000)");
+  addText(app, "--trace", flags.trace, "OUT.json",
+          "write what ran when, for https://ui.perfetto.dev");
   app.add_flag("--no-check", flags.noCheck, "do not prove the program safe first");
   app.add_flag("--explain", flags.explain, "say what was chosen, and why");
   app.add_flag("--processes", flags.processes,
@@ -64,10 +60,9 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                "have ended");
   app.add_flag("--prefix-output", flags.prefixOutput,
                "pass on what the processes write line by line, as '[rank] text'");
-  app.add_option("--flight-records", flags.flightRecords,
-                 "where failing processes leave what they did last, or none (default: a new "
-                 "folder)")
-      ->type_name("DIR");
+  addText(app, "--flight-records", flags.flightRecords, "DIR",
+          "where failing processes leave what they did last, or none (default: a new "
+          "folder)");
   app.add_flag_callback(
       "--graph",
       [&launch = flags.source.knobs[static_cast<size_t>(Knob::Launch)]] {
@@ -76,9 +71,8 @@ void addFlags(CLI::App &app, RunFlags &flags) {
         launch = "graph";
       },
       "the same as --launch graph");
-  addInteger(app, "--time-best", flags.timeBest,
-             "how many --schedule auto times (default: as many as it has two seconds for)")
-      ->type_name("K");
+  addInteger(app, "--time-best", flags.timeBest, "K",
+             "how many --schedule auto times (default: as many as it has two seconds for)");
   app.add_option("--choose-into", flags.chooseInto)->group("");
   app.add_option("--chosen", flags.chosen)->group("");
   app.footer(kFooter);

@@ -280,11 +280,15 @@ class Rows:
 
     # Timing.
 
-    def time_once(self, run):
+    def begin(self):
+        """Rests, and comes to the barrier; from when on to count."""
         while time.perf_counter() < self.ended + self.idle_gap:
             pass
         self.board.wait()
-        start = time.perf_counter()
+        return time.perf_counter()
+
+    def time_once(self, run):
+        start = self.begin()
         run()
         self.synchronize()
         self.ended = time.perf_counter()
@@ -299,12 +303,9 @@ class Rows:
 
     def time_burst(self, run, count):
         """Microseconds of a run, on average, where `count` of them follow one another at once."""
-        while time.perf_counter() < self.ended + self.idle_gap:
-            pass
         cuda = self.torch.cuda if self.is_gpu else None
         events = [cuda.Event(enable_timing=True) for _ in range(2)] if cuda else []
-        self.board.wait()
-        start = time.perf_counter()
+        start = self.begin()
         for event in events[:1]:
             event.record()
         for _ in range(count):
@@ -521,6 +522,15 @@ class Rank:
             torch.set_num_threads(1)
             torch.distributed.init_process_group("gloo", timeout=timeout)
 
+    def meet(self):
+        """Connects. Collective; gives the first rank's failure, or nothing."""
+        failure = ""
+        try:
+            self.connect()
+        except Exception as error:
+            failure = describe(error)
+        return self.board.agree(failure)
+
     def device(self):
         if self.args.device != "cuda":
             return f"PyTorch {self.torch.__version__}"
@@ -574,12 +584,7 @@ def parse_arguments():
 def follow(args):
     """Ranks other than 0."""
     rank = Rank(args)
-    failure = ""
-    try:
-        rank.connect()
-    except Exception as error:
-        failure = describe(error)
-    if rank.board.agree(failure):
+    if rank.meet():
         return
     while True:
         request = json.loads(rank.board.hear())
@@ -612,12 +617,7 @@ def lead(args, requests, answers):
 
     rank = Rank(args)
     rank.board.children = list(start_others(args))
-    failure = ""
-    try:
-        rank.connect()
-    except Exception as error:
-        failure = describe(error)
-    failure = rank.board.agree(failure)
+    failure = rank.meet()
     if failure:
         send({"id": 0, "failure": failure})
         return

@@ -5,7 +5,6 @@
 #include "api/autotune/candidates.h"
 #include "api/autotune/lowered_candidates.h"
 #include "api/autotune/time_candidates.h"
-#include "api/calibrate/job_model.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/simulate/simulator.h"
@@ -71,23 +70,21 @@ TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages) {
   return limits;
 }
 
-JobModelOptions modelOptions(const ChooseOptions &options,
-                             std::vector<TransferMode> transferModes) {
+ChooseOptions withTransferModes(ChooseOptions options, const Device &device) {
+  if (options.transferModes.empty())
+    options.transferModes = transferModesOf(device);
   // Other algorithms multiply then, and take another time.
-  const char *gemms = options.given.reproducible ? ", reproducible" : "";
-  return {options.launchModes, std::move(transferModes), options.cacheFolder,
-          options.cacheKey + gemms, options.warn};
+  if (options.given.reproducible)
+    options.cacheKey += ", reproducible";
+  return options;
 }
 
 class Chooser {
 public:
   Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
           PlanTimer &timer)
-      : text_(text), options_(options), timer_(timer),
-        transferModes_(options.transferModes.empty() ? transferModesOf(timer.device())
-                                                     : options.transferModes),
-        lowering_(name, text, options.given, timer.ranks()),
-        model_(timer, modelOptions(options, transferModes_)) {}
+      : text_(text), options_(withTransferModes(options, timer.device())), timer_(timer),
+        lowering_(name, text, options.given, timer.ranks()), model_(timer, options_) {}
 
   Result<ScheduleChoice> choose();
 
@@ -108,9 +105,8 @@ private:
   Result<ScheduleChoice> chooseInTurns();
 
   const std::string &text_;
-  const ChooseOptions &options_;
+  const ChooseOptions options_;
   PlanTimer &timer_;
-  const std::vector<TransferMode> transferModes_;
   CandidateLowering lowering_;
   JobModel model_;
   StageChoices choices_{{}, {}};
@@ -153,7 +149,8 @@ Result<int64_t> Chooser::waveRows() {
 }
 
 CandidateSpace Chooser::space() const {
-  return {choices_.given(stage_), options_.launchModes, transferModes_, choices_.stage(stage_)};
+  return {choices_.given(stage_), options_.launchModes, options_.transferModes,
+          choices_.stage(stage_)};
 }
 
 /// First what changes most, then the variants of the best of those. What is the best so far is one

@@ -10,23 +10,18 @@
 
 #include "api/autotune/schedule_choice.h"
 #include "api/bench/bench_row.h"
+#include "api/calibrate/job_model.h"
 #include "api/timing/plan_timer.h"
 
 namespace braid {
 
-struct ChooseOptions {
+/// Without transfer modes: all that are worth a look and that the device offers.
+struct ChooseOptions : JobModelOptions {
   /// What is given here is not varied.
   CompileOptions given;
-  /// Ways to issue that are allowed, at least one; the backend has all of them.
-  std::vector<LaunchMode> launchModes{LaunchMode::Eager};
-  /// Empty: all that are worth a look and that the device offers.
-  std::vector<TransferMode> transferModes = {};
   /// How many are timed; 0: the prediction alone decides. Empty: of those that are predicted to be
   /// as fast as the best, within what predictions are off by, as many as there is time for.
   std::optional<int64_t> timed = {};
-  /// Where the model is kept between jobs, and whatever it depends on besides the device.
-  std::string cacheFolder, cacheKey;
-  std::function<void(const std::string &line)> warn; ///< about the cache; may be null
 };
 
 /// The options of a job on `backend`, with where it keeps its model: the same for all that it does.

@@ -130,11 +130,11 @@ std::vector<double> BenchRow::medians() const {
   return medians;
 }
 
-Spread BenchRow::spread() const {
+std::vector<double> BenchRow::samples() const {
   std::vector<double> all;
   for (const std::vector<double> &round : rounds)
     all.insert(all.end(), round.begin(), round.end());
-  return spreadOf(std::move(all));
+  return all;
 }
 
 std::optional<double> BenchRow::burstTime() const {
@@ -154,21 +154,12 @@ ShapeSummary ShapeSummary::of(llvm::ArrayRef<const BenchRow *> rows) {
     }
     if (isAutoRow(row->name))
       takeFaster(summary.automatic, *row);
-    switch (row->kind) {
-    case RowKind::Gemm:
+    if (row->kind == RowKind::Gemm)
       takeFaster(summary.gemm, row->time());
-      break;
-    case RowKind::Transfers:
+    if (row->kind == RowKind::Transfers)
       takeFaster(summary.transfers, row->time());
-      break;
-    case RowKind::Sequential:
+    if (row->kind == RowKind::Sequential)
       takeFaster(summary.sequential, row->time());
-      break;
-    case RowKind::ChunkedGemm:
-    case RowKind::Uncoupled:
-    case RowKind::Overlapped:
-      break;
-    }
   }
   return summary;
 }

@@ -44,7 +44,8 @@ struct BenchRow {
   /// Microseconds; 0 if it was not timed.
   double time() const;
   /// Of all runs of all rounds.
-  Spread spread() const;
+  std::vector<double> samples() const;
+  Spread spread() const { return spreadOf(samples()); }
   /// Microseconds of a run in a burst: the median of all bursts of all rounds. Empty: there were
   /// none.
   std::optional<double> burstTime() const;

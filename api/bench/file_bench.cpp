@@ -29,18 +29,9 @@ const std::vector<RowType> kOfProgram = {
 };
 
 PlanPart partOf(RowKind kind) {
-  switch (kind) {
-  case RowKind::Gemm:
-  case RowKind::ChunkedGemm:
+  if (kind == RowKind::Gemm || kind == RowKind::ChunkedGemm)
     return PlanPart::Gemms;
-  case RowKind::Transfers:
-    return PlanPart::Transfers;
-  case RowKind::Uncoupled:
-  case RowKind::Sequential:
-  case RowKind::Overlapped:
-    return PlanPart::All;
-  }
-  llvm_unreachable("covered above");
+  return kind == RowKind::Transfers ? PlanPart::Transfers : PlanPart::All;
 }
 
 /// As `given`, but with another schedule, for which other cuts are right.

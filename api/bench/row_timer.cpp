@@ -13,15 +13,9 @@ namespace braid {
 namespace {
 
 Plan partOf(Plan plan, PlanPart part) {
-  switch (part) {
-  case PlanPart::All:
+  if (part == PlanPart::All)
     return plan;
-  case PlanPart::Gemms:
-    return gemmsOf(std::move(plan));
-  case PlanPart::Transfers:
-    return transfersOf(std::move(plan));
-  }
-  llvm_unreachable("covered above");
+  return part == PlanPart::Gemms ? gemmsOf(std::move(plan)) : transfersOf(std::move(plan));
 }
 
 /// Of a program that somebody wrote, the order of additions is to be proved.

@@ -12,8 +12,9 @@
 namespace braid {
 
 struct JobModelOptions {
-  std::vector<LaunchMode> launchModes;
-  std::vector<TransferMode> transferModes;
+  /// Ways to issue that are allowed, at least one; the backend has all of them.
+  std::vector<LaunchMode> launchModes{LaunchMode::Eager};
+  std::vector<TransferMode> transferModes = {};
   /// Where the model is kept, and whatever it depends on besides the device.
   std::string cacheFolder, cacheKey;
   std::function<void(const std::string &line)> warn; ///< about the cache; may be null

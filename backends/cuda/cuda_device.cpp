@@ -94,11 +94,6 @@ std::string CudaDevice::description() const {
                                         : ", not tuned");
 }
 
-Result<void *> CudaDevice::openMemory(int64_t peer, const std::string &handle) {
-  enter();
-  return memory_.open(peer, handle);
-}
-
 void CudaDevice::closePeers() {
   enter();
   if (!isAbandoned_)
@@ -111,11 +106,6 @@ void CudaDevice::enter() const {
     return;
   cudaSetDevice(options_.device);
   current = options_.device;
-}
-
-Result<std::string> CudaDevice::exportMemory(void *base) {
-  enter();
-  return memory_.exportMemory(base);
 }
 
 Result<void *> CudaDevice::allocate(ArenaKind kind, int64_t bytes) {
@@ -160,26 +150,6 @@ Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
     isRecorded_.push_back(false);
   }
   return first;
-}
-
-Result<std::string> CudaDevice::tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) {
-  enter();
-  return gemms_->tune(shape, atMost);
-}
-
-Status CudaDevice::loadAlgorithm(const PlanMatmul &shape) {
-  enter();
-  return gemms_->loadAlgorithm(shape);
-}
-
-Status CudaDevice::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
-  enter();
-  return gemms_->setAlgorithm(shape, choice);
-}
-
-Status CudaDevice::warm(const PlanMatmul &shape) {
-  enter();
-  return gemms_->warm(shape);
 }
 
 // -- Issuing. --

@@ -54,16 +54,23 @@ public:
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override;
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
-  Result<std::string> exportMemory(void *base) override;
+  Result<std::string> exportMemory(void *base) override {
+    enter();
+    return memory_.exportMemory(base);
+  }
   void release(void *base) override { memory_.release(base); }
   void releaseEvents(uint32_t first) override { ranges_.release(first); }
   void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
   void recycle() override;
   std::string tuningKey() const override { return gemms_->tuningKey(); }
-  Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) override;
-  Status loadAlgorithm(const PlanMatmul &shape) override;
-  Status setAlgorithm(const PlanMatmul &shape, const std::string &choice) override;
-  Status warm(const PlanMatmul &shape) override;
+  Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) override {
+    return gemms().tune(shape, atMost);
+  }
+  Status loadAlgorithm(const PlanMatmul &shape) override { return gemms().loadAlgorithm(shape); }
+  Status setAlgorithm(const PlanMatmul &shape, const std::string &choice) override {
+    return gemms().setAlgorithm(shape, choice);
+  }
+  Status warm(const PlanMatmul &shape) override { return gemms().warm(shape); }
   std::string choices() const override { return gemms_->choices(); }
 
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
@@ -98,7 +105,10 @@ public:
   void launch(uint32_t graph, Tag tag) override;
 
   /// As Transport::open.
-  Result<void *> openMemory(int64_t peer, const std::string &handle);
+  Result<void *> openMemory(int64_t peer, const std::string &handle) {
+    enter();
+    return memory_.open(peer, handle);
+  }
   /// Unmaps what belongs to peers.
   void closePeers();
   /// Leaves everything as it is when this object goes: streams still use it.
@@ -122,6 +132,10 @@ private:
   Status startCopyAndSignal(); // cuda_command_batch.cpp
   /// Makes this GPU the calling thread's.
   void enter() const;
+  Gemms &gemms() const {
+    enter();
+    return *gemms_;
+  }
   /// Turns an error of an issue function into the group's failure.
   void check(cudaError_t code, const char *call);
   void check(CUresult code, const char *call);

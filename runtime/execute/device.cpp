@@ -2,33 +2,32 @@
 
 #include "runtime/execute/device.h"
 
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 
 namespace braid {
 
-llvm::StringRef name(CopyBy by) {
-  return by == CopyBy::Engine ? "engine" : by == CopyBy::Kernel ? "kernel" : "default";
+namespace {
+
+// By their values.
+constexpr const char *kCopyBy[] = {"default", "engine", "kernel"};
+constexpr const char *kSignalBy[] = {"default", "memory", "kernel"};
+
+template <class Enum, size_t N>
+std::optional<Enum> fromName(const char *const (&names)[N], llvm::StringRef name) {
+  const auto *found = llvm::find(names, name);
+  return found == std::end(names) ? std::nullopt : std::optional(static_cast<Enum>(found - names));
 }
 
-llvm::StringRef name(SignalBy by) {
-  return by == SignalBy::Memory ? "memory" : by == SignalBy::Kernel ? "kernel" : "default";
-}
+} // namespace
 
+llvm::StringRef name(CopyBy by) { return kCopyBy[static_cast<size_t>(by)]; }
+llvm::StringRef name(SignalBy by) { return kSignalBy[static_cast<size_t>(by)]; }
 std::optional<CopyBy> copyByFromName(llvm::StringRef name) {
-  return llvm::StringSwitch<std::optional<CopyBy>>(name)
-      .Case("default", CopyBy::Default)
-      .Case("engine", CopyBy::Engine)
-      .Case("kernel", CopyBy::Kernel)
-      .Default(std::nullopt);
+  return fromName<CopyBy>(kCopyBy, name);
 }
-
 std::optional<SignalBy> signalByFromName(llvm::StringRef name) {
-  return llvm::StringSwitch<std::optional<SignalBy>>(name)
-      .Case("default", SignalBy::Default)
-      .Case("memory", SignalBy::Memory)
-      .Case("kernel", SignalBy::Kernel)
-      .Default(std::nullopt);
+  return fromName<SignalBy>(kSignalBy, name);
 }
 
 void Device::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool) {

@@ -289,7 +289,7 @@ Status recycle(Device &device, Transport &transport) {
   // is asked to wait: that would spoil the capture, and give another reason.
   BRAID_TRY(device.reserveStreams(0));
   BRAID_TRY(device.synchronize());
-  std::vector<std::string> idle = BRAID_TRY(transport.allGather("idle"));
+  BRAID_TRY(transport.allGather("idle"));
   device.recycle();
   return Status::ok();
 }
@@ -312,7 +312,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Tran
     return mine;
   }
   // Nobody runs before everybody is prepared.
-  std::vector<std::string> verdicts = BRAID_TRY(transport.allGather("prepared"));
+  BRAID_TRY(transport.allGather("prepared"));
   return binder.take();
 }
 

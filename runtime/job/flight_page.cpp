@@ -67,43 +67,18 @@ const char *hostText(const RankSnapshot &rank) {
   return "its own code";
 }
 
-const char *stateText(RankState state) {
-  switch (state) {
-  case RankState::Absent:
-    return "absent";
-  case RankState::Joined:
-    return "joined";
-  case RankState::Left:
-    return "left";
-  case RankState::Dead:
-    return "dead";
-  }
-  return "absent";
-}
-
-/// Work before waits for peers, these before waits for streams; the longest first.
-const QueueSnapshot *leadingQueue(const FlightRecord &record) {
-  const QueueSnapshot *best = nullptr;
-  auto key = [&](const QueueSnapshot &queue) {
-    const FlightCommand *command = record.find(queue.current->command);
-    const bool waitsForQueue = command && command->kind == "wait_event";
-    return std::pair(!queue.isWaiting ? 0 : waitsForQueue ? 2 : 1, queue.sinceNs);
-  };
-  for (const QueueSnapshot &queue : record.state.queues)
-    if (queue.current && (!best || key(queue) < key(*best)))
-      best = &queue;
-  return best;
-}
-
 FlightRow rowOf(const FlightRecord &record) {
   FlightRow row;
   row.rank = record.rank;
-  row.state = stateText(record.state.state);
+  row.state = kStateNames[static_cast<size_t>(record.state.state)];
   row.run = record.state.runs;
   row.issued = record.state.issued;
   for (const QueueSnapshot &queue : record.state.queues)
     row.completed += queue.completed;
-  const QueueSnapshot *queue = leadingQueue(record);
+  const QueueSnapshot *queue = leadingQueue(record.state, [&](CommandId id) {
+    const FlightCommand *command = record.find(id.command);
+    return command && command->kind == "wait_event";
+  });
   uint64_t since = queue ? queue->sinceNs : record.state.activitySinceNs;
   row.in = queue ? commandText(record, *queue->current) : hostText(record.state);
   if (since != 0 && since <= record.recordedNs)

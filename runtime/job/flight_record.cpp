@@ -16,8 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// By the values of RankState and HostActivity.
-constexpr const char *kStates[] = {"absent", "joined", "left", "dead"};
+// By the values of HostActivity.
 constexpr const char *kActivities[] = {"own code", "preparing", "all-gather", "synchronize",
                                        "commit"};
 constexpr const char *kVersionKey = "braid_flight_record";
@@ -83,7 +82,7 @@ template <class Io> void fields(Io &io, typename Io::template Of<FlightRecord> &
   io("cause", record.cause);
   io("committed", record.committed);
   io("recorded_ns", record.recordedNs);
-  io.choice("state", record.state.state, kStates);
+  io.choice("state", record.state.state, kStateNames);
   io.choice("activity", record.state.activity, kActivities);
   io("activity_since_ns", record.state.activitySinceNs);
   io("heartbeat_ns", record.state.heartbeatNs);
@@ -208,13 +207,10 @@ public:
 
   void code(const char *key, StatusCode &field) {
     const uint64_t code = number(member(key), at(key), std::numeric_limits<int>::max());
-    field = static_cast<StatusCode>(code);
-    for (StatusCode failure : {StatusCode::WrongResult, StatusCode::BadInput, StatusCode::Rejected,
-                               StatusCode::Unsupported, StatusCode::PeerFailed,
-                               StatusCode::TimedOut, StatusCode::Internal})
-      if (field == failure)
-        return;
-    mistake_.expected("an exit code of a failure", at(key), code);
+    if (std::optional<StatusCode> failure = failureOfCode(static_cast<int64_t>(code)))
+      field = *failure;
+    else
+      mistake_.expected("an exit code of a failure", at(key), code);
   }
 
   /// A rank, or -1.

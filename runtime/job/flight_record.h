@@ -19,6 +19,9 @@ namespace braid {
 
 inline constexpr uint32_t kFlightRecordVersion = 1;
 
+/// By the values of RankState.
+inline constexpr const char *kStateNames[] = {"absent", "joined", "left", "dead"};
+
 /// A node of the program.
 struct FlightNode {
   std::string text;  ///< as printed

@@ -112,20 +112,12 @@ public:
     return text + lasting(now_, queue.sinceNs);
   }
 
-  /// The queue to look at first: one that works, the longest; else one that waits for a peer; else
-  /// one that waits for another queue.
   std::optional<size_t> leadingQueue(int64_t rank) const {
-    std::optional<size_t> best;
-    auto key = [&](size_t i) {
-      const QueueSnapshot &queue = at(rank).queues[i];
-      const Command *command = commandOf(plan(rank), *queue.current);
-      const bool waitsForQueue = command && command->kind == CommandKind::WaitEvent;
-      return std::pair(!queue.isWaiting ? 0 : waitsForQueue ? 2 : 1, queue.sinceNs);
-    };
-    for (size_t i = 0; i < at(rank).queues.size(); ++i)
-      if (at(rank).queues[i].current && (!best || key(i) < key(*best)))
-        best = i;
-    return best;
+    const QueueSnapshot *best = braid::leadingQueue(at(rank), [&](CommandId id) {
+      const Command *command = commandOf(plan(rank), id);
+      return command && command->kind == CommandKind::WaitEvent;
+    });
+    return best ? std::optional<size_t>(best - at(rank).queues.data()) : std::nullopt;
   }
 
   /// "; last completed: ..., run 2": of that queue, else of the rank.

@@ -99,6 +99,18 @@ std::optional<uint32_t> queueOf(uint32_t stream, size_t queues) {
   return stream % static_cast<uint32_t>(queues);
 }
 
+const QueueSnapshot *leadingQueue(const RankSnapshot &rank,
+                                  llvm::function_ref<bool(CommandId)> waitsForQueue) {
+  const QueueSnapshot *best = nullptr;
+  auto key = [&](const QueueSnapshot &queue) {
+    return std::pair(!queue.isWaiting ? 0 : waitsForQueue(*queue.current) ? 2 : 1, queue.sinceNs);
+  };
+  for (const QueueSnapshot &queue : rank.queues)
+    if (queue.current && (!best || key(queue) < key(*best)))
+      best = &queue;
+  return best;
+}
+
 const Plan *planOf(llvm::ArrayRef<Plan> plans, int64_t rank) {
   if (static_cast<size_t>(rank) < plans.size() && plans[rank].rank == rank)
     return &plans[rank];

@@ -11,6 +11,7 @@
 #include "runtime/plan/plan.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <optional>
 #include <vector>
@@ -61,6 +62,11 @@ std::vector<FlightSnapshot> flightOf(const RankSlot &slot);
 
 /// The queue that runs a stream of a rank with that many queues, or nothing if no slot shows it.
 std::optional<uint32_t> queueOf(uint32_t stream, size_t queues);
+
+/// The queue to look at first, or null: one that works, the longest; else one that waits for a
+/// peer; else one that waits for another queue.
+const QueueSnapshot *leadingQueue(const RankSnapshot &rank,
+                                  llvm::function_ref<bool(CommandId)> waitsForQueue);
 
 /// The Plan of `rank`, or null.
 const Plan *planOf(llvm::ArrayRef<Plan> plans, int64_t rank);

@@ -45,28 +45,20 @@ private:
   bool isMade_ = false;
 };
 
-Status checkAgainst(const BenchFlags &flags, const Backend &backend) {
-  if (flags.graph != "no" && !backend.hasGraphs)
-    return unsupported("--graph: backend '{}' has no graphs", backend.name);
-  return Status::ok();
-}
-
-int bench(BenchFlags flags) {
+Result<int> bench(BenchFlags flags) {
   BackendRegistry registry = builtinBackends();
   const Backend *backend = registry.find(flags.backend);
   if (!backend)
-    return report(missingBackend(flags.backend, registry, {"cpu", "cuda"}));
-  if (Status status = flags.check(backend->hasGraphs); !status.isOk())
-    return report(status);
-  if (Status status = checkAgainst(flags, *backend); !status.isOk())
-    return report(status);
-  if (Status status = checkSettings(processEnvironment()); !status.isOk())
-    return report(status);
+    return missingBackend(flags.backend, registry, {"cpu", "cuda"});
+  BRAID_TRY(flags.check(backend->hasGraphs));
+  if (flags.graph != "no" && !backend->hasGraphs)
+    return unsupported("--graph: backend '{}' has no graphs", backend->name);
+  BRAID_TRY(checkSettings(processEnvironment()));
   if (!flags.requests.empty())
     return benchRank(flags);
   TemporaryFolder folder;
   if (!folder.isMade())
-    return report(unsupported("cannot make a folder like {}", folder.path()));
+    return unsupported("cannot make a folder like {}", folder.path());
   RanksJob job(flags, folder.path());
   Bench bench(flags, job);
   Status status = Status::ok();
@@ -78,8 +70,7 @@ int bench(BenchFlags flags) {
   thread.join();
   if (job.interruptedBy() != 0)
     return 128 + job.interruptedBy(); // as a shell says it
-  if (!status.isOk())
-    return report(status);
+  BRAID_TRY(status);
   return static_cast<int>(bench.firstFailure());
 }
 
@@ -102,28 +93,21 @@ void checkFile(const std::string &file, const BenchFlags &flags) {
 }
 
 /// A rank gets what FILE holds on its standard input: FILE itself may have changed, or been read.
-int benchFile(BenchFlags flags) {
+Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   CompileOptions options;
   const std::string &file = flags.source.file;
   const bool isRank = !flags.requests.empty();
   if (file.empty())
-    return report(Status(StatusCode::BadInput, expectedOperation("neither")));
-  if (Status status = flags.source.toOptions(options); !status.isOk())
-    return report(status);
-  Result<std::unique_ptr<Source>> source = readSource(isRank ? "-" : file, file == "-" ? "" : file);
-  if (!source)
-    return report(source.status());
-  Result<Compiled> compiled = compile(**source, options);
-  if (!compiled)
-    return report(compiled.status(), source->get());
-  Result<std::vector<Plan>> plans = makePlans(*compiled);
-  if (!plans)
-    return report(plans.status(), source->get());
-  const BenchFile read{*compiled, options, *plans, flags.source.isAuto()};
+    return badInput("{}", expectedOperation("neither"));
+  BRAID_TRY(flags.source.toOptions(options));
+  source = BRAID_TRY(readSource(isRank ? "-" : file, file == "-" ? "" : file));
+  const Compiled compiled = BRAID_TRY(compile(*source, options));
+  const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
+  const BenchFile read{compiled, options, plans, flags.source.isAuto()};
   flags.operation = fileOperation(read);
-  flags.fileText = (*source)->diags.text();
+  flags.fileText = source->diags.text();
   flags.dtype = name(dtypeOf(read)).str();
-  flags.ranks = static_cast<int64_t>(plans->size());
+  flags.ranks = static_cast<int64_t>(plans.size());
   return bench(std::move(flags));
 }
 
@@ -166,9 +150,9 @@ Command addBench(CLI::App &app) {
               if (command->got_subcommand(each.operation.name)) {
                 each.requests = file->requests;
                 each.answers = file->answers;
-                return bench(std::move(each));
+                return runCommand([&](auto &) { return bench(std::move(each)); });
               }
-            return benchFile(*file);
+            return runCommand([&](auto &source) { return benchFile(*file, source); });
           }};
 }
 

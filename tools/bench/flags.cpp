@@ -93,22 +93,19 @@ Status checkShapes(const BenchFlags &flags) {
 
 void BenchFlags::addShapesTo(CLI::App &app) {
   const auto &[rows, columns, contracted] = operation.extents;
-  addInteger(app, "-m", m, rows)->delimiter(',')->type_name("M,...");
-  addInteger(app, "-n", n, columns)->delimiter(',')->type_name("N,...");
-  addInteger(app, "-k", k, contracted)->delimiter(',')->type_name("K,...");
-  app.add_option("--shapes", listed, "these shapes, instead of all of -m, -n and -k")
-      ->delimiter(',')
-      ->type_name("MxNxK,...");
-  app.add_option("--dtype", dtype, "bf16 (default), f16, f32 or f64")->type_name("TYPE");
+  addInteger(app, "-m", m, "M,...", rows)->delimiter(',');
+  addInteger(app, "-n", n, "N,...", columns)->delimiter(',');
+  addInteger(app, "-k", k, "K,...", contracted)->delimiter(',');
+  addText(app, "--shapes", listed, "MxNxK,...", "these shapes, instead of all of -m, -n and -k")
+      ->delimiter(',');
+  addText(app, "--dtype", dtype, "TYPE", "bf16 (default), f16, f32 or f64");
   if (operation.hasPartials)
-    app.add_option("--partial", partial,
-                   "what partial results are sent as: the type of C (default), or f32")
-        ->type_name("TYPE");
-  addInteger(app, "--ranks", ranks, "ranks, a process each (default 2)")->type_name("N");
+    addText(app, "--partial", partial, "TYPE",
+            "what partial results are sent as: the type of C (default), or f32");
+  addInteger(app, "--ranks", ranks, "N", "ranks, a process each (default 2)");
   addReproducible(app, source.reproducible);
-  app.add_option("--against", against, "also time a rival's rows: torch")->type_name("NAME");
-  app.add_option("--python", python, "the Python that has PyTorch (default python3)")
-      ->type_name("FILE");
+  addText(app, "--against", against, "NAME", "also time a rival's rows: torch");
+  addText(app, "--python", python, "FILE", "the Python that has PyTorch (default python3)");
   app.add_option("--torch-rows", torchRows)->group("");
   app.footer(footerOf(operation));
 }
@@ -118,51 +115,39 @@ void BenchFlags::addTo(CLI::App &app) {
     addShapesTo(app);
   else
     source.addTo(app);
-  app.add_option("--backend", backend, "cpu (default) or cuda")->type_name("NAME");
-  app.add_option("--impl", impl, "which rows (default: the usual ones); repeatable")
+  addText(app, "--backend", backend, "NAME", "cpu (default) or cuda");
+  addText(app, "--impl", impl, "LIST", "which rows (default: the usual ones); repeatable")
       ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("LIST");
-  app.add_option("--graph", graph,
-                 "replayed as a graph: no, yes or both (default: both, if the backend can)")
-      ->type_name("WHICH");
-  addInteger(app, "--rounds", rounds,
-             "how often each row has its turn (default: 5 with --against, else 1)")
-      ->type_name("R");
-  addInteger(app, "--iterations", iterations, "timed runs of a row, a round (default 20)")
-      ->type_name("I");
-  addInteger(app, "--warm-up", warmUp,
-             "runs before them (default 5; from the second round on at most 2)")
-      ->type_name("I");
-  addInteger(app, "--bursts", bursts,
-             "bursts of runs of a row, over all rounds (default 21; 0: none)")
-      ->type_name("B");
-  addInteger(app, "--row-ms", rowMs,
+      ->allow_extra_args(false);
+  addText(app, "--graph", graph, "WHICH",
+          "replayed as a graph: no, yes or both (default: both, if the backend can)");
+  addInteger(app, "--rounds", rounds, "R",
+             "how often each row has its turn (default: 5 with --against, else 1)");
+  addInteger(app, "--iterations", iterations, "I", "timed runs of a row, a round (default 20)");
+  addInteger(app, "--warm-up", warmUp, "I",
+             "runs before them (default 5; from the second round on at most 2)");
+  addInteger(app, "--bursts", bursts, "B",
+             "bursts of runs of a row, over all rounds (default 21; 0: none)");
+  addInteger(app, "--row-ms", rowMs, "T",
              "fewer runs, but 3 or more, so that they take about this long, and fewer bursts "
-             "(default 200; 0: no limit)")
-      ->type_name("T");
-  addInteger(app, "--warm-up-ms", warmUpMs,
+             "(default 200; 0: no limit)");
+  addInteger(app, "--warm-up-ms", warmUpMs, "T",
              "at least as many runs before the timed ones as take this long "
-             "(default 100 on GPUs above 5e10 operations a row, else 0)")
-      ->type_name("T");
-  addInteger(app, "--idle-gap-us", idleGapUs,
-             "how long a device idles before each run (default 30)")
-      ->type_name("T");
-  addInteger(app, "--timeout-ms", timeoutMs,
-             "a row without progress for this long has failed (default 60000)")
-      ->type_name("T");
-  addInteger(app, "--time-limit", timeLimit,
-             "end after this many seconds, with all shapes that are complete then")
-      ->type_name("S");
-  app.add_option("--csv", csv, "write the rows as CSV; the first columns are those of DDLB")
-      ->type_name("OUT.csv");
-  app.add_option("--json", json, "write the rows with all samples as JSON")->type_name("OUT.json");
+             "(default 100 on GPUs above 5e10 operations a row, else 0)");
+  addInteger(app, "--idle-gap-us", idleGapUs, "T",
+             "how long a device idles before each run (default 30)");
+  addInteger(app, "--timeout-ms", timeoutMs, "T",
+             "a row without progress for this long has failed (default 60000)");
+  addInteger(app, "--time-limit", timeLimit, "S",
+             "end after this many seconds, with all shapes that are complete then");
+  addText(app, "--csv", csv, "OUT.csv",
+          "write the rows as CSV; the first columns are those of DDLB");
+  addText(app, "--json", json, "OUT.json", "write the rows with all samples as JSON");
   app.add_flag("--resume", resumes, "go on with what OUT.json has");
   app.add_flag("--retry-failed", retriesFailed, "with --resume: time rows again that failed");
-  app.add_option("--label", labels, "also in the JSON, such as commit=1a2b3c")
-      ->allow_extra_args(false)
-      ->type_name("NAME=VALUE");
-  addInteger(app, "--job-mib", jobMib, "")->group("");
+  addText(app, "--label", labels, "NAME=VALUE", "also in the JSON, such as commit=1a2b3c")
+      ->allow_extra_args(false);
+  addInteger(app, "--job-mib", jobMib, "MIB", "")->group("");
 }
 
 Status BenchFlags::check(bool hasGraphs) {

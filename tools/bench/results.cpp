@@ -60,9 +60,7 @@ struct Moments {
 
 /// What DDLB puts into its columns of times and throughput; milliseconds and TFLOP/s.
 std::string timesOf(const BenchRow &row) {
-  std::vector<double> all;
-  for (const std::vector<double> &round : row.rounds)
-    all.insert(all.end(), round.begin(), round.end());
+  const std::vector<double> all = row.samples();
   if (all.empty())
     return ",,,";
   Moments time = Moments::of(all, [](double us) { return us * 1e-3; });
@@ -74,11 +72,9 @@ std::string timesOf(const BenchRow &row) {
 std::string throughputOf(const BenchRow &row, double flops) {
   if (!row.isTimed() || row.kind == RowKind::Transfers)
     return ",";
-  std::vector<double> all;
-  for (const std::vector<double> &round : row.rounds)
-    for (double us : round)
-      all.push_back(std::max(us, 1e-3)); // no clock is finer
-  Moments rate = Moments::of(all, [&](double us) { return flops / us * 1e-6; });
+  constexpr double kLeastUs = 1e-3; // no clock is finer
+  Moments rate =
+      Moments::of(row.samples(), [&](double us) { return flops / std::max(us, kLeastUs) * 1e-6; });
   return fmt::format("{:.3f},{:.3f}", rate.mean, rate.deviation);
 }
 

@@ -46,22 +46,6 @@ struct CauseSlot {
 // that nobody writes to cost nothing.
 constexpr uint32_t kCauseSlots = 256;
 
-StatusCode knownCode(int32_t code) {
-  switch (static_cast<StatusCode>(code)) {
-  case StatusCode::WrongResult:
-  case StatusCode::BadInput:
-  case StatusCode::Rejected:
-  case StatusCode::Unsupported:
-  case StatusCode::PeerFailed:
-  case StatusCode::TimedOut:
-    return static_cast<StatusCode>(code);
-  case StatusCode::Ok:
-  case StatusCode::Internal:
-    break;
-  }
-  return StatusCode::Internal;
-}
-
 Status failed(const char *what) {
   return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
 }
@@ -253,7 +237,9 @@ std::optional<JobCause> JobMemory::cause() const {
   const CauseSlot &slot = layout_->causes[number];
   const size_t length = std::min<size_t>(slot.length, sizeof slot.text);
   const int64_t rank = slot.rank >= 0 && slot.rank < ranks() ? slot.rank : -1;
-  return JobCause{Status(knownCode(slot.code), std::string(slot.text, length)), rank};
+  return JobCause{Status(failureOfCode(slot.code).value_or(StatusCode::Internal),
+                         std::string(slot.text, length)),
+                  rank};
 }
 
 bool JobMemory::commit(uint32_t step) {

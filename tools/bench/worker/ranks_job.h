@@ -35,10 +35,10 @@ public:
 
   // -- Of the bench's thread. --
 
-  bool isRunning() const override { return channel_.isOpen() && !isOver(); }
   Status start() override;
   Result<Answer> ask(nlohmann::json request) override;
-  void end() override;
+  /// Ends the job, if one runs, and blocks until it is gone.
+  void end();
   /// end(), and no more jobs.
   void close();
   /// What the ranks run on, in their words, once one has started.
@@ -57,6 +57,7 @@ private:
   Status makePipes();
   Result<nlohmann::json> receive(uint64_t id);
   bool isOver() const;
+  bool isRunning() const { return channel_.isOpen() && !isOver(); }
   Status ending();
 
   const BenchFlags &flags_;

@@ -25,13 +25,13 @@ public:
   ~TorchWorker() override { kill(); }
   TorchWorker(const TorchWorker &) = delete;
 
-  bool isRunning() const override { return isReady_; }
   /// Starts the process without waiting for it, unless it runs: importing PyTorch takes a while.
   Status launch();
   /// After a few failures it starts no more and says why it did not before.
   Status start() override;
   Result<Answer> ask(nlohmann::json request) override;
-  void end() override;
+  /// Asks it to end, and blocks until it is gone.
+  void end();
   /// What it runs on, in its words, once it has started.
   const std::string &device() const { return device_; }
 

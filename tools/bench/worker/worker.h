@@ -9,14 +9,11 @@ namespace braid::tools {
 class BenchWorker {
 public:
   virtual ~BenchWorker() = default;
-  virtual bool isRunning() const = 0;
   /// Starts it, unless it runs, and blocks until it is ready.
   virtual Status start() = 0;
   /// Blocks until there is an answer. After a failure it no longer runs; the failure is that of the
   /// request. Call start() before.
   virtual Result<Answer> ask(nlohmann::json request) = 0;
-  /// Ends it, if it runs, and blocks until it is gone.
-  virtual void end() = 0;
 };
 
 } // namespace braid::tools
