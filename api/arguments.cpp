@@ -32,9 +32,8 @@ Status Arguments::add(int64_t bytes, std::vector<Tensor> &tensors) {
   if (!tensor.host)
     return unsupported("no memory for {} bytes", bytes);
   tensor.device = tensor.host.get();
-  if (!device_->sharesHostMemory()) {
+  if (!device_->sharesHostMemory())
     tensor.device = BRAID_TRY(device_->allocate(ArenaKind::Private, bytes));
-  }
   tensors.push_back(std::move(tensor));
   return Status::ok();
 }

@@ -7,9 +7,6 @@
 #include "api/plans.h"
 #include "runtime/job/bootstrap/client.h"
 
-#include <fmt/format.h>
-
-#include <system_error>
 #include <thread>
 
 namespace braid {

@@ -24,7 +24,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 
 namespace braid {
 namespace {
@@ -118,9 +117,8 @@ private:
 
 Status Runner::runRank(int64_t rank) {
   std::vector<Arguments> slots;
-  for (int64_t i = 0; i < report_.runsInFlight; ++i) {
+  for (int64_t i = 0; i < report_.runsInFlight; ++i)
     slots.push_back(BRAID_TRY(Arguments::allocate(mesh_.plan(rank), mesh_.device(rank))));
-  }
   if (options_.graph) {
     RunArguments arguments = slots.front().addresses();
     BRAID_TRY(mesh_.prepared(rank).capture(arguments.inputs, arguments.outputs));

@@ -1,4 +1,4 @@
-//===- tools/integer_flag.h - flags that take texts or integers ----------------------------------===//
+//===- tools/integer_flag.h - flags that take texts or integers -------------------------------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

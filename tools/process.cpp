@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <new>

@@ -4,8 +4,6 @@
 
 #include "ir/failure.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <algorithm>
 #include <map>
 

@@ -285,9 +285,8 @@ Result<std::vector<BenchRow>> readBenchRows(const std::string &text, const Json 
   if (!list.is_array())
     return unexpected("rows", "a list", list);
   std::vector<BenchRow> rows;
-  for (const Json &each : list) {
+  for (const Json &each : list)
     rows.push_back(BRAID_TRY(benchRowFrom(each, operation)));
-  }
   return rows;
 }
 

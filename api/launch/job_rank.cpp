@@ -137,9 +137,8 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOpt
   Deadline deadline = deadlineIn(options.timeout);
   ClientHello hello{place.job, place.rank, place.ranks};
   std::unique_ptr<Host> host;
-  if (options.endpoint.empty() && place.rank == 0) {
+  if (options.endpoint.empty() && place.rank == 0)
     host = BRAID_TRY(Host::start(place, options.timeout));
-  }
   std::unique_ptr<Client> client =
       BRAID_TRY(host                       ? joinOwn(*host, hello, deadline)
                 : options.endpoint.empty() ? joinPublished(hello, deadline)

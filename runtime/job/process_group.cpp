@@ -12,7 +12,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <system_error>
 
 #include <fcntl.h>
 #include <sys/mman.h>

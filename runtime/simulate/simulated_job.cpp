@@ -96,9 +96,8 @@ Result<RankState> makeRank(Job &job, const Plan &plan, const CostModel &model,
   RankState state;
   state.plan = &plan;
   addLanes(job, state, costs);
-  for (const PlanMatmul &shape : plan.matmuls) {
+  for (const PlanMatmul &shape : plan.matmuls)
     state.costs.push_back(BRAID_TRY(model.gemmCost(shape)));
-  }
   state.flagSetUs.assign(plan.flags, kNever);
   state.flagLane.assign(plan.flags, kNone);
   return state;

@@ -14,8 +14,6 @@ namespace {
 constexpr llvm::StringLiteral kTitle = "braid measurements ";
 constexpr llvm::StringLiteral kVersion = "1";
 
-Status wrong(std::string what) { return Status(StatusCode::BadInput, std::move(what)); }
-
 /// Without tabs and line ends, which separate.
 std::string escaped(llvm::StringRef text) {
   std::string result;
@@ -57,12 +55,12 @@ llvm::StringRef takeLine(llvm::StringRef &text) {
 Result<llvm::StringRef> withoutEnd(llvm::StringRef text) {
   llvm::StringRef whole = text;
   if (!whole.consume_back("\n"))
-    return wrong("it is cut short");
+    return badInput("it is cut short");
   const size_t size = whole.rfind('\n') + 1; // npos + 1 is 0
   if (!whole.drop_front(size).consume_front("end "))
-    return wrong("it is cut short");
+    return badInput("it is cut short");
   if (text.drop_front(size) != MeasurementFile::endOf(text.take_front(size)))
-    return wrong("it is damaged: its checksum differs");
+    return badInput("it is damaged: its checksum differs");
   return text.take_front(size);
 }
 
@@ -82,10 +80,10 @@ std::string MeasurementFile::encode() const {
 Result<MeasurementFile> MeasurementFile::decode(llvm::StringRef text) {
   llvm::StringRef rest = text;
   if (!rest.consume_front(kTitle))
-    return wrong("it holds no measurements");
+    return badInput("it holds no measurements");
   auto [version, machine] = takeLine(rest).split(": ");
   if (version != kVersion)
-    return wrong("another version of Braid wrote it");
+    return badInput("another version of Braid wrote it");
   llvm::StringRef lines = BRAID_TRY(withoutEnd(text));
   takeLine(lines);
   MeasurementFile file{unescaped(machine), {}};
@@ -94,7 +92,7 @@ Result<MeasurementFile> MeasurementFile::decode(llvm::StringRef text) {
     file.entries[unescaped(key)] = unescaped(value);
   }
   if (file.encode() != text)
-    return wrong("it is malformed");
+    return badInput("it is malformed");
   return file;
 }
 

@@ -7,7 +7,6 @@
 #include "backends/cpu/queue/flags.h"
 
 #include <cstring>
-#include <system_error>
 
 namespace braid {
 

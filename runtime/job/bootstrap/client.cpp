@@ -25,8 +25,6 @@ constexpr size_t kHelloFields = 4 + 8 + 8;
 /// Who is not read from for so long does not hear that it disconnects.
 constexpr auto kDisconnectTime = 500ms;
 
-Status isNoHello(std::string message) { return {StatusCode::BadInput, std::move(message)}; }
-
 /// One attempt to say hello: the answer to it.
 Result<Received> sayHello(Connection &connection, const Frame &hello, Deadline deadline) {
   PeerIdentity host = BRAID_TRY(connection.peer());
@@ -55,30 +53,29 @@ std::string ClientHello::encode() const {
 
 Result<ClientHello> ClientHello::decode(llvm::StringRef body) {
   if (body.size() < 4)
-    return isNoHello("expected a version, got the end of the message");
+    return badInput("expected a version, got the end of the message");
   if (uint32_t version = endian::read32le(body.data()); version != kProtocolVersion)
-    return isNoHello("expected version " + std::to_string(kProtocolVersion) +
-                     " of the protocol, got " + std::to_string(version));
+    return badInput("expected version {} of the protocol, got {}", kProtocolVersion, version);
   if (body.size() < kHelloFields)
-    return isNoHello("expected a rank and a number of ranks, got the end of the message");
+    return badInput("expected a rank and a number of ranks, got the end of the message");
   if (body.size() > kHelloFields + kMaxJobBytes)
-    return isNoHello("expected the key of a job of at most " + std::to_string(kMaxJobBytes) +
-                     " bytes, got a longer one");
+    return badInput("expected the key of a job of at most {} bytes, got a longer one",
+                    kMaxJobBytes);
   ClientHello hello;
   hello.rank = static_cast<int64_t>(endian::read64le(body.data() + 4));
   hello.ranks = static_cast<int64_t>(endian::read64le(body.data() + 12));
   hello.job = body.drop_front(kHelloFields).str();
   if (hello.rank < 0 || hello.rank >= hello.ranks)
-    return isNoHello("expected a rank below the number of ranks, got rank " +
-                     std::to_string(hello.rank) + " of " + std::to_string(hello.ranks));
+    return badInput("expected a rank below the number of ranks, got rank {} of {}", hello.rank,
+                    hello.ranks);
   return hello;
 }
 
 Result<std::unique_ptr<Client>> Client::join(const std::string &path, const ClientHello &hello,
                                              Deadline deadline) {
   if (hello.job.size() > kMaxJobBytes)
-    return isNoHello("expected the key of a job of at most " + std::to_string(kMaxJobBytes) +
-                     " bytes, got a longer one");
+    return badInput("expected the key of a job of at most {} bytes, got a longer one",
+                    kMaxJobBytes);
   Frame frame{.kind = FrameKind::Hello, .body = hello.encode()};
   for (int attempt = 1;; ++attempt) {
     Connection connection = BRAID_TRY(Connection::connect(path, deadline, kMaxBody));

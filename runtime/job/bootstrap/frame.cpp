@@ -1,6 +1,8 @@
 //===- runtime/job/bootstrap/frame.cpp --------------------------------------------------------===//
 #include "runtime/job/bootstrap/frame.h"
 
+#include "ir/failure.h"
+
 #include <cstring>
 
 namespace braid {
@@ -10,24 +12,19 @@ using llvm::support::endian::read32le;
 namespace {
 constexpr char kFrameMagic[] = {'b', 'r', 'd', '1'};
 
-Status noFrame(std::string message) { return {StatusCode::BadInput, std::move(message)}; }
-
 /// Why these 16 bytes are no header.
 Status checkHeader(const char *header, size_t maxBody) {
   if (std::memcmp(header, kFrameMagic, 3) != 0)
-    return noFrame("expected a message, got other bytes");
+    return badInput("expected a message, got other bytes");
   if (header[3] != kFrameMagic[3])
-    return noFrame("expected a message of version " + std::string(1, kFrameMagic[3]) +
-                   ", got one of another version");
+    return badInput("expected a message of version {}, got one of another version", kFrameMagic[3]);
   auto kind = static_cast<uint8_t>(header[4]);
   if (kind == 0 || kind > kLastFrameKind)
-    return noFrame("expected a kind of message from 1 to " + std::to_string(kLastFrameKind) +
-                   ", got " + std::to_string(kind));
+    return badInput("expected a kind of message from 1 to {}, got {}", kLastFrameKind, kind);
   if (static_cast<uint8_t>(header[5]) > 1 || header[6] != 0 || header[7] != 0)
-    return noFrame("expected a header with zeros where nothing is defined, got other bytes");
+    return badInput("expected a header with zeros where nothing is defined, got other bytes");
   if (uint32_t length = read32le(header + 12); length > maxBody)
-    return noFrame("expected a message of at most " + std::to_string(maxBody) + " bytes, got " +
-                   std::to_string(length));
+    return badInput("expected a message of at most {} bytes, got {}", maxBody, length);
   return Status::ok();
 }
 } // namespace
@@ -106,24 +103,21 @@ std::string encodeParts(const std::vector<std::string> &parts) {
 
 Result<std::vector<std::string>> decodeParts(llvm::StringRef body) {
   if (body.size() < 4)
-    return noFrame("expected the number of parts, got the end of the message");
+    return badInput("expected the number of parts, got the end of the message");
   size_t count = read32le(body.data());
   if (count > (body.size() - 4) / 4)
-    return noFrame("expected " + std::to_string(count) +
-                   " lengths of parts, got the end of the message");
+    return badInput("expected {} lengths of parts, got the end of the message", count);
   llvm::StringRef rest = body.drop_front(4 + 4 * count);
   std::vector<std::string> parts;
   for (size_t i = 0; i < count; ++i) {
     size_t length = read32le(body.data() + 4 + 4 * i);
     if (length > rest.size())
-      return noFrame("expected a part of " + std::to_string(length) + " bytes, got " +
-                     std::to_string(rest.size()));
+      return badInput("expected a part of {} bytes, got {}", length, rest.size());
     parts.push_back(rest.take_front(length).str());
     rest = rest.drop_front(length);
   }
   if (!rest.empty())
-    return noFrame("expected the end of the message, got " + std::to_string(rest.size()) +
-                   " more bytes");
+    return badInput("expected the end of the message, got {} more bytes", rest.size());
   return parts;
 }
 

@@ -17,7 +17,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>

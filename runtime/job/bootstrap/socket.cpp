@@ -19,8 +19,6 @@
 namespace braid {
 
 namespace {
-Status gone(const std::string &what) { return {StatusCode::PeerFailed, what}; }
-
 Status systemError(const std::string &what) {
   return internalError("{}: {}", what, llvm::sys::StrError(errno));
 }
@@ -90,8 +88,8 @@ Result<Connection> Connection::connect(const std::string &path, Deadline deadlin
   while (::connect(socket.get(), reinterpret_cast<sockaddr *>(&address), sizeof address) != 0) {
     // A full backlog is no refusal: whoever listens has not got round to it.
     if (!wouldBlock() && errno != EINTR)
-      return gone("expected somebody to listen at '" + path +
-                  "', got: " + llvm::sys::StrError(errno));
+      return peerFailed("expected somebody to listen at '{}', got: {}", path,
+                        llvm::sys::StrError(errno));
     if (std::chrono::steady_clock::now() >= deadline)
       return timedOut("cannot connect to '{}' in time", path);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -131,7 +129,7 @@ Result<size_t> Connection::sendAvailable(llvm::StringRef bytes, int descriptor) 
   if (wouldBlock() || errno == ENOBUFS)
     return size_t(0);
   if (errno == EPIPE || errno == ECONNRESET)
-    return gone("the other side of the connection is gone");
+    return peerFailed("the other side of the connection is gone");
   return systemError("cannot send");
 }
 
@@ -172,7 +170,7 @@ Result<size_t> Connection::readOnce() {
   if (got < 0 && errno != ECONNRESET)
     return systemError("cannot receive");
   if (got <= 0)
-    return gone("the other side closed the connection");
+    return peerFailed("the other side closed the connection");
   std::vector<FileDescriptor> came;
   takeDescriptors(message, came);
   if (came.size() > 1 || (message.msg_flags & MSG_CTRUNC))

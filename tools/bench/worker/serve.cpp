@@ -150,9 +150,8 @@ Status serveAsRank(const BenchFlags &flags, const Backend &backend, const BenchT
     return unsupported("--backend {}: its ranks cannot be processes", backend.name);
   const int64_t number = rank.place().rank;
   Channel channel;
-  if (number == 0) {
+  if (number == 0)
     channel = BRAID_TRY(openChannel(flags));
-  }
   ClusterOptions options{.ranks = rank.place().ranks,
                          .timeout = std::chrono::milliseconds(flags.timeoutMs),
                          .reproducible = flags.source.reproducible};
