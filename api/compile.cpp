@@ -215,7 +215,8 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
   PassList passes = BRAID_TRY(passList(options));
   source.module.programs.push_back(
       BRAID_TRY(lower(source.module, fusion, passes, source.diags, afterPassOf(options))));
-  return Compiled{&source, source.module.programs.back().get(), &fusion, true, options.reproducible};
+  return Compiled{&source, source.module.programs.back().get(), &fusion, true,
+                  options.reproducible};
 }
 
 } // namespace

@@ -8,7 +8,8 @@ This process is rank 0; it starts the others. Requests and answers are lines of 
 input and output, as tools/bench/worker/channel.h says; it ends when its input does. Between
 requests no rank touches the device.
 
-A rank has B[k, n] and A[m, k], or for gather-matmul A[m / ranks, k], random in [-1, 1]. What is
+A rank has B[k, n] and A[m, k], or for gather-matmul A[m / ranks, k], random in [-1, 1]; of mlp
+see MlpRows. What is
 timed is what `braid bench` times of its own rows: the host's clock from a barrier in shared memory
 on until the rank's own device has done everything, the maximum over ranks. The barrier spins; it is
 no collective of PyTorch. Bursts are runs back to back, or replays, between two events on the
@@ -466,7 +467,46 @@ class ReduceRows(ReductionRows):
         return self.in_order(self.gemm_of(self.a(), self.shared_c()), reduce)
 
 
-OPERATIONS = {"gather-matmul": GatherRows, "matmul-reduce-scatter": ScatterRows,
+class MlpRows(Rows):
+    """mlp: a rank has m / ranks rows of X[m, n], W1[n, k] and W2[k, n], and keeps m / ranks rows."""
+
+    def makers(self):
+        return {"torch/gemms": self.gemms, "torch/sequential": self.sequential,
+                "torch/fused": self.fused}
+
+    def weights(self):
+        return (self.tensor("w1", lambda: self.random(self.n, self.k)),
+                self.tensor("w2", lambda: self.random(self.k, self.n)))
+
+    def between(self, h):
+        return self.torch.nn.functional.gelu(h, approximate="tanh")
+
+    def gemms(self):
+        x, c = self.tensor("x", lambda: self.random(self.m, self.n)), self.c()
+        w1, w2 = self.weights()
+        return lambda: self.torch.matmul(self.between(self.torch.matmul(x, w1)), w2, out=c)
+
+    def sequential(self):
+        distributed, rows = self.torch.distributed, self.block_rows()
+        x, c = self.tensor("x", lambda: self.random(self.m, self.n)), self.c()
+        block = self.tensor("block", lambda: self.random(rows, self.n))
+        own = self.tensor("own", lambda: self.empty(rows, self.n))
+        return self.in_order(lambda: distributed.all_gather_into_tensor(x, block), self.gemms(),
+                             lambda: distributed.reduce_scatter_tensor(own, c))
+
+    def fused(self):
+        self.symmetric()
+        operations, (w1, w2) = self.torch.ops.symm_mem, self.weights()
+        block = self.shared("shared_block", self.block_rows(), self.n)[0]
+        self.tensor("filled", lambda: block.copy_(self.random(self.block_rows(), self.n)))
+
+        def run():
+            h = operations.fused_all_gather_matmul(block, [w1], 0, self.group, return_A=False)[1][0]
+            return operations.fused_matmul_reduce_scatter(self.between(h), w2, "sum", 0, self.group)
+        return run
+
+
+OPERATIONS = {"gather-matmul": GatherRows, "mlp": MlpRows, "matmul-reduce-scatter": ScatterRows,
               "matmul-all-reduce": ReduceRows}
 
 

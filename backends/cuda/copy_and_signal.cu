@@ -288,19 +288,36 @@ __device__ DeviceCounter arrivals(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost + 1]);
 }
 
+/// The block's tiles of the sum. Few threads wait for the memory as seldom as they can: all that
+/// one of them adds of a tile is on its way at once.
+template <class T, class Partial, int kParts>
+__device__ void addTiles(const Sum &sum, uint32_t block, uint32_t blocks) {
+  constexpr int kWide = 16 / sizeof(Partial), kGroups = 16 / kParts;
+  constexpr int64_t kTile = int64_t(kTeam) * kGroups;
+  const int64_t groups = sum.elements / kWide, biasGroups = sum.biasElements / kWide;
+  for (int64_t begin = block * kTile + threadIdx.x; begin < groups; begin += blocks * kTile) {
+    SumBatch<T, Partial, kWide, kParts, kGroups, /*isFresh=*/true> batch{sum, groups, begin};
+    typename Group<T, kWide>::Bits bias[kGroups] = {};
+    if (sum.bias)
+      for (int g = 0; g < kGroups; ++g)
+        bias[g] =
+            static_cast<const typename Group<T, kWide>::Bits *>(sum.bias)[batch.at(g) % biasGroups];
+    batch.addParts(0);
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+      batch.store(g, bias[g]);
+  }
+}
+
 /// What peers and other blocks have copied may be added when the first block has counted up.
 template <class T, class Partial>
 __device__ void addShare(const Sum &sum, uint32_t block, uint32_t blocks) {
-  constexpr int kWide = 16 / sizeof(Partial);
-  const int64_t groups = sum.elements / kWide, biasGroups = sum.biasElements / kWide;
-  for (int64_t at = int64_t(block) * kTeam + threadIdx.x; at < groups; at += blocks * kTeam) {
-    SumBatch<T, Partial, kWide, kMostParts, 1, /*isFresh=*/true> batch{sum, groups, at};
-    typename Group<T, kWide>::Bits bias = {};
-    if (sum.bias)
-      bias = static_cast<const decltype(bias) *>(sum.bias)[at % biasGroups];
-    batch.addParts(0);
-    batch.store(0, bias);
-  }
+  if (sum.count <= 2)
+    addTiles<T, Partial, 2>(sum, block, blocks);
+  else if (sum.count <= 4)
+    addTiles<T, Partial, 4>(sum, block, blocks);
+  else
+    addTiles<T, Partial, kMostParts>(sum, block, blocks);
 }
 
 template <class T, class Partial>
