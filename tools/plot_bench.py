@@ -24,7 +24,7 @@ PARTS = GEMMS | TRANSFERS | {"chunked", "pieces", "uncoupled"}  # not all the wo
 # Or the files do not belong together.
 SAME = ("operation", "fingerprint", "dtype", "partial", "ranks", "backend", "device")
 TITLES = {"gather-matmul": "AllGather + matmul", "matmul-reduce-scatter": "matmul + ReduceScatter",
-          "matmul-all-reduce": "matmul + AllReduce"}
+          "matmul-all-reduce": "matmul + AllReduce", "mlp": "MLP"}
 
 NO_EXTENT = ""  # of a FILE
 CELL_WIDTH, CELL_HEIGHT, GAP, LEFT, TOP = 46, 30, 34, 76, 78

@@ -351,18 +351,17 @@ void FusionVerifier::verifyReshard(const ReshardNode &node) { verifyElementwise(
 
 /// Operands and result have the same elements.
 void FusionVerifier::verifyElementwise(const FusionNode &node) {
-  const FusionTensor &result = *resultOf(node), *first = operandsOf(node).front();
-  if (!verifyDTypes(node, result))
+  const auto operands = operandsOf(node);
+  const FusionTensor &result = *resultOf(node), *first = operands.front();
+  if (!verifyDTypes(node, result) ||
+      !llvm::all_of(operands, [&](const FusionTensor *operand) { return hasShape(operand); }))
     return;
-  for (const FusionTensor *operand : operandsOf(node))
-    if (!hasShape(operand))
-      return;
-  for (const FusionTensor *operand : llvm::drop_begin(operandsOf(node)))
-    verifyResult(node, *operand, shapes_[first]);
-  verifyResult(node, result, shapes_[first]);
-  for (const FusionTensor *tensor : operandsOf(node))
+  llvm::SmallVector<const FusionTensor *, 3> alike(operands.begin(), operands.end());
+  alike.push_back(&result);
+  for (const FusionTensor *tensor : llvm::drop_begin(alike)) {
+    verifyResult(node, *tensor, shapes_[first]);
     verifyTotals(node, *tensor, rowTotals(first));
-  verifyTotals(node, result, rowTotals(first));
+  }
 }
 
 /// A tensor is an output once.

@@ -30,7 +30,7 @@ TEST(PendingReportTest, PutsWaitsForPeersFirstThenRankThenStream) {
 TEST(PendingReportTest, ShowsTheTrip) {
   Plan plan = makePlan(0, 4);
   plan.trips = {2, 3};
-  plan.origins[5].tripCount = 2;
+  plan.origins[6].tripCount = 2;
   EXPECT_EQ(describe({0, {tagOf(plan, CommandKind::Await, 5), 1}}),
             "rank 0 waits for rank 1 in \"node 6\" (trip 2, 3) at test.braid:16:5, run 5");
 }

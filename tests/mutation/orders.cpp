@@ -29,6 +29,12 @@ std::vector<Footprint> footprintOf(const QueuedCommand &command) {
           false);
     add(sum.bias, sum.biasElements * sizeOf(sum.dtype), false);
     add(sum.dst, sum.elements * sizeOf(sum.dtype), true);
+  } else if (command.kind == QueuedCommand::Kind::Pointwise) {
+    const PointwiseArgs &pointwise = command.args.pointwise;
+    add(pointwise.first.data, pointwise.elements * sizeOf(pointwise.first.dtype), false);
+    for (const auto &[function, operand] : llvm::ArrayRef(pointwise.steps, pointwise.count))
+      add(operand.data, pointwise.elements * sizeOf(operand.dtype), false);
+    add(pointwise.dst, pointwise.elements * sizeOf(pointwise.dtype), true);
   } else {
     add(command.args.bytes.src, command.args.bytes.count, false);
     add(command.args.bytes.dst, command.args.bytes.count, true);
