@@ -501,7 +501,8 @@ class MlpRows(Rows):
         self.tensor("filled", lambda: block.copy_(self.random(self.block_rows(), self.n)))
 
         def run():
-            h = operations.fused_all_gather_matmul(block, [w1], 0, self.group, return_A=False)[1][0]
+            _, (h,) = operations.fused_all_gather_matmul(block, [w1], 0, self.group,
+                                                         return_A=False)
             return operations.fused_matmul_reduce_scatter(self.between(h), w2, "sum", 0, self.group)
         return run
 

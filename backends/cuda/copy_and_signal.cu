@@ -3,7 +3,6 @@
 #include "backends/cuda/copy_and_signal.h"
 
 #include "backends/cuda/granules.h"
-#include "backends/cuda/sum.cuh"
 
 #include <cuda/atomic>
 
@@ -281,75 +280,6 @@ __global__ void __launch_bounds__(kThreads<InBulk>)
     countTiles(batch, copier, copiers);
 }
 
-// -- The kernel that adds, too. --
-
-/// The last counter: how often the arrivals of a launch with these counters have passed.
-__device__ DeviceCounter arrivals(const CopyAndSignal &batch) {
-  return DeviceCounter(batch.counters[CopyAndSignal::kMost + 1]);
-}
-
-/// The block's tiles of the sum. Few threads wait for the memory as seldom as they can: all that
-/// one of them adds of a tile is on its way at once.
-template <class T, class Partial, int kParts>
-__device__ void addTiles(const Sum &sum, uint32_t block, uint32_t blocks) {
-  constexpr int kWide = 16 / sizeof(Partial), kGroups = 16 / kParts;
-  constexpr int64_t kTile = int64_t(kTeam) * kGroups;
-  const int64_t groups = sum.elements / kWide, biasGroups = sum.biasElements / kWide;
-  for (int64_t begin = block * kTile + threadIdx.x; begin < groups; begin += blocks * kTile) {
-    SumBatch<T, Partial, kWide, kParts, kGroups, /*isFresh=*/true> batch{sum, groups, begin};
-    typename Group<T, kWide>::Bits bias[kGroups] = {};
-    if (sum.bias)
-      for (int g = 0; g < kGroups; ++g)
-        bias[g] =
-            static_cast<const typename Group<T, kWide>::Bits *>(sum.bias)[batch.at(g) % biasGroups];
-    batch.addParts(0);
-#pragma unroll
-    for (int g = 0; g < kGroups; ++g)
-      batch.store(g, bias[g]);
-  }
-}
-
-/// What peers and other blocks have copied may be added when the first block has counted up.
-template <class T, class Partial>
-__device__ void addShare(const Sum &sum, uint32_t block, uint32_t blocks) {
-  if (sum.count <= 2)
-    addTiles<T, Partial, 2>(sum, block, blocks);
-  else if (sum.count <= 4)
-    addTiles<T, Partial, 4>(sum, block, blocks);
-  else
-    addTiles<T, Partial, kMostParts>(sum, block, blocks);
-}
-
-template <class T, class Partial>
-__global__ void __launch_bounds__(kTeam)
-    copySignalAndSumKernel(const __grid_constant__ CopyAndSignal batch,
-                           const __grid_constant__ Sum sum) {
-#if __CUDA_ARCH__ >= 900
-  if (blockIdx.x == 0) {
-    if (threadIdx.x >= 32)
-      return;
-    coordinate(batch);
-    if (threadIdx.x == 0)
-      arrivals(batch).fetch_add(1, ::cuda::memory_order_release);
-    return;
-  }
-  const uint32_t copier = blockIdx.x - 1, copiers = gridDim.x - 1;
-  if (threadIdx.x == 0) {
-    // The first block counts up when this one has counted its tiles, which it does below.
-    const uint32_t before = arrivals(batch).load(::cuda::memory_order_relaxed);
-    while (gate(batch).load(::cuda::memory_order_acquire) == 0)
-      ;
-    copyInBulk(batch, copier, copiers);
-    countTiles(batch, copier, copiers);
-    while (arrivals(batch).load(::cuda::memory_order_acquire) == before)
-      ;
-    __threadfence_system(); // what peers wrote, they wrote by other means than this thread reads
-  }
-  __syncthreads();
-  addShare<T, Partial>(sum, copier, copiers);
-#endif
-}
-
 /// The kernel without copies: one warp. It waits beside GEMMs whose blocks leave about a thousand
 /// registers of a multiprocessor, 32 a thread of a warp. With more, it would take a multiprocessor
 /// from them for as long as it waits: 5 % of large GEMMs.
@@ -358,15 +288,6 @@ __global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ CopyA
 }
 
 constexpr int kSharedBytes = kStages * int(kTileBytes);
-
-/// One, and those that copy.
-unsigned blocksFor(const CopyAndSignal &batch, const CopyAndSignalBlocks &blocksAtMost) {
-  int64_t tiles = 0;
-  for (uint32_t i = 0; i < batch.copyCount; ++i)
-    tiles += tilesOf(batch.copies[i]);
-  const int most = batch.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
-  return 1 + static_cast<unsigned>(tiles < most ? tiles : most);
-}
 
 bool isAligned(const CopyAndSignal &batch) {
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
@@ -383,8 +304,12 @@ bool isAligned(const CopyAndSignal &batch) {
 
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &blocksAtMost, bool hasBulkCopies) {
-  const unsigned blocks = blocksFor(batch, blocksAtMost);
-  if (blocks == 1)
+  int64_t tiles = 0;
+  for (uint32_t i = 0; i < batch.copyCount; ++i)
+    tiles += tilesOf(batch.copies[i]);
+  const int most = batch.copyCount == 1 ? blocksAtMost.ofOne : blocksAtMost.ofSeveral;
+  const unsigned blocks = 1 + static_cast<unsigned>(tiles < most ? tiles : most);
+  if (tiles == 0)
     signalKernel<<<1, 32, 0, stream>>>(batch);
   else if (hasBulkCopies && isAligned(batch))
     copyAndSignalKernel<true><<<blocks, kThreads<true>, kSharedBytes, stream>>>(batch);
@@ -392,57 +317,8 @@ void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
     copyAndSignalKernel<false><<<blocks, kThreads<false>, 0, stream>>>(batch);
 }
 
-namespace {
-
-using SumKernel = void (*)(CopyAndSignal, Sum);
-
-SumKernel sumKernelFor(Element element, Element partial) {
-  const bool isSame = element == partial;
-  switch (element) {
-  case Element::BF16:
-    return isSame ? copySignalAndSumKernel<__nv_bfloat16, __nv_bfloat16>
-                  : copySignalAndSumKernel<__nv_bfloat16, float>;
-  case Element::F16:
-    return isSame ? copySignalAndSumKernel<__half, __half> : copySignalAndSumKernel<__half, float>;
-  case Element::F32:
-    return copySignalAndSumKernel<float, float>;
-  case Element::F64:
-    return nullptr;
-  }
-  return nullptr;
-}
-
-} // namespace
-
-bool hasBulkCopiesOnly(const CopyAndSignal &batch) {
-  return batch.copyCount != 0 && isAligned(batch);
-}
-
-bool canSumBehindCopies(const Sum &sum) {
-  constexpr int64_t kMostBytes = 2 << 20;
-  const int64_t wide = widthFor(sum);
-  const int64_t bytes = sum.count * sum.elements * (wide > 1 ? 16 / wide : 0);
-  return wide > 1 && sum.elements % wide == 0 && sum.count <= kMostParts && bytes <= kMostBytes &&
-         sumKernelFor(sum.element, sum.partial) != nullptr;
-}
-
-void launchCopySignalAndSum(cudaStream_t stream, const CopyAndSignal &batch, const Sum &sum,
-                            const CopyAndSignalBlocks &blocksAtMost) {
-  sumKernelFor(
-      sum.element,
-      sum.partial)<<<blocksFor(batch, blocksAtMost), kThreads<true>, kSharedBytes, stream>>>(batch,
-                                                                                             sum);
-}
-
 cudaError_t loadCopyAndSignal() {
   cudaFuncAttributes attributes;
-  for (Element element : {Element::BF16, Element::F16, Element::F32})
-    for (Element partial : {element, Element::F32})
-      if (cudaError_t code =
-              cudaFuncSetAttribute(reinterpret_cast<const void *>(sumKernelFor(element, partial)),
-                                   cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-          code != cudaSuccess)
-        return code;
   for (auto *kernel : {signalKernel, copyAndSignalKernel<false>, copyAndSignalKernel<true>})
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
       return code;

@@ -22,7 +22,6 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "backends/cuda/kernels.h"
 #include "backends/cuda/tiles.h"
 
 #include <cuda_runtime.h>
@@ -49,10 +48,10 @@ struct CopyAndSignal {
   /// In the host's memory, for flags that are not: when it is not 0, no flag is awaited. Null: the
   /// host sets the flags themselves.
   uint32_t *released = nullptr;
-  /// kCounters of them in the GPU's memory, all but the last 0 before and after; no launch that may
-  /// run at the same time has the same ones.
+  /// kCounters of them in the GPU's memory, 0 before and after; no launch that may run at the
+  /// same time has the same ones.
   uint32_t *counters = nullptr;
-  static constexpr uint32_t kCounters = kMost + 2;
+  static constexpr uint32_t kCounters = kMost + 1;
 };
 
 /// How many blocks may copy, and so wait for peers, at the same time.
@@ -65,17 +64,6 @@ struct CopyAndSignalBlocks {
 /// unit makes them if there is one (compute capability 9 on); else threads do (granules.h).
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &most, bool hasBulkCopies);
-
-/// True if the bulk copy unit, where there is one, makes all copies, and there are some.
-bool hasBulkCopiesOnly(const CopyAndSignal &batch);
-/// True if the kernel of such copies can do the sum, too: elements of 16 bits or f32 lie as
-/// launchSum() likes them best, there are at most 8 parts, and all of them are so small that a
-/// launch takes longer than few blocks need.
-bool canSumBehindCopies(const Sum &sum);
-/// Of what these two accept, the same as launchCopyAndSignal(), and launchSum() behind it. The blocks that copy wait for the
-/// arrivals, and add.
-void launchCopySignalAndSum(cudaStream_t stream, const CopyAndSignal &batch, const Sum &sum,
-                            const CopyAndSignalBlocks &most);
 
 /// Loads the kernels, and allows them the shared memory they need.
 cudaError_t loadCopyAndSignal();

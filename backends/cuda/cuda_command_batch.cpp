@@ -9,11 +9,10 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "backends/cuda/cuda_device.h"
-#include "backends/cuda/elements.h"
 #include "backends/cuda/issuing.h"
 #include "ir/failure.h"
 
-#include "llvm/ADT/STLExtras.h"
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -155,47 +154,15 @@ void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
   flush();
 }
 
-void CudaDevice::issueBatchAndSum(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                                  bool areDisjoint, const SumArgs &args) {
-  if (!addInOneLaunch(stream, tag, steps, areDisjoint, args))
-    Device::issueBatchAndSum(stream, tag, steps, areDisjoint, args);
-}
-
-/// Small problems want few launches: a kernel that copies adds what it has brought, too. False if
-/// it cannot; then nothing was issued.
-bool CudaDevice::addInOneLaunch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                                bool areDisjoint, const SumArgs &args) {
-  const bool isApart = isTracing_ && !isCapturing_;
-  const bool areByKernel =
-      llvm::all_of(steps, [&](const BatchedCommand &step) { return isByKernel(step, tag); });
-  const cuda::Sum sum = kernelSum(args);
-  if (group_.isAborted() || isApart || !hasBulkCopies_ || !areByKernel || args.elements == 0 ||
-      !cuda::canSumBehindCopies(sum))
-    return false;
-  cuda::CopyAndSignal batch = newCopyAndSignal(stream);
-  if (addToCopyAndSignal(batch, stream, tag, steps, areDisjoint) != steps.size() ||
-      !cuda::hasBulkCopiesOnly(batch))
-    return false;
-  Issuing issuing(*this, stream, tagOf(tag, steps.front()));
-  cuda::launchCopySignalAndSum(streams_[stream], batch, sum, timetableOf(tag.plan).blocks);
-  check(cudaGetLastError(), "launchCopySignalAndSum");
-  return true;
-}
-
-cuda::CopyAndSignal CudaDevice::newCopyAndSignal(uint32_t stream) const {
-  cuda::CopyAndSignal batch;
-  batch.step = &steps_[stream].done;
-  batch.released = hasFlagsOnDevice() ? released_ : nullptr;
-  batch.counters = copyAndSignalCounters_ +
-                   (stream + (isCapturing_ ? kMaxStreams : 0)) * cuda::CopyAndSignal::kCounters;
-  return batch;
-}
-
 void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                                     bool areDisjoint) {
   const Timetable &timetable = timetableOf(tag.plan);
   while (!steps.empty()) {
-    cuda::CopyAndSignal batch = newCopyAndSignal(stream);
+    cuda::CopyAndSignal batch;
+    batch.step = &steps_[stream].done;
+    batch.released = hasFlagsOnDevice() ? released_ : nullptr;
+    batch.counters = copyAndSignalCounters_ +
+                     (stream + (isCapturing_ ? kMaxStreams : 0)) * cuda::CopyAndSignal::kCounters;
     steps = steps.drop_front(addToCopyAndSignal(batch, stream, tag, steps, areDisjoint));
     cuda::launchCopyAndSignal(streams_[stream], batch, timetable.blocks, hasBulkCopies_);
     check(cudaGetLastError(), "launchCopyAndSignal");

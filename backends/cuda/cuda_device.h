@@ -83,8 +83,6 @@ public:
   void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override;
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                   bool areDisjoint) override;
-  void issueBatchAndSum(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                        bool areDisjoint, const SumArgs &args) override;
   int64_t tilesAtOnce() const override { return gemms_->multiprocessors(); }
   bool offers(TransferMode) const override { return true; }
   void use(TransferMode transferMode) override { transferMode_ = transferMode; }
@@ -148,9 +146,6 @@ private:
   bool hasFlagsOnDevice() const;
   bool isByKernel(const BatchedCommand &step, Tag tag) const;
   void issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps);
-  cuda::CopyAndSignal newCopyAndSignal(uint32_t stream) const;
-  bool addInOneLaunch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                      bool areDisjoint, const SumArgs &args);
   void issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                           bool areDisjoint);
   size_t addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cuda/kernels.h"
-#include "runtime/execute/device.h"
+#include "ir/type.h"
 
 namespace braid {
 
@@ -18,18 +18,6 @@ inline cuda::Element elementOf(DType dtype) {
     return cuda::Element::F64;
   }
   return cuda::Element::F32;
-}
-
-inline cuda::Sum kernelSum(const SumArgs &args) {
-  return {elementOf(args.dtype),
-          elementOf(args.partial),
-          args.elements,
-          args.count,
-          args.stride,
-          args.parts,
-          args.bias,
-          args.biasElements,
-          args.dst};
 }
 
 } // namespace braid

@@ -33,8 +33,6 @@ struct Sum {
 /// Takes at most `blocksEach` blocks of 128 threads for each multiprocessor, of which 8 fit at
 /// once; 0: as many as there is work for.
 void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach = 0);
-/// Elements in a group of 16 bytes of a part; 1 where something lies elsewhere than at a multiple.
-int64_t widthFor(const Sum &sum);
 
 /// dst becomes functions of each of `elements` elements of `first`, in f32 (f64 for f64), rounded
 /// once. Any address of an element will do; fastest are multiples of 16 bytes, and of 4 elements.

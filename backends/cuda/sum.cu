@@ -1,18 +1,59 @@
 //===- backends/cuda/sum.cu - the sum of partial results --------------------------------------===//
 //
 // Memory limits it: every byte passes once, and each element takes a few instructions. So a thread
-// asks for all parts of several groups of elements before it adds the first. Groups are of one
-// element where anything lies elsewhere than at a multiple of 16 bytes.
+// asks for all parts of several groups of elements before it adds the first. A group is what 16
+// bytes hold of a part, or one element where anything lies elsewhere than at a multiple of that.
+//
+// Sums begin with 0, which is why what is absent can be added as 0: no sum is -0 then.
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "backends/cuda/sum.cuh"
+#include "backends/cuda/kernels.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstring>
 
 namespace braid::cuda {
 namespace {
 
-constexpr uint32_t kThreads = kSumThreads;
-constexpr int kBlocksThatFit = 8; ///< on a multiprocessor: 64 registers for each thread
+constexpr uint32_t kThreads = 128; ///< few, so that a small sum, too, is spread over the GPU
+constexpr int kMostParts = 8;      ///< of a group that are on their way at once
+constexpr int kBlocksThatFit = 8;  ///< on a multiprocessor: 64 registers for each thread
+
+template <class T> struct Widened { using Type = float; };
+template <> struct Widened<double> { using Type = double; };
+
+/// What is loaded or stored at once.
+template <size_t kBytes> struct Word;
+template <> struct Word<2> { using Type = unsigned short; };
+template <> struct Word<4> { using Type = unsigned int; };
+template <> struct Word<8> { using Type = uint2; };
+template <> struct Word<16> { using Type = uint4; };
+
+template <class T, int kWide> struct Group {
+  using Acc = typename Widened<T>::Type;
+  using Bits = typename Word<sizeof(T) * kWide>::Type;
+
+  T elements[kWide];
+
+  static __device__ Group of(const Bits &bits) {
+    Group group;
+    memcpy(&group, &bits, sizeof(group));
+    return group;
+  }
+  __device__ Bits bits() const {
+    Bits bits;
+    memcpy(&bits, this, sizeof(bits));
+    return bits;
+  }
+  __device__ void addTo(Acc (&total)[kWide]) const {
+#pragma unroll
+    for (int i = 0; i < kWide; ++i)
+      total[i] += static_cast<Acc>(elements[i]);
+  }
+};
 
 /// How the threads share dst. A block takes a tile of neighbouring groups, and each of its threads
 /// every kThreads-th of them: the memory is fastest if one tile is all that a block does.
@@ -41,6 +82,10 @@ private:
   int64_t at_;
 };
 
+template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part) {
+  return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
+}
+
 /// A thread has one of the elements behind the last whole group.
 template <class T, class Partial> __device__ void sumElement(const Sum &sum, int64_t i) {
   typename Widened<T>::Type total = 0;
@@ -52,6 +97,46 @@ template <class T, class Partial> __device__ void sumElement(const Sum &sum, int
   static_cast<T *>(sum.dst)[i] = static_cast<T>(total);
 }
 
+/// The groups that a thread adds at a time: from `begin` on, all threads of the block apart.
+template <class T, class Partial, int kWide, int kParts, int kGroups> struct Batch {
+  using From = Group<Partial, kWide>;
+  using To = Group<T, kWide>;
+
+  __device__ int64_t at(int g) const { return begin + int64_t(g) * kThreads; }
+
+  /// Adds parts `done`, ..., `done + kParts - 1`, or as many as there are. All loads are on their
+  /// way before the first sum.
+  __device__ void addParts(int64_t done) {
+    typename From::Bits read[kGroups][kParts] = {};
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int p = 0; p < kParts; ++p)
+        if (at(g) < walk.groups && done + p < sum.count)
+          read[g][p] = __ldg(partOf<typename From::Bits>(sum, done + p) + at(g));
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g)
+#pragma unroll
+      for (int p = 0; p < kParts; ++p)
+        From::of(read[g][p]).addTo(totals[g]);
+  }
+
+  __device__ void store(int g, const typename To::Bits &bias) {
+    To::of(bias).addTo(totals[g]);
+    To result;
+#pragma unroll
+    for (int i = 0; i < kWide; ++i)
+      result.elements[i] = static_cast<T>(totals[g][i]);
+    if (at(g) < walk.groups)
+      static_cast<typename To::Bits *>(sum.dst)[at(g)] = result.bits();
+  }
+
+  const Sum &sum;
+  const Walk &walk;
+  int64_t begin;
+  typename To::Acc totals[kGroups][kWide] = {};
+};
+
 /// There are no more parts than kParts, unless that is kMostParts.
 template <class T, class Partial, int kWide, int kParts, int kGroups>
 __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
@@ -60,7 +145,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
   constexpr int64_t kTile = int64_t(kThreads) * kGroups;
   for (int64_t begin = blockIdx.x * kTile + threadIdx.x; begin < walk.groups;
        begin += gridDim.x * kTile) {
-    SumBatch<T, Partial, kWide, kParts, kGroups> batch{sum, walk.groups, begin};
+    Batch<T, Partial, kWide, kParts, kGroups> batch{sum, walk, begin};
     BiasWalk biasWalk(walk, begin);
     Bias bias[kGroups] = {};
 #pragma unroll
@@ -121,6 +206,16 @@ int64_t sizeOf(Element element) {
   return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
 }
 
+/// Elements in a group.
+int64_t widthFor(const Sum &sum) {
+  const int64_t wide = 16 / sizeOf(sum.partial);
+  const auto parts = reinterpret_cast<uintptr_t>(sum.parts) | uintptr_t(sum.stride);
+  const auto others = reinterpret_cast<uintptr_t>(sum.dst) | reinterpret_cast<uintptr_t>(sum.bias);
+  const bool isAligned = parts % 16 == 0 && others % uintptr_t(wide * sizeOf(sum.element)) == 0 &&
+                         (!sum.bias || sum.biasElements % wide == 0);
+  return isAligned && sum.elements >= wide ? wide : 1;
+}
+
 /// 1 where it cannot be told, and then whatever is wrong stops the launch, too.
 int64_t multiprocessors() {
   int device = 0, count = 1;
@@ -130,15 +225,6 @@ int64_t multiprocessors() {
 }
 
 } // namespace
-
-int64_t widthFor(const Sum &sum) {
-  const int64_t wide = 16 / sizeOf(sum.partial);
-  const auto parts = reinterpret_cast<uintptr_t>(sum.parts) | uintptr_t(sum.stride);
-  const auto others = reinterpret_cast<uintptr_t>(sum.dst) | reinterpret_cast<uintptr_t>(sum.bias);
-  const bool isAligned = parts % 16 == 0 && others % uintptr_t(wide * sizeOf(sum.element)) == 0 &&
-                         (!sum.bias || sum.biasElements % wide == 0);
-  return isAligned && sum.elements >= wide ? wide : 1;
-}
 
 void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach) {
   if (sum.elements == 0)

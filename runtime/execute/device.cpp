@@ -49,11 +49,4 @@ void Device::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand>
   }
 }
 
-void Device::issueBatchAndSum(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                              bool areDisjoint, const SumArgs &args) {
-  issueBatch(stream, tag, steps, areDisjoint);
-  tag.command = steps.back().command + 1;
-  sum(stream, tag, args);
-}
-
 } // namespace braid

@@ -236,9 +236,6 @@ public:
   /// writes what another one writes. `tag.command` is that of the first step.
   virtual void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                           bool areDisjoint);
-  /// The same, and the sum that is the next command behind them.
-  virtual void issueBatchAndSum(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                                bool areDisjoint, const SumArgs &args);
   /// `event` stands for everything issued to `stream` so far. Equivalent to: cudaEventRecord
   virtual void record(uint32_t stream, Tag tag, uint32_t event) = 0;
   /// `stream` waits for what `event` stands for at this moment of issuing; an event never recorded

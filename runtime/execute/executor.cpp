@@ -234,11 +234,7 @@ void Binder::findBatches() {
     while (isBatchable(commands[first].kind) && end < commands.size() &&
            isBatchable(commands[end].kind) && commands[end].stream == commands[first].stream)
       ++end;
-    const bool hasSum = isBatchable(commands[first].kind) && end < commands.size() &&
-                        commands[end].kind == CommandKind::Sum &&
-                        commands[end].stream == commands[first].stream;
-    end += hasSum;
-    prepared_->batches_[first] = {end - first, hasSum, areDisjoint(first, end - first)};
+    prepared_->batches_[first] = {end - first, areDisjoint(first, end - first)};
     longest = std::max<size_t>(longest, end - first);
     first = end;
   }
@@ -383,21 +379,15 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
 
 void Prepared::issueBatch(uint32_t first, const Batch &batch) {
   steps_.clear();
-  const uint32_t end = first + batch.count - batch.hasSum;
-  for (uint32_t index = first; index < end; ++index) {
+  for (uint32_t index = first; index < first + batch.count; ++index) {
     const Command &command = plan_->commands[index];
     const Bound &bound = bound_[index];
     const bool copies = command.kind == CommandKind::Copy;
     steps_.push_back({command.kind, index, bound.flag, copies ? at(bound.dst) : nullptr,
                       copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0});
   }
-  const uint32_t stream = plan_->commands[first].stream;
-  const Tag tag{plan_, first, epoch_};
-  if (batch.hasSum)
-    device_->issueBatchAndSum(stream, tag, steps_, batch.areDisjoint,
-                              sumArgs(plan_->commands[end]));
-  else
-    device_->issueBatch(stream, tag, steps_, batch.areDisjoint);
+  device_->issueBatch(plan_->commands[first].stream, {plan_, first, epoch_}, steps_,
+                      batch.areDisjoint);
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {
@@ -412,7 +402,7 @@ void Prepared::issue(uint32_t index, const Command &command) {
     return device_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
                         command.dst.bytes);
   case CommandKind::Sum:
-    return device_->sum(command.stream, tag, sumArgs(command));
+    return issueSum(index, command);
   case CommandKind::Pointwise:
     return issuePointwise(index, command);
   case CommandKind::Signal:
@@ -435,19 +425,13 @@ void Prepared::issueMatmul(uint32_t index, const Command &command) {
                    at(bound.b), bias, at(bound.c), shape.overlaps, shape.resultType()});
 }
 
-SumArgs Prepared::sumArgs(const Command &command) const {
+void Prepared::issueSum(uint32_t index, const Command &command) {
   const PlanSum &sum = plan_->sums[command.sum];
   const BoundSum &bound = sums_[command.sum];
   const int64_t biasCount = sum.bias.bytes / sizeOf(sum.dtype);
-  return {sum.dtype,
-          sum.partial,
-          sum.elements(),
-          sum.count,
-          sum.stride,
-          at(bound.parts),
-          biasCount == 0 ? nullptr : at(bound.bias),
-          biasCount,
-          at(bound.dst)};
+  device_->sum(command.stream, {plan_, index, epoch_},
+               {sum.dtype, sum.partial, sum.elements(), sum.count, sum.stride, at(bound.parts),
+                biasCount == 0 ? nullptr : at(bound.bias), biasCount, at(bound.dst)});
 }
 
 void Prepared::issuePointwise(uint32_t index, const Command &command) {

@@ -56,14 +56,13 @@ private:
     return static_cast<char *>(bases_[operand.base]) + operand.offset;
   }
   void issueMatmul(uint32_t index, const Command &command);
-  SumArgs sumArgs(const Command &command) const;
+  void issueSum(uint32_t index, const Command &command);
   void issuePointwise(uint32_t index, const Command &command);
 
   /// Commands that are issued together: signals, awaits and copies that follow one another on one
-  /// stream, and a sum behind them.
+  /// stream.
   struct Batch {
     uint32_t count = 1;
-    bool hasSum = false;
     bool areDisjoint = false; ///< see Device::issueBatch
   };
   void issueBatch(uint32_t first, const Batch &batch);
