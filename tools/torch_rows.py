@@ -468,7 +468,7 @@ class ReduceRows(ReductionRows):
 
 
 class MlpRows(Rows):
-    """mlp: a rank has m / ranks rows of X[m, n], W1[n, k] and W2[k, n], and keeps m / ranks rows."""
+    """mlp: a rank has m / ranks rows of X[m, n], W1[n, k] and W2[k, n]; it keeps as many rows."""
 
     def makers(self):
         return {"torch/gemms": self.gemms, "torch/sequential": self.sequential,

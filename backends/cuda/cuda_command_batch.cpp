@@ -12,8 +12,6 @@
 #include "backends/cuda/issuing.h"
 #include "ir/failure.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
