@@ -87,6 +87,7 @@ def exactness(suite):
                 ["--reproducible", "--verify", "--iterations", "100", "--set", "M=82", "--set",
                  "K=64", "--set", "N=64"] + flags, 2)
     reductions(suite)
+    functions(suite)
     if suite.shares_gpus:
         add_run(suite, "exact 8", ["--verify", "--iterations", "20", "--set", "M=256"], 8)
     # Kernels that wait for peers on many streams, beside GEMMs that want every processor: if
@@ -115,6 +116,17 @@ def reductions(suite):
                 add_run(suite, f"exact 2 {name} {' '.join(chosen)}",
                         ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=128",
                          "--set", "N=65"] + chosen, 2, fusion)
+
+
+def functions(suite):
+    """Functions between two stages, and what is gathered as an output; odd extents, too."""
+    for name, odd in (("mlp", "F"), ("gated_mlp", "F"), ("ag_reshard", "N")):
+        fusion = os.path.join(ROOT, "examples", f"{name}.braid")
+        for flags in (["--graph"], ["--chunks", "2", "--protocol", "put"],
+                      ["--schedule", "bulk", "--copies", "kernel", "--graph"]):
+            add_run(suite, f"exact 2 {name} {' '.join(flags)}",
+                    ["--verify", "--iterations", "100", "--set", "M=82", "--set", "K=65", "--set",
+                     f"{odd}=130"] + flags, 2, fusion)
 
 
 def extremes(suite):

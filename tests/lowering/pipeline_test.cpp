@@ -293,6 +293,17 @@ TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
   expectToGoOn(kMixed, "ring,Y=pairwise;protocol=put");
 }
 
+TEST(Pipeline, GoesOnWithFunctionsAndReshards) {
+  for (const char *name : {"mlp.braid", "gated_mlp.braid", "ag_reshard.braid"})
+    for (const char *preset : {"pairwise", "pairwise;placement=shared", "sequential", "bulk"})
+      for (const char *protocol : {"", ";protocol=put"})
+        expectToGoOn(readExample(name), std::string(preset) + protocol);
+  for (const char *schedule : {"H=ring;chunks=2", "H=coalesced;tail-split=2", "H=batched"})
+    expectToGoOn(readExample("mlp.braid"), schedule);
+  for (const char *schedule : {"ring;chunks=2", "coalesced;wave-rows=192", "batched"})
+    expectToGoOn(readExample("ag_reshard.braid"), schedule);
+}
+
 //===- What is whole --------------------------------------------------------------------------===//
 
 /// Results that are not produced slice by slice, and one of what every device has whole.
