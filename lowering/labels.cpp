@@ -91,7 +91,8 @@ Result<Configuration> configurationOf(const StageLabel &label) {
 class Reader {
 public:
   Reader(LoweringState &state, Stage &stage, Block &block, Op &op, const OpLabel &label)
-      : body_(state.program->body()), stage_(stage), block_(block), op_(op), label_(label) {}
+      : body_(state.program->body()), stages_(state.stages), stage_(stage), block_(block), op_(op),
+        label_(label) {}
 
   std::string run() {
     using Take = std::string (Reader::*)();
@@ -202,13 +203,17 @@ private:
   std::string takeSync() {
     if (!llvm::isa<SetCurrentStreamOp>(op_) && !llvm::isa<SynchronizeOp>(op_))
       return "expected a node that orders streams";
-    if (llvm::any_of(stage_.syncs, [&](auto sync) { return sync.second == &op_; }))
+    auto hasIt = [&](const Stage &stage) {
+      return llvm::any_of(stage.syncs, [&](auto sync) { return sync.second == &op_; });
+    };
+    if (llvm::any_of(stages_, hasIt))
       return "expected it once";
     stage_.syncs.emplace_back(&block_, &op_);
     return "";
   }
 
   Block &body_;
+  llvm::ArrayRef<Stage> stages_;
   Stage &stage_;
   Block &block_;
   Op &op_;

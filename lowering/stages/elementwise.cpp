@@ -6,6 +6,12 @@
 
 namespace braid {
 
+TensorUses::TensorUses(const Fusion &fusion) : fusion_(fusion) {
+  for (const auto &node : fusion.nodes())
+    if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(node.get()))
+      lengths_[&pointwise->result] = 1 + lengthOf(*operandsOf(*pointwise).first);
+}
+
 bool TensorUses::isRounded(const FusionTensor &tensor) const {
   return llvm::any_of(fusion_.nodes(), [&](const auto &node) {
     return !llvm::isa<PointwiseNode>(*node) &&
@@ -36,15 +42,14 @@ const PointwiseNode *TensorUses::onlyUser(const FusionTensor &tensor) const {
   return user;
 }
 
-/// How many functions make it, in its own expression.
+/// How many functions it brings into the expression of who takes it.
 size_t TensorUses::lengthOf(const FusionTensor &tensor) const {
-  const auto *node = llvm::dyn_cast<PointwiseNode>(tensor.definition);
-  return node && canFold(tensor) ? chainOf(*node).steps.size() : 0;
+  return canFold(tensor) ? lengths_.lookup(&tensor) : 0;
 }
 
 bool TensorUses::canFold(const FusionTensor &tensor) const {
-  const auto *node = llvm::dyn_cast<PointwiseNode>(tensor.definition);
-  return node && onlyUser(tensor) && chainOf(*node).steps.size() < kMostPointwiseSteps;
+  return llvm::isa<PointwiseNode>(tensor.definition) && onlyUser(tensor) &&
+         lengths_.lookup(&tensor) < kMostPointwiseSteps;
 }
 
 /// The operand whose expression goes on here, and the other one, which has a buffer.

@@ -17,12 +17,14 @@
 
 #include "ir/fusion.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 namespace braid {
 
 /// Which buffers a fusion's tensors need, by who uses them. `fusion` is verified and outlives this.
 class TensorUses {
 public:
-  explicit TensorUses(const Fusion &fusion) : fusion_(fusion) {}
+  explicit TensorUses(const Fusion &fusion);
 
   /// An output, or an operand of something but a pointwise node.
   bool isRounded(const FusionTensor &tensor) const;
@@ -46,6 +48,8 @@ private:
   size_t lengthOf(const FusionTensor &tensor) const;
 
   const Fusion &fusion_;
+  /// How many functions the expression of each pointwise node has.
+  llvm::DenseMap<const FusionTensor *, size_t> lengths_;
 };
 
 /// The tensor that `tensor` is another name of, on devices where it is whole: what a reshard takes.
