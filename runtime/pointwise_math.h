@@ -2,14 +2,9 @@
 #pragma once
 
 #include "ir/pointwise_function.h"
+#include "runtime/host_device.h"
 
 #include <cmath>
-
-#ifdef __CUDACC__
-#define BRAID_HOST_DEVICE __host__ __device__
-#else
-#define BRAID_HOST_DEVICE
-#endif
 
 namespace braid {
 

@@ -9,13 +9,9 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include <cstdint>
+#include "runtime/host_device.h"
 
-#ifdef __CUDACC__
-#define BRAID_HOST_DEVICE __host__ __device__
-#else
-#define BRAID_HOST_DEVICE
-#endif
+#include <cstdint>
 
 namespace braid::cuda {
 

@@ -75,12 +75,30 @@ bool areWhole(const Pieces &pieces, DType dtype) {
   });
 }
 
-/// How many elements all readers can go on for without coming to another piece.
-int64_t elementsHere(llvm::ArrayRef<PieceReader> readers, llvm::ArrayRef<TypedPieces> operands) {
-  int64_t count = INT64_MAX;
-  for (size_t i = 0; i < readers.size(); ++i)
-    count = std::min(count, readers[i].here().bytes / sizeOf(operands[i].dtype));
-  return count;
+bool isUndefined(const Addend &addend) { return addend.term == kUndefined; }
+
+using Contents = llvm::SmallVector<std::pair<const Pieces *, DType>, 2>;
+
+/// Calls `fn` for every stretch of elements in which none of the contents comes to another piece:
+/// with what each holds at its first element, where it begins, and how many elements it has.
+void forEachStretch(const Contents &contents,
+                    llvm::function_ref<void(Addends, int64_t at, int64_t count)> fn) {
+  std::vector<PieceReader> readers;
+  for (const auto &[pieces, dtype] : contents)
+    readers.push_back({*pieces});
+  for (int64_t at = 0, count = 0; !readers.front().isAtEnd(); at += count) {
+    Addends here;
+    count = INT64_MAX;
+    for (size_t i = 0; i < readers.size(); ++i) {
+      const Piece piece = readers[i].here();
+      const int64_t size = sizeOf(contents[i].second);
+      here.push_back({piece.term, contents[i].second, piece.offset / size});
+      count = std::min(count, piece.bytes / size);
+    }
+    fn(std::move(here), at, count);
+    for (size_t i = 0; i < readers.size(); ++i)
+      readers[i].skip(count * sizeOf(contents[i].second));
+  }
 }
 
 bool areWhole(const Summands &summands) {
@@ -95,28 +113,18 @@ Pieces Terms::sumOf(const Summands &summands) {
   const int64_t elements = bytesOf(summands.parts.front()) / size;
   if (!areWhole(summands)) // two halves of an element are none
     return {{mixed(), 0, elements * width}};
-  std::vector<PieceReader> readers;
+  Contents contents;
   for (const Pieces &part : summands.parts)
-    readers.push_back({part});
+    contents.emplace_back(&part, summands.partial);
   const int64_t row = bytesOf(summands.bias) / width;
   Pieces result;
-  for (int64_t at = 0, count = 0; at < elements; at += count) {
-    Addends addends;
-    count = elements - at;
-    for (const PieceReader &reader : readers) {
-      const Piece piece = reader.here();
-      addends.push_back({piece.term, summands.partial, piece.offset / size});
-      count = std::min(count, piece.bytes / size);
-    }
+  forEachStretch(contents, [&](Addends addends, int64_t at, int64_t count) {
     // What no rank has a part of does not exist.
-    const bool isNothing = std::all_of(addends.begin(), addends.end(),
-                                       [](const Addend &each) { return each.term == kUndefined; });
+    const bool isNothing = std::all_of(addends.begin(), addends.end(), isUndefined);
     if (row != 0 && !isNothing)
       addends.push_back({everyRow(summands.bias), summands.dtype, at % row});
     append(result, isNothing ? Piece{kUndefined, 0, count * width} : sum(addends, summands, count));
-    for (PieceReader &reader : readers)
-      reader.skip(count * size);
-  }
+  });
   return result;
 }
 
@@ -243,26 +251,18 @@ Pieces Terms::pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces
                           DType result) {
   const int64_t width = sizeOf(result);
   const int64_t elements = bytesOf(operands.front().pieces) / sizeOf(operands.front().dtype);
-  llvm::SmallVector<PieceReader, 2> readers;
+  Contents contents;
   for (const TypedPieces &operand : operands) {
     if (!areWhole(operand.pieces, operand.dtype)) // two halves of an element are none
       return {{mixed(), 0, elements * width}};
-    readers.push_back({operand.pieces});
+    contents.emplace_back(&operand.pieces, operand.dtype);
   }
   Pieces made;
-  for (int64_t at = 0, count = 0; at < elements; at += count) {
-    count = elementsHere(readers, operands);
-    Function of{function, result, {}};
-    bool isNothing = false;
-    for (size_t i = 0; i < operands.size(); ++i) {
-      const Piece piece = readers[i].here();
-      isNothing |= piece.term == kUndefined;
-      of.operands.push_back(
-          {piece.term, operands[i].dtype, piece.offset / sizeOf(operands[i].dtype)});
-      readers[i].skip(count * sizeOf(operands[i].dtype));
-    }
-    append(made, isNothing ? Piece{kUndefined, 0, count * width} : pointwise(std::move(of), count));
-  }
+  forEachStretch(contents, [&](Addends here, int64_t, int64_t count) {
+    const bool isNothing = std::any_of(here.begin(), here.end(), isUndefined);
+    append(made, isNothing ? Piece{kUndefined, 0, count * width}
+                           : pointwise({function, result, std::move(here)}, count));
+  });
   return made;
 }
 

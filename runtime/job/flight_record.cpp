@@ -318,7 +318,7 @@ private:
   int64_t ranks_;
 };
 
-/// What FlightRecord promises of what decode() accepts, beside what each field says by itself.
+/// What decode() accepts, beside what each field says by itself.
 void checkLists(const FlightRecord &record, Mistake &mistake) {
   for (size_t i = 0; i < record.commands.size(); ++i) {
     const FlightCommand &command = record.commands[i];

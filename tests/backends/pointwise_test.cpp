@@ -2,31 +2,12 @@
 
 #include "tests/backends/backend_test.h"
 #include "tests/backends/elements.h"
+#include "tests/support/pointwise_value.h"
 
 #include <cmath>
-#include <numbers>
 
 namespace braid::test {
 namespace {
-
-/// From the definitions, in f64.
-double valueOf(PointwiseFunction function, double x, double y) {
-  switch (function) {
-  case PointwiseFunction::Relu:
-    return std::max(x, 0.0);
-  case PointwiseFunction::Gelu:
-    return x * std::erfc(-x / std::numbers::sqrt2) / 2;
-  case PointwiseFunction::GeluTanh:
-    return x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))) / 2;
-  case PointwiseFunction::Silu:
-    return x / (1 + std::exp(-x));
-  case PointwiseFunction::Multiply:
-    return x * y;
-  case PointwiseFunction::Add:
-    return x + y;
-  }
-  return NAN;
-}
 
 constexpr PointwiseFunction kFunctions[] = {
 #define BRAID_POINTWISE(Function, keyword, operands, summary) PointwiseFunction::Function,
@@ -96,7 +77,7 @@ protected:
         results(types.result, elements, behind, {types.first, put(types.first, x, behind)},
                 {{function, {types.second, isTwo ? second : nullptr}}});
     for (int64_t i = 0; i < elements; ++i) {
-      const double expected = valueOf(function, x[i], y[i]);
+      const double expected = pointwiseValue(function, x[i], y[i]);
       ASSERT_NEAR(got[i], expected,
                   toleranceOf(types.result) * std::max({std::fabs(expected), std::fabs(x[i]), 1.0}))
           << keyword(function).str() << " of " << x[i] << " and " << y[i] << ", "
@@ -138,7 +119,7 @@ TEST_P(PointwiseTest, RoundsOnceBehindAChain) {
                {PointwiseFunction::Multiply, {DType::F32, put(DType::F32, y, 0)}}});
   int same = 0, apart = 0;
   for (int64_t i = 0; i < 200; ++i) {
-    const double silu = valueOf(PointwiseFunction::Silu, x[i], 0);
+    const double silu = pointwiseValue(PointwiseFunction::Silu, x[i], 0);
     same += got[i] == rounded(DType::BF16, silu * y[i]);
     apart += rounded(DType::BF16, silu * y[i]) !=
              rounded(DType::BF16, rounded(DType::BF16, silu) * y[i]);

@@ -4,6 +4,7 @@
 
 #include "runtime/reference/reference.h"
 #include "runtime/reference/reference_codec.h"
+#include "tests/support/pointwise_value.h"
 
 #include <fmt/format.h>
 
@@ -122,26 +123,8 @@ private:
       return x;
     const Values y = valuesOf(*operandsOf(node).back(), iteration);
     for (size_t i = 0; i < x.size(); ++i)
-      x[i] = valueOf(pointwise->function, x[i], y[i]);
+      x[i] = pointwiseValue(pointwise->function, x[i], y[i]);
     return x;
-  }
-
-  static double valueOf(PointwiseFunction function, double x, double y) {
-    switch (function) {
-    case PointwiseFunction::Relu:
-      return std::max(x, 0.0);
-    case PointwiseFunction::Gelu:
-      return x * std::erfc(-x * std::sqrt(0.5)) / 2;
-    case PointwiseFunction::GeluTanh:
-      return x / (1 + std::exp(-std::sqrt(8 / M_PI) * (x + 0.044715 * x * x * x)));
-    case PointwiseFunction::Silu:
-      return x / (1 + std::exp(-x));
-    case PointwiseFunction::Multiply:
-      return x * y;
-    case PointwiseFunction::Add:
-      return x + y;
-    }
-    return NAN;
   }
 
   /// Contracted axes, one or two, follow one another in memory.
