@@ -4,6 +4,11 @@
 add_library(braid_flags INTERFACE)
 target_compile_options(braid_flags INTERFACE
                        $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wshadow;-Wswitch;-Werror>)
+if(CMAKE_UNITY_BUILD)
+  # It takes every source but the first of a batch for a header.
+  target_compile_options(braid_flags INTERFACE
+                         $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endif()
 
 # Two sanitizers at most work together, so there are two kinds of instrumented build.
 set(braid_address_flags -fsanitize=address,undefined -fno-sanitize-recover=all)

@@ -27,6 +27,11 @@
 
 namespace braid {
 
+/// Limits of this version, so that ranks and streams fit every backend's tables: `stream(k)` may
+/// have the numbers 0 .. kMaxStreams-1.
+inline constexpr int64_t kMaxRanks = 4096;
+inline constexpr int64_t kMaxStreams = 1024;
+
 class Op;
 class ProgramBuilder;
 

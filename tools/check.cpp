@@ -23,7 +23,7 @@ struct CheckFlags {
   std::string emit = "text";
 };
 
-constexpr const char *kFooter = R"(
+constexpr const char *kCheckFooter = R"(
 Follows the program on all ranks through successive runs, the caller writing inputs and reading
 outputs in between, and says what it proved, or prints a counterexample and exits with 3.
 
@@ -39,16 +39,17 @@ void addFlags(CLI::App &app, CheckFlags &flags) {
   app.add_flag("--json", flags.json, "the report as JSON");
   addText(app, "--emit", flags.emit, "WHAT",
           "text (default) or dot, a picture of a counterexample");
-  app.footer(kFooter);
+  app.footer(kCheckFooter);
 }
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json toJson(const CheckedEvent &event) {
-  Json json = {{"rank", event.rank},
-               {"run", event.run},
-               {"command", event.command == kNone ? Json() : Json(event.command)},
-               {"text", event.text}};
+OrderedJson toJson(const CheckedEvent &event) {
+  OrderedJson json = {
+      {"rank", event.rank},
+      {"run", event.run},
+      {"command", event.command == kNone ? OrderedJson() : OrderedJson(event.command)},
+      {"text", event.text}};
   if (!event.waitsFor.empty()) {
     json["waits_for"] = event.waitsFor;
     json["behind"] = event.behind;
@@ -57,21 +58,21 @@ Json toJson(const CheckedEvent &event) {
 }
 
 void printJson(const CheckReport &report) {
-  Json json = {{"safe", report.isSafe()},
-               {"ranks", report.ranks},
-               {"runs", report.runs},
-               {"queues", report.queues},
-               {"commands", report.commands},
-               {"transfers", report.transfers},
-               {"accesses", report.accesses},
-               {"seams_checked", report.seamsChecked},
-               {"result_checked", report.resultChecked},
-               {"order_checked", report.orderChecked},
-               {"violation", nullptr}};
+  OrderedJson json = {{"safe", report.isSafe()},
+                      {"ranks", report.ranks},
+                      {"runs", report.runs},
+                      {"queues", report.queues},
+                      {"commands", report.commands},
+                      {"transfers", report.transfers},
+                      {"accesses", report.accesses},
+                      {"seams_checked", report.seamsChecked},
+                      {"result_checked", report.resultChecked},
+                      {"order_checked", report.orderChecked},
+                      {"violation", nullptr}};
   if (!report.resultChecked)
     json["result_not_checked"] = report.resultNotChecked;
   if (report.violation) {
-    Json events = Json::array();
+    OrderedJson events = OrderedJson::array();
     for (const CheckedEvent &event : report.violation->events)
       events.push_back(toJson(event));
     json["violation"] = {{"rule", name(report.violation->rule).str()},
@@ -79,7 +80,7 @@ void printJson(const CheckReport &report) {
                          {"events", std::move(events)},
                          {"notes", report.violation->notes}};
   }
-  llvm::outs() << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  llvm::outs() << json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << "\n";
 }
 
 std::string quoted(const std::string &text) {

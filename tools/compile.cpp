@@ -19,7 +19,7 @@ struct CompileFlags {
   std::vector<std::string> printAfter;
 };
 
-constexpr const char *kFooter = R"(
+constexpr const char *kCompileFooter = R"(
 A fusion is lowered and printed with its host program; a program is verified and printed again.
 What is printed is text that braid reads.
 
@@ -57,7 +57,7 @@ void addFlags(CLI::App &app, CompileFlags &flags) {
          },
          "print the passes in their order and exit")
       ->trigger_on_parse();
-  app.footer(kFooter);
+  app.footer(kCompileFooter);
 }
 
 Status checkPassNames(const std::vector<std::string> &names) {

@@ -15,9 +15,9 @@ namespace braid::tools {
 namespace {
 
 using Found = Result<std::optional<Place>>;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-constexpr const char *kFooter = R"(
+constexpr const char *kEnvFooter = R"(
 A process that a launcher started is one rank of a job. Its place comes from one source, the first
 of BRAID_*, torchrun, Open MPI, PMI (MPICH, Intel MPI) and SLURM's srun that is there; one that is
 partial or contradictory is an error, with exit code 2. What is set but does not count is of a
@@ -53,7 +53,7 @@ void printTable(const std::vector<VariableReport> &variables) {
                                 widths[1], row[2], widths[2], row[3], widths[3], row[4]);
 }
 
-Json placeJson(const Found &place) {
+OrderedJson placeJson(const Found &place) {
   if (!place || !*place)
     return nullptr;
   const Place &is = **place;
@@ -66,19 +66,20 @@ Json placeJson(const Found &place) {
 }
 
 void printJson(const Found &place, const std::vector<VariableReport> &variables) {
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   for (const VariableReport &variable : variables)
     list.push_back({{"name", variable.name},
                     {"source", variable.source},
-                    {"value", variable.value ? Json(*variable.value) : Json()},
+                    {"value", variable.value ? OrderedJson(*variable.value) : OrderedJson()},
                     {"counts", variable.counts},
                     {"meaning", variable.meaning}});
-  Json error;
+  OrderedJson error;
   if (!place)
     error = {{"code", static_cast<int>(place.status().code())},
              {"message", place.status().message()}};
-  Json json = {{"place", placeJson(place)}, {"error", error}, {"variables", std::move(list)}};
-  llvm::outs() << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  OrderedJson json = {
+      {"place", placeJson(place)}, {"error", error}, {"variables", std::move(list)}};
+  llvm::outs() << json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << "\n";
 }
 
 int envCommand(bool asJson) {
@@ -103,7 +104,7 @@ Command addEnv(CLI::App &app) {
   CLI::App *command =
       app.add_subcommand("env", "Print which rank this process is, and each variable read");
   command->add_flag("--json", *asJson, "the same as JSON");
-  command->footer(kFooter);
+  command->footer(kEnvFooter);
   return {command, [asJson] { return envCommand(*asJson); }};
 }
 

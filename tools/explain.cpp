@@ -17,7 +17,7 @@ struct ExplainFlags {
 
 constexpr uint64_t kMostBytes = 256 << 20; ///< of a file
 
-constexpr const char *kFooter = R"(
+constexpr const char *kExplainFooter = R"(
 Puts the flight records of a failed job side by side: the first cause, what each rank was in, the
 first point of the program that some ranks have completed and others have not, and what ran last
 before it. Records of some ranks may be missing.
@@ -43,7 +43,7 @@ Command addExplain(CLI::App &app) {
       app.add_subcommand("explain", "Say why a job failed, from its flight records");
   command->add_option("FILE", flags->files, "flight records, one a rank")->required();
   command->add_flag("--json", flags->json, "the page as JSON");
-  command->footer(kFooter);
+  command->footer(kExplainFooter);
   return {command, [flags] { return runCommand([&](auto &) { return explainCommand(*flags); }); }};
 }
 

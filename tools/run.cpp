@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char *kFooter = R"(
+constexpr const char *kRunFooter = R"(
 The program is checked across all ranks first, as braid check does; one that is not safe is not run.
 Inputs are drawn afresh for every iteration and outputs are overwritten with NaNs before it. With
 --verify every element of every output is compared, exactly, with a reference computed from the
@@ -75,7 +75,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
              "how many --schedule auto times (default: as many as it has two seconds for)");
   app.add_option("--choose-into", flags.chooseInto)->group("");
   app.add_option("--chosen", flags.chosen)->group("");
-  app.footer(kFooter);
+  app.footer(kRunFooter);
 }
 
 /// Of `config`, what holds for the whole run: only the cuda backend has a choice.

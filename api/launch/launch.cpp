@@ -79,9 +79,9 @@ StatusCode codeOf(const Ending &ending) {
 }
 
 /// One job, from its launch to the last reaping.
-class Launcher {
+class JobLauncher {
 public:
-  Launcher(const LaunchOptions &options, JobMemory memory, std::string job)
+  JobLauncher(const LaunchOptions &options, JobMemory memory, std::string job)
       : options_(options), memory_(std::move(memory)), job_(std::move(job)),
         children_(options.ranks), stopRule_(options.ranks, options.timeout, kSlice) {}
 
@@ -124,7 +124,7 @@ private:
   std::unique_ptr<Rendezvous> rendezvous_; ///< last: its thread uses what is above
 };
 
-Status Launcher::start() {
+Status JobLauncher::start() {
   BRAID_TRY(makeRoomForDescriptors(options_.ranks));
   FileDescriptor input = BRAID_TRY(fileOf(options_.input));
   RendezvousEndpoint place = BRAID_TRY(RendezvousEndpoint::open(endpointBase(), ""));
@@ -144,14 +144,15 @@ Status Launcher::start() {
   return status.isOk() ? status : giveUp(status);
 }
 
-Status Launcher::giveUp(const Status &why) {
+Status JobLauncher::giveUp(const Status &why) {
   memory_.abort({why, -1});
   children_.killAll(SIGKILL);
   children_.reapAll(/*mayBlock=*/true);
   return why;
 }
 
-Status Launcher::startRank(int64_t rank, const std::string &endpoint, const FileDescriptor &input) {
+Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
+                              const FileDescriptor &input) {
   // A descriptor of its own, since the position in a file belongs to that.
   FileDescriptor stdinFile(
       open(fmt::format("/proc/self/fd/{}", input.get()).c_str(), O_RDONLY | O_CLOEXEC));
@@ -174,7 +175,7 @@ Status Launcher::startRank(int64_t rank, const std::string &endpoint, const File
 }
 
 /// Called by the host when a connection has ended before the rank disconnected.
-std::string Launcher::explainDeath(int64_t rank) {
+std::string JobLauncher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
   if (children_.isEnding(rank)) // or there is nothing to wait for
     ending = children_.waitFor(rank, milliseconds(1000));
@@ -187,13 +188,13 @@ std::string Launcher::explainDeath(int64_t rank) {
   return ending->isSignal ? "was " + str(*ending) : str(*ending) + " before the run was over";
 }
 
-void Launcher::interrupt(int signal) {
+void JobLauncher::interrupt(int signal) {
   int none = 0;
   interruptedBy_.compare_exchange_strong(none, signal);
   memory_.abort({peerFailed("interrupted by signal {} ({})", signal, strsignal(signal)), -1});
 }
 
-LaunchReport Launcher::supervise() {
+LaunchReport JobLauncher::supervise() {
   while (children_.anyAlive()) {
     wait();
     onSignals();
@@ -209,14 +210,14 @@ LaunchReport Launcher::supervise() {
 }
 
 /// Until a rank ends or a signal comes, but not for longer than a slice.
-void Launcher::wait() {
+void JobLauncher::wait() {
   std::vector<pollfd> watched = {{signals_.descriptor(), POLLIN, 0}};
   for (int handle : children_.aliveHandles())
     watched.push_back({handle, POLLIN, 0});
   poll(watched.data(), watched.size(), static_cast<int>(kSlice.count()));
 }
 
-void Launcher::onSignals() {
+void JobLauncher::onSignals() {
   while (int signal = signals_.take()) {
     interrupt(signal);
     children_.killAll(signals_.taken() == 1 ? signal : SIGKILL);
@@ -225,7 +226,7 @@ void Launcher::onSignals() {
 
 /// Reaps; and decides what the host cannot know of, because the rank was never or is no longer
 /// connected.
-void Launcher::onEnded() {
+void JobLauncher::onEnded() {
   children_.reapAll(/*mayBlock=*/false);
   for (int64_t rank = 0; rank < options_.ranks && !isDecided(); ++rank) {
     std::optional<Ending> ending = children_.ending(rank);
@@ -239,7 +240,7 @@ void Launcher::onEnded() {
   }
 }
 
-void Launcher::abortFor(int64_t rank, const Ending &ending) {
+void JobLauncher::abortFor(int64_t rank, const Ending &ending) {
   bool hasJoined = stateOf(rank) != RankState::Absent;
   memory_.abort({Status(hasJoined ? StatusCode::PeerFailed : codeOf(ending),
                         fmt::format("rank {} {}{}", rank, str(ending),
@@ -249,7 +250,7 @@ void Launcher::abortFor(int64_t rank, const Ending &ending) {
 }
 
 /// A peer that waits notices, too; but all may be busy with starting, and wait for nobody yet.
-void Launcher::onStopped() {
+void JobLauncher::onStopped() {
   std::optional<int64_t> stopped =
       stopRule_.look(Clock::now(), [this](int64_t rank) { return children_.isStopped(rank); });
   if (stopped && !isDecided())
@@ -258,7 +259,7 @@ void Launcher::onStopped() {
 
 /// Once: a failure is final as soon as the job has been aborted before its run counted. That all
 /// ranks have ended is not enough while the host may still find out why.
-void Launcher::sayFailure() {
+void JobLauncher::sayFailure() {
   const bool isFinal = memory_.cause().has_value() || !rendezvous_;
   if (memory_.committed() == 0 && isFinal && !std::exchange(hasSaidFailure_, true) &&
       options_.onFailure)
@@ -267,7 +268,7 @@ void Launcher::sayFailure() {
 
 /// Ranks end by themselves once the job is decided. What does not is killed: the host does that to
 /// those that are connected to it, so they get a moment more here.
-void Launcher::killWhatIsLeft() {
+void JobLauncher::killWhatIsLeft() {
   if (!isDecided())
     return;
   if (!decidedAt_)
@@ -283,7 +284,7 @@ void Launcher::killWhatIsLeft() {
 }
 
 /// How long a rank may go on when the job is decided; nothing: as long as it likes.
-std::optional<milliseconds> Launcher::patienceWith(int64_t rank) const {
+std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
   // A stopped rank has no use for it. One that is connected the host kills, and tells the others.
   if (memory_.committed() == 0)
     return stateOf(rank) != RankState::Joined && children_.isStopped(rank)
@@ -298,12 +299,12 @@ std::optional<milliseconds> Launcher::patienceWith(int64_t rank) const {
 }
 
 /// Of a job whose run does not count.
-Status Launcher::failure() const {
+Status JobLauncher::failure() const {
   std::optional<JobCause> cause = memory_.cause();
   return cause ? cause->status : peerFailed("all ranks ended before the run was over");
 }
 
-LaunchReport Launcher::report() const {
+LaunchReport JobLauncher::report() const {
   LaunchReport report;
   report.signal = interruptedBy_.load();
   if (memory_.committed() == 0)
@@ -331,7 +332,7 @@ LaunchReport Launcher::report() const {
 Result<LaunchReport> launch(const LaunchOptions &options) {
   std::string job = BRAID_TRY(randomName());
   JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
-  Launcher launcher(options, std::move(memory), std::move(job));
+  JobLauncher launcher(options, std::move(memory), std::move(job));
   BRAID_TRY(launcher.start());
   return launcher.supervise();
 }

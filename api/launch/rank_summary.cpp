@@ -19,7 +19,7 @@ struct Row {
   int64_t beginNs, endNs;
 };
 
-template <class T> void append(std::string &bytes, const T &value) {
+template <class T> void appendBytes(std::string &bytes, const T &value) {
   bytes.append(reinterpret_cast<const char *>(&value), sizeof value);
 }
 
@@ -34,11 +34,12 @@ template <class T> T at(const std::string &bytes, size_t offset) {
 std::string RankSummary::encode() const {
   std::string bytes;
   bytes.reserve(sizeof(Header) + digests.size() * sizeof(uint64_t) + spans.size() * sizeof(Row));
-  append(bytes, Header{runSeconds, elementsCompared, spans.size(), digests.size()});
+  appendBytes(bytes, Header{runSeconds, elementsCompared, spans.size(), digests.size()});
   for (uint64_t digest : digests)
-    append(bytes, digest);
+    appendBytes(bytes, digest);
   for (const Span &span : spans)
-    append(bytes, Row{span.tag.command, span.tag.run, span.stream, 0, span.beginNs, span.endNs});
+    appendBytes(bytes,
+                Row{span.tag.command, span.tag.run, span.stream, 0, span.beginNs, span.endNs});
   return bytes;
 }
 

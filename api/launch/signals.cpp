@@ -16,16 +16,16 @@ namespace {
 std::atomic<int> pipeEnd{-1};
 std::atomic<uint64_t> received{0}; ///< a bit for each signal
 
-std::atomic<int> first{0}; ///< that was received
+std::atomic<int> firstSignal{0}; ///< that was received
 
 /// What was noted has led to nothing: something hangs that should not.
-void endAtOnce(int) { _exit(128 + first.load()); }
+void endAtOnce(int) { _exit(128 + firstSignal.load()); }
 
 void note(int signal) {
   int saved = errno;
   received.fetch_or(uint64_t(1) << signal);
   int none = 0;
-  if (first.compare_exchange_strong(none, signal))
+  if (firstSignal.compare_exchange_strong(none, signal))
     alarm(SignalWatch::kLastResortSeconds);
   char byte = static_cast<char>(signal);
   // A full pipe holds enough signals already.
@@ -66,7 +66,7 @@ SignalWatch::~SignalWatch() {
   if (pipeBefore_ >= 0)
     return;
   alarm(0);
-  first.store(0);
+  firstSignal.store(0);
   sigaction(SIGALRM, &alarmBefore_, nullptr);
 }
 

@@ -13,10 +13,6 @@
 
 namespace braid {
 
-/// Limits of this version, so that ranks and streams fit every backend's tables.
-inline constexpr int64_t kMaxRanks = 4096;
-inline constexpr int64_t kMaxStreams = 1024;
-
 /// `%x`, or "nothing" for a missing value.
 std::string ref(const Value *value);
 /// `%x: bf16[8, 128]`

@@ -14,9 +14,9 @@ namespace braid {
 
 Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseconds timeout) {
   // Every rank takes a host thread and a worker for each stream.
-  constexpr int64_t kMaxRanks = 512;
-  if (ranks < 1 || ranks > kMaxRanks)
-    return badInput("expected 1 to {} ranks as {}, got {}", kMaxRanks, kind, ranks);
+  constexpr int64_t kMaxThreads = 512;
+  if (ranks < 1 || ranks > kMaxThreads)
+    return badInput("expected 1 to {} ranks as {}, got {}", kMaxThreads, kind, ranks);
   if (timeout.count() < 1)
     return badInput("expected a timeout of at least 1 ms, got {} ms", timeout.count());
   return Status::ok();

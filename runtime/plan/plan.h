@@ -226,9 +226,6 @@ std::string describeOrigin(const Plan &plan, uint32_t origin);
 std::string str(const Plan &plan);
 std::string str(const Plan &plan, const Command &command);
 
-/// Numbers that `stream(k)` may have: 0 .. kMaxStreams-1.
-inline constexpr int64_t kMaxStreams = 1024;
-
 /// A program whose unrolling executes more nodes and trips than this on one rank is refused.
 inline constexpr size_t kMaxSteps = size_t(1) << 24;
 

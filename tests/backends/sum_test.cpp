@@ -9,12 +9,12 @@
 namespace braid::test {
 namespace {
 
-struct Types {
+struct SumTypes {
   DType dtype, partial;
 };
-constexpr Types kTypes[] = {{DType::BF16, DType::BF16}, {DType::BF16, DType::F32},
-                            {DType::F16, DType::F16},   {DType::F16, DType::F32},
-                            {DType::F32, DType::F32},   {DType::F64, DType::F64}};
+constexpr SumTypes kSumTypes[] = {{DType::BF16, DType::BF16}, {DType::BF16, DType::F32},
+                                  {DType::F16, DType::F16},   {DType::F16, DType::F32},
+                                  {DType::F32, DType::F32},   {DType::F64, DType::F64}};
 
 /// Where everything lies. Whole 16 bytes are moved only where nothing is in their way.
 struct Layout {
@@ -31,7 +31,7 @@ constexpr Layout kLayouts[] = {
 };
 
 struct SumCase {
-  Types types;
+  SumTypes types;
   int64_t elements, count;
   int64_t biasElements; ///< 0: no bias
   Layout layout;
@@ -151,7 +151,7 @@ TEST_P(SumTest, AddsPartsInTheirOrder) {
   BRAID_NEEDS_RESULTS();
   start(1);
   reserve(64 << 10, 8 << 10, 8 << 10);
-  for (Types types : kTypes)
+  for (SumTypes types : kSumTypes)
     for (int64_t count = 1; count <= 9; ++count)
       for (int64_t elements : {1, 5, 96, 403})
         check({types, elements, count, 0, kLayouts[(count + elements) % std::size(kLayouts)]});
@@ -161,7 +161,7 @@ TEST_P(SumTest, AddsABiasOfAnyWidth) {
   BRAID_NEEDS_RESULTS();
   start(1);
   reserve(64 << 10, 8 << 10, 8 << 10);
-  for (Types types : kTypes)
+  for (SumTypes types : kSumTypes)
     for (const Layout &layout : kLayouts)
       for (int64_t count : {2, 3, 8})
         // Full width, some rows of 8 or 32, and rows that whole 16 bytes do not fit into.
@@ -178,7 +178,7 @@ TEST_P(SumTest, AddsManyParts) {
   BRAID_NEEDS_RESULTS();
   start(1);
   reserve(64 << 10, 8 << 10, 8 << 10);
-  for (Types types : kTypes)
+  for (SumTypes types : kSumTypes)
     for (int64_t count : {10, 16, 17, 31})
       for (const Layout &layout : kLayouts)
         check({types, 96, count, 24, layout});
@@ -188,7 +188,7 @@ TEST_P(SumTest, AddsManyParts) {
 TEST_P(SumTest, AddsLongParts) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  const Types floats{DType::F32, DType::F32}, halves{DType::BF16, DType::BF16};
+  const SumTypes floats{DType::F32, DType::F32}, halves{DType::BF16, DType::BF16};
   reserve(12 << 20, 1 << 20, 3 << 20);
   check({floats, 560003, 5, 1004, kLayouts[0]});
   check({halves, 420003, 5, 1001, kLayouts[std::size(kLayouts) - 1]});

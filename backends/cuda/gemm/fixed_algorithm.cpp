@@ -17,11 +17,12 @@ constexpr int kCandidates = 32; ///< that the library is asked for
 /// Odd ones, powers of two and what lies between: a kernel may want tiles to be whole.
 constexpr int64_t kTried[] = {1, 2, 7, 8, 17, 64, 100, 256, 1000, 4096, 10007, 32768};
 
-using Gemms = std::vector<std::unique_ptr<LtGemm>>;
+using TriedGemms = std::vector<std::unique_ptr<LtGemm>>;
 
 /// The GEMMs of a kind with the rows that are tried.
-Result<Gemms> describeTried(const CublasLt &library, cublasLtHandle_t handle, GemmShape shape) {
-  Gemms gemms;
+Result<TriedGemms> describeTried(const CublasLt &library, cublasLtHandle_t handle,
+                                 GemmShape shape) {
+  TriedGemms gemms;
   for (int64_t rows : kTried) {
     shape.m = rows;
     Result<std::unique_ptr<LtGemm>> gemm = LtGemm::create(library, handle, shape);
@@ -59,7 +60,7 @@ Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle
   Result<std::unique_ptr<LtGemm>> ofList = LtGemm::create(library, handle, kind);
   if (!ofList)
     return ofList.status();
-  Result<Gemms> tried = describeTried(library, handle, kind);
+  Result<TriedGemms> tried = describeTried(library, handle, kind);
   if (!tried)
     return tried.status();
   Result<std::vector<LtGemm::Algorithm>> list =
