@@ -165,7 +165,7 @@ TEST(CpuTest, CommandsCrossChunksInOrder) {
 
 TEST(CpuTest, PickerIsTheSameEverywhere) {
   Picker picker = seededPicker(1234567);
-  std::vector<Candidate> candidates(1000);
+  std::vector<RunnableHead> candidates(1000);
   std::vector<size_t> picks;
   for (int i = 0; i < 4; ++i)
     picks.push_back(picker(candidates));
@@ -176,7 +176,7 @@ TEST(CpuTest, PickerIsTheSameEverywhere) {
 
 TEST(CpuTest, PickerReachesEveryCandidate) {
   Picker picker = seededPicker(0);
-  std::vector<Candidate> candidates(5);
+  std::vector<RunnableHead> candidates(5);
   std::set<size_t> picks;
   for (int i = 0; i < 200; ++i)
     picks.insert(picker(candidates));

@@ -44,12 +44,12 @@ std::vector<Footprint> footprintOf(const QueuedCommand &command) {
 
 } // namespace
 
-Action actionOf(const Candidate &candidate) {
+Action actionOf(const RunnableHead &candidate) {
   const Tag &tag = candidate.command->tag;
   return {candidate.rank, tag.run, tag.command};
 }
 
-Step stepOf(const Candidate &candidate) {
+Step stepOf(const RunnableHead &candidate) {
   const QueuedCommand &command = *candidate.command;
   Step step{actionOf(candidate), {}};
   step.isWait = command.kind == QueuedCommand::Kind::Wait;
@@ -87,7 +87,7 @@ bool RandomOrders::next() {
   return true;
 }
 
-size_t RandomOrders::pick(llvm::ArrayRef<Candidate> candidates) {
+size_t RandomOrders::pick(llvm::ArrayRef<RunnableHead> candidates) {
   ++steps_;
   return picker_(candidates);
 }
@@ -122,7 +122,7 @@ void AllOrders::advance(const Step &step, QueueId queue, Progress &progress) {
 }
 
 /// Lets all other queues run as far as they get without the candidate, and sees whether it matters.
-bool AllOrders::isFree(const Candidate &candidate) const {
+bool AllOrders::isFree(const RunnableHead &candidate) const {
   const QueueId own{candidate.rank, candidate.queue};
   Progress progress = progress_;
   const Step &mine = queues_.at(own)[progress.position[own]];
@@ -143,7 +143,7 @@ bool AllOrders::isFree(const Candidate &candidate) const {
   return true;
 }
 
-size_t AllOrders::choose(llvm::ArrayRef<Candidate> candidates) {
+size_t AllOrders::choose(llvm::ArrayRef<RunnableHead> candidates) {
   for (size_t i = 0; i < candidates.size(); ++i)
     if (candidates.size() == 1 || isFree(candidates[i]))
       return i;
@@ -152,7 +152,7 @@ size_t AllOrders::choose(llvm::ArrayRef<Candidate> candidates) {
   return choices_[depth_++].taken;
 }
 
-size_t AllOrders::pick(llvm::ArrayRef<Candidate> candidates) {
+size_t AllOrders::pick(llvm::ArrayRef<RunnableHead> candidates) {
   if (rounds_ == 1) {
     queues_[{candidates[0].rank, candidates[0].queue}].push_back(stepOf(candidates[0]));
     return 0;
@@ -165,8 +165,8 @@ size_t AllOrders::pick(llvm::ArrayRef<Candidate> candidates) {
 
 //===- Steered --------------------------------------------------------------------------------===//
 
-size_t HoldBack::pick(llvm::ArrayRef<Candidate> candidates) {
-  std::vector<Candidate> free;
+size_t HoldBack::pick(llvm::ArrayRef<RunnableHead> candidates) {
+  std::vector<RunnableHead> free;
   std::vector<size_t> index;
   for (size_t i = 0; i < candidates.size(); ++i)
     if (std::find(held_.begin(), held_.end(), actionOf(candidates[i])) == held_.end()) {

@@ -20,7 +20,7 @@ struct Action {
   uint32_t command;
   auto operator<=>(const Action &) const = default;
 };
-Action actionOf(const Candidate &candidate);
+Action actionOf(const RunnableHead &candidate);
 
 /// A strategy for one round after the other. A round is some runs, issued together.
 class Orders {
@@ -28,7 +28,7 @@ public:
   virtual ~Orders() = default;
   /// Prepares for the next round; false if there is none. Nothing runs meanwhile.
   virtual bool next() = 0;
-  virtual size_t pick(llvm::ArrayRef<Candidate> candidates) = 0;
+  virtual size_t pick(llvm::ArrayRef<RunnableHead> candidates) = 0;
 };
 
 /// `rounds` random orders: one in four draws every step, the others favour rare ones.
@@ -36,7 +36,7 @@ class RandomOrders final : public Orders {
 public:
   RandomOrders(uint32_t rounds, uint64_t seed) : rounds_(rounds), seed_(seed) {}
   bool next() override;
-  size_t pick(llvm::ArrayRef<Candidate> candidates) override;
+  size_t pick(llvm::ArrayRef<RunnableHead> candidates) override;
 
 private:
   const uint32_t rounds_;
@@ -61,7 +61,7 @@ struct Step {
   uint32_t value = 0;
   bool isWait = false;
 };
-Step stepOf(const Candidate &candidate);
+Step stepOf(const RunnableHead &candidate);
 
 /// Both touch some byte or write one flag, and the order of the two matters.
 bool conflict(const Step &a, const Step &b);
@@ -74,7 +74,7 @@ class AllOrders final : public Orders {
 public:
   explicit AllOrders(uint32_t limit) : limit_(limit) {}
   bool next() override;
-  size_t pick(llvm::ArrayRef<Candidate> candidates) override;
+  size_t pick(llvm::ArrayRef<RunnableHead> candidates) override;
   /// There is no other order. Ask when next() has returned false.
   bool areComplete() const { return isComplete_; }
   /// How many orders were gone through, or begun.
@@ -86,10 +86,10 @@ private:
     std::map<QueueId, size_t> position;
     std::map<const void *, uint32_t> flags;
   };
-  bool isFree(const Candidate &candidate) const;
+  bool isFree(const RunnableHead &candidate) const;
   static bool canRun(const Step &step, const Progress &progress);
   static void advance(const Step &step, QueueId queue, Progress &progress);
-  size_t choose(llvm::ArrayRef<Candidate> candidates);
+  size_t choose(llvm::ArrayRef<RunnableHead> candidates);
 
   struct Choice {
     size_t taken, count;
@@ -109,7 +109,7 @@ public:
   HoldBack(std::vector<Action> held, uint64_t seed)
       : held_(std::move(held)), picker_(seededPicker(seed)) {}
   bool next() override { return rounds_++ == 0; }
-  size_t pick(llvm::ArrayRef<Candidate> candidates) override;
+  size_t pick(llvm::ArrayRef<RunnableHead> candidates) override;
   llvm::ArrayRef<Step> steps() const { return steps_; }
 
 private:

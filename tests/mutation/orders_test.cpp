@@ -66,7 +66,7 @@ size_t countWrong(const Case &original, llvm::ArrayRef<Mutant> mutants, bool fav
       picker_ = favours_ ? priorityPicker(round_, 2, 100) : seededPicker(round_);
       return round_++ < 20;
     }
-    size_t pick(llvm::ArrayRef<Candidate> candidates) override { return picker_(candidates); }
+    size_t pick(llvm::ArrayRef<RunnableHead> candidates) override { return picker_(candidates); }
 
   private:
     bool favours_;

@@ -18,21 +18,21 @@ public:
       changes_.insert(random_.below(steps));
   }
 
-  size_t operator()(llvm::ArrayRef<Candidate> candidates) {
+  size_t operator()(llvm::ArrayRef<RunnableHead> candidates) {
     if (changes_.count(step_++))
       priority(candidates[highest(candidates)]) = --lowest_;
     return highest(candidates);
   }
 
 private:
-  int64_t &priority(const Candidate &candidate) {
+  int64_t &priority(const RunnableHead &candidate) {
     auto [entry, isNew] = priorities_.try_emplace({candidate.rank, candidate.queue}, 0);
     if (isNew)
       entry->second = random_.below(std::numeric_limits<int64_t>::max());
     return entry->second;
   }
 
-  size_t highest(llvm::ArrayRef<Candidate> candidates) {
+  size_t highest(llvm::ArrayRef<RunnableHead> candidates) {
     size_t best = 0;
     for (size_t i = 1; i < candidates.size(); ++i)
       if (priority(candidates[i]) > priority(candidates[best]))

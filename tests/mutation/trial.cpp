@@ -135,7 +135,7 @@ Status runTrial(const Case &original, llvm::ArrayRef<Plan> plans, Orders &orders
   cluster.ranks = static_cast<int64_t>(plans.size());
   cluster.queues = options.queues;
   Result<std::unique_ptr<Cluster>> created = createCpuCluster(
-      cluster, [&](llvm::ArrayRef<Candidate> candidates) { return orders.pick(candidates); });
+      cluster, [&](llvm::ArrayRef<RunnableHead> candidates) { return orders.pick(candidates); });
   if (!created)
     return created.status();
   std::mutex mutex;

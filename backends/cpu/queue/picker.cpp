@@ -17,7 +17,7 @@ uint64_t nextRandom(uint64_t &state) {
 } // namespace
 
 Picker seededPicker(uint64_t seed) {
-  return [state = seed](llvm::ArrayRef<Candidate> candidates) mutable -> size_t {
+  return [state = seed](llvm::ArrayRef<RunnableHead> candidates) mutable -> size_t {
     return nextRandom(state) % candidates.size();
   };
 }

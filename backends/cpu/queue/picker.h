@@ -16,7 +16,7 @@ namespace braid {
 struct QueuedCommand;
 
 /// The head of a queue, which could run now.
-struct Candidate {
+struct RunnableHead {
   int64_t rank;
   uint32_t queue;
   const QueuedCommand *command; ///< valid until the next choice
@@ -24,7 +24,7 @@ struct Candidate {
 
 /// Chooses one of the candidates, of which there is at least one; they are ordered by rank and
 /// queue. Called by one thread at a time.
-using Picker = std::function<size_t(llvm::ArrayRef<Candidate>)>;
+using Picker = std::function<size_t(llvm::ArrayRef<RunnableHead>)>;
 
 /// Every candidate with equal chance. The same seed gives the same choices on every platform.
 Picker seededPicker(uint64_t seed);

@@ -21,7 +21,7 @@ void Scheduler::drain(const RankGroup &group) {
     findCandidates();
     if (candidates_.empty())
       return;
-    const Candidate &next = candidates_[picker_(candidates_)];
+    const RunnableHead &next = candidates_[picker_(candidates_)];
     devices_[next.rank]->queues()[next.queue]->step(clock_);
   }
 }

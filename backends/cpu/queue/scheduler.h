@@ -29,7 +29,7 @@ private:
 
   std::vector<CpuDevice *> devices_;
   Picker picker_;
-  std::vector<Candidate> candidates_;
+  std::vector<RunnableHead> candidates_;
   int64_t clock_ = 0; ///< when the last command ended, in ns
 };
 
