@@ -37,9 +37,38 @@ bool CpuDevice::stopWithin(std::chrono::milliseconds patience) {
 
 Status CpuDevice::reserveStreams(uint32_t count) {
   uint32_t wanted = options_.queues == 0 ? count : std::min(count, options_.queues);
-  while (queues_.size() < wanted)
+  while (streamQueues_.size() < wanted) {
     if (Status status = addQueue(); !status.isOk())
       return status.annotated(fmt::format("rank {}", options_.rank));
+    streamQueues_.push_back(static_cast<uint32_t>(queues_.size()) - 1);
+  }
+  return Status::ok();
+}
+
+Result<void *> CpuDevice::callerStream(uint32_t number) {
+  if (!handover_)
+    handover_ = BRAID_TRY(createEvents(1));
+  if (callersQueues_.empty())
+    callersQueues_.push_back(callersQueue_);
+  while (options_.queues == 0 && callersQueues_.size() <= number) {
+    BRAID_TRY(addQueue());
+    callersQueues_.push_back(static_cast<uint32_t>(queues_.size()) - 1);
+  }
+  return reinterpret_cast<void *>(static_cast<uintptr_t>(number));
+}
+
+Status CpuDevice::setCallerStream(void *stream, Tag tag) {
+  const auto number = reinterpret_cast<uintptr_t>(stream);
+  if (options_.queues != 0 || (number == 0 && callersQueues_.empty()))
+    return Status::ok(); // there is one order anyway
+  if (number >= callersQueues_.size())
+    return badInput("expected a stream that the job has given out, {} of them, got {}",
+                    callersQueues_.size(), number);
+  if (callersQueues_[number] == callersQueue_)
+    return Status::ok();
+  record(0, tag, *handover_);
+  callersQueue_ = callersQueues_[number];
+  waitEvent(0, tag, *handover_);
   return Status::ok();
 }
 

@@ -50,6 +50,7 @@ Status CudaDevice::start() {
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&streams_[0], cudaStreamNonBlocking));
     ownsCallerStream_ = true;
   }
+  callersStreams_.push_back(streams_[0]);
   isDirty_.push_back(false);
   return gemms_->reserveWorkspaces(1);
 }
@@ -71,8 +72,12 @@ CudaDevice::~CudaDevice() {
   for (cudaEvent_t mark : clock_)
     if (mark)
       cudaEventDestroy(mark);
-  for (size_t i = ownsCallerStream_ ? 0 : 1; i < streams_.size(); ++i)
+  if (handover_)
+    cudaEventDestroy(handover_);
+  for (size_t i = 1; i < streams_.size(); ++i)
     cudaStreamDestroy(streams_[i]);
+  for (size_t i = ownsCallerStream_ ? 0 : 1; i < callersStreams_.size(); ++i)
+    cudaStreamDestroy(callersStreams_[i]);
 }
 
 Result<std::string> CudaDevice::uuid() const {
@@ -133,6 +138,49 @@ Status CudaDevice::reserveStreams(uint32_t count) {
     isDirty_.push_back(false);
   }
   return gemms_->reserveWorkspaces(count);
+}
+
+Result<void *> CudaDevice::callerStream(uint32_t number) {
+  enter();
+  if (!handover_)
+    BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&handover_, cudaEventDisableTiming));
+  while (callersStreams_.size() <= number) {
+    cudaStream_t stream = nullptr;
+    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    callersStreams_.push_back(stream);
+  }
+  return callersStreams_[number];
+}
+
+Status CudaDevice::checkAddress(const void *data) {
+  enter();
+  cudaPointerAttributes attributes = {};
+  BRAID_CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, data));
+  if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged)
+    return badInput("expected memory of GPU {}, got memory of the host", options_.device);
+  if (attributes.type == cudaMemoryTypeDevice && attributes.device != options_.device)
+    return badInput("expected memory of GPU {}, got memory of GPU {}", options_.device,
+                    attributes.device);
+  return Status::ok();
+}
+
+/// What is on the stream before goes on to order what comes: later runs are issued to the streams
+/// of the same Plan, and a null stream is CUDA's default stream here, as everywhere.
+Status CudaDevice::setCallerStream(void *stream, Tag) {
+  enter();
+  const auto next = stream ? static_cast<cudaStream_t>(stream) : cudaStreamLegacy;
+  if (next == streams_[0] || group_.isAborted())
+    return Status::ok();
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamIsCapturing(next, &capture));
+  if (capture != cudaStreamCaptureStatusNone)
+    return unsupported("the stream is being captured: expected one that is not; a session records "
+                       "a graph of its own");
+  check(cudaEventRecord(handover_, streams_[0]), "cudaEventRecord");
+  streams_[0] = next;
+  isDirty_[0] = true;
+  check(cudaStreamWaitEvent(next, handover_, 0), "cudaStreamWaitEvent");
+  return Status::ok();
 }
 
 Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
@@ -342,6 +390,9 @@ void CudaDevice::recycle() {
     freeGraphs_.push_back(graph);
   }
   releasedGraphs_.clear();
+  for (const Plan *plan : releasedPlans_)
+    forgetPlan(plan);
+  releasedPlans_.clear();
   memory_.recycle();
 }
 

@@ -28,6 +28,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <atomic>
+#include <mutex>
 #include <vector>
 
 namespace braid {
@@ -61,6 +62,7 @@ public:
   void release(void *base) override { memory_.release(base); }
   void releaseEvents(uint32_t first) override { ranges_.release(first); }
   void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
+  void releasePlan(const Plan &plan) override { releasedPlans_.push_back(&plan); }
   void recycle() override;
   std::string tuningKey() const override { return gemms_->tuningKey(); }
   Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) override {
@@ -98,6 +100,9 @@ public:
   std::vector<Span> takeTrace() override;
 
   Status registerPlan(const Plan &plan) override;
+  Status checkAddress(const void *data) override;
+  Result<void *> callerStream(uint32_t number) override;
+  Status setCallerStream(void *stream, Tag tag) override;
   Status beginCapture() override;
   Result<uint32_t> endCapture() override;
   void launch(uint32_t graph, Tag tag) override;
@@ -175,6 +180,7 @@ private:
   /// The signals and awaits of a Plan, stream by stream, in issue order.
   struct Timetable {
     const Plan *plan;
+    uint32_t users = 1;  ///< registrations
     uint32_t number = 0; ///< among those that replays tell apart, below kPlans
     std::vector<std::vector<uint32_t>> commands;
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
@@ -184,6 +190,7 @@ private:
   };
   Status planCopyAndSignal(const Plan &plan, Timetable &timetable) const; // cuda_command_batch.cpp
   const Timetable &timetableOf(const Plan *plan) const;
+  void forgetPlan(const Plan *plan);
   /// run << 32 | command of a signal or await.
   static constexpr uint64_t kNothing = ~uint64_t(0);
   /// The first one of a stream that is not over, or kNothing.
@@ -213,7 +220,10 @@ private:
       nullptr;                 ///< CopyAndSignal::kCounters for each of kMaxStreams, twice
   bool hasBulkCopies_ = false; ///< the GPU has a bulk copy unit
   int processors_ = 0;
+  std::vector<cudaStream_t> callersStreams_; ///< that callerStream() has given out; our own, but
+                                             ///< for the first one if it was given to us
   bool ownsCallerStream_ = false;
+  cudaEvent_t handover_ = nullptr; ///< by which stream 0 moves
   bool isCapturing_ = false;
   bool isAbandoned_ = false;
   std::chrono::steady_clock::time_point waitingSince_; ///< in the last synchronize()
@@ -222,6 +232,9 @@ private:
   Step *steps_ = nullptr;            ///< one for each of kMaxStreams
   std::unique_ptr<Issued[]> issued_; ///< likewise
   std::vector<std::unique_ptr<Timetable>> timetables_;
+  uint32_t nextTimetable_ = 0;
+  std::vector<const Plan *> releasedPlans_; ///< what was issued of them may still run
+  std::mutex timetablesMutex_;              ///< held where the watchdog reads one, and one goes
   std::atomic<const Timetable *> current_{nullptr}; ///< of the Plan that was issued last
   std::atomic<uint32_t> run_{0};                    ///< of that Plan, issued last
   std::atomic<bool> isBusy_{false};                 ///< issued work may not be over

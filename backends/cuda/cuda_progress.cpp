@@ -15,7 +15,7 @@ namespace braid {
 Status CudaDevice::registerPlan(const Plan &plan) {
   auto timetable = std::make_unique<Timetable>();
   timetable->plan = &plan;
-  timetable->number = static_cast<uint32_t>(timetables_.size()) % kPlans;
+  timetable->number = nextTimetable_++ % kPlans;
   timetable->commands.resize(plan.streams.size());
   for (uint32_t i = 0; i < plan.commands.size(); ++i) {
     CommandKind kind = plan.commands[i].kind;
@@ -23,8 +23,11 @@ Status CudaDevice::registerPlan(const Plan &plan) {
       timetable->commands[plan.commands[i].stream].push_back(i);
   }
   BRAID_TRY(planCopyAndSignal(plan, *timetable));
-  if (timetableOf(&plan).commands == timetable->commands) // prepared again
-    return Status::ok();
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    if (each->plan == &plan && each->commands == timetable->commands) { // prepared again
+      ++each->users;
+      return Status::ok();
+    }
   for (uint32_t i = 0; i < plan.origins.size(); ++i)
     timetable->names.push_back(nvtxDomainRegisterStringA(domain_, describeOrigin(plan, i).c_str()));
   timetables_.push_back(std::move(timetable));
@@ -39,6 +42,17 @@ const CudaDevice::Timetable &CudaDevice::timetableOf(const Plan *plan) const {
     if (each->plan == plan)
       return *each;
   return kUnknown;
+}
+
+/// Nothing that was issued of this Plan runs any more. The watchdog may be looking.
+void CudaDevice::forgetPlan(const Plan *plan) {
+  auto found = llvm::find_if(timetables_, [plan](const auto &each) { return each->plan == plan; });
+  if (found == timetables_.end() || --(*found)->users > 0)
+    return;
+  std::lock_guard lock(timetablesMutex_);
+  if (current_.load(std::memory_order_relaxed) == found->get())
+    current_.store(nullptr, std::memory_order_release);
+  timetables_.erase(found);
 }
 
 /// Remembers what is being issued, for the watchdog.
@@ -104,6 +118,7 @@ uint64_t CudaDevice::lastStep(const Timetable &timetable, uint32_t stream, uint3
 }
 
 void CudaDevice::publish() {
+  std::lock_guard lock(timetablesMutex_);
   const Timetable *timetable = current_.load(std::memory_order_acquire);
   if (!timetable)
     return;

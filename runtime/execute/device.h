@@ -176,8 +176,20 @@ public:
   virtual std::string choices() const { return ""; }
 
   /// Tells of a Plan before its first run; what it issues may then be named. `plan` outlives the
-  /// device.
+  /// device, or the recycle() after its releasePlan().
   virtual Status registerPlan(const Plan &) { return Status::ok(); }
+  /// A stream for callers who have none of their own, to be given to setCallerStream(): the same
+  /// for the same number, and for 0 the one that stream 0 is at first. The device's until it is
+  /// destroyed.
+  virtual Result<void *> callerStream(uint32_t number) {
+    (void)number;
+    return nullptr;
+  }
+  /// BadInput unless `data` is where this device's tensors may lie.
+  virtual Status checkAddress(const void *data) {
+    (void)data;
+    return Status::ok();
+  }
 
   // -- Giving back. What is not given back stays until the device is destroyed. --
 
@@ -188,6 +200,8 @@ public:
   virtual void releaseEvents(uint32_t first) { (void)first; }
   /// The same for a graph of endCapture().
   virtual void releaseGraph(uint32_t graph) { (void)graph; }
+  /// The same for a Plan of registerPlan(), as often as it was registered.
+  virtual void releasePlan(const Plan &) {}
   /// What was released so far is used by nobody any more, on any rank: allocate() may hand it out
   /// again, or it may be freed. Everything issued here is done.
   virtual void recycle() {}
@@ -214,6 +228,15 @@ public:
   }
 
   // -- Issuing. Never blocks, allocates device memory or fails. --
+
+  /// Stream 0 is `stream` from now on, in the terms of the device (a cudaStream_t), and goes on when
+  /// all is done that stream 0 was given before. `tag` has no command. Unsupported, and nothing is
+  /// issued, if that stream is being captured.
+  virtual Status setCallerStream(void *stream, Tag tag) {
+    (void)stream;
+    (void)tag;
+    return Status::ok();
+  }
 
   /// Copies `bytes`; either side may be an address that Transport::open returned.
   virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;

@@ -76,7 +76,9 @@ Status Binder::bind() {
   bindSums();
   bindPointwise();
   findBatches();
-  return device_.registerPlan(plan_);
+  BRAID_TRY(device_.registerPlan(plan_));
+  prepared_->isRegistered_ = true;
+  return Status::ok();
 }
 
 Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
@@ -315,6 +317,8 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Tran
 //===- Running --------------------------------------------------------------------------------===//
 
 Prepared::~Prepared() {
+  if (isRegistered_)
+    device_->releasePlan(*plan_);
   if (graph_)
     device_->releaseGraph(*graph_);
   if (firstEvent_)

@@ -70,6 +70,7 @@ private:
   const Plan *plan_;
   Device *device_;
   TransferMode transferMode_;
+  bool isRegistered_ = false; ///< with the device
   uint32_t epoch_ = 0;
   std::optional<uint32_t> graph_;
   std::vector<void *> arenas_; ///< of the device
