@@ -1,6 +1,7 @@
 //===- ir/type.h - element types, and the tensor types of the two languages -------------------===//
 #pragma once
 
+#include "api/dtype.h"
 #include "ir/scalar.h"
 
 #include "llvm/ADT/SmallVector.h"
@@ -8,9 +9,6 @@
 #include <optional>
 
 namespace braid {
-
-/// Element types. GEMMs accumulate in f32, those of f64 in f64.
-enum class DType : uint8_t { BF16, F16, F32, F64 };
 
 llvm::StringRef name(DType dtype);
 std::optional<DType> dtypeFromName(llvm::StringRef name);

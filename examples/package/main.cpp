@@ -1,8 +1,9 @@
-// Braid from C++: a fusion made with the builder, lowered, and run on the caller's own memory.
+// Braid from C++: a fusion, lowered, checked, and run on the caller's own memory.
 //
 // Four ranks hold two rows of A each; every rank gets all eight rows of C = A * B.
 
-#include "api/run.h"
+#include "api/fusion.h"
+#include "api/session.h"
 
 #include <cstdio>
 
@@ -10,15 +11,16 @@ namespace {
 
 constexpr int64_t kRanks = 4, kRows = 8, kDepth = 3, kColumns = 2;
 
-void define(braid::Fusion &fusion) {
-  using braid::DType;
-  braid::FusionBuilder b(fusion);
-  const braid::Scalar *d = b.parameter("D", kRanks);
-  b.mesh(d);
-  auto *A = b.input("A", DType::F32, {b.didx(d), b.plain(kRows / kRanks), b.plain(kDepth)});
-  auto *B = b.input("B", DType::F32, {b.plain(kDepth), b.plain(kColumns)});
-  auto *C = b.matmul("C", A, B, {b.stream(d), b.plain(kRows / kRanks), b.plain(kColumns)});
-  b.output({C});
+std::string fusion() {
+  using namespace braid;
+  FusionText f("gather_matmul");
+  const Extent d = f.parameter("D", kRanks), m = f.parameter("M", kRows);
+  f.mesh(d);
+  f.input("A", DType::F32, {didx(d), plain(m / d), plain(kDepth)});
+  f.input("B", DType::F32, {plain(kDepth), plain(kColumns)});
+  f.define("C", "matmul %A, %B", DType::F32, {stream(d), plain(m / d), plain(kColumns)});
+  f.output({"C"});
+  return f.str();
 }
 
 /// A[i][k] = i + k, B[k][n] = 1 + n: C[i][n] = (3 i + 3) (1 + n).
@@ -30,47 +32,48 @@ int wrongElements(const std::vector<float> &C) {
   return wrong;
 }
 
-int fail(const braid::Status &status, const braid::Source &source) {
-  std::fprintf(stderr, "%s%s\n", source.diags.str().c_str(), status.message().c_str());
+int fail(const braid::Status &status) {
+  std::fprintf(stderr, "%s\n", status.message().c_str());
   return static_cast<int>(status.code());
 }
 
 } // namespace
 
 int main() {
-  braid::Source source("example");
-  source.module.fusions.push_back(std::make_unique<braid::Fusion>("gather_matmul"));
-  define(*source.module.fusions.front());
-  auto compiled =
-      braid::compile(source, {.schedule = *braid::Configurations::parse("pairwise;streams=2")});
-  if (!compiled)
-    return fail(compiled.status(), source);
-  std::printf("%s\n", braid::str(*compiled->program).c_str());
+  auto program = braid::compileText("example", fusion(), {.schedule = "pairwise;streams=2"});
+  if (!program)
+    return fail(program.status());
+  if (braid::Status status = program->check(); !status.isOk())
+    return fail(status);
+  std::printf("%s\n", program->str().c_str());
 
   // Everything that can block or allocate happens in prepare; run only issues.
-  braid::BackendRegistry backends = braid::builtinBackends();
-  auto mesh = braid::LocalMesh::create(*backends.find("cpu"), {.ranks = kRanks});
-  if (!mesh)
-    return fail(mesh.status(), source);
-  if (braid::Status status = (*mesh)->prepare(*compiled); !status.isOk())
-    return fail(status, source);
+  auto job = braid::Job::create({.backend = "cpu", .ranks = kRanks});
+  if (!job)
+    return fail(job.status());
+  auto session = braid::Session::prepare(*job, *program);
+  if (!session)
+    return fail(session.status());
 
+  const auto inputs = program->inputs(), outputs = program->outputs();
   std::vector<float> B(kDepth * kColumns);
   for (int64_t k = 0; k < kDepth; ++k)
     for (int64_t n = 0; n < kColumns; ++n)
       B[k * kColumns + n] = static_cast<float>(1 + n);
   std::vector<std::vector<float>> A(kRanks), C(kRanks);
-  std::vector<braid::RunArguments> arguments(kRanks);
+  std::vector<braid::RankTensors> tensors;
   for (int64_t rank = 0; rank < kRanks; ++rank) {
     for (int64_t i = rank * kRows / kRanks; i < (rank + 1) * kRows / kRanks; ++i)
       for (int64_t k = 0; k < kDepth; ++k)
         A[rank].push_back(static_cast<float>(i + k));
     C[rank].resize(kRows * kColumns);
-    arguments[rank] = {{A[rank].data(), B.data()}, {C[rank].data()}};
+    tensors.push_back(
+        {{{A[rank].data(), inputs[0]}, {B.data(), inputs[1]}}, {{C[rank].data(), outputs[0]}}});
   }
-  (*mesh)->run(arguments);
-  if (braid::Status status = (*mesh)->synchronize(); !status.isOk())
-    return fail(status, source);
+  if (braid::Status status = (*session)->run(tensors); !status.isOk())
+    return fail(status);
+  if (braid::Status status = (*job)->synchronize(); !status.isOk())
+    return fail(status);
 
   int wrong = 0;
   for (const std::vector<float> &mine : C)

@@ -1,0 +1,76 @@
+//===- api/fusion.h - writes a fusion from C++ ------------------------------------------------===//
+//
+//   FusionText f("ag_matmul");
+//   Extent d = f.parameter("D", 8), m = f.parameter("M", 1024);
+//   f.mesh(d);
+//   f.input("A", DType::BF16, {didx(d), plain(m / d), plain(512)});
+//   f.input("B", DType::BF16, {plain(512), plain(256)});
+//   f.define("C", "matmul %A, %B", DType::BF16, {stream(d), plain(m / d), plain(256)});
+//   f.output({"C"});
+//   Result<CompiledProgram> program = compileText("ag_matmul", f.str());
+//
+// It makes the text, and nothing but the text: what it means, and whether it is right, compileText()
+// says. ir/README.md is the grammar.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/tensor.h"
+
+#include <initializer_list>
+#include <string>
+
+namespace braid {
+
+/// A number, a parameter, or an expression of them.
+class Extent {
+public:
+  Extent(int64_t value) : text_(std::to_string(value)) {}
+  const std::string &str() const { return text_; }
+
+  friend Extent operator+(const Extent &a, const Extent &b) { return join(a, " + ", b); }
+  friend Extent operator-(const Extent &a, const Extent &b) { return join(a, " - ", b); }
+  friend Extent operator*(const Extent &a, const Extent &b) { return join(a, " * ", b); }
+  friend Extent operator/(const Extent &a, const Extent &b) { return join(a, " / ", b); }
+  /// Rows of a block that may be short: behind an axis of extent `b` only.
+  friend Extent ceil(const Extent &a, const Extent &b) {
+    return Extent("ceil(" + a.text_ + ", " + b.text_ + ")");
+  }
+
+private:
+  friend class FusionText;
+  explicit Extent(std::string text) : text_(std::move(text)) {}
+  static Extent join(const Extent &a, const char *operation, const Extent &b) {
+    return Extent("(" + a.text_ + operation + b.text_ + ")");
+  }
+  std::string text_;
+};
+
+/// An axis, with where it lives.
+struct AxisText {
+  std::string text;
+};
+inline AxisText plain(const Extent &extent) { return {extent.str()}; }
+inline AxisText didx(const Extent &extent) { return {"DIDx{" + extent.str() + "}"}; }
+inline AxisText stream(const Extent &extent) { return {"Stream{" + extent.str() + "}"}; }
+
+class FusionText {
+public:
+  explicit FusionText(std::string name) : name_(std::move(name)) {}
+
+  /// Before anything else.
+  Extent parameter(const std::string &name, int64_t value);
+  void mesh(const Extent &devices);
+  void input(const std::string &name, DType dtype, std::initializer_list<AxisText> axes);
+  /// `%name = operation : type`; `operation` is as in a text, "linear %x, %w, %bias".
+  void define(const std::string &name, const std::string &operation, DType dtype,
+              std::initializer_list<AxisText> axes);
+  void output(std::initializer_list<std::string> names);
+
+  std::string str() const;
+
+private:
+  std::string name_, parameters_, body_;
+};
+
+} // namespace braid

@@ -1,0 +1,82 @@
+//===- api/job.h - the ranks that run programs together ---------------------------------------===//
+//
+//   auto job = Job::join({.backend = "cuda"});               // one rank, of torchrun's, say
+//   auto program = compileFile("mlp.braid", {.ranks = (*job)->ranks()});
+//   auto session = Session::prepare(*job, *program);         // collective
+//   (*session)->run({{x, spec}, {w, spec}}, {{y, spec}}, stream);
+//   (*job)->synchronize();
+//
+// Nothing here is thread-safe. What is collective is called by all ranks of a job, in one order.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/status.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace braid {
+
+struct JobOptions {
+  /// "cpu", "cuda" or "null".
+  std::string backend = "cpu";
+  /// Of create(): how many. Of join(): as many as there have to be, or 0.
+  int64_t ranks = 0;
+  /// No rank makes progress for so long, or does not come: TimedOut.
+  std::chrono::milliseconds timeout{60000};
+  /// Programs that were compiled to be reproducible can run.
+  bool reproducible = false;
+  /// CUDA's number of the GPU; nothing: the rank's number on this host, or the only GPU there is.
+  std::optional<int> device = {};
+  /// Orders in which the streams may run are drawn from this seed. Of create(), cpu only.
+  std::optional<uint64_t> scheduleSeed = {};
+};
+
+/// What the sessions of a job hold on this process's ranks.
+struct JobUsage {
+  int64_t sessions = 0; ///< that have not ended
+  int64_t bytes = 0;    ///< of their buffers and flags, on all ranks here
+};
+
+/// Ranks that have met. Ends with the last of its sessions.
+class Job {
+public:
+  /// All ranks, as threads of this process. Unsupported for cuda, whose ranks are processes.
+  static Result<std::shared_ptr<Job>> create(const JobOptions &options);
+  /// This process is one rank: which one its environment says, as torchrun, mpirun, srun or
+  /// BRAID_RANK and BRAID_RANKS set it. Collective; blocks until all ranks have come. BadInput if
+  /// the environment says nothing, or contradicts itself or other ranks.
+  static Result<std::shared_ptr<Job>> join(const JobOptions &options);
+  ~Job();
+  Job(const Job &) = delete;
+
+  int64_t ranks() const;
+  /// The ranks of this process: hosted() of them, from firstRank() on. One, after join().
+  int64_t firstRank() const;
+  int64_t hosted() const;
+
+  /// A stream of the job's own, the same for the same number, for callers who have none: what
+  /// Session::run() takes. On cuda a cudaStream_t. Of every rank here, after create().
+  Result<void *> stream(uint32_t number);
+
+  /// Collective after create() only: blocks until everything issued here is done. A failure is that
+  /// of all ranks, the first cause; contents of outputs are undefined then, and the job is over.
+  Status synchronize();
+  /// Collective; blocks: Ok on every rank or on none. What ranks computed counts only then.
+  Status commit();
+  /// Ends the job for all ranks, because of `cause`, unless it has failed before; the first cause.
+  Status fail(const Status &cause);
+
+  JobUsage usage() const;
+
+private:
+  friend class Session;
+  struct Impl;
+  explicit Job(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace braid

@@ -1,0 +1,84 @@
+//===- api/program.cpp - from a text to the program that every rank runs ----------------------===//
+
+#include "api/program.h"
+
+#include "api/check.h"
+#include "api/compiled_program.h"
+#include "ir/failure.h"
+
+namespace braid {
+namespace {
+
+std::vector<TensorSpec> specsOf(llvm::ArrayRef<std::unique_ptr<Value>> values) {
+  std::vector<TensorSpec> specs;
+  for (const std::unique_ptr<Value> &value : values) {
+    TensorSpec spec{value->name, value->type.dtype, {}};
+    for (const Scalar *extent : value->type.shape)
+      spec.shape.push_back(extent->value());
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+Result<CompileOptions> toCompileOptions(const LoweringOptions &options) {
+  CompileOptions result;
+  result.entry = options.entry;
+  result.ranks = options.ranks;
+  result.parameters = options.parameters;
+  result.reproducible = options.reproducible;
+  if (!options.schedule.empty())
+    result.schedule = BRAID_TRY(Configurations::parse(options.schedule));
+  return result;
+}
+
+} // namespace
+
+Status withDiagnostics(const Source &source, const Status &status) {
+  if (status.isOk() || !source.diags.hasErrors())
+    return status;
+  return {status.code(), llvm::StringRef(source.diags.str()).rtrim('\n').str()};
+}
+
+Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
+                                    const LoweringOptions &options) {
+  const CompileOptions lowering = BRAID_TRY(toCompileOptions(options));
+  auto impl = std::make_shared<CompiledProgram::Impl>();
+  impl->source = parseSource(name, text);
+  Result<Compiled> compiled = compile(*impl->source, lowering);
+  if (!compiled)
+    return withDiagnostics(*impl->source, compiled.status());
+  impl->compiled = *compiled;
+  impl->run = lowering.schedule.all;
+  impl->inputs = specsOf(compiled->program->params());
+  impl->outputs = specsOf(compiled->program->results());
+  return CompiledProgram(std::move(impl));
+}
+
+Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options) {
+  const std::unique_ptr<Source> source = BRAID_TRY(readSource(path));
+  return compileText(source->diags.fileName(), source->diags.text(), options);
+}
+
+int64_t CompiledProgram::ranks() const { return impl_->compiled.program->ranks(); }
+const std::string &CompiledProgram::name() const { return impl_->compiled.program->name(); }
+std::span<const TensorSpec> CompiledProgram::inputs() const { return impl_->inputs; }
+std::span<const TensorSpec> CompiledProgram::outputs() const { return impl_->outputs; }
+
+std::string CompiledProgram::str() const {
+  const Compiled &compiled = impl_->compiled;
+  return (compiled.fusion ? braid::str(*compiled.fusion) + "\n" : "") +
+         braid::str(*compiled.program);
+}
+
+Status CompiledProgram::check(const CheckLimits &limits) const {
+  Result<CheckReport> report = checkProgram(
+      impl_->compiled,
+      {.queues = limits.queues, .runs = limits.runs, .ordered = impl_->compiled.isReproducible});
+  if (!report)
+    return withDiagnostics(*impl_->source, report.status());
+  return report->isSafe()
+             ? Status::ok()
+             : Status(StatusCode::Rejected, fmt::format("@{} is {}", name(), braid::str(*report)));
+}
+
+} // namespace braid

@@ -1,0 +1,68 @@
+//===- api/program.h - from a text to the program that every rank runs ------------------------===//
+#pragma once
+
+#include "api/status.h"
+#include "api/tensor.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace braid {
+
+/// What a user chooses about lowering a fusion; the same words as on the command line. A program is
+/// taken as it is: what would lower it is BadInput then.
+struct LoweringOptions {
+  /// Which fusion or program of the text; may be left out where there is only one.
+  std::optional<std::string> entry = {};
+  /// The mesh's size. Sets the parameter that sizes a fusion's mesh.
+  std::optional<int64_t> ranks = {};
+  /// Values for a fusion's parameters, by name.
+  std::vector<std::pair<std::string, int64_t>> parameters = {};
+  /// "pairwise;chunks=2;protocol=put;copies=kernel", or for each stage "H=ring,Y=bulk".
+  std::string schedule = {};
+  /// Results depend on the inputs alone, for so many ranks, a kind of device and a library.
+  bool reproducible = false;
+};
+
+/// How far a program is proved.
+struct CheckLimits {
+  /// Hardware queues that the streams of a rank share; 0: any number with which it is safe will do.
+  uint32_t queues = 0;
+  /// Runs that follow one another.
+  uint32_t runs = 3;
+};
+
+/// A verified program for all ranks. Cheap to copy; never changes.
+class CompiledProgram {
+public:
+  int64_t ranks() const;
+  const std::string &name() const;
+  /// As `braid compile` prints it: the fusion, if there is one, and the host program.
+  std::string str() const;
+  /// What it takes and gives on each rank, in order.
+  std::span<const TensorSpec> inputs() const;
+  std::span<const TensorSpec> outputs() const;
+
+  /// Ok if no order in which the ranks' streams may run has a race or a deadlock, and, where there
+  /// is a fusion, every order gives its result. Rejected with the counterexample. Blocks; takes
+  /// time and memory that grow with the program and the ranks.
+  Status check(const CheckLimits &limits = {}) const;
+
+private:
+  friend Result<CompiledProgram> compileText(const std::string &, const std::string &,
+                                             const LoweringOptions &);
+  friend class Session;
+  struct Impl;
+  explicit CompiledProgram(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// Lowers the fusion that `text` holds, or takes its program. `name` is what messages call it:
+/// BadInput has the place, `name:line:col`, of each mistake.
+Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
+                                    const LoweringOptions &options = {});
+/// The same for a file.
+Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options = {});
+
+} // namespace braid

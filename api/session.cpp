@@ -1,0 +1,170 @@
+//===- api/session.cpp - a program, ready to run ----------------------------------------------===//
+
+#include "api/session.h"
+
+#include "api/autotune/candidate.h"
+#include "api/check_tensors.h"
+#include "api/compiled_program.h"
+#include "api/job_state.h"
+#include "api/plans.h"
+#include "ir/failure.h"
+
+namespace braid {
+
+struct Session::Impl {
+  std::shared_ptr<Job> job;
+  CompiledProgram program;
+  std::list<SessionPlans>::iterator own; ///< among those of the job
+  std::vector<std::unique_ptr<Prepared>> prepared;
+  bool hasGraph = false;
+
+  LocalMesh &mesh() { return *job->impl_->mesh; }
+  Device &device(size_t i) { return mesh().device(mesh().firstHosted() + static_cast<int64_t>(i)); }
+  Status checkRanks(size_t given) const;
+  Status check(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  Status enter(void *stream);
+  void issue(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  Status prepare();
+};
+
+namespace {
+
+/// The addresses of tensors, in a place that each thread keeps.
+template <class Address>
+llvm::MutableArrayRef<Address> addressesOf(std::span<const Tensor> tensors,
+                                           std::vector<Address> &addresses) {
+  addresses.clear();
+  for (const Tensor &tensor : tensors)
+    addresses.push_back(tensor.data);
+  return addresses;
+}
+
+int64_t bytesOf(const Plan &plan) {
+  return plan.symmetricBytes + plan.deviceBytes + static_cast<int64_t>(plan.flags) * kFlagStride;
+}
+
+Status checkProgram(const Compiled &compiled, const LocalMesh &mesh, bool isReproducible) {
+  const Program &program = *compiled.program;
+  if (program.ranks() != mesh.ranks())
+    return badInput("@{} is for {} ranks, but the job has {}", program.name(), program.ranks(),
+                    mesh.ranks());
+  if (compiled.isReproducible && !isReproducible)
+    return badInput("@{} was compiled for reproducible results: expected JobOptions::reproducible",
+                    program.name());
+  return Status::ok();
+}
+
+} // namespace
+
+Status Session::Impl::checkRanks(size_t given) const {
+  return given == prepared.size()
+             ? Status::ok()
+             : badInput("expected the tensors of {} rank{}, got those of {}", prepared.size(),
+                        prepared.size() == 1 ? "" : "s", given);
+}
+
+Status Session::Impl::check(size_t i, std::span<const Tensor> inputs,
+                            std::span<const Tensor> outputs) {
+  const Status status =
+      checkTensors(program.inputs(), inputs, program.outputs(), outputs, device(i));
+  return prepared.size() == 1 ? status
+                              : status.annotated(fmt::format("rank {}", prepared[i]->plan().rank));
+}
+
+Status Session::Impl::enter(void *stream) {
+  for (size_t i = 0; i < prepared.size(); ++i)
+    BRAID_TRY(device(i).setCallerStream(stream, {&prepared[i]->plan(), kNone, 0}));
+  return Status::ok();
+}
+
+void Session::Impl::issue(size_t i, std::span<const Tensor> inputs,
+                          std::span<const Tensor> outputs) {
+  thread_local std::vector<const void *> read;
+  thread_local std::vector<void *> written;
+  prepared[i]->run(addressesOf(inputs, read), addressesOf(outputs, written));
+}
+
+/// What sessions had that have ended is free when all ranks have met here.
+Status Session::Impl::prepare() {
+  Job::Impl &state = *job->impl_;
+  const TransferMode mode = transferModeOf(program.impl_->run);
+  std::list<SessionPlans> ended;
+  ended.swap(state.ended);
+  state.showPlans();
+  prepared.resize(static_cast<size_t>(mesh().hosted()));
+  return mesh().onEveryRank([&](int64_t rank) {
+    const Plan &plan = own->plans[static_cast<size_t>(rank)];
+    prepared[static_cast<size_t>(rank - mesh().firstHosted())] =
+        BRAID_TRY(braid::prepare(plan, mesh().device(rank), mesh().transport(rank), mode));
+    return Status::ok();
+  });
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
+                                                  const CompiledProgram &program) {
+  Job::Impl &state = *job->impl_;
+  const Compiled &compiled = program.impl_->compiled;
+  BRAID_TRY(checkProgram(compiled, *state.mesh, state.options.reproducible));
+  Result<std::vector<Plan>> plans = makePlans(compiled);
+  if (!plans)
+    return withDiagnostics(*program.impl_->source, plans.status());
+  state.sessions.push_back({std::move(*plans), 0});
+  SessionPlans &own = state.sessions.back();
+  for (int64_t i = 0; i < job->hosted(); ++i)
+    own.bytes += bytesOf(own.plans[static_cast<size_t>(job->firstRank() + i)]);
+  std::unique_ptr<Session> session(new Session(std::unique_ptr<Impl>(
+      new Impl{std::move(job), program, std::prev(state.sessions.end()), {}, false})));
+  BRAID_TRY(session->impl_->prepare());
+  return session;
+}
+
+Session::~Session() {
+  Job::Impl &state = *impl_->job->impl_;
+  impl_->prepared.clear();
+  state.ended.splice(state.ended.end(), state.sessions, impl_->own);
+  state.showPlans();
+}
+
+const CompiledProgram &Session::program() const { return impl_->program; }
+int64_t Session::runs() const { return impl_->prepared.front()->epoch(); }
+
+Status Session::run(std::span<const Tensor> inputs, std::span<const Tensor> outputs, void *stream) {
+  BRAID_TRY(impl_->checkRanks(1));
+  BRAID_TRY(impl_->check(0, inputs, outputs));
+  BRAID_TRY(impl_->enter(stream));
+  impl_->issue(0, inputs, outputs);
+  return Status::ok();
+}
+
+Status Session::run(std::span<const RankTensors> ranks, void *stream) {
+  BRAID_TRY(impl_->checkRanks(ranks.size()));
+  for (size_t i = 0; i < ranks.size(); ++i)
+    BRAID_TRY(impl_->check(i, ranks[i].inputs, ranks[i].outputs));
+  BRAID_TRY(impl_->enter(stream));
+  for (size_t i = 0; i < ranks.size(); ++i)
+    impl_->issue(i, ranks[i].inputs, ranks[i].outputs);
+  return Status::ok();
+}
+
+Status Session::capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  BRAID_TRY(impl_->checkRanks(1));
+  BRAID_TRY(impl_->check(0, inputs, outputs));
+  std::vector<const void *> read;
+  std::vector<void *> written;
+  BRAID_TRY(
+      impl_->prepared.front()->capture(addressesOf(inputs, read), addressesOf(outputs, written)));
+  impl_->hasGraph = true;
+  return Status::ok();
+}
+
+Status Session::replay(void *stream) {
+  if (!impl_->hasGraph)
+    return badInput("@{}: expected capture() before replay()", program().name());
+  BRAID_TRY(impl_->enter(stream));
+  impl_->prepared.front()->replay();
+  return Status::ok();
+}
+
+} // namespace braid

@@ -1,0 +1,57 @@
+//===- api/session.h - a program, ready to run ------------------------------------------------===//
+#pragma once
+
+#include "api/job.h"
+#include "api/program.h"
+
+namespace braid {
+
+/// The tensors of one run on one rank, in the order of CompiledProgram::inputs() and outputs().
+struct RankTensors {
+  std::vector<Tensor> inputs, outputs;
+};
+
+/// A program on the ranks of this process. Many share one job, its streams and its memory.
+class Session {
+public:
+  /// Allocates, exchanges handles, tunes. Collective; blocks until all that was issued to the job is
+  /// done. `job` and `program` are kept as long as they are needed. BadInput if the program is for
+  /// another number of ranks, or ranks bring different ones.
+  static Result<std::unique_ptr<Session>> prepare(std::shared_ptr<Job> job,
+                                                  const CompiledProgram &program);
+  /// Gives back what it has. Never blocks: runs may be in flight, and what they use is free for
+  /// others when a later prepare() has returned, or the job has ended.
+  ~Session();
+  Session(const Session &) = delete;
+
+  const CompiledProgram &program() const;
+  /// Runs issued so far, replays included.
+  int64_t runs() const;
+
+  /// Issues one run on the one rank that is here, and returns. It is ordered like a kernel on
+  /// `stream`: a cudaStream_t on cuda, where null is CUDA's default stream, or one of
+  /// Job::stream(). Runs of all sessions of a job follow one another, whatever their streams; all
+  /// ranks issue them in the same order. Tensors stay until the run is done, and may be others in
+  /// the next.
+  ///
+  /// BadInput, and nothing is issued, if a tensor is not as the program wants it: number, element
+  /// type, axes, extents, alignment, where it lies, and no output may overlap another tensor. The
+  /// message names it. Unsupported if the stream is being captured.
+  Status run(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+             void *stream = nullptr);
+  /// The same on all ranks that are here, `ranks[i]` on rank firstRank() + i.
+  Status run(std::span<const RankTensors> ranks, void *stream = nullptr);
+
+  /// Records one run as a graph, in place of the one before; nothing runs. Blocks. Unsupported where
+  /// the backend has no graphs.
+  Status capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  /// Issues the recorded run, as run() does. BadInput if there is none.
+  Status replay(void *stream = nullptr);
+
+private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace braid

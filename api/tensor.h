@@ -1,0 +1,33 @@
+//===- api/tensor.h - tensors of a caller -----------------------------------------------------===//
+#pragma once
+
+#include "api/dtype.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace braid {
+
+/// What a program takes or gives on each rank: the local shape, row-major and contiguous.
+struct TensorSpec {
+  std::string name; ///< without `%`
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+};
+
+/// The caller's memory for one of them, in one run. Inputs are only read.
+struct Tensor {
+  void *data = nullptr;
+  DType dtype = DType::F32;
+  std::span<const int64_t> shape;
+
+  Tensor() = default;
+  /// As the program wants it, at `data`.
+  Tensor(void *memory, const TensorSpec &spec)
+      : data(memory), dtype(spec.dtype), shape(spec.shape) {}
+  Tensor(void *memory, DType type, std::span<const int64_t> extents)
+      : data(memory), dtype(type), shape(extents) {}
+};
+
+} // namespace braid

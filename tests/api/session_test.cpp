@@ -1,0 +1,363 @@
+//===- tests/api/session_test.cpp - programs as users run them --------------------------------===//
+//
+// Public headers only, as a program that embeds Braid has them.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/fusion.h"
+#include "api/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace braid::test {
+namespace {
+
+using testing::HasSubstr;
+
+int64_t cases(int64_t otherwise) {
+  const char *given = std::getenv("BRAID_CASES");
+  return given ? std::atoll(given) : otherwise;
+}
+
+/// Rows of A live one block per rank, and every rank gets all of C = A * B.
+FusionText gather(int64_t ranks, int64_t rows, int64_t depth, int64_t columns) {
+  FusionText f("gather_matmul");
+  const Extent d = f.parameter("D", ranks), m = f.parameter("M", rows);
+  f.mesh(d);
+  f.input("A", DType::F32, {didx(d), plain(m / d), plain(depth)});
+  f.input("B", DType::F32, {plain(depth), plain(columns)});
+  f.define("C", "matmul %A, %B", DType::F32, {stream(d), plain(m / d), plain(columns)});
+  f.output({"C"});
+  return f;
+}
+
+/// A contraction over ranks, each of which gets its rows of the sum.
+FusionText scatter(int64_t ranks, int64_t rows, int64_t depth, int64_t columns) {
+  FusionText f("matmul_scatter");
+  const Extent d = f.parameter("D", ranks), m = f.parameter("M", rows);
+  f.mesh(d);
+  f.input("A", DType::F32, {plain(d), plain(m / d), didx(d), plain(depth)});
+  f.input("B", DType::F32, {didx(d), plain(depth), plain(columns)});
+  f.define("C", "matmul %A, %B", DType::F32, {didx(d), plain(m / d), plain(columns)});
+  f.output({"C"});
+  return f;
+}
+
+struct Kind {
+  FusionText (*text)(int64_t, int64_t, int64_t, int64_t);
+  const char *schedule;
+  bool isGather;
+};
+constexpr Kind kKinds[] = {{gather, "pairwise;streams=2", true},
+                           {scatter, "pairwise;protocol=put;chunks=2", false},
+                           {gather, "bulk", true}};
+constexpr int64_t kRanks = 3, kRows = 6, kDepth = 4, kColumns = 5, kBlock = kRows / kRanks;
+
+CompiledProgram compiled(const Kind &kind) {
+  Result<CompiledProgram> program =
+      compileText("session_test", kind.text(kRanks, kRows, kDepth, kColumns).str(),
+                  {.schedule = kind.schedule});
+  EXPECT_TRUE(program.isOk()) << program.status().message();
+  return *program;
+}
+
+std::shared_ptr<Job> makeJob(JobOptions options = {}) {
+  options.ranks = kRanks;
+  Result<std::shared_ptr<Job>> job = Job::create(options);
+  EXPECT_TRUE(job.isOk()) << job.status().message();
+  return *job;
+}
+
+/// Tensors of all ranks for one run, and what should come of them. Small integers: sums are exact.
+class Arguments {
+public:
+  Arguments(const CompiledProgram &program, const Kind &kind, int64_t run)
+      : program_(program), kind_(kind), run_(run) {
+    for (int64_t rank = 0; rank < kRanks; ++rank) {
+      Rank &mine = ranks_.emplace_back();
+      for (size_t i = 0; i < 2; ++i)
+        for (int64_t e = 0; e < elements(program.inputs()[i]); ++e)
+          mine.inputs[i].push_back(value(rank, i, e));
+      mine.output.assign(static_cast<size_t>(elements(program.outputs()[0])), -1e9f);
+    }
+  }
+
+  std::vector<RankTensors> tensors() {
+    std::vector<RankTensors> all;
+    for (Rank &rank : ranks_)
+      all.push_back({{{rank.inputs[0].data(), program_.inputs()[0]},
+                      {rank.inputs[1].data(), program_.inputs()[1]}},
+                     {{rank.output.data(), program_.outputs()[0]}}});
+    return all;
+  }
+
+  void expectRight() const {
+    for (int64_t rank = 0; rank < kRanks; ++rank)
+      for (int64_t i = 0; i < static_cast<int64_t>(ranks_[rank].output.size()); ++i)
+        ASSERT_EQ(ranks_[rank].output[i], wanted(rank, i / kColumns, i % kColumns))
+            << "run " << run_ << ", rank " << rank << ", element " << i;
+  }
+
+private:
+  struct Rank {
+    std::vector<float> inputs[2];
+    std::vector<float> output;
+  };
+  static int64_t elements(const TensorSpec &spec) {
+    int64_t count = 1;
+    for (int64_t extent : spec.shape)
+      count *= extent;
+    return count;
+  }
+  /// B is the same on all ranks, where it is not contracted over them.
+  float value(int64_t rank, size_t input, int64_t element) const {
+    const int64_t who = kind_.isGather && input == 1 ? 0 : rank;
+    return static_cast<float>((run_ * 7 + who * 5 + static_cast<int64_t>(input) * 3 + element) %
+                              11);
+  }
+  float product(int64_t rank, int64_t row, int64_t column) const {
+    float sum = 0;
+    for (int64_t k = 0; k < kDepth; ++k)
+      sum +=
+          ranks_[rank].inputs[0][row * kDepth + k] * ranks_[rank].inputs[1][k * kColumns + column];
+    return sum;
+  }
+  float wanted(int64_t rank, int64_t row, int64_t column) const {
+    if (kind_.isGather)
+      return product(row / kBlock, row % kBlock, column);
+    float sum = 0;
+    for (int64_t other = 0; other < kRanks; ++other)
+      sum += product(other, rank * kBlock + row, column);
+    return sum;
+  }
+
+  const CompiledProgram program_;
+  const Kind &kind_;
+  const int64_t run_;
+  std::vector<Rank> ranks_;
+};
+
+/// Sessions of one job in turn, each run on another stream than the one before, several in flight.
+void expectTurnsRight(Job &job, std::vector<std::unique_ptr<Session>> &sessions, int64_t runs) {
+  constexpr int64_t kStreams = 10, kInFlight = 12;
+  for (int64_t run = 0; run < runs;) {
+    std::vector<std::unique_ptr<Arguments>> inFlight;
+    for (; inFlight.size() < kInFlight; ++run) {
+      const size_t kind = static_cast<size_t>(run) % std::size(kKinds);
+      inFlight.push_back(std::make_unique<Arguments>(sessions[kind]->program(), kKinds[kind], run));
+      Result<void *> stream = job.stream(static_cast<uint32_t>(run % kStreams));
+      ASSERT_TRUE(stream.isOk());
+      const Status status = sessions[kind]->run(inFlight.back()->tensors(), *stream);
+      ASSERT_TRUE(status.isOk()) << status.message();
+    }
+    const Status status = job.synchronize();
+    ASSERT_TRUE(status.isOk()) << status.message();
+    for (const auto &each : inFlight)
+      each->expectRight();
+  }
+}
+
+std::vector<std::unique_ptr<Session>> prepareAll(const std::shared_ptr<Job> &job) {
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (const Kind &kind : kKinds) {
+    Result<std::unique_ptr<Session>> session = Session::prepare(job, compiled(kind));
+    EXPECT_TRUE(session.isOk()) << session.status().message();
+    sessions.push_back(std::move(*session));
+  }
+  return sessions;
+}
+
+TEST(SessionTest, SeveralTakeTurnsOnManyStreams) {
+  const std::shared_ptr<Job> job = makeJob();
+  auto sessions = prepareAll(job);
+  expectTurnsRight(*job, sessions, cases(3000));
+  EXPECT_TRUE(job->commit().isOk());
+}
+
+TEST(SessionTest, EveryOrderOfStreamsIsRight) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const std::shared_ptr<Job> job = makeJob({.scheduleSeed = seed});
+    auto sessions = prepareAll(job);
+    expectTurnsRight(*job, sessions, 24);
+  }
+}
+
+// -- Tensors that are not as the program wants them. --
+
+struct Mistake {
+  const char *name;
+  void (*make)(RankTensors &tensors);
+  const char *message;
+};
+const int64_t kFourAxes[] = {1, kBlock, kDepth, 1}, kOtherRows[] = {1, kBlock + 1, kDepth};
+void *moved(void *data, int64_t bytes) { return static_cast<char *>(data) + bytes; }
+const Mistake kMistakes[] = {
+    {"type", [](RankTensors &t) { t.inputs[0].dtype = DType::BF16; },
+     "input 0 (%A): expected elements of type f32, for it is f32[1, 2, 4]; got bf16[1, 2, 4]"},
+    {"axes", [](RankTensors &t) { t.inputs[0].shape = kFourAxes; },
+     "input 0 (%A): expected 3 axes, for it is f32[1, 2, 4]; got f32[1, 2, 4, 1]"},
+    {"extent", [](RankTensors &t) { t.inputs[0].shape = kOtherRows; },
+     "input 0 (%A): expected extent 2 of axis 1, for it is f32[1, 2, 4]; got f32[1, 3, 4]"},
+    {"null", [](RankTensors &t) { t.outputs[0].data = nullptr; },
+     "output 0 (%C): expected f32[3, 2, 5], got null"},
+    {"alignment", [](RankTensors &t) { t.inputs[1].data = moved(t.inputs[1].data, 2); },
+     "input 1 (%B): expected an address that is a multiple of 4 bytes"},
+    {"too few", [](RankTensors &t) { t.inputs.pop_back(); }, "expected 2 inputs, got 1"},
+    {"too many", [](RankTensors &t) { t.outputs.push_back(t.outputs[0]); },
+     "expected 1 output, got 2"},
+    {"overlap", [](RankTensors &t) { t.outputs[0].data = moved(t.inputs[0].data, 8); },
+     "output 0 (%C): expected memory of its own, got some of input 0 (%A)"},
+};
+
+TEST(SessionTest, WrongTensorsAreNamedAndNothingIsIssued) {
+  const std::shared_ptr<Job> job = makeJob();
+  auto session = Session::prepare(job, compiled(kKinds[0]));
+  ASSERT_TRUE(session.isOk());
+  Arguments arguments((*session)->program(), kKinds[0], 1);
+  for (const Mistake &mistake : kMistakes)
+    for (int64_t rank = 0; rank < kRanks; ++rank) {
+      std::vector<RankTensors> tensors = arguments.tensors();
+      mistake.make(tensors[rank]);
+      const Status status = (*session)->run(tensors);
+      EXPECT_EQ(status.code(), StatusCode::BadInput) << mistake.name;
+      EXPECT_THAT(status.message(), HasSubstr(mistake.message));
+      EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(rank) + ": "));
+    }
+  EXPECT_EQ((*session)->runs(), 0);
+  std::vector<RankTensors> tensors = arguments.tensors();
+  EXPECT_EQ((*session)->run(std::span(tensors).first(2)).message(),
+            "expected the tensors of 3 ranks, got those of 2");
+  EXPECT_EQ((*session)->run(tensors, reinterpret_cast<void *>(77)).code(), StatusCode::BadInput);
+  ASSERT_TRUE((*session)->run(tensors).isOk());
+  ASSERT_TRUE(job->synchronize().isOk());
+  arguments.expectRight();
+}
+
+TEST(SessionTest, WhatCannotBePreparedOrReplayedSaysWhy) {
+  const std::shared_ptr<Job> job = makeJob();
+  const auto program = compileText("t", gather(2, 4, 2, 2).str());
+  ASSERT_TRUE(program.isOk());
+  EXPECT_EQ(Session::prepare(job, *program).status().message(),
+            "@gather_matmul_pairwise is for 2 ranks, but the job has 3");
+  const auto reproducible = compileText("t", gather(3, 6, 2, 2).str(), {.reproducible = true});
+  ASSERT_TRUE(reproducible.isOk());
+  EXPECT_THAT(Session::prepare(job, *reproducible).status().message(),
+              HasSubstr("expected JobOptions::reproducible"));
+  auto session = Session::prepare(job, compiled(kKinds[0])); // the job goes on
+  ASSERT_TRUE(session.isOk());
+  EXPECT_THAT((*session)->replay().message(), HasSubstr("expected capture() before replay()"));
+}
+
+TEST(JobTest, WhatCannotBeMadeSaysWhy) {
+  EXPECT_EQ(Job::create({.backend = "tpu", .ranks = 2}).status().code(), StatusCode::Unsupported);
+  EXPECT_EQ(Job::create({}).status().message(), "expected at least 1 rank, got 0");
+  EXPECT_THAT(Job::join({}).status().message(), HasSubstr("expected to be started as a rank"));
+}
+
+// -- What a job holds. --
+
+int64_t countFiles(const char *folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+int64_t residentKiB() {
+  std::ifstream file("/proc/self/statm");
+  int64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * 4;
+}
+
+TEST(SessionTest, AThousandLeaveNothingBehind) {
+  const std::shared_ptr<Job> job = makeJob();
+  const CompiledProgram programs[] = {compiled(kKinds[0]), compiled(kKinds[1])};
+  int64_t files = 0, threads = 0, resident = 0;
+  const int64_t count = cases(1000);
+  for (int64_t i = 0; i < count; ++i) {
+    auto session = Session::prepare(job, programs[i % 2]);
+    ASSERT_TRUE(session.isOk()) << session.status().message();
+    EXPECT_EQ(job->usage().sessions, 1);
+    EXPECT_GT(job->usage().bytes, 0);
+    Arguments arguments((*session)->program(), kKinds[i % 2], i);
+    ASSERT_TRUE((*session)->run(arguments.tensors()).isOk());
+    if (i % 3 == 0)
+      session->reset(); // with a run in flight
+    ASSERT_TRUE(job->synchronize().isOk());
+    arguments.expectRight();
+    if (i == 20) {
+      files = countFiles("/proc/self/fd");
+      threads = countFiles("/proc/self/task");
+      resident = residentKiB();
+    }
+  }
+  EXPECT_EQ(job->usage().sessions, 0);
+  EXPECT_EQ(job->usage().bytes, 0);
+  EXPECT_EQ(countFiles("/proc/self/fd"), files);
+  EXPECT_EQ(countFiles("/proc/self/task"), threads);
+  EXPECT_LT(residentKiB(), resident + 4096);
+}
+
+TEST(SessionTest, AFailureIsThatOfAllAndStays) {
+  const std::shared_ptr<Job> job = makeJob();
+  auto session = Session::prepare(job, compiled(kKinds[0]));
+  ASSERT_TRUE(session.isOk());
+  EXPECT_EQ(job->fail({StatusCode::PeerFailed, "enough"}).message(), "enough");
+  Arguments arguments((*session)->program(), kKinds[0], 1);
+  EXPECT_TRUE((*session)->run(arguments.tensors()).isOk()); // issued, and dropped
+  EXPECT_EQ(job->synchronize().message(), "enough");
+  EXPECT_FALSE(Session::prepare(job, compiled(kKinds[1])).isOk());
+}
+
+// -- Texts. --
+
+TEST(FusionTextTest, MakesWhatAFileWouldHold) {
+  EXPECT_EQ(gather(4, 8, 3, 2).str(), R"(fusion @gather_matmul(D = 4, M = 8) {
+  mesh [0 .. D)
+  %A = input f32[DIDx{D}, (M / D), 3]
+  %B = input f32[3, 2]
+  %C = matmul %A, %B : f32[Stream{D}, (M / D), 2]
+  output %C
+}
+)");
+}
+
+TEST(CompiledProgramTest, IsCheckedAndSaysWhatItTakes) {
+  const CompiledProgram program = compiled(kKinds[1]);
+  EXPECT_TRUE(program.check().isOk());
+  EXPECT_EQ(program.ranks(), kRanks);
+  ASSERT_EQ(program.inputs().size(), 2u);
+  EXPECT_EQ(program.inputs()[0].name, "A");
+  EXPECT_EQ(program.inputs()[0].shape, (std::vector<int64_t>{kRanks, kBlock, 1, kDepth}));
+  EXPECT_THAT(program.str(), HasSubstr("implements @matmul_scatter"));
+}
+
+TEST(CompiledProgramTest, MistakesHaveTheirPlace) {
+  const auto wrong = compileText("wrong.braid", "fusion @f(D = 2) {\n  mesh [0 .. E)\n}\n");
+  ASSERT_FALSE(wrong.isOk());
+  EXPECT_EQ(wrong.status().code(), StatusCode::BadInput);
+  EXPECT_THAT(wrong.status().message(), HasSubstr("wrong.braid:2:14: error:"));
+  EXPECT_THAT(compileText("t", gather(2, 4, 2, 2).str(), {.schedule = "rong"}).status().message(),
+              HasSubstr("rong"));
+  EXPECT_EQ(compileFile("/nowhere.braid").status().code(), StatusCode::BadInput);
+}
+
+TEST(CompiledProgramTest, AnUnsafeProgramIsRejected) {
+  const auto program = compileText("racy", R"(
+program @racy mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  %main = get_current_stream
+  set_current_stream stream(0)
+  set %C, %A
+  set_current_stream %main
+}
+)");
+  ASSERT_TRUE(program.isOk()) << program.status().message();
+  const Status status = program->check();
+  EXPECT_EQ(status.code(), StatusCode::Rejected);
+  EXPECT_THAT(status.message(), HasSubstr("@racy is"));
+}
+
+} // namespace
+} // namespace braid::test
