@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""session_ranks_test.py PROGRAM: a program that embeds Braid, started as ranks by somebody else."""
+import os
+import subprocess
+import sys
+
+RANKS = 3
+
+
+def run(program, *arguments):
+    """The exit codes and what was said, rank by rank."""
+    ranks = []
+    for rank in range(RANKS):
+        environment = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(RANKS),
+                           BRAID_JOB=f"session-{os.getpid()}-{'-'.join(arguments)}")
+        ranks.append(subprocess.Popen([program, *arguments], env=environment, text=True,
+                                      stderr=subprocess.PIPE))
+    said = [each.communicate(timeout=120)[1] for each in ranks]
+    return [each.returncode for each in ranks], said
+
+
+def expect(program, arguments, codes, words):
+    got, said = run(program, *arguments)
+    print(arguments, got)
+    assert got == codes, (arguments, codes, got, said)
+    for word in words:
+        assert any(word in each for each in said), (arguments, word, said)
+
+
+def main():
+    program = sys.argv[1]
+    expect(program, [], [0, 0, 0], [])
+    expect(program, ["tensor"], [0, 0, 0], [])
+    expect(program, ["rows"], [2, 2, 2], ["gather_matmul"])
+    expect(program, ["leave"], [5, 0, 5], ["rank 1"])
+
+
+if __name__ == "__main__":
+    main()
