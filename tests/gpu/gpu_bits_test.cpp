@@ -10,11 +10,11 @@
 
 #include "api/arguments.h"
 #include "api/launch/job_rank.h"
-#include "api/launch/launch.h"
 #include "api/launch/output_digests.h"
 #include "api/plans.h"
 #include "backends/cuda/cuda_backend.h"
 #include "runtime/numeric.h"
+#include "tests/gpu/gpu_job.h"
 
 #include <fmt/format.h>
 
@@ -25,7 +25,6 @@
 namespace braid::test {
 namespace {
 
-constexpr int kSkipped = 77;
 constexpr int64_t kRows[] = {4096, 256, 17, 1}; ///< M; the first one has all rows
 
 Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
@@ -307,62 +306,9 @@ int rankMain(const Place &place, int runs) {
   return static_cast<int>(status.code());
 }
 
-bool runJob(const char *program, int64_t ranks, int runs) {
-  std::printf("the same bits on %d ranks\n", static_cast<int>(ranks));
-  std::fflush(stdout);
-  LaunchOptions options;
-  options.ranks = ranks;
-  options.arguments = {program, "--as-rank", "--runs", std::to_string(runs)};
-  Result<LaunchReport> report = launch(options);
-  if (report && report->signal != 0)
-    std::exit(128 + report->signal);
-  Status status = report ? report->status : report.status();
-  if (!status.isOk())
-    std::printf("  FAILED: %s\n", status.message().c_str());
-  return status.isOk();
-}
-
 } // namespace
 } // namespace braid::test
 
 int main(int argc, char **argv) {
-  using namespace braid;
-  using namespace braid::test;
-  int64_t ranks = 0;
-  int runs = 1000;
-  bool isRank = false, isUnderstood = true;
-  for (int i = 1; i < argc; ++i) {
-    const llvm::StringRef flag = argv[i];
-    if (flag == "--as-rank")
-      isRank = true;
-    else if (flag == "--ranks" && i + 1 < argc)
-      ranks = std::atoi(argv[++i]);
-    else if (flag == "--runs" && i + 1 < argc)
-      runs = std::atoi(argv[++i]);
-    else
-      isUnderstood = false;
-  }
-  if (!isUnderstood || ranks < 0 || runs < 1) {
-    std::fprintf(stderr, "expected [--ranks N] [--runs R]\n");
-    return 2;
-  }
-  if (isRank) {
-    Result<std::optional<Place>> place = findPlace(processEnvironment());
-    return place && *place ? rankMain(**place, runs) : 2;
-  }
-  const char *shares = std::getenv("BRAID_SHARE_GPUS");
-  const int gpus = countGpus();
-  const int64_t most = gpus > 0 && shares && std::string(shares) == "on" ? 4 : gpus;
-  int jobs = 0, passed = 0;
-  for (int64_t each : {2, 3, 4})
-    if (each <= most && (ranks == 0 || ranks == each)) {
-      ++jobs;
-      passed += runJob(argv[0], each, runs);
-    }
-  if (jobs == 0) {
-    std::printf("skipped: needs 2 GPUs, or BRAID_SHARE_GPUS=on and one\n");
-    return kSkipped;
-  }
-  std::printf("%d of %d jobs passed\n", passed, jobs);
-  return passed == jobs ? 0 : 1;
+  return braid::test::gpuJobMain(argc, argv, "the same bits", braid::test::rankMain);
 }

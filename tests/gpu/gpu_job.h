@@ -1,0 +1,71 @@
+//===- tests/gpu/gpu_job.h - a test program that starts itself as ranks -----------------------===//
+#pragma once
+
+#include "api/launch/launch.h"
+#include "backends/cuda/cuda_backend.h"
+#include "runtime/job/bootstrap/environment.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace braid::test {
+
+inline bool runGpuJob(const char *program, const char *what, int64_t ranks, int runs) {
+  std::printf("%s on %d ranks\n", what, static_cast<int>(ranks));
+  std::fflush(stdout);
+  LaunchOptions options;
+  options.ranks = ranks;
+  options.arguments = {program, "--as-rank", "--runs", std::to_string(runs)};
+  Result<LaunchReport> report = launch(options);
+  if (report && report->signal != 0)
+    std::exit(128 + report->signal);
+  const Status status = report ? report->status : report.status();
+  if (!status.isOk())
+    std::printf("  FAILED: %s\n", status.message().c_str());
+  return status.isOk();
+}
+
+/// `[--ranks N] [--runs R]`: a job on 2, 3 and 4 ranks, or on N, as far as there are GPUs. Each rank
+/// is this program again, and returns what `rankMain` does. 77: there are too few GPUs.
+inline int gpuJobMain(int argc, char **argv, const char *what,
+                      int (*rankMain)(const Place &place, int runs)) {
+  int64_t ranks = 0;
+  int runs = 1000;
+  bool isRank = false, isUnderstood = true;
+  for (int i = 1; i < argc; ++i) {
+    const llvm::StringRef flag = argv[i];
+    if (flag == "--as-rank")
+      isRank = true;
+    else if (flag == "--ranks" && i + 1 < argc)
+      ranks = std::atoi(argv[++i]);
+    else if (flag == "--runs" && i + 1 < argc)
+      runs = std::atoi(argv[++i]);
+    else
+      isUnderstood = false;
+  }
+  if (!isUnderstood || ranks < 0 || runs < 1) {
+    std::fprintf(stderr, "expected [--ranks N] [--runs R]\n");
+    return 2;
+  }
+  if (isRank) {
+    Result<std::optional<Place>> place = findPlace(processEnvironment());
+    return place && *place ? rankMain(**place, runs) : 2;
+  }
+  const char *shares = std::getenv("BRAID_SHARE_GPUS");
+  const int gpus = countGpus();
+  const int64_t most = gpus > 0 && shares && std::string(shares) == "on" ? 4 : gpus;
+  int jobs = 0, passed = 0;
+  for (int64_t each : {2, 3, 4})
+    if (each <= most && (ranks == 0 || ranks == each)) {
+      ++jobs;
+      passed += runGpuJob(argv[0], what, each, runs);
+    }
+  if (jobs == 0) {
+    std::printf("skipped: needs 2 GPUs, or BRAID_SHARE_GPUS=on and one\n");
+    return 77;
+  }
+  std::printf("%d of %d jobs passed\n", passed, jobs);
+  return passed == jobs ? 0 : 1;
+}
+
+} // namespace braid::test
