@@ -111,13 +111,15 @@ const QueueSnapshot *leadingQueue(const RankSnapshot &rank,
   return best;
 }
 
-const Plan *planOf(llvm::ArrayRef<Plan> plans, int64_t rank) {
-  if (static_cast<size_t>(rank) < plans.size() && plans[rank].rank == rank)
+const Plan *planOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank) {
+  const uint64_t fingerprint = memory.slot(rank).fingerprint.load(kRelaxed);
+  auto isMeant = [&](const Plan &plan) {
+    return plan.rank == rank && (fingerprint == 0 || plan.fingerprint == fingerprint);
+  };
+  if (static_cast<size_t>(rank) < plans.size() && isMeant(plans[rank]))
     return &plans[rank];
-  for (const Plan &plan : plans)
-    if (plan.rank == rank)
-      return &plan;
-  return nullptr;
+  const Plan *found = std::find_if(plans.begin(), plans.end(), isMeant);
+  return found == plans.end() ? nullptr : found;
 }
 
 const Command *commandOf(const Plan *plan, CommandId id) {

@@ -97,6 +97,8 @@ Status ProcessGroup::start() {
 
 void ProcessGroup::setPlans(llvm::ArrayRef<Plan> plans) {
   std::lock_guard lock(plansMutex_);
+  if (plans.data() != plans_.data())
+    slot().beginProgram(plans.empty() ? 0 : plans.front().fingerprint);
   plans_ = plans;
 }
 

@@ -55,7 +55,8 @@ public:
   int64_t rank() const { return client_->rank(); }
   JobMemory &memory() { return client_->memory(); }
   RankSlot &slot() { return memory().slot(rank()); }
-  /// Of all ranks, for messages. They outlive the group, or the next call.
+  /// Of all ranks, for messages. They outlive the group, or the next call. What the job memory says
+  /// of commands is of these Plans from now on: nothing of others is under way.
   void setPlans(llvm::ArrayRef<Plan> plans);
 
   // -- RankGroup. --

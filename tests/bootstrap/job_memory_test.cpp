@@ -46,6 +46,49 @@ template <class Body> int runInChild(Body body) {
   return state;
 }
 
+// -- What it holds. --
+
+TEST(JobMemoryTest, TellsWhatWasChosen) {
+  JobMemory memory = create(2);
+  EXPECT_EQ(memory.choice(), "");
+  memory.publishChoice(std::string(5000, 'x'));
+  EXPECT_EQ(memory.choice(), "") << "too long";
+  memory.publishChoice("ring;chunks=2");
+  Result<JobMemory> second = JobMemory::map(duplicate(memory.descriptor()), 2);
+  ASSERT_TRUE(second) << second.status().message();
+  EXPECT_EQ(second->choice(), "ring;chunks=2");
+}
+
+TEST(JobMemoryTest, ForgetsWhatWasNumberedInAnotherProgram) {
+  JobMemory memory = create(1);
+  RankSlot &slot = memory.slot(0);
+  slot.issued = 9;
+  slot.runs = 7;
+  slot.queue[3].lastDone = 5;
+  slot.flight[2].sequence = 2;
+  slot.beginProgram(77);
+  EXPECT_EQ(slot.fingerprint, 77u);
+  EXPECT_EQ(slot.runs, 0u);
+  EXPECT_EQ(slot.queue[3].lastDone, ~uint64_t(0));
+  EXPECT_EQ(slot.flight[2].sequence, 0u);
+  EXPECT_EQ(slot.issued, 9u) << "progress does not go back";
+}
+
+/// The watchdog looks after those who wait.
+TEST(JobMemoryTest, WhoSpinsForLongWaits) {
+  JobMemory memory = create(2);
+  auto activity = [&] { return static_cast<HostActivity>(memory.slot(0).activity.load()); };
+  std::thread first([&] { EXPECT_TRUE(memory.spinUntilAllCome(0)); });
+  while (activity() != HostActivity::InAllGather)
+    std::this_thread::yield();
+  EXPECT_TRUE(memory.spinUntilAllCome(1));
+  first.join();
+  EXPECT_EQ(activity(), HostActivity::OwnCode);
+  std::thread second([&] { EXPECT_FALSE(memory.spinUntilAllCome(0)); });
+  memory.abort(causeOf(1, "gone"));
+  second.join();
+}
+
 // -- Where it lives. --
 
 TEST(JobMemoryTest, IsSharedByAllWhoMapIt) {

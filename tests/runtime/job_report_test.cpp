@@ -57,6 +57,18 @@ TEST(DescribeRank, NamesTheCommandItIsInAndTheLastOne) {
                            "ring.braid:13:5, run 1"));
 }
 
+/// As one of those that ranks time before they choose.
+TEST(DescribeRank, NamesNoCommandsOfAnotherProgram) {
+  FakeJob job(4);
+  job.issue(2, 1);
+  job.enter(2, 1, job.find(2, CommandKind::Copy, "set %out", 2), /*isWaiting=*/false);
+  job.memory.slot(2).fingerprint = job.plans[2].fingerprint;
+  EXPECT_THAT(describeRank(job.memory, job.plans, 2), HasSubstr("set %out"));
+  job.memory.slot(2).fingerprint = job.plans[2].fingerprint + 1;
+  EXPECT_THAT(describeRank(job.memory, job.plans, 2),
+              MatchesRegex("rank 2 is in command [0-9]+, run 1, for .*"));
+}
+
 TEST(DescribeRank, NamesThePeerAndTheFlagOfAWait) {
   const FakeJob job = waitingForEachOther(4);
   EXPECT_THAT(describeRank(job.memory, job.plans, 3),

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include <fcntl.h>
 #include <sched.h>
@@ -23,7 +24,7 @@ namespace braid {
 namespace {
 
 // Whoever changes what lies in the memory changes the last byte.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a4203;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a4204;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -46,6 +47,8 @@ struct CauseSlot {
 // that nobody writes to cost nothing.
 constexpr uint32_t kCauseSlots = 256;
 
+constexpr uint32_t kChoiceBytes = 4096;
+
 Status failed(const char *what) {
   return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
 }
@@ -59,6 +62,8 @@ struct JobMemory::Layout {
   alignas(64) std::atomic<uint64_t> outcome;
   alignas(64) std::atomic<uint32_t> causesTaken;
   alignas(64) CauseSlot causes[kCauseSlots];
+  std::atomic<uint32_t> choiceLength; ///< written after the text
+  char choice[kChoiceBytes];
 
   static size_t bytes(int64_t ranks) {
     return sizeof(Layout) + static_cast<size_t>(ranks) * sizeof(RankSlot);
@@ -81,6 +86,15 @@ uint64_t RankSlot::progress() const {
   for (const QueueSlot &each : queue)
     sum += each.completed.load(std::memory_order_relaxed);
   return sum;
+}
+
+void RankSlot::beginProgram(uint64_t program) {
+  fingerprint.store(program, std::memory_order_relaxed);
+  runs.store(0, std::memory_order_relaxed);
+  for (QueueSlot &each : queue)
+    each.lastDone.store(~uint64_t(0), std::memory_order_relaxed);
+  for (FlightEntry &each : flight)
+    each.sequence.store(0, std::memory_order_relaxed);
 }
 
 // -- Making it. --
@@ -175,20 +189,43 @@ uint64_t JobMemory::progress() const {
 }
 
 bool JobMemory::spinUntilAllCome(int64_t rank) {
-  const uint32_t mine = slot(rank).barrier.fetch_add(1, std::memory_order_acq_rel) + 1;
-  slot(rank).arrivals.fetch_add(1, std::memory_order_relaxed);
+  constexpr uint32_t kSpinsBeforeYield = 10000;
+  RankSlot &own = slot(rank);
+  const uint32_t mine = own.barrier.fetch_add(1, std::memory_order_acq_rel) + 1;
+  own.arrivals.fetch_add(1, std::memory_order_relaxed);
+  auto setActivity = [&own](HostActivity activity) {
+    own.activitySinceNs.store(monotonicNs(), std::memory_order_relaxed);
+    own.activity.store(static_cast<uint32_t>(activity), std::memory_order_relaxed);
+  };
+  bool isLong = false;
   for (int64_t other = 0; other < ranks(); ++other)
     for (uint32_t spins = 0;
-         static_cast<int32_t>(slot(other).barrier.load(std::memory_order_acquire) - mine) < 0;
+         static_cast<int32_t>(slot(other).barrier.load(std::memory_order_acquire) - mine) < 0 &&
+         !(spins > kSpinsBeforeYield && isAborted());
          ++spins) {
-      constexpr uint32_t kSpinsBeforeYield = 10000;
       if (spins < kSpinsBeforeYield)
         continue;
-      if (isAborted())
-        return false;
+      if (!std::exchange(isLong, true))
+        setActivity(HostActivity::InAllGather);
       sched_yield();
     }
+  if (isLong)
+    setActivity(HostActivity::OwnCode);
   return !isAborted();
+}
+
+// -- The choice. --
+
+void JobMemory::publishChoice(const std::string &text) {
+  if (text.size() > kChoiceBytes)
+    return;
+  std::memcpy(layout_->choice, text.data(), text.size());
+  layout_->choiceLength.store(static_cast<uint32_t>(text.size()), std::memory_order_release);
+}
+
+std::string JobMemory::choice() const {
+  return {layout_->choice,
+          std::min(layout_->choiceLength.load(std::memory_order_acquire), kChoiceBytes)};
 }
 
 // -- The outcome. --

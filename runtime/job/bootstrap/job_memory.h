@@ -13,6 +13,7 @@
 //                 runs, counters of progress
 //   flight rings  the last commands of each rank, with times and flag values. They survive the
 //                 rank.
+//   the choice    the text of the schedule that rank 0 has chosen by measuring
 //
 // All accesses are relaxed atomics but those of the outcome, so that nothing here orders the ranks'
 // streams. Ranks are of one user and trust each other's writes; text that is read here is bounded
@@ -27,6 +28,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace braid {
 
@@ -88,12 +90,17 @@ struct RankSlot {
   std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
   std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
                                   ///< holds what it has until its process has gone
+  std::atomic<uint64_t>
+      fingerprint; ///< of the program whose commands are numbered here; 0: unknown
   alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
 
   /// Grows with everything that this rank gets done.
   uint64_t progress() const;
+  /// What is numbered here from now on are commands of that program; those of another one are
+  /// forgotten. By the rank's host thread, while its queues are idle.
+  void beginProgram(uint64_t fingerprint);
 };
 
 /// The mark in an outcome.
@@ -141,9 +148,16 @@ public:
   bool commit(uint32_t step);
   uint32_t committed() const;
 
+  // -- The choice. --
+
+  /// Says once, as rank 0, what was chosen. A text of more than 4 kB is left out.
+  void publishChoice(const std::string &text);
+  /// Empty: nothing has been said.
+  std::string choice() const;
+
   /// For timing only: returns when all ranks have called it equally often, within about a
-  /// microsecond of each other where each has a core of its own. Spins. False if the job has been
-  /// aborted.
+  /// microsecond of each other where each has a core of its own. Spins; who does so for longer counts as one who waits in an
+  /// all-gather, whom the watchdog looks after. False if the job has been aborted.
   bool spinUntilAllCome(int64_t rank);
 
 private:
