@@ -10,6 +10,7 @@
 #include "runtime/simulate/simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/xxhash.h"
 
 #include <fmt/format.h>
 
@@ -57,11 +58,12 @@ std::vector<LoweredCandidate> inOrder(std::vector<LoweredCandidate> all,
   return ordered;
 }
 
-/// Whatever the time, if a number was asked for; several stages share the time, and the room that a
-/// job has for what it prepares.
-TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages) {
-  TimingLimits limits;
-  limits.lookSeconds /= static_cast<double>(stages);
+constexpr size_t kMostTurns = 2; ///< of each stage
+
+/// Of a turn that has so many seconds, or however long it takes, if a number was asked for. Several
+/// stages share the room that a job has for what it prepares.
+TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double seconds) {
+  TimingLimits limits = timed ? TimingLimits() : TimingLimits::within(seconds);
   limits.most = std::max(limits.least, limits.most / stages);
   if (!timed)
     return limits;
@@ -69,6 +71,22 @@ TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages) {
   limits.window = std::numeric_limits<double>::infinity();
   return limits;
 }
+
+/// How long the best of earlier trials may have taken, and what it was.
+struct KnownChoice {
+  double seconds;
+  Configurations schedule;
+
+  std::string encode() const { return fmt::format("{:.3f} {}", seconds, schedule.str()); }
+  static std::optional<KnownChoice> decode(llvm::StringRef text) {
+    auto [seconds, schedule] = text.split(' ');
+    double number = 0;
+    Result<Configurations> parsed = Configurations::parse(schedule);
+    if (seconds.getAsDouble(number) || schedule.empty() || !parsed)
+      return std::nullopt;
+    return KnownChoice{number, std::move(*parsed)};
+  }
+};
 
 ChooseOptions withTransferModes(ChooseOptions options, const Device &device) {
   if (options.transferModes.empty())
@@ -90,6 +108,8 @@ public:
 
 private:
   Status meet();
+  std::string key() const;
+  Result<std::optional<ScheduleChoice>> findKnown();
   double worstCaseOf(const Candidate &candidate) const;
   std::vector<PredictedCandidate> predictedCandidates() const;
   Result<int64_t> waveRows();
@@ -99,9 +119,10 @@ private:
   Result<TimedPlan *> ready(size_t candidate);
   void keepFastest();
   TimingActions timingActions();
-  Status timeBest();
+  double secondsFor(size_t turn) const;
+  Status timeBest(double seconds);
   Result<ScheduleChoice> decide();
-  Result<ScheduleChoice> chooseStage();
+  Result<ScheduleChoice> chooseStage(double seconds);
   Result<ScheduleChoice> chooseInTurns();
 
   const std::string &text_;
@@ -110,11 +131,13 @@ private:
   CandidateLowering lowering_;
   JobModel model_;
   StageChoices choices_{{}, {}};
+  double trialSeconds_ = 0; ///< of all turns, by rank 0's clock
   // Of the stage that is chosen for.
   size_t stage_ = 0;
   std::vector<LoweredCandidate> candidates_; ///< the best first, once they are predicted
   std::map<size_t, TimedPlan> ready_;        ///< those of them that may be timed again
   std::map<size_t, double> trials_;          ///< what counts of the first trial of each
+  double turnSeconds_ = 0;                   ///< that they took
   FinalRounds finalRounds_;
 };
 
@@ -123,6 +146,30 @@ Status Chooser::meet() {
   Result<std::vector<std::string>> all =
       timer_.transport().allGather(encodeChoices(questionOf(text_, options_)));
   return all ? compareChoices(*all) : all.status();
+}
+
+/// Of the choice, among what is kept.
+std::string Chooser::key() const {
+  const std::string question = encodeChoices(questionOf(lowering_.fusionText(), options_));
+  return fmt::format("choice for @{} on {} ranks, {:016x}", lowering_.fusion(), timer_.ranks(),
+                     llvm::xxHash64(question));
+}
+
+/// The same on all ranks, for each of them judges the same text alike.
+Result<std::optional<ScheduleChoice>> Chooser::findKnown() {
+  std::string text = BRAID_TRY(model_.kept(key()));
+  const std::optional<KnownChoice> known = KnownChoice::decode(text);
+  const bool isEnough = known && known->seconds >= options_.seconds;
+  if (!isEnough || !lowering_.accepts(known->schedule))
+    return std::optional<ScheduleChoice>();
+  ScheduleChoice choice;
+  choice.candidates.push_back({{}, known->schedule});
+  choice.fusion = lowering_.fusion();
+  choice.ranks = timer_.ranks();
+  choice.reason = "as chosen before on this machine";
+  choice.source = "from " + model_.path();
+  choice.isKnown = true;
+  return std::optional(std::move(choice));
 }
 
 double Chooser::worstCaseOf(const Candidate &candidate) const {
@@ -187,6 +234,7 @@ Status Chooser::predict() {
     if (!simulation)
       return simulation.status().annotated(each.schedule.str());
     each.predictedUs = simulation->us;
+    timer_.transport().tick();
   }
   const std::vector<size_t> order = orderByPrediction(predictedCandidates());
   candidates_ = inOrder(std::move(candidates_), order);
@@ -233,7 +281,7 @@ TimingActions Chooser::timingActions() {
     constexpr double kShare = 0.3; // it follows another one that takes as much power
     Result<double> us = timeReady(
         candidate,
-        {.least = 3, .most = 15, .budgetUs = 50000, .warmUpUs = kShare * warmUpTime(candidate)});
+        {.least = 1, .most = 15, .budgetUs = 50000, .warmUpUs = kShare * warmUpTime(candidate)});
     if (!us)
       return us;
     trials_[candidate] = *us * worstCaseOf(candidates_[candidate].candidate);
@@ -256,16 +304,29 @@ TimingActions Chooser::timingActions() {
   return actions;
 }
 
-Status Chooser::timeBest() {
+/// So many of what is left of the time. A later turn, which may not be needed, counts for half of
+/// the first ones.
+double Chooser::secondsFor(size_t turn) const {
+  const size_t first = choices_.count(), all = first == 1 ? 1 : kMostTurns * first;
+  const double turnsLeft =
+      turn < first ? double(first - turn) + 0.5 * double(all - first) : double(all - turn);
+  return std::max(0.0, options_.seconds - trialSeconds_) / turnsLeft;
+}
+
+Status Chooser::timeBest(double seconds) {
   finalRounds_ = {};
+  turnSeconds_ = 0;
   if (candidates_.size() < 2 || options_.timed.value_or(1) <= 0)
     return Status::ok();
+  const TimingActions actions = timingActions();
   Result<CandidateTimes> timed = timeCandidates(
-      predictedCandidates(), limitsFor(options_.timed, choices_.count()), timingActions());
+      predictedCandidates(), limitsFor(options_.timed, choices_.count(), seconds), actions);
   ready_.clear();
   trials_.clear();
   if (!timed)
     return timed.status();
+  turnSeconds_ = BRAID_TRY(actions.seconds());
+  trialSeconds_ += turnSeconds_;
   std::vector<size_t> order;
   for (const CandidateTime &each : timed->times) {
     candidates_[each.candidate].measuredUs = each.us;
@@ -298,6 +359,7 @@ Result<ScheduleChoice> Chooser::decide() {
     choice.stage = choices_.stage(stage_).tensors.front();
   choice.ranks = timer_.ranks();
   choice.finalRounds = finalRounds_;
+  choice.seconds = turnSeconds_;
   choice.reason = reasonFor(choice);
   choice.source = model_.source();
   return choice;
@@ -306,25 +368,30 @@ Result<ScheduleChoice> Chooser::decide() {
 Result<ScheduleChoice> Chooser::choose() {
   BRAID_TRY(meet());
   BRAID_TRY(lowering_.findFusion());
+  if (options_.usesKnown && !options_.timed)
+    if (std::optional<ScheduleChoice> known = BRAID_TRY(findKnown()))
+      return std::move(*known);
   BRAID_TRY(model_.find());
   choices_ = StageChoices(lowering_.stages(), options_.given.schedule);
-  return chooseInTurns();
+  ScheduleChoice choice = BRAID_TRY(chooseInTurns());
+  if (!options_.timed)
+    model_.keep(key(), KnownChoice{options_.seconds, choice.best()}.encode());
+  return choice;
 }
 
-Result<ScheduleChoice> Chooser::chooseStage() {
+Result<ScheduleChoice> Chooser::chooseStage(double seconds) {
   BRAID_TRY(findCandidates());
-  BRAID_TRY(timeBest());
+  BRAID_TRY(timeBest(seconds));
   return decide();
 }
 
 /// Each stage has one turn, and another one if a later one has changed anything. All ranks take the
 /// same turns: each has rank 0's choice.
 Result<ScheduleChoice> Chooser::chooseInTurns() {
-  constexpr size_t kMostTurns = 2;
   std::vector<ScheduleChoice> before;
   for (size_t turn = 0, unchanged = 0;; ++turn) {
     stage_ = turn % choices_.count();
-    Result<ScheduleChoice> choice = chooseStage();
+    Result<ScheduleChoice> choice = chooseStage(secondsFor(turn));
     if (!choice)
       return choice;
     unchanged = choices_.take(stage_, choice->candidates.front().candidate) ? 0 : unchanged + 1;
@@ -355,6 +422,23 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses) {
 Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
                               const ChooseOptions &options, PlanTimer &timer) {
   return Chooser(name, text, options, timer).choose();
+}
+
+Result<ScheduleChoice> choose(LocalMesh &mesh, const std::string &name, const std::string &text,
+                              const ChooseOptions &options, std::vector<TimedPlans> &trials,
+                              const Barrier &barrier) {
+  std::optional<ScheduleChoice> choice;
+  trials.resize(static_cast<size_t>(mesh.hosted()));
+  auto chooseOnRank = [&](int64_t rank) {
+    const int64_t index = rank - mesh.firstHosted();
+    PlanTimer timer(mesh.cluster(), rank, trials[static_cast<size_t>(index)], barrier);
+    ScheduleChoice mine = BRAID_TRY(choose(name, text, options, timer));
+    if (index == 0)
+      choice = std::move(mine);
+    return Status::ok();
+  };
+  BRAID_TRY(mesh.onEveryRank(chooseOnRank));
+  return std::move(*choice);
 }
 
 Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer,

@@ -11,6 +11,7 @@
 #include "api/autotune/schedule_choice.h"
 #include "api/bench/bench_row.h"
 #include "api/calibrate/job_model.h"
+#include "api/mesh.h"
 #include "api/timing/plan_timer.h"
 
 namespace braid {
@@ -19,9 +20,15 @@ namespace braid {
 struct ChooseOptions : JobModelOptions {
   /// What is given here is not varied.
   CompileOptions given;
-  /// How many are timed; 0: the prediction alone decides. Empty: of those that are predicted to be
-  /// as fast as the best, within what predictions are off by, as many as there is time for.
+  /// How many are timed, however long that takes; 0: the prediction alone decides. Empty: of those
+  /// that are predicted to be as fast as the best, within what predictions are off by, as many as
+  /// there is time for.
   std::optional<int64_t> timed = {};
+  /// When trials of candidates have taken so long, none is begun any more, and the best so far is
+  /// chosen. Not of the GEMMs that the model lacks.
+  double seconds = 2;
+  /// Without trials, what an earlier job has chosen for the same question with as much time or more.
+  bool usesKnown = false;
 };
 
 /// The options of a job on `backend`, with where it keeps its model: the same for all that it does.
@@ -32,6 +39,12 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses);
 /// as compile() does.
 Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
                               const ChooseOptions &options, PlanTimer &timer);
+
+/// The same by all ranks of `mesh`, whose processes make this call. `trials` gets the Plans that are
+/// timed, of each rank that lives here, and outlives the mesh. `barrier` as PlanTimer has it.
+Result<ScheduleChoice> choose(LocalMesh &mesh, const std::string &name, const std::string &text,
+                              const ChooseOptions &options, std::vector<TimedPlans> &trials,
+                              const Barrier &barrier);
 
 /// `row` with the schedule and the modes that choose() finds for it. What `row.options` says is
 /// kept. `choice`, if not null, gets what there is to explain.

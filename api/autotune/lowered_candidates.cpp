@@ -21,26 +21,37 @@ std::string signatureOf(const Plan &plan) {
   return text;
 }
 
+/// What is located is in the Status, for `source` goes.
+Status withLocated(const Status &status, const Source &source) {
+  return source.diags.hasErrors() ? Status(status.code(), source.diags.str()) : status;
+}
+
 } // namespace
 
-Result<std::vector<Plan>> CandidateLowering::makePlans(CompileOptions options) {
+Result<Compiled> CandidateLowering::compile(Source &source, CompileOptions options) const {
   options.ranks = ranks_;
-  std::unique_ptr<Source> source = parseSource(name_, text_);
-  Result<Compiled> compiled = compile(*source, options);
+  Result<Compiled> compiled = braid::compile(source, options);
   if (compiled && !compiled->isLowered)
     return badInput("--schedule steers lowering, but @{} in '{}' is a program already",
                     compiled->program->name(), name_);
-  Result<std::vector<Plan>> plans = compiled ? braid::makePlans(*compiled) : compiled.status();
-  if (!plans && source->diags.hasErrors())
-    return Status(plans.status().code(), source->diags.str());
-  if (plans && fusion_.empty()) {
-    fusion_ = compiled->fusion->name();
-    stages_ = stagesOf(*compiled->fusion, source->diags);
-  }
-  return plans;
+  return compiled ? compiled : withLocated(compiled.status(), source);
 }
 
-Status CandidateLowering::findFusion() { return makePlans(given_).status(); }
+Result<std::vector<Plan>> CandidateLowering::makePlans(const CompileOptions &options) const {
+  std::unique_ptr<Source> source = parseSource(name_, text_);
+  Compiled compiled = BRAID_TRY(compile(*source, options));
+  Result<std::vector<Plan>> plans = braid::makePlans(compiled);
+  return plans ? std::move(plans) : withLocated(plans.status(), *source);
+}
+
+Status CandidateLowering::findFusion() {
+  std::unique_ptr<Source> source = parseSource(name_, text_);
+  Compiled compiled = BRAID_TRY(compile(*source, given_));
+  fusion_ = compiled.fusion->name();
+  fusionText_ = str(*compiled.fusion);
+  stages_ = stagesOf(*compiled.fusion, source->diags);
+  return Status::ok();
+}
 
 /// Null if it cannot be lowered. Launch mode and transfer mode make no difference.
 SharedPlans CandidateLowering::plansOf(const Configurations &schedule) {

@@ -32,8 +32,11 @@ public:
   /// Finds out what follows from any schedule. BadInput if there is a program already; otherwise
   /// fails as compile() does.
   Status findFusion();
-  const std::string &fusion() const { return fusion_; } ///< its name
+  const std::string &fusion() const { return fusion_; }         ///< its name
+  const std::string &fusionText() const { return fusionText_; } ///< with the parameters' values
   const std::vector<FusionStage> &stages() const { return stages_; }
+  /// That it can be lowered so.
+  bool accepts(const Configurations &schedule) { return plansOf(schedule) != nullptr; }
 
   /// Appends those candidates for a stage that can be lowered, and that do not come to the same
   /// commands as one that was appended since begin().
@@ -45,13 +48,14 @@ public:
   const Status &refusal() const { return refusal_; }
 
 private:
-  Result<std::vector<Plan>> makePlans(CompileOptions options);
+  Result<Compiled> compile(Source &source, CompileOptions options) const;
+  Result<std::vector<Plan>> makePlans(const CompileOptions &options) const;
   SharedPlans plansOf(const Configurations &schedule);
 
   const std::string &name_, &text_;
   const CompileOptions &given_;
   const int64_t ranks_;
-  std::string fusion_;
+  std::string fusion_, fusionText_;
   std::vector<FusionStage> stages_;
   std::map<std::string, SharedPlans> plans_; ///< null: refused
   std::set<std::string> seen_;               ///< what rank 0 does, and how it is launched

@@ -46,8 +46,9 @@ std::string howTimed(const ScheduleChoice &choice) {
   if (choice.timed() == 0)
     return "";
   std::string text =
-      fmt::format("  timed: {} of {}, one of each schedule, protocol and transfer mode first",
-                  choice.timed(), choice.candidates.size());
+      fmt::format("  timed: {} of {} in {:.2f} s, one of each schedule, protocol and transfer mode "
+                  "first",
+                  choice.timed(), choice.candidates.size(), choice.seconds);
   if (choice.finalRounds.finalists > 0)
     text += fmt::format("; the first {} again, in turns, {} times", choice.finalRounds.finalists,
                         choice.finalRounds.rounds);
@@ -126,6 +127,9 @@ std::string tableOf(const ScheduleChoice &choice, size_t next) {
 } // namespace
 
 std::string explain(const ScheduleChoice &choice, size_t next) {
+  if (choice.isKnown)
+    return fmt::format("braid: auto: known for @{} on {} ranks: {}, {}\n", choice.fusion,
+                       choice.ranks, choice.best().str(), choice.source);
   std::string text;
   for (const ScheduleChoice &before : choice.before)
     text += explain(before, next);

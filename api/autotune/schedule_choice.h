@@ -26,12 +26,14 @@ struct ScheduleChoice {
   /// others, the best predicted first; by what counts, with worstCase.
   std::vector<JudgedCandidate> candidates;
   FinalRounds finalRounds;
+  double seconds = 0; ///< that all trials took
   std::string fusion; ///< its name
   std::string stage;  ///< a tensor of the stage that was chosen for; empty: there is only one
   std::vector<ScheduleChoice> before; ///< for a fusion of several stages: what led here
   int64_t ranks = 0;
   std::string reason;
-  std::string source; ///< where the model of the machine is from
+  std::string source;   ///< where the model of the machine is from, or the choice, if it is known
+  bool isKnown = false; ///< chosen by an earlier job: of the candidates only the best is here
 
   const Configurations &best() const { return candidates.front().schedule; }
   /// How many were timed.

@@ -26,9 +26,10 @@ public:
   Result<CandidateTimes> run();
 
 private:
+  Result<bool> fits(double us) const;
   Result<bool> goesOn(size_t done, size_t least, size_t most, double start, double limit) const;
   Status look();
-  Status timeRound(size_t survivors);
+  Result<size_t> timeRound(size_t survivors);
   void rank(size_t survivors);
   Status playRounds();
 
@@ -39,6 +40,15 @@ private:
   CandidateTimes result_;
   std::map<size_t, std::vector<double>> turns_; ///< of each candidate, in microseconds
 };
+
+/// Of a candidate whose run takes so long, the few runs of a trial end in time.
+Result<bool> Contest::fits(double us) const {
+  constexpr double kRuns = 3;
+  if (limits_.seconds == std::numeric_limits<double>::infinity())
+    return true;
+  double now = BRAID_TRY(actions_.seconds());
+  return now + 1e-6 * kRuns * us < limits_.seconds;
+}
 
 /// Asks for the time only where that decides.
 Result<bool> Contest::goesOn(size_t done, size_t least, size_t most, double start,
@@ -54,7 +64,7 @@ Status Contest::look() {
   while (std::optional<size_t> candidate = order_.next()) {
     bool isTime = BRAID_TRY(
         goesOn(result_.times.size(), limits_.least, limits_.most, start, limits_.lookSeconds));
-    if (!isTime)
+    if (!isTime || !BRAID_TRY(fits(predicted_[*candidate].predictedUs)))
       break;
     double us = BRAID_TRY(actions_.look(*candidate));
     result_.times.push_back({*candidate, us, predicted_[*candidate].worstCase});
@@ -64,17 +74,18 @@ Status Contest::look() {
   return Status::ok();
 }
 
-/// A turn for each of the first `survivors` of the times. Every other round goes backwards, so that
-/// nobody always comes after the same one.
-Status Contest::timeRound(size_t survivors) {
+/// A turn for each of the first `survivors` of the times, as long as there is time; returns how many
+/// had theirs. Every other round goes backwards, so that nobody always comes after the same one.
+Result<size_t> Contest::timeRound(size_t survivors) {
+  const bool isForwards = result_.finalRounds.rounds++ % 2 == 0;
   for (size_t i = 0; i < survivors; ++i) {
-    const size_t place = result_.finalRounds.rounds % 2 == 0 ? i : survivors - 1 - i;
-    const size_t candidate = result_.times[place].candidate;
-    double us = BRAID_TRY(actions_.again(candidate));
-    turns_[candidate].push_back(us);
+    const CandidateTime &each = result_.times[isForwards ? i : survivors - 1 - i];
+    if (!BRAID_TRY(fits(each.us)))
+      return i;
+    double us = BRAID_TRY(actions_.again(each.candidate));
+    turns_[each.candidate].push_back(us);
   }
-  ++result_.finalRounds.rounds;
-  return Status::ok();
+  return survivors;
 }
 
 /// Puts the first `survivors` of the times in order, by their turns so far.
@@ -85,12 +96,15 @@ void Contest::rank(size_t survivors) {
   sortByTime(first);
 }
 
+/// If the time ends the first round, those who had their turns in it are the survivors.
 Status Contest::playRounds() {
-  const size_t survivors = survivorsOf(result_.times);
+  size_t survivors = survivorsOf(result_.times);
   if (survivors < 2)
     return Status::ok();
   double start = BRAID_TRY(actions_.seconds());
-  BRAID_TRY(timeRound(survivors));
+  survivors = BRAID_TRY(timeRound(survivors));
+  if (survivors < 2)
+    return Status::ok();
   rank(survivors);
   result_.finalRounds.survivors = survivors;
   result_.finalRounds.finalists = std::min(survivors, kFinalists);
@@ -99,7 +113,9 @@ Status Contest::playRounds() {
                                    limits_.mostRounds, start, limits_.finalSeconds));
     if (!isTime)
       break;
-    BRAID_TRY(timeRound(result_.finalRounds.finalists));
+    const size_t finalists = result_.finalRounds.finalists;
+    if (BRAID_TRY(timeRound(finalists)) < finalists)
+      break;
   }
   rank(result_.finalRounds.finalists);
   return Status::ok();
@@ -112,6 +128,15 @@ Result<CandidateTimes> Contest::run() {
 }
 
 } // namespace
+
+TimingLimits TimingLimits::within(double seconds) {
+  constexpr double kPartOfLook = 0.7;
+  TimingLimits limits;
+  limits.seconds = seconds;
+  limits.lookSeconds = kPartOfLook * seconds;
+  limits.finalSeconds = (1 - kPartOfLook) * seconds;
+  return limits;
+}
 
 Result<CandidateTimes> timeCandidates(const std::vector<PredictedCandidate> &predictedCandidates,
                                       const TimingLimits &limits, const TimingActions &actions) {

@@ -11,6 +11,7 @@
 #include "ir/status.h"
 
 #include <functional>
+#include <limits>
 
 namespace braid {
 
@@ -18,21 +19,27 @@ namespace braid {
 struct TimingActions {
   std::function<Result<double>(size_t candidate)> look;  ///< microseconds, the first time
   std::function<Result<double>(size_t candidate)> again; ///< of one that was looked at: one round
-  std::function<Result<double>()> seconds;               ///< that have gone, since any moment
+  std::function<Result<double>()> seconds;               ///< of trials that have gone
 };
 
 struct TimingLimits {
+  /// What would end later is not timed any more, and the best so far is the best: in the middle of a
+  /// round, too, and if nothing was timed at all.
+  double seconds = std::numeric_limits<double>::infinity();
   size_t least = 3, most = 48;      ///< candidates of the first look: there are 42 families
   double lookSeconds = 2;           ///< after which it goes on for `least` only
   double window = kPredictionsMiss; ///< of predictions, as FirstTrials has it, for all but `least`
   size_t leastRounds = 3, mostRounds = 15; ///< of the final rounds
   double finalSeconds = 0.4;               ///< after which they go on for `leastRounds` only
+
+  /// Those of a contest that ends in time.
+  static TimingLimits within(double seconds);
 };
 
 struct CandidateTimes {
   /// Finalists first, by the median of their turns, the winner at the front; then the others that
   /// played the first round, by that; then all others, by the first look; by what counts
-  /// (CandidateTime).
+  /// (CandidateTime). May be empty.
   std::vector<CandidateTime> times;
   FinalRounds finalRounds;
 };

@@ -23,7 +23,14 @@ double secondsSince(Clock::time_point start) {
 } // namespace
 
 JobModel::JobModel(PlanTimer &timer, JobModelOptions options)
-    : timer_(timer), options_(std::move(options)) {}
+    : timer_(timer), options_(std::move(options)) {
+  if (timer.rank() != 0)
+    return;
+  // GEMMs take as long as they do by the algorithms that tuning chooses.
+  const std::string machine = fmt::format("{}, {}, {}", options_.cacheKey,
+                                          timer.device().description(), timer.device().tuningKey());
+  cache_ = std::make_unique<MeasurementCache>(options_.cacheFolder, machine, options_.warn);
+}
 
 std::string JobModel::key() const {
   return fmt::format("cost model of {} ranks, {}", timer_.ranks(), options_.cacheKey);
@@ -49,35 +56,32 @@ bool JobModel::isComplete() const {
   });
 }
 
-/// Rank 0's; empty if there is none.
-Result<std::string> JobModel::readKept() {
-  std::string kept;
-  if (timer_.rank() == 0) {
-    // GEMMs take as long as they do by the algorithms that tuning chooses.
-    const std::string machine =
-        fmt::format("{}, {}, {}", options_.cacheKey, timer_.device().description(),
-                    timer_.device().tuningKey());
-    cache_ = std::make_unique<MeasurementCache>(options_.cacheFolder, machine, options_.warn);
-    kept = cache_->find(key()).value_or("");
-  }
-  return timer_.fromRankZero(std::move(kept));
+Result<std::string> JobModel::kept(const std::string &key) {
+  return timer_.fromRankZero(cache_ ? cache_->find(key).value_or("") : "");
+}
+
+void JobModel::keep(const std::string &key, std::string value) {
+  if (!cache_)
+    return;
+  cache_->set(key, std::move(value));
+  cache_->save();
 }
 
 Status JobModel::find() {
   const Clock::time_point start = Clock::now();
-  std::string text = BRAID_TRY(readKept());
+  std::string text = BRAID_TRY(kept(key()));
   Result<CostModel> known = CostModel::decode(text);
   if (known)
     model_ = std::move(*known);
   if (known && isComplete()) {
-    path_ = cache_ ? cache_->path() : "";
+    path_ = path();
     return Status::ok();
   }
   if (!text.empty() && !known && timer_.rank() == 0 && options_.warn)
     options_.warn("the kept cost model is measured again: " + known.status().message());
   BRAID_TRY(measure());
   calibrationSeconds_ = secondsSince(start);
-  return keep();
+  return keepModel();
 }
 
 /// What is known of GEMMs stays.
@@ -96,17 +100,14 @@ Status JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
   if (!hasMeasured)
     return Status::ok();
   gemmSeconds_ += secondsSince(start);
-  return keep();
+  return keepModel();
 }
 
 /// The measurements of other ranks differ; what rank 0 made of the maxima is what counts.
-Status JobModel::keep() {
+Status JobModel::keepModel() {
   std::string text = BRAID_TRY(timer_.fromRankZero(model_.encode()));
   model_ = BRAID_TRY(CostModel::decode(text));
-  if (cache_) {
-    cache_->set(key(), text);
-    cache_->save();
-  }
+  keep(key(), std::move(text));
   return Status::ok();
 }
 

@@ -20,11 +20,18 @@ struct JobModelOptions {
   std::function<void(const std::string &line)> warn; ///< about the cache; may be null
 };
 
-/// Collective, the same on all ranks.
+/// Collective, the same on all ranks, but for keep().
 class JobModel {
 public:
   /// `timer` outlives this.
   JobModel(PlanTimer &timer, JobModelOptions options);
+
+  /// What rank 0 has kept under `key` for this machine; empty: nothing.
+  Result<std::string> kept(const std::string &key);
+  /// Has rank 0 keep it. Other jobs that do the same wait for their turn.
+  void keep(const std::string &key, std::string value);
+  /// The file of what is kept, on rank 0; else empty.
+  std::string path() const { return cache_ ? cache_->path() : ""; }
 
   /// Takes up what is kept, and measures what it lacks, but for GEMMs.
   Status find();
@@ -38,9 +45,8 @@ private:
   std::string key() const;
   CalibrationOptions calibration() const;
   bool isComplete() const;
-  Result<std::string> readKept();
   Status measure();
-  Status keep();
+  Status keepModel();
 
   PlanTimer &timer_;
   const JobModelOptions options_;

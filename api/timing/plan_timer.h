@@ -43,8 +43,8 @@ class TimedPlan {
 };
 
 /// One rank of those that time together. Every call is collective: each rank makes the same ones,
-/// and gets the same answer. Device memory that they need stays allocated until the cluster goes,
-/// but calls share what they can.
+/// and gets the same answer. Calls share the device memory that they need, and it goes with this,
+/// before the cluster.
 class PlanTimer {
 public:
   /// Without a barrier they meet by Transport::allGather, which is less close.

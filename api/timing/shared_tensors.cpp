@@ -15,6 +15,13 @@ constexpr int64_t kTileElements = int64_t(1) << 20;
 
 } // namespace
 
+SharedTensors::~SharedTensors() {
+  for (const std::vector<Tensor> *all : {&inputs_, &outputs_})
+    for (const Tensor &tensor : *all)
+      if (tensor.address)
+        device_.release(tensor.address);
+}
+
 /// A Plan without GEMMs is content with what is there.
 Result<std::vector<const void *>> SharedTensors::inputsOf(const Plan &plan) {
   inputs_.resize(std::max(inputs_.size(), plan.inputs.size()));
@@ -41,7 +48,8 @@ Result<std::vector<void *>> SharedTensors::outputsOf(const Plan &plan) {
   return addresses;
 }
 
-/// Memory is not given back, so what has to grow at all grows by doubling.
+/// What was outgrown may still be used by Plans that are ready, so it is not given back, and what
+/// has to grow at all grows by doubling.
 Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   if (tensor.address && bytes <= tensor.bytes)
     return Status::ok();

@@ -8,11 +8,13 @@
 namespace braid {
 
 /// What all Plans read and write that are timed on a device: for each parameter and result in
-/// order, memory for the largest so far. The device owns the memory.
+/// order, memory for the largest so far. Goes before the device, and gives it back then.
 class SharedTensors {
 public:
   /// `device` outlives this.
   SharedTensors(Device &device, int64_t rank) : device_(device), rank_(rank) {}
+  ~SharedTensors();
+  SharedTensors(const SharedTensors &) = delete;
 
   /// Addresses for one run of `plan`, in order. Inputs are random in [-1, 1], of the type of its
   /// GEMMs. Block while memory has to grow.

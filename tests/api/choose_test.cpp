@@ -6,6 +6,8 @@
 #include "api/autotune/time_candidates.h"
 #include "api/bench/gather_bench.h"
 #include "api/run.h"
+#include "runtime/files.h"
+#include "runtime/tune/measurement_file.h"
 #include "tests/support/configured.h"
 #include "tests/support/counting_cluster.h"
 
@@ -16,6 +18,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -484,10 +487,11 @@ ScheduleChoice choiceOf(size_t timed) {
 TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
   const std::string text = explain(choiceOf(4), 3);
   EXPECT_EQ(llvm::StringRef(text).count("  pairwise"), 4u + 3) << "one is chosen\n" << text;
-  EXPECT_THAT(text,
-              HasSubstr("\n  and 5 more, predicted to take 101.0 us or longer\n"
-                        "  timed: 4 of 12, one of each schedule, protocol and transfer mode first; "
-                        "the first 2 again, in turns, 7 times\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("\n  and 5 more, predicted to take 101.0 us or longer\n"
+                "  timed: 4 of 12 in 0.00 s, one of each schedule, protocol and transfer mode "
+                "first; the first 2 again, in turns, 7 times\n"));
   ScheduleChoice withOthers = choiceOf(4);
   withOthers.finalRounds.survivors = 3;
   EXPECT_THAT(explain(withOthers),
@@ -557,6 +561,83 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   Result<ScheduleChoice> third = std::move(chooseOnRanks(2, kFusion, options)[0]);
   EXPECT_THAT(third->source, testing::Not(HasSubstr("GEMMs"))) << "all is known";
   std::filesystem::remove_all(folder);
+}
+
+/// What an earlier job has chosen needs no trials, if it was asked the same and had the time.
+TEST(Choose, TakesWhatIsKnown) {
+  const std::string folder = testing::TempDir() + "choose_test_known";
+  std::filesystem::remove_all(folder);
+  ChooseOptions options;
+  options.cacheFolder = folder;
+  options.seconds = 0.2;
+  options.usesKnown = true;
+  auto isKnown = [&](const std::string &text) {
+    const std::vector<Result<ScheduleChoice>> choices = chooseOnRanks(2, text, options);
+    for (const Result<ScheduleChoice> &choice : choices)
+      EXPECT_EQ(choice->isKnown, choices[0]->isKnown);
+    return choices[0]->isKnown;
+  };
+  ScheduleChoice first = *chooseOnRanks(2, kFusion, options)[0];
+  EXPECT_FALSE(first.isKnown);
+  const std::vector<Result<ScheduleChoice>> again = chooseOnRanks(2, kFusion, options);
+  for (const Result<ScheduleChoice> &choice : again) {
+    EXPECT_TRUE(choice->isKnown);
+    EXPECT_EQ(choice->best().str(), first.best().str());
+    EXPECT_EQ(choice->fusion, "small");
+  }
+  EXPECT_THAT(explain(*again[0]), testing::StartsWith("braid: auto: known for @small on 2 ranks: " +
+                                                      first.best().str() + ", from " + folder));
+  EXPECT_TRUE(isKnown(std::string("// Other words.\n") + kFusion));
+  options.given.schedule = configured("protocol=put");
+  EXPECT_FALSE(isKnown(kFusion)) << "another question";
+  EXPECT_TRUE(isKnown(kFusion));
+  options.given = {};
+  options.seconds = 0.3;
+  EXPECT_FALSE(isKnown(kFusion)) << "there is more time than there was";
+  options.timed = 1;
+  EXPECT_FALSE(isKnown(kFusion)) << "it is asked to be timed";
+  options.timed.reset();
+  options.usesKnown = false;
+  EXPECT_FALSE(isKnown(kFusion));
+  std::filesystem::remove_all(folder);
+}
+
+/// What another version has written there, say.
+TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
+  const std::string folder = testing::TempDir() + "choose_test_unknown";
+  for (const char *bad : {"", "2.000", "soon ring", "2.000 rings", "2.000 chunks=700"}) {
+    std::filesystem::remove_all(folder);
+    ChooseOptions options;
+    options.cacheFolder = folder;
+    options.seconds = 0;
+    options.usesKnown = true;
+    ASSERT_TRUE(chooseOnRanks(2, kFusion, options)[0]);
+    for (const auto &file : std::filesystem::directory_iterator(folder)) {
+      Result<MeasurementFile> kept = MeasurementFile::decode(*readFile(file.path(), 1 << 20));
+      for (auto &[key, value] : kept->entries)
+        if (llvm::StringRef(key).startswith("choice"))
+          value = bad;
+      std::ofstream(file.path()) << kept->encode();
+    }
+    Result<ScheduleChoice> choice = std::move(chooseOnRanks(2, kFusion, options)[0]);
+    ASSERT_TRUE(choice) << choice.status().message();
+    EXPECT_FALSE(choice->isKnown) << bad;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Choose, EndsItsTrialsInTime) {
+  ChooseOptions options;
+  options.seconds = 0;
+  Result<ScheduleChoice> choice = std::move(chooseOnRanks(2, kFusion, options)[0]);
+  EXPECT_EQ(choice->timed(), 0u);
+  EXPECT_THAT(choice->reason, HasSubstr("predicted to be the fastest"));
+  options.seconds = 0.05;
+  choice = std::move(chooseOnRanks(2, kTwoStages, options)[0]);
+  double seconds = choice->seconds;
+  for (const ScheduleChoice &before : choice->before)
+    seconds += before.seconds;
+  EXPECT_LT(seconds, 1) << "each turn ends with one trial at most that is late";
 }
 
 TEST(Choose, WorksForOneRank) {

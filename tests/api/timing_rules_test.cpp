@@ -241,6 +241,42 @@ TEST(TimeCandidates, KeepsItsBudget) {
   EXPECT_EQ(instant.looked.size(), limits.most);
 }
 
+/// In the middle of whatever it is at; what has been timed by then counts.
+TEST(TimeCandidates, EndsInTime) {
+  std::vector<PredictedCandidate> all(100, PredictedCandidate{2e5, 1});
+  for (double seconds : {0.0, 0.5, 4.0, 9.0, 60.0}) {
+    Machine machine(std::vector<double>(100, 2e5));
+    machine.prepareSeconds = 0;
+    machine.lookRuns = machine.againRuns = 3;
+    Result<CandidateTimes> times =
+        timeCandidates(all, TimingLimits::within(seconds), machine.actions());
+    ASSERT_TRUE(times);
+    EXPECT_LE(machine.seconds, seconds);
+    EXPECT_EQ(times->times.size(), machine.looked.size());
+    EXPECT_EQ(times->times.empty(), seconds < 0.6);
+    EXPECT_EQ(times->finalRounds.finalists >= 2, seconds >= 9);
+    EXPECT_GE(machine.seconds, std::min(0.7 * seconds, 30.0) - 0.6) << "it uses what it has";
+  }
+}
+
+/// A first round that is cut short decides among those who had a turn.
+TEST(TimeCandidates, TakesWhoHadATurn) {
+  Machine machine({1e6, 1e6, 1e6, 1e6});
+  machine.prepareSeconds = 0;
+  machine.lookRuns = machine.againRuns = 1;
+  TimingActions actions = machine.actions();
+  actions.look = [](size_t candidate) -> Result<double> { return 1e6 + double(candidate); };
+  TimingLimits limits;
+  limits.seconds = 4.5;
+  Result<CandidateTimes> times =
+      timeCandidates(std::vector<PredictedCandidate>(4, {10, 1}), limits, actions);
+  ASSERT_TRUE(times);
+  EXPECT_THAT(machine.turns, ElementsAre(0, 1));
+  EXPECT_EQ(times->finalRounds.survivors, 2u);
+  EXPECT_EQ(times->finalRounds.finalists, 2u);
+  EXPECT_EQ(times->times.size(), 4u);
+}
+
 TEST(TimeCandidates, FailsAsTimingDoes) {
   Machine machine({1, 1});
   TimingActions actions = machine.actions();
@@ -298,12 +334,13 @@ TEST_P(MeasuredTable, HasItsBestFound) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     Machine machine(table.measuredUs, seed);
     machine.noise = 0.04;
-    Result<CandidateTimes> times = timeCandidates(table.predictedCandidates, {}, machine.actions());
+    Result<CandidateTimes> times =
+        timeCandidates(table.predictedCandidates, TimingLimits::within(2), machine.actions());
     ASSERT_TRUE(times);
     const double found = table.measuredUs[times->times.front().candidate];
     off += found > best + std::max(3.0, 0.03 * best);
     EXPECT_LE(found, best + std::max(3.0, 0.05 * best)) << machine.looked.size() << " were timed";
-    EXPECT_LE(machine.seconds, 2.6);
+    EXPECT_LE(machine.seconds, 2.1);
   }
   EXPECT_LE(off, GetParam().mostOff);
 }
