@@ -280,13 +280,14 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"--graph", options.graph ? "yes" : "no"},
           {"--copies", name(options.transferMode.copies).str()},
           {"--signals", name(options.transferMode.signals).str()},
+          {"--schedule auto", options.isAuto ? "yes" : "no"},
           {"--trace", options.trace ? "yes" : "no"},
           {"runs in flight", std::to_string(options.runsInFlight)},
           {"fusion", compiled.fusion ? str(*compiled.fusion) : "none"}};
 }
 
 /// Waits until all ranks have come, and sees that they want the same.
-Status meet(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh) {
+Status compareOptions(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh) {
   return mesh.onEveryRank([&](int64_t rank) {
     Result<std::vector<std::string>> choices =
         mesh.transport(rank).allGather(encodeChoices(choicesOf(compiled, options)));
@@ -296,16 +297,9 @@ Status meet(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh
 
 Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> plans,
              const RunOptions &options, RunReport &report) {
-  Clock::time_point start = Clock::now();
-  double meetSeconds = 0;
-  if (mesh.hosted() != mesh.ranks()) {
-    BRAID_TRY(meet(compiled, options, mesh));
-    meetSeconds = secondsSince(start);
-    start = Clock::now();
-  }
+  const Clock::time_point start = Clock::now();
   BRAID_TRY(mesh.prepare(plans, options.transferMode));
   Runner runner(compiled, options, mesh);
-  runner.report().meetSeconds = meetSeconds;
   runner.report().prepareSeconds = secondsSince(start);
   if (mesh.firstHosted() == 0)
     runner.report().choices = mesh.device(0).choices();
@@ -349,22 +343,42 @@ Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
       "run fewer ranks or smaller tensors");
 }
 
-Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
-                      const RunOptions &options, std::unique_ptr<Client> client) {
+Result<MetRanks> meet(const Compiled &compiled, const Backend &backend, const RunOptions &options,
+                      std::unique_ptr<Client> client) {
   const bool areThreads = client == nullptr;
-  BRAID_TRY(checkRun(compiled, backend, options, areThreads));
-  BRAID_TRY(expectRunMemory(plans, backend, options, areThreads));
   ClusterOptions cluster{.ranks = compiled.program->ranks(),
                          .timeout = options.timeout,
                          .scheduleSeed = options.scheduleSeed,
                          .queues = options.queues,
                          .reproducible = compiled.isReproducible};
-  auto mesh = BRAID_TRY(client ? LocalMesh::join(backend, cluster, std::move(client))
-                               : LocalMesh::create(backend, cluster));
+  MetRanks ranks;
+  ranks.mesh = BRAID_TRY(client ? LocalMesh::join(backend, cluster, std::move(client))
+                                : LocalMesh::create(backend, cluster));
+  if (areThreads)
+    return ranks;
+  const Clock::time_point start = Clock::now();
+  if (Status status = compareOptions(compiled, options, *ranks.mesh); !status.isOk())
+    return ranks.mesh->fail(status);
+  ranks.seconds = secondsSince(start);
+  return ranks;
+}
+
+Result<RunReport> run(const MetRanks &ranks, const Compiled &compiled, llvm::ArrayRef<Plan> plans,
+                      const RunOptions &options) {
   RunReport report;
-  if (Status status = runOn(*mesh, compiled, plans, options, report); !status.isOk())
-    return mesh->fail(status);
+  if (Status status = runOn(*ranks.mesh, compiled, plans, options, report); !status.isOk())
+    return ranks.mesh->fail(status);
+  report.meetSeconds = ranks.seconds;
   return report;
+}
+
+Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
+                      const RunOptions &options, std::unique_ptr<Client> client) {
+  const bool areThreads = client == nullptr;
+  BRAID_TRY(checkRun(compiled, backend, options, areThreads));
+  BRAID_TRY(expectRunMemory(plans, backend, options, areThreads));
+  MetRanks ranks = BRAID_TRY(meet(compiled, backend, options, std::move(client)));
+  return run(ranks, compiled, plans, options);
 }
 
 Result<RunReport> run(const Compiled &compiled, const Backend &backend, const RunOptions &options) {

@@ -23,6 +23,8 @@ struct RunOptions {
   bool graph = false;
   /// How transfers are made. Unsupported where the backend has no choice.
   TransferMode transferMode = {};
+  /// The ranks choose the schedule when they have met (api/autotune/choose.h).
+  bool isAuto = false;
   /// Keep what ran when, for RunReport::trace.
   bool trace = false;
   /// Runs issued before the host waits for them; 0: chosen from the size of inputs and outputs, at
@@ -69,6 +71,20 @@ Result<RunReport> run(const Compiled &compiled, const Backend &backend, const Ru
 /// All of them return Ok, or all the first failure of any.
 Result<RunReport> run(const Compiled &compiled, llvm::ArrayRef<Plan> plans, const Backend &backend,
                       const RunOptions &options, std::unique_ptr<Client> client = nullptr);
+
+/// The ranks of a run that have met.
+struct MetRanks {
+  std::unique_ptr<LocalMesh> mesh;
+  double seconds = 0; ///< until all had come; 0 if they are threads
+};
+
+/// The same in two steps, between which the ranks may choose what to run. `compiled` is of the
+/// fusion or program that it will be; the Plans and what `options` say about launches and transfers
+/// may be others in the second step. Collective; the second step once.
+Result<MetRanks> meet(const Compiled &compiled, const Backend &backend, const RunOptions &options,
+                      std::unique_ptr<Client> client = nullptr);
+Result<RunReport> run(const MetRanks &ranks, const Compiled &compiled, llvm::ArrayRef<Plan> plans,
+                      const RunOptions &options);
 
 /// What run() refuses before it begins: options that make no sense for this program and backend, or
 /// too many ranks. `areThreads`: all ranks are to live in this process.

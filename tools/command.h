@@ -37,6 +37,7 @@ struct SourceFlags {
   bool reproducible = false;
 
   bool isRun = false; ///< --schedule may be auto, and knobs of the run have flags
+  std::string defaultSchedule = "pairwise"; ///< for help
 
   void addTo(CLI::App &app);
   /// The schedule is to be chosen by measuring.

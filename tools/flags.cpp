@@ -45,8 +45,8 @@ void SourceFlags::addTo(CLI::App &app) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   const std::string alternative = isRun ? ", or auto: measure, and choose for each stage" : "";
   addText(*lowering, "--schedule", schedule, "SCHEDULE",
-          presetNames() + alternative +
-              " (default pairwise); with ;KNOB=VALUE behind it; TENSOR=SCHEDULE,... for "
+          presetNames() + alternative + " (default " + defaultSchedule +
+              "); with ;KNOB=VALUE behind it; TENSOR=SCHEDULE,... for "
               "the stages that make these tensors");
   for (const KnobRow &row : allKnobs())
     if (!row.isOfRun())

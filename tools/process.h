@@ -1,7 +1,11 @@
 //===- tools/process.h - what surrounds a command: its streams, its memory, its exit code -----===//
 #pragma once
 
+#include "llvm/ADT/StringRef.h"
+
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace braid::tools {
 
@@ -15,5 +19,9 @@ void prepareProcess();
 /// one line on stderr: memory or threads that are not to be had, and output that cannot be written,
 /// are Unsupported; any other exception is Internal.
 int exitCodeOf(const std::function<int()> &command);
+
+/// The command line of a rank: this process's own, with `extra` behind the subcommand `command`.
+std::vector<std::string> commandLine(llvm::StringRef command,
+                                     const std::vector<std::string> &extra = {});
 
 } // namespace braid::tools

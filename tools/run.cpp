@@ -9,13 +9,17 @@
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
 #include "tools/check_progress.h"
-#include "tools/choose_schedule.h"
+#include "tools/process.h"
+#include "tools/run_command.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
+
+#include <mutex>
+
 #include <unistd.h>
 
 namespace braid::tools {
@@ -38,6 +42,7 @@ Under torchrun, mpirun or srun the command is one rank, which takes its place fr
 
 void addFlags(CLI::App &app, RunFlags &flags) {
   flags.source.isRun = true;
+  flags.source.defaultSchedule = "pairwise, on GPUs auto";
   flags.source.addTo(app);
   addText(app, "--backend", flags.backend, "NAME",
           "cpu (default), cuda, nccl, or null (computes nothing)");
@@ -71,10 +76,11 @@ void addFlags(CLI::App &app, RunFlags &flags) {
         launch = "graph";
       },
       "the same as --launch graph");
+  addText(app, "--auto-seconds", flags.autoSeconds, "S",
+          "--schedule auto: how long trials of a shape may take that this machine does not know "
+          "(default 2)");
   addInteger(app, "--time-best", flags.timeBest, "K",
-             "how many --schedule auto times (default: as many as it has two seconds for)");
-  app.add_option("--choose-into", flags.chooseInto)->group("");
-  app.add_option("--chosen", flags.chosen)->group("");
+             "--schedule auto: try K candidates instead, however long that takes, known or not");
   app.footer(kRunFooter);
 }
 
@@ -273,10 +279,6 @@ public:
     Status status = begin();
     if (status.isOk())
       status = read();
-    if (status.isOk() && flags_.source.isAuto())
-      status = chooseSchedule();
-    if (status.isOk() && isAnswer())
-      return 0;
     if (status.isOk())
       status = understand();
     if (!status.isOk())
@@ -287,19 +289,23 @@ public:
 private:
   Status begin();
   Status read();
-  Status chooseSchedule();
   Status understand();
+  /// It is known what will run. The launcher of ranks that choose does not get to know it.
+  bool isDecided() const { return !options_.isAuto || choice_; }
+  bool areThreads() const { return setup_.kind == RankSetup::Threads; }
   bool checksFirst() const;
+  Status makePlans();
   Status checkFirst(const CheckOptions &options);
+  ChooseOptions howToChoose() const;
+  Status take(const Configurations &chosen);
+  Status chooseOn(LocalMesh &mesh);
+  Result<RunReport> runHere();
   int runRanks();
-  std::vector<std::string> rankArguments() const;
+  llvm::ArrayRef<Plan> plansFor(const JobMemory &memory);
   int launchRanks();
   int fail(const Status &status);
   std::string leaveOwnRecords();
   std::string prefixed(const std::string &message) const;
-  /// This process was only started to choose.
-  bool isAnswer() const { return !flags_.chooseInto.empty(); }
-
   const RunFlags &flags_;
   Progress progress_;
   RunOptions options_;
@@ -308,12 +314,14 @@ private:
   RankSetup setup_;
   std::unique_ptr<Source> source_;
   CompileOptions compileOptions_;
-  Status readFlags_;                     ///< of reading what they say about lowering
-  std::optional<Configurations> chosen_; ///< by --schedule auto
-  int interruptedBy_ = 0;                ///< a signal, while choosing
-  Compiled compiled_;
+  Status readFlags_;  ///< of reading what they say about lowering
+  Compiled compiled_; ///< until ranks have chosen: with any schedule
   std::vector<Plan> plans_;
-  std::unique_ptr<JobRank> job_; ///< of a Rank; refers to what is above
+  std::mutex plansMutex_;                ///< of a launcher whose ranks choose
+  bool isChoiceTaken_ = false;           ///< by that
+  std::optional<ScheduleChoice> choice_; ///< by --schedule auto
+  std::vector<TimedPlans> trials_;       ///< that led to it
+  std::unique_ptr<JobRank> job_;         ///< of a Rank; refers to what is above
 };
 
 /// Up to where this process knows what it is, and has joined its job if it is a rank of one: from
@@ -321,6 +329,10 @@ private:
 Status Run::begin() {
   readFlags_ = flags_.source.toOptions(compileOptions_);
   const Configuration &config = compileOptions_.schedule.all;
+  if (flags_.autoSeconds && !(*flags_.autoSeconds >= 0))
+    return badInput("expected --auto-seconds to be at least 0, got {}", *flags_.autoSeconds);
+  if (flags_.autoSeconds && flags_.timeBest)
+    return badInput("expected --auto-seconds or --time-best, got both");
   BRAID_TRY(findBackend(flags_, config, registry_, backend_));
   if (flags_.noCheck && flags_.source.reproducible)
     return badInput("--reproducible: expected no --no-check, for the check proves the order of "
@@ -352,50 +364,50 @@ Status Run::read() {
   return Status::ok();
 }
 
-/// Finds the schedule, or helps the launcher to.
-Status Run::chooseSchedule() {
-  if (compileOptions_.passes)
+/// Without anybody's choice a GPU's schedule is measured, and that of the host's own cores, whose
+/// times vary, is the default. Until it is, any schedule shows what is wrong with the text.
+Status Run::understand() {
+  const SourceFlags &source = flags_.source;
+  if (source.isAuto() && compileOptions_.passes)
     return badInput("expected --schedule auto or --passes, got both");
-  // Any schedule shows how many ranks there are, and what is wrong with the text.
-  const CompileOptions probe = applyTo(compileOptions_, presets().front().fields);
-  auto copy = parseSource(source_->diags.fileName(), source_->diags.text());
-  Result<Compiled> compiled = compile(*copy, probe);
-  if (!compiled) {
-    source_ = std::move(copy);
-    return compiled.status();
-  }
-  ScheduleChooser chooser(flags_, setup_, *backend_, *source_, compileOptions_,
-                          compiled->program->ranks());
-  if (isAnswer())
-    return chooser.answer(*job_);
-  Result<Configurations> chosen = chooser.choose();
-  interruptedBy_ = chooser.signal();
-  if (!chosen)
-    return chosen.status();
-  chosen_ = *chosen;
-  compileOptions_ = applyTo(compileOptions_, *chosen);
-  options_.graph = launchModeOf(chosen->all) == LaunchMode::Graph;
-  options_.transferMode = transferModeOf(chosen->all);
-  return Status::ok();
+  options_.isAuto =
+      source.isAuto() || (!source.schedule && !compileOptions_.passes && !backend_->isOnHost);
+  const bool isAsked = source.isAuto();
+  compiled_ = BRAID_TRY(compile(
+      *source_, isAsked ? applyTo(compileOptions_, presets().front().fields) : compileOptions_));
+  options_.isAuto = options_.isAuto && compiled_.isLowered;
+  BRAID_TRY(checkRun(compiled_, *backend_, options_, areThreads()));
+  return makePlans();
 }
 
-Status Run::understand() {
-  compiled_ = BRAID_TRY(compile(*source_, compileOptions_));
-  const bool areThreads = setup_.kind == RankSetup::Threads;
-  BRAID_TRY(checkRun(compiled_, *backend_, options_, areThreads));
+/// Of what has been compiled, and proves them safe if that is what will run.
+Status Run::makePlans() {
   CheckProgress progress;
-  const CheckOptions check{.queues = flags_.queues,
-                           .ordered = flags_.source.reproducible,
-                           .progress = std::ref(progress)};
-  plans_ = BRAID_TRY(makePlans(compiled_, checksFirst() ? &check : nullptr));
-  if (job_)
+  auto report = [&](const WorkProgress &now) {
+    progress(now);
+    if (job_) // the others wait
+      job_->memory().slot(setup_.place->rank).arrivals.fetch_add(1, std::memory_order_relaxed);
+  };
+  const CheckOptions check{
+      .queues = flags_.queues, .ordered = flags_.source.reproducible, .progress = report};
+  plans_ = BRAID_TRY(braid::makePlans(compiled_, checksFirst() ? &check : nullptr));
+  if (job_ && isDecided())
     job_->setPlans(plans_);
   return checksFirst() ? checkFirst(check) : Status::ok();
 }
 
 /// By one process of a job: the launcher, or rank 0.
 bool Run::checksFirst() const {
-  return !flags_.noCheck && (!setup_.place || (!setup_.isLaunched() && setup_.place->rank == 0));
+  if (flags_.noCheck || !isDecided())
+    return false;
+  switch (setup_.kind) {
+  case RankSetup::Threads:
+  case RankSetup::Launcher:
+    return true;
+  case RankSetup::Rank:
+    break;
+  }
+  return setup_.place->rank == 0 && (options_.isAuto || !setup_.isLaunched());
 }
 
 /// Rejected with the counterexample, unless the program is safe on as many queues as it will have.
@@ -407,25 +419,92 @@ Status Run::checkFirst(const CheckOptions &options) {
                                                   compiled_.program->name(), str(report)));
 }
 
+ChooseOptions Run::howToChoose() const {
+  ChooseOptions options = chooseOptions(*backend_, !areThreads());
+  options.given = compileOptions_;
+  const Configuration &given = compileOptions_.schedule.all;
+  if (given.get(Knob::Launch))
+    options.launchModes = {launchModeOf(given)};
+  else if (!flags_.trace.empty()) // that of a graph has no commands
+    options.launchModes = {LaunchMode::Eager};
+  if (transferModeOf(given) != TransferMode())
+    options.transferModes = {transferModeOf(given)};
+  if (flags_.queues != 0)
+    options.cacheKey += fmt::format(", {} queues", flags_.queues);
+  if (flags_.scheduleSeed)
+    options.cacheKey += ", in a drawn order";
+  options.timed = flags_.timeBest;
+  options.seconds = flags_.autoSeconds.value_or(options.seconds);
+  options.usesKnown = true;
+  options.warn = [](const std::string &line) {
+    llvm::errs() << "braid: warning: " << line << "\n";
+  };
+  return options;
+}
+
+/// From now on it is as if the flags had said what was chosen.
+Status Run::take(const Configurations &chosen) {
+  const CompileOptions options = applyTo(compileOptions_, chosen);
+  options_.graph = launchModeOf(chosen.all) == LaunchMode::Graph;
+  options_.transferMode = transferModeOf(chosen.all);
+  source_ = parseSource(source_->diags.fileName(), source_->diags.text());
+  compiled_ = BRAID_TRY(compile(*source_, options));
+  return makePlans();
+}
+
+/// Rank 0 has proved what was chosen before anything of it counts: no rank is prepared without it.
+Status Run::chooseOn(LocalMesh &mesh) {
+  Barrier barrier;
+  if (job_)
+    barrier = [this] { return job_->memory().spinUntilAllCome(setup_.place->rank); };
+  choice_ = BRAID_TRY(choose(mesh, source_->diags.fileName(), source_->diags.text(), howToChoose(),
+                             trials_, barrier));
+  const bool isRank0 = mesh.firstHosted() == 0;
+  if (job_ && isRank0)
+    job_->memory().publishChoice(choice_->best().str());
+  if (flags_.explain && isRank0)
+    llvm::errs() << (flags_.timeBest ? explain(*choice_, choice_->candidates.size())
+                                     : explain(*choice_));
+  return take(choice_->best());
+}
+
+Result<RunReport> Run::runHere() {
+  BRAID_TRY(expectRunMemory(plans_, *backend_, options_, areThreads()));
+  MetRanks ranks =
+      BRAID_TRY(meet(compiled_, *backend_, options_, job_ ? job_->takeClient() : nullptr));
+  if (options_.isAuto)
+    if (Status status = chooseOn(*ranks.mesh); !status.isOk())
+      return ranks.mesh->fail(status);
+  return run(ranks, compiled_, plans_, options_);
+}
+
 int Run::runRanks() {
-  Result<RunReport> report =
-      run(compiled_, plans_, *backend_, options_, job_ ? job_->takeClient() : nullptr);
+  Result<RunReport> report = runHere();
   if (!report)
     return fail(report.status());
   if (setup_.place && setup_.place->rank != 0)
     return 0;
   // Standard output is the trace's, if that was asked for there.
   llvm::raw_ostream &os = flags_.trace == "-" ? llvm::errs() : llvm::outs();
-  printSummary(os, flags_, compiled_, *report);
+  printSummary(os, flags_, compiled_, choice_, *report);
   if (flags_.explain)
-    printChoices(os, flags_, setup_, compiled_, compileOptions_.schedule, chosen_, *report,
+    printChoices(os, flags_, setup_, compiled_, compileOptions_.schedule, choice_, *report,
                  job_ ? job_->joinSeconds() : 0);
   return 0;
 }
 
-/// Our own, with what was chosen.
-std::vector<std::string> Run::rankArguments() const {
-  return chosen_ ? commandLine({"--chosen", chosen_->str()}) : commandLine();
+/// What the ranks run, for messages: what they have chosen is compiled when there is one.
+llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
+  if (!options_.isAuto)
+    return plans_;
+  std::lock_guard lock(plansMutex_);
+  const std::string text = memory.choice();
+  if (text.empty())
+    return {};
+  Result<Configurations> chosen = Configurations::parse(text);
+  if (!std::exchange(isChoiceTaken_, true) && (!chosen || !take(*chosen).isOk()))
+    plans_.clear();
+  return plans_;
 }
 
 int Run::launchRanks() {
@@ -435,16 +514,17 @@ int Run::launchRanks() {
   std::string records;
   auto onEnd = [&](const LaunchReport &end, const JobMemory &memory, const std::string &job) {
     if (hasFailedRunning(end.status) && end.signal == 0)
-      records = leaveRecords(flags_, memory, plans_,
+      records = leaveRecords(flags_, memory, plansFor(memory),
                              llvm::to_vector(llvm::seq<int64_t>(0, memory.ranks())), job);
   };
+  auto plans = [this](const JobMemory &memory) { return plansFor(memory); };
   auto onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); };
   Result<LaunchReport> report = launch({.ranks = compiled_.program->ranks(),
-                                        .arguments = rankArguments(),
+                                        .arguments = commandLine("run"),
                                         .input = source_->diags.text(),
                                         .timeout = options_.timeout,
                                         .prefixOutput = flags_.prefixOutput,
-                                        .plans = plans_,
+                                        .plans = plans,
                                         .onFailure = onFailure,
                                         .onEnd = onEnd});
   if (!report)
@@ -472,8 +552,6 @@ std::string Run::prefixed(const std::string &message) const {
 }
 
 int Run::fail(const Status &status) {
-  if (interruptedBy_ != 0)
-    return 128 + interruptedBy_; // as a shell says it
   bool isLocated = source_ && source_->diags.hasErrors();
   std::string message = messageOf(status, source_.get());
   Status cause = status;

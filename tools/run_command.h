@@ -23,8 +23,8 @@ struct RunFlags {
   bool processes = false;
   bool prefixOutput = false;
   std::string flightRecords;
+  std::optional<double> autoSeconds;
   std::optional<int64_t> timeBest;
-  std::string chooseInto, chosen; ///< see choose_schedule.h
 };
 
 /// Who runs the ranks, and so what this process is.
@@ -40,15 +40,15 @@ struct RankSetup {
   bool isLaunched() const { return !endpoint.empty(); }
 };
 
-/// What ran, how long it took and what it was compared with.
+/// What ran, how long it took and what it was compared with; `choice` is what --schedule auto came
+/// to.
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &compiled,
-                  const RunReport &report);
+                  const std::optional<ScheduleChoice> &choice, const RunReport &report);
 /// What was chosen, by whom, and why; what the device chose, on stderr. `given` is what the flags
-/// say; `chosen` is what
-/// --schedule auto came to; `joinSeconds` is what a Rank needed to join.
+/// say; `joinSeconds` is what a Rank needed to join.
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                   const Compiled &compiled, const Configurations &given,
-                  const std::optional<Configurations> &chosen, const RunReport &report,
+                  const std::optional<ScheduleChoice> &choice, const RunReport &report,
                   double joinSeconds);
 
 } // namespace braid::tools

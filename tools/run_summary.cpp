@@ -24,8 +24,7 @@ void printLine(llvm::raw_ostream &os, llvm::StringRef what, const std::string &v
 }
 
 /// Every knob, with who chose it: `chosen` by measuring, the flags, or nobody.
-void printKnobs(llvm::raw_ostream &os, const Configurations &given,
-                const std::optional<Configurations> &chosen) {
+void printKnobs(llvm::raw_ostream &os, const Configurations &given, const Configurations *chosen) {
   const Configuration used = chosen ? chosen->all.over(given.all) : given.all;
   const bool isByStage = chosen && !chosen->stages.empty();
   auto why = [&](bool isGiven) {
@@ -83,7 +82,7 @@ static void printOverlap(llvm::raw_ostream &os, const Fusion &fusion) {
 }
 
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &compiled,
-                  const RunReport &report) {
+                  const std::optional<ScheduleChoice> &choice, const RunReport &report) {
   std::string compared = "nothing (--verify compares every element with a reference)";
   if (flags.verify)
     compared = fmt::format("{} with the reference for @{}: all equal",
@@ -98,6 +97,8 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
                     timeText(report.runSeconds), timeText(report.prepareSeconds),
                     counted(report.commandsPerRun, "command"), counted(report.streams, "stream"),
                     flags.noCheck ? "not checked" : "proved safe");
+  if (choice)
+    os << fmt::format("  schedule  {}: {}\n", choice->best().str(), choice->reason);
   for (const auto &[output, digest] : report.digests)
     os << fmt::format("  digest    {:016x} of the bits of %{}, over all ranks and iterations\n",
                       digest, output);
@@ -107,13 +108,13 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &
 
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                   const Compiled &compiled, const Configurations &given,
-                  const std::optional<Configurations> &chosen, const RunReport &report,
+                  const std::optional<ScheduleChoice> &choice, const RunReport &report,
                   double joinSeconds) {
   os << "choices\n";
   if (!compiled.isLowered)
     printLine(os, "program", "@" + compiled.program->name(), "read from the file, not lowered");
   if (compiled.isLowered)
-    printKnobs(os, given, chosen);
+    printKnobs(os, given, choice ? &choice->best() : nullptr);
   if (flags.source.reproducible)
     printLine(os, "same bits", "yes",
               "as asked: GEMMs do not depend on M, partial results are added in the order of "

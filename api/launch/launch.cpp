@@ -103,6 +103,9 @@ private:
   Status failure() const;
   LaunchReport report() const;
 
+  llvm::ArrayRef<Plan> plans() const {
+    return options_.plans ? options_.plans(memory_) : llvm::ArrayRef<Plan>();
+  }
   bool isDecided() const { return memory_.isAborted() || memory_.committed() > 0; }
   RankState stateOf(int64_t rank) const {
     return static_cast<RankState>(memory_.slot(rank).state.load(std::memory_order_relaxed));
@@ -134,8 +137,8 @@ Status JobLauncher::start() {
                          .grace = options_.grace,
                          .isStopped = [this](int64_t rank) { return children_.isStopped(rank); },
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
-  if (!options_.plans.empty())
-    host.describe = [this](int64_t rank) { return describeRank(memory_, options_.plans, rank); };
+  if (options_.plans)
+    host.describe = [this](int64_t rank) { return describeRank(memory_, plans(), rank); };
   rendezvous_ = BRAID_TRY(Rendezvous::start(std::move(place), memory_, std::move(host)));
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
     if (Status status = startRank(rank, rendezvous_->path(), input); !status.isOk())
@@ -254,7 +257,7 @@ void JobLauncher::onStopped() {
   std::optional<int64_t> stopped =
       stopRule_.look(Clock::now(), [this](int64_t rank) { return children_.isStopped(rank); });
   if (stopped && !isDecided())
-    memory_.abort(stopCause(memory_, options_.plans, *stopped, options_.timeout));
+    memory_.abort(stopCause(memory_, plans(), *stopped, options_.timeout));
 }
 
 /// Once: a failure is final as soon as the job has been aborted before its run counted. That all

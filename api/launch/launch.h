@@ -46,8 +46,9 @@ struct LaunchOptions {
   std::chrono::milliseconds teardown{3000};
   /// Pass on what ranks write to stdout and stderr line by line, as `[2] text`.
   bool prefixOutput = false;
-  /// Of all ranks, so that messages can say what a rank was doing. May be empty.
-  llvm::ArrayRef<Plan> plans = {};
+  /// Those of all ranks, so that messages can say what a rank was doing; none as long as nobody
+  /// knows. Called when there is such a message, by any thread; what it gives outlives launch().
+  std::function<llvm::ArrayRef<Plan>(const JobMemory &memory)> plans = {};
   /// Called once, as soon as it is certain that the job has failed, with what the report will say:
   /// ending all ranks may take seconds.
   std::function<void(const Status &cause)> onFailure = {};

@@ -29,8 +29,11 @@ ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
 
 
 def add_run(suite, name, flags, ranks, example=EXAMPLE):
+    """With the schedule that the flags name; by default one would be measured."""
     common = ["--backend", "cuda", "--flight-records", "none",
               "--timeout-ms", "20000", "--ranks", str(ranks)]
+    if "--schedule" not in flags:
+        common += ["--schedule", "pairwise"]
     suite.add_command(name, [suite.braid, "run", example] + common + flags, ranks)
 
 
@@ -88,6 +91,13 @@ def exactness(suite):
                  "K=64", "--set", "N=64"] + flags, 2)
     reductions(suite)
     functions(suite)
+    # Chosen by default for one shape, and for each stage.
+    for example in (EXAMPLE, os.path.join(ROOT, "examples", "mlp.braid")):
+        for ranks in (2, 4):
+            suite.add_command(
+                f"exact {ranks} chosen {os.path.basename(example)}",
+                [suite.braid, "run", example, "--backend", "cuda", "--flight-records", "none",
+                 "--ranks", str(ranks), "--verify", "--iterations", "100"], ranks)
     if suite.shares_gpus:
         add_run(suite, "exact 8", ["--verify", "--iterations", "20", "--set", "M=256"], 8)
     # Kernels that wait for peers on many streams, beside GEMMs that want every processor: if
@@ -180,7 +190,7 @@ class TuningRun:
         environment = only_on(devices[:2], BRAID_CACHE_DIR=folder, BRAID_TUNE=tune)
         self.command = Command(
             [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks", "2", "--explain",
-             "--flight-records", "none", "--timeout-ms", "20000"] + flags, environment)
+             "--schedule", "pairwise", "--flight-records", "none", "--timeout-ms", "20000"] + flags, environment)
 
     def end(self):
         with self.command as command:

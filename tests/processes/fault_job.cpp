@@ -2,11 +2,13 @@
 
 #include "tests/processes/fault_job.h"
 
+#include "api/autotune/choose.h"
 #include "api/launch/children.h"
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
 #include "api/plans.h"
 #include "api/run.h"
+#include "ir/failure.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -55,7 +58,8 @@ std::string encode(const JobSpec &spec) {
   std::ostringstream os;
   os << spec.ranks << ' ' << spec.schedule << ' ' << spec.iterations << ' ' << spec.timeoutMs << ' '
      << spec.joinTimeoutMs << ' ' << spec.graceMs << ' ' << spec.isForeign << ' '
-     << spec.startsTogether << ' ' << spec.faults.size() << '\n';
+     << spec.startsTogether << ' ' << spec.timesBest << ' ' << spec.isRejected << ' '
+     << spec.faults.size() << '\n';
   for (const Fault &fault : spec.faults)
     os << fault;
   return os.str();
@@ -66,7 +70,8 @@ JobSpec decodeSpec(const std::string &text) {
   JobSpec spec;
   size_t faults = 0;
   is >> spec.ranks >> spec.schedule >> spec.iterations >> spec.timeoutMs >> spec.joinTimeoutMs >>
-      spec.graceMs >> spec.isForeign >> spec.startsTogether >> faults;
+      spec.graceMs >> spec.isForeign >> spec.startsTogether >> spec.timesBest >> spec.isRejected >>
+      faults;
   spec.faults.resize(faults);
   for (Fault &fault : spec.faults)
     is >> fault;
@@ -189,13 +194,44 @@ private:
     options.verify = true;
     options.timeout = milliseconds(spec_.timeoutMs);
     Result<RunReport> report =
-        run(program_.compiled, program_.plans, faultyBackend(), options, job_->takeClient());
+        spec_.timesBest >= 0
+            ? chooseAndRun(options)
+            : run(program_.compiled, program_.plans, faultyBackend(), options, job_->takeClient());
     if (!report)
       return job_->fail(report.status());
     elementsCompared_ = report->elementsCompared;
     meetSeconds_ = job_->joinSeconds() + report->meetSeconds + report->prepareSeconds;
     idlePercent_ = idle ? idle->end() : -1;
     return Status::ok();
+  }
+
+  /// As `braid run --schedule auto` does it.
+  Result<RunReport> chooseAndRun(RunOptions options) {
+    options.isAuto = true;
+    const Backend backend = faultyBackend();
+    MetRanks ranks = BRAID_TRY(meet(program_.compiled, backend, options, job_->takeClient()));
+    Status chosen = chooseOn(*ranks.mesh, backend);
+    return chosen.isOk() ? run(ranks, program_.compiled, program_.plans, options)
+                         : ranks.mesh->fail(chosen);
+  }
+
+  Status chooseOn(LocalMesh &mesh, const Backend &backend) {
+    ChooseOptions how = chooseOptions(backend, /*ranksAreProcesses=*/true);
+    how.cacheFolder = "";
+    how.timed = spec_.timesBest;
+    const Diagnostics &text = program_.source->diags;
+    ScheduleChoice choice =
+        BRAID_TRY(choose(mesh, text.fileName(), text.text(), how, trials_,
+                         [this] { return job_->memory().spinUntilAllCome(place_.rank); }));
+    job_->setPlans({});
+    JobSpec spec = spec_;
+    spec.schedule = choice.best().str();
+    program_ = makeProgram(spec);
+    job_->setPlans(program_.plans);
+    if (place_.rank != 0)
+      return Status::ok();
+    job_->memory().publishChoice(spec.schedule);
+    return spec_.isRejected ? Status(StatusCode::Rejected, "not this one") : Status::ok();
   }
 
   void waitForAll() const {
@@ -216,6 +252,7 @@ private:
   const JobSpec spec_;
   const braid::Place place_;
   FaultyProgram program_;
+  std::vector<TimedPlans> trials_;
   std::once_flag hasStruck_;
   std::unique_ptr<JobRank> job_;
   int64_t elementsCompared_ = 0;
@@ -267,7 +304,7 @@ int playLauncher(const fs::path &folder, const JobSpec &spec) {
   options.timeout = milliseconds(spec.joinTimeoutMs);
   options.grace = milliseconds(spec.graceMs);
   options.teardown = milliseconds(std::min<int64_t>(spec.timeoutMs + 1500, 5000));
-  options.plans = program.plans;
+  options.plans = [&](const JobMemory &) { return llvm::makeArrayRef(program.plans); };
   options.onFailure = onFailure;
   options.onEnd = onEnd;
   Result<LaunchReport> report = launch(options);
@@ -553,7 +590,8 @@ std::vector<std::string> contradictions(const JobSpec &spec, const JobOutcome &o
     const Verdict &other = outcome.ranks[*first];
     if (verdict.code != other.code || verdict.message != other.message)
       found.push_back(fmt::format("ranks {} and {} do not say the same", *first, rank));
-    if (verdict.code != 0 && verdict.code != 5 && verdict.code != 6)
+    const std::set<int> expected = spec.isRejected ? std::set{3} : std::set{0, 5, 6};
+    if (!expected.count(verdict.code))
       found.push_back(fmt::format("rank {} ended with {}", rank, verdict.code));
     if (verdict.code == 0 && verdict.elementsCompared != elements)
       found.push_back(fmt::format("rank {} compared {} elements instead of {}", rank,

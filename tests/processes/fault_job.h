@@ -31,6 +31,10 @@ struct JobSpec {
   bool isForeign = false;
   /// Ranks join when the processes of all of them have started, and measure from then on.
   bool startsTogether = false;
+  /// Ranks choose their schedule when they have met, and time so many candidates for it; -1: no.
+  int64_t timesBest = -1;
+  /// Rank 0 does not accept what they have chosen.
+  bool isRejected = false;
   std::vector<Fault> faults = {};
 };
 std::string str(const JobSpec &spec);

@@ -394,6 +394,152 @@ def test_rank_killed_when_the_run_is_complete(job):
             check(err == "", f"expected no warning, got {err}")
 
 
+# -- Ranks that choose their schedule. --
+
+class Cache:
+    """A folder for measurements that is gone in the end."""
+
+    def __init__(self, job):
+        self.folder = os.path.join(job.folder, "measurements")
+        self.variables = {"BRAID_CACHE_DIR": self.folder}
+
+    def __enter__(self):
+        return self.variables
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+SMALL = ["examples/ag_matmul.braid", "--set", "M=96", "--set", "K=16", "--set", "N=16",
+         "--schedule", "auto"]
+# Candidates that take long enough for what happens meanwhile; then runs that are not reached.
+TRIALS = ["examples/ag_matmul.braid", "--set", "M=1152", "--set", "K=64", "--set", "N=64",
+          "--schedule", "auto", "--time-best", "1000000", "--explain", "--flight-records", "none",
+          "--iterations", "1000000000"]
+NO_CACHE = {"BRAID_CACHE_DIR": "none"}
+
+
+def chosen(result):
+    return re.search("^braid: auto: ", result.err, re.MULTILINE)
+
+
+def command_line(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def test_choosing_starts_ranks_once(job):
+    launcher = job.start(*SMALL, "--ranks", 3, "--processes", "--auto-seconds", 0.3, "--verify",
+                         variables=NO_CACHE)
+    own = "".join(argument + "\0" for argument in launcher.args).encode()
+    ranks, jobs, lines = set(), set(), set()
+    while launcher.poll() is None:
+        for pid, environment in job.processes().items():
+            if "BRAID_RANK" in environment:
+                ranks.add(pid)
+                jobs.add(environment["BRAID_JOB"])
+                lines.add(command_line(pid) or own)
+    finish(launcher).expect_exact()
+    check(len(ranks) == 3 and len(jobs) == 1, f"expected 3 processes of a job, got {ranks}, {jobs}")
+    check(lines == {own}, f"expected them to have the launcher's command line, got {lines}")
+
+
+def test_known_shape_starts_at_once(job):
+    with Cache(job) as variables:
+        job.run(*SMALL, "--ranks", 2, "--processes", variables=variables).expect(0)
+        seconds = {"auto": [], "bulk": []}
+        for _ in range(15):
+            for schedule, times in seconds.items():
+                begin = time.monotonic()
+                result = job.run(*SMALL[:-1], schedule, "--ranks", 2, "--processes",
+                                 variables=variables).expect(0)
+                times.append(time.monotonic() - begin)
+                check("as chosen before" in result.out or schedule != "auto", result.out)
+        more = min(seconds["auto"]) - min(seconds["bulk"])
+        check(more < 0.05, f"expected it to be known within 50 ms, got {more:.3f} s more")
+
+
+def test_time_for_choosing_is_limited(job):
+    result = job.run("examples/ag_matmul.braid", "--set", "M=512", "--ranks", 2, "--processes",
+                     "--schedule", "auto", "--auto-seconds", 0.3, "--explain", variables=NO_CACHE)
+    timed = re.search(r"timed: \d+ of \d+ in ([\d.]+) s", result.expect(0).err)
+    check(not timed or float(timed.group(1)) < 1, f"expected less than a second: {result.err}")
+
+
+def test_two_jobs_choose_at_once(job):
+    with Cache(job) as variables:
+        jobs = [job.start(*SMALL, "--ranks", 2, "--processes", "--verify", variables=variables)
+                for _ in range(3)]
+        for process in jobs:
+            result = finish(process).expect_exact()
+            check(result.err == "", f"expected no warning, got {result.err}")
+        job.run(*SMALL, "--ranks", 2, "--processes", variables=variables).expect(
+            0, "as chosen before on this machine", stream="out")
+
+
+def test_killed_rank_while_choosing(job):
+    launcher = job.start("--ranks", 4, "--processes", *TRIALS, variables=NO_CACHE)
+    os.kill(job.prepared_ranks(4)[2], signal.SIGKILL)
+    result = finish(launcher).expect(5, r"^braid: error: rank 2 was killed by signal 9 \(Killed\)",
+                                     r"^rank 2: killed by signal 9 \(Killed\)$")
+    check(not chosen(result), f"expected it to die before there is a choice, got {result.err}")
+
+
+def test_killed_rank_by_hand_while_choosing(job):
+    for victim in (0, 1):
+        ranks = [job.start(*TRIALS, variables=dict(NO_CACHE, **by_hand(rank, 3)))
+                 for rank in range(3)]
+        job.prepared_ranks(3)
+        ranks[victim].kill()
+        ranks[victim].wait()
+        for rank in {0, 1, 2} - {victim}:
+            result = finish(ranks[rank])
+            result.expect(5, rf"^rank {rank}: braid: error: .*rank {victim}")
+            check(not chosen(result), f"expected no choice, got {result.err}")
+
+
+def test_stopped_rank_while_choosing(job):
+    launcher = job.start("--ranks", 3, "--processes", "--timeout-ms", 2000, *TRIALS,
+                         variables=NO_CACHE)
+    os.kill(job.prepared_ranks(3)[1], signal.SIGSTOP)
+    result = finish(launcher).expect(6, r"^braid: error: .*rank 1 ")
+    check(not chosen(result), f"expected no choice, got {result.err}")
+
+
+def test_stopped_rank_by_hand_while_choosing(job):
+    ranks = [job.start(*TRIALS, "--timeout-ms", 2000, variables=dict(NO_CACHE, **by_hand(rank)))
+             for rank in (0, 1)]
+    os.kill(job.prepared_ranks(2)[1], signal.SIGSTOP)
+    result = finish(ranks[0]).expect(6, r"^rank 0: braid: error: .*rank 1 ")
+    check(not chosen(result), f"expected no choice, got {result.err}")
+
+
+def test_interrupt_while_choosing(job):
+    for send in (os.kill, os.killpg):
+        launcher = job.start("--ranks", 3, "--processes", *TRIALS, variables=NO_CACHE,
+                             start_new_session=True)
+        job.prepared_ranks(3)
+        send(launcher.pid, signal.SIGINT)
+        result = finish(launcher).expect(130, r"^braid: error: interrupted by signal 2 ")
+        check(result.err.count("\n") == 1, f"expected one line, got {result.err}")
+
+
+def test_killed_rank_after_choosing(job):
+    """The launcher knows what was chosen, then, and names what ranks were doing."""
+    launcher = job.start("--ranks", 2, "--processes", "--time-best", 0, "--iterations", 1000000000,
+                         "--no-check", "--explain", *SMALL, variables=NO_CACHE)
+    while not (line := launcher.stderr.readline()).startswith("  model:"):
+        check(line, "expected a choice")
+    time.sleep(0.5)
+    os.kill(job.ranks(2)[1], signal.SIGKILL)
+    finish(launcher).expect(5, r"^braid: error: rank 1 was killed by signal 9",
+                            r"examples/ag_matmul.braid:\d+:\d+, run \d+")
+    shutil.rmtree(next(e.path for e in os.scandir(job.folder) if "flight" in e.name))
+
+
 def test_no_room_for_processes(job):
     """What was started before there was no room any more has to go again."""
     braid = os.path.join(job.folder, "braid")
@@ -464,6 +610,22 @@ def test_different_options(job):
     for process in ranks:
         finish(process).expect(2, r"expected all ranks to have the same --iterations, got$",
                                r"rank 0: --iterations 2$", r"rank 1: --iterations 3$")
+
+
+def test_one_rank_chooses(job):
+    ranks = [job.start(*SMALL[:-1], schedule, variables=by_hand(rank))
+             for rank, schedule in enumerate(("auto", "ring"))]
+    for process in ranks:
+        finish(process).expect(2, r"expected all ranks to have the same --schedule auto, got$",
+                               r"rank 0: --schedule auto yes$", r"rank 1: --schedule auto no$")
+
+
+def test_different_options_of_ranks_that_choose(job):
+    begin = time.monotonic()
+    ranks = [job.start(*TRIALS, "--seed", rank, variables=by_hand(rank)) for rank in (0, 1)]
+    for process in ranks:
+        finish(process).expect(2, r"expected all ranks to have the same --seed, got$")
+    check(time.monotonic() - begin < 15, "expected all to end before anything is tried")
 
 
 def test_one_reproducible_rank(job):
@@ -541,6 +703,15 @@ def test_two_processes_are_one_rank(job):
                 open_gate(gate, process)
         expect_all_hear(ranks, TWO_ARE.format(twice))
     os.unlink(gate)
+
+
+def test_two_processes_are_one_rank_that_chooses(job):
+    for numbers in ((0, 0), (0, 0, 1), (0, 1, 1)):
+        ranks = [job.start(*TRIALS, variables=by_hand(rank)) for rank in numbers]
+        begin = time.monotonic()
+        for process in ranks:
+            finish(process).expect(2, "two processes are rank [01] of job 'by hand'")
+        check(time.monotonic() - begin < 15, "expected all to end long before the time limit")
 
 
 def test_different_numbers_of_ranks(job):

@@ -4,7 +4,7 @@
 
 #include "api/launch/signals.h"
 #include "ir/failure.h"
-#include "tools/choose_schedule.h"
+#include "tools/process.h"
 
 #include <fmt/format.h>
 
@@ -50,7 +50,7 @@ void RanksJob::runJobs() {
 LaunchOptions RanksJob::launchOptions() const {
   LaunchOptions options;
   options.ranks = flags_.ranks;
-  options.arguments = commandLine({"--requests", requests_, "--answers", answers_}, "bench");
+  options.arguments = commandLine("bench", {"--requests", requests_, "--answers", answers_});
   options.input = flags_.fileText;
   options.timeout = std::chrono::milliseconds(flags_.timeoutMs);
   return options;

@@ -121,6 +121,7 @@ Result<Json> BenchServer::answerTo(const Json &request) {
 /// What `auto` is, found as `braid run --schedule auto` finds it; rank 0 shows the best candidates.
 RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer &planTimer) {
   ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
+  options.seconds = 4; // the choice is compared with other rows, and nobody waits for it
   if (flags.graph != "both")
     options.launchModes = {flags.graph == "yes" ? LaunchMode::Graph : LaunchMode::Eager};
   if (planTimer.rank() == 0)
