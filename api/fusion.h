@@ -9,8 +9,8 @@
 //   f.output({"C"});
 //   Result<CompiledProgram> program = compileText("ag_matmul", f.str());
 //
-// It makes the text, and nothing but the text: what it means, and whether it is right, compileText()
-// says. ir/README.md is the grammar.
+// It makes the text, and nothing but the text: what it means, and whether it is right,
+// compileText() says. ir/README.md is the grammar.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

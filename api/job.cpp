@@ -1,8 +1,8 @@
 //===- api/job.cpp - the ranks that run programs together -------------------------------------===//
 
-#include "api/job_state.h"
+#include "api/ranks/job_state.h"
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "ir/failure.h"
 #ifdef BRAID_HAS_CUDA
 #include "backends/cuda/cuda_backend.h"

@@ -2,8 +2,8 @@
 
 #include "api/program.h"
 
-#include "api/check.h"
-#include "api/compiled_program.h"
+#include "api/compile/check.h"
+#include "api/compile/compiled_program.h"
 #include "ir/failure.h"
 
 namespace braid {

@@ -3,10 +3,10 @@
 #include "api/session.h"
 
 #include "api/autotune/candidate.h"
-#include "api/check_tensors.h"
-#include "api/compiled_program.h"
-#include "api/job_state.h"
-#include "api/plans.h"
+#include "api/compile/compiled_program.h"
+#include "api/compile/plans.h"
+#include "api/ranks/check_tensors.h"
+#include "api/ranks/job_state.h"
 #include "ir/failure.h"
 
 namespace braid {

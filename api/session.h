@@ -14,9 +14,9 @@ struct RankTensors {
 /// A program on the ranks of this process. Many share one job, its streams and its memory.
 class Session {
 public:
-  /// Allocates, exchanges handles, tunes. Collective; blocks until all that was issued to the job is
-  /// done. `job` and `program` are kept as long as they are needed. BadInput if the program is for
-  /// another number of ranks, or ranks bring different ones.
+  /// Allocates, exchanges handles, tunes. Collective; blocks until all that was issued to the job
+  /// is done. `job` and `program` are kept as long as they are needed. BadInput if the program is
+  /// for another number of ranks, or ranks bring different ones.
   static Result<std::unique_ptr<Session>> prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program);
   /// Gives back what it has. Never blocks: runs may be in flight, and what they use is free for
@@ -42,8 +42,8 @@ public:
   /// The same on all ranks that are here, `ranks[i]` on rank firstRank() + i.
   Status run(std::span<const RankTensors> ranks, void *stream = nullptr);
 
-  /// Records one run as a graph, in place of the one before; nothing runs. Blocks. Unsupported where
-  /// the backend has no graphs.
+  /// Records one run as a graph, in place of the one before; nothing runs. Blocks. Unsupported
+  /// where the backend has no graphs.
   Status capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   /// Issues the recorded run, as run() does. BadInput if there is none.
   Status replay(void *stream = nullptr);

@@ -14,9 +14,10 @@ install(TARGETS braid RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES tools/torch_rows.py DESTINATION ${CMAKE_INSTALL_BINDIR}/../share/braid)
 install(TARGETS braid_all ${libraries} EXPORT BraidTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# Includes are rooted at the repository ("ir/program.h"), so include/braid is what goes on the path.
-install(DIRECTORY ir lowering runtime backends api DESTINATION include/braid
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+# The headers for users, which include nothing else of ours: "api/session.h", so include/braid is
+# what goes on the path.
+file(GLOB public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/api/*.h)
+install(FILES ${public_headers} DESTINATION include/braid/api)
 install(EXPORT BraidTargets NAMESPACE Braid:: DESTINATION ${package_folder})
 configure_package_config_file(cmake/BraidConfig.cmake.in BraidConfig.cmake
                               INSTALL_DESTINATION ${package_folder})

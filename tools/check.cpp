@@ -1,6 +1,6 @@
 //===- tools/check.cpp - `braid check` --------------------------------------------------------===//
 
-#include "api/check.h"
+#include "api/compile/check.h"
 #include "ir/failure.h"
 #include "tools/check_progress.h"
 #include "tools/command.h"

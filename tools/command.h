@@ -1,7 +1,7 @@
 //===- tools/command.h - what every subcommand of `braid` has ---------------------------------===//
 #pragma once
 
-#include "api/compile.h"
+#include "api/compile/compile.h"
 #include "tools/integer_flag.h"
 
 #include <array>

@@ -1,6 +1,6 @@
 //===- tools/compile.cpp - `braid compile` ----------------------------------------------------===//
 
-#include "api/plans.h"
+#include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "lowering/lower.h"
 #include "tools/command.h"

@@ -1,9 +1,9 @@
 //===- tools/run.cpp - `braid run` ------------------------------------------------------------===//
 
-#include "api/check.h"
+#include "api/compile/check.h"
+#include "api/compile/plans.h"
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
-#include "api/plans.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "runtime/files.h"

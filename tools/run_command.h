@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/autotune/choose.h"
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/command.h"
 

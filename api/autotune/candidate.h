@@ -1,7 +1,7 @@
 //===- api/autotune/candidate.h - one way to run a fusion -------------------------------------===//
 #pragma once
 
-#include "api/compile.h"
+#include "api/compile/compile.h"
 #include "runtime/simulate/cost_model.h"
 
 #include <array>

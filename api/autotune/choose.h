@@ -11,7 +11,7 @@
 #include "api/autotune/schedule_choice.h"
 #include "api/bench/bench_row.h"
 #include "api/calibrate/job_model.h"
-#include "api/mesh.h"
+#include "api/ranks/mesh.h"
 #include "api/timing/plan_timer.h"
 
 namespace braid {
@@ -27,7 +27,8 @@ struct ChooseOptions : JobModelOptions {
   /// When trials of candidates have taken so long, none is begun any more, and the best so far is
   /// chosen. Not of the GEMMs that the model lacks.
   double seconds = 2;
-  /// Without trials, what an earlier job has chosen for the same question with as much time or more.
+  /// Without trials, what an earlier job has chosen for the same question with as much time or
+  /// more.
   bool usesKnown = false;
 };
 
@@ -40,8 +41,8 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses);
 Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
                               const ChooseOptions &options, PlanTimer &timer);
 
-/// The same by all ranks of `mesh`, whose processes make this call. `trials` gets the Plans that are
-/// timed, of each rank that lives here, and outlives the mesh. `barrier` as PlanTimer has it.
+/// The same by all ranks of `mesh`, whose processes make this call. `trials` gets the Plans that
+/// are timed, of each rank that lives here, and outlives the mesh. `barrier` as PlanTimer has it.
 Result<ScheduleChoice> choose(LocalMesh &mesh, const std::string &name, const std::string &text,
                               const ChooseOptions &options, std::vector<TimedPlans> &trials,
                               const Barrier &barrier);

@@ -2,7 +2,7 @@
 
 #include "api/autotune/lowered_candidates.h"
 
-#include "api/plans.h"
+#include "api/compile/plans.h"
 #include "ir/failure.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-//===- api/autotune/lowered_candidates.h - candidates with their Plans, each kind of run once -===//
+//===- api/autotune/lowered_candidates.h - candidates with their Plans, each kind of run once ===//
 #pragma once
 
 #include "api/autotune/stage_choices.h"

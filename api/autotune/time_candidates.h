@@ -23,8 +23,8 @@ struct TimingActions {
 };
 
 struct TimingLimits {
-  /// What would end later is not timed any more, and the best so far is the best: in the middle of a
-  /// round, too, and if nothing was timed at all.
+  /// What would end later is not timed any more, and the best so far is the best: in the middle of
+  /// a round, too, and if nothing was timed at all.
   double seconds = std::numeric_limits<double>::infinity();
   size_t least = 3, most = 48;      ///< candidates of the first look: there are 42 families
   double lookSeconds = 2;           ///< after which it goes on for `least` only

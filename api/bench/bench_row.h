@@ -1,7 +1,7 @@
 //===- api/bench/bench_row.h - one row of a bench, ready to be lowered ------------------------===//
 #pragma once
 
-#include "api/compile.h"
+#include "api/compile/compile.h"
 #include "runtime/execute/device.h"
 
 #include <string>

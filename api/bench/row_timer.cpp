@@ -3,7 +3,7 @@
 #include "api/bench/row_timer.h"
 
 #include "api/bench/bench_results.h"
-#include "api/plans.h"
+#include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "runtime/plan/plan_parts.h"
 

@@ -2,7 +2,7 @@
 
 #include "api/calibrate/calibration_programs.h"
 
-#include "api/plans.h"
+#include "api/compile/plans.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -229,9 +229,9 @@ public:
 
   // -- Issuing. Never blocks, allocates device memory or fails. --
 
-  /// Stream 0 is `stream` from now on, in the terms of the device (a cudaStream_t), and goes on when
-  /// all is done that stream 0 was given before. `tag` has no command. Unsupported, and nothing is
-  /// issued, if that stream is being captured.
+  /// Stream 0 is `stream` from now on, in the terms of the device (a cudaStream_t), and goes on
+  /// when all is done that stream 0 was given before. `tag` has no command. Unsupported, and
+  /// nothing is issued, if that stream is being captured.
   virtual Status setCallerStream(void *stream, Tag tag) {
     (void)stream;
     (void)tag;

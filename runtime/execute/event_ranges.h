@@ -1,4 +1,4 @@
-//===- runtime/execute/event_ranges.h - events of programs that are gone, for those that come -===//
+//===- runtime/execute/event_ranges.h - events of programs that are gone, for those that come ===//
 #pragma once
 
 #include <cstdint>

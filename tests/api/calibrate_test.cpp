@@ -1,9 +1,9 @@
 //===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads ----------===//
 
 #include "api/calibrate/measure_gemms.h"
-#include "api/mesh.h"
-#include "api/plans.h"
-#include "api/run.h"
+#include "api/compile/plans.h"
+#include "api/ranks/mesh.h"
+#include "api/ranks/run.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

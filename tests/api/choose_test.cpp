@@ -5,7 +5,7 @@
 #include "api/autotune/stage_choices.h"
 #include "api/autotune/time_candidates.h"
 #include "api/bench/gather_bench.h"
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "runtime/files.h"
 #include "runtime/tune/measurement_file.h"
 #include "tests/support/configured.h"

@@ -1,6 +1,6 @@
 //===- tests/api/compile_test.cpp - the front door --------------------------------------------===//
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "tests/support/configured.h"
 
 #include <gmock/gmock.h>

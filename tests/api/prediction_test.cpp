@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/bench/gather_bench.h"
-#include "api/plans.h"
+#include "api/compile/plans.h"
 #include "runtime/simulate/simulator.h"
 
 #include <fmt/format.h>

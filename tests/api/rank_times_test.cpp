@@ -2,7 +2,7 @@
 
 #include "api/timing/rank_times.h"
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 //===- tests/api/reproducible_test.cpp - the same bits, however it is done --------------------===//
 
-#include "api/arguments.h"
 #include "api/launch/output_digests.h"
-#include "api/run.h"
+#include "api/ranks/arguments.h"
+#include "api/ranks/run.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 #include "api/bench/row_timer.h"
 
 #include "api/bench/gather_bench.h"
-#include "api/plans.h"
-#include "api/run.h"
+#include "api/compile/plans.h"
+#include "api/ranks/run.h"
 #include "tests/support/configured.h"
 
 #include <gmock/gmock.h>

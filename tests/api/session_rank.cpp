@@ -1,8 +1,8 @@
 //===- tests/api/session_rank.cpp - one rank of a job that somebody else starts ---------------===//
 //
 // session_rank [OTHER]: joins, runs two sessions in turn on four streams, and checks every element.
-// With OTHER, rank 1 does so: `rows` brings another program, `leave` ends in the middle of the runs,
-// `tensor` gives a wrong tensor first, which harms nobody.
+// With OTHER, rank 1 does so: `rows` brings another program, `leave` ends in the middle of the
+// runs, `tensor` gives a wrong tensor first, which harms nobody.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "lowering/lower.h"
 #include "runtime/check/checker.h"
 #include "runtime/plan/specialize.h"

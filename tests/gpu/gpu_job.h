@@ -25,8 +25,8 @@ inline bool runGpuJob(const char *program, const char *what, int64_t ranks, int 
   return status.isOk();
 }
 
-/// `[--ranks N] [--runs R]`: a job on 2, 3 and 4 ranks, or on N, as far as there are GPUs. Each rank
-/// is this program again, and returns what `rankMain` does. 77: there are too few GPUs.
+/// `[--ranks N] [--runs R]`: a job on 2, 3 and 4 ranks, or on N, as far as there are GPUs. Each
+/// rank is this program again, and returns what `rankMain` does. 77: there are too few GPUs.
 inline int gpuJobMain(int argc, char **argv, const char *what,
                       int (*rankMain)(const Place &place, int runs)) {
   int64_t ranks = 0;

@@ -8,10 +8,10 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/arguments.h"
+#include "api/compile/plans.h"
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
-#include "api/plans.h"
+#include "api/ranks/arguments.h"
 #include "backends/cuda/copy_and_signal.h"
 #include "backends/cuda/cuda_backend.h"
 #include "runtime/numeric.h"

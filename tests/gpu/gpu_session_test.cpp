@@ -2,8 +2,8 @@
 //
 //   gpu_session_test [--ranks N] [--runs R]
 //
-// Three sessions take turns on ten streams of the caller's, eager and replayed, with tensors that the
-// caller fills and reads on those streams; R runs in all (1,000). Every element of every run is
+// Three sessions take turns on ten streams of the caller's, eager and replayed, with tensors that
+// the caller fills and reads on those streams; R runs in all (1,000). Every element of every run is
 // compared. What a session refuses harms nobody.
 //
 //===----------------------------------------------------------------------------------------===//

@@ -190,7 +190,8 @@ class TuningRun:
         environment = only_on(devices[:2], BRAID_CACHE_DIR=folder, BRAID_TUNE=tune)
         self.command = Command(
             [suite.braid, "run", EXAMPLE, "--backend", "cuda", "--ranks", "2", "--explain",
-             "--schedule", "pairwise", "--flight-records", "none", "--timeout-ms", "20000"] + flags, environment)
+             "--schedule", "pairwise", "--flight-records", "none", "--timeout-ms", "20000"] + flags,
+            environment)
 
     def end(self):
         with self.command as command:

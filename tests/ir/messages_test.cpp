@@ -1,4 +1,4 @@
-//===- tests/ir/messages_test.cpp - every rule of the parsers and verifiers, with its message -===//
+//===- tests/ir/messages_test.cpp - every rule of the parsers and verifiers, with its message ===//
 
 #include "tests/ir/case_file.h"
 

@@ -1,7 +1,7 @@
 //===- tests/mutation/cases.h - programs to make mutants of -----------------------------------===//
 #pragma once
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "tests/mutation/oracle.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-//===- tests/processes/choosing_job_test.cpp - what goes wrong while ranks choose a schedule ---===//
+//===- tests/processes/choosing_job_test.cpp - what goes wrong while ranks choose a schedule --===//
 
 #include "tests/processes/fault_job.h"
 

@@ -3,11 +3,11 @@
 #include "tests/processes/fault_job.h"
 
 #include "api/autotune/choose.h"
+#include "api/compile/plans.h"
 #include "api/launch/children.h"
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
-#include "api/plans.h"
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "ir/failure.h"
 
 #include <fmt/format.h>

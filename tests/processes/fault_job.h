@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/compile.h"
+#include "api/compile/compile.h"
 #include "runtime/job/bootstrap/frame.h"
 #include "runtime/job/bootstrap/socket.h"
 #include "tests/processes/fault.h"

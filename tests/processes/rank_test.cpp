@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/queue/command_queue.h"
 #include "runtime/job/bootstrap/client.h"

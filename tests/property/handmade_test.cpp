@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/check.h"
-#include "api/mesh.h"
-#include "api/run.h"
+#include "api/compile/check.h"
+#include "api/ranks/mesh.h"
+#include "api/ranks/run.h"
 #include "tests/support/random_program.h"
 
 #include <gtest/gtest.h>

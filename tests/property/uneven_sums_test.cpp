@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/mesh.h"
-#include "api/run.h"
+#include "api/ranks/mesh.h"
+#include "api/ranks/run.h"
 #include "tests/support/configured.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-//===- tests/runtime/checker_functions_test.cpp - functions of the right values, rounded once -===//
+//===- tests/runtime/checker_functions_test.cpp - functions of the right values, rounded once ===//
 
-#include "api/check.h"
+#include "api/compile/check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/check.h"
+#include "api/compile/check.h"
 #include "tests/support/reductions.h"
 
 #include <gmock/gmock.h>

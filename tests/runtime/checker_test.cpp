@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/check.h"
+#include "api/compile/check.h"
 #include "runtime/plan/specialize.h"
 
 #include <gmock/gmock.h>

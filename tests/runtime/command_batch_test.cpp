@@ -1,6 +1,6 @@
 //===- tests/runtime/command_batch_test.cpp - what the executor issues together ---------------===//
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "runtime/execute/executor.h"
 #include "runtime/plan/specialize.h"
 

@@ -1,6 +1,6 @@
 //===- tests/runtime/executor_test.cpp - prepare and run --------------------------------------===//
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "runtime/plan/specialize.h"
 
 #include <gmock/gmock.h>

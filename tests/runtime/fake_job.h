@@ -1,7 +1,7 @@
 //===- tests/runtime/fake_job.h - a job memory that says what a test wants --------------------===//
 #pragma once
 
-#include "api/source.h"
+#include "api/compile/source.h"
 #include "runtime/job/bootstrap/job_memory.h"
 #include "runtime/plan/specialize.h"
 

@@ -1,6 +1,6 @@
 //===- tests/runtime/give_back_test.cpp - what programs leave behind --------------------------===//
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "runtime/plan/specialize.h"
 
 #include <fmt/format.h>

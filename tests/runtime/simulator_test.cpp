@@ -1,7 +1,7 @@
 //===- tests/runtime/simulator_test.cpp - predictions with known answers ----------------------===//
 
 #include "api/calibrate/calibration_programs.h"
-#include "api/plans.h"
+#include "api/compile/plans.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/support/configured.h"
 

@@ -3,6 +3,8 @@
 
 * A folder includes and links only itself and the layers below it.
 * A room of runtime includes only itself and those below it; the files beside the rooms are for all.
+* What users include, the headers at the root of api, are at most eight; they name standard headers
+  and each other. Of these, two are for all layers.
 * CUDA and NCCL headers appear in their backends only.
 * Includes of our own headers are rooted at the repository.
 * Every source file is named in a CMakeLists.txt.
@@ -38,6 +40,11 @@ ROOMS = {
     "runtime/simulate": {"runtime/plan", "runtime/execute", "runtime/simulate"},
     "runtime/job": {"runtime/plan", "runtime/execute", "runtime/job", "runtime/job/bootstrap"},
 }
+# What users include, and what of it all layers share with them.
+PUBLIC = re.compile(r"api/\w+\.h$")
+MOST_PUBLIC = 8
+SHARED = {"api/dtype.h", "api/status.h"}
+FOREIGN = re.compile(r"\b(llvm::|cuda|nccl)", re.IGNORECASE)
 VENDOR_HEADER = re.compile(r"(cuda|cublas|nccl|nvml|nvToolsExt)", re.IGNORECASE)
 VENDOR_FOLDERS = ("backends/cuda/", "backends/nccl/")
 # What a user with CUDA code of their own would write.
@@ -72,6 +79,9 @@ def read(root, path):
 
 def check_include(path, bracket, header):
     layer = path.split("/")[0]
+    is_standard = bracket == "<" and re.fullmatch(r"\w+", header)
+    if PUBLIC.match(path) and not is_standard and not PUBLIC.match(header):
+        return "expected a header for users to include only those, and standard ones"
     if VENDOR_HEADER.match(header) and not path.startswith(VENDOR_FOLDERS + VENDOR_USERS):
         return f"expected CUDA and NCCL headers below {' and '.join(VENDOR_FOLDERS)} only"
     if layer not in LAYERS or bracket == "<":
@@ -79,6 +89,8 @@ def check_include(path, bracket, header):
     target = header.split("/")[0]
     if "/" not in header:
         return 'expected an include rooted at the repository, like "ir/program.h"'
+    if header in SHARED:
+        return None
     if target in LAYERS and target not in LAYERS[layer]:
         return f"expected {layer} to include only {', '.join(sorted(LAYERS[layer]))}"
     room, inner = os.path.dirname(path), os.path.dirname(header)
@@ -107,6 +119,8 @@ def check_line(path, line):
         return "expected no path of one particular machine"
     if PUT_OFF.search(line):
         return "expected no note about work put off"
+    if PUBLIC.match(path) and FOREIGN.search(line.split("//")[0]):
+        return "expected a header for users to name nothing of LLVM or CUDA"
     include = INCLUDE.match(line) if SOURCE.search(path) else None
     if include:
         return check_include(path, include.group(1), include.group(2))
@@ -140,6 +154,9 @@ def violations(root):
             problem = check_line(path, line)
             if problem:
                 yield f"{path}:{number}: {problem}"
+    public = [path for path in paths if PUBLIC.match(path)]
+    if len(public) > MOST_PUBLIC:
+        yield f"api: expected at most {MOST_PUBLIC} headers for users, got {len(public)}"
     yield from check_listed(paths, root)
 
 

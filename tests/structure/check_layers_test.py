@@ -42,6 +42,22 @@ class CheckLayers(unittest.TestCase):
              "runtime/job/bootstrap"],
             self.check({"runtime/job/bootstrap/a.h": '#include "runtime/job/futex.h"\n'}))
 
+    def test_refuses_inner_names_in_headers_for_users(self):
+        self.assertEqual([], self.check({
+            "api/a.h": '#include "api/status.h"\n#include <span>\n',
+            "api/status.h": "#include <string>\n",
+            "ir/a.h": '#include "api/status.h"\n'}))
+        for header in ('"ir/type.h"', '"api/ranks/run.h"', "<llvm/ADT/ArrayRef.h>"):
+            self.assertEqual(["api/a.h:1: expected a header for users to include only those, and "
+                              "standard ones"], self.check({"api/a.h": f"#include {header}\n"}))
+        for line in ("llvm::StringRef name();", "cudaStream_t stream;"):
+            self.assertEqual(["api/a.h:1: expected a header for users to name nothing of LLVM or "
+                              "CUDA"], self.check({"api/a.h": line + "\n"}))
+        self.assertEqual(["ir/a.h:1: expected ir to include only ir"],
+                         self.check({"ir/a.h": '#include "api/session.h"\n'}))
+        self.assertEqual(["api: expected at most 8 headers for users, got 9"],
+                         self.check({f"api/{name}.h": "" for name in "abcdefghi"}))
+
     def test_refuses_an_include_beside_itself(self):
         self.assertEqual(
             ['ir/a.h:1: expected an include rooted at the repository, like "ir/program.h"'],

@@ -2,7 +2,7 @@
 
 #include "tests/support/check_text.h"
 
-#include "api/check.h"
+#include "api/compile/check.h"
 
 namespace braid::test {
 

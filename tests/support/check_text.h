@@ -1,7 +1,7 @@
 //===- tests/support/check_text.h - what generated programs have to live up to ----------------===//
 #pragma once
 
-#include "api/compile.h"
+#include "api/compile/compile.h"
 
 #include <string>
 

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 
 #include <array>
 #include <string>

@@ -1,7 +1,7 @@
 //===- tests/support/random_fusion.h - random definitions with options to lower them ----------===//
 #pragma once
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 
 #include <cstdint>
 #include <string>

@@ -8,8 +8,8 @@
 
 #include "tools/command.h"
 #include "api/bench/file_bench.h"
-#include "api/plans.h"
-#include "api/run.h"
+#include "api/compile/plans.h"
+#include "api/ranks/run.h"
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/bench/bench.h"

@@ -156,8 +156,9 @@ public:
   std::string choice() const;
 
   /// For timing only: returns when all ranks have called it equally often, within about a
-  /// microsecond of each other where each has a core of its own. Spins; who does so for longer counts as one who waits in an
-  /// all-gather, whom the watchdog looks after. False if the job has been aborted.
+  /// microsecond of each other where each has a core of its own. Spins; who does so for longer
+  /// counts as one who waits in an all-gather, whom the watchdog looks after. False if the job has
+  /// been aborted.
   bool spinUntilAllCome(int64_t rank);
 
 private:

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/rendezvous.h - the host that all ranks of a job are connected to -===//
+//===- runtime/job/bootstrap/rendezvous.h - the host that all ranks of a job are connected to ===//
 //
 // One thread, in the launcher or in rank 0, that every rank keeps one connection to. It brings
 // together what all ranks say (all-gather), passes descriptors on, and notices at once when a

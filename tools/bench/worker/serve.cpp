@@ -11,7 +11,7 @@
 #include "api/autotune/choose.h"
 #include "api/bench/row_timer.h"
 #include "api/launch/job_rank.h"
-#include "api/run.h"
+#include "api/ranks/run.h"
 #include "ir/failure.h"
 #include "tools/bench/worker/channel.h"
 #include "tools/command.h"

@@ -1,4 +1,4 @@
-//===- api/source.h - a text, read and understood ---------------------------------------------===//
+//===- api/compile/source.h - a text, read and understood -------------------------------------===//
 #pragma once
 
 #include "ir/module.h"

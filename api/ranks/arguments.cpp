@@ -1,6 +1,6 @@
-//===- api/arguments.cpp - the caller's tensors of one run on one rank ------------------------===//
+//===- api/ranks/arguments.cpp - the caller's tensors of one run on one rank ------------------===//
 
-#include "api/arguments.h"
+#include "api/ranks/arguments.h"
 
 #include "ir/failure.h"
 

@@ -1,9 +1,9 @@
-//===- api/job_state.h - what a Job holds -----------------------------------------------------===//
+//===- api/ranks/job_state.h - what a Job holds -----------------------------------------------===//
 #pragma once
 
 #include "api/job.h"
 #include "api/launch/job_rank.h"
-#include "api/mesh.h"
+#include "api/ranks/mesh.h"
 
 #include <list>
 

@@ -1,6 +1,6 @@
-//===- api/source.cpp - a text, read and understood -------------------------------------------===//
+//===- api/compile/source.cpp - a text, read and understood -----------------------------------===//
 
-#include "api/source.h"
+#include "api/compile/source.h"
 
 #include "ir/failure.h"
 #include "runtime/files.h"

@@ -1,6 +1,6 @@
-//===- api/compile.cpp - from a source to the program that every rank runs --------------------===//
+//===- api/compile/compile.cpp - from a source to the program that every rank runs ------------===//
 
-#include "api/compile.h"
+#include "api/compile/compile.h"
 
 #include "ir/failure.h"
 #include "lowering/lower.h"

@@ -1,10 +1,10 @@
-//===- api/mesh.cpp - the ranks of a mesh that live in this process ---------------------------===//
+//===- api/ranks/mesh.cpp - the ranks of a mesh that live in this process ---------------------===//
 
-#include "api/mesh.h"
+#include "api/ranks/mesh.h"
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
-#include "api/plans.h"
+#include "api/compile/plans.h"
 #include "runtime/job/bootstrap/client.h"
 
 #include <thread>

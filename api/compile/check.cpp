@@ -1,8 +1,8 @@
-//===- api/check.cpp - checks a program across all ranks --------------------------------------===//
+//===- api/compile/check.cpp - checks a program across all ranks ------------------------------===//
 
-#include "api/check.h"
+#include "api/compile/check.h"
 
-#include "api/plans.h"
+#include "api/compile/plans.h"
 #include "ir/failure.h"
 
 namespace braid {

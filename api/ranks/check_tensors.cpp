@@ -1,6 +1,6 @@
-//===- api/check_tensors.cpp - are a caller's tensors those that a program wants --------------===//
+//===- api/ranks/check_tensors.cpp - are a caller's tensors those that a program wants --------===//
 
-#include "api/check_tensors.h"
+#include "api/ranks/check_tensors.h"
 #include "ir/failure.h"
 #include "ir/type.h"
 

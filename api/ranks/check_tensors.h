@@ -1,4 +1,4 @@
-//===- api/check_tensors.h - are a caller's tensors those that a program wants ----------------===//
+//===- api/ranks/check_tensors.h - are a caller's tensors those that a program wants ----------===//
 #pragma once
 
 #include "api/tensor.h"

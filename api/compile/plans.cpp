@@ -1,6 +1,6 @@
-//===- api/plans.cpp - the Plans of all ranks -------------------------------------------------===//
+//===- api/compile/plans.cpp - the Plans of all ranks -----------------------------------------===//
 
-#include "api/plans.h"
+#include "api/compile/plans.h"
 
 #include "ir/failure.h"
 #include "runtime/memory_limit.h"

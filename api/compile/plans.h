@@ -1,7 +1,7 @@
-//===- api/plans.h - the Plans of all ranks ---------------------------------------------------===//
+//===- api/compile/plans.h - the Plans of all ranks -------------------------------------------===//
 #pragma once
 
-#include "api/compile.h"
+#include "api/compile/compile.h"
 #include "runtime/check/checker.h"
 #include "runtime/plan/plan.h"
 

@@ -1,7 +1,7 @@
-//===- api/compile.h - from a source to the program that every rank runs ----------------------===//
+//===- api/compile/compile.h - from a source to the program that every rank runs --------------===//
 #pragma once
 
-#include "api/source.h"
+#include "api/compile/source.h"
 #include "lowering/schedule/configuration.h"
 
 #include <functional>

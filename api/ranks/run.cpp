@@ -1,12 +1,12 @@
-//===- api/run.cpp - runs a program and judges its results ------------------------------------===//
+//===- api/ranks/run.cpp - runs a program and judges its results ------------------------------===//
 
-#include "api/run.h"
+#include "api/ranks/run.h"
 
-#include "api/arguments.h"
+#include "api/compile/plans.h"
 #include "api/launch/output_digests.h"
 #include "api/launch/rank_summary.h"
 #include "api/launch/run_memory.h"
-#include "api/plans.h"
+#include "api/ranks/arguments.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/job/bootstrap/client.h"

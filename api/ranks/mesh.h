@@ -1,4 +1,4 @@
-//===- api/mesh.h - the ranks of a mesh that live in this process -----------------------------===//
+//===- api/ranks/mesh.h - the ranks of a mesh that live in this process -----------------------===//
 //
 //   auto mesh = LocalMesh::create(backend, {.ranks = 4});
 //   (*mesh)->prepare(*compiled);
@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/compile.h"
+#include "api/compile/compile.h"
 #include "runtime/execute/backend.h"
 #include "runtime/execute/executor.h"
 

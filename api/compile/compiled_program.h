@@ -1,7 +1,7 @@
-//===- api/compiled_program.h - what a CompiledProgram holds ----------------------------------===//
+//===- api/compile/compiled_program.h - what a CompiledProgram holds --------------------------===//
 #pragma once
 
-#include "api/compile.h"
+#include "api/compile/compile.h"
 #include "api/program.h"
 
 namespace braid {

@@ -1,7 +1,7 @@
-//===- api/arguments.h - the caller's tensors of one run on one rank --------------------------===//
+//===- api/ranks/arguments.h - the caller's tensors of one run on one rank --------------------===//
 #pragma once
 
-#include "api/mesh.h"
+#include "api/ranks/mesh.h"
 
 namespace braid {
 

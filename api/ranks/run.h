@@ -1,7 +1,7 @@
-//===- api/run.h - runs a program and judges its results --------------------------------------===//
+//===- api/ranks/run.h - runs a program and judges its results --------------------------------===//
 #pragma once
 
-#include "api/mesh.h"
+#include "api/ranks/mesh.h"
 
 #include <functional>
 

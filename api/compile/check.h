@@ -1,7 +1,7 @@
-//===- api/check.h - checks a program across all ranks ----------------------------------------===//
+//===- api/compile/check.h - checks a program across all ranks --------------------------------===//
 #pragma once
 
-#include "api/compile.h"
+#include "api/compile/compile.h"
 #include "runtime/check/checker.h"
 
 namespace braid {
