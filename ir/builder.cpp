@@ -204,6 +204,20 @@ Value *ProgramBuilder::send(llvm::StringRef name, Value *tensor, const Scalar *t
   return transfer(Direction::Send, name, tensor, to, handles);
 }
 
+Value *ProgramBuilder::send(llvm::StringRef name, Op &gemm, TensorType type, const Scalar *to,
+                            Value *handles) {
+  Value *request = send(name, nullptr, to, handles);
+  auto &op = *llvm::cast<P2POp>(request->definition);
+  op.product = {ValueKind::Tensor, request->name, location_, std::move(type)};
+  op.tensor = &op.product;
+  if (auto *matmul = llvm::dyn_cast<MatmulOp>(&gemm))
+    matmul->dst = op.tensor;
+  else
+    llvm::cast<LinearOp>(&gemm)->dst = op.tensor;
+  op.gemm.reset(block_->remove(gemm.getIterator()));
+  return request;
+}
+
 Value *ProgramBuilder::receive(llvm::StringRef name, Value *tensor, const Scalar *from,
                                Value *handles) {
   return transfer(Direction::Receive, name, tensor, from, handles);
@@ -258,10 +272,7 @@ public:
   Cloner(ProgramBuilder &builder, Mapping &mapping) : b_(builder), mapping_(mapping) {}
 
   Op *visitAllocate(const AllocateOp &op) {
-    TensorType type = op.result.type;
-    for (const Scalar *&extent : type.shape)
-      extent = map(extent);
-    return defined(op.result, b_.allocate(op.result.name, op.space, std::move(type)));
+    return defined(op.result, b_.allocate(op.result.name, op.space, map(op.result.type)));
   }
   Op *visitDeallocate(const DeallocateOp &op) { return b_.deallocate(map(op.buffer)); }
   Op *visitFor(const ForOp &op) {
@@ -309,6 +320,9 @@ public:
     return defined(op.result, b_.shareMemHandles(op.result.name, op.protocol, buffers));
   }
   Op *visitP2P(const P2POp &op) {
+    if (op.gemm)
+      return defined(op.result, b_.send(op.result.name, *visit(*op.gemm), map(op.product.type),
+                                        map(op.peer), map(op.handles)));
     return defined(op.result, b_.transfer(op.direction, op.result.name, map(op.tensor),
                                           map(op.peer), map(op.handles)));
   }
@@ -343,6 +357,11 @@ private:
     for (const auto &[from, to] : mapping_.scalars)
       scalar = b_.scalars().substitute(scalar, from, to);
     return scalar;
+  }
+  TensorType map(TensorType type) {
+    for (const Scalar *&extent : type.shape)
+      extent = map(extent);
+    return type;
   }
   StreamRef map(StreamRef stream) {
     if (stream.named)

@@ -60,6 +60,9 @@ public:
                          llvm::ArrayRef<PointwiseStep<Value *>> steps = {});
   Value *shareMemHandles(llvm::StringRef name, Protocol protocol, llvm::ArrayRef<Value *> buffers);
   Value *send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles);
+  /// Sends what `gemm` computes, of that type, straight to where it arrives: takes the node out of
+  /// the block that nodes are inserted into, whatever its destination was.
+  Value *send(llvm::StringRef name, Op &gemm, TensorType type, const Scalar *to, Value *handles);
   Value *receive(llvm::StringRef name, Value *tensor, const Scalar *from, Value *handles);
   GroupOp *group();
   Value *collective(llvm::StringRef name, CollectiveKind kind,

@@ -190,7 +190,13 @@ void forEachOperand(Op &op, ValueFn fn) {
     return;
   case OpKind::P2P: {
     auto &p2p = *llvm::cast<P2POp>(&op);
-    fn(p2p.tensor);
+    if (p2p.gemm)
+      forEachOperand(*p2p.gemm, [&](Value *&value) {
+        if (value != &p2p.product)
+          fn(value);
+      });
+    else
+      fn(p2p.tensor);
     return fn(p2p.handles);
   }
   case OpKind::Collective: {
@@ -230,6 +236,8 @@ void forEachScalar(Op &op, llvm::function_ref<void(const Scalar *&)> fn) {
     callIfSet(sum->begin);
     callIfSet(sum->end);
   } else if (auto *p2p = llvm::dyn_cast<P2POp>(&op)) {
+    for (const Scalar *&extent : p2p->product.type.shape)
+      fn(extent);
     fn(p2p->peer);
   } else if (auto *collective = llvm::dyn_cast<CollectiveOp>(&op)) {
     for (const Scalar *&member : collective->team)

@@ -265,13 +265,20 @@ enum class Direction : uint8_t { Send, Receive };
 /// promises that its destination may be written; the send waits for that, copies, and tells the
 /// receiver. The passive side's tensor (source under get, destination under put) lies in a buffer
 /// that `h` names.
+///
+/// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put alone, sends what is
+/// computed where it arrives: once the destination may be written, a·b goes straight to it. There
+/// is no tensor on this rank; when the request has been waited for, a and b may be reused.
 class P2POp : public OpOf<OpKind::P2P> {
   BRAID_OP_CLASS(P2P)
   Direction direction = Direction::Send;
-  Value *tensor = nullptr;
+  Value *tensor = nullptr; ///< of a send that computes, `product`
   const Scalar *peer = nullptr;
   Value *handles = nullptr;
   Value result; ///< a request
+  /// What a send computes, a matmul or a linear without bias, in no block; null: nothing.
+  std::unique_ptr<Op> gemm = {};
+  Value product; ///< what `gemm` writes; nobody else can name it
   Protocol protocol() const { return llvm::cast<ShareMemHandlesOp>(handles->definition)->protocol; }
 };
 

@@ -102,6 +102,7 @@ Json define(const Value &value) {
   return json;
 }
 
+Json convert(const Op &op);
 Json convert(const Block &block);
 
 /// The fields of a node, but its kind and result.
@@ -160,7 +161,8 @@ public:
   }
   Json visitP2P(const P2POp &op) {
     return {{"direction", op.direction == Direction::Send ? "send" : "recv"},
-            {"tensor", ref(op.tensor)},
+            {"tensor", op.gemm ? define(op.product) : ref(op.tensor)},
+            {"gemm", op.gemm ? convert(*op.gemm) : Json()},
             {"peer", text(op.peer)},
             {"handles", ref(op.handles)}};
   }

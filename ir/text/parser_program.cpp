@@ -34,6 +34,12 @@ private:
     const Scalar *index = nullptr;
     Location location;
   };
+  /// What a send computes.
+  struct SentGemm {
+    bool isLinear = false;
+    llvm::SmallVector<Value *, 2> operands = {};
+    TensorType type = {};
+  };
   using MakeDeclared = Value *(ProgramBuilder::*)(llvm::StringRef, TensorType);
 
   bool parseDeclarations(MakeDeclared make);
@@ -42,8 +48,9 @@ private:
   bool parseLowering();
   std::optional<StageLabel> parseStage();
   bool parseSetting(StageLabel &stage);
-  std::optional<TensorType> parseType();
-  const Scalar *parseExtent();
+  using ParseExtent = const Scalar *(ProgramParser::*)();
+  std::optional<TensorType> parseType(ParseExtent parseExtent = &ProgramParser::parseConstant);
+  const Scalar *parseConstant();
 
   /// Where a block's names end: with the block, or (a group's requests) with the block around it.
   enum class Scope { Own, Outer };
@@ -66,6 +73,7 @@ private:
   bool parseExpression(Value *&first, std::vector<PointwiseStep<Value *>> &steps);
   bool parseValues(llvm::SmallVectorImpl<Value *> &values, size_t count);
   bool parseElse(IfOp &branch);
+  std::optional<SentGemm> parseSentGemm();
   const Scalar *parseCondition();
   std::optional<CollectiveKind> parseCollectiveKind();
   bool parseTeam(llvm::SmallVectorImpl<const Scalar *> &team);
@@ -185,7 +193,7 @@ bool ProgramParser::parseDeclaration(MakeDeclared make) {
 }
 
 /// ttype := dtype '[' [scalar (',' scalar)*] ']'
-std::optional<TensorType> ProgramParser::parseType() {
+std::optional<TensorType> ProgramParser::parseType(ParseExtent parseExtent) {
   std::optional<DType> dtype = parseDType(cursor_);
   if (!dtype || !cursor_.expect(TokenKind::LeftBracket))
     return std::nullopt;
@@ -193,7 +201,7 @@ std::optional<TensorType> ProgramParser::parseType() {
   if (cursor_.accept(TokenKind::RightBracket))
     return type;
   do {
-    type.shape.push_back(parseExtent());
+    type.shape.push_back((this->*parseExtent)());
     if (!type.shape.back())
       return std::nullopt;
   } while (cursor_.accept(TokenKind::Comma));
@@ -202,7 +210,7 @@ std::optional<TensorType> ProgramParser::parseType() {
   return type;
 }
 
-const Scalar *ProgramParser::parseExtent() {
+const Scalar *ProgramParser::parseConstant() {
   Location location = cursor_.peek().location;
   const Scalar *extent = parseScalar();
   if (!extent || extent->isConstant())
@@ -594,13 +602,18 @@ bool ProgramParser::parseShareMemHandles(const Statement &statement) {
   return define(*statement.result, builder_.shareMemHandles(name, protocol, buffers));
 }
 
-/// '%'id '=' 'p2p' ('send' value 'to' | 'recv' value 'from') scalar 'via' value
+/// '%'id '=' 'p2p' ('send' sent 'to' | 'recv' value 'from') scalar 'via' value
 bool ProgramParser::parseP2P(const Statement &statement) {
   bool isSend = cursor_.acceptWord("send");
   if (!isSend && !cursor_.acceptWord("recv"))
     return cursor_.expected("'send' or 'recv'");
-  Value *tensor = parseValue();
-  if (!tensor || !cursor_.expectWord(isSend ? "to" : "from"))
+  Value *tensor = nullptr;
+  std::optional<SentGemm> gemm;
+  if (isSend && cursor_.at(TokenKind::Word))
+    gemm = parseSentGemm();
+  else
+    tensor = parseValue();
+  if ((!gemm && !tensor) || !cursor_.expectWord(isSend ? "to" : "from"))
     return false;
   const Scalar *peer = parseScalar();
   if (!peer || !cursor_.expectWord("via"))
@@ -609,8 +622,33 @@ bool ProgramParser::parseP2P(const Statement &statement) {
   if (!handles)
     return false;
   llvm::StringRef name = statement.result->name();
-  return define(*statement.result, isSend ? builder_.send(name, tensor, peer, handles)
-                                          : builder_.receive(name, tensor, peer, handles));
+  if (!gemm)
+    return define(*statement.result, isSend ? builder_.send(name, tensor, peer, handles)
+                                            : builder_.receive(name, tensor, peer, handles));
+  Value *a = gemm->operands[0], *b = gemm->operands[1];
+  Op *op = nullptr;
+  if (gemm->isLinear)
+    op = builder_.linear(nullptr, a, b);
+  else
+    op = builder_.matmul(nullptr, a, b);
+  return define(*statement.result, builder_.send(name, *op, gemm->type, peer, handles));
+}
+
+/// ('matmul' | 'linear') value ',' value ':' dtype '[' [scalar (',' scalar)*] ']'
+std::optional<ProgramParser::SentGemm> ProgramParser::parseSentGemm() {
+  SentGemm gemm{cursor_.acceptWord("linear")};
+  if (!gemm.isLinear && !cursor_.acceptWord("matmul")) {
+    cursor_.expected("a value, 'matmul' or 'linear'")
+        << didYouMean(cursor_.peek().text, {"matmul", "linear"});
+    return std::nullopt;
+  }
+  if (!parseValues(gemm.operands, 2) || !cursor_.expect(TokenKind::Colon))
+    return std::nullopt;
+  std::optional<TensorType> type = parseType(&ProgramParser::parseScalar);
+  if (!type)
+    return std::nullopt;
+  gemm.type = std::move(*type);
+  return gemm;
 }
 
 /// 'group' block

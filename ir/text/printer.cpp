@@ -107,8 +107,8 @@ public:
   }
   void visitP2P(const P2POp &op) {
     bool isSend = op.direction == Direction::Send;
-    begin(op) << (isSend ? " send " : " recv ") << ref(op.tensor) << (isSend ? " to " : " from ")
-              << op.peer->str() << " via " << ref(op.handles);
+    begin(op) << (isSend ? " send " : " recv ") << (op.gemm ? strGemm(op) : ref(op.tensor))
+              << (isSend ? " to " : " from ") << op.peer->str() << " via " << ref(op.handles);
   }
   void visitGroup(const GroupOp &op) { begin(op); }
   void visitCollective(const CollectiveOp &op);
@@ -123,6 +123,14 @@ private:
     if (const Value *result = resultOf(op))
       os_ << ref(result) << " = ";
     return os_ << keyword(op.kind());
+  }
+  /// What a send computes: `matmul %a, %b : f32[4, 8]`
+  static std::string strGemm(const P2POp &op) {
+    const auto *matmul = llvm::dyn_cast<MatmulOp>(op.gemm.get());
+    const auto *linear = llvm::dyn_cast<LinearOp>(op.gemm.get());
+    return keyword(op.gemm->kind()).str() + " " +
+           (matmul ? list({matmul->a, matmul->b}) : list({linear->x, linear->w})) + " : " +
+           op.product.type.str();
   }
   static std::string ref(const Value *value) { return value ? "%" + value->name : "<none>"; }
   static std::string ref(const StreamRef &stream) {

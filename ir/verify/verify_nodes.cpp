@@ -46,6 +46,7 @@ private:
   void verifyStream(const Op &op, const StreamRef &stream);
   void expectLength(const SumOp &op);
   void verifyBias(const SumOp &op);
+  bool verifySentGemm(const P2POp &op);
   void verifyTeam(const CollectiveOp &op);
   void verifyRoot(const CollectiveOp &op);
 
@@ -388,7 +389,8 @@ void NodeVerifier::visitP2P(const P2POp &op) {
   bool areKindsFine = expectKind(op, op.tensor, ValueKind::Tensor);
   areKindsFine &= expectKind(op, op.handles, ValueKind::Handles);
   bool isReceive = op.direction == Direction::Receive;
-  if (!areKindsFine || (isReceive && !expectWritable(op, op.tensor)))
+  if (!areKindsFine || (isReceive && !expectWritable(op, op.tensor)) ||
+      (op.gemm && !verifySentGemm(op)))
     return;
   if (op.peer->kind() == ScalarKind::Rank)
     error(op) << "expected a peer other than the rank itself, got 'rank'";
@@ -402,6 +404,19 @@ void NodeVerifier::visitP2P(const P2POp &op) {
       << "expected a tensor in a buffer that " << ref(op.handles) << " names, because under '"
       << name(op.protocol()) << "' the peer " << (isReceive ? "writes" : "reads") << " it, got "
       << ref(op.tensor);
+}
+
+/// The rules of the GEMM itself are those of the node of that kind.
+bool NodeVerifier::verifySentGemm(const P2POp &op) {
+  const auto *linear = llvm::dyn_cast<LinearOp>(op.gemm.get());
+  if (op.protocol() != Protocol::Put)
+    return error(op).note(op.handles->location, "the handles are made here")
+           << "expected handles shared as 'put', because what this sends is computed at the "
+           << "receiver, got " << ref(op.handles) << ", shared as 'get'";
+  if (linear && linear->bias)
+    return error(op) << "'linear' in 'p2p' expects no bias, got " << ref(linear->bias);
+  visit(*op.gemm);
+  return true;
 }
 
 void NodeVerifier::visitGroup(const GroupOp &op) {

@@ -186,7 +186,7 @@ private:
           terms_.sumOf({{target, source}, {}, command.dtype, command.dtype}));
       return true;
     case CommandKind::Matmul:
-      return followGemm(id, event, history_.plan(event).matmuls[command.matmul]);
+      return followGemm(id, event, history_.plan(event).matmuls[command.matmul], command.endpoint);
     case CommandKind::Sum:
       return followSum(id, event, history_.plan(event).sums[command.sum]);
     case CommandKind::Pointwise:
@@ -196,8 +196,8 @@ private:
     }
   }
 
-  bool followGemm(EventId id, const Event &event, const PlanMatmul &m) {
-    auto at = [&](const Range &range) { return placeOf(history_, event, range, kNone); };
+  bool followGemm(EventId id, const Event &event, const PlanMatmul &m, uint32_t endpoint) {
+    auto at = [&](const Range &range) { return placeOf(history_, event, range, endpoint); };
     Pieces a;
     Factor factor{{}, {}, m.dtype, m.n, m.k, m.transposeB, m.resultType()};
     if (!read(id, at(m.a), a) || !read(id, at(m.b), factor.b))

@@ -115,9 +115,13 @@ private:
     for (const Plan &plan : plans_)
       for (const Endpoint &e : plan.endpoints) {
         bool isPassive = (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
-        const PlanBuffer &buffer = plan.buffers[e.range.buffer];
-        if (isPassive && buffer.kind != BufferKind::Symmetric)
-          return violation(fmt::format("%{} is out of the peer's reach", buffer.name),
+        if (!isPassive)
+          continue;
+        const bool isHere = e.range.buffer != kPeerBuffer;
+        if (!isHere || plan.buffers[e.range.buffer].kind != BufferKind::Symmetric)
+          return violation(isHere ? fmt::format("%{} is out of the peer's reach",
+                                                plan.buffers[e.range.buffer].name)
+                                  : "what is made at the peer is nowhere for it to take it from",
                            {describe(plan, e)});
       }
     return std::nullopt;
@@ -139,7 +143,7 @@ private:
     return std::nullopt;
   }
 
-  /// An endpoint is signalled for, awaited and copied for at most once a run.
+  /// An endpoint is signalled for, awaited and copied for, or computed for, at most once a run.
   std::optional<Violation> checkCommands() {
     ProgressStep step(progress_, "matching commands with transfers", "ranks", plans_.size());
     for (const Plan &plan : plans_) {

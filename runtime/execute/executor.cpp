@@ -144,11 +144,12 @@ Status Binder::checkChannels() const {
 Hello Binder::hello(std::string memory, std::string flags) const {
   Hello message{plan_.program, plan_.fingerprint, std::move(memory), std::move(flags), {}};
   for (const Endpoint &e : plan_.endpoints) {
-    const PlanBuffer &buffer = plan_.buffers[e.range.buffer];
-    bool isExported = buffer.kind == BufferKind::Symmetric;
+    const PlanBuffer *buffer =
+        e.range.buffer == kPeerBuffer ? nullptr : &plan_.buffers[e.range.buffer];
+    const bool isExported = buffer && buffer->kind == BufferKind::Symmetric;
     message.endpoints.push_back(
         {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.flag * kFlagStride,
-         isExported ? buffer.offset + e.range.offset : -1, describeOrigin(plan_, e.origin)});
+         isExported ? buffer->offset + e.range.offset : -1, describeOrigin(plan_, e.origin)});
   }
   message.isReproducible = device_.isReproducible();
   return message;
@@ -200,9 +201,14 @@ void Binder::bindCommands() {
 }
 
 void Binder::bindMatmuls() {
-  for (const PlanMatmul &m : plan_.matmuls)
-    prepared_->matmuls_.push_back(
-        {operand(m.a, kNone), operand(m.b, kNone), operand(m.c, kNone), operand(m.bias, kNone)});
+  prepared_->matmuls_.resize(plan_.matmuls.size());
+  for (const Command &command : plan_.commands)
+    if (command.kind == CommandKind::Matmul) {
+      const PlanMatmul &m = plan_.matmuls[command.matmul];
+      prepared_->matmuls_[command.matmul] = {operand(m.a, kNone), operand(m.b, kNone),
+                                             operand(m.c, command.endpoint),
+                                             operand(m.bias, kNone)};
+    }
 }
 
 void Binder::bindSums() {

@@ -46,13 +46,13 @@ TransferKey keyOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) {
           endpoint.sequence, run};
 }
 
-/// The command by which a rank gives or takes the data: the sender signals under get and copies
-/// under put; the receiver copies under get and awaits under put.
+/// The command by which a rank gives or takes the data: the sender signals under get and copies,
+/// or computes, under put; the receiver copies under get and awaits under put.
 CommandKind arrowCommand(const Endpoint &endpoint) {
   const bool copies =
       (endpoint.protocol == Protocol::Get) == (endpoint.direction == Direction::Receive);
   if (copies)
-    return CommandKind::Copy;
+    return endpoint.range.buffer == kPeerBuffer ? CommandKind::Matmul : CommandKind::Copy;
   return endpoint.direction == Direction::Send ? CommandKind::Signal : CommandKind::Await;
 }
 

@@ -45,7 +45,8 @@ std::string commandText(const FlightRecord &record, CommandId id) {
   if (!command)
     return fmt::format("command {}, run {}", id.command, id.run);
   const char *direction = command->kind == "signal" ? " to" : " from";
-  const bool hasPeer = command->peer >= 0 && command->kind != "copy";
+  const bool isFlag = command->kind == "signal" || command->kind == "await";
+  const bool hasPeer = command->peer >= 0 && isFlag;
   return fmt::format("{}{} of {}, run {}", command->kind,
                      hasPeer ? fmt::format("{} rank {}", direction, command->peer) : "",
                      nodeText(record, *command), id.run);

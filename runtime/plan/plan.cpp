@@ -86,7 +86,7 @@ std::string operandsOf(const Plan &plan, const Command &command) {
   case CommandKind::Matmul: {
     const PlanMatmul &gemm = plan.matmuls[command.matmul];
     std::string bias = gemm.bias.bytes != 0 ? " + " + str(plan, gemm.bias, nullptr) : std::string();
-    return fmt::format("{} <- {} * {}{}{} ({}x{}x{} {})", str(plan, gemm.c, nullptr),
+    return fmt::format("{} <- {} * {}{}{} ({}x{}x{} {})", str(plan, gemm.c, endpoint),
                        str(plan, gemm.a, nullptr), str(plan, gemm.b, nullptr),
                        gemm.transposeB ? "^T" : "", bias, gemm.m, gemm.n, gemm.k,
                        name(gemm.dtype).str());

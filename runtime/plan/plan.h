@@ -13,6 +13,8 @@
 //   put   receiver  signal                       ...  await at `wait %r`    (data has arrived)
 //         sender    await, copy to peer, signal    ...  (nothing) at `wait %s`
 //
+// A sender that computes what it sends has a GEMM in place of the copy.
+//
 // A signal writes the number of the run (its epoch, 1, 2, ...), or a mark where flags do not count
 // (Device::countsRuns); an await passes when the flag has reached the epoch of its own run. A flag
 // is written by one endpoint only, once a run, so no signal is lost or taken twice, and no reset is
@@ -43,8 +45,8 @@ struct PlanBuffer {
   std::string name; ///< as in the program, for messages
 };
 
-/// `Range::buffer` of the peer's side of a copy: the range that the matching endpoint on the peer
-/// names. It becomes an address when handles have been exchanged.
+/// `Range::buffer` of the peer's side of a copy, or of a GEMM's result: the range that the matching
+/// endpoint on the peer names. It becomes an address when handles have been exchanged.
 inline constexpr uint32_t kPeerBuffer = ~0u;
 
 /// Bytes [offset, offset + bytes) of a buffer.
@@ -63,7 +65,7 @@ struct Endpoint {
   int64_t peer;
   uint32_t channel;
   uint32_t sequence; ///< 0, 1, ... among the transfers of the same direction, peer and channel
-  Range range;       ///< the local side
+  Range range;       ///< the local side; where a GEMM makes what is sent, the peer's
   DType dtype;
   uint32_t flag;   ///< the flag that this rank awaits for this transfer
   uint32_t origin; ///< index into Plan::origins
@@ -103,7 +105,7 @@ struct Command {
   DType dtype = DType::F32; ///< Add
   uint32_t stream = 0;
   uint32_t origin = 0;
-  uint32_t endpoint = kNone;  ///< Signal, Await, Copy from or to a peer
+  uint32_t endpoint = kNone;  ///< Signal, Await, Copy from or to a peer, Matmul to one
   uint32_t flag = kNone;      ///< Await
   uint32_t event = kNone;     ///< Record, WaitEvent
   uint32_t matmul = kNone;    ///< Matmul

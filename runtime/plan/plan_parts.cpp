@@ -2,6 +2,8 @@
 
 #include "runtime/plan/plan_parts.h"
 
+#include "runtime/plan/arena.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -14,18 +16,50 @@ bool orders(CommandKind kind) {
   return kind == CommandKind::Record || kind == CommandKind::WaitEvent;
 }
 
-/// Buffers end where they did: before the command that now stands there.
-void keepCommands(Plan &plan, llvm::function_ref<bool(CommandKind)> isWanted) {
-  std::vector<Command> kept;
+using AddCommand = llvm::function_ref<void(const Command &, std::vector<Command> &)>;
+
+/// Replaces each command by what `add` appends for it. Buffers end where they did: before the
+/// command that now stands there.
+void rewriteCommands(Plan &plan, AddCommand add) {
+  std::vector<Command> made;
   auto release = plan.releases.begin();
   for (uint32_t i = 0; i <= plan.commands.size(); ++i) {
     for (; release != plan.releases.end() && release->beforeCommand == i; ++release)
-      release->beforeCommand = static_cast<uint32_t>(kept.size());
-    if (i < plan.commands.size() &&
-        (orders(plan.commands[i].kind) || isWanted(plan.commands[i].kind)))
-      kept.push_back(plan.commands[i]);
+      release->beforeCommand = static_cast<uint32_t>(made.size());
+    if (i < plan.commands.size())
+      add(plan.commands[i], made);
   }
-  plan.commands = std::move(kept);
+  plan.commands = std::move(made);
+}
+
+void keepCommands(Plan &plan, llvm::function_ref<bool(CommandKind)> isWanted) {
+  rewriteCommands(plan, [&](const Command &command, std::vector<Command> &kept) {
+    if (orders(command.kind) || isWanted(command.kind))
+      kept.push_back(command);
+  });
+}
+
+/// What a GEMM stores at a peer it stores here, in memory of its own, from where a copy takes it.
+void storeHere(Plan &plan) {
+  ArenaLayout arena;
+  arena.allocate(plan.deviceBytes, 0);
+  rewriteCommands(plan, [&](const Command &command, std::vector<Command> &made) {
+    made.push_back(command);
+    if (command.kind != CommandKind::Matmul || command.endpoint == kNone)
+      return;
+    Endpoint &endpoint = plan.endpoints[command.endpoint];
+    const int64_t bytes = endpoint.range.bytes;
+    Command copy = command;
+    copy.kind = CommandKind::Copy;
+    copy.matmul = kNone;
+    copy.dst = endpoint.range;
+    copy.src = {static_cast<uint32_t>(plan.buffers.size()), 0, bytes};
+    plan.buffers.push_back({BufferKind::Device, bytes, arena.allocate(bytes, 0), "sent"});
+    plan.matmuls[command.matmul].c = endpoint.range = copy.src;
+    made.back().endpoint = kNone;
+    made.push_back(copy);
+  });
+  plan.deviceBytes = arena.size();
 }
 
 void dropPreparation(Plan &plan, PrepareKind kind) {
@@ -54,6 +88,7 @@ void becomeArguments(Plan &plan) {
 } // namespace
 
 Plan gemmsOf(Plan plan) {
+  storeHere(plan);
   keepCommands(plan, [](CommandKind kind) {
     return kind == CommandKind::Matmul || kind == CommandKind::Pointwise;
   });
@@ -66,6 +101,7 @@ Plan gemmsOf(Plan plan) {
 }
 
 Plan transfersOf(Plan plan) {
+  storeHere(plan);
   keepCommands(plan, [](CommandKind kind) {
     return kind == CommandKind::Copy || kind == CommandKind::Add || kind == CommandKind::Sum ||
            kind == CommandKind::Signal || kind == CommandKind::Await;

@@ -2,7 +2,7 @@
 //
 // Limits of a Plan that is timed: what is left of it if the rest cost nothing. Each part runs by
 // itself, with the streams of the whole, and with the events that order them; its results mean
-// nothing.
+// nothing. A GEMM that stores at a peer is both: it stores here, and a copy goes there.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -37,6 +37,7 @@ struct Request {
   uint32_t stream;   ///< the one that posted it
   uint32_t
       event; ///< behind the local copy, for a wait on another stream; kNone on the passive side
+  std::optional<PlanMatmul> gemm = {}; ///< makes what is sent
 };
 
 std::string str(const View &view) {
@@ -105,8 +106,11 @@ private:
   bool evaluate(const Op &op, const Scalar *scalar, llvm::StringRef what, int64_t &value);
   bool concreteShape(const Op &op, const TensorType &type, Shape &shape);
   bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
-  bool addGemm(const Op &op, const View &dst, const View &a, const View &b, const View *bias,
-               bool transposeB);
+  bool gemmOf(const MatmulOp &op, PlanMatmul &gemm);
+  bool gemmOf(const LinearOp &op, PlanMatmul &gemm);
+  bool gemmOf(const P2POp &op, PlanMatmul &gemm);
+  static PlanMatmul gemmOf(const View &dst, const View &a, const View &b, bool transposeB);
+  bool emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint = kNone);
   bool checkContracted(const Op &op, const View &a, size_t firstA, const View &b, size_t firstB,
                        size_t count);
   bool cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part);
@@ -114,7 +118,8 @@ private:
   static bool isPassive(const P2POp &op);
   void readySignal(const Request &request);
   void awaitReadySignal(const Request &request);
-  void copyAndSignal(Request &request);
+  void moveAndSignal(Request &request);
+  void copy(const Request &request);
   bool checkShape(const Op &op, llvm::StringRef what, const View &view,
                   llvm::ArrayRef<int64_t> expected);
   bool checkDistinct(const Op &op, const View &dst, std::initializer_list<const View *> sources);
@@ -380,13 +385,26 @@ bool Specializer::visitPointwise(const PointwiseOp &op) {
 }
 
 bool Specializer::visitMatmul(const MatmulOp &op) {
+  PlanMatmul gemm{};
+  return gemmOf(op, gemm) && (gemm.c.bytes == 0 || emitGemm(gemm, originOf(op)));
+}
+
+bool Specializer::visitLinear(const LinearOp &op) {
+  PlanMatmul gemm{};
+  return gemmOf(op, gemm) && (gemm.c.bytes == 0 || emitGemm(gemm, originOf(op)));
+}
+
+bool Specializer::gemmOf(const MatmulOp &op, PlanMatmul &gemm) {
   const View &dst = view(op.dst), &a = view(op.a), &b = view(op.b);
   const size_t count = contractedAxes(a.shape.size(), b.shape.size(), dst.shape.size());
   auto rows = llvm::ArrayRef<int64_t>(a.shape).drop_back(count);
   auto columns = llvm::ArrayRef<int64_t>(b.shape).drop_front(count);
-  return checkContracted(op, a, rows.size(), b, 0, count) &&
-         checkShape(op, "the result", dst, concatenated(rows, columns)) &&
-         checkDistinct(op, dst, {&a, &b}) && addGemm(op, dst, a, b, nullptr, false);
+  if (!checkContracted(op, a, rows.size(), b, 0, count) ||
+      !checkShape(op, "the result", dst, concatenated(rows, columns)) ||
+      !checkDistinct(op, dst, {&a, &b}))
+    return false;
+  gemm = gemmOf(dst, a, b, false);
+  return true;
 }
 
 /// Extents of two operands that meet: `count` of each, from these axes on.
@@ -401,7 +419,7 @@ bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, co
   return true;
 }
 
-bool Specializer::visitLinear(const LinearOp &op) {
+bool Specializer::gemmOf(const LinearOp &op, PlanMatmul &gemm) {
   const View &dst = view(op.dst), &x = view(op.x), &w = view(op.w);
   const View *bias = op.bias ? &view(op.bias) : nullptr;
   const size_t count = contractedAxes(x.shape.size(), w.shape.size(), dst.shape.size());
@@ -411,14 +429,28 @@ bool Specializer::visitLinear(const LinearOp &op) {
     return false;
   if (bias && !checkShape(op, "the bias", *bias, columns))
     return false;
-  return checkShape(op, "the result", dst, concatenated(rows, columns)) &&
-         checkDistinct(op, dst, {&x, &w, bias ? bias : &w}) && addGemm(op, dst, x, w, bias, true);
+  if (!checkShape(op, "the result", dst, concatenated(rows, columns)) ||
+      !checkDistinct(op, dst, {&x, &w, bias ? bias : &w}))
+    return false;
+  gemm = gemmOf(dst, x, w, true);
+  gemm.bias = bias ? bias->range() : Range{};
+  return true;
 }
 
-bool Specializer::addGemm(const Op &op, const View &dst, const View &a, const View &b,
-                          const View *bias, bool transposeB) {
-  if (dst.isEmpty())
-    return true;
+/// Of what a send computes.
+bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
+  View sent{kPeerBuffer, 0, op.product.type.dtype, {}};
+  if (!concreteShape(op, op.product.type, sent.shape))
+    return false;
+  if (!byteCount(sent.dtype, sent.shape))
+    return error(op) << "the size of " << str(sent) << " in bytes overflows 64 bits" << trips();
+  views_[&op.product] = std::move(sent);
+  const auto *matmul = llvm::dyn_cast<MatmulOp>(op.gemm.get());
+  return matmul ? gemmOf(*matmul, gemm) : gemmOf(*llvm::cast<LinearOp>(op.gemm.get()), gemm);
+}
+
+/// Of operands that fit.
+PlanMatmul Specializer::gemmOf(const View &dst, const View &a, const View &b, bool transposeB) {
   const size_t count = contractedAxes(a.shape.size(), b.shape.size(), dst.shape.size());
   const int64_t k = product(llvm::ArrayRef<int64_t>(a.shape).take_back(count));
   PlanMatmul matmul{a.dtype,
@@ -429,13 +461,19 @@ bool Specializer::addGemm(const Op &op, const View &dst, const View &a, const Vi
                     a.range(),
                     b.range(),
                     dst.range(),
-                    bias ? bias->range() : Range{}};
+                    Range{}};
   if (dst.dtype != a.dtype)
     matmul.partial = dst.dtype;
-  Command command{.kind = CommandKind::Matmul, .dtype = dst.dtype};
-  command.origin = originOf(op);
+  return matmul;
+}
+
+bool Specializer::emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint) {
+  Command command{.kind = CommandKind::Matmul,
+                  .dtype = gemm.resultType(),
+                  .origin = origin,
+                  .endpoint = endpoint};
   command.matmul = static_cast<uint32_t>(plan_.matmuls.size());
-  plan_.matmuls.push_back(matmul);
+  plan_.matmuls.push_back(gemm);
   return emit(command);
 }
 
@@ -460,8 +498,11 @@ bool Specializer::addEndpoint(const P2POp &op) {
   auto shared = channels_.find(op.handles);
   if (shared == channels_.end())
     return error(op) << "the handles %" << op.handles->name << " have not been shared" << trips();
+  Request request{kNone, current_, kNone};
+  if (op.gemm && !gemmOf(op, request.gemm.emplace()))
+    return false;
   if (view(op.tensor).isEmpty()) {
-    requests_[&op.result] = {kNone, current_, kNone};
+    requests_[&op.result] = request;
     return true;
   }
   const uint32_t number = static_cast<uint32_t>(plan_.endpoints.size());
@@ -470,7 +511,8 @@ bool Specializer::addEndpoint(const P2POp &op) {
   const View &tensor = view(op.tensor);
   plan_.endpoints.push_back({op.direction, op.protocol(), peer, channel, sequence, tensor.range(),
                              tensor.dtype, number, originOf(op)});
-  requests_[&op.result] = {number, current_, kNone};
+  request.endpoint = number;
+  requests_[&op.result] = request;
   return true;
 }
 
@@ -484,7 +526,7 @@ bool Specializer::visitP2P(const P2POp &op) {
     readySignal(request);
   } else {
     awaitReadySignal(request);
-    copyAndSignal(request);
+    moveAndSignal(request);
   }
   return true;
 }
@@ -512,7 +554,7 @@ bool Specializer::visitGroup(const GroupOp &op) {
   for (const Op &inner : op.body)
     if (const auto &p2p = *llvm::cast<P2POp>(&inner); !isPassive(p2p))
       if (Request &request = requests_[&p2p.result]; request.endpoint != kNone)
-        copyAndSignal(request);
+        moveAndSignal(request);
   return true;
 }
 
@@ -534,8 +576,18 @@ void Specializer::awaitReadySignal(const Request &request) {
         .flag = endpoint.flag});
 }
 
-/// The active side's: copies on its own stream, and tells the peer.
-void Specializer::copyAndSignal(Request &request) {
+/// The active side's: copies on its own stream, or computes there, and tells the peer.
+void Specializer::moveAndSignal(Request &request) {
+  const uint32_t origin = plan_.endpoints[request.endpoint].origin;
+  if (request.gemm)
+    emitGemm(*request.gemm, origin, request.endpoint);
+  else
+    copy(request);
+  request.event = eventBehind(current_);
+  emit({.kind = CommandKind::Signal, .origin = origin, .endpoint = request.endpoint});
+}
+
+void Specializer::copy(const Request &request) {
   const Endpoint &endpoint = plan_.endpoints[request.endpoint];
   Range peerSide{kPeerBuffer, 0, endpoint.range.bytes};
   Command copy{.kind = CommandKind::Copy, .dtype = endpoint.dtype, .origin = endpoint.origin};
@@ -544,8 +596,6 @@ void Specializer::copyAndSignal(Request &request) {
   copy.dst = pulls ? endpoint.range : peerSide;
   copy.src = pulls ? peerSide : endpoint.range;
   emit(copy);
-  request.event = eventBehind(current_);
-  emit({.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint});
 }
 
 bool Specializer::visitCollective(const CollectiveOp &op) {

@@ -134,8 +134,11 @@ void Simulator::begin(uint32_t number, const Command &command) {
   }
 }
 
-/// Bytes of a copy within memory that takes as long. It reads and writes each of them.
+/// Bytes of a copy within memory that takes as long, which reads and writes each of them; of a GEMM,
+/// those that it stores at a peer.
 int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
+  if (command.kind == CommandKind::Matmul)
+    return plan.matmuls[command.matmul].c.bytes;
   if (command.kind == CommandKind::Pointwise) {
     const PlanPointwise &pointwise = plan.pointwise[command.pointwise];
     int64_t bytes = pointwise.dst.bytes;
@@ -180,11 +183,16 @@ void Simulator::beginCopies(uint32_t number) {
   at(now_ + fixedUs, number, Then::Flow);
 }
 
+/// What is stored at a peer crosses the link while it is computed.
 void Simulator::beginGemm(uint32_t number, const Command &command) {
   const uint32_t rank = lanes_[number].rank;
   const bool isEmpty = ranks_[rank].plan->matmuls[command.matmul].m == 0;
   lanes_[number].flows = 1;
   flows_.start(simulator::gemmFlow(number, ranks_[rank].costs[command.matmul], isEmpty, rank));
+  if (command.endpoint == kNone)
+    return;
+  ++lanes_[number].flows;
+  flows_.start(copyOf(number, command).first);
 }
 
 void Simulator::beginAwait(uint32_t number, const Command &command) {

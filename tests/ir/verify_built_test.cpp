@@ -138,6 +138,20 @@ TEST_F(VerifyProgram, NothingIsMissing) {
                         "<input>: error: 'share_mem_handles' names no buffer\n");
 }
 
+TEST_F(VerifyProgram, WhatIsSentHasNoBias) {
+  const TensorType type = b.tensorType(DType::F32, {4, 4});
+  Value *a = b.param("A", type), *bias = b.param("b", b.tensorType(DType::F32, {4}));
+  Value *shared = b.allocate("x", MemorySpace::Symmetric, type);
+  Value *handles = b.shareMemHandles("h", Protocol::Put, {shared});
+  b.wait(b.send("s", *b.linear(shared, a, a), type, constant(1), handles));
+  EXPECT_EQ(messages(), "");
+  EXPECT_EQ(program.body().size(), 4u) << "the linear is in no block";
+  b.wait(b.send("t", *b.linear(nullptr, a, a, bias), type, constant(1), handles));
+  b.wait(b.send("u", *b.matmul(nullptr, a, nullptr), type, constant(1), handles));
+  EXPECT_EQ(messages(), "<input>: error: 'linear' in 'p2p' expects no bias, got %b\n"
+                        "<input>: error: 'p2p' lacks an operand\n");
+}
+
 TEST_F(VerifyProgram, ScalarsUseWhatHasAValue) {
   ForOp *loop = b.forLoop("i", constant(0), constant(1));
   b.synchronize({nullptr, loop->index});

@@ -68,6 +68,7 @@ void expectProved(const std::string &text, const CheckOptions &options = {}) {
 TEST(CheckerSums, PartialResultsAddedInOrder) {
   forEachOptions([](const Options &options) {
     expectProved(scatterByPut(options), kOrdered);
+    expectProved(scatterAtPeers(options), kOrdered);
     expectProved(scatterByGet(options), kOrdered);
     expectProved(scatterInChunks(options), kOrdered);
     expectProved(reduceToAll(options), kOrdered);
@@ -376,6 +377,22 @@ TEST(CheckerSums, OwnPartialResultIsAddedTooEarly) {
                              {{gemm, ""}, {"  sum %c, %parts\n", "  sum %c, %parts\n" + gemm}})),
               AllOf(HasSubstr("unsafe (result): reads what nothing has written\n"),
                     HasSubstr("%parts of rank")));
+}
+
+/// Only the receive's wait orders what a peer's GEMM stores here.
+TEST(CheckerSums, WhatAPeerStoresIsNotWaitedFor) {
+  EXPECT_THAT(
+      verdict(edited(scatterAtPeers({2}), {{"    set_current_stream %main\n    wait %r\n",
+                                            "    set_current_stream stream(1)\n    wait %r\n"}})),
+      AllOf(HasSubstr("unsafe (race): a "),
+            HasSubstr("matmul of \"%s = p2p send matmul %block, %B : f32[3, 4] to "),
+            HasSubstr("both touch %parts of rank")));
+}
+
+TEST(CheckerSums, OtherRowsAreStoredAtAPeer) {
+  EXPECT_THAT(verdict(edited(scatterAtPeers({3}), {{"%block = select %A[(rank + %i) mod 3]",
+                                                    "%block = select %A[(rank - %i) mod 3]"}})),
+              HasSubstr("unsafe (result): "));
 }
 
 /// Two GEMMs on streams that the sum does not wait for.

@@ -104,6 +104,35 @@ TEST(PlanParts, TransfersKeepCopiesSignalsAndAwaits) {
   EXPECT_EQ(transfers.releases[0].beforeCommand, transfers.commands.size());
 }
 
+/// A GEMM that stores at a peer is part of both: it stores here, and its result is copied there.
+TEST(PlanParts, WhatIsStoredAtAPeerIsStoredHereAndCopied) {
+  const char *text = R"(
+program @p mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
+  %slots = allocate symmetric f32[4, 4]
+  %scratch = allocate device f32[1]
+  %h = share_mem_handles put %slots
+  %r = p2p recv %slots from 1 - rank via %h
+  %s = p2p send matmul %A, %B : f32[4, 4] to 1 - rank via %h
+  deallocate %scratch
+  wait %r
+  wait %s
+}
+)";
+  const Plan gemms = gemmsOf(planOf(text));
+  EXPECT_THAT(kindsOf(gemms), ElementsAre("main matmul"));
+  EXPECT_EQ(gemms.commands[0].endpoint, kNone);
+  EXPECT_EQ(gemms.buffers[gemms.matmuls[0].c.buffer].kind, BufferKind::Output);
+  const Plan transfers = transfersOf(planOf(text));
+  EXPECT_THAT(kindsOf(transfers),
+              ElementsAre("main signal", "main await", "main copy", "main signal", "main await"));
+  const Command &copy = transfers.commands[2];
+  EXPECT_EQ(copy.dst, (Range{kPeerBuffer, 0, 64}));
+  EXPECT_EQ(transfers.buffers[copy.src.buffer].offset, 256) << "behind what the arena has";
+  EXPECT_EQ(copy.src, transfers.endpoints[1].range);
+  EXPECT_EQ(transfers.deviceBytes, 512);
+  EXPECT_EQ(transfers.releases[0].beforeCommand, 4u);
+}
+
 /// What transfers bring is summed; its sum takes the place of a collective's.
 TEST(PlanParts, TransfersKeepSums) {
   const Plan transfers = transfersOf(planOf("program @p mesh [0 .. 2)\n"

@@ -200,6 +200,24 @@ TEST(Simulator, FollowsATransfer) {
               1000 + 70 + 2 + 400.0 / 10 + 70, 1e-3);
 }
 
+/// The GEMM, or its result's way, whichever is longer; nothing is started for a copy.
+TEST(Simulator, StoresAtAPeerWhileItMultiplies) {
+  const char *text = R"(
+program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
+  %slots = allocate symmetric f32[4, 4]
+  %h = share_mem_handles put %slots
+  %r = p2p recv %slots from 1 - rank via %h
+  %s = p2p send matmul %A, %B : f32[4, 4] to 1 - rank via %h
+  wait %r
+  wait %s
+}
+)";
+  CostModel model = easyModel();
+  EXPECT_NEAR(timeOf(text, model), 1000 + 70 + 100 + 70, 1e-3);
+  model.operations[1].push.bytesPerUs = 0.125;
+  EXPECT_NEAR(timeOf(text, model), 1000 + 70 + 64 / 0.125 + 70, 1e-3);
+}
+
 TEST(Simulator, SharesALinkBetweenCopies) {
   std::string text = R"(
 program @gather mesh [0 .. 3) (%A: f32[100]) -> () {

@@ -88,6 +88,39 @@ TEST(Specialize, SpellsOutPut) {
             "      6  main       copy       %C[0 .. 48) <- %all[0 .. 48)\n");
 }
 
+/// What is computed where it arrives has no range here; of no rows, it has no endpoint either.
+TEST(Specialize, SpellsOutPutOfWhatIsComputed) {
+  const char *text = R"(
+program @computed mesh [0 .. 2) (%A: f16[2, 4], %w: f16[3, 4]) -> (%C: f32[2, 3]) {
+  %slots = allocate symmetric f32[2, 3]
+  %h = share_mem_handles put %slots
+  %rows = slice %slots[0 .. 1 - rank]
+  %mine = slice %A[0 .. rank]
+  %r = p2p recv %rows from 1 - rank via %h
+  set_current_stream stream(0)
+  %s = p2p send linear %mine, %w : f32[rank, 3] to 1 - rank via %h
+  set_current_stream stream(1)
+  wait %s
+  wait %r
+  set %C, %slots
+}
+)";
+  EXPECT_EQ(commandsOf(text, 1), "      0  stream(0)  await      flag 0 from rank 0\n"
+                                 "      1  stream(0)  matmul     rank 0's side <- %A[0 .. 8) * "
+                                 "%w[0 .. 24)^T (1x3x4 f16)\n"
+                                 "      2  stream(0)  record     event 0\n"
+                                 "      3  stream(0)  signal     rank 0, endpoint 0\n"
+                                 "      4  stream(1)  wait_event event 0\n"
+                                 "      5  stream(1)  copy       %C[0 .. 24) <- %slots[0 .. 24)\n");
+  const Plan sender = std::move(*specialized(text, 1).plan);
+  EXPECT_EQ(sender.endpoints[0].range, (Range{kPeerBuffer, 0, 12}));
+  EXPECT_EQ(sender.endpoints[0].dtype, DType::F32);
+  EXPECT_EQ(sender.matmuls[0].partial, DType::F32);
+  const Plan receiver = std::move(*specialized(text, 0).plan);
+  EXPECT_EQ(receiver.endpoints.size(), 1u);
+  EXPECT_TRUE(receiver.matmuls.empty());
+}
+
 TEST(Specialize, CountsTransfersOfAPairInProgramOrder) {
   Specialized made = specialized(R"(
 program @two mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
@@ -329,6 +362,14 @@ INSTANTIATE_TEST_SUITE_P(
             "t.braid:7:1: error: the source is f32[3, 4], expected f32[2, 4] on rank 1 (trip 0)"},
         BadCase{"%x = slice %C[0 .. 3 + rank - 1]\n%y = slice %C[2 .. 5]\nset %x, %y",
                 "t.braid:6:1: error: the destination overlaps a source in %C on rank 1"},
+        BadCase{"%slots = allocate symmetric f32[6, 3]\n%put = share_mem_handles put %slots\n"
+                "%s = p2p send linear %A, %D : f32[6, 4 - rank * 2] to 0 via %put\nwait %s",
+                "t.braid:6:1: error: the result is f32[6, 2], expected f32[6, 3] on rank 1"},
+        BadCase{"%slots = allocate symmetric f32[1]\n%put = share_mem_handles put %slots\n"
+                "%s = p2p send linear %A, %A : f32[rank * 4611686018427387904, 6] to 0 via %put\n"
+                "wait %s",
+                "t.braid:6:1: error: the size of f32[4611686018427387904, 6] in bytes overflows 64 "
+                "bits on rank 1"},
         BadCase{"set_current_stream stream(rank - 2)",
                 "t.braid:4:1: error: stream rank - 2 is -1, expected 0 to 1023 on rank 1"},
         BadCase{"%x = select %all[1 / (rank - 1)]",

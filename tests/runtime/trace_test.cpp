@@ -16,10 +16,11 @@ using Json = nlohmann::json;
 namespace {
 
 /// Plans of two ranks: rank 0 gives 64 bytes to rank 1 by one transfer. Command 0 copies locally on
-/// stream 0; the transfer is on stream 1.
+/// stream 0; the transfer is on stream 1. `move` is how its data get there.
 class TwoRanks {
 public:
-  explicit TwoRanks(Protocol protocol) : protocol_(protocol) {
+  explicit TwoRanks(Protocol protocol, CommandKind move = CommandKind::Copy)
+      : protocol_(protocol), move_(move) {
     for (int64_t rank = 0; rank < 2; ++rank)
       plans_.push_back(makePlan(rank));
     add(0, CommandKind::Copy, false);
@@ -27,7 +28,7 @@ public:
     const bool get = protocol == Protocol::Get;
     add(get ? 0 : 1, CommandKind::Signal, true);
     add(get ? 1 : 0, CommandKind::Await, true);
-    add(get ? 1 : 0, CommandKind::Copy, true);
+    add(get ? 1 : 0, move, true);
     add(get ? 1 : 0, CommandKind::Signal, true);
     add(get ? 0 : 1, CommandKind::Await, true);
   }
@@ -65,10 +66,11 @@ private:
                        1 - rank,
                        0,
                        0,
-                       {0, 0, 64},
+                       {rank == 0 && move_ != CommandKind::Copy ? kPeerBuffer : 0, 0, 64},
                        DType::F32,
                        0,
                        1}};
+    plan.matmuls = {{DType::F32, 4, 4, 4, false, {0, 0, 64}, {0, 0, 64}, {kPeerBuffer, 0, 64}, {}}};
     return plan;
   }
 
@@ -78,12 +80,14 @@ private:
     command.stream = command.origin = transfers ? 1 : 0;
     command.endpoint = transfers ? 0 : kNone;
     command.dst = command.src = {0, 0, 64};
+    command.matmul = kind == CommandKind::Matmul ? 0 : kNone;
     if (transfers && kind == CommandKind::Copy)
       (protocol_ == Protocol::Get ? command.src : command.dst) = {kPeerBuffer, 0, 0};
     plans_[rank].commands.push_back(command);
   }
 
   Protocol protocol_;
+  CommandKind move_;
   std::vector<Plan> plans_;
 };
 
@@ -196,6 +200,16 @@ TEST_P(TraceArrows, GoFromTheSenderToTheReceiver) {
     EXPECT_EQ(from["args"]["run"], i + 1);
     EXPECT_EQ(to["args"]["run"], i + 1);
   }
+}
+
+TEST(Trace, DrawsArrowsFromWhatIsComputedAtThePeer) {
+  TwoRanks ranks(Protocol::Put, CommandKind::Matmul);
+  const std::vector<Json> slices = eventsOf(ranks.traces(), "X");
+  const std::vector<Json> starts = eventsOf(ranks.traces(), "s");
+  ASSERT_EQ(starts.size(), 2u);
+  const Json from = sliceAround(slices, starts[0]);
+  EXPECT_EQ(from["name"], "matmul");
+  EXPECT_EQ(from["args"]["bytes"], 64);
 }
 
 INSTANTIATE_TEST_SUITE_P(Protocols, TraceArrows, testing::Values(Protocol::Get, Protocol::Put));

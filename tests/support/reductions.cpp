@@ -83,6 +83,34 @@ std::string scatterByPut(const Options &options) {
                      options);
 }
 
+std::string scatterAtPeers(const Options &options) {
+  return withOptions(std::string(kScatter) + R"(  %parts = allocate symmetric $P[$D, 3, 4]
+  %h = share_mem_handles put %parts
+  %main = get_current_stream
+  set_current_stream stream(0)
+  synchronize %main
+  for %i in 1 .. $D {
+    %slot = select %parts[(rank - %i) mod $D]
+    %r = p2p recv %slot from (rank - %i) mod $D via %h
+    %block = select %A[(rank + %i) mod $D]
+    %s = p2p send $GEMM %block, %B : $P[3, 4] to (rank + %i) mod $D via %h
+    set_current_stream %main
+    wait %r
+    wait %s
+    set_current_stream stream(0)
+  }
+  set_current_stream %main
+  synchronize stream(0)
+  %own_block = select %A[rank]
+  %own = select %parts[rank]
+  $GEMM %own, %own_block, %B
+  %c = select %C[0]
+  sum %c, %parts$ADDED
+}
+)",
+                     options);
+}
+
 std::string scatterByGet(const Options &options) {
   return withOptions(std::string(kScatter) + R"(  %parts = allocate device $P[$D, 3, 4]
   %sent = allocate symmetric $P[$D, 3, 4]

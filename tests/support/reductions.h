@@ -19,7 +19,9 @@ struct Options {
 
 /// Ranks push their partial results to those who own the rows, and each adds what it has got.
 std::string scatterByPut(const Options &options);
-/// The same, but the owners fetch.
+/// The same, but what is pushed is computed where it arrives.
+std::string scatterAtPeers(const Options &options);
+/// The same as by put, but the owners fetch.
 std::string scatterByGet(const Options &options);
 /// The same as by put, in two uneven chunks on three streams; %C's rows are summed as they come.
 std::string scatterInChunks(const Options &options);
