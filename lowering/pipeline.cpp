@@ -57,10 +57,15 @@ constexpr Pass kPasses[] = {
     {"post-together", "brings all transfers of a pipeline into one group", kAfterHoisting,
      postTogether},
 
+    // A GEMM and the send of what it made stand side by side now, on one stream, and nothing below
+    // looks for the GEMMs of a reduction again.
+    {"store-at-peers", "computes partial results where they are sent", kAfterTransfers,
+     storeAtPeers},
+
     // What a wait orders depends on the stream that is current where it stands, so waits move last.
     {"sink-waits", "moves the waits of sends behind the GEMMs", kAfterTransfers, sinkWaits},
 
-    {"simplify", "removes empty loops, unused aliases and idle stream changes", kAfterMoves,
+    {"simplify", "removes empty loops, what is unused and idle stream changes", kAfterMoves,
      simplify},
 };
 

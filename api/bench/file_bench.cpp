@@ -34,11 +34,12 @@ PlanPart partOf(RowKind kind) {
   return kind == RowKind::Transfers ? PlanPart::Transfers : PlanPart::All;
 }
 
-/// As `given`, but with another schedule, for which other cuts are right.
+/// As `given`, but with another schedule, for which other cuts are right, and another place of
+/// partial results.
 CompileOptions scheduledAs(llvm::StringRef preset, CompileOptions given) {
   Configuration &all = given.schedule.all;
-  for (Knob cut : {Knob::Chunks, Knob::TailSplit, Knob::WaveRows})
-    all.set(cut, std::nullopt);
+  for (Knob knob : {Knob::Chunks, Knob::TailSplit, Knob::WaveRows, Knob::Partials})
+    all.set(knob, std::nullopt);
   all = Configuration::parse(preset)->over(all);
   given.schedule.stages.clear();
   return given;

@@ -37,6 +37,8 @@ Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, R
     return Status(
         StatusCode::BadInput,
         fmt::format("--impl {}: {} adds in one shot, and has no other", name, what.str()));
+  if (isNamed && other->isProgram && problem.config.partials() != schedule::Partials::Local)
+    return badInput("--impl {}: {} has no GEMM that stores at a peer", name, what.str());
   row->text = isNamed ? other->text(problem) : texts.fusion(problem);
   row->isAuto = isAuto;
   if (isNamed)

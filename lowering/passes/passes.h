@@ -23,6 +23,7 @@ bool assignStreams(LoweringState &state);
 bool hoistSyncs(LoweringState &state);
 bool mergeGemms(LoweringState &state);
 bool postTogether(LoweringState &state);
+bool storeAtPeers(LoweringState &state);
 bool sinkWaits(LoweringState &state);
 bool simplify(LoweringState &state);
 

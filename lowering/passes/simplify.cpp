@@ -1,8 +1,8 @@
 //===- lowering/passes/simplify.cpp - removes what the other passes left over -----------------===//
 //
 // Loops without a trip go, loops with one become its body, and conditions that are decided become
-// what they choose; aliases and stream names that nobody uses go, and so does a set_current_stream
-// that changes nothing or is changed again at once.
+// what they choose; aliases, buffers and stream names that nobody uses go, and so does a
+// set_current_stream that changes nothing or is changed again at once.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -131,7 +131,9 @@ bool isAlias(const Op &op) {
   return llvm::isa<SelectOp>(op) || llvm::isa<SliceOp>(op) || llvm::isa<FlattenOp>(op);
 }
 
-bool isRemovable(const Op &op) { return isAlias(op) || llvm::isa<GetCurrentStreamOp>(op); }
+bool isRemovable(const Op &op) {
+  return isAlias(op) || llvm::isa<AllocateOp>(op) || llvm::isa<GetCurrentStreamOp>(op);
+}
 
 bool removeUnusedIn(Block &block, const llvm::DenseSet<const Value *> &used) {
   bool changed = false;

@@ -64,6 +64,12 @@ constexpr ReductionRule kReproducibleRules[] = {
 /// Its chunks are sent as they are made, so they cannot be posted together.
 constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Posting, Posting::All, Knob::Granularity, only(Granularity::Whole)),
+    // What a step makes for a peer is stored there: no copy is left to be placed, nor is anything
+    // added before it goes on.
+    rule(Knob::Partials, Partials::Peer, Knob::Protocol, only(Protocol::Put)),
+    rule(Knob::Partials, Partials::Peer, Knob::Order, only(Order::Shift)),
+    rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
+    rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each)),
 };
 
 /// "gather %A" or "reduce to %C"
@@ -113,6 +119,9 @@ std::string conflictOfAllReduce(const Stage &stage, const Configuration &config)
            "accepted";
   if (config.reduction() == schedule::Reduction::TwoShot && stage.rows == 0)
     return "reduction=two-shot shares rows, and it has none; only one-shot would be accepted";
+  if (config.partials() == Partials::Peer && !stage.isTwoShot())
+    return "in one shot a rank adds its partial result, too, so it is stored here; only "
+           "partials=local would be accepted";
   return "";
 }
 
@@ -145,7 +154,7 @@ std::string adviceFor(const Stage &stage, bool isReproducible) {
     if (conflictOf(stage, preset.fields.over(stage.config), isReproducible).empty())
       others += (others.empty() ? "" : ", ") + preset.name.str();
   }
-  return " (schedule " + typed.str() + "; these would do: " + others + ")";
+  return others.empty() ? "" : " (schedule " + typed.str() + "; these would do: " + others + ")";
 }
 
 /// Without a Stream axis no slice of a result is made before the others, as if all were one chunk.
@@ -200,15 +209,36 @@ bool configure(LoweringState &state, const Configurations::OfStage &chosen) {
   return true;
 }
 
-/// Only an all-reduce has shots. What is asked of all stages may be meant for another one.
-bool checkShots(const LoweringState &state, const Stage &stage) {
-  auto hasTwo = [](const Stage &each) { return each.isTwoShot(); };
-  const bool isMeant = stage.isNamed || llvm::none_of(state.stages, hasTwo);
-  if (stage.config.reduction() == Reduction::OneShot || hasTwo(stage) || !isMeant)
-    return true;
-  return state.diags.error(stage.location())
-         << "cannot " << actionOf(stage)
-         << ": reduction=two-shot takes an all-reduce; only one-shot would be accepted";
+/// A value that only some stages take. What is asked of all may be meant for another one.
+struct OfSome {
+  Knob knob;
+  int64_t value;
+  bool (*takes)(const Stage &stage);
+  const char *expected;
+};
+
+constexpr OfSome kOfSome[] = {
+    {Knob::Reduction, int64_t(Reduction::TwoShot),
+     [](const Stage &stage) { return stage.isReduction() && !stage.keepsOwnRows(); },
+     "an all-reduce"},
+    {Knob::Partials, int64_t(Partials::Peer),
+     [](const Stage &stage) { return stage.isReduction(); }, "a reduction"},
+};
+
+bool checkOfSome(const LoweringState &state, const Stage &stage) {
+  for (const auto &[knob, value, takes, expected] : kOfSome) {
+    auto hasIt = [&, knob = knob, value = value, takes = takes](const Stage &each) {
+      return takes(each) && each.config.valueOf(knob) == value;
+    };
+    const bool isMeant = stage.isNamed || llvm::none_of(state.stages, hasIt);
+    if (stage.config.valueOf(knob) != value || hasIt(stage) || !isMeant)
+      continue;
+    const KnobRow &row = rowOf(knob);
+    return state.diags.error(stage.location())
+           << "cannot " << actionOf(stage) << ": " << row.name << "=" << row.str(value) << " takes "
+           << expected << "; only " << row.str(row.fallback) << " would be accepted";
+  }
+  return true;
 }
 
 } // namespace
@@ -221,7 +251,7 @@ bool configureStages(LoweringState &state) {
     isFine &= configure(state, chosen);
   for (Stage &stage : state.stages)
     if (isFine && stage.moves())
-      isFine = checkShots(state, stage) && settleFields(state, stage);
+      isFine = checkOfSome(state, stage) && settleFields(state, stage);
   return isFine;
 }
 

@@ -53,6 +53,15 @@ std::vector<CompileOptions> allWays() {
         options.schedule.all.set(Knob::Chunks, chunks).set(Knob::Protocol, protocol);
         ways.push_back(options);
       }
+  for (int64_t chunks : {1, 3})
+    for (auto shots : {schedule::Reduction::OneShot, schedule::Reduction::TwoShot}) {
+      CompileOptions options{.reproducible = true};
+      options.schedule.all.set(Knob::Partials, schedule::Partials::Peer)
+          .set(Knob::Protocol, Protocol::Put)
+          .set(Knob::Reduction, shots)
+          .set(Knob::Chunks, chunks);
+      ways.push_back(options);
+    }
   return ways;
 }
 
@@ -81,12 +90,14 @@ TEST(Reproducible, WhateverTheScheduleIs) {
   for (const std::string &text : {gather(50), allReduce(50), reduceScatter(50)}) {
     const std::vector<uint64_t> expected = digestsOf(text, {.reproducible = true});
     ASSERT_EQ(expected.size(), 1u) << text;
-    size_t ways = 0;
+    size_t ways = 0, atPeers = 0;
     for (const CompileOptions &way : allWays())
       if (const std::vector<uint64_t> digests = digestsOf(text, way); !digests.empty()) {
         EXPECT_EQ(digests, expected) << way.schedule.str() << "\n" << text;
         ++ways;
+        atPeers += way.schedule.all.partials() == schedule::Partials::Peer;
       }
+    EXPECT_EQ(atPeers, text == gather(50) ? 0u : 2u) << text;
     EXPECT_GE(ways, 8u) << text;
     for (uint64_t seed : {1, 2, 3})
       EXPECT_EQ(digestsOf(text, {.reproducible = true}, {.scheduleSeed = seed}), expected);

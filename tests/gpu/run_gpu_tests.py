@@ -117,6 +117,15 @@ def reductions(suite):
     shots = [flags + ["--reduction", "two-shot"] for flags in common]
     shots.append(["--chunks", "2", "--tail-split", "4", "--placement", "shared", "--streams", "6",
                   "--reduction", "two-shot"])
+    # GEMMs that store at the peer: with rows that end anywhere, and beside its own GEMMs.
+    for fusion, name, more in ((SCATTER, "reduce-scatter", []),
+                               (ALL_REDUCE, "all-reduce", ["--reduction", "two-shot"])):
+        for number, flags in enumerate(([], ["--chunks", "3"], ["--copies", "kernel"],
+                                        ["--reproducible", "--set", "N=64"])):
+            chosen = more + flags + (["--graph"] if number % 2 else [])
+            add_run(suite, f"exact 2 {name} at peers {' '.join(chosen)}",
+                    ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=128", "--set",
+                     "N=65", "--protocol", "put", "--partials", "peer"] + chosen, 2, fusion)
     for fusion, name, more in ((SCATTER, "reduce-scatter", ring),
                                (ALL_REDUCE, "all-reduce", shots)):
         for number, flags in enumerate(common + more):

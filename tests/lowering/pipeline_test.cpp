@@ -434,6 +434,31 @@ TEST(Reductions, LowerEveryCombination) {
         }
 }
 
+/// Those that a peer adds; what a rank adds itself it stores itself.
+const char *const kAtPeers[] = {"partials=peer;protocol=put", "partials=peer;protocol=put;chunks=2",
+                                "partials=peer;protocol=put;chunks=2;tail-split=2"};
+
+TEST(Reductions, StoreAtPeers) {
+  int turn = 0;
+  for (int64_t ranks : {2, 3})
+    for (const char *result : kReduced)
+      for (const char *schedule : kAtPeers)
+        for (const char *gemm : {"matmul %A, %B", "linear %A, %B, %bias partial f32"}) {
+          const bool isScattered = llvm::StringRef(result).contains("DIDx");
+          const std::string knobs = std::string(schedule) +
+                                    (isScattered ? "" : ";reduction=two-shot") +
+                                    ";streams=" + std::to_string(1 + turn++ % 7);
+          const std::string text = reduction(ranks, 4, result, gemm);
+          checkLowered(text, knobs);
+          const std::string program = lowerText(text, knobs).text;
+          EXPECT_THAT(program, testing::HasSubstr(gemm[0] == 'm' ? "p2p send matmul %block"
+                                                                 : "p2p send linear %block"));
+          EXPECT_THAT(program, testing::Not(testing::HasSubstr("C_sent")));
+        }
+  EXPECT_EQ(lowerText(reduction(1, 4, kReduced[0]), kAtPeers[0]).text,
+            lowerText(reduction(1, 4, kReduced[0])).text);
+}
+
 /// Rows that ranks have in short and empty blocks, and rows that lie in other blocks than theirs.
 const char *const kShared[] = {
     R"(fusion @f(D = 4) {
@@ -483,6 +508,11 @@ TEST(Reductions, ShareRowsThatDoNotDivide) {
     for (const char *schedule : {"pairwise", "pairwise;placement=shared", "sequential", "bulk"})
       for (const char *knobs : {"", ";protocol=put", ";streams=6", ";streams=1;protocol=put"})
         checkLowered(text, std::string(schedule) + ";reduction=two-shot" + knobs);
+  for (const char *text : kShared)
+    for (const char *knobs : {"", ";streams=1", ";streams=6"})
+      checkLowered(text, std::string(kAtPeers[0]) + ";reduction=two-shot" + knobs);
+  for (const char *schedule : kAtPeers)
+    checkLowered(kShared[0], std::string(schedule) + ";reduction=two-shot");
   for (const char *cut : {"chunks=2", "chunks=4", "chunks=2;tail-split=2"})
     checkLowered(kShared[0], std::string(cut) + ";reduction=two-shot;protocol=put;streams=5");
 }
@@ -514,8 +544,11 @@ TEST(Reductions, GoOnWithWhatWasPrintedAfterAnyPass) {
       for (const char *knobs : {";streams=2", ";protocol=put;streams=5"})
         expectToGoOn(reduction(3, 6, result), schedule + knobs);
   for (const char *text : kShared)
-    for (const char *schedule : {"pairwise", "sequential", "bulk"})
+    for (const char *schedule : {"pairwise", "sequential", "bulk", kAtPeers[0]})
       expectToGoOn(text, std::string(schedule) + ";reduction=two-shot");
+  for (const char *schedule : kAtPeers)
+    expectToGoOn(reduction(3, 6, kReduced[0]), schedule);
+  expectToGoOn(reduction(3, 6, kReduced[1]), "bulk;protocol=put");
 }
 
 TEST(Reductions, RefuseWhatGathersAloneHave) {
@@ -547,6 +580,19 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
                                  "rows, in 2 chunks already"));
   EXPECT_THAT(messageFor("reduction=two-shot;chunks=7", "[M, 4]"),
               testing::HasSubstr("only 6 rows"));
+  const std::pair<const char *, const char *> kNotAtPeers[] = {
+      {"", "takes protocol=put, got get\n"},
+      {"ring;protocol=put",
+       "takes order=shift, got ring (schedule ring; these would do: pairwise)"},
+      {"bulk;protocol=put", "takes granularity=chunk, got whole (schedule bulk; these would do: "},
+      {"placement=shared;protocol=put", "takes placement=each, got shared\n"}};
+  for (const auto &[schedule, takes] : kNotAtPeers)
+    EXPECT_THAT(
+        messageFor((std::string(schedule) + (*schedule ? ";" : "") + "partials=peer").c_str()),
+        testing::HasSubstr(std::string("cannot reduce to %C: partials=peer ") + takes));
+  EXPECT_THAT(messageFor("partials=peer;protocol=put", "[M, 4]"),
+              testing::HasSubstr("cannot reduce to %C: in one shot a rank adds its partial result, "
+                                 "too, so it is stored here; only partials=local would be"));
 }
 
 TEST(Reductions, HaveNoRowsToShare) {
@@ -576,6 +622,12 @@ TEST(Reductions, HaveTwoShotsBesideAGather) {
             lowerText(text, "Y=pairwise;reduction=two-shot").text);
   EXPECT_THAT(lowerText(text, "H=pairwise;reduction=two-shot").messages,
               testing::HasSubstr("cannot gather %X: reduction=two-shot takes an all-reduce"));
+  const std::string atPeers = std::string(kAtPeers[1]) + ";reduction=two-shot";
+  checkLowered(text, atPeers);
+  EXPECT_THAT(lowerText(text, atPeers).text, testing::HasSubstr("p2p send matmul %block"));
+  EXPECT_THAT(lowerText(text, "H=pairwise;protocol=put;partials=peer").messages,
+              testing::HasSubstr("cannot gather %X: partials=peer takes a reduction; only local "
+                                 "would be accepted"));
 }
 
 // A step of its own, between the GEMMs of a layer: each has its own schedule.

@@ -110,15 +110,16 @@ TEST(SimplifyValues, RemovesUnusedOnes) {
   EXPECT_EQ(rewrite(simplify, R"(  %main = get_current_stream
   %a = slice %A[0 .. 2]
   %x = select %a[0]
+  %buffer = allocate device f32[6, 5]
+  %y = select %buffer[0]
   matmul %C, %A, %B
 )"),
             "  matmul %C, %A, %B\n");
 }
 
-TEST(SimplifyValues, KeepsBuffersAndTransfers) {
+TEST(SimplifyValues, KeepsWhatTransfersUse) {
   std::string body = R"(  %all = allocate symmetric f32[6, 5]
   %in = allocate device f32[6, 5]
-  %unused = allocate device f32[6, 5]
   %h = share_mem_handles get %all
   %s = p2p send %all to (rank + 1) mod 4 via %h
   %r = p2p recv %in from (rank - 1) mod 4 via %h

@@ -151,6 +151,10 @@ std::vector<CaseOptions> representativeCases() {
       {"scatter", 3, "ring;protocol=put;streams=3"},
       {"scatter", 2, "ring;protocol=get;streams=4;chunks=2"},
       {"scatter", 3, "pairwise;protocol=get;streams=3"},
+      {"scatter", 3, "pairwise;partials=peer;protocol=put;streams=3"},
+      {"scatter", 2, "pairwise;partials=peer;protocol=put;streams=4;chunks=2"},
+      {"uneven all-reduce", 3, "pairwise;reduction=two-shot;partials=peer;protocol=put;streams=5"},
+      {"all-reduce", 2, "bulk;protocol=put;streams=1"},
       {"all-reduce", 2, "pairwise;reduction=two-shot;protocol=put;streams=6;chunks=2"},
       {"all-reduce", 3, "pairwise;reduction=two-shot;protocol=get;streams=4"},
       {"all-reduce", 2, "bulk;reduction=two-shot;protocol=put;streams=1"},
@@ -170,6 +174,8 @@ std::vector<CaseOptions> reductionCases() {
   };
   add("scatter by put", scatterByPut, {3, "f32", "f32", true});
   add("scatter by put", scatterByPut, {2, "f64", "f64"});
+  add("scatter at peers", scatterAtPeers, {3, "f32", "f32", true});
+  add("scatter at peers", scatterAtPeers, {2, "bf16", "f32"});
   add("scatter by get", scatterByGet, {2, "bf16", "f32"});
   add("scatter by get", scatterByGet, {4, "f16", "f16", true});
   add("scatter in chunks", scatterInChunks, {2, "bf16", "f32", true});
@@ -184,14 +190,16 @@ std::vector<CaseOptions> reductionCases() {
   return cases;
 }
 
-static std::vector<std::string> schedulesOf(const Operation &reduction) {
+static std::vector<std::string> schedulesOf(const Operation &reduction, bool isPushed) {
   std::vector<std::string> all = {"pairwise", "pairwise;chunks=2", "sequential", "bulk"};
-  if (std::string(reduction.name) == "scatter") {
+  const bool isScattered = std::string(reduction.name) == "scatter";
+  if (isScattered)
     all.insert(all.end(), {"ring", "ring;chunks=2"});
-    return all;
-  }
-  for (size_t i = 0; i < 4; ++i)
-    all.push_back(all[i] + ";reduction=two-shot");
+  const std::string shots = isScattered ? "" : ";reduction=two-shot";
+  for (size_t i = 0; i < 4 && !isScattered; ++i)
+    all.push_back(all[i] + shots);
+  for (size_t i = 0; i < 2 && isPushed; ++i)
+    all.push_back(all[i] + shots + ";partials=peer");
   return all;
 }
 
@@ -210,7 +218,7 @@ std::vector<CaseOptions> allCases() {
     for (int64_t ranks : {2, 3})
       for (const char *protocol : {"get", "put"})
         for (int64_t streams : {1, 3, 5})
-          for (const std::string &schedule : schedulesOf(reduction))
+          for (const std::string &schedule : schedulesOf(reduction, protocol == std::string("put")))
             all.push_back({reduction.name, ranks,
                            fmt::format("{};protocol={};streams={}", schedule, protocol, streams)});
   return all;

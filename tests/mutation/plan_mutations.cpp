@@ -30,6 +30,7 @@ SiteText dropCommand(Plans &plans, CommandKind kind, size_t k) {
 }
 
 SiteText dropSignal(Plans &plans, size_t k) { return dropCommand(plans, CommandKind::Signal, k); }
+SiteText dropGemm(Plans &plans, size_t k) { return dropCommand(plans, CommandKind::Matmul, k); }
 SiteText dropAwait(Plans &plans, size_t k) { return dropCommand(plans, CommandKind::Await, k); }
 SiteText dropEventWait(Plans &plans, size_t k) {
   return dropCommand(plans, CommandKind::WaitEvent, k);
@@ -161,6 +162,7 @@ llvm::ArrayRef<PlanMutation> planMutations() {
       {"plan: drop a signal", dropSignal},
       {"plan: drop an await", dropAwait},
       {"plan: drop a wait for an event", dropEventWait},
+      {"plan: drop a GEMM", dropGemm},
       {"plan: swap two commands", swapCommands},
       {"plan: move a command's stream", moveCommand},
       {"plan: use one flag twice", shareFlag},

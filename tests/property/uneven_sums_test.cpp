@@ -103,12 +103,17 @@ TEST(UnevenSums, EveryRowThatExistsIsTheSum) {
     for (int64_t total : {1, 2, 5, 9, 13})
       for (bool isScattered : {true, false})
         for (const char *protocol : {"get", "put"})
-          for (const char *schedule : {"pairwise", "pairwise;placement=shared", "bulk", "ring"}) {
+          for (const char *schedule : {"pairwise", "pairwise;placement=shared",
+                                       "pairwise;partials=peer", "bulk", "ring"}) {
+            const bool isAtPeers = std::string(schedule).find("peer") != std::string::npos;
+            if (isAtPeers && std::string(protocol) == "get")
+              continue;
             const SumCase sum{ranks, total, isScattered};
             const bool isRing = std::string(schedule) == "ring";
             const char *shots = isScattered ? "" : ";reduction=two-shot";
             for (const char *reduction : {"", shots}) {
-              if (isRing && !isScattered)
+              if ((isRing && !isScattered) ||
+                  (isAtPeers && !isScattered && std::string(reduction).empty()))
                 continue;
               runAndCompare(sum, fmt::format("{};protocol={}{}", schedule, protocol, reduction));
               if (sum.rows() > 1 && std::string(schedule) != "bulk")

@@ -285,6 +285,10 @@ int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Di
   const bool hasTwoShots = writer.hasAllReduces() && dice.chance(60);
   if (hasTwoShots)
     config.set(Knob::Reduction, schedule::Reduction::TwoShot).set(Knob::Streams, 1 + dice.below(7));
+  const bool isPushed = preset == "pairwise" && config.placement() == schedule::Placement::Each &&
+                        config.protocol() == Protocol::Put;
+  if (isPushed && (hasTwoShots || !writer.hasAllReduces()) && dice.chance(50))
+    config.set(Knob::Partials, schedule::Partials::Peer);
   const bool hasChunks = (preset == "pairwise" || preset == "ring") && writer.ranks() > 1;
   if (!hasChunks)
     return 1;

@@ -1,0 +1,87 @@
+//===- lowering/passes/store_at_peers.cpp - computes partial results where they are sent ------===//
+//
+// A GEMM of few rows takes hardly longer if it stores over the link, at the peer that is to add its
+// result, than if it stores here; a copy behind it takes longer than both. So
+//
+//   matmul %part, %block, %B
+//   %s = p2p send %part to (rank + 1) mod 2 via %h
+//
+// becomes
+//
+//   %s = p2p send matmul %block, %B : f32[512, 1024] to (rank + 1) mod 2 via %h
+//
+// where nobody else touches what the GEMM makes. The price is that the GEMM waits for the peer's
+// ready signal, where only the copy did. simplify removes the buffer.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "lowering/emit.h"
+#include "lowering/passes/passes.h"
+
+namespace braid {
+namespace {
+
+class Storer {
+public:
+  Storer(LoweringState &state, const Stage &stage)
+      : state_(state), stage_(stage), builder_(builderFor(state)) {
+    walk(state.program->body(),
+         [&](Op &op) { forEachOperand(op, [&](Value *&value) { ++uses_[value]; }); });
+  }
+
+  bool run() { return storeIn(state_.program->body()); }
+
+private:
+  bool storeIn(Block &block) {
+    bool isFine = true;
+    llvm::DenseMap<const Value *, Op *> gemms; ///< of the block so far, by what they write
+    for (Op &op : llvm::make_early_inc_range(block)) {
+      forEachBlock(op, [&](Block &inner) { isFine = isFine && storeIn(inner); });
+      if (const auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
+        gemms[matmul->dst] = &op;
+      else if (const auto *linear = llvm::dyn_cast<LinearOp>(&op); linear && !linear->bias)
+        gemms[linear->dst] = &op;
+      auto *send = llvm::dyn_cast<P2POp>(&op);
+      if (isFine && send && isPart(*send))
+        isFine = store(block, *send, gemms.lookup(send->tensor));
+    }
+    return isFine;
+  }
+
+  bool isPart(const P2POp &transfer) const {
+    return transfer.direction == Direction::Send && rootOf(transfer.tensor) == stage_.sent;
+  }
+
+  bool store(Block &block, P2POp &send, Op *gemm) {
+    if (!gemm || uses_[send.tensor] != 2)
+      return state_.diags.error(stage_.location())
+             << "cannot reduce to %" << stage_.result().name
+             << ": partials=peer takes a GEMM for each partial result that is sent";
+    builder_.setLocation(send.location());
+    builder_.insertBefore(block, send);
+    Value *request =
+        builder_.send(send.result.name, *gemm, send.tensor->type, send.peer, send.handles);
+    walk(state_.program->body(), [&](Op &op) {
+      forEachOperand(op, [&](Value *&value) { value = value == &send.result ? request : value; });
+    });
+    block.erase(send.getIterator());
+    return true;
+  }
+
+  LoweringState &state_;
+  const Stage &stage_;
+  ProgramBuilder builder_;
+  llvm::DenseMap<const Value *, int> uses_;
+};
+
+} // namespace
+
+bool storeAtPeers(LoweringState &state) {
+  bool changed = false;
+  for (const Stage &stage : state.stages)
+    if (stage.isReduction() && stage.config.partials() == schedule::Partials::Peer)
+      changed |= Storer(state, stage).run();
+  return changed;
+}
+
+} // namespace braid
