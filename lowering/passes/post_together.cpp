@@ -16,6 +16,9 @@
 // kernel of the group and its waits. In `batched` the group is on stream(0), and each block's
 // GEMM waits for its own block only.
 //
+// A reduction sends what a GEMM has made. Under `put` its receives, those of a second shot too, are
+// a group of their own ahead of that GEMM: so peers have the ready signals before they ask for them.
+//
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
@@ -29,51 +32,71 @@
 namespace braid {
 namespace {
 
-/// Brings the transfers among `nodes` into one group ahead of `before`, and with them what names
-/// their tensors.
+/// Moves nodes of steps that were written out.
 class Poster {
 public:
-  Poster(LoweringState &state, Op &before)
-      : body_(state.program->body()), builder_(builderFor(state)), before_(before) {}
+  explicit Poster(LoweringState &state)
+      : body_(state.program->body()), builder_(builderFor(state)) {}
 
-  void run(const Stage &stage, llvm::ArrayRef<Op *> nodes) {
+  /// Brings the transfers among `nodes` into one group ahead of `before`, and with them what names
+  /// their tensors.
+  void post(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before) {
     builder_.setLocation(stage.location());
-    builder_.insertBefore(body_, before_);
+    builder_.insertBefore(body_, before);
     if (stage.streams > 0)
       builder_.setCurrentStream({nullptr, builder_.scalars().constant(0)});
-    for (Op *op : nodes)
-      if (auto *transfer = llvm::dyn_cast<P2POp>(op))
-        moveDefinition(transfer->tensor, nodes);
-    GroupOp *group = builder_.group();
-    for (Op *op : nodes)
-      if (llvm::isa<P2POp>(op))
-        group->body.splice(group->body.end(), body_, op->getIterator());
+    postGroup(nodes, before, [](const P2POp &) { return true; });
     // A copy that this rank makes is waited for on its own stream: that costs nothing.
     for (Op *op : nodes)
       if (isWaitForPush(*op))
-        move(*op);
+        move(*op, before);
+  }
+
+  /// The same for the receives alone, on the caller's stream.
+  void postReceives(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before) {
+    builder_.setLocation(stage.location());
+    builder_.insertBefore(body_, before);
+    postGroup(nodes, before,
+              [](const P2POp &transfer) { return transfer.direction == Direction::Receive; });
   }
 
   /// Brings everything else ahead of `gemm`, in its order.
-  void runRest(llvm::ArrayRef<Op *> nodes, Op &gemm) {
+  void moveRest(llvm::ArrayRef<Op *> nodes, Op &gemm) {
     for (Op *op : nodes)
-      if (!llvm::isa<P2POp>(op) && !moved_.contains(op))
-        body_.splice(gemm.getIterator(), body_, op->getIterator());
+      move(*op, gemm);
   }
 
 private:
-  /// Moves the aliases among `nodes` that make `tensor`, innermost first.
-  void moveDefinition(Value *tensor, llvm::ArrayRef<Op *> nodes) {
-    Op *definition = tensor->definition;
-    if (!definition || !llvm::is_contained(nodes, definition) || moved_.contains(definition))
-      return;
-    forEachOperand(*definition, [&](Value *&operand) { moveDefinition(operand, nodes); });
-    move(*definition);
+  using IsPosted = llvm::function_ref<bool(const P2POp &)>;
+
+  void postGroup(llvm::ArrayRef<Op *> nodes, Op &before, IsPosted isPosted) {
+    std::vector<P2POp *> posted;
+    for (Op *op : nodes)
+      if (auto *transfer = llvm::dyn_cast<P2POp>(op); transfer && isPosted(*transfer))
+        if (!moved_.contains(op))
+          posted.push_back(transfer);
+    for (P2POp *transfer : posted)
+      moveDefinition(transfer->tensor, nodes, before);
+    GroupOp *group = builder_.group();
+    for (P2POp *transfer : posted) {
+      moved_.insert(transfer);
+      group->body.splice(group->body.end(), body_, transfer->getIterator());
+    }
   }
 
-  void move(Op &op) {
-    moved_.insert(&op);
-    body_.splice(before_.getIterator(), body_, op.getIterator());
+  /// Moves the aliases among `nodes` that make `tensor`, innermost first.
+  void moveDefinition(Value *tensor, llvm::ArrayRef<Op *> nodes, Op &before) {
+    Op *definition = tensor->definition;
+    if (!definition || !llvm::is_contained(nodes, definition))
+      return;
+    forEachOperand(*definition, [&](Value *&operand) { moveDefinition(operand, nodes, before); });
+    move(*definition, before);
+  }
+
+  /// Each node is moved once.
+  void move(Op &op, Op &before) {
+    if (moved_.insert(&op).second)
+      body_.splice(before.getIterator(), body_, op.getIterator());
   }
 
   static bool isWaitForPush(const Op &op) {
@@ -83,7 +106,6 @@ private:
 
   Block &body_;
   ProgramBuilder builder_;
-  Op &before_;
   llvm::DenseSet<const Op *> moved_;
 };
 
@@ -95,13 +117,31 @@ std::vector<Op *> nodesOf(llvm::ArrayRef<UnrolledStep> steps) {
   return nodes;
 }
 
-/// The second shot is a group of its own, behind the sum.
-void postSumGather(LoweringState &state, Stage &stage) {
-  const std::vector<Op *> nodes = nodesOf(unrollSumGather(state, stage));
-  Poster poster(state, *stage.gather);
-  poster.run(stage, nodes);
-  poster.runRest(nodes, *stage.gather);
-  state.program->body().erase(stage.gather->getIterator());
+bool postStage(LoweringState &state, Stage &stage) {
+  Block &body = state.program->body();
+  const std::vector<Op *> nodes = nodesOf(unrollSteps(state, stage));
+  if (nodes.empty())
+    return false;
+  std::vector<Op *> gather;
+  if (stage.gather)
+    gather = nodesOf(unrollSumGather(state, stage));
+  Poster poster(state);
+  if (stage.isReduction() && stage.config.protocol() == Protocol::Put) {
+    std::vector<Op *> both = nodes;
+    llvm::append_range(both, gather);
+    poster.postReceives(stage, both, *stage.first);
+  }
+  poster.post(stage, nodes, stage.ownStream ? *stage.ownStream : *stage.loop);
+  if (!stage.ownStream)
+    poster.moveRest(nodes, stage.sum ? *stage.sum : *stage.first);
+  if (stage.gather) { // the second shot is a group of its own, behind the sum
+    poster.post(stage, gather, *stage.gather);
+    poster.moveRest(gather, *stage.gather);
+    body.erase(stage.gather->getIterator());
+  }
+  body.erase(stage.loop->getIterator());
+  stage.forgetLoop();
+  return true;
 }
 
 } // namespace
@@ -112,18 +152,7 @@ bool postTogether(LoweringState &state) {
     if (!stage.moves() || stage.config.posting() != schedule::Posting::All ||
         !checkUnrolledSize(stage, state.diags))
       continue;
-    const std::vector<Op *> nodes = nodesOf(unrollSteps(state, stage));
-    if (nodes.empty())
-      continue;
-    Poster poster(state, stage.ownStream ? *stage.ownStream : *stage.loop);
-    poster.run(stage, nodes);
-    if (!stage.ownStream)
-      poster.runRest(nodes, stage.sum ? *stage.sum : *stage.first);
-    if (stage.gather)
-      postSumGather(state, stage);
-    state.program->body().erase(stage.loop->getIterator());
-    stage.forgetLoop();
-    changed = true;
+    changed |= postStage(state, stage);
   }
   return changed;
 }
