@@ -21,8 +21,8 @@ TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);
 /// `config` with that transfer mode; nothing where it is the device's choice.
 Configuration withTransferMode(Configuration config, TransferMode mode);
-/// What predictions are wrong about alike: the schedule with its placement, the protocol, and the
-/// transfer mode.
+/// What predictions are wrong about alike: the schedule with its placement, the protocol with where
+/// partial results are stored, and the transfer mode.
 std::array<std::string, 3> traitsOf(const Candidate &candidate);
 
 } // namespace braid

@@ -16,6 +16,9 @@ namespace {
 /// Fewer rows make GEMMs that leave most of a GPU idle.
 constexpr int64_t kLeastRows = 64;
 
+/// More rows take longer to store at a peer than the GEMMs of others can hide.
+constexpr int64_t kMostRowsAtPeers = 256;
+
 using namespace schedule;
 
 /// What decides which values of a knob are tried.
@@ -89,13 +92,26 @@ Values protocols(const Candidate &, const Surroundings &) {
   return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
+int64_t rowsOfStep(const Candidate &candidate, const FusionStage &stage) {
+  return hasTwoShots(candidate) ? *stage.rowsInTwoShots : stage.rows;
+}
+
+/// In one shot of an all-reduce what is sent is added here, too.
+Values partials(const Candidate &candidate, const Surroundings &around) {
+  const FusionStage &stage = around.stage;
+  const bool isScattered = stage.isReduction && (!stage.rowsInTwoShots || hasTwoShots(candidate));
+  const bool isPushed = candidate.protocol() == Protocol::Put && takesBlocksInTurn(candidate) &&
+                        candidate.placement() == Placement::Each;
+  return isScattered && isPushed && rowsOfStep(candidate, stage) <= kMostRowsAtPeers
+             ? Values{int64_t(Partials::Local), int64_t(Partials::Peer)}
+             : Values{int64_t(Partials::Local)};
+}
+
 /// Chunks of a block that are worth a look.
 Values chunkCounts(const Candidate &candidate, const Surroundings &around) {
   Values counts = {1};
-  const FusionStage &stage = around.stage;
-  const int64_t rows = hasTwoShots(candidate) ? *stage.rowsInTwoShots : stage.rows;
   for (int64_t each : {2, 4, 8})
-    if (!multipliesWhole(candidate) && rows / each >= kLeastRows)
+    if (!multipliesWhole(candidate) && rowsOfStep(candidate, around.stage) / each >= kLeastRows)
       counts.push_back(each);
   return counts;
 }
@@ -113,11 +129,9 @@ Values tailSplits(const Candidate &candidate, const Surroundings &) {
   return isGeometric(candidate) ? Values{1, 2} : Values{1, 2, 4};
 }
 
-constexpr Trial kFirstLook[] = {{Knob::Placement, placements},
-                                {Knob::Reduction, reductions},
-                                {Knob::Streams, streamCounts},
-                                {Knob::Protocol, protocols},
-                                {Knob::Chunks, chunkCounts}};
+constexpr Trial kFirstLook[] = {{Knob::Placement, placements}, {Knob::Reduction, reductions},
+                                {Knob::Streams, streamCounts}, {Knob::Protocol, protocols},
+                                {Knob::Partials, partials},    {Knob::Chunks, chunkCounts}};
 constexpr Trial kSecondLook[] = {
     {Knob::Streams, allStreamCounts}, {Knob::WaveRows, waves}, {Knob::TailSplit, tailSplits}};
 

@@ -27,6 +27,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr const char *kFusion = R"(
 fusion @small(D = 3) {
@@ -182,6 +183,26 @@ TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   EXPECT_THAT(chunks[1], ElementsAre(1, 2, 4));
   EXPECT_THAT(streams[0], ElementsAre(3, 4, 5));
   EXPECT_THAT(streams[1], ElementsAre(5, 6, 7));
+}
+
+/// Of few rows, where it is pushed and a peer adds it.
+TEST(Candidate, OfAReductionOfFewRowsMayStoreAtPeers) {
+  const LaunchMode launchModes[] = {LaunchMode::Eager};
+  const TransferMode transferMode[] = {{}};
+  auto storedAtPeers = [&](const FusionStage &stage) {
+    std::vector<Candidate> found;
+    for (const Candidate &each : broadCandidates({{}, launchModes, transferMode, stage}))
+      if (each.partials() == schedule::Partials::Peer)
+        found.push_back(each);
+    return found;
+  };
+  EXPECT_THAT(storedAtPeers({{"C"}, /*isReduction=*/false, 64}), IsEmpty());
+  EXPECT_THAT(storedAtPeers({{"C"}, /*isReduction=*/true, 1024}), IsEmpty());
+  const std::vector<Candidate> few = storedAtPeers({{"C"}, /*isReduction=*/true, 64});
+  EXPECT_EQ(few.size(), 2u) << "streams";
+  EXPECT_EQ(few.front().str(), "pairwise;protocol=put;partials=peer;streams=3");
+  for (const Candidate &each : storedAtPeers({{"C"}, true, 1024, /*rowsInTwoShots=*/64}))
+    EXPECT_EQ(each.reduction(), schedule::Reduction::TwoShot) << each.str();
 }
 
 TEST(StageChoices, KeepTheBestOfEachStage) {
