@@ -17,7 +17,7 @@
 // GEMM waits for its own block only.
 //
 // A reduction sends what a GEMM has made. Under `put` its receives, those of a second shot too, are
-// a group of their own ahead of that GEMM: so peers have the ready signals before they ask for them.
+// a group of their own ahead of that GEMM: so peers have ready signals before they ask for them.
 //
 //===----------------------------------------------------------------------------------------===//
 

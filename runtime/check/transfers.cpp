@@ -115,14 +115,12 @@ private:
     for (const Plan &plan : plans_)
       for (const Endpoint &e : plan.endpoints) {
         bool isPassive = (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
-        if (!isPassive)
-          continue;
-        const bool isHere = e.range.buffer != kPeerBuffer;
-        if (!isHere || plan.buffers[e.range.buffer].kind != BufferKind::Symmetric)
-          return violation(isHere ? fmt::format("%{} is out of the peer's reach",
-                                                plan.buffers[e.range.buffer].name)
-                                  : "what is made at the peer is nowhere for it to take it from",
-                           {describe(plan, e)});
+        if (isPassive && e.range.buffer == kPeerBuffer)
+          return violation("a peer is to reach what is stored at it", {describe(plan, e)});
+        if (isPassive && plan.buffers[e.range.buffer].kind != BufferKind::Symmetric)
+          return violation(
+              fmt::format("%{} is out of the peer's reach", plan.buffers[e.range.buffer].name),
+              {describe(plan, e)});
       }
     return std::nullopt;
   }

@@ -134,8 +134,8 @@ void Simulator::begin(uint32_t number, const Command &command) {
   }
 }
 
-/// Bytes of a copy within memory that takes as long, which reads and writes each of them; of a GEMM,
-/// those that it stores at a peer.
+/// Bytes of a copy within memory that takes as long, which reads and writes each of them; of a
+/// GEMM, those that it stores at a peer.
 int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
   if (command.kind == CommandKind::Matmul)
     return plan.matmuls[command.matmul].c.bytes;

@@ -57,6 +57,8 @@ class Event:
         self.rank = json_event["pid"]
         self.stream = json_event["tid"]
         self.node = json_event["args"]["node"]
+        if self.kind == "matmul" and NODE.search(self.node):
+            self.kind = "copy"  # computed where it arrives: to the protocol it is one
         self.run = json_event["args"]["run"]
         self.trip = tuple(json_event["args"].get("trip", ()))
         self.begin = json_event["ts"]
