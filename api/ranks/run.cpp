@@ -80,7 +80,8 @@ public:
   Runner(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh)
       : compiled_(compiled), options_(options), mesh_(mesh) {
     if (compiled.fusion)
-      reference_ = std::make_unique<Reference>(*compiled.fusion, options.seed);
+      reference_ = std::make_unique<Reference>(*compiled.fusion, options.seed,
+                                               compiled.source->diags.fileName());
     report_.ranks = mesh.ranks();
     report_.iterations = options.iterations;
     report_.runsInFlight = chooseRunsInFlight(options, mesh.plan(0));

@@ -148,9 +148,10 @@ bool Evaluator::apply(const Function &function, double x, double y, double &resu
   if (function.isFar() && x != 0 && std::fabs(x) < far) {
     status_ =
         Status(StatusCode::Unsupported,
-               fmt::format("cannot verify %{}: expected '{}' of 0, or of {} and more, up or "
+               fmt::format("{}: cannot verify %{}: expected '{}' of 0, or of {} and more, up or "
                            "down, where it is exact, got {}",
-                           tensor.name, std::string_view(keyword(*function.function)), far, x));
+                           tensor.place, tensor.name, std::string_view(keyword(*function.function)),
+                           far, x));
     return false;
   }
   if (!function.function)
@@ -217,9 +218,9 @@ bool Evaluator::finish(const Tensor &tensor, llvm::ArrayRef<Sum> sums, Row &row)
     const Sum &sum = sums[n];
     if (sum.magnitude > exactBelow) {
       status_ = Status(StatusCode::Unsupported,
-                       fmt::format("cannot verify %{}: expected partial sums up to {}, which are "
-                                   "exact in any order, got {}",
-                                   tensor.name, exactBelow, sum.magnitude));
+                       fmt::format("{}: cannot verify %{}: expected partial sums up to {}, which "
+                                   "are exact in any order, got {}",
+                                   tensor.place, tensor.name, exactBelow, sum.magnitude));
       return false;
     }
     if (!isHeld(tensor.dtype, sum.value, "values", tensor))
@@ -232,9 +233,10 @@ bool Evaluator::finish(const Tensor &tensor, llvm::ArrayRef<Sum> sums, Row &row)
 bool Evaluator::isHeld(DType dtype, double value, const char *what, const Tensor &tensor) {
   if (isSmallInteger(value) || isExact(dtype, value))
     return true;
-  status_ = Status(StatusCode::Unsupported,
-                   fmt::format("cannot verify %{}: expected {} that {} holds exactly, got {}",
-                               tensor.name, what, std::string_view(name(dtype)), value));
+  status_ =
+      Status(StatusCode::Unsupported,
+             fmt::format("{}: cannot verify %{}: expected {} that {} holds exactly, got {}",
+                         tensor.place, tensor.name, what, std::string_view(name(dtype)), value));
   return false;
 }
 
@@ -330,7 +332,8 @@ using namespace reference;
 
 class Reference::Impl {
 public:
-  Impl(const Fusion &fusion, uint64_t seed) : graph(fusion), patterns(makePatterns(graph, seed)) {}
+  Impl(const Fusion &fusion, uint64_t seed, const std::string &fileName)
+      : graph(fusion, fileName), patterns(makePatterns(graph, seed)) {}
 
   const Tensor &input(size_t index) const { return graph.tensors[graph.inputs[index]]; }
   const Tensor &output(size_t index) const { return graph.tensors[graph.outputs[index]]; }
@@ -339,8 +342,8 @@ public:
   std::vector<std::unique_ptr<InputPattern>> patterns;
 };
 
-Reference::Reference(const Fusion &fusion, uint64_t seed)
-    : impl_(std::make_unique<Impl>(fusion, seed)) {}
+Reference::Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName)
+    : impl_(std::make_unique<Impl>(fusion, seed, fileName)) {}
 
 Reference::~Reference() = default;
 

@@ -28,8 +28,8 @@ namespace braid {
 /// iteration). Thread-safe: ranks may ask at the same time.
 class Reference {
 public:
-  /// `fusion` is verified and outlives this.
-  Reference(const Fusion &fusion, uint64_t seed);
+  /// `fusion` is verified and outlives this. `fileName` is what messages say that it was read from.
+  Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName = "<input>");
   ~Reference();
 
   size_t inputCount() const;
@@ -46,7 +46,8 @@ public:
   /// Compares every element of `rank`'s output `index` with the definition's; in rows that do not
   /// exist, with the NaNs that were there before. WrongResult names the
   /// first difference: "rank 2, iteration 5: %C[3, 17, 0] is 15, expected 12 (3 of 131072 elements
-  /// differ)". Unsupported if an expected value is not representable in the element type.
+  /// differ)". Unsupported, with the place of the node, if an expected value is not representable in
+  /// the element type.
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const;
   /// Elements that one rank compares in one iteration, over all outputs.
   int64_t elementsPerRank() const;

@@ -7,7 +7,7 @@
 
 namespace braid::reference {
 
-int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : 7; }
+int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : dtype == DType::F16 ? 5 : 7; }
 
 DrawnPattern::DrawnPattern(const Tensor &tensor, int64_t rowWidth, uint64_t salt, int exponent)
     : InputPattern(tensor.placement, exponent), rowWidth_(rowWidth), salt_(salt) {}

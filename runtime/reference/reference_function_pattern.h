@@ -63,7 +63,8 @@ private:
 };
 
 /// Below this a function's argument is not far from 0: 2^7, or 2^10 where the function is computed
-/// in f64.
+/// in f64. 2^5 where it is rounded to f16, which holds nothing between 0 and what a function is far
+/// below 0, or that times all that f16 holds.
 int farExponent(DType dtype);
 
 /// One pattern for each input of a fusion that has pointwise nodes.

@@ -57,6 +57,8 @@ private:
       if (function.isFar())
         exponent = std::max(exponent, farExponent(graph_.tensors[function.result].dtype));
       want(first, exponent);
+      if (function.function && !isBinary(*function.function))
+        want(function.result, wanted_[first]);
       if (function.function != PointwiseFunction::Add)
         continue;
       want(last, wanted_[first]);

@@ -1,6 +1,8 @@
 //===- runtime/reference/reference_graph.cpp - a fusion in plain numbers, for the judge -------===//
 #include "runtime/reference/reference_graph.h"
 
+#include "ir/diagnostics.h"
+
 #include "llvm/ADT/DenseMap.h"
 
 namespace braid::reference {
@@ -17,7 +19,8 @@ int64_t productOf(llvm::ArrayRef<int64_t> extents) {
 /// Reads the nodes of a fusion in text order.
 class GraphReader {
 public:
-  GraphReader(const Fusion &fusion, Graph &graph) : fusion_(fusion), graph_(graph) {}
+  GraphReader(const Fusion &fusion, const std::string &fileName, Graph &graph)
+      : fusion_(fusion), names_(fileName, ""), graph_(graph) {}
 
   void read(const FusionNode &node) {
     if (llvm::isa<InputNode>(node))
@@ -34,6 +37,7 @@ private:
   size_t define(const FusionTensor &tensor) {
     Tensor made;
     made.name = tensor.name;
+    made.place = names_.place(tensor.location);
     made.dtype = tensor.type.dtype;
     made.global = fusion_.globalShape(tensor.type);
     made.local = fusion_.localShape(tensor.type);
@@ -127,6 +131,7 @@ private:
   }
 
   const Fusion &fusion_;
+  const Diagnostics names_; ///< of places
   Graph &graph_;
   llvm::DenseMap<const FusionTensor *, size_t> indexOf_;
 };
@@ -147,8 +152,8 @@ bool Tensor::exists(int64_t element) const {
   return element / rowElements % (uneven->blocks * uneven->rows) < uneven->total;
 }
 
-Graph::Graph(const Fusion &fusion) {
-  GraphReader reader(fusion, *this);
+Graph::Graph(const Fusion &fusion, const std::string &fileName) {
+  GraphReader reader(fusion, fileName, *this);
   for (const auto &node : fusion.nodes())
     reader.read(*node);
 }

@@ -26,6 +26,7 @@ struct Placement {
 
 struct Tensor {
   std::string name;
+  std::string place; ///< of its node: "file:line:col"
   DType dtype;
   Shape global;
   Shape local;
@@ -79,7 +80,7 @@ struct Graph {
   std::vector<size_t> inputs;  ///< indices into `tensors`
   std::vector<size_t> outputs; ///< likewise
 
-  explicit Graph(const Fusion &fusion);
+  Graph(const Fusion &fusion, const std::string &fileName);
 };
 
 } // namespace braid::reference

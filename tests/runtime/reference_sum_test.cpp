@@ -601,9 +601,11 @@ TEST(ReferenceSum, SaysWhichPartialResultsAreNotRepresentable) {
   std::vector<char> data(world.reference().outputBytes(0));
   const Status status = world.reference().compare(0, 0, 0, data.data());
   EXPECT_EQ(status.code(), StatusCode::Unsupported);
-  EXPECT_THAT(status.message(),
-              testing::MatchesRegex("cannot verify %y: expected partial results that bf16 holds "
-                                    "exactly, got [0-9]+"));
+  EXPECT_THAT(
+      status.message(),
+      testing::MatchesRegex(
+          "<input>:[0-9]+:[0-9]+: cannot verify %y: expected partial results that bf16 holds "
+          "exactly, got [0-9]+"));
 }
 
 } // namespace

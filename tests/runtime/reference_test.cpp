@@ -431,9 +431,11 @@ TEST(Reference, SaysWhatIsNotRepresentable) {
   std::vector<char> data(world.reference().outputBytes(0));
   const Status status = world.reference().compare(0, 0, 0, data.data());
   EXPECT_EQ(status.code(), StatusCode::Unsupported);
-  EXPECT_THAT(status.message(),
-              testing::MatchesRegex(
-                  "cannot verify %y: expected values that bf16 holds exactly, got [0-9]+"));
+  EXPECT_THAT(
+      status.message(),
+      testing::MatchesRegex(
+          "<input>:[0-9]+:[0-9]+: cannot verify %y: expected values that bf16 holds exactly, "
+          "got [0-9]+"));
 }
 
 TEST(Reference, JudgesAGemmAsSecondOperandWhereTheTypeHoldsIt) {
