@@ -31,8 +31,9 @@ std::string gemmsHead(int64_t ranks, const PlanMatmul &shape, int count) {
   const std::string b = shape.transposeB ? fmt::format("{}, {}", shape.n, shape.k)
                                          : fmt::format("{}, {}", shape.k, shape.n);
   return fmt::format("program @gemms mesh [0 .. {0}) (%A: {1}[{2}, {3}, {5}], %B: {1}[{6}]) ->\n"
-                     "    (%C: {1}[{2}, {3}, {4}]) {{\n  %main = get_current_stream\n",
-                     ranks, name(shape.dtype).str(), count, shape.m, shape.n, shape.k, b);
+                     "    (%C: {7}[{2}, {3}, {4}]) {{\n  %main = get_current_stream\n",
+                     ranks, name(shape.dtype).str(), count, shape.m, shape.n, shape.k, b,
+                     name(shape.resultType()).str());
 }
 
 } // namespace

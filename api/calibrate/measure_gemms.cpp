@@ -30,11 +30,12 @@ std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
 }
 
 std::vector<PlanMatmul> shapesToMeasure(const CostModel &model, llvm::ArrayRef<PlanMatmul> shapes) {
-  using Column = std::tuple<DType, bool, int64_t, int64_t>;
+  using Column = std::tuple<DType, DType, bool, int64_t, int64_t>;
   std::map<Column, std::vector<PlanMatmul>> columns;
   for (const PlanMatmul &shape : shapes)
     if (shape.m > 0 && shape.n > 0)
-      columns[{shape.dtype, shape.transposeB, shape.n, shape.k}].push_back(shape);
+      columns[{shape.dtype, shape.resultType(), shape.transposeB, shape.n, shape.k}].push_back(
+          shape);
   std::vector<PlanMatmul> wanted;
   for (auto &[column, all] : columns)
     for (const PlanMatmul &shape : fewRows(std::move(all)))
@@ -83,6 +84,7 @@ Result<GemmCost> measureGemm(const CostModel &model, const PlanMatmul &shape, Pl
   const double all = std::max(one.us - costs.runUs - costs.issueMatmulUs, kLeastUs);
   const double dealt = two.us - costs.runUs - costs.issueMatmulUs - 2 * costs.eventUs;
   GemmCost gemm{shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, all / count};
+  gemm.partial = shape.partial;
   setUtilisationAndContention(gemm, dealt / all);
   return gemm;
 }

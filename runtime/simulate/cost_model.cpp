@@ -14,8 +14,8 @@ namespace {
 
 /// GEMMs that differ in their rows only. `Shape`: a PlanMatmul or a GemmCost.
 template <class Shape> bool isSameColumn(const GemmCost &gemm, const Shape &shape) {
-  return gemm.dtype == shape.dtype && gemm.transposeB == shape.transposeB && gemm.n == shape.n &&
-         gemm.k == shape.k;
+  return gemm.dtype == shape.dtype && gemm.resultType() == shape.resultType() &&
+         gemm.transposeB == shape.transposeB && gemm.n == shape.n && gemm.k == shape.k;
 }
 
 template <class Shape> bool isSameShape(const GemmCost &gemm, const Shape &shape) {
@@ -131,13 +131,36 @@ void CostModel::add(const GemmCost &gemm) {
 }
 
 Result<GemmCost> CostModel::gemmCost(const PlanMatmul &shape) const {
+  PlanMatmul other = shape;
+  other.partial = shape.resultType() == shape.dtype ? std::optional(DType::F32) : std::nullopt;
+  if (const std::optional<GemmCost> cost = fromColumn(shape))
+    return *cost;
+  if (const std::optional<GemmCost> cost = fromColumn(other))
+    return withResult(*cost, shape.partial);
+  return nearest(shape);
+}
+
+/// Nothing if no GEMM was measured that differs in its rows only.
+std::optional<GemmCost> CostModel::fromColumn(const PlanMatmul &shape) const {
   std::vector<const GemmCost *> column;
   for (const GemmCost &gemm : gemms)
     if (isSameColumn(gemm, shape) && gemm.m > 0)
       column.push_back(&gemm);
   std::stable_sort(column.begin(), column.end(),
                    [](const GemmCost *a, const GemmCost *b) { return a->m < b->m; });
-  return column.empty() ? nearest(shape) : withRowsOf(column, shape.m);
+  return column.empty() ? std::nullopt : std::optional(withRowsOf(column, shape.m));
+}
+
+/// Bytes of the result cost what they cost a copy within memory, which reads and writes each.
+GemmCost CostModel::withResult(GemmCost gemm, std::optional<DType> partial) const {
+  const auto before = static_cast<double>(sizeOf(gemm.resultType()));
+  gemm.partial = partial;
+  const double bytes = static_cast<double>(sizeOf(gemm.resultType())) - before;
+  if (!operations.empty())
+    gemm.us += bytes * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) / 2 /
+               operations.front().local.bytesPerUs;
+  gemm.us = std::max(gemm.us, 0.0);
+  return gemm;
 }
 
 Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
@@ -156,7 +179,7 @@ Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
   guess.transposeB = shape.transposeB;
   guess.m = shape.m, guess.n = shape.n, guess.k = shape.k;
   guess.us = known > 0 ? found->us * flops / known : found->us;
-  return guess;
+  return withResult(guess, shape.partial);
 }
 
 } // namespace braid

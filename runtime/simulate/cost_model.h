@@ -71,6 +71,9 @@ struct GemmCost {
   /// How many times as long such GEMMs take issued round-robin to several streams as one behind the
   /// other, at least 1. Above 1 they get into one another's way.
   double contention = 1;
+  std::optional<DType> partial = {}; ///< as PlanMatmul's: the result's type, if it is another
+
+  DType resultType() const { return partial.value_or(dtype); }
 };
 
 struct CostModel {
@@ -87,13 +90,14 @@ struct CostModel {
   void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
 
-  /// What a GEMM costs, measured or not. Of the entries with the same type, columns and depth:
+  /// What a GEMM costs, measured or not. Of the entries with the same types, columns and depth:
   /// between two row counts time, utilisation and contention are on the line through both. With
   /// fewer rows than the smallest entry the time is on the line through the two smallest, and what
   /// it keeps busy of the machine in all, time x utilisation, is in proportion to the rows. With
   /// more rows than the largest, so is the time. Outside of both, contention is that of the entry
-  /// at that end. Without such an entry, the flop rate of the entry of this type whose size is
-  /// nearest.
+  /// at that end. Without such an entry, the same of those with another result type, or else the
+  /// flop rate of the entry of this type whose size is nearest; either with the time that the
+  /// memory takes for more bytes, or less for fewer.
   /// Unsupported if nothing of this type was measured.
   Result<GemmCost> gemmCost(const PlanMatmul &shape) const;
 
@@ -103,7 +107,9 @@ struct CostModel {
   static Result<CostModel> decode(llvm::StringRef text);
 
 private:
+  std::optional<GemmCost> fromColumn(const PlanMatmul &shape) const;
   Result<GemmCost> nearest(const PlanMatmul &shape) const;
+  GemmCost withResult(GemmCost gemm, std::optional<DType> partial) const;
 };
 
 } // namespace braid

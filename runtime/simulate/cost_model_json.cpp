@@ -62,14 +62,17 @@ Json toJson(const OperationCosts &costs) {
 }
 
 Json toJson(const GemmCost &gemm) {
-  return {{"dtype", name(gemm.dtype).str()},
-          {"transpose_b", gemm.transposeB},
-          {"m", gemm.m},
-          {"n", gemm.n},
-          {"k", gemm.k},
-          {"us", gemm.us},
-          {"utilisation", gemm.utilisation},
-          {"contention", gemm.contention}};
+  Json json = {{"dtype", name(gemm.dtype).str()},
+               {"transpose_b", gemm.transposeB},
+               {"m", gemm.m},
+               {"n", gemm.n},
+               {"k", gemm.k},
+               {"us", gemm.us},
+               {"utilisation", gemm.utilisation},
+               {"contention", gemm.contention}};
+  if (gemm.partial)
+    json["result"] = name(*gemm.partial).str();
+  return json;
 }
 
 // -- Reading. The first mistake stays. --
@@ -84,6 +87,7 @@ private:
   double number(const Json &object, const char *key, const std::string &where, double least);
   int64_t integer(const Json &object, const char *key, const std::string &where);
   std::string text(const Json &object, const char *key, const std::string &where);
+  DType dtype(const Json &object, const char *key, const std::string &where);
   const Json &list(const Json &object, const char *key);
   TransferMode transferMode(const Json &json, const std::string &where);
   OperationCosts operation(const Json &json, const std::string &where);
@@ -178,13 +182,21 @@ OperationCosts Reader::operation(const Json &json, const std::string &where) {
   return costs;
 }
 
+DType Reader::dtype(const Json &object, const char *key, const std::string &where) {
+  const std::string word = text(object, key, where);
+  const std::optional<DType> type = dtypeFromName(word);
+  if (!type)
+    fail(where + "." + key, "bf16, f16, f32 or f64", Json(word));
+  return type.value_or(DType::BF16);
+}
+
 GemmCost Reader::gemm(const Json &json, const std::string &where) {
   GemmCost gemm;
-  std::string dtype = text(json, "dtype", where);
-  std::optional<DType> type = dtypeFromName(dtype);
-  if (!type)
-    fail(where + ".dtype", "bf16, f16, f32 or f64", Json(dtype));
-  gemm.dtype = type.value_or(DType::BF16);
+  gemm.dtype = dtype(json, "dtype", where);
+  if (json.is_object() && json.contains("result"))
+    gemm.partial = dtype(json, "result", where);
+  if (!isPartialType(gemm.resultType(), gemm.dtype))
+    fail(where + ".result", "that type, or f32 for 16 bits", json["result"]);
   const Json &transpose = field(json, "transpose_b", where);
   if (!transpose.is_boolean())
     fail(where + ".transpose_b", "true or false", transpose);

@@ -1,5 +1,6 @@
 //===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads ----------===//
 
+#include "api/calibrate/calibration_programs.h"
 #include "api/calibrate/measure_gemms.h"
 #include "api/compile/plans.h"
 #include "api/ranks/mesh.h"
@@ -90,6 +91,25 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
     EXPECT_EQ(rows, (std::vector<int64_t>{100, 50, 25, 7, -100}));
     any = measureGemms(*model, shapes, timer, quick());
     EXPECT_TRUE(any.isOk() && !*any) << "all is known";
+    return Status::ok();
+  });
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+TEST(Calibrate, MeasuresResultsOfOtherTypesApart) {
+  Status status = onRanks(1, [](PlanTimer &timer) {
+    Result<CostModel> model = calibrate(timer, quick());
+    if (!model)
+      return model.status();
+    PlanMatmul narrow{DType::BF16, 32, 24, 16, false, {}, {}, {}, {}}, wide = narrow;
+    wide.partial = DType::F32;
+    Result<bool> any = measureGemms(*model, {narrow, wide, narrow}, timer, quick());
+    EXPECT_TRUE(any.isOk() && *any);
+    EXPECT_EQ(model->gemms.size(), 2u);
+    EXPECT_TRUE(model->find(narrow) && model->find(wide) &&
+                model->find(narrow) != model->find(wide));
+    const auto plans = calibration::plansOf(calibration::gemms(1, wide, 2, 1));
+    EXPECT_TRUE(plans && plans->front().matmuls.front().resultType() == DType::F32);
     return Status::ok();
   });
   EXPECT_TRUE(status.isOk()) << status.message();

@@ -45,14 +45,16 @@ TEST(CostModel, ReadsWhatItWrote) {
   EXPECT_EQ(model->find(shape(200, 8, 8))->contention, 1.25);
 }
 
+/// What decode() says of `text` with one part of it replaced.
+std::string refusal(std::string text, const std::string &from, const std::string &to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  Status status = CostModel::decode(text.replace(at, from.size(), to)).status();
+  EXPECT_EQ(status.code(), StatusCode::BadInput);
+  return status.message();
+}
+
 TEST(CostModel, SaysWhatItDoesNotUnderstand) {
-  auto refusal = [](std::string text, const std::string &from, const std::string &to) {
-    size_t at = text.find(from);
-    EXPECT_NE(at, std::string::npos) << from;
-    Status status = CostModel::decode(text.replace(at, from.size(), to)).status();
-    EXPECT_EQ(status.code(), StatusCode::BadInput);
-    return status.message();
-  };
   const std::string text = someModel().encode();
   EXPECT_EQ(CostModel::decode("").status().message(), "cost model: expected JSON");
   EXPECT_EQ(CostModel::decode("[]").status().message(),
@@ -93,6 +95,28 @@ TEST(CostModel, KnowsGemmsBetweenMeasuredRows) {
   model.add({.m = 200, .n = 8, .k = 8, .us = 20, .utilisation = 1});
   EXPECT_EQ(us(200, 16, 8), 40) << "the flop rate of the nearest";
   EXPECT_EQ(model.gemmCost(shape(1, 1, 1, DType::F64)).status().code(), StatusCode::Unsupported);
+}
+
+TEST(CostModel, KnowsResultsOfOtherTypesApart) {
+  CostModel model = someModel();
+  model.operations.front().local.bytesPerUs = 100;
+  PlanMatmul narrow = shape(200, 8, 8), wide = narrow, wider = shape(200, 16, 8);
+  wide.partial = wider.partial = DType::F32;
+  EXPECT_EQ(model.find(wide), nullptr);
+  EXPECT_EQ(model.gemmCost(wide)->us, 20 + 200 * 8 * 2 / 2 / 100.0) << "two bytes more a result";
+  EXPECT_EQ(model.gemmCost(wider)->us, 40 + 200 * 16 * 2 / 2 / 100.0) << "of the nearest";
+  model.add({.m = 200, .n = 8, .k = 8, .us = 50, .partial = DType::F32});
+  EXPECT_EQ(model.gemmCost(wide)->us, 50) << "measured";
+  EXPECT_EQ(model.gemmCost(narrow)->us, 20) << "still";
+  const std::string text = model.encode();
+  Result<CostModel> decoded = CostModel::decode(text);
+  ASSERT_TRUE(decoded) << decoded.status().message();
+  EXPECT_EQ(decoded->encode(), text);
+  EXPECT_EQ(decoded->gemmCost(wide)->us, 50);
+  EXPECT_EQ(refusal(text, "\"result\": \"f32\"", "\"result\": \"f16\""),
+            "cost model: gemms[2].result: expected that type, or f32 for 16 bits, got \"f16\"");
+  EXPECT_THAT(refusal(text, "\"result\": \"f32\"", "\"result\": 4"),
+              HasSubstr("gemms[2].result: expected a text, got 4"));
 }
 
 TEST(CostModel, KnowsContentionBetweenMeasuredRows) {
