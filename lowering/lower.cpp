@@ -23,8 +23,10 @@ Status refusal(const Pass &pass, const LoweringState &state) {
           "cannot lower @" + state.fusion.name() + (isFusions ? "" : " with these options")};
 }
 
-Status verifyAfter(const Pass &pass, const Program &program, const Module &module) {
-  Diagnostics found("<after " + pass.name.str() + ">", str(program));
+/// Nodes are where they come from in the text that was read, be it a fusion or a program.
+Status verifyAfter(const Pass &pass, const Program &program, const Module &module,
+                   const Diagnostics &diags) {
+  Diagnostics found(diags.fileName(), diags.text());
   if (verify(program, module, found))
     return Status::ok();
   return {StatusCode::Internal,
@@ -68,7 +70,7 @@ Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusio
     Result<bool> changed = runPass(*pass, fusion, passes, program, diags);
     if (!changed)
       return changed.status();
-    if (Status status = verifyAfter(*pass, *program, module); !status.isOk())
+    if (Status status = verifyAfter(*pass, *program, module, diags); !status.isOk())
       return isBegun ? Status(StatusCode::BadInput, "the labels of @" + program->name() +
                                                         " do not fit: " + status.message())
                      : status;

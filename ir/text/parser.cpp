@@ -71,6 +71,9 @@ bool TokenCursor::expectWord(llvm::StringRef word) {
 bool TokenCursor::expectClosingBrace(Location open) {
   if (accept(TokenKind::RightBrace))
     return true;
+  const auto all = diags_.all();
+  if (at(TokenKind::End) && !all.empty() && all.back().location == peek().location)
+    return false; // what is missing there has been said
   return expected("'}'").note(open, "to close what is opened here");
 }
 

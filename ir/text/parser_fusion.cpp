@@ -170,9 +170,12 @@ bool FusionParser::parseStatement() {
   } else {
     std::vector<std::string> keywords;
     for (const Rule &candidate : kRules)
-      keywords.push_back(candidate.keyword.str());
+      if (candidate.keyword != keyword(FusionOpKind::Pointwise))
+        keywords.push_back(candidate.keyword.str());
     llvm::append_range(keywords, pointwiseKeywords());
-    cursor_.expected("an operation") << didYouMean(word.text, keywords);
+    const std::string near = didYouMean(word.text, keywords);
+    cursor_.expected("an operation")
+        << (near.empty() ? "; there are " + llvm::join(keywords, ", ") : near);
   }
   if (!isFine && statement.result)
     poison(*statement.result);

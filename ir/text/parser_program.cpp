@@ -4,6 +4,7 @@
 #include "ir/text/parser.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace braid {
 namespace {
@@ -562,7 +563,8 @@ bool ProgramParser::parseExpression(Value *&first, std::vector<PointwiseStep<Val
     const Token &word = cursor_.peek();
     const auto function = pointwiseFromKeyword(word.text);
     if (!function)
-      return cursor_.expected("a value or a function")
+      return cursor_.expected("a value or a function (" + llvm::join(pointwiseKeywords(), ", ") +
+                              ")")
              << didYouMean(word.text, pointwiseKeywords());
     if (functions.size() == kMostPointwiseSteps)
       return cursor_.error(word.location)
