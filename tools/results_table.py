@@ -51,7 +51,15 @@ def command_of(data):
             words += ["--" + flag.replace("_", "-"), str(data[flag])]
     words += ["--against " + rival for rival in sorted({name.split("/")[0] for name in names
                                                         if "/" in name})]
-    return " ".join(words + ["--impl '" + ",".join(n for n in names if "/" not in n) + "'"])
+    ours = [name for name in names if "/" not in name]
+    lists = [",".join(name for name in ours if not of_stages(name))]
+    lists += [name for name in ours if of_stages(name)]
+    return " ".join(words + [f"--impl '{rows}'" for rows in lists if rows])
+
+
+def of_stages(row):
+    """Whether it has schedules for stages, and so is no part of a list of rows."""
+    return "," in row or "=" in row.split(";")[0]
 
 
 def about_call(data):

@@ -27,7 +27,7 @@ struct BenchTypes {
 enum class PlanPart { All, Gemms, Transfers };
 
 struct TimedRow {
-  std::string name; ///< as asked for: "pairwise;protocol=put", "matmul", "gather"
+  std::string name; ///< as asked for: "pairwise;protocol=put", "matmul", "H=ring,Y=pairwise"
   std::string text; ///< a fusion or a program
   CompileOptions options;
   bool isGraphed = false;
@@ -36,9 +36,12 @@ struct TimedRow {
   PlanPart part = PlanPart::All;
 };
 
-/// What `name[;key=value]...` says of a row, before anybody knows what is lowered: `options` with
-/// what its knobs say (Configuration::parse()), and its modes. BadInput says what is not
-/// understood.
+/// True of `H=pairwise;chunks=2,Y=ring`: a row that has a schedule for some stage.
+bool namesStages(llvm::StringRef row);
+
+/// What `name[;key=value]...`, or a schedule for each stage, says of a row, before anybody knows
+/// what is lowered: `options` with what its knobs say (Configurations::parse()), and its modes.
+/// BadInput says what is not understood.
 Result<TimedRow> readRowName(const std::string &name, int64_t ranks, bool isGraphed,
                              CompileOptions options);
 

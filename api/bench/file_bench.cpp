@@ -34,15 +34,19 @@ PlanPart partOf(RowKind kind) {
   return kind == RowKind::Transfers ? PlanPart::Transfers : PlanPart::All;
 }
 
-/// As `given`, but with another schedule, for which other cuts are right, and another place of
-/// partial results.
-CompileOptions scheduledAs(llvm::StringRef preset, CompileOptions given) {
-  Configuration &all = given.schedule.all;
+/// As `given`, for another schedule: other cuts are right for it, and another place of partial
+/// results.
+CompileOptions withoutCuts(CompileOptions given) {
   for (Knob knob : {Knob::Chunks, Knob::TailSplit, Knob::WaveRows, Knob::Partials})
-    all.set(knob, std::nullopt);
-  all = Configuration::parse(preset)->over(all);
+    given.schedule.all.set(knob, std::nullopt);
   given.schedule.stages.clear();
   return given;
+}
+
+CompileOptions scheduledAs(llvm::StringRef preset, const CompileOptions &given) {
+  CompileOptions options = withoutCuts(given);
+  options.schedule.all = Configuration::parse(preset)->over(options.schedule.all);
+  return options;
 }
 
 bool isCut(RowKind kind) { return kind == RowKind::ChunkedGemm || kind == RowKind::Overlapped; }
@@ -59,13 +63,16 @@ Result<TimedRow> makeRow(const std::string &name, int64_t ranks, bool isGraphed,
                          const std::string &text, const CompileOptions &given, bool isFusion) {
   const std::vector<RowType> &types = isFusion ? kOfFusion : kOfProgram;
   const llvm::StringRef what = llvm::StringRef(name).split(';').first;
+  const bool ofStages = isFusion && namesStages(name);
   const bool schedule = isFusion && isPreset(what);
   auto type = llvm::find_if(types, [&](const RowType &each) { return each.name == what; });
-  if (!schedule && type == types.end())
+  if (!schedule && !ofStages && type == types.end())
     return unknownRow(name, types, isFusion);
-  const RowKind kind = schedule ? RowKind::Overlapped : type->kind;
+  const RowKind kind = schedule || ofStages ? RowKind::Overlapped : type->kind;
   CompileOptions options = given;
-  if (schedule)
+  if (ofStages)
+    options = withoutCuts(given);
+  else if (schedule)
     options = scheduledAs(what, given);
   else if (isFusion && !isCut(kind))
     options = scheduledAs("sequential", given);

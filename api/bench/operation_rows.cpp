@@ -27,7 +27,7 @@ Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, R
   auto other =
       llvm::find_if(texts.others, [&](const NamedText &each) { return each.name == what; });
   const bool isNamed = other != texts.others.end(), isAuto = what == "auto";
-  if (!isNamed && !isAuto && !isPreset(what))
+  if (!isNamed && !isAuto && !isPreset(what) && !namesStages(name))
     return unknownRow(texts, name);
   Result<TimedRow> row = readRowName(name, problem.ranks, isGraphed, {});
   if (!row)

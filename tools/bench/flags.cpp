@@ -10,7 +10,9 @@
 namespace braid::tools {
 namespace {
 
-constexpr const char *kRows = "\neach with ;KNOB=VALUE, which are the flags of braid run.";
+constexpr const char *kRows = "\neach with ;KNOB=VALUE, which are the flags of braid run. A LIST "
+                              "with a schedule for a stage,\n"
+                              "as in --impl 'H=ring,Y=pairwise;chunks=2', is one row.";
 
 constexpr const char *kMethod = R"(
 All rows of a shape are timed in turns: in each round every row has its runs, those of a rival
@@ -53,6 +55,21 @@ std::string footerOf(const Operation &operation) {
          listOf(operation.rows) + scheduleLine() + kRows +
          " With --against torch there are\nalso, as far as PyTorch can do them here:\n" +
          listOf(operation.rivals) + kMethod + "\n" + operation.examples;
+}
+
+/// A list whose parts are for stages is one row.
+std::vector<std::string> rowsOf(const std::vector<std::string> &lists) {
+  std::vector<std::string> rows;
+  for (const std::string &list : lists) {
+    llvm::SmallVector<llvm::StringRef, 8> names = {list};
+    if (!namesStages(list)) {
+      names.clear();
+      llvm::StringRef(list).split(names, ',');
+    }
+    for (llvm::StringRef name : names)
+      rows.push_back(name.str());
+  }
+  return rows;
 }
 
 Status atLeast(int64_t least, const char *flag, int64_t value) {
@@ -116,8 +133,8 @@ void BenchFlags::addTo(CLI::App &app) {
   else
     source.addTo(app);
   addText(app, "--backend", backend, "NAME", "cpu (default) or cuda");
-  addText(app, "--impl", impl, "LIST", "which rows (default: the usual ones); repeatable")
-      ->delimiter(',')
+  addText(app, "--impl", impl, "LIST",
+          "which rows (default: the usual ones), or one with schedules for stages; repeatable")
       ->allow_extra_args(false);
   addText(app, "--graph", graph, "WHICH",
           "replayed as a graph: no, yes or both (default: both, if the backend can)");
@@ -151,8 +168,7 @@ void BenchFlags::addTo(CLI::App &app) {
 }
 
 Status BenchFlags::check(bool hasGraphs) {
-  if (impl.empty())
-    impl = operation.standard;
+  impl = impl.empty() ? operation.standard : rowsOf(impl);
   if (graph.empty())
     graph = hasGraphs ? "both" : "no";
   if (graph != "no" && graph != "yes" && graph != "both")

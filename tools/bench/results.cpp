@@ -83,7 +83,8 @@ std::string extentsOf(const BenchShape &shape) {
 }
 
 std::string optionsOf(const BenchRow &row) {
-  std::string options = llvm::StringRef(row.name).split(';').second.str();
+  std::string options =
+      namesStages(row.name) ? row.name : llvm::StringRef(row.name).split(';').second.str();
   std::replace(options.begin(), options.end(), ';', ',');
   return options + (options.empty() ? "" : ",") + "graph=" + (row.isIssuedAsGraph() ? "yes" : "no");
 }
