@@ -120,6 +120,13 @@ const Value *resultOf(const Op &op) {
 
 Value *resultOf(Op &op) { return const_cast<Value *>(resultOf(static_cast<const Op &>(op))); }
 
+DType SumOp::elementType() const {
+  for (const Value *value : {dst, parts, bias})
+    if (value && sizeOf(value->type.dtype) == 2)
+      return value->type.dtype;
+  return dst->type.dtype;
+}
+
 namespace {
 
 using ValueFn = llvm::function_ref<void(Value *&)>;

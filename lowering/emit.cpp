@@ -28,6 +28,17 @@ Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first
   return builder.linear(dst, first, gemm.right, gemm.bias);
 }
 
+void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
+                   llvm::function_ref<Value *(Value *)> aliasOf) {
+  builder.setLocation(pointwise.tensor->location);
+  Value *first = aliasOf(pointwise.first), *dst = aliasOf(pointwise.dst);
+  std::vector<PointwiseStep<Value *>> steps = pointwise.steps;
+  for (PointwiseStep<Value *> &step : steps)
+    if (step.operand)
+      step.operand = aliasOf(step.operand);
+  builder.pointwise(dst, first, steps);
+}
+
 namespace {
 
 /// Emits what a stage computes in one step.
@@ -64,17 +75,9 @@ private:
   }
 
   void emitPointwise(size_t gemms) {
-    for (const Pointwise &each : stage_.pointwise) {
-      if (each.after != gemms)
-        continue;
-      builder_.setLocation(each.tensor->location);
-      Value *first = partOf(each.first), *dst = partOf(each.dst);
-      std::vector<PointwiseStep<Value *>> steps = each.steps;
-      for (PointwiseStep<Value *> &step : steps)
-        if (step.operand)
-          step.operand = partOf(step.operand);
-      builder_.pointwise(dst, first, steps);
-    }
+    for (const Pointwise &each : stage_.pointwise)
+      if (each.after == gemms)
+        braid::emitPointwise(builder_, each, [&](Value *whole) { return partOf(whole); });
   }
 
   ProgramBuilder &builder_;
@@ -96,6 +99,16 @@ void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
   emitGemms(builder, stage, block, [&](Value *whole) {
     return selectBlock(state, builder, stage, nameOf(*whole), whole, slot);
   });
+}
+
+llvm::SmallVector<Op *, 2> withFunctions(Block &block, SumOp &sum) {
+  llvm::SmallVector<Op *, 2> found = {&sum};
+  for (auto at = std::next(sum.getIterator()); at != block.end(); ++at)
+    if (llvm::isa<PointwiseOp>(*at))
+      found.push_back(&*at);
+    else if (!llvm::isa<SelectOp>(*at) && !llvm::isa<SliceOp>(*at))
+      break;
+  return found;
 }
 
 bool computes(const Op &op) {

@@ -14,6 +14,10 @@ void insertAfterPreamble(ProgramBuilder &builder);
 /// Emits `gemm` on `first`, slices or whole.
 Op *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first);
 
+/// Emits a chain of functions; `aliasOf` makes the part of a whole tensor that it is computed on.
+void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
+                   llvm::function_ref<Value *(Value *)> aliasOf);
+
 /// Emits all that a stage computes of `first`, a part of its operand: the GEMMs, each on that or on
 /// what it builds on, and behind them pointwise functions and copies. `aliasOf` makes the part of a
 /// whole tensor that belongs to it.
@@ -23,6 +27,9 @@ void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
 /// The same of one step, of each tensor the slice at `slot`. `nameOf` names it.
 void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
               const Scalar *slot, llvm::function_ref<std::string(const Value &)> nameOf);
+
+/// A sum of `block`, and behind it the nodes that compute functions of what it has made.
+llvm::SmallVector<Op *, 2> withFunctions(Block &block, SumOp &sum);
 
 /// A GEMM, or what is computed of its result.
 bool computes(const Op &op);

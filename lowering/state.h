@@ -94,7 +94,7 @@ struct Stage {
   SetOp *staging = nullptr; ///< copies the own block into its slot of `whole`; null: nothing does
   IfOp *guard = nullptr;    ///< around the transfers of a step
   ForOp *gather = nullptr;  ///< of an all-reduce in two shots: its steps bring the others' sums
-  Value *sums = nullptr;    ///< where peers reach those; for insert-transfers alone
+  std::vector<Value *> sums = {}; ///< where peers reach those; for insert-transfers alone
 
   // From peel-own-step on.
   Op *ownFirst = nullptr; ///< the first node of the own step before the loop, if it was peeled

@@ -283,8 +283,8 @@ void addElements(DType dtype, void *dst, const void *src, int64_t count) {
 
 namespace {
 
-template <class Element, class Partial> void sumPartsOf(const SumArgs &args) {
-  Element *dst = static_cast<Element *>(args.dst);
+template <class Element, class Partial, class Result> void sumPartsOf(const SumArgs &args) {
+  Result *dst = static_cast<Result *>(args.dst);
   const Element *bias = static_cast<const Element *>(args.bias);
   const char *parts = static_cast<const char *>(args.parts);
   for (int64_t i = 0; i < args.elements; ++i) {
@@ -293,8 +293,16 @@ template <class Element, class Partial> void sumPartsOf(const SumArgs &args) {
       sum += widen(reinterpret_cast<const Partial *>(parts + part * args.stride)[i]);
     if (bias)
       sum += widen(bias[i % args.biasElements]);
-    dst[i] = narrow<Element>(sum);
+    dst[i] = narrow<Result>(sum);
   }
+}
+
+/// Calls `fn` with an element of the type `dtype`, which is Element or what is added in.
+template <class Element, class Fn> void withWidth(DType dtype, Fn fn) {
+  if (sizeOf(dtype) == sizeof(Element))
+    fn(Element());
+  else
+    fn(Accumulator<Element>());
 }
 
 } // namespace
@@ -302,10 +310,11 @@ template <class Element, class Partial> void sumPartsOf(const SumArgs &args) {
 void sumParts(const SumArgs &args) {
   withElement(args.dtype, [&](auto element) {
     using Element = decltype(element);
-    if (args.partial == args.dtype)
-      sumPartsOf<Element, Element>(args);
-    else
-      sumPartsOf<Element, Accumulator<Element>>(args);
+    withWidth<Element>(args.partial, [&](auto partial) {
+      withWidth<Element>(args.result, [&](auto result) {
+        sumPartsOf<Element, decltype(partial), decltype(result)>(args);
+      });
+    });
   });
 }
 

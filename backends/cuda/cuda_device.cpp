@@ -277,9 +277,9 @@ void CudaDevice::sum(uint32_t stream, Tag tag, const SumArgs &args) {
   if (group_.isAborted() || args.elements == 0)
     return;
   Issuing issuing(*this, stream, tag);
-  cuda::launchSum(streams_[stream],
-                  {elementOf(args.dtype), elementOf(args.partial), args.elements, args.count,
-                   args.stride, args.parts, args.bias, args.biasElements, args.dst});
+  cuda::launchSum(streams_[stream], {elementOf(args.dtype), elementOf(args.partial), args.elements,
+                                     args.count, args.stride, args.parts, args.bias,
+                                     args.biasElements, args.dst, elementOf(args.result)});
   check(cudaGetLastError(), "launchSum");
 }
 

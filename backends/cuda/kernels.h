@@ -24,11 +24,12 @@ void launchAdd(cudaStream_t stream, Element element, void *dst, const void *src,
 /// Fastest where parts, stride, dst and bias are multiples of 16 bytes, and biasElements is one of
 /// what 16 bytes of a part hold.
 struct Sum {
-  Element element, partial; ///< of dst and bias, and of parts: the same, or F32 for 16 bits
+  Element element, partial; ///< of bias, and of parts: the same, or F32 for 16 bits
   int64_t elements, count, stride;
   const void *parts, *bias;
   int64_t biasElements;
   void *dst;
+  Element result; ///< of dst: as `partial`, not the same as it
 };
 /// Takes at most `blocksEach` blocks of 128 threads for each multiprocessor, of which 8 fit at
 /// once; 0: as many as there is work for.

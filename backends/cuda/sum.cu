@@ -31,6 +31,11 @@ template <> struct Word<2> { using Type = unsigned short; };
 template <> struct Word<4> { using Type = unsigned int; };
 template <> struct Word<8> { using Type = uint2; };
 template <> struct Word<16> { using Type = uint4; };
+template <> struct Word<32> {
+  struct alignas(16) Type {
+    uint4 half[2];
+  };
+};
 
 template <class T, int kWide> struct Group {
   using Acc = typename Widened<T>::Type;
@@ -87,20 +92,22 @@ template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part
 }
 
 /// A thread has one of the elements behind the last whole group.
-template <class T, class Partial> __device__ void sumElement(const Sum &sum, int64_t i) {
+template <class T, class Partial, class Result>
+__device__ void sumElement(const Sum &sum, int64_t i) {
   typename Widened<T>::Type total = 0;
 #pragma unroll 1
   for (int64_t part = 0; part < sum.count; ++part)
     total += static_cast<decltype(total)>(partOf<Partial>(sum, part)[i]);
   if (sum.bias)
     total += static_cast<decltype(total)>(static_cast<const T *>(sum.bias)[i % sum.biasElements]);
-  static_cast<T *>(sum.dst)[i] = static_cast<T>(total);
+  static_cast<Result *>(sum.dst)[i] = static_cast<Result>(total);
 }
 
 /// The groups that a thread adds at a time: from `begin` on, all threads of the block apart.
-template <class T, class Partial, int kWide, int kParts, int kGroups> struct Batch {
+template <class T, class Partial, class Result, int kWide, int kParts, int kGroups> struct Batch {
   using From = Group<Partial, kWide>;
-  using To = Group<T, kWide>;
+  using Bias = Group<T, kWide>;
+  using To = Group<Result, kWide>;
 
   __device__ int64_t at(int g) const { return begin + int64_t(g) * kThreads; }
 
@@ -121,12 +128,12 @@ template <class T, class Partial, int kWide, int kParts, int kGroups> struct Bat
         From::of(read[g][p]).addTo(totals[g]);
   }
 
-  __device__ void store(int g, const typename To::Bits &bias) {
-    To::of(bias).addTo(totals[g]);
+  __device__ void store(int g, const typename Bias::Bits &bias) {
+    Bias::of(bias).addTo(totals[g]);
     To result;
 #pragma unroll
     for (int i = 0; i < kWide; ++i)
-      result.elements[i] = static_cast<T>(totals[g][i]);
+      result.elements[i] = static_cast<Result>(totals[g][i]);
     if (at(g) < walk.groups)
       static_cast<typename To::Bits *>(sum.dst)[at(g)] = result.bits();
   }
@@ -138,14 +145,14 @@ template <class T, class Partial, int kWide, int kParts, int kGroups> struct Bat
 };
 
 /// There are no more parts than kParts, unless that is kMostParts.
-template <class T, class Partial, int kWide, int kParts, int kGroups>
+template <class T, class Partial, class Result, int kWide, int kParts, int kGroups>
 __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
     sumKernel(const __grid_constant__ Sum sum, const __grid_constant__ Walk walk) {
   using Bias = typename Group<T, kWide>::Bits;
   constexpr int64_t kTile = int64_t(kThreads) * kGroups;
   for (int64_t begin = blockIdx.x * kTile + threadIdx.x; begin < walk.groups;
        begin += gridDim.x * kTile) {
-    Batch<T, Partial, kWide, kParts, kGroups> batch{sum, walk, begin};
+    Batch<T, Partial, Result, kWide, kParts, kGroups> batch{sum, walk, begin};
     BiasWalk biasWalk(walk, begin);
     Bias bias[kGroups] = {};
 #pragma unroll
@@ -162,8 +169,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
   }
   const int64_t thread = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (const int64_t i = walk.groups * kWide + thread; kWide > 1 && i < sum.elements)
-    sumElement<T, Partial>(sum, i);
+    sumElement<T, Partial, Result>(sum, i);
 }
+
+struct Types {
+  Element element, partial, result; ///< as in Sum
+};
 
 struct Kernel {
   void (*launch)(Sum, Walk);
@@ -171,33 +182,40 @@ struct Kernel {
 };
 
 /// More loads on their way would take more registers than kBlocksThatFit leaves.
-template <class T, class Partial, int kWide> Kernel kernelFor(int64_t count) {
+template <class T, class Partial, class Result, int kWide> Kernel kernelFor(int64_t count) {
   constexpr int kLoads = kWide > 1 ? 8 : sizeof(Partial) == 8 ? 16 : 24;
   if (count <= 2)
-    return {sumKernel<T, Partial, kWide, 2, kLoads / 4>, kLoads / 4};
+    return {sumKernel<T, Partial, Result, kWide, 2, kLoads / 4>, kLoads / 4};
   if (count <= 4)
-    return {sumKernel<T, Partial, kWide, 4, kLoads / 4>, kLoads / 4};
-  return {sumKernel<T, Partial, kWide, kMostParts, kLoads / kMostParts>, kLoads / kMostParts};
+    return {sumKernel<T, Partial, Result, kWide, 4, kLoads / 4>, kLoads / 4};
+  return {sumKernel<T, Partial, Result, kWide, kMostParts, kLoads / kMostParts>,
+          kLoads / kMostParts};
 }
 
-template <class T, class Partial> Kernel kernelFor(int64_t count, bool isWide) {
-  return isWide ? kernelFor<T, Partial, 16 / sizeof(Partial)>(count)
-                : kernelFor<T, Partial, 1>(count);
+template <class T, class Partial, class Result> Kernel kernelFor(int64_t count, bool isWide) {
+  return isWide ? kernelFor<T, Partial, Result, 16 / sizeof(Partial)>(count)
+                : kernelFor<T, Partial, Result, 1>(count);
 }
 
-Kernel kernelFor(Element element, Element partial, int64_t count, bool isWide) {
-  const bool isSame = partial == element;
-  switch (element) {
+/// Of 16 bits.
+template <class T> Kernel kernelFor(const Types &types, int64_t count, bool isWide) {
+  if (types.result == types.element)
+    return types.partial == types.element ? kernelFor<T, T, T>(count, isWide)
+                                          : kernelFor<T, float, T>(count, isWide);
+  return types.partial == types.element ? kernelFor<T, T, float>(count, isWide)
+                                        : kernelFor<T, float, float>(count, isWide);
+}
+
+Kernel kernelFor(const Types &types, int64_t count, bool isWide) {
+  switch (types.element) {
   case Element::BF16:
-    return isSame ? kernelFor<__nv_bfloat16, __nv_bfloat16>(count, isWide)
-                  : kernelFor<__nv_bfloat16, float>(count, isWide);
+    return kernelFor<__nv_bfloat16>(types, count, isWide);
   case Element::F16:
-    return isSame ? kernelFor<__half, __half>(count, isWide)
-                  : kernelFor<__half, float>(count, isWide);
+    return kernelFor<__half>(types, count, isWide);
   case Element::F32:
-    return kernelFor<float, float>(count, isWide);
+    return kernelFor<float, float, float>(count, isWide);
   case Element::F64:
-    return kernelFor<double, double>(count, isWide);
+    return kernelFor<double, double, double>(count, isWide);
   }
   return {};
 }
@@ -210,8 +228,11 @@ int64_t sizeOf(Element element) {
 int64_t widthFor(const Sum &sum) {
   const int64_t wide = 16 / sizeOf(sum.partial);
   const auto parts = reinterpret_cast<uintptr_t>(sum.parts) | uintptr_t(sum.stride);
-  const auto others = reinterpret_cast<uintptr_t>(sum.dst) | reinterpret_cast<uintptr_t>(sum.bias);
-  const bool isAligned = parts % 16 == 0 && others % uintptr_t(wide * sizeOf(sum.element)) == 0 &&
+  auto isGroup = [&](const void *address, Element element) {
+    return reinterpret_cast<uintptr_t>(address) % uintptr_t(wide * sizeOf(element)) == 0;
+  };
+  const bool isAligned = parts % 16 == 0 && isGroup(sum.dst, sum.result) &&
+                         isGroup(sum.bias, sum.element) &&
                          (!sum.bias || sum.biasElements % wide == 0);
   return isAligned && sum.elements >= wide ? wide : 1;
 }
@@ -230,7 +251,7 @@ void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach) {
   if (sum.elements == 0)
     return;
   const int64_t wide = widthFor(sum), groups = sum.elements / wide;
-  const Kernel kernel = kernelFor(sum.element, sum.partial, sum.count, wide > 1);
+  const Kernel kernel = kernelFor({sum.element, sum.partial, sum.result}, sum.count, wide > 1);
   const int64_t tile = int64_t(kThreads) * kernel.groups;
   const int64_t tiles = (groups + tile - 1) / tile;
   const int64_t most = blocksEach == 0 ? INT32_MAX : blocksEach * multiprocessors();
@@ -240,17 +261,20 @@ void launchSum(cudaStream_t stream, const Sum &sum, int64_t blocksEach) {
 }
 
 cudaError_t loadSums() {
-  constexpr Element kTypes[][2] = {{Element::BF16, Element::BF16}, {Element::BF16, Element::F32},
-                                   {Element::F16, Element::F16},   {Element::F16, Element::F32},
-                                   {Element::F32, Element::F32},   {Element::F64, Element::F64}};
   cudaFuncAttributes attributes;
-  for (const Element(&types)[2] : kTypes)
+  auto load = [&](const Types &types) {
+    cudaError_t code = cudaSuccess;
     for (int64_t count : {2, 4, kMostParts})
       for (bool isWide : {false, true})
-        if (cudaError_t code = cudaFuncGetAttributes(
-                &attributes, reinterpret_cast<const void *>(
-                                 kernelFor(types[0], types[1], count, isWide).launch));
-            code != cudaSuccess)
+        if (code == cudaSuccess)
+          code = cudaFuncGetAttributes(
+              &attributes, reinterpret_cast<const void *>(kernelFor(types, count, isWide).launch));
+    return code;
+  };
+  for (Element element : {Element::BF16, Element::F16, Element::F32, Element::F64})
+    for (Element partial : {element, Element::F32})
+      for (Element result : {element, Element::F32})
+        if (cudaError_t code = load({element, partial, result}); code != cudaSuccess)
           return code;
   return cudaSuccess;
 }

@@ -120,7 +120,7 @@ bool NodeVerifier::expectContraction(const Op &op, const Value *lhs, size_t lhsA
                    << ", expected equal extents, got " << left->str() << " and " << right->str();
 }
 
-/// Of what a GEMM makes, or a sum takes.
+/// Of what a GEMM makes, or a sum takes or makes.
 bool NodeVerifier::expectPartialType(const Op &op, const Value *partial, DType result) {
   if (isPartialType(partial->type.dtype, result))
     return true;
@@ -285,7 +285,8 @@ void NodeVerifier::visitSum(const SumOp &op) {
   if (op.bias)
     operands.push_back(op.bias);
   if (!expectTensors(op, {op.dst}) || !expectTensors(op, operands) || !expectWritable(op, op.dst) ||
-      !expectDistinct(op, op.dst, operands) || !expectPartialType(op, op.parts, op.dst->type.dtype))
+      !expectDistinct(op, op.dst, operands) || !expectPartialType(op, op.parts, op.elementType()) ||
+      !expectPartialType(op, op.dst, op.elementType()))
     return;
   if (!expectAxes(op, op.parts))
     return;
@@ -303,7 +304,7 @@ void NodeVerifier::visitSum(const SumOp &op) {
   expectShape(op, op.dst, expected);
   if (op.begin)
     expectLength(op);
-  if (op.bias && expectOneDType(op, {op.dst, op.bias}))
+  if (op.bias)
     verifyBias(op);
 }
 
@@ -355,6 +356,11 @@ void NodeVerifier::expectLength(const SumOp &op) {
 
 /// It has the last axes of what it is added to.
 void NodeVerifier::verifyBias(const SumOp &op) {
+  if (op.bias->type.dtype != op.elementType()) {
+    error(op) << quoted(op) << " expects " << ref(op.bias) << " to be of " << name(op.elementType())
+              << ", got " << name(op.bias->type.dtype);
+    return;
+  }
   const llvm::ArrayRef<const Scalar *> axes = op.dst->type.shape, bias = op.bias->type.shape;
   if (bias.size() > axes.size() || !mayBeEqual(bias, axes.take_back(bias.size())))
     error(op) << quoted(op) << " expects the bias " << ref(op.bias) << " to have the last axes of "

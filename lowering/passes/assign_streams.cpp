@@ -118,7 +118,8 @@ private:
   /// Of the own rows, behind the gather that peers make of them.
   void assignCopyOfSum(Stage &stage, StreamRef sums, StreamRef copies) {
     Block &body = stage.chunkLoop->body;
-    builder_.insertBefore(body, body.back());
+    auto isSet = [](const Op &op) { return llvm::isa<SetOp>(op); };
+    builder_.setInsertionPoint(body, std::find_if(stage.gather->getIterator(), body.end(), isSet));
     fork(stage, body, copies);
     if (copies != sums)
       builder_.synchronize(sums);
@@ -228,7 +229,7 @@ private:
     return found;
   }
 
-  /// The GEMM of the own rows, and the sum behind it.
+  /// The GEMM of the own rows, and the sum behind it with its functions.
   void assignOwnPart(Stage &stage) {
     Block &body = stage.chunkLoop->body;
     const StreamRef sums = special(1), gemms = partStream(stage, false);
@@ -243,7 +244,7 @@ private:
     fork(stage, body, sums);
     if (sums != gemms)
       builder_.synchronize(gemms);
-    builder_.insertAfter(body, *stage.sum);
+    builder_.insertAfter(body, *withFunctions(body, *stage.sum).back());
     join(stage, body, {sums});
   }
 

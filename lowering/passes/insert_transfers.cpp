@@ -70,7 +70,7 @@ private:
       return;
     builder_.setLocation(stage.location());
     allocateSums(state_, stage, builder_);
-    buffers.push_back(stage.sums);
+    buffers.append(stage.sums.begin(), stage.sums.end());
   }
 
   Value *handlesFor(const Stage &stage) const {

@@ -227,12 +227,6 @@ public:
                "an operand that a matmul or linear makes");
       for (size_t i = 0; i < operand->type.axes.size(); ++i)
         checkAxis({operand, i}, {&node_.result, i});
-      if (isGemm(*operand->definition) && fusion_.ranks() > 1 &&
-          isContractedOverDevices(*operand->definition))
-        refuse("%" + operand->name +
-                   " is summed over devices, and a sum is rounded where it is "
-                   "made",
-               "an operand that is not");
     }
     if (!isMade)
       refuse("it is made of inputs alone, and no stage makes any of them",

@@ -28,7 +28,7 @@ public:
     const size_t before = state_.program->body().size();
     takeOwnRight();
     rows_ = joinRows(state_, builder_, stage_, stage_.input);
-    sums_ = joinRows(state_, builder_, stage_, gemm_.dst);
+    joinSums();
     if (stage_.multipliesWhole())
       formWhole();
     else if (isRing(stage_))
@@ -47,6 +47,21 @@ private:
     if (second.type.axes[contraction.second].kind != AxisKind::DIDx)
       right_ = builder_.slice(state_.names.global(second.name + "_own"), gemm_.right,
                               scalars_.rank(), scalars_.add(scalars_.rank(), scalars_.constant(1)));
+  }
+
+  /// What is made of the sum, and with what.
+  void joinSums() {
+    auto join = [&](Value *whole) {
+      if (Value *&rows = sums_[whole]; whole && !rows)
+        rows = joinRows(state_, builder_, stage_, whole);
+    };
+    join(gemm_.dst);
+    for (const Pointwise &each : stage_.pointwise) {
+      join(each.first);
+      for (const PointwiseStep<Value *> &step : each.steps)
+        join(step.operand);
+      join(each.dst);
+    }
   }
 
   void formChunkLoop() {
@@ -172,13 +187,26 @@ private:
   }
 
   void addParts(Value *parts) {
-    const Scalar *first = scalars_.constant(0), *rank = scalars_.rank();
-    Value *dst = sums_;
-    if (stage_.isScattered())
-      dst = selectReduced(state_, builder_, stage_, state_.names.local(gemm_.dst->name + "_sum"),
-                          sums_, stage_.keepsOwnRows() ? first : rank, rank);
-    const Scalar *rows = rowsOfBlock(scalars_, stage_, rank);
-    stage_.sum = builder_.sum(dst, parts, rows ? first : nullptr, rows, gemm_.bias);
+    llvm::DenseMap<Value *, Value *> summed;
+    auto summedOf = [&](Value *whole) {
+      Value *&rows = summed[whole];
+      return rows ? rows : rows = selectSummed(whole);
+    };
+    const Scalar *rows = rowsOfBlock(scalars_, stage_, scalars_.rank());
+    stage_.sum = builder_.sum(summedOf(gemm_.dst), parts, rows ? scalars_.constant(0) : nullptr,
+                              rows, gemm_.bias);
+    for (const Pointwise &each : stage_.pointwise)
+      emitPointwise(builder_, each, summedOf);
+  }
+
+  /// The rows that this rank adds, of what is made of the sum, or with it.
+  Value *selectSummed(Value *whole) {
+    if (!stage_.isScattered())
+      return sums_[whole];
+    const Scalar *rank = scalars_.rank();
+    const std::string as = whole->name + (whole == gemm_.dst ? "_sum" : "_own");
+    return selectReduced(state_, builder_, stage_, state_.names.local(as), sums_[whole],
+                         stage_.keepsOwnRows() ? scalars_.constant(0) : rank, rank);
   }
 
   /// The rows of that rank, of the operand.
@@ -206,7 +234,8 @@ private:
   ScalarContext &scalars_;
   ProgramBuilder builder_;
   Value *right_ = nullptr;
-  Value *rows_ = nullptr, *sums_ = nullptr; ///< of the operand, and of the result
+  Value *rows_ = nullptr;                 ///< of the operand
+  llvm::DenseMap<Value *, Value *> sums_; ///< rows of the result, and of what has its shape
 };
 
 } // namespace

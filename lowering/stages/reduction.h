@@ -55,6 +55,8 @@
 //     }
 //   }
 //
+// Functions of a sum follow it on the same rows. It is then of f32, whatever the parts are of.
+//
 // Where every rank wants the whole sum (an all-reduce), it multiplies its rows once, gives its part
 // to everyone, and everyone adds all of them: as many bytes as two transfers of half of it on two
 // ranks, in one step. Or, in two shots, ranks add their own rows, as above, and gather the sums

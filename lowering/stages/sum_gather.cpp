@@ -7,8 +7,41 @@
 #include "lowering/stages/gather_order.h"
 #include "lowering/stages/reduced_rows.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
+
 namespace braid {
 namespace {
+
+bool reads(const Stage &stage, const Value *whole) {
+  auto takes = [&](const PointwiseStep<Value *> &step) { return step.operand == whole; };
+  return stage.input == whole ||
+         llvm::any_of(stage.gemms,
+                      [&](const Gemm &gemm) {
+                        return gemm.left == whole || gemm.right == whole || gemm.bias == whole;
+                      }) ||
+         llvm::any_of(stage.pointwise, [&](const Pointwise &each) {
+           return each.first == whole || llvm::any_of(each.steps, takes);
+         });
+}
+
+/// Of the sum and the functions of it, what is read elsewhere: functions are computed by who adds.
+llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &stage) {
+  llvm::SmallVector<Value *, 1> shared;
+  auto add = [&](Value *whole) {
+    const bool isResult = !whole->definition;
+    if (isResult || llvm::any_of(state.stages, [&](const Stage &each) {
+          return &each != &stage && reads(each, whole);
+        }))
+      shared.push_back(whole);
+  };
+  add(stage.gemms.front().dst);
+  for (const Pointwise &each : stage.pointwise)
+    add(each.dst);
+  if (shared.empty()) // nobody wants it, but it is computed
+    shared.push_back(stage.gemms.front().dst);
+  return shared;
+}
 
 class GatherInserter {
 public:
@@ -18,7 +51,10 @@ public:
 
   void run() {
     builder_.setLocation(stage_.location());
-    joinResult();
+    builder_.insertBefore(state_.program->body(), *stage_.first);
+    for (Value *whole : sharedOf(state_, stage_))
+      shared_.push_back({shared_.empty() ? "" : "_" + whole->name,
+                         joinRows(state_, builder_, stage_, whole), ownOf(whole)});
     if (stage_.config.protocol() == Protocol::Put)
       push();
     else
@@ -26,43 +62,74 @@ public:
   }
 
 private:
-  void joinResult() {
-    builder_.insertBefore(state_.program->body(), *stage_.first);
-    result_ = joinRows(state_, builder_, stage_, stage_.gemms.front().dst);
+  /// A tensor that ranks give one another rows of.
+  struct Shared {
+    std::string suffix; ///< of names, which tells it from the first
+    Value *result;      ///< all its rows
+    Value *own;         ///< those that this rank has made
+    Value *slot = nullptr, *sent = nullptr, *received = nullptr;
+  };
+
+  Value *ownOf(const Value *whole) {
+    for (Op *op : made_)
+      if (Value *own = dstOf(*op); rootOf(own) == whole)
+        return own;
+    llvm_unreachable("a sum, or a function of it, has made it");
+  }
+
+  static Value *dstOf(const Op &op) {
+    const auto *sum = llvm::dyn_cast<SumOp>(&op);
+    return sum ? sum->dst : llvm::cast<PointwiseOp>(&op)->dst;
   }
 
   void push() {
     formLoop();
-    Value *slot =
-        selectBlock(state_, builder_, stage_, state_.names.local("sum_slot"), stage_.sums, from_);
-    Value *received = builder_.receive(state_.names.local("r"), slot, from_, handles_);
-    Value *sent = builder_.send(state_.names.local("s"), stage_.sum->dst, to_, handles_);
-    builder_.wait(sent);
-    builder_.wait(received);
-    builder_.set(selectRows(), slot);
+    for (auto [each, sums] : llvm::zip(shared_, stage_.sums)) {
+      each.slot = selectBlock(state_, builder_, stage_, inSteps("sum_slot", each), sums, from_);
+      each.received = builder_.receive(inSteps("r", each), each.slot, from_, handles_);
+    }
+    for (Shared &each : shared_)
+      each.sent = builder_.send(inSteps("s", each), each.own, to_, handles_);
+    for (const Shared &each : shared_)
+      builder_.wait(each.sent);
+    for (const Shared &each : shared_) {
+      builder_.wait(each.received);
+      builder_.set(selectRows(each), each.slot);
+    }
   }
 
   void fetch() {
-    Value *result = stage_.sum->dst;
-    stage_.sum->dst = selectOwn();
+    for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
+      makeInSlot(each, sums);
     formLoop();
-    Value *sent = builder_.send(state_.names.local("s"), stage_.sum->dst, to_, handles_);
-    Value *received = builder_.receive(state_.names.local("r"), selectRows(), from_, handles_);
-    builder_.wait(received);
-    builder_.wait(sent);
+    for (Shared &each : shared_)
+      each.sent = builder_.send(inSteps("s", each), each.slot, to_, handles_);
+    for (Shared &each : shared_)
+      each.received = builder_.receive(inSteps("r", each), selectRows(each), from_, handles_);
+    for (const Shared &each : shared_)
+      builder_.wait(each.received);
+    for (const Shared &each : shared_)
+      builder_.wait(each.sent);
     builder_.insertAfter(*around_, *stage_.gather);
-    builder_.set(result, stage_.sum->dst);
+    for (const Shared &each : shared_)
+      builder_.set(each.own, each.slot);
   }
 
-  /// Of the buffer that peers reach, which has the own rows alone.
-  Value *selectOwn() {
+  /// In the buffer that peers reach, which has the own rows alone.
+  void makeInSlot(Shared &shared, Value *sums) {
     builder_.insertBefore(*around_, *stage_.sum);
-    return selectBlock(state_, builder_, stage_, name("mine"), stage_.sums, scalars_.constant(0),
-                       scalars_.rank());
+    const std::string name = "mine" + shared.suffix;
+    shared.slot =
+        selectBlock(state_, builder_, stage_,
+                    stage_.chunkLoop ? state_.names.local(name) : state_.names.global(name), sums,
+                    scalars_.constant(0), scalars_.rank());
+    for (Op *op : made_)
+      forEachOperand(*op,
+                     [&](Value *&value) { value = value == shared.own ? shared.slot : value; });
   }
 
   void formLoop() {
-    builder_.insertAfter(*around_, *stage_.sum);
+    builder_.insertAfter(*around_, *made_.back());
     stage_.gather = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
                                      scalars_.constant(stage_.steps));
     const GatherOrder order(scalars_, schedule::Order::Shift, stage_.steps);
@@ -71,14 +138,14 @@ private:
     builder_.insertAtEnd(stage_.gather->body);
   }
 
-  /// Where the result has the other's sums.
-  Value *selectRows() {
-    return selectReduced(state_, builder_, stage_, state_.names.local("theirs"), result_, from_,
+  /// Where the result has what the other has made.
+  Value *selectRows(const Shared &shared) {
+    return selectReduced(state_, builder_, stage_, inSteps("theirs", shared), shared.result, from_,
                          from_);
   }
 
-  std::string name(const char *wanted) {
-    return stage_.chunkLoop ? state_.names.local(wanted) : state_.names.global(wanted);
+  std::string inSteps(const char *what, const Shared &shared) {
+    return state_.names.local(what + shared.suffix);
   }
 
   LoweringState &state_;
@@ -87,18 +154,20 @@ private:
   ProgramBuilder builder_;
   Value *handles_;
   Block *around_ = stage_.chunkLoop ? &stage_.chunkLoop->body : &state_.program->body();
-  Value *result_ = nullptr;
+  llvm::SmallVector<Op *, 2> made_ = withFunctions(*around_, *stage_.sum);
+  llvm::SmallVector<Shared, 1> shared_;
   const Scalar *to_ = nullptr, *from_ = nullptr;
 };
 
 } // namespace
 
 void allocateSums(LoweringState &state, Stage &stage, ProgramBuilder &builder) {
-  const FusionTensor &result = *resultOf(*stage.gemms.front().node);
   Shape shape = partShape(state.fusion, stage);
   shape.insert(shape.begin(), stage.config.protocol() == Protocol::Put ? stage.steps : 1);
-  stage.sums = builder.allocate(state.names.global(result.name + "_sums"), MemorySpace::Symmetric,
-                                builder.tensorType(result.type.dtype, shape));
+  for (const Value *whole : sharedOf(state, stage))
+    stage.sums.push_back(builder.allocate(state.names.global(whole->name + "_sums"),
+                                          MemorySpace::Symmetric,
+                                          builder.tensorType(whole->type.dtype, shape)));
 }
 
 void insertSumGather(LoweringState &state, Stage &stage, Value *handles) {

@@ -15,6 +15,9 @@
 //     set %theirs, %slot                            set %C_sum, %mine
 //   }
 //
+// Functions of the sum are computed by who has added, on the same rows, and it is what others read
+// that is given: of a sum that only functions take, what they make of it.
+//
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 

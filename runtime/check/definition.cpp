@@ -93,7 +93,7 @@ Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, 
     return resharded(*reshard, rank, run);
   const Gemm gemm(*tensor.definition, fusion_.ranks());
   if (gemm.isPartial)
-    return sumOverDevices(tensor, gemm, rank, run);
+    return sumOverDevices(tensor, gemm, rank, run, typeOf(tensor, rounding));
   Factor factor = factorOf(gemm, contents(gemm.b(), rank, run), typeOf(tensor, rounding));
   if (gemm.bias())
     factor.bias = contents(*gemm.bias(), rank, run);
@@ -145,12 +145,12 @@ Factor Definition::factorOf(const Gemm &gemm, Pieces b, DType result) const {
 
 /// The partial results of all ranks, in their order, and the bias once.
 Pieces Definition::sumOverDevices(const FusionTensor &tensor, const Gemm &gemm, int64_t rank,
-                                  uint32_t run) {
-  Summands summands{{}, {}, gemm.partial, tensor.type.dtype};
+                                  uint32_t run, DType result) {
+  Summands summands{{}, {{}, tensor.type.dtype}, gemm.partial, result};
   for (int64_t owner = 0; owner < fusion_.ranks(); ++owner)
     summands.parts.push_back(partialOf(tensor, gemm, owner, rank, run));
   if (gemm.bias())
-    summands.bias = contents(*gemm.bias(), rank, run);
+    summands.bias.pieces = contents(*gemm.bias(), rank, run);
   return terms_.sumOf(summands);
 }
 
@@ -215,14 +215,11 @@ std::string Definition::whyNot() const {
   return "";
 }
 
-/// Elements are followed where they lie; of sums only what is rounded is known.
+/// Elements are followed where they lie.
 std::string Definition::whyNotElementwise(const FusionNode &node) const {
   const FusionTensor &result = *resultOf(node);
   const bool isReshard = llvm::isa<ReshardNode>(node);
   for (const FusionTensor *operand : operandsOf(node)) {
-    if (!isReshard && isGemm(*operand->definition) && isContractedOverDevices(*operand->definition))
-      return fmt::format("%{} is a function of %{}, which is summed over devices", result.name,
-                         operand->name);
     for (size_t axis = 0; axis < result.type.axes.size(); ++axis)
       if (isSharded(*operand, axis) != isSharded(result, axis) &&
           !(isReshard && axis == 0 && isSharded(*operand, axis)))

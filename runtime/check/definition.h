@@ -40,7 +40,8 @@ private:
   Pieces allBlocks(const FusionTensor &tensor, uint32_t run);
   Pieces inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank, uint32_t run);
   Factor factorOf(const Gemm &gemm, Pieces b, DType result) const;
-  Pieces sumOverDevices(const FusionTensor &tensor, const Gemm &gemm, int64_t rank, uint32_t run);
+  Pieces sumOverDevices(const FusionTensor &tensor, const Gemm &gemm, int64_t rank, uint32_t run,
+                        DType result);
   Pieces partialOf(const FusionTensor &tensor, const Gemm &gemm, int64_t owner, int64_t rank,
                    uint32_t run);
   Pieces rowsOf(const Gemm &gemm, const FusionTensor &result, int64_t rank, uint32_t run);

@@ -183,7 +183,7 @@ private:
         return false;
       memory_[at(command.dst).memory].write(
           at(command.dst).begin,
-          terms_.sumOf({{target, source}, {}, command.dtype, command.dtype}));
+          terms_.sumOf({{target, source}, {{}, command.dtype}, command.dtype, command.dtype}));
       return true;
     case CommandKind::Matmul:
       return followGemm(id, event, history_.plan(event).matmuls[command.matmul], command.endpoint);
@@ -209,11 +209,11 @@ private:
 
   bool followSum(EventId id, const Event &event, const PlanSum &sum) {
     auto at = [&](const Range &range) { return placeOf(history_, event, range, kNone); };
-    Summands summands{{}, {}, sum.partial, sum.dtype};
+    Summands summands{{}, {{}, sum.dtype}, sum.partial, sum.result};
     for (int64_t i = 0; i < sum.count; ++i)
       if (!read(id, at(sum.part(i)), summands.parts.emplace_back()))
         return false;
-    if (sum.bias.bytes != 0 && !read(id, at(sum.bias), summands.bias))
+    if (sum.bias.bytes != 0 && !read(id, at(sum.bias), summands.bias.pieces))
       return false;
     return write(id, at(sum.dst), terms_.sumOf(summands));
   }

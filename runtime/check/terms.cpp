@@ -116,13 +116,14 @@ Pieces Terms::sumOf(const Summands &summands) {
   Contents contents;
   for (const Pieces &part : summands.parts)
     contents.emplace_back(&part, summands.partial);
-  const int64_t row = bytesOf(summands.bias) / width;
+  const auto &[bias, biasType] = summands.bias;
+  const int64_t row = bytesOf(bias) / sizeOf(biasType);
   Pieces result;
   forEachStretch(contents, [&](Addends addends, int64_t at, int64_t count) {
     // What no rank has a part of does not exist.
     const bool isNothing = std::all_of(addends.begin(), addends.end(), isUndefined);
     if (row != 0 && !isNothing)
-      addends.push_back({everyRow(summands.bias), summands.dtype, at % row});
+      addends.push_back({everyRow(bias), biasType, at % row});
     append(result, isNothing ? Piece{kUndefined, 0, count * width} : sum(addends, summands, count));
   });
   return result;
@@ -184,25 +185,27 @@ Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t eleme
         !keepsOrder_ && isTakenApart(addend) ? takenApart(addend) : Addends{addend};
     made.insert(made.end(), parts.begin(), parts.end());
   }
-  Addends key = made;
-  auto rank = [&](const Addend &addend) {
-    return std::pair(kind(addend.term) == TermKind::EveryRow, addend);
-  };
-  if (!keepsOrder_)
-    std::sort(key.begin(), key.end(),
-              [&](const Addend &a, const Addend &b) { return rank(a) < rank(b); });
-  const int64_t first = key.front().element;
-  for (Addends *list : {&key, &made})
-    for (Addend &addend : *list)
-      addend = moved(addend, -first);
-  const TermId term = uniqueSum({summands.dtype, summands.partial, std::move(key)}, made);
+  const int64_t first = (keepsOrder_ ? made : inOrderOfTerms(made)).front().element;
+  for (Addend &addend : made)
+    addend = moved(addend, -first);
+  const TermId term = uniqueSum(summands.dtype, summands.partial, made);
   return {term, first * sizeOf(summands.dtype), elements * sizeOf(summands.dtype)};
 }
 
-TermId Terms::uniqueSum(SumKey key, const Addends &addends) {
-  const auto [dtype, partial] = std::pair(std::get<0>(key), std::get<1>(key));
+/// Biases are last.
+Addends Terms::inOrderOfTerms(Addends addends) const {
+  auto rank = [&](const Addend &addend) {
+    return std::pair(kind(addend.term) == TermKind::EveryRow, addend);
+  };
+  std::sort(addends.begin(), addends.end(),
+            [&](const Addend &a, const Addend &b) { return rank(a) < rank(b); });
+  return addends;
+}
+
+TermId Terms::uniqueSum(DType dtype, DType partial, const Addends &addends) {
   auto [entry, isNew] =
-      uniquedSums_.try_emplace(std::move(key), static_cast<TermId>(terms_.size()));
+      uniquedSums_.try_emplace({dtype, partial, keepsOrder_ ? addends : inOrderOfTerms(addends)},
+                               static_cast<TermId>(terms_.size()));
   if (isNew) {
     terms_.push_back({TermKind::Sum, static_cast<int64_t>(sums_.size())});
     sums_.push_back({dtype, partial, addends});
@@ -221,7 +224,7 @@ bool Terms::isAccumulated(const Addends &addends, const Summands &summands) cons
   if (summands.parts.size() != 1 || kind(part.term) != TermKind::Gemm)
     return false;
   const Factor &factor = factorOf(part.term);
-  const int64_t row = bytesOf(summands.bias) / sizeOf(summands.dtype);
+  const int64_t row = bytesOf(summands.bias.pieces) / sizeOf(summands.bias.dtype);
   const bool meetsBias =
       row == 0 || (row == factor.n && (part.element - addends.back().element) % row == 0);
   return factor.result == accumulatorOf(factor.dtype) && part.dtype == factor.result &&
@@ -240,7 +243,7 @@ std::optional<Piece> Terms::sumOfOne(const Addends &addends, const Summands &sum
   if (!isAccumulated(addends, summands))
     return std::nullopt;
   Factor factor = factorOf(part.term);
-  factor.bias = summands.bias;
+  factor.bias = summands.bias.pieces;
   factor.result = summands.dtype;
   return Piece{gemm(static_cast<TermId>(terms_[part.term].first), factor), same.offset, same.bytes};
 }
@@ -285,14 +288,19 @@ TermId Terms::uniqueFunction(const Function &function) {
   return entry->second;
 }
 
-/// A function, or a GEMM that has made elements of the accumulator's type `dtype`, that rounds to
-/// `result` by itself; else kUndefined.
+/// A function, a sum or a GEMM that has made elements of the accumulator's type `dtype`, that
+/// rounds to `result` by itself; else kUndefined.
 TermId Terms::roundedTerm(TermId exact, DType dtype, DType result) {
   if (kind(exact) == TermKind::Pointwise) {
     Function function = functions_[payload(exact)];
     const bool isExact = function.dtype == dtype;
     function.dtype = result;
     return isExact ? uniqueFunction(function) : kUndefined;
+  }
+  if (kind(exact) == TermKind::Sum) {
+    const Sum sum = sums_[payload(exact)];
+    const bool isExact = sum.dtype == dtype && dtype == accumulatorOf(dtype);
+    return isExact ? uniqueSum(result, sum.partial, sum.addends) : kUndefined;
   }
   if (kind(exact) != TermKind::Gemm)
     return kUndefined;
@@ -311,7 +319,7 @@ Pieces Terms::rounded(const TypedPieces &exact, DType result) {
     if (term != kUndefined)
       append(made, {term, piece.offset / size * width, piece.bytes / size * width});
     else
-      for (const Piece &sum : sumOf({{{piece}}, {}, exact.dtype, result}))
+      for (const Piece &sum : sumOf({{{piece}}, {{}, result}, exact.dtype, result}))
         append(made, sum);
   }
   return made;

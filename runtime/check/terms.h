@@ -34,6 +34,12 @@ using Pieces = std::vector<Piece>;
 void append(Pieces &pieces, Piece piece);
 int64_t bytesOf(const Pieces &pieces);
 
+/// Contents whose elements have that type.
+struct TypedPieces {
+  Pieces pieces;
+  DType dtype;
+};
+
 /// Goes through pieces, byte by byte if need be.
 struct PieceReader {
   const Pieces &pieces;
@@ -68,9 +74,9 @@ struct Factor {
 /// What a sum adds, element by element and in the order of `parts`; then the bias to every row.
 struct Summands {
   std::vector<Pieces> parts;
-  Pieces bias;
+  TypedPieces bias;
   DType partial; ///< of the parts
-  DType dtype;   ///< of the bias and the sum
+  DType dtype;   ///< of the sum
 };
 
 /// One of those that are added: the element of a term that meets one of the sum's.
@@ -81,12 +87,6 @@ struct Addend {
   auto operator<=>(const Addend &) const = default;
 };
 using Addends = std::vector<Addend>;
-
-/// Contents whose elements have that type.
-struct TypedPieces {
-  Pieces pieces;
-  DType dtype;
-};
 
 class Terms {
 public:
@@ -152,7 +152,8 @@ private:
   TermId mixed();
   TermId everyRow(const Pieces &row);
   Piece sum(const Addends &addends, const Summands &summands, int64_t elements);
-  TermId uniqueSum(SumKey key, const Addends &addends);
+  TermId uniqueSum(DType dtype, DType partial, const Addends &addends);
+  Addends inOrderOfTerms(Addends addends) const;
   bool isAccumulated(const Addends &addends, const Summands &summands) const;
   std::optional<Piece> sumOfOne(const Addends &addends, const Summands &summands, int64_t elements);
   Addend moved(const Addend &addend, int64_t by) const;

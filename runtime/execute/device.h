@@ -49,6 +49,7 @@ struct SumArgs {
   const void *bias; ///< null: none
   int64_t biasElements;
   void *dst;
+  DType result; ///< dst's element type
 };
 
 /// Operands of pointwise functions, at addresses. As in PlanPointwise.

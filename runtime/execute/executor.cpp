@@ -441,7 +441,7 @@ void Prepared::issueSum(uint32_t index, const Command &command) {
   const int64_t biasCount = sum.bias.bytes / sizeOf(sum.dtype);
   device_->sum(command.stream, {plan_, index, epoch_},
                {sum.dtype, sum.partial, sum.elements(), sum.count, sum.stride, at(bound.parts),
-                biasCount == 0 ? nullptr : at(bound.bias), biasCount, at(bound.dst)});
+                biasCount == 0 ? nullptr : at(bound.bias), biasCount, at(bound.dst), sum.result});
 }
 
 void Prepared::issuePointwise(uint32_t index, const Command &command) {

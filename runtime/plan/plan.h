@@ -131,15 +131,16 @@ struct PlanMatmul {
 /// dst = the sum of `count` parts, added in their order in f32 (f64 for f64), then bias, rounded
 /// once. Part i has its elements, as many as dst, from byte i * stride of `parts` on.
 struct PlanSum {
-  DType dtype;   ///< of dst and bias
+  DType dtype;   ///< of the bias
   DType partial; ///< of the parts
   int64_t count;
   int64_t stride; ///< bytes
   Range dst;
-  Range parts; ///< from the first part's first byte to the last one's last
-  Range bias;  ///< added again and again along dst; bytes == 0: none
+  Range parts;  ///< from the first part's first byte to the last one's last
+  Range bias;   ///< added again and again along dst; bytes == 0: none
+  DType result; ///< of dst
 
-  int64_t elements() const { return dst.bytes / sizeOf(dtype); }
+  int64_t elements() const { return dst.bytes / sizeOf(result); }
   /// Part `i`, from 0 on.
   Range part(int64_t i) const {
     return {parts.buffer, parts.offset + i * stride, elements() * sizeOf(partial)};

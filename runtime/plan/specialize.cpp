@@ -352,8 +352,8 @@ bool Specializer::visitSum(const SumOp &op) {
   Command command{.kind = CommandKind::Sum, .dtype = dst.dtype};
   command.origin = originOf(op);
   command.sum = static_cast<uint32_t>(plan_.sums.size());
-  plan_.sums.push_back(
-      {dst.dtype, parts.dtype, count, stride, dst.range(), all, bias ? bias->range() : Range{}});
+  plan_.sums.push_back({op.elementType(), parts.dtype, count, stride, dst.range(), all,
+                        bias ? bias->range() : Range{}, dst.dtype});
   return emit(command);
 }
 

@@ -10,11 +10,13 @@ namespace braid::test {
 namespace {
 
 struct SumTypes {
-  DType dtype, partial;
+  DType dtype, partial, result;
 };
-constexpr SumTypes kSumTypes[] = {{DType::BF16, DType::BF16}, {DType::BF16, DType::F32},
-                                  {DType::F16, DType::F16},   {DType::F16, DType::F32},
-                                  {DType::F32, DType::F32},   {DType::F64, DType::F64}};
+constexpr DType kBF16 = DType::BF16, kF16 = DType::F16, kF32 = DType::F32, kF64 = DType::F64;
+constexpr SumTypes kSumTypes[] = {{kBF16, kBF16, kBF16}, {kBF16, kF32, kBF16}, {kBF16, kBF16, kF32},
+                                  {kBF16, kF32, kF32},   {kF16, kF16, kF16},   {kF16, kF32, kF16},
+                                  {kF16, kF16, kF32},    {kF16, kF32, kF32},   {kF32, kF32, kF32},
+                                  {kF64, kF64, kF64}};
 
 /// Where everything lies. Whole 16 bytes are moved only where nothing is in their way.
 struct Layout {
@@ -44,9 +46,9 @@ struct SumCase {
 };
 
 std::ostream &operator<<(std::ostream &os, const SumCase &c) {
-  return os << c.elements << " " << name(c.types.dtype).str() << " from " << c.count << " "
+  return os << c.elements << " " << name(c.types.result).str() << " from " << c.count << " "
             << name(c.types.partial).str() << ", " << c.layout.name << ", bias of "
-            << c.biasElements;
+            << c.biasElements << " " << name(c.types.dtype).str();
 }
 
 /// Values whose digits are all in use, so that every order of adding them has its own roundings.
@@ -105,11 +107,11 @@ protected:
   /// What is in the result's memory, with what lies around the result.
   std::vector<char> onDevice(const SumCase &c, const std::vector<double> &parts,
                              const std::vector<double> &bias) {
-    const auto [dtype, partial] = c.types;
+    const auto [dtype, partial, result] = c.types;
     const int64_t elements = c.layout.resultAt + c.elements + kGuard;
     set(parts_, encodeAll(partial, parts));
     set(bias_, encodeAll(dtype, bias));
-    set(result_, encodeAll(dtype, std::vector<double>(elements, NAN)));
+    set(result_, encodeAll(result, std::vector<double>(elements, NAN)));
     const SumArgs args{dtype,
                        partial,
                        c.elements,
@@ -118,13 +120,14 @@ protected:
                        parts_ + c.layout.partsAt * sizeOf(partial),
                        c.biasElements ? bias_ + c.layout.biasAt * sizeOf(dtype) : nullptr,
                        c.biasElements,
-                       result_ + c.layout.resultAt * sizeOf(dtype)};
+                       result_ + c.layout.resultAt * sizeOf(result),
+                       result};
     device().sum(1, tag(CommandKind::Sum), args);
-    return download<char>(result_, elements * sizeOf(dtype));
+    return download<char>(result_, elements * sizeOf(result));
   }
 
   void check(const SumCase &c) {
-    const auto [dtype, partial] = c.types;
+    const auto [dtype, partial, result] = c.types;
     Values values(uint64_t(c.elements * 64 + c.count));
     std::vector<double> parts(c.partElements()), bias(c.layout.biasAt + c.biasElements);
     for (double &value : parts)
@@ -135,9 +138,9 @@ protected:
         dtype == DType::F64 ? summed<double>(c, parts, bias) : summed<float>(c, parts, bias);
     expected.insert(expected.begin(), c.layout.resultAt, NAN);
     expected.insert(expected.end(), kGuard, NAN);
-    const std::vector<char> wanted = encodeAll(dtype, expected), got = onDevice(c, parts, bias);
+    const std::vector<char> wanted = encodeAll(result, expected), got = onDevice(c, parts, bias);
     ASSERT_EQ(got.size(), wanted.size());
-    const auto size = static_cast<size_t>(sizeOf(dtype));
+    const auto size = static_cast<size_t>(sizeOf(result));
     for (size_t i = 0; i < wanted.size(); i += size)
       ASSERT_EQ(std::memcmp(got.data() + i, wanted.data() + i, size), 0)
           << c << ", element " << int64_t(i / size) - c.layout.resultAt;
@@ -188,8 +191,9 @@ TEST_P(SumTest, AddsManyParts) {
 TEST_P(SumTest, AddsLongParts) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  const SumTypes floats{DType::F32, DType::F32}, halves{DType::BF16, DType::BF16};
+  const SumTypes floats{kF32, kF32, kF32}, halves{kBF16, kBF16, kBF16}, widened{kBF16, kBF16, kF32};
   reserve(12 << 20, 1 << 20, 3 << 20);
+  check({widened, 420003, 5, 1000, kLayouts[0]});
   check({floats, 560003, 5, 1004, kLayouts[0]});
   check({halves, 420003, 5, 1001, kLayouts[std::size(kLayouts) - 1]});
 }
@@ -201,8 +205,9 @@ TEST_P(SumTest, RoundsOnce) {
   std::vector<double> parts{256, 1, 1, 1}, bias{1};
   char *from = upload(encodeAll(DType::BF16, parts)), *last = upload(encodeAll(DType::BF16, bias));
   char *to = upload(encodeAll(DType::BF16, {NAN}));
-  device().sum(1, tag(CommandKind::Sum),
-               {DType::BF16, DType::BF16, 1, 4, sizeOf(DType::BF16), from, last, 1, to});
+  device().sum(
+      1, tag(CommandKind::Sum),
+      {DType::BF16, DType::BF16, 1, 4, sizeOf(DType::BF16), from, last, 1, to, DType::BF16});
   EXPECT_EQ(decodeAll(DType::BF16, download<char>(to, 2)), std::vector<double>{260});
 }
 

@@ -31,7 +31,8 @@ TEST_P(TraceTest, HasASpanForEveryCommand) {
   device().matmul(1, tag(CommandKind::Matmul),
                   {DType::F32, false, 1, 1, 1, a, b, nullptr, c, false, DType::F32});
   device().add(1, tag(CommandKind::Add), DType::F32, c, a, sizeof(float));
-  device().sum(1, tag(CommandKind::Sum), {DType::F32, DType::F32, 1, 1, sizeof(float), a, b, 1, c});
+  device().sum(1, tag(CommandKind::Sum),
+               {DType::F32, DType::F32, 1, 1, sizeof(float), a, b, 1, c, DType::F32});
   device().pointwise(1, tag(CommandKind::Pointwise), {DType::F32, 1, c, {DType::F32, a}, 0, {}});
   device().signal(1, tag(CommandKind::Signal), flag, 1);
   device().await(1, tag(CommandKind::Await), flag, 1);

@@ -91,6 +91,7 @@ def exactness(suite):
                  "K=64", "--set", "N=64"] + flags, 2)
     reductions(suite)
     functions(suite)
+    functions_of_sums(suite)
     # Chosen by default for one shape, and for each stage.
     for example in (EXAMPLE, os.path.join(ROOT, "examples", "mlp.braid")):
         for ranks in (2, 4):
@@ -146,6 +147,20 @@ def functions(suite):
             add_run(suite, f"exact 2 {name} {' '.join(flags)}",
                     ["--verify", "--iterations", "100", "--set", "M=82", "--set", "K=65", "--set",
                      f"{odd}=130"] + flags, 2, fusion)
+
+
+def functions_of_sums(suite):
+    """Sums that are wider than what they add, and f32 that is not rounded before a function."""
+    common = [["--chunks", "3"], ["--schedule", "bulk", "--copies", "kernel"]]
+    ring, shots = ["--schedule", "ring", "--chunks", "2"], ["--reduction", "two-shot"]
+    for name, more in (("scattered", [ring]), ("reduced", [flags + shots for flags in common])):
+        fusion = os.path.join(ROOT, "tests", "gpu", f"{name}_function.braid")
+        for number, flags in enumerate(common + more):
+            for protocol in ("get", "put"):
+                graph = ["--graph"] if (number + (protocol == "put")) % 2 else []
+                chosen = flags + ["--protocol", protocol] + graph
+                add_run(suite, f"exact 2 {name} function {' '.join(chosen)}",
+                        ["--verify", "--iterations", "300"] + chosen, 2, fusion)
 
 
 def extremes(suite):

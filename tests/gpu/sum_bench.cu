@@ -42,18 +42,19 @@ void check(cudaError_t code, const char *what) {
 
 struct Kind {
   const char *name;
-  Element element, partial;
-  int64_t size, partialSize;
+  Element element, partial, result;
+  int64_t size, partialSize; ///< of the result, and of a part
   int64_t shift; ///< elements behind an aligned address of everything, and between parts
   bool hasBias;  ///< of kBiasElements
 };
 constexpr int64_t kBiasElements = 8192;
 constexpr Kind kKinds[] = {
-    {"bf16 -> bf16", Element::BF16, Element::BF16, 2, 2, 0, false},
-    {"bf16 -> bf16, bias", Element::BF16, Element::BF16, 2, 2, 0, true},
-    {"f32 -> bf16", Element::BF16, Element::F32, 2, 4, 0, false},
-    {"f32 -> f32", Element::F32, Element::F32, 4, 4, 0, false},
-    {"bf16 -> bf16, unaligned", Element::BF16, Element::BF16, 2, 2, 1, false},
+    {"bf16 -> bf16", Element::BF16, Element::BF16, Element::BF16, 2, 2, 0, false},
+    {"bf16 -> bf16, bias", Element::BF16, Element::BF16, Element::BF16, 2, 2, 0, true},
+    {"f32 -> bf16", Element::BF16, Element::F32, Element::BF16, 2, 4, 0, false},
+    {"bf16 -> f32", Element::BF16, Element::BF16, Element::F32, 4, 2, 0, false},
+    {"f32 -> f32", Element::F32, Element::F32, Element::F32, 4, 4, 0, false},
+    {"bf16 -> bf16, unaligned", Element::BF16, Element::BF16, Element::BF16, 2, 2, 1, false},
 };
 
 /// A kind at a size.
@@ -86,7 +87,7 @@ template <class T> __device__ uint32_t bitsOf(T value) {
 }
 
 /// Adds in the promised order, and counts the elements of dst whose bits differ.
-template <class T, class Partial>
+template <class T, class Partial, class Result>
 __global__ void compareKernel(Sum sum, unsigned long long *wrong) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x;
   for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < sum.elements; i += step) {
@@ -96,7 +97,7 @@ __global__ void compareKernel(Sum sum, unsigned long long *wrong) {
                                    static_cast<const char *>(sum.parts) + part * sum.stride, i)));
     if (sum.bias)
       total = __fadd_rn(total, static_cast<float>(element<T>(sum.bias, i % sum.biasElements)));
-    if (bitsOf(static_cast<T>(total)) != bitsOf(element<T>(sum.dst, i)))
+    if (bitsOf(static_cast<Result>(total)) != bitsOf(element<Result>(sum.dst, i)))
       atomicAdd(wrong, 1ull);
   }
 }
@@ -163,7 +164,8 @@ Sum Bench::sumOf(const Case &c, int64_t turn) const {
           source_ + turn * c.sourceBytes() + kind.shift * kind.partialSize,
           kind.hasBias ? bias_ : nullptr,
           kBiasElements,
-          result_ + turn * c.resultBytes() + kind.shift * kind.size};
+          result_ + turn * c.resultBytes() + kind.shift * kind.size,
+          kind.result};
 }
 
 void Bench::compare(const Case &c) {
@@ -173,12 +175,15 @@ void Bench::compare(const Case &c) {
   check(cudaMemsetAsync(count_, 0, sizeof(*count_), stream_), "cudaMemset");
   braid::cuda::launchSum(stream_, sum);
   check(cudaGetLastError(), "launchSum");
+  using Half = __nv_bfloat16;
   if (c.kind->element == Element::F32)
-    compareKernel<float, float><<<1024, 256, 0, stream_>>>(sum, count_);
+    compareKernel<float, float, float><<<1024, 256, 0, stream_>>>(sum, count_);
   else if (c.kind->partial == Element::F32)
-    compareKernel<__nv_bfloat16, float><<<1024, 256, 0, stream_>>>(sum, count_);
+    compareKernel<Half, float, Half><<<1024, 256, 0, stream_>>>(sum, count_);
+  else if (c.kind->result == Element::F32)
+    compareKernel<Half, Half, float><<<1024, 256, 0, stream_>>>(sum, count_);
   else
-    compareKernel<__nv_bfloat16, __nv_bfloat16><<<1024, 256, 0, stream_>>>(sum, count_);
+    compareKernel<Half, Half, Half><<<1024, 256, 0, stream_>>>(sum, count_);
   unsigned long long wrong = 0;
   check(cudaMemcpyAsync(&wrong, count_, sizeof(wrong), cudaMemcpyDeviceToHost, stream_), "memcpy");
   check(cudaStreamSynchronize(stream_), "compareKernel");

@@ -64,6 +64,15 @@ const std::vector<Operation> kReductions = {
     {"all-reduce",
      {"%A = input f32[M * D, DIDx{D}, K]", "%w = input f32[N, DIDx{D}, K]", "%b = input f32[N]",
       "%C = linear %A, %w, %b : f32[M * D, N]", "output %C"}},
+    {"function of a sum",
+     {"%A = input f64[D, M, DIDx{D}, K]", "%B = input f64[DIDx{D}, K, N]",
+      "%R = input f64[DIDx{D}, M, N]", "%C = matmul %A, %B : f64[DIDx{D}, M, N]",
+      "%S = silu %C : f64[DIDx{D}, M, N]", "%G = multiply %S, %R : f64[DIDx{D}, M, N]",
+      "output %G"}},
+    {"functions of a sum for all",
+     {"%A = input f64[M * D, DIDx{D}, K]", "%B = input f64[DIDx{D}, K, N]",
+      "%C = matmul %A, %B : f64[M * D, N]", "%S = silu %C : f64[M * D, N]",
+      "%G = multiply %S, %C : f64[M * D, N]", "output %G, %C"}},
     {"uneven all-reduce",
      {"%A = input f32[M * D - 1, DIDx{D}, K]", "%B = input f32[DIDx{D}, K, N]",
       "%C = matmul %A, %B : f32[M * D - 1, N]", "output %C"}},
@@ -98,7 +107,9 @@ Result<Case> makeCase(const CaseOptions &options) {
   made.program = str(*compiled->program);
   made.fusion = compiled->fusion;
   // Of the reference all functions of one operand are alike.
-  const bool isSmall = isByHand || options.operation == "functions";
+  const bool isSmall = isByHand || llvm::any_of(made.fusion->nodes(), [](const auto &node) {
+                         return llvm::isa<PointwiseNode>(*node);
+                       });
   made.oracle = isSmall ? smallOracle(*made.fusion) : referenceOracle(*made.fusion);
   return made;
 }
@@ -155,6 +166,12 @@ std::vector<CaseOptions> representativeCases() {
       {"scatter", 2, "pairwise;partials=peer;protocol=put;streams=4;chunks=2"},
       {"uneven all-reduce", 3, "pairwise;reduction=two-shot;partials=peer;protocol=put;streams=5"},
       {"all-reduce", 2, "bulk;protocol=put;streams=1"},
+      {"function of a sum", 2, "pairwise;protocol=get;streams=4;chunks=2"},
+      {"function of a sum", 3, "ring;protocol=put;streams=3"},
+      {"functions of a sum for all", 2, "bulk;protocol=put;streams=1"},
+      {"functions of a sum for all", 2,
+       "pairwise;reduction=two-shot;protocol=put;streams=6;chunks=2"},
+      {"functions of a sum for all", 2, "pairwise;reduction=two-shot;protocol=get;streams=4"},
       {"all-reduce", 2, "pairwise;reduction=two-shot;protocol=put;streams=6;chunks=2"},
       {"all-reduce", 3, "pairwise;reduction=two-shot;protocol=get;streams=4"},
       {"all-reduce", 2, "bulk;reduction=two-shot;protocol=put;streams=1"},
@@ -192,7 +209,8 @@ std::vector<CaseOptions> reductionCases() {
 
 static std::vector<std::string> schedulesOf(const Operation &reduction, bool isPushed) {
   std::vector<std::string> all = {"pairwise", "pairwise;chunks=2", "sequential", "bulk"};
-  const bool isScattered = std::string(reduction.name) == "scatter";
+  const std::string name = reduction.name;
+  const bool isScattered = name == "scatter" || name == "function of a sum";
   if (isScattered)
     all.insert(all.end(), {"ring", "ring;chunks=2"});
   const std::string shots = isScattered ? "" : ";reduction=two-shot";

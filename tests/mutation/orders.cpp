@@ -28,7 +28,7 @@ std::vector<Footprint> footprintOf(const QueuedCommand &command) {
       add(static_cast<const char *>(sum.parts) + i * sum.stride, sum.elements * sizeOf(sum.partial),
           false);
     add(sum.bias, sum.biasElements * sizeOf(sum.dtype), false);
-    add(sum.dst, sum.elements * sizeOf(sum.dtype), true);
+    add(sum.dst, sum.elements * sizeOf(sum.result), true);
   } else if (command.kind == QueuedCommand::Kind::Pointwise) {
     const PointwiseArgs &pointwise = command.args.pointwise;
     add(pointwise.first.data, pointwise.elements * sizeOf(pointwise.first.dtype), false);

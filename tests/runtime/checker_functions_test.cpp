@@ -35,8 +35,7 @@ program @p implements @f mesh [0 .. 1) (%A: bf16[4, 5], %B: bf16[5, 3], %E: bf16
          "}\n";
 }
 
-std::string verdict(const std::string &nodes) {
-  const std::string text = withNodes(nodes);
+std::string verdictOf(const std::string &text) {
   std::unique_ptr<Source> source = parseSource("t.braid", text);
   Result<Compiled> compiled = compile(*source, {});
   EXPECT_TRUE(compiled) << source->diags.str() << text;
@@ -45,6 +44,8 @@ std::string verdict(const std::string &nodes) {
   Result<CheckReport> report = checkProgram(*compiled, {});
   return report ? str(*report) : report.status().message() + source->diags.str();
 }
+
+std::string verdict(const std::string &nodes) { return verdictOf(withNodes(nodes)); }
 
 constexpr const char *kProved = "every output computed once, from the right blocks of its run";
 constexpr const char *kWrong = "is not what the definition says from byte 0 on";
@@ -83,6 +84,54 @@ TEST(CheckerOfFunctions, SaysWhatIsThere) {
       testing::AllOf(
           HasSubstr("it holds the multiply of the f32 matmul of %A in run 1 and the gelu"),
           HasSubstr("expected the multiply of the f32 matmul of %A in run 1 and the silu")));
+}
+
+//===- Of sums --------------------------------------------------------------------------------===//
+
+/// A program that has the partial results of all ranks in %parts, of bf16, and ends with `nodes`.
+std::string withSum(const std::string &nodes) {
+  return R"(fusion @f(D = 2) {
+  mesh [0 .. D)
+  %X = input bf16[3, DIDx{D}, 2]
+  %w = input bf16[4, DIDx{D}, 2]
+  %b = input bf16[4]
+  %Y = linear %X, %w, %b : bf16[3, 4]
+  %S = silu %Y : bf16[3, 4]
+  output %S, %Y
+}
+program @p implements @f mesh [0 .. 2) (%X: bf16[3, 1, 2], %w: bf16[4, 1, 2], %b: bf16[4])
+    -> (%S: bf16[3, 4], %Y: bf16[3, 4]) {
+  %parts = allocate symmetric bf16[2, 3, 4]
+  %h = share_mem_handles get %parts
+  %y = allocate device f32[3, 4]
+  %n = allocate device bf16[3, 4]
+  %own = select %parts[rank]
+  linear %own, %X, %w
+  %s = p2p send %own to 1 - rank via %h
+  %other = select %parts[1 - rank]
+  %r = p2p recv %other from 1 - rank via %h
+  wait %r
+)" + nodes +
+         " wait %s }\n";
+}
+
+TEST(CheckerOfFunctions, KnowsSumsThatAreNotRounded) {
+  for (const char *nodes : {"sum %y, %parts, %b pointwise %S, silu(%y) pointwise %Y, %y",
+                            "sum %y, %parts, %b sum %Y, %parts, %b pointwise %S, silu(%y)",
+                            "for %i in 0 .. 3 { %c1 = slice %y[%i .. %i + 1] "
+                            "%s1 = slice %S[%i .. %i + 1] sum %c1, %parts[%i .. %i + 1], %b "
+                            "pointwise %s1, silu(%c1) } pointwise %Y, %y"})
+    EXPECT_THAT(verdictOf(withSum(nodes)), HasSubstr(kProved)) << nodes;
+}
+
+TEST(CheckerOfFunctions, RejectsSumsThatAreRoundedFirst) {
+  for (const char *nodes :
+       {"sum %Y, %parts, %b pointwise %S, silu(%Y)",
+        "sum %y, %parts, %b pointwise %n, %y pointwise %S, silu(%n) pointwise %Y, %y",
+        "sum %y, %parts pointwise %S, silu(%y) sum %Y, %parts, %b",
+        "sum %y, %parts, %b pointwise %S, %y pointwise %Y, %y",
+        "%one = slice %parts[0 .. 1] sum %y, %one, %b pointwise %S, silu(%y) sum %Y, %parts, %b"})
+    EXPECT_THAT(verdictOf(withSum(nodes)), HasSubstr(kWrong)) << nodes;
 }
 
 TEST(CheckerOfFunctions, RejectsRowsOfAnotherTensor) {

@@ -216,7 +216,27 @@ private:
     const bool isHalf = dtype_ == "bf16" || dtype_ == "f16";
     const std::string type = isHalf && dice_.chance(70) ? "f32" : dtype_;
     const std::string partial = dice_.chance(50) ? " partial " + type : "";
-    addNode(first, depth, columns, partial, rows + ", " + columns);
+    const std::string axes = rows + ", " + columns;
+    const std::string sum = addNode(first, depth, columns, partial, axes);
+    if (functions_ && dice_.chance(60))
+      addFunctionsOfSum(sum, axes);
+  }
+
+  /// One function of a sum, and perhaps one of that and an input.
+  void addFunctionsOfSum(const std::string &sum, const std::string &axes) {
+    std::string made = addFunction(dice_.pick<std::string>({"relu", "gelu", "gelu_tanh", "silu"}),
+                                   "%" + sum, axes);
+    gemms_.push_back({made, "", "", 0, true});
+    if (dice_.chance(40))
+      return;
+    const bool isStream = axes.starts_with("Stream");
+    std::string other = fmt::format("R{}", ++names_);
+    body_ += fmt::format("  %{} = input {}[{}]\n", other, dtype_,
+                         isStream ? "D" + axes.substr(axes.find('}') + 1) : axes);
+    // Products of what more ranks have added are more than some types hold.
+    const std::string function = ranks_ <= 4 && dice_.chance(50) ? "multiply" : "add";
+    made = addFunction(function, fmt::format("%{}, %{}", made, other), axes);
+    gemms_.push_back({made, "", "", 0, true});
   }
 
   /// A matmul or linear with a new second operand, and a bias perhaps. Its result is an output.

@@ -1,0 +1,85 @@
+//===- tests/property/function_sums_test.cpp - functions of what is summed over devices -------===//
+//
+// Fusions in which functions take a sum, in every element type, of even and uneven rows, scattered
+// and whole, on every schedule that a reduction has: checked, run, and compared element by element.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "tests/support/configured.h"
+#include "tests/support/random_fusion.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace braid::test {
+namespace {
+
+struct FunctionCase {
+  int64_t ranks, rows; ///< rows in all
+  const char *dtype, *partial;
+  bool isScattered;
+
+  /// The sum is an output, and so is one function of two; another one is between the two.
+  std::string text() const {
+    const std::string rowAxes = isScattered ? "DIDx{D}, ceil(M, D)" : "D, ceil(M, D)";
+    return fmt::format("fusion @f(D = {0}, M = {1}) {{\n"
+                       "  mesh [0 .. D)\n"
+                       "  %X = input {2}[D, ceil(M, D), DIDx{{D}}, 3]\n"
+                       "  %w = input {2}[2, DIDx{{D}}, 3]\n"
+                       "  %b = input {2}[2]\n"
+                       "  %R = input {2}[{4}, 2]\n"
+                       "  %Y = linear %X, %w, %b partial {3} : {2}[{4}, 2]\n"
+                       "  %S = gelu_tanh %Y : {2}[{4}, 2]\n"
+                       "  %Z = add %R, %S : {2}[{4}, 2]\n"
+                       "  output %Y, %Z\n}}\n",
+                       ranks, rows, dtype, partial, rowAxes);
+  }
+
+  int64_t blockRows() const { return (rows + ranks - 1) / ranks; }
+};
+
+void checkAndRun(const FunctionCase &functions, const std::string &schedule) {
+  RandomCase made;
+  made.text = functions.text();
+  made.compile.schedule = configured(schedule);
+  made.run.iterations = 3;
+  made.run.verify = true;
+  EXPECT_EQ(checkCase(made).message(), "") << schedule;
+  EXPECT_EQ(runCase(made).message(), "") << schedule;
+}
+
+void checkAndRunAll(const FunctionCase &functions) {
+  std::vector<std::string> schedules = {"pairwise", "pairwise;placement=shared;streams=6",
+                                        "sequential", "bulk"};
+  if (functions.isScattered)
+    schedules.push_back("ring");
+  else
+    for (size_t i = 0; i < 4; ++i)
+      schedules.push_back(schedules[i] + ";reduction=two-shot");
+  for (const std::string &schedule : schedules)
+    for (const char *protocol : {"get", "put"}) {
+      const bool hasChunks = schedule.find("pairwise") == 0 || schedule == "ring";
+      checkAndRun(functions, fmt::format("{};protocol={}", schedule, protocol));
+      if (hasChunks && functions.ranks > 1 && functions.blockRows() > 1)
+        checkAndRun(functions, fmt::format("{};protocol={};chunks=2", schedule, protocol));
+    }
+}
+
+TEST(FunctionSums, AreExactInEveryType) {
+  constexpr std::pair<const char *, const char *> kTypes[] = {{"bf16", "bf16"}, {"bf16", "f32"},
+                                                              {"f16", "f16"},   {"f16", "f32"},
+                                                              {"f32", "f32"},   {"f64", "f64"}};
+  for (auto [dtype, partial] : kTypes)
+    for (bool isScattered : {true, false})
+      checkAndRunAll({3, 7, dtype, partial, isScattered});
+}
+
+TEST(FunctionSums, AreExactOnAnyNumberOfRowsAndRanks) {
+  for (int64_t ranks : {1, 2, 4, 8})
+    for (int64_t rows : {1, 8, 13})
+      for (bool isScattered : {true, false})
+        checkAndRunAll({ranks, rows, "bf16", "bf16", isScattered});
+}
+
+} // namespace
+} // namespace braid::test
