@@ -218,8 +218,8 @@ class ReduceOp : public OpOf<OpKind::Reduce> {
 
 /// `sum %dst, %parts[a .. b][, %bias]`: dst = parts[0] + parts[1] + ..., added in this order in f32
 /// (f64 for f64), then bias, rounded once. With a range, of each part only the entries a, ..., b-1
-/// of its leading axis. parts has dst's axes behind one more, bias has dst's last axes. All have one
-/// element type; or dst or parts, or both, have f32 beside one of 16 bits. dst is not read.
+/// of its leading axis. parts has dst's axes behind one more, bias has dst's last axes. All have
+/// one element type; or dst or parts, or both, have f32 beside one of 16 bits. dst is not read.
 class SumOp : public OpOf<OpKind::Sum> {
   BRAID_OP_CLASS(Sum)
   Value *dst = nullptr;

@@ -40,9 +40,11 @@ std::string Terms::strGemm(const Term &gemm, const std::vector<std::string> &inp
                      str(static_cast<TermId>(gemm.first), inputs));
 }
 
-/// "the sum of w, x, y, z and 4 more"
+/// "the sum of w, x, y, z and 4 more"; "the f32 sum" if it is wider than they are.
 std::string Terms::strSum(const Sum &sum, const std::vector<std::string> &inputs) const {
   constexpr size_t kShown = 4;
+  const bool isWider = sizeOf(sum.dtype) > sizeOf(sum.partial);
+  const std::string what = isWider ? name(sum.dtype).str() + " sum" : "sum";
   std::vector<std::string> names;
   for (const Addend &addend : sum.addends) {
     if (names.size() == kShown)
@@ -52,12 +54,12 @@ std::string Terms::strSum(const Sum &sum, const std::vector<std::string> &inputs
         fmt::format("{}{}{}", isSum ? "(" : "", str(addend.term, inputs), isSum ? ")" : ""));
   }
   if (sum.addends.size() == 1)
-    return fmt::format("the sum of {} alone", names.front());
+    return fmt::format("the {} of {} alone", what, names.front());
   const size_t more = sum.addends.size() - names.size();
   std::string last = more == 0 ? names.back() : fmt::format("{} more", more);
   if (more == 0)
     names.pop_back();
-  return fmt::format("the sum of {} and {}", llvm::join(names, ", "), last);
+  return fmt::format("the {} of {} and {}", what, llvm::join(names, ", "), last);
 }
 
 /// "the multiply of x and y"

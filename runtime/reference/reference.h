@@ -44,10 +44,9 @@ public:
   void poisonOutput(size_t index, void *data) const;
 
   /// Compares every element of `rank`'s output `index` with the definition's; in rows that do not
-  /// exist, with the NaNs that were there before. WrongResult names the
-  /// first difference: "rank 2, iteration 5: %C[3, 17, 0] is 15, expected 12 (3 of 131072 elements
-  /// differ)". Unsupported, with the place of the node, if an expected value is not representable in
-  /// the element type.
+  /// exist, with the NaNs that were there before. WrongResult names the first difference: "rank 2,
+  /// iteration 5: %C[3, 17, 0] is 15, expected 12 (3 of 131072 elements differ)". Unsupported, with
+  /// the place of the node, if an expected value is not representable in the element type.
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const;
   /// Elements that one rank compares in one iteration, over all outputs.
   int64_t elementsPerRank() const;

@@ -134,6 +134,12 @@ TEST(CheckerOfFunctions, RejectsSumsThatAreRoundedFirst) {
     EXPECT_THAT(verdictOf(withSum(nodes)), HasSubstr(kWrong)) << nodes;
 }
 
+TEST(CheckerOfFunctions, SaysWhichSumIsRounded) {
+  EXPECT_THAT(verdictOf(withSum("sum %Y, %parts, %b pointwise %S, silu(%Y)")),
+              testing::AllOf(HasSubstr("it holds the silu of the sum of the matmul of %X"),
+                             HasSubstr("expected the silu of the f32 sum of the matmul of %X")));
+}
+
 TEST(CheckerOfFunctions, RejectsRowsOfAnotherTensor) {
   EXPECT_THAT(verdict("pointwise %V, %v for %i in 0 .. 4 { %g = select %G[%i] %a = select %u[%i] "
                       "%b = select %v[3 - %i] pointwise %g, multiply(silu(%a), %b) }"),
