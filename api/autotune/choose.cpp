@@ -143,8 +143,9 @@ private:
 
 /// All ranks have to have been asked the same.
 Status Chooser::meet() {
-  Result<std::vector<std::string>> all =
-      timer_.transport().allGather(encodeChoices(questionOf(text_, options_)));
+  std::vector<Choice> question = questionOf(text_, options_);
+  question.push_back({"--auto-seconds", fmt::format("{}", options_.seconds)});
+  Result<std::vector<std::string>> all = timer_.transport().allGather(encodeChoices(question));
   return all ? compareChoices(*all) : all.status();
 }
 

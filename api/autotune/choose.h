@@ -11,7 +11,7 @@
 #include "api/autotune/schedule_choice.h"
 #include "api/bench/bench_row.h"
 #include "api/calibrate/job_model.h"
-#include "api/ranks/mesh.h"
+#include "api/mesh.h"
 #include "api/timing/plan_timer.h"
 
 namespace braid {
@@ -24,11 +24,10 @@ struct ChooseOptions : JobModelOptions {
   /// that are predicted to be as fast as the best, within what predictions are off by, as many as
   /// there is time for.
   std::optional<int64_t> timed = {};
-  /// When trials of candidates have taken so long, none is begun any more, and the best so far is
-  /// chosen. Not of the GEMMs that the model lacks.
+  /// For trials of candidates: none is begun that would end later, and the best so far is chosen.
+  /// What the model lacks takes its time before them.
   double seconds = 2;
-  /// Without trials, what an earlier job has chosen for the same question with as much time or
-  /// more.
+  /// What an earlier job has chosen for the same question, with as much time or more, is chosen.
   bool usesKnown = false;
 };
 

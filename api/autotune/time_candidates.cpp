@@ -74,9 +74,8 @@ Status Contest::look() {
   return Status::ok();
 }
 
-/// A turn for each of the first `survivors` of the times, as long as there is time; returns how
-/// many had theirs. Every other round goes backwards, so that nobody always comes after the same
-/// one.
+/// A turn for each of the first `survivors` of the times, while there is time; returns how many had
+/// theirs. Every other round goes backwards, so that nobody always comes after the same one.
 Result<size_t> Contest::timeRound(size_t survivors) {
   const bool isForwards = result_.finalRounds.rounds++ % 2 == 0;
   for (size_t i = 0; i < survivors; ++i) {

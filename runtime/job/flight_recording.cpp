@@ -149,7 +149,7 @@ FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64
   record.recordedNs = monotonicNs();
   record.state = snapshotOf(memory.slot(rank));
   record.flight = flightOf(memory.slot(rank));
-  const Plan *plan = planOf(memory, plans, rank);
+  const Plan *plan = planOf(memory.slot(rank), plans, rank);
   if (record.cause)
     restoreCurrent(record, plan);
   if (plan)

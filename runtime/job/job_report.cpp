@@ -71,7 +71,7 @@ public:
 
   uint64_t now() const { return now_; }
   int64_t ranks() const { return static_cast<int64_t>(ranks_.size()); }
-  const Plan *plan(int64_t rank) const { return planOf(memory_, plans_, rank); }
+  const Plan *plan(int64_t rank) const { return planOf(memory_.slot(rank), plans_, rank); }
   const RankSnapshot &at(int64_t rank) const {
     std::optional<RankSnapshot> &snapshot = ranks_[static_cast<size_t>(rank)];
     if (!snapshot)

@@ -111,8 +111,8 @@ const QueueSnapshot *leadingQueue(const RankSnapshot &rank,
   return best;
 }
 
-const Plan *planOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank) {
-  const uint64_t fingerprint = memory.slot(rank).fingerprint.load(kRelaxed);
+const Plan *planOf(const RankSlot &slot, llvm::ArrayRef<Plan> plans, int64_t rank) {
+  const uint64_t fingerprint = slot.fingerprint.load(kRelaxed);
   auto isMeant = [&](const Plan &plan) {
     return plan.rank == rank && (fingerprint == 0 || plan.fingerprint == fingerprint);
   };

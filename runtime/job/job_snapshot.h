@@ -68,8 +68,8 @@ std::optional<uint32_t> queueOf(uint32_t stream, size_t queues);
 const QueueSnapshot *leadingQueue(const RankSnapshot &rank,
                                   llvm::function_ref<bool(CommandId)> waitsForQueue);
 
-/// The Plan of `rank`, or null: also if the rank is in another program by now.
-const Plan *planOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank);
+/// The Plan of `rank`, whose slot that is, or null: also if it is in another program by now.
+const Plan *planOf(const RankSlot &slot, llvm::ArrayRef<Plan> plans, int64_t rank);
 
 /// The command, or null if there is no Plan or no such command in it.
 const Command *commandOf(const Plan *plan, CommandId id);

@@ -622,9 +622,10 @@ def test_one_rank_chooses(job):
 
 def test_different_options_of_ranks_that_choose(job):
     begin = time.monotonic()
-    ranks = [job.start(*TRIALS, "--seed", rank, variables=by_hand(rank)) for rank in (0, 1)]
-    for process in ranks:
-        finish(process).expect(2, r"expected all ranks to have the same --seed, got$")
+    for flag, flags in (("--seed", TRIALS), ("--auto-seconds", SMALL)):
+        ranks = [job.start(*flags, flag, rank, variables=by_hand(rank)) for rank in (0, 1)]
+        for process in ranks:
+            finish(process).expect(2, rf"expected all ranks to have the same {flag}, got$")
     check(time.monotonic() - begin < 15, "expected all to end before anything is tried")
 
 

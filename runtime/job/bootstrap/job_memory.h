@@ -155,10 +155,9 @@ public:
   /// Empty: nothing has been said.
   std::string choice() const;
 
-  /// For timing only: returns when all ranks have called it equally often, within about a
-  /// microsecond of each other where each has a core of its own. Spins; who does so for longer
-  /// counts as one who waits in an all-gather, whom the watchdog looks after. False if the job has
-  /// been aborted.
+  /// For timing only: returns when all ranks have called it equally often, within a microsecond or
+  /// so where each has a core of its own. Spins; after a while that counts as a wait for all ranks,
+  /// which the watchdog ends when nothing moves. False if the job has been aborted.
   bool spinUntilAllCome(int64_t rank);
 
 private:
