@@ -11,7 +11,7 @@
 #include "api/autotune/schedule_choice.h"
 #include "api/bench/bench_row.h"
 #include "api/calibrate/job_model.h"
-#include "api/mesh.h"
+#include "api/ranks/mesh.h"
 #include "api/timing/plan_timer.h"
 
 namespace braid {
