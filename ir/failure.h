@@ -1,7 +1,7 @@
 //===- ir/failure.h - makes failures, and hands them on ---------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 
 #include <fmt/format.h>
 

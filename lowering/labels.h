@@ -15,7 +15,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 #include "lowering/passes/pass.h"
 #include "lowering/state.h"
 

@@ -1,7 +1,7 @@
 //===- lowering/lower.h - Fusion -> Program ---------------------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 #include "lowering/pipeline.h"
 
 #include <functional>

@@ -1,7 +1,7 @@
 //===- runtime/memory_limit.h - how much memory there is left to take -------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 
 #include <cstdint>
 #include <optional>

@@ -2,7 +2,7 @@
 
 #include "tools/process.h"
 
-#include "ir/status.h"
+#include "api/status.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "api/autotune/timing_rules.h"
-#include "ir/status.h"
+#include "api/status.h"
 
 #include <functional>
 #include <limits>

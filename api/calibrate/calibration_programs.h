@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "api/status.h"
 #include "ir/program.h"
-#include "ir/status.h"
 #include "runtime/plan/plan.h"
 
 namespace braid::calibration {

@@ -1,8 +1,8 @@
 //===- api/compile/source.h - a text, read and understood -------------------------------------===//
 #pragma once
 
+#include "api/status.h"
 #include "ir/module.h"
-#include "ir/status.h"
 
 namespace braid {
 

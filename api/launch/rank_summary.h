@@ -1,7 +1,7 @@
 //===- api/launch/rank_summary.h - what each rank has to say when its runs are done -----------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 #include "runtime/execute/trace.h"
 
 namespace braid {

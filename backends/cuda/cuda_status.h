@@ -1,7 +1,7 @@
 //===- backends/cuda/cuda_status.h - CUDA's return codes as Status ----------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 
 #include <cuda_runtime.h>
 

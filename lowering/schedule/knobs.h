@@ -1,9 +1,9 @@
 //===- lowering/schedule/knobs.h - what can be chosen about how a fusion runs -----------------===//
 #pragma once
 
+#include "api/status.h"
 #include "ir/diagnostics.h"
 #include "ir/program.h"
-#include "ir/status.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"

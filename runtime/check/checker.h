@@ -23,8 +23,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "api/status.h"
 #include "ir/fusion.h"
-#include "ir/status.h"
 #include "runtime/plan/plan.h"
 #include "runtime/progress.h"
 

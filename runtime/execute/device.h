@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 #include "runtime/plan/plan.h"
 
 #include <chrono>

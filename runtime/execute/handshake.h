@@ -1,7 +1,7 @@
 //===- runtime/execute/handshake.h - what ranks tell each other while preparing ---------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 #include "runtime/plan/plan.h"
 
 #include <cstdint>

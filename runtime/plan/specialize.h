@@ -1,7 +1,7 @@
 //===- runtime/plan/specialize.h - Program -> Plan for one rank -------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 #include "runtime/plan/plan.h"
 
 namespace braid {

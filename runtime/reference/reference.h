@@ -17,8 +17,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "api/status.h"
 #include "ir/fusion.h"
-#include "ir/status.h"
 
 #include <memory>
 

@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 
 #include <chrono>
 #include <functional>

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 
 namespace braid {
 

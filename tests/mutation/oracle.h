@@ -1,8 +1,8 @@
 //===- tests/mutation/oracle.h - a case's inputs, and what its outputs should be --------------===//
 #pragma once
 
+#include "api/status.h"
 #include "ir/fusion.h"
-#include "ir/status.h"
 
 #include <memory>
 

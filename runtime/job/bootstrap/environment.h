@@ -17,7 +17,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 
 #include <functional>
 #include <optional>

@@ -15,7 +15,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Endian.h"

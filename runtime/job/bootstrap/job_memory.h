@@ -22,7 +22,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 #include "runtime/job/bootstrap/socket.h"
 
 #include <atomic>

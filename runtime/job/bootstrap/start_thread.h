@@ -1,7 +1,7 @@
 //===- runtime/job/bootstrap/start_thread.h - threads that may not be to be had ---------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 
 #include <functional>
 #include <thread>

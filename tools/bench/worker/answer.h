@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "ir/status.h"
+#include "api/status.h"
 
 #include <nlohmann/json.hpp>
 
