@@ -635,6 +635,8 @@ TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
     ASSERT_TRUE(chooseOnRanks(2, kFusion, options)[0]);
     for (const auto &file : std::filesystem::directory_iterator(folder)) {
       Result<MeasurementFile> kept = MeasurementFile::decode(*readFile(file.path(), 1 << 20));
+      if (!kept) // the file that jobs lock
+        continue;
       for (auto &[key, value] : kept->entries)
         if (llvm::StringRef(key).startswith("choice"))
           value = bad;
