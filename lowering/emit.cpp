@@ -101,9 +101,23 @@ void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
   });
 }
 
-llvm::SmallVector<Op *, 2> withFunctions(Block &block, SumOp &sum) {
+/// The list below `block` that holds `op`; null: none does.
+static Block *holderOf(Block &block, const Op &op) {
+  Block *holder = nullptr;
+  for (Op &each : block) {
+    if (&each == &op)
+      return &block;
+    forEachBlock(each, [&](Block &inner) { holder = holder ? holder : holderOf(inner, op); });
+    if (holder)
+      return holder;
+  }
+  return nullptr;
+}
+
+llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum) {
   llvm::SmallVector<Op *, 2> found = {&sum};
-  for (auto at = std::next(sum.getIterator()); at != block.end(); ++at)
+  const auto end = holderOf(program.body(), sum)->end();
+  for (auto at = std::next(sum.getIterator()); at != end; ++at)
     if (llvm::isa<PointwiseOp>(*at))
       found.push_back(&*at);
     else if (!llvm::isa<SelectOp>(*at) && !llvm::isa<SliceOp>(*at))

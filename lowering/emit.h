@@ -28,8 +28,8 @@ void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
 void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
               const Scalar *slot, llvm::function_ref<std::string(const Value &)> nameOf);
 
-/// A sum of `block`, and behind it the nodes that compute functions of what it has made.
-llvm::SmallVector<Op *, 2> withFunctions(Block &block, SumOp &sum);
+/// A sum, and behind it the nodes that compute functions of what it has made.
+llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum);
 
 /// A GEMM, or what is computed of its result.
 bool computes(const Op &op);

@@ -244,7 +244,7 @@ private:
     fork(stage, body, sums);
     if (sums != gemms)
       builder_.synchronize(gemms);
-    builder_.insertAfter(body, *withFunctions(body, *stage.sum).back());
+    builder_.insertAfter(body, *withFunctions(*state_.program, *stage.sum).back());
     join(stage, body, {sums});
   }
 

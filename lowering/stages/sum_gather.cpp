@@ -154,7 +154,7 @@ private:
   ProgramBuilder builder_;
   Value *handles_;
   Block *around_ = stage_.chunkLoop ? &stage_.chunkLoop->body : &state_.program->body();
-  llvm::SmallVector<Op *, 2> made_ = withFunctions(*around_, *stage_.sum);
+  llvm::SmallVector<Op *, 2> made_ = withFunctions(*state_.program, *stage_.sum);
   llvm::SmallVector<Shared, 1> shared_;
   const Scalar *to_ = nullptr, *from_ = nullptr;
 };
