@@ -340,6 +340,8 @@ bool Specializer::visitSum(const SumOp &op) {
   if (op.begin && !cutRange(op, op.begin, op.end, part))
     return false;
   const int64_t count = parts.shape.front();
+  if (count < 1)
+    return error(op) << "expected at least one part to add, got none" << trips();
   Range all = part.range();
   all.bytes += (count - 1) * stride;
   auto axes = llvm::ArrayRef<int64_t>(dst.shape);
