@@ -151,6 +151,8 @@ Status Session::run(std::span<const RankTensors> ranks, void *stream) {
 Status Session::capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   BRAID_TRY(impl_->checkRanks(1));
   BRAID_TRY(impl_->check(0, inputs, outputs));
+  void *own = BRAID_TRY(impl_->device(0).callerStream(0)); // CUDA's default one has no captures
+  BRAID_TRY(impl_->enter(own));
   std::vector<const void *> read;
   std::vector<void *> written;
   BRAID_TRY(

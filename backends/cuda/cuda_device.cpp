@@ -51,6 +51,7 @@ Status CudaDevice::start() {
     ownsCallerStream_ = true;
   }
   callersStreams_.push_back(streams_[0]);
+  BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&handover_, cudaEventDisableTiming));
   isDirty_.push_back(false);
   return gemms_->reserveWorkspaces(1);
 }
@@ -142,8 +143,6 @@ Status CudaDevice::reserveStreams(uint32_t count) {
 
 Result<void *> CudaDevice::callerStream(uint32_t number) {
   enter();
-  if (!handover_)
-    BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&handover_, cudaEventDisableTiming));
   while (callersStreams_.size() <= number) {
     cudaStream_t stream = nullptr;
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
