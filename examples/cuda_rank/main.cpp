@@ -55,7 +55,6 @@ Status run(const std::shared_ptr<Job> &job) {
   const Tensor B(filled(kDepth * kColumns, 1, stream), program->inputs()[1]);
   std::vector<float> result(static_cast<size_t>(job->ranks() * kRows * kColumns));
   const Tensor C(filled(job->ranks() * kRows * kColumns, -1, stream), program->outputs()[0]);
-  // In the order of the stream, like a kernel.
   const Tensor inputs[] = {A, B};
   if (Status status = (*session)->run(inputs, {&C, 1}, stream); !status.isOk())
     return status;
