@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kRows = 96, kDepth = 64, kColumns = 40; // rows of one rank
 constexpr size_t kStreams = 10, kSessions = 3;
 const char *const kSchedules[kSessions] = {"pairwise", "bulk;protocol=put;copies=kernel",
-                                           "ring;placement=shared"};
+                                           "pairwise;placement=shared"};
 
 std::string fusion(int64_t ranks) {
   FusionText f("gather_matmul");
