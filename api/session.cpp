@@ -95,7 +95,7 @@ Status Session::Impl::prepare() {
   return mesh().onEveryRank([&](int64_t rank) {
     const Plan &plan = own->plans[static_cast<size_t>(rank)];
     prepared[static_cast<size_t>(rank - mesh().firstHosted())] =
-        BRAID_TRY(braid::prepare(plan, mesh().device(rank), mesh().transport(rank), mode));
+        BRAID_TRY(braid::prepare(plan, mesh().device(rank), mesh().control(rank), mode));
     return Status::ok();
   });
 }

@@ -168,10 +168,10 @@ std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const Candidate
 
 /// Kernels for small problems, nothing that needs a processor for large ones (in graphs, too), and
 /// what the device would do.
-std::vector<TransferMode> transferModesOf(const Device &device) {
+std::vector<TransferMode> transferModesOf(const PeerMemory &peers) {
   std::vector<TransferMode> all = {
       {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};
-  llvm::erase_if(all, [&](TransferMode transferMode) { return !device.offers(transferMode); });
+  llvm::erase_if(all, [&](TransferMode transferMode) { return !peers.offers(transferMode); });
   return all;
 }
 

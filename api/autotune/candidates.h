@@ -3,11 +3,12 @@
 
 #include "api/autotune/candidate.h"
 #include "lowering/stages/fusion_stages.h"
+#include "runtime/execute/peer_memory.h"
 
 namespace braid {
 
-/// How transfers may be made on `device`, the default first.
-std::vector<TransferMode> transferModesOf(const Device &device);
+/// How transfers may be made, the default first.
+std::vector<TransferMode> transferModesOf(const PeerMemory &peers);
 
 /// What candidates for a stage are made from.
 struct CandidateSpace {

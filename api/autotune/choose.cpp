@@ -88,9 +88,9 @@ struct KnownChoice {
   }
 };
 
-ChooseOptions withTransferModes(ChooseOptions options, const Device &device) {
+ChooseOptions withTransferModes(ChooseOptions options, const PeerMemory &peers) {
   if (options.transferModes.empty())
-    options.transferModes = transferModesOf(device);
+    options.transferModes = transferModesOf(peers);
   // Other algorithms multiply then, and take another time.
   if (options.given.reproducible)
     options.cacheKey += ", reproducible";
@@ -101,8 +101,9 @@ class Chooser {
 public:
   Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
           PlanTimer &timer)
-      : text_(text), options_(withTransferModes(options, timer.device())), timer_(timer),
-        lowering_(name, text, options.given, timer.ranks()), model_(timer, options_) {}
+      : text_(text), options_(withTransferModes(options, *timer.device().peerMemory())),
+        timer_(timer), lowering_(name, text, options.given, timer.ranks()),
+        model_(timer, options_) {}
 
   Result<ScheduleChoice> choose();
 
@@ -145,7 +146,7 @@ private:
 Status Chooser::meet() {
   std::vector<Choice> question = questionOf(text_, options_);
   question.push_back({"--auto-seconds", fmt::format("{}", options_.seconds)});
-  Result<std::vector<std::string>> all = timer_.transport().allGather(encodeChoices(question));
+  Result<std::vector<std::string>> all = timer_.control().allGather(encodeChoices(question));
   return all ? compareChoices(*all) : all.status();
 }
 
@@ -174,7 +175,8 @@ Result<std::optional<ScheduleChoice>> Chooser::findKnown() {
 }
 
 double Chooser::worstCaseOf(const Candidate &candidate) const {
-  const bool hasCopyEngines = timer_.device().offers({CopyBy::Engine, SignalBy::Default});
+  const bool hasCopyEngines =
+      timer_.device().peerMemory()->offers({CopyBy::Engine, SignalBy::Default});
   return worstCase(candidate, timer_.ranks(), hasCopyEngines);
 }
 
@@ -191,7 +193,7 @@ Result<int64_t> Chooser::waveRows() {
   int64_t columns = 0;
   for (const PlanMatmul &gemm : candidates_.front().plans->front().matmuls)
     columns = std::max(columns, gemm.n);
-  const int64_t mine = waveRowsOf(timer_.device().tilesAtOnce(), columns);
+  const int64_t mine = waveRowsOf(timer_.device().compute().tilesAtOnce(), columns);
   Result<double> rows = timer_.numberFromRankZero(static_cast<double>(mine));
   return rows ? Result<int64_t>(static_cast<int64_t>(*rows)) : rows.status();
 }
@@ -235,7 +237,7 @@ Status Chooser::predict() {
     if (!simulation)
       return simulation.status().annotated(each.schedule.str());
     each.predictedUs = simulation->us;
-    timer_.transport().tick();
+    timer_.control().tick();
   }
   const std::vector<size_t> order = orderByPrediction(predictedCandidates());
   candidates_ = inOrder(std::move(candidates_), order);

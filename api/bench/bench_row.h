@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/compile/compile.h"
-#include "runtime/execute/device.h"
+#include "runtime/execute/transfer_mode.h"
 
 #include <string>
 

@@ -72,7 +72,7 @@ Status RowTimer::lower(const TimedRow &asked) {
     return Status::ok();
   ChosenRow chosen = BRAID_TRY(decide(asked));
   const TimedRow &row = chosen.row;
-  if (!timer_.device().offers(row.transferMode))
+  if (!timer_.device().peerMemory()->offers(row.transferMode))
     return unsupported("{}: this backend has no such way to copy or to signal", row.name);
   std::unique_ptr<Source> source = parseSource(row.name, row.text);
   Result<Compiled> compiled = compile(*source, row.options);
@@ -112,12 +112,12 @@ Result<std::vector<double>> RowTimer::timeRuns(TimedPlan &plan, const BenchTimin
     return BRAID_TRY(timer_.timeOnce(plan, timing.idleGapUs)).us;
   };
   auto runsFor = [&](double us) { return timing.within(us).warmUp; };
-  const double us = BRAID_TRY(warmUp(timer_.transport(), runsFor, once));
+  const double us = BRAID_TRY(warmUp(timer_.control(), runsFor, once));
   const int64_t iterations = timing.within(us).iterations;
   std::vector<double> mine;
   for (int64_t i = 0; i < iterations; ++i)
     mine.push_back(BRAID_TRY(once()));
-  return maximaOverRanks(timer_.transport(), mine);
+  return maximaOverRanks(timer_.control(), mine);
 }
 
 /// Bursts of runs that take `us` each when they are alone, on every rank the same number.
@@ -131,7 +131,7 @@ Result<std::vector<double>> RowTimer::timeBursts(TimedPlan &plan, const BenchTim
     if (i >= 0)
       mine.push_back(time);
   }
-  return maximaOverRanks(timer_.transport(), mine);
+  return maximaOverRanks(timer_.control(), mine);
 }
 
 } // namespace braid

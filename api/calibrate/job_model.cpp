@@ -27,8 +27,10 @@ JobModel::JobModel(PlanTimer &timer, JobModelOptions options)
   if (timer.rank() != 0)
     return;
   // GEMMs take as long as they do by the algorithms that tuning chooses.
-  const std::string machine = fmt::format("{}, {}, {}", options_.cacheKey,
-                                          timer.device().description(), timer.device().tuningKey());
+  const GemmTuning *tuning = timer.device().compute().tuning();
+  const std::string machine =
+      fmt::format("{}, {}, {}", options_.cacheKey, timer.device().description(),
+                  tuning ? tuning->tuningKey() : "");
   cache_ = std::make_unique<MeasurementCache>(options_.cacheFolder, machine, options_.warn);
 }
 

@@ -32,7 +32,7 @@ Status LocalMesh::prepare(const Compiled &compiled, TransferMode transferMode) {
   if (compiled.program->ranks() != ranks())
     return badInput("@{} is for {} ranks, but the mesh has {}", compiled.program->name(),
                     compiled.program->ranks(), ranks());
-  if (compiled.isReproducible && !cluster_->device(firstHosted()).isReproducible())
+  if (compiled.isReproducible && !cluster_->device(firstHosted()).compute().isReproducible())
     return badInput("@{} was compiled for reproducible results, but the mesh was not made for "
                     "them: expected ClusterOptions::reproducible",
                     compiled.program->name());
@@ -47,8 +47,8 @@ Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans, TransferMode transferMode)
   cluster_->setPlans(plans_);
   prepared_.resize(static_cast<size_t>(hosted()));
   return onEveryRank([&](int64_t rank) {
-    auto prepared = BRAID_TRY(braid::prepare(plan(rank), cluster_->device(rank),
-                                             cluster_->transport(rank), transferMode));
+    auto prepared = BRAID_TRY(
+        braid::prepare(plan(rank), cluster_->device(rank), cluster_->control(rank), transferMode));
     prepared_[static_cast<size_t>(rank - firstHosted())] = std::move(prepared);
     return Status::ok();
   });
@@ -65,7 +65,7 @@ Status LocalMesh::synchronize() {
 }
 
 Status LocalMesh::commit() {
-  return onEveryRank([&](int64_t rank) { return cluster_->transport(rank).commit(); });
+  return onEveryRank([&](int64_t rank) { return cluster_->control(rank).commit(); });
 }
 
 Status LocalMesh::onEveryRank(const std::function<Status(int64_t rank)> &fn) {
@@ -75,7 +75,7 @@ Status LocalMesh::onEveryRank(const std::function<Status(int64_t rank)> &fn) {
     Status &status = statuses[static_cast<size_t>(i)];
     status = fn(rank);
     if (!status.isOk())
-      cluster_->transport(rank).abort(status);
+      cluster_->control(rank).abort(status);
   };
   std::vector<std::thread> threads;
   for (int64_t i = 1; i < hosted(); ++i) {
@@ -83,7 +83,7 @@ Status LocalMesh::onEveryRank(const std::function<Status(int64_t rank)> &fn) {
     if (started.isOk())
       continue;
     threads.pop_back();
-    cluster_->transport(firstHosted()).abort(started);
+    cluster_->control(firstHosted()).abort(started);
     statuses[static_cast<size_t>(i)] = std::move(started);
     break;
   }
@@ -97,7 +97,7 @@ Status LocalMesh::onEveryRank(const std::function<Status(int64_t rank)> &fn) {
 }
 
 Status LocalMesh::fail(const Status &cause) {
-  cluster_->transport(firstHosted()).abort(cause);
+  cluster_->control(firstHosted()).abort(cause);
   // After a failure this returns at once, with the one that came first.
   Status first = cluster_->device(firstHosted()).synchronize();
   return first.isOk() ? cause : first;

@@ -49,7 +49,7 @@ public:
   Cluster &cluster() { return *cluster_; }
   /// Of a rank in this process.
   Device &device(int64_t rank) { return cluster_->device(rank); }
-  Transport &transport(int64_t rank) { return cluster_->transport(rank); }
+  ControlPlane &control(int64_t rank) { return cluster_->control(rank); }
   Prepared &prepared(int64_t rank) { return *prepared_[static_cast<size_t>(rank - firstHosted())]; }
   /// Of any rank, once prepare() has been called.
   const Plan &plan(int64_t rank) const { return plans_[static_cast<size_t>(rank)]; }
@@ -61,7 +61,7 @@ public:
   /// failure.
   Status synchronize();
   /// Blocks until all ranks of the job are known to be done: what they computed counts only if this
-  /// says Ok, which it does on every rank or on none. See Transport::commit.
+  /// says Ok, which it does on every rank or on none. See ControlPlane::commit.
   Status commit();
 
   /// See Cluster::isStuck.

@@ -92,7 +92,7 @@ public:
   Status run() {
     if (options_.trace)
       for (int64_t i = 0; i < mesh_.hosted(); ++i)
-        mesh_.device(mesh_.firstHosted() + i).startTrace();
+        mesh_.device(mesh_.firstHosted() + i).tracer()->startTrace();
     return mesh_.onEveryRank([this](int64_t rank) { return runRank(rank); });
   }
 
@@ -146,7 +146,7 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
   for (int64_t i = 0; i < count; ++i) {
     fill(rank, slots[static_cast<size_t>(i)], first + i);
     slots[static_cast<size_t>(i)].upload();
-    mesh_.transport(rank).tick();
+    mesh_.control(rank).tick();
   }
   Clock::time_point start = Clock::now();
   for (int64_t i = 0; i < count; ++i) {
@@ -166,7 +166,7 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
       BRAID_TRY(compare(rank, slot, first + i));
     if (compiled_.isReproducible)
       digest(rank, slot, work.digests);
-    mesh_.transport(rank).tick();
+    mesh_.control(rank).tick();
   }
   return Status::ok();
 }
@@ -228,7 +228,7 @@ Status Runner::finishRank(int64_t rank, const RankWork &work) {
   if (options_.verify)
     mine.elementsCompared = reference_->elementsPerRank() * options_.iterations;
   if (options_.trace)
-    mine.spans = mesh_.device(rank).takeTrace();
+    mine.spans = mesh_.device(rank).tracer()->takeTrace();
   // What brought inputs to the device and outputs back belongs to no program.
   llvm::erase_if(mine.spans, [](const Span &span) { return !span.tag.plan; });
   std::string summary = mine.encode();
@@ -236,13 +236,13 @@ Status Runner::finishRank(int64_t rank, const RankWork &work) {
     return unsupported("the trace of rank {} has {} spans, too many to be merged: expected fewer "
                        "iterations with --trace",
                        rank, mine.spans.size());
-  Transport &transport = mesh_.transport(rank);
-  std::vector<std::string> summaries = BRAID_TRY(transport.allGather(std::move(summary)));
+  ControlPlane &control = mesh_.control(rank);
+  std::vector<std::string> summaries = BRAID_TRY(control.allGather(std::move(summary)));
   if (rank == mesh_.firstHosted())
     BRAID_TRY(merge(summaries));
   if (rank == 0 && options_.beforeCommit)
     BRAID_TRY(options_.beforeCommit(report_));
-  return transport.commit();
+  return control.commit();
 }
 
 Status Runner::merge(const std::vector<std::string> &summaries) {
@@ -291,7 +291,7 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
 Status compareOptions(const Compiled &compiled, const RunOptions &options, LocalMesh &mesh) {
   return mesh.onEveryRank([&](int64_t rank) {
     Result<std::vector<std::string>> choices =
-        mesh.transport(rank).allGather(encodeChoices(choicesOf(compiled, options)));
+        mesh.control(rank).allGather(encodeChoices(choicesOf(compiled, options)));
     return choices ? compareChoices(*choices) : choices.status();
   });
 }
@@ -303,7 +303,7 @@ Status runOn(LocalMesh &mesh, const Compiled &compiled, llvm::ArrayRef<Plan> pla
   Runner runner(compiled, options, mesh);
   runner.report().prepareSeconds = secondsSince(start);
   if (mesh.firstHosted() == 0)
-    runner.report().choices = mesh.device(0).choices();
+    runner.report().choices = mesh.device(0).compute().choices();
   BRAID_TRY(runner.run());
   report = std::move(runner.report());
   return Status::ok();

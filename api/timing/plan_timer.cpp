@@ -35,8 +35,7 @@ double PlanTimer::warmUpTimeUs(llvm::ArrayRef<PlanMatmul> gemms) {
 }
 
 Result<std::string> PlanTimer::fromRankZero(std::string mine) {
-  std::vector<std::string> all =
-      BRAID_TRY(transport().allGather(rank_ == 0 ? std::move(mine) : ""));
+  std::vector<std::string> all = BRAID_TRY(control().allGather(rank_ == 0 ? std::move(mine) : ""));
   return std::move(all.front());
 }
 
@@ -54,7 +53,7 @@ Result<double> PlanTimer::numberFromRankZero(double mine) {
 
 Status PlanTimer::meet(double idleGapUs) {
   if (!barrier_)
-    return transport().allGather("").status();
+    return control().allGather("").status();
   return meetAt(barrier_, device(), idleGapUs);
 }
 
@@ -73,7 +72,7 @@ Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort
   auto runsFor = [&](double us) {
     return std::max(effort.warmUp, runsToWarmUp(effort.warmUpUs, us));
   };
-  return warmUp(transport(), runsFor,
+  return warmUp(control(), runsFor,
                 [&]() -> Result<double> { return BRAID_TRY(timeOnce(plan)).us; });
 }
 
@@ -90,7 +89,7 @@ Result<RunTime> PlanTimer::time(TimedPlan &plan, const TimingEffort &effort) {
     issues.push_back(time.issueUs);
   }
   times.insert(times.end(), issues.begin(), issues.end());
-  std::vector<double> most = BRAID_TRY(maximaOverRanks(transport(), times));
+  std::vector<double> most = BRAID_TRY(maximaOverRanks(control(), times));
   return RunTime{median({most.begin(), most.begin() + runs}),
                  median({most.begin() + runs, most.end()})};
 }
@@ -114,7 +113,7 @@ Result<TimedPlan> PlanTimer::makeReady(std::vector<Plan> plans, LaunchMode launc
   if (cluster_.hosted() == 1)
     cluster_.setPlans(*timed.plans);
   const Plan &plan = (*timed.plans)[static_cast<size_t>(rank_)];
-  timed.prepared = BRAID_TRY(prepare(plan, device(), transport(), transferMode));
+  timed.prepared = BRAID_TRY(prepare(plan, device(), control(), transferMode));
   preparedBytes_ += plan.symmetricBytes + plan.deviceBytes;
   timed.inputs = BRAID_TRY(tensors_.inputsOf(plan));
   timed.outputs = BRAID_TRY(tensors_.outputsOf(plan));

@@ -47,7 +47,7 @@ class TimedPlan {
 /// before the cluster.
 class PlanTimer {
 public:
-  /// Without a barrier they meet by Transport::allGather, which is less close.
+  /// Without a barrier they meet by ControlPlane::allGather, which is less close.
   PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier = nullptr);
 
   /// How long a run of these GEMMs has to be repeated, microseconds; 0 where the host's own
@@ -57,7 +57,7 @@ public:
   int64_t rank() const { return rank_; }
   int64_t ranks() const { return cluster_.ranks(); }
   Device &device() { return cluster_.device(rank_); }
-  Transport &transport() { return cluster_.transport(rank_); }
+  ControlPlane &control() { return cluster_.control(rank_); }
 
   /// Medians over some runs, for each of `launchModes` in order. Blocks. `plans` are those of all
   /// ranks. Unsupported if the device does not offer `transferMode`.

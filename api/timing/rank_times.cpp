@@ -85,17 +85,21 @@ Result<RunTime> timeRun(Prepared &prepared, Device &device, LaunchMode launchMod
 Result<double> timeBurst(Prepared &prepared, Device &device, LaunchMode launchMode, int64_t runs,
                          llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
   const Clock::time_point start = Clock::now();
-  device.startClock();
+  Stopwatch *stopwatch = device.stopwatch();
+  if (stopwatch)
+    stopwatch->startClock();
   for (int64_t i = 0; i < runs; ++i)
     issueRun(prepared, launchMode, inputs, outputs);
-  device.stopClock();
+  if (stopwatch)
+    stopwatch->stopClock();
   BRAID_TRY(device.synchronize());
   const double onHost = usSince(start);
-  return device.clockedUs().value_or(onHost) / static_cast<double>(runs);
+  return (stopwatch ? stopwatch->clockedUs() : onHost) / static_cast<double>(runs);
 }
 
-Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vector<double> &mine) {
-  std::vector<std::string> all = BRAID_TRY(transport.allGather(encodeTimes(mine)));
+Result<std::vector<double>> maximaOverRanks(ControlPlane &control,
+                                            const std::vector<double> &mine) {
+  std::vector<std::string> all = BRAID_TRY(control.allGather(encodeTimes(mine)));
   std::vector<double> maxima(mine.size(), 0);
   for (const std::string &each : all)
     BRAID_TRY(takeMaxima(each, maxima));
@@ -109,7 +113,7 @@ int64_t runsToWarmUp(double warmUpUs, double us) {
   return static_cast<int64_t>(std::min(std::ceil(warmUpUs / std::max(us, 1e-3)), kMost));
 }
 
-Result<double> warmUp(Transport &transport, const RunsFor &runsFor,
+Result<double> warmUp(ControlPlane &control, const RunsFor &runsFor,
                       const std::function<Result<double>()> &run) {
   double us = 0;
   int64_t runs = runsFor(us);
@@ -119,7 +123,7 @@ Result<double> warmUp(Transport &transport, const RunsFor &runsFor,
     if (!llvm::isPowerOf2_64(static_cast<uint64_t>(done)))
       continue;
     if (done > 1 || runs == 1) {
-      std::vector<double> longest = BRAID_TRY(maximaOverRanks(transport, {lowerMedian(times)}));
+      std::vector<double> longest = BRAID_TRY(maximaOverRanks(control, {lowerMedian(times)}));
       us = longest.front();
       runs = runsFor(us);
     }

@@ -44,7 +44,7 @@ Result<double> timeBurst(Prepared &prepared, Device &device, LaunchMode launchMo
 
 /// Number by number the largest of all ranks', to three places. Collective; blocks. BadInput if the
 /// ranks have different numbers of them.
-Result<std::vector<double>> maximaOverRanks(Transport &transport, const std::vector<double> &mine);
+Result<std::vector<double>> maximaOverRanks(ControlPlane &control, const std::vector<double> &mine);
 
 /// How often to run untimed, for a run that takes `us`, or 0 while that is not known; the same on
 /// every rank.
@@ -56,7 +56,7 @@ using RunsFor = std::function<int64_t(double us)>;
 /// The first run may load what the others find, so the decision is made after the second, unless
 /// there is only one. A run can be disturbed, and many may follow, so it is made again, from the
 /// later half, whenever there are twice as many.
-Result<double> warmUp(Transport &transport, const RunsFor &runsFor,
+Result<double> warmUp(ControlPlane &control, const RunsFor &runsFor,
                       const std::function<Result<double>()> &run);
 
 /// So many runs take about `warmUpUs`; while `us` is not known, as many as it takes to know it.

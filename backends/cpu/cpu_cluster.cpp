@@ -50,7 +50,7 @@ CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const Obser
                                    .hasWorkers = !isScheduled_,
                                    .observer = observers_.back().get(),
                                    .isReproducible = options.reproducible}));
-    transports_.emplace_back(group_, rank);
+    controls_.emplace_back(group_, rank);
   }
   group_.setProbe([this] { return progress(); });
   group_.setReporter([this](std::string headline) { return stallReport(std::move(headline)); });

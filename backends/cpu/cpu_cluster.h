@@ -15,7 +15,7 @@ public:
 
   int64_t ranks() const override { return group_.size(); }
   Device &device(int64_t rank) override { return *devices_[rank]; }
-  Transport &transport(int64_t rank) override { return transports_[rank]; }
+  ControlPlane &control(int64_t rank) override { return controls_[rank]; }
 
 private:
   CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe);
@@ -32,7 +32,7 @@ private:
   std::vector<std::unique_ptr<CommandObserver>> observers_;
   const bool isScheduled_;
   std::vector<std::unique_ptr<CpuDevice>> devices_;
-  std::vector<InProcessTransport> transports_;
+  std::vector<InProcessControl> controls_;
   std::unique_ptr<Scheduler> scheduler_; ///< if isScheduled_
 };
 

@@ -145,12 +145,16 @@ void CpuDevice::pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) {
   issue(stream, tag, Kind::Pointwise, {.pointwise = args});
 }
 
-void CpuDevice::signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) {
-  issue(stream, tag, Kind::Store, {.flag = {flag, epoch, scope()}});
-}
-
-void CpuDevice::await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) {
-  issue(stream, tag, Kind::Wait, {.flag = {const_cast<void *>(flag), epoch, scope()}});
+void CpuDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool,
+                           TransferMode) {
+  for (const BatchedCommand &step : steps) {
+    tag.command = step.command;
+    if (step.kind == CommandKind::Copy)
+      copy(stream, tag, step.dst, step.src, step.bytes);
+    else
+      issue(stream, tag, step.kind == CommandKind::Signal ? Kind::Store : Kind::Wait,
+            {.flag = {step.flag, tag.run, scope()}});
+  }
 }
 
 CpuDevice::EventOnQueue &CpuDevice::find(Event &event, uint32_t queue) {

@@ -12,7 +12,7 @@ namespace braid {
 
 using QueueList = std::vector<HardwareQueue *>;
 
-class CpuDevice final : public Device {
+class CpuDevice final : public Device, public Compute, public PeerMemory, public Tracer {
 public:
   struct Options {
     int64_t rank;
@@ -23,34 +23,42 @@ public:
   };
   CpuDevice(RankGroup &group, Options options);
 
-  bool isReproducible() const override { return options_.isReproducible; }
-  std::string choices() const override;
+  Compute &compute() override { return *this; }
+  PeerMemory *peerMemory() override { return this; }
+  Tracer *tracer() override { return this; }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
     return memory_.allocate(kind, bytes);
   }
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
-  Result<std::string> exportMemory(void *base) override { return memory_.exportMemory(base); }
   void release(void *base) override { memory_.release(base); }
   void releaseEvents(uint32_t first) override { ranges_.release(first); }
   void recycle() override { memory_.recycle(); }
-  Status warm(const PlanMatmul &shape) override;
   Result<void *> callerStream(uint32_t number) override;
   Status setCallerStream(void *stream, Tag tag) override;
 
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
+  void record(uint32_t stream, Tag tag, uint32_t event) override;
+  void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
+  Status synchronize() override;
+  std::vector<PendingWait> pending() override;
+
+  bool isReproducible() const override { return options_.isReproducible; }
+  std::string choices() const override;
+  Status warm(const PlanMatmul &shape) override;
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
   void sum(uint32_t stream, Tag tag, const SumArgs &args) override;
   void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override;
   void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
            int64_t bytes) override;
-  void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override;
-  void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override;
-  void record(uint32_t stream, Tag tag, uint32_t event) override;
-  void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
 
-  Status synchronize() override;
-  std::vector<PendingWait> pending() override;
+  Result<std::string> exportMemory(void *base) override { return memory_.exportMemory(base); }
+  Result<void *> open(int64_t peer, const std::string &handle) override {
+    return memory_.open(peer, handle);
+  }
+  void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
+                  TransferMode mode) override;
+
   void startTrace() override { isTracing_ = true; }
   std::vector<Span> takeTrace() override;
 

@@ -45,9 +45,9 @@ Device &CpuRank::device([[maybe_unused]] int64_t rank) {
   return parts_->device;
 }
 
-Transport &CpuRank::transport([[maybe_unused]] int64_t rank) {
+ControlPlane &CpuRank::control([[maybe_unused]] int64_t rank) {
   assert(rank == firstHosted() && "the other ranks live elsewhere");
-  return transport_;
+  return parts_->group;
 }
 
 /// Workers first: they reach into the memory of peers. Then that memory is let go of, by all ranks,

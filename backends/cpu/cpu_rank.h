@@ -22,7 +22,7 @@ public:
   void setPlans(llvm::ArrayRef<Plan> plans) override { parts_->group.setPlans(plans); }
   bool isStuck() const override { return parts_->group.isStuck(); }
   Device &device(int64_t rank) override;
-  Transport &transport(int64_t rank) override;
+  ControlPlane &control(int64_t rank) override;
 
 private:
   /// All that a worker may touch.
@@ -35,11 +35,9 @@ private:
     JobRecorder recorder;
     CpuDevice device;
   };
-  explicit CpuRank(std::unique_ptr<Parts> parts)
-      : parts_(std::move(parts)), transport_(parts_->group) {}
+  explicit CpuRank(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
   std::unique_ptr<Parts> parts_;
-  ProcessTransport transport_;
 };
 
 } // namespace braid

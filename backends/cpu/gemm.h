@@ -1,7 +1,7 @@
 //===- backends/cpu/gemm.h - GEMMs, sums and pointwise functions on the host ------------------===//
 #pragma once
 
-#include "runtime/execute/device.h"
+#include "runtime/execute/compute.h"
 
 #include <memory>
 

@@ -17,19 +17,6 @@ namespace {
 constexpr const char *kHowToShare =
     "; with BRAID_SHARE_GPUS=on ranks may share GPUs, for results and not for speed";
 
-/// A Transport whose handles may be of device memory.
-class CudaTransport final : public ProcessTransport {
-public:
-  CudaTransport(ProcessGroup &group, CudaDevice &device)
-      : ProcessTransport(group), device_(device) {}
-  Result<void *> open(int64_t peer, const std::string &handle) override {
-    return device_.openMemory(peer, handle);
-  }
-
-private:
-  CudaDevice &device_;
-};
-
 class CudaCluster final : public Cluster {
 public:
   static Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options,
@@ -42,7 +29,7 @@ public:
   int64_t hosted() const override { return 1; }
   void setPlans(llvm::ArrayRef<Plan> plans) override { group_.setPlans(plans); }
   Device &device(int64_t) override { return *device_; }
-  Transport &transport(int64_t) override { return *transport_; }
+  ControlPlane &control(int64_t) override { return group_; }
 
 private:
   CudaCluster(const ClusterOptions &options, std::unique_ptr<Client> client)
@@ -52,7 +39,6 @@ private:
 
   ProcessGroup group_;
   std::unique_ptr<CudaDevice> device_;
-  std::unique_ptr<CudaTransport> transport_;
 };
 
 Result<std::unique_ptr<Cluster>> CudaCluster::join(const ClusterOptions &options,
@@ -68,7 +54,6 @@ Result<std::unique_ptr<Cluster>> CudaCluster::join(const ClusterOptions &options
 
 Status CudaCluster::start(const CudaDevice::Options &options) {
   device_ = BRAID_TRY(CudaDevice::create(group_, options));
-  transport_ = std::make_unique<CudaTransport>(group_, *device_);
   group_.setWake([this] { device_->releaseWaits(); });
   group_.setProbe([this] { device_->publish(); });
   BRAID_TRY(group_.start());

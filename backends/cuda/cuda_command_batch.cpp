@@ -40,6 +40,13 @@ Tag tagOf(Tag tag, const BatchedCommand &step) {
   return tag;
 }
 
+/// Flags that no memory operation waits for may lie with the GPU that awaits them, nearer to it
+/// and to its peers than the host's memory: the host ends waits by a flag that the kernels look at.
+bool hasFlagsOnDevice(TransferMode mode) {
+  return mode.signals == SignalBy::Kernel ||
+         (mode.signals == SignalBy::Default && mode.copies == CopyBy::Kernel);
+}
+
 } // namespace
 
 Status CudaDevice::startCopyAndSignal() {
@@ -62,11 +69,12 @@ Status CudaDevice::startCopyAndSignal() {
 /// Kernels that wait for peers must leave room for what the peers wait for (copy_and_signal.h). All
 /// of a program together may keep GEMMs off half of the processors: a block that copies keeps them
 /// off one, and so may a warp that only waits.
-Status CudaDevice::planCopyAndSignal(const Plan &plan, Timetable &timetable) const {
+Status CudaDevice::planCopyAndSignal(const Plan &plan, TransferMode mode,
+                                     Timetable &timetable) const {
   const int half = processors_ / 2;
   const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(half)); // of 128 kernels
   timetable.waitsByMemory = plan.streams.size() > mostStreams;
-  if (timetable.waitsByMemory && hasFlagsOnDevice())
+  if (timetable.waitsByMemory && hasFlagsOnDevice(mode))
     return unsupported("signals by kernels: expected at most {} streams, got {}", mostStreams,
                        plan.streams.size());
   std::vector<bool> copies(plan.streams.size(), false), waits = copies;
@@ -86,48 +94,43 @@ Status CudaDevice::planCopyAndSignal(const Plan &plan, Timetable &timetable) con
   return Status::ok();
 }
 
-/// Flags that no memory operation waits for may lie with the GPU that awaits them, nearer to it
-/// and to its peers than the host's memory: the host ends waits by a flag that the kernels look at.
-bool CudaDevice::hasFlagsOnDevice() const {
-  return transferMode_.signals == SignalBy::Kernel ||
-         (transferMode_.signals == SignalBy::Default && transferMode_.copies == CopyBy::Kernel);
+ArenaKind CudaDevice::arenaOfFlags(TransferMode mode) const {
+  return hasFlagsOnDevice(mode) ? ArenaKind::Symmetric : ArenaKind::Flags;
 }
 
-/// What belongs to no program may be the host's memory, which only engines reach.
-bool CudaDevice::isByKernel(const BatchedCommand &step, Tag tag) const {
+bool CudaDevice::isByKernel(const BatchedCommand &step, Tag tag, TransferMode mode) const {
   if (step.kind == CommandKind::Copy)
-    return tag.plan && transferMode_.copies == CopyBy::Kernel;
-  return hasFlagsOnDevice() || (transferMode_.signals == SignalBy::Default && isCapturing_ &&
-                                !timetableOf(tag.plan).waitsByMemory);
+    return mode.copies == CopyBy::Kernel;
+  return hasFlagsOnDevice(mode) || (mode.signals == SignalBy::Default && isCapturing_ &&
+                                    !timetableOf(tag.plan).waitsByMemory);
 }
 
 /// While tracing, each step is issued by itself, so that each has a span.
 void CudaDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                            bool areDisjoint) {
+                            bool areDisjoint, TransferMode mode) {
   const bool isApart = isTracing_ && !isCapturing_;
   while (!steps.empty() && !group_.isAborted()) {
     const CommandKind kind = steps.front().kind;
-    const bool isKernel = isByKernel(steps.front(), tag);
+    const bool isKernel = isByKernel(steps.front(), tag, mode);
     size_t count = 1;
-    while (!isApart && count < steps.size() && isByKernel(steps[count], tag) == isKernel &&
+    while (!isApart && count < steps.size() && isByKernel(steps[count], tag, mode) == isKernel &&
            (isKernel || (kind != CommandKind::Copy && steps[count].kind != CommandKind::Copy)))
       ++count;
     Issuing issuing(*this, stream, tagOf(tag, steps.front()));
     if (isKernel)
-      issueCopyAndSignal(stream, tag, steps.take_front(count), areDisjoint);
+      issueCopyAndSignal(stream, tag, steps.take_front(count), areDisjoint, mode);
     else if (kind == CommandKind::Copy)
-      copyByEngine(stream, steps.front());
+      copyByEngine(stream, steps.front().dst, steps.front().src, steps.front().bytes);
     else
       issueMemoryOperations(stream, tag, steps.take_front(count));
     steps = steps.drop_front(count);
   }
 }
 
-void CudaDevice::copyByEngine(uint32_t stream, const BatchedCommand &step) {
-  if (step.bytes == 0)
-    return;
-  check(cudaMemcpyAsync(step.dst, step.src, static_cast<size_t>(step.bytes), cudaMemcpyDefault,
-                        streams_[stream]),
+void CudaDevice::copyByEngine(uint32_t stream, void *dst, const void *src, int64_t bytes) {
+  if (bytes != 0)
+    check(
+        cudaMemcpyAsync(dst, src, static_cast<size_t>(bytes), cudaMemcpyDefault, streams_[stream]),
         "cudaMemcpyAsync");
 }
 
@@ -153,12 +156,12 @@ void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
 }
 
 void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                                    bool areDisjoint) {
+                                    bool areDisjoint, TransferMode mode) {
   const Timetable &timetable = timetableOf(tag.plan);
   while (!steps.empty()) {
     cuda::CopyAndSignal batch;
     batch.step = &steps_[stream].done;
-    batch.released = hasFlagsOnDevice() ? released_ : nullptr;
+    batch.released = hasFlagsOnDevice(mode) ? released_ : nullptr;
     batch.counters = copyAndSignalCounters_ +
                      (stream + (isCapturing_ ? kMaxStreams : 0)) * cuda::CopyAndSignal::kCounters;
     steps = steps.drop_front(addToCopyAndSignal(batch, stream, tag, steps, areDisjoint));

@@ -114,13 +114,6 @@ void CudaDevice::enter() const {
   current = options_.device;
 }
 
-Result<void *> CudaDevice::allocate(ArenaKind kind, int64_t bytes) {
-  enter();
-  if (kind == ArenaKind::Flags && hasFlagsOnDevice())
-    kind = ArenaKind::Symmetric;
-  return memory_.allocate(kind, bytes);
-}
-
 Status CudaDevice::reserveStreams(uint32_t count) {
   enter();
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -237,22 +230,12 @@ cudaEvent_t CudaDevice::beginSpan(uint32_t stream, Tag tag) {
   return command.end;
 }
 
+/// The host's memory is reached by engines only.
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
-  if (bytes != 0)
-    issueBatch(stream, tag,
-               BatchedCommand{CommandKind::Copy, tag.command, nullptr, dst, src, bytes}, true);
-}
-
-void CudaDevice::signal(uint32_t stream, Tag tag, void *flag, uint32_t) {
-  issueBatch(stream, tag,
-             BatchedCommand{CommandKind::Signal, tag.command, flag, nullptr, nullptr, 0}, true);
-}
-
-void CudaDevice::await(uint32_t stream, Tag tag, const void *flag, uint32_t) {
-  issueBatch(stream, tag,
-             BatchedCommand{CommandKind::Await, tag.command, const_cast<void *>(flag), nullptr,
-                            nullptr, 0},
-             true);
+  if (group_.isAborted())
+    return;
+  Issuing issuing(*this, stream, tag);
+  copyByEngine(stream, dst, src, bytes);
 }
 
 void CudaDevice::matmul(uint32_t stream, Tag tag, const MatmulArgs &args) {
@@ -342,7 +325,7 @@ void CudaDevice::markClock(size_t mark) {
   check(cudaEventRecord(clock_[mark], streams_[0]), "cudaEventRecord");
 }
 
-std::optional<double> CudaDevice::clockedUs() {
+double CudaDevice::clockedUs() {
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, clock_[0], clock_[1]), "cudaEventElapsedTime");
   return 1e3 * double(milliseconds);

@@ -33,7 +33,13 @@
 
 namespace braid {
 
-class CudaDevice final : public Device {
+class CudaDevice final : public Device,
+                         public Compute,
+                         public GemmTuning,
+                         public PeerMemory,
+                         public Graphs,
+                         public Tracer,
+                         public Stopwatch {
 public:
   struct Options {
     int64_t rank = 0;
@@ -50,20 +56,40 @@ public:
   Result<std::string> uuid() const;
   std::string description() const override;
   bool sharesHostMemory() const override { return false; }
-  bool countsRuns() const override { return false; }
-  bool isReproducible() const override { return options_.isReproducible; }
-  Result<void *> allocate(ArenaKind kind, int64_t bytes) override;
+  Compute &compute() override { return *this; }
+  PeerMemory *peerMemory() override { return this; }
+  Graphs *graphs() override { return this; }
+  Tracer *tracer() override { return this; }
+  Stopwatch *stopwatch() override { return this; }
+
+  // -- Device. --
+
+  Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
+    enter();
+    return memory_.allocate(kind, bytes);
+  }
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
-  Result<std::string> exportMemory(void *base) override {
-    enter();
-    return memory_.exportMemory(base);
-  }
+  Status registerPlan(const Plan &plan, TransferMode mode) override;
+  Result<void *> callerStream(uint32_t number) override;
+  Status checkAddress(const void *data) override;
   void release(void *base) override { memory_.release(base); }
   void releaseEvents(uint32_t first) override { ranges_.release(first); }
-  void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
   void releasePlan(const Plan &plan) override { releasedPlans_.push_back(&plan); }
   void recycle() override;
+  Status setCallerStream(void *stream, Tag tag) override;
+  void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
+  void record(uint32_t stream, Tag tag, uint32_t event) override;
+  void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
+  Status synchronize() override;
+  std::vector<PendingWait> pending() override;
+
+  // -- Compute and GemmTuning. --
+
+  bool isReproducible() const override { return options_.isReproducible; }
+  int64_t tilesAtOnce() const override { return gemms_->multiprocessors(); }
+  GemmTuning *tuning() override { return this; }
+  std::string choices() const override { return gemms_->choices(); }
   std::string tuningKey() const override { return gemms_->tuningKey(); }
   Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) override {
     return gemms().tune(shape, atMost);
@@ -73,45 +99,42 @@ public:
     return gemms().setAlgorithm(shape, choice);
   }
   Status warm(const PlanMatmul &shape) override { return gemms().warm(shape); }
-  std::string choices() const override { return gemms_->choices(); }
-
-  void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
   void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
            int64_t bytes) override;
   void sum(uint32_t stream, Tag tag, const SumArgs &args) override;
   void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override;
-  void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override;
-  void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override;
-  void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                  bool areDisjoint) override;
-  int64_t tilesAtOnce() const override { return gemms_->multiprocessors(); }
+
+  // -- PeerMemory (cuda_command_batch.cpp). --
+
+  bool countsRuns() const override { return false; }
   bool offers(TransferMode) const override { return true; }
-  void use(TransferMode transferMode) override { transferMode_ = transferMode; }
-  void record(uint32_t stream, Tag tag, uint32_t event) override;
-  void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
-  void startClock() override { markClock(0); }
-  void stopClock() override { markClock(1); }
-
-  std::optional<double> clockedUs() override;
-  Status synchronize() override;
-  std::vector<PendingWait> pending() override;
-  void startTrace() override;
-  std::vector<Span> takeTrace() override;
-
-  Status registerPlan(const Plan &plan) override;
-  Status checkAddress(const void *data) override;
-  Result<void *> callerStream(uint32_t number) override;
-  Status setCallerStream(void *stream, Tag tag) override;
-  Status beginCapture() override;
-  Result<uint32_t> endCapture() override;
-  void launch(uint32_t graph, Tag tag) override;
-
-  /// As Transport::open.
-  Result<void *> openMemory(int64_t peer, const std::string &handle) {
+  ArenaKind arenaOfFlags(TransferMode mode) const override;
+  Result<std::string> exportMemory(void *base) override {
+    enter();
+    return memory_.exportMemory(base);
+  }
+  Result<void *> open(int64_t peer, const std::string &handle) override {
     enter();
     return memory_.open(peer, handle);
   }
+  void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
+                  TransferMode mode) override;
+
+  // -- Graphs, Tracer, Stopwatch. --
+
+  Status beginCapture() override;
+  Result<uint32_t> endCapture() override;
+  void launch(uint32_t graph, Tag tag) override;
+  void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
+  void startTrace() override;
+  std::vector<Span> takeTrace() override;
+  void startClock() override { markClock(0); }
+  void stopClock() override { markClock(1); }
+  double clockedUs() override;
+
+  // -- For the cluster. --
+
   /// Unmaps what belongs to peers.
   void closePeers();
   /// Leaves everything as it is when this object goes: streams still use it.
@@ -148,14 +171,13 @@ private:
   void markClock(size_t mark);
   uint32_t number(uint32_t stream, Tag tag);
   // cuda_command_batch.cpp
-  bool hasFlagsOnDevice() const;
-  bool isByKernel(const BatchedCommand &step, Tag tag) const;
+  bool isByKernel(const BatchedCommand &step, Tag tag, TransferMode mode) const;
   void issueMemoryOperations(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps);
   void issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
-                          bool areDisjoint);
+                          bool areDisjoint, TransferMode mode);
   size_t addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
                             llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint);
-  void copyByEngine(uint32_t stream, const BatchedCommand &step);
+  void copyByEngine(uint32_t stream, void *dst, const void *src, int64_t bytes);
   void pushRange(Tag tag);
   cudaEvent_t beginSpan(uint32_t stream, Tag tag);
 
@@ -188,7 +210,8 @@ private:
     bool waitsByMemory = false;            ///< too many streams for kernels that wait
     bool waitsApart = false; ///< too many streams copy: what copies must not wait for peers
   };
-  Status planCopyAndSignal(const Plan &plan, Timetable &timetable) const; // cuda_command_batch.cpp
+  Status planCopyAndSignal(const Plan &plan, TransferMode mode,
+                           Timetable &timetable) const; // cuda_command_batch.cpp
   const Timetable &timetableOf(const Plan *plan) const;
   void forgetPlan(const Plan *plan);
   /// run << 32 | command of a signal or await.
@@ -214,8 +237,7 @@ private:
   std::vector<cudaGraphExec_t> graphs_;
   std::vector<uint32_t> releasedGraphs_; ///< they may still run
   std::vector<uint32_t> freeGraphs_;     ///< numbers of graphs that are no more
-  TransferMode transferMode_;
-  uint32_t *released_ = nullptr; ///< not 0: kernels wait no longer
+  uint32_t *released_ = nullptr;         ///< not 0: kernels wait no longer
   uint32_t *copyAndSignalCounters_ =
       nullptr;                 ///< CopyAndSignal::kCounters for each of kMaxStreams, twice
   bool hasBulkCopies_ = false; ///< the GPU has a bulk copy unit

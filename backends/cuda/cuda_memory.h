@@ -9,7 +9,7 @@
 
 #include "backends/cuda/cuda_status.h"
 #include "runtime/execute/arena_reuse.h"
-#include "runtime/execute/device.h"
+#include "runtime/execute/peer_memory.h"
 #include "runtime/job/process_group.h"
 
 #include <mutex>
@@ -32,9 +32,9 @@ public:
   /// As Device::release and Device::recycle. What peers may have mapped is kept.
   void release(void *base);
   void recycle();
-  /// As Device::exportMemory.
+  /// As PeerMemory::exportMemory.
   Result<std::string> exportMemory(void *base);
-  /// As Transport::open. The same handle of the same peer gives the same address.
+  /// As PeerMemory::open. The same handle of the same peer gives the same address.
   Result<void *> open(int64_t peer, const std::string &handle);
   /// Unmaps what belongs to peers; they may free it when all have done so.
   void closePeers();

@@ -12,7 +12,7 @@
 
 namespace braid {
 
-Status CudaDevice::registerPlan(const Plan &plan) {
+Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   auto timetable = std::make_unique<Timetable>();
   timetable->plan = &plan;
   timetable->number = nextTimetable_++ % kPlans;
@@ -22,7 +22,7 @@ Status CudaDevice::registerPlan(const Plan &plan) {
     if (kind == CommandKind::Signal || kind == CommandKind::Await)
       timetable->commands[plan.commands[i].stream].push_back(i);
   }
-  BRAID_TRY(planCopyAndSignal(plan, *timetable));
+  BRAID_TRY(planCopyAndSignal(plan, mode, *timetable));
   for (const std::unique_ptr<Timetable> &each : timetables_)
     if (each->plan == &plan && each->commands == timetable->commands) { // prepared again
       ++each->users;

@@ -19,6 +19,15 @@ Result<uint32_t> NullDevice::createEvents(uint32_t count) {
   return events_ - count;
 }
 
+void NullDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool,
+                            TransferMode) {
+  for (const BatchedCommand &step : steps)
+    if (step.kind == CommandKind::Copy)
+      copy(stream, tag, step.dst, step.src, step.bytes);
+    else
+      ++(step.kind == CommandKind::Signal ? counts_.signals : counts_.awaits);
+}
+
 namespace {
 
 class NullCluster final : public Cluster {
@@ -26,18 +35,18 @@ public:
   explicit NullCluster(const ClusterOptions &options) : group_(options.ranks, options.timeout) {
     for (int64_t rank = 0; rank < options.ranks; ++rank) {
       devices_.push_back(std::make_unique<NullDevice>(group_, rank, options.reproducible));
-      transports_.emplace_back(group_, rank);
+      controls_.emplace_back(group_, rank);
     }
   }
 
   int64_t ranks() const override { return group_.size(); }
   Device &device(int64_t rank) override { return *devices_[rank]; }
-  Transport &transport(int64_t rank) override { return transports_[rank]; }
+  ControlPlane &control(int64_t rank) override { return controls_[rank]; }
 
 private:
   InProcessGroup group_;
   std::vector<std::unique_ptr<NullDevice>> devices_;
-  std::vector<InProcessTransport> transports_;
+  std::vector<InProcessControl> controls_;
 };
 
 Result<std::unique_ptr<Cluster>> createCluster(const ClusterOptions &options) {

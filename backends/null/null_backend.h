@@ -35,7 +35,7 @@ struct NullCounts {
 
 /// Memory is real, zeroed and stays as the caller leaves it. Every command is done as soon as it is
 /// issued, and does nothing.
-class NullDevice final : public Device {
+class NullDevice final : public Device, public Compute, public PeerMemory, public Tracer {
 public:
   NullDevice(RankGroup &group, int64_t rank, bool isReproducible = false)
       : group_(group), memory_(group, rank), isReproducible_(isReproducible) {}
@@ -43,33 +43,44 @@ public:
   const NullCounts &counts() const { return counts_; }
   uint32_t streams() const { return streams_; }
 
-  /// Whatever it is asked for: there are no results.
-  bool isReproducible() const override { return isReproducible_; }
+  Compute &compute() override { return *this; }
+  PeerMemory *peerMemory() override { return this; }
+  Tracer *tracer() override { return this; }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
     return memory_.allocate(kind, bytes);
   }
   Status reserveStreams(uint32_t count) override;
   Result<uint32_t> createEvents(uint32_t count) override;
-  Result<std::string> exportMemory(void *base) override { return memory_.exportMemory(base); }
   void release(void *base) override { memory_.release(base); }
   void recycle() override { memory_.recycle(); }
-  Status warm(const PlanMatmul &) override { return Status::ok(); }
-
   void copy(uint32_t, Tag, void *, const void *, int64_t bytes) override {
     ++counts_.copies;
     counts_.copiedBytes += static_cast<uint64_t>(bytes);
   }
+  void record(uint32_t, Tag, uint32_t) override { ++counts_.records; }
+  void waitEvent(uint32_t, Tag, uint32_t) override { ++counts_.waitEvents; }
+  Status synchronize() override { return group_.failure(); }
+  std::vector<PendingWait> pending() override { return {}; }
+
+  // -- Compute. --
+
+  /// Whatever it is asked for: there are no results.
+  bool isReproducible() const override { return isReproducible_; }
+  Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }
   void add(uint32_t, Tag, DType, void *, const void *, int64_t) override { ++counts_.adds; }
   void sum(uint32_t, Tag, const SumArgs &) override { ++counts_.sums; }
   void pointwise(uint32_t, Tag, const PointwiseArgs &) override { ++counts_.pointwise; }
-  void signal(uint32_t, Tag, void *, uint32_t) override { ++counts_.signals; }
-  void await(uint32_t, Tag, const void *, uint32_t) override { ++counts_.awaits; }
-  void record(uint32_t, Tag, uint32_t) override { ++counts_.records; }
-  void waitEvent(uint32_t, Tag, uint32_t) override { ++counts_.waitEvents; }
 
-  Status synchronize() override { return group_.failure(); }
-  std::vector<PendingWait> pending() override { return {}; }
+  // -- PeerMemory. --
+
+  Result<std::string> exportMemory(void *base) override { return memory_.exportMemory(base); }
+  Result<void *> open(int64_t peer, const std::string &handle) override {
+    return memory_.open(peer, handle);
+  }
+  void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool,
+                  TransferMode) override;
+
   void startTrace() override {}
   /// Nothing runs, so there are no spans.
   std::vector<Span> takeTrace() override { return {}; }

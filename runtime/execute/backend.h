@@ -1,6 +1,7 @@
 //===- runtime/execute/backend.h - backends by name -------------------------------------------===//
 #pragma once
 
+#include "runtime/execute/control_plane.h"
 #include "runtime/execute/device.h"
 
 #include <functional>
@@ -24,13 +25,13 @@ struct ClusterOptions {
   bool reproducible = false;
 };
 
-/// The ranks that this process hosts, connected. Devices and Transports live as long as it does.
+/// The ranks that this process hosts, connected. What it hands out lives as long as it does.
 class Cluster {
 public:
   virtual ~Cluster() = default;
   virtual int64_t ranks() const = 0;
   /// Those of them that live in this process: hosted() of them, from firstHosted() on. Only they
-  /// have a Device and a Transport here.
+  /// have a Device and a ControlPlane here.
   virtual int64_t firstHosted() const { return 0; }
   virtual int64_t hosted() const { return ranks(); }
   /// The Plans of all ranks, so that messages can name what other ranks do. They outlive the
@@ -41,7 +42,7 @@ public:
   /// the process without running destructors: std::_Exit().
   virtual bool isStuck() const { return false; }
   virtual Device &device(int64_t rank) = 0;
-  virtual Transport &transport(int64_t rank) = 0;
+  virtual ControlPlane &control(int64_t rank) = 0;
 };
 
 struct Backend {

@@ -6,6 +6,8 @@
 #include "runtime/execute/handshake.h"
 #include "runtime/tune/tune_gemms.h"
 
+#include "llvm/Support/ErrorHandling.h"
+
 #include <map>
 #include <set>
 
@@ -14,9 +16,9 @@ namespace braid {
 /// Turns the ranges of a Plan into operands, and its endpoints into flags of peers.
 class Binder {
 public:
-  Binder(const Plan &plan, Device &device, Transport &transport, TransferMode transferMode)
-      : plan_(plan), device_(device), transport_(transport), transferMode_(transferMode),
-        prepared_(new Prepared(plan, device, transferMode)) {}
+  Binder(const Plan &plan, Device &device, ControlPlane &control, TransferMode transferMode)
+      : plan_(plan), device_(device), peers_(*device.peerMemory()), control_(control),
+        transferMode_(transferMode), prepared_(new Prepared(plan, device, transferMode)) {}
 
   Status bind();
   std::unique_ptr<Prepared> take() { return std::move(prepared_); }
@@ -45,7 +47,8 @@ private:
 
   const Plan &plan_;
   Device &device_;
-  Transport &transport_;
+  PeerMemory &peers_;
+  ControlPlane &control_;
   const TransferMode transferMode_;
   std::unique_ptr<Prepared> prepared_;
   char *flags_ = nullptr;
@@ -59,14 +62,14 @@ private:
 };
 
 Status Binder::bind() {
-  device_.use(transferMode_);
   for (const PrepareAction &step : plan_.preparation)
     if (step.kind == PrepareKind::AllocateArenas)
       BRAID_TRY(allocate());
-  BRAID_TRY(tuneGemms(plan_, device_, transport_));
+  if (GemmTuning *tuning = device_.compute().tuning())
+    BRAID_TRY(tuneGemms(plan_, *tuning, control_));
   for (const PrepareAction &step : plan_.preparation)
     if (step.kind == PrepareKind::Warm)
-      BRAID_TRY(device_.warm(plan_.matmuls[step.matmul]));
+      BRAID_TRY(device_.compute().warm(plan_.matmuls[step.matmul]));
   // All channels of a rank lie in one arena, so one exchange serves every Share step; it happens
   // also without any, because agreeing on the program comes first.
   BRAID_TRY(share());
@@ -76,7 +79,7 @@ Status Binder::bind() {
   bindSums();
   bindPointwise();
   findBatches();
-  BRAID_TRY(device_.registerPlan(plan_));
+  BRAID_TRY(device_.registerPlan(plan_, transferMode_));
   prepared_->isRegistered_ = true;
   return Status::ok();
 }
@@ -89,7 +92,7 @@ Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
 }
 
 Status Binder::allocate() {
-  void *flags = BRAID_TRY(allocate(ArenaKind::Flags, flagBytes()));
+  void *flags = BRAID_TRY(allocate(peers_.arenaOfFlags(transferMode_), flagBytes()));
   void *symmetric = BRAID_TRY(allocate(ArenaKind::Symmetric, plan_.symmetricBytes));
   void *device = BRAID_TRY(allocate(ArenaKind::Private, plan_.deviceBytes));
   BRAID_TRY(device_.reserveStreams(static_cast<uint32_t>(plan_.streams.size())));
@@ -108,10 +111,9 @@ Status Binder::allocate() {
 }
 
 Status Binder::share() {
-  std::string memory = BRAID_TRY(device_.exportMemory(symmetric_));
-  std::string flags = BRAID_TRY(device_.exportMemory(flags_));
-  std::vector<std::string> messages =
-      BRAID_TRY(transport_.allGather(hello(memory, flags).encode()));
+  std::string memory = BRAID_TRY(peers_.exportMemory(symmetric_));
+  std::string flags = BRAID_TRY(peers_.exportMemory(flags_));
+  std::vector<std::string> messages = BRAID_TRY(control_.allGather(hello(memory, flags).encode()));
   std::vector<Hello> ranks;
   for (const std::string &message : messages)
     ranks.push_back(BRAID_TRY(Hello::decode(message)));
@@ -124,7 +126,7 @@ Status Binder::share() {
 
 /// All ranks see that their programs differ, so all of them exchange the texts, to say where.
 Status Binder::differentPrograms(const std::vector<Hello> &ranks) {
-  Result<std::vector<std::string>> texts = transport_.allGather(plan_.text);
+  Result<std::vector<std::string>> texts = control_.allGather(plan_.text);
   return texts ? programDifference(ranks, *texts) : texts.status();
 }
 
@@ -151,7 +153,7 @@ Hello Binder::hello(std::string memory, std::string flags) const {
         {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.flag * kFlagStride,
          isExported ? buffer->offset + e.range.offset : -1, describeOrigin(plan_, e.origin)});
   }
-  message.isReproducible = device_.isReproducible();
+  message.isReproducible = device_.compute().isReproducible();
   return message;
 }
 
@@ -161,8 +163,8 @@ Status Binder::openPeers(const std::vector<Hello> &ranks) {
     if (base)
       continue;
     const Hello &peer = ranks[static_cast<size_t>(endpoint.peer)];
-    void *memory = BRAID_TRY(transport_.open(endpoint.peer, peer.memory));
-    void *flags = BRAID_TRY(transport_.open(endpoint.peer, peer.flags));
+    void *memory = BRAID_TRY(peers_.open(endpoint.peer, peer.memory));
+    void *flags = BRAID_TRY(peers_.open(endpoint.peer, peer.flags));
     base = memory;
     peerFlags_[endpoint.peer] = static_cast<char *>(flags);
   }
@@ -288,35 +290,46 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
 /// with nothing left to do, no copy and no signal of such a program is under way to anyone, not
 /// even one that nobody awaits; and no peer touches the memory for the next program before it has
 /// been told where it is, which comes after the device has zeroed it.
-Status recycle(Device &device, Transport &transport) {
+Status recycle(Device &device, ControlPlane &control) {
   // A device that cannot prepare now, because its stream is being captured, has to say so before it
   // is asked to wait: that would spoil the capture, and give another reason.
   BRAID_TRY(device.reserveStreams(0));
   BRAID_TRY(device.synchronize());
-  BRAID_TRY(transport.allGather("idle"));
+  BRAID_TRY(control.allGather("idle"));
   device.recycle();
   return Status::ok();
 }
 
-Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
+Status checkCapabilities(Device &device, TransferMode mode) {
+  const PeerMemory *peers = device.peerMemory();
+  if (!peers)
+    return unsupported("expected a backend with memory that peers reach");
+  return peers->offers(mode)
+             ? Status::ok()
+             : unsupported(
+                   "this backend has one way to copy and one to signal, and no choice of others");
+}
+
+Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, ControlPlane &control,
                                           TransferMode transferMode) {
-  if (transport.size() != plan.ranks || transport.rank() != plan.rank)
-    return badInput("the plan is for rank {} of {}, the transport is rank {} of {}", plan.rank,
-                    plan.ranks, transport.rank(), transport.size());
-  Binder binder(plan, device, transport, transferMode);
-  Status mine =
-      device.offers(transferMode)
-          ? recycle(device, transport)
-          : unsupported(
-                "this backend has one way to copy and one to signal, and no choice of others");
+  if (control.size() != plan.ranks || control.rank() != plan.rank)
+    return badInput("the plan is for rank {} of {}, but this is rank {} of {}", plan.rank,
+                    plan.ranks, control.rank(), control.size());
+  Status mine = checkCapabilities(device, transferMode);
   if (mine.isOk())
-    mine = binder.bind();
+    mine = recycle(device, control);
   if (!mine.isOk()) {
-    transport.abort(mine);
+    control.abort(mine);
+    return mine;
+  }
+  Binder binder(plan, device, control, transferMode);
+  mine = binder.bind();
+  if (!mine.isOk()) {
+    control.abort(mine);
     return mine;
   }
   // Nobody runs before everybody is prepared.
-  BRAID_TRY(transport.allGather("prepared"));
+  BRAID_TRY(control.allGather("prepared"));
   return binder.take();
 }
 
@@ -326,7 +339,7 @@ Prepared::~Prepared() {
   if (isRegistered_)
     device_->releasePlan(*plan_);
   if (graph_)
-    device_->releaseGraph(*graph_);
+    device_->graphs()->releaseGraph(*graph_);
   if (firstEvent_)
     device_->releaseEvents(*firstEvent_);
   for (void *arena : arenas_)
@@ -339,11 +352,14 @@ void Prepared::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> o
 }
 
 Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-  BRAID_TRY(device_->beginCapture());
+  Graphs *graphs = device_->graphs();
+  if (!graphs)
+    return unsupported("no graphs here");
+  BRAID_TRY(graphs->beginCapture());
   issueAll(inputs, outputs);
-  uint32_t graph = BRAID_TRY(device_->endCapture());
+  uint32_t graph = BRAID_TRY(graphs->endCapture());
   if (graph_)
-    device_->releaseGraph(*graph_);
+    graphs->releaseGraph(*graph_);
   graph_ = graph;
   capturedInputs_ = inputs.vec();
   capturedOutputs_ = outputs.vec();
@@ -368,7 +384,7 @@ Status Prepared::replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
 
 void Prepared::replay() {
   assert(graph_ && "capture() comes first");
-  device_->launch(*graph_, {plan_, kNone, ++epoch_});
+  device_->graphs()->launch(*graph_, {plan_, kNone, ++epoch_});
 }
 
 void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
@@ -378,10 +394,9 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
         const_cast<void *>(inputs[i]); // only ever read, the verifier saw to it
   for (size_t i = 0; i < outputs.size(); ++i)
     bases_[plan_->outputs[i]] = outputs[i];
-  device_->use(transferMode_);
   const uint32_t count = static_cast<uint32_t>(plan_->commands.size());
   for (uint32_t index = 0; index < count; index += batches_[index].count)
-    if (batches_[index].count > 1)
+    if (isBatchable(plan_->commands[index].kind))
       issueBatch(index, batches_[index]);
     else
       issue(index, plan_->commands[index]);
@@ -396,29 +411,27 @@ void Prepared::issueBatch(uint32_t first, const Batch &batch) {
     steps_.push_back({command.kind, index, bound.flag, copies ? at(bound.dst) : nullptr,
                       copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0});
   }
-  device_->issueBatch(plan_->commands[first].stream, {plan_, first, epoch_}, steps_,
-                      batch.areDisjoint);
+  peers_->issueBatch(plan_->commands[first].stream, {plan_, first, epoch_}, steps_,
+                     batch.areDisjoint, transferMode_);
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {
   const Bound &bound = bound_[index];
   const Tag tag{plan_, index, epoch_};
   switch (command.kind) {
-  case CommandKind::Copy:
-    return device_->copy(command.stream, tag, at(bound.dst), at(bound.src), command.dst.bytes);
   case CommandKind::Matmul:
     return issueMatmul(index, command);
   case CommandKind::Add:
-    return device_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
-                        command.dst.bytes);
+    return compute_->add(command.stream, tag, command.dtype, at(bound.dst), at(bound.src),
+                         command.dst.bytes);
   case CommandKind::Sum:
     return issueSum(index, command);
   case CommandKind::Pointwise:
     return issuePointwise(index, command);
+  case CommandKind::Copy:
   case CommandKind::Signal:
-    return device_->signal(command.stream, tag, bound.flag, epoch_);
   case CommandKind::Await:
-    return device_->await(command.stream, tag, bound.flag, epoch_);
+    llvm_unreachable("they are issued in batches");
   case CommandKind::Record:
     return device_->record(command.stream, tag, *firstEvent_ + command.event);
   case CommandKind::WaitEvent:
@@ -430,18 +443,18 @@ void Prepared::issueMatmul(uint32_t index, const Command &command) {
   const PlanMatmul &shape = plan_->matmuls[command.matmul];
   const BoundMatmul &bound = matmuls_[command.matmul];
   const void *bias = shape.bias.bytes == 0 ? nullptr : at(bound.bias);
-  device_->matmul(command.stream, {plan_, index, epoch_},
-                  {shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, at(bound.a),
-                   at(bound.b), bias, at(bound.c), shape.overlaps, shape.resultType()});
+  compute_->matmul(command.stream, {plan_, index, epoch_},
+                   {shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, at(bound.a),
+                    at(bound.b), bias, at(bound.c), shape.overlaps, shape.resultType()});
 }
 
 void Prepared::issueSum(uint32_t index, const Command &command) {
   const PlanSum &sum = plan_->sums[command.sum];
   const BoundSum &bound = sums_[command.sum];
   const int64_t biasCount = sum.bias.bytes / sizeOf(sum.dtype);
-  device_->sum(command.stream, {plan_, index, epoch_},
-               {sum.dtype, sum.partial, sum.elements(), sum.count, sum.stride, at(bound.parts),
-                biasCount == 0 ? nullptr : at(bound.bias), biasCount, at(bound.dst), sum.result});
+  compute_->sum(command.stream, {plan_, index, epoch_},
+                {sum.dtype, sum.partial, sum.elements(), sum.count, sum.stride, at(bound.parts),
+                 biasCount == 0 ? nullptr : at(bound.bias), biasCount, at(bound.dst), sum.result});
 }
 
 void Prepared::issuePointwise(uint32_t index, const Command &command) {
@@ -458,7 +471,7 @@ void Prepared::issuePointwise(uint32_t index, const Command &command) {
     args.steps[i] = {function,
                      {operand.dtype, isBinary(function) ? at(bound.operands[i]) : nullptr}};
   }
-  device_->pointwise(command.stream, {plan_, index, epoch_}, args);
+  compute_->pointwise(command.stream, {plan_, index, epoch_}, args);
 }
 
 } // namespace braid

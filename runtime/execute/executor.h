@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/execute/control_plane.h"
 #include "runtime/execute/device.h"
 
 namespace braid {
@@ -39,7 +40,8 @@ public:
 private:
   friend class Binder;
   Prepared(const Plan &plan, Device &device, TransferMode transferMode)
-      : plan_(&plan), device_(&device), transferMode_(transferMode) {}
+      : plan_(&plan), device_(&device), peers_(device.peerMemory()), compute_(&device.compute()),
+        transferMode_(transferMode) {}
 
   /// An operand whose base is looked up at run time: bases_[base] + offset.
   struct Operand {
@@ -63,12 +65,14 @@ private:
   /// stream.
   struct Batch {
     uint32_t count = 1;
-    bool areDisjoint = false; ///< see Device::issueBatch
+    bool areDisjoint = false; ///< see PeerMemory::issueBatch
   };
   void issueBatch(uint32_t first, const Batch &batch);
 
   const Plan *plan_;
   Device *device_;
+  PeerMemory *peers_;
+  Compute *compute_;
   TransferMode transferMode_;
   bool isRegistered_ = false; ///< with the device
   uint32_t epoch_ = 0;
@@ -101,7 +105,7 @@ private:
 /// receive; a difference is BadInput and says which ranks differ, and where. `plan` and `device`
 /// outlive the result. Unsupported if the device does not offer `transferMode`. Waits for all that
 /// was issued to the device before.
-Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Transport &transport,
+Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, ControlPlane &control,
                                           TransferMode transferMode = {});
 
 } // namespace braid

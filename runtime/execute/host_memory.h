@@ -1,7 +1,7 @@
 //===- runtime/execute/host_memory.h - what devices that live in host memory allocate ---------===//
 #pragma once
 
-#include "runtime/execute/device.h"
+#include "runtime/execute/peer_memory.h"
 #include "runtime/execute/rank_group.h"
 
 #include <algorithm>
@@ -57,8 +57,11 @@ public:
       allocations_.emplace_back(*memory);
     return memory;
   }
-  /// As Device::exportMemory.
+  /// As PeerMemory::exportMemory and open.
   Result<std::string> exportMemory(void *base) const { return group_.exportMemory(rank_, base); }
+  Result<void *> open(int64_t peer, const std::string &handle) const {
+    return group_.open(peer, handle);
+  }
   /// As Device::release.
   void release(void *base) {
     auto isIt = [base](const Private &memory) { return memory.get() == base; };

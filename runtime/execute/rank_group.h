@@ -53,11 +53,13 @@ public:
 
   /// As Device::allocate(Symmetric): zeroed, aligned to 256 bytes, the group's.
   virtual Result<void *> allocateSymmetric(int64_t rank, int64_t bytes) = 0;
-  /// As Device::exportMemory.
+  /// As PeerMemory::exportMemory.
   virtual Result<std::string> exportMemory(int64_t rank, void *base) = 0;
   /// As Device::release and Device::recycle, of what came from allocateSymmetric().
   virtual void releaseSymmetric(int64_t rank, void *base) = 0;
   virtual void recycleSymmetric(int64_t rank) = 0;
+  /// As PeerMemory::open, of what came from exportMemory().
+  virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
 
   // -- Waiting. --
 

@@ -186,7 +186,7 @@ Result<std::string> InProcessGroup::exportMemory(int64_t rank, void *base) {
   return allocation->handle;
 }
 
-Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) const {
+Result<void *> InProcessGroup::open(int64_t peer, const std::string &handle) {
   Lock lock(mutex_);
   auto found = exports_.find(handle);
   if (found == exports_.end() || found->second.rank != peer)

@@ -47,21 +47,19 @@ public:
   Result<std::string> exportMemory(int64_t rank, void *base) override;
   void releaseSymmetric(int64_t rank, void *base) override;
   void recycleSymmetric(int64_t rank) override;
+  Result<void *> open(int64_t peer, const std::string &handle) override;
 
   /// TimedOut if no rank makes progress for the timeout.
   Status waitForDevice(int64_t rank, Drain drain) override;
 
   // -- Meeting. --
 
-  /// As Transport::allGather.
+  /// As ControlPlane::allGather.
   Result<std::vector<std::string>> allGather(int64_t rank, std::string mine);
 
-  /// As Transport::commit: the step counts for all ranks from the moment at which the first of
+  /// As ControlPlane::commit: the step counts for all ranks from the moment at which the first of
   /// them knows that all have come, if none has failed by then.
   Status commit(int64_t rank);
-
-  /// The address that `peer` exported as `handle`.
-  Result<void *> open(int64_t peer, const std::string &handle) const;
 
   // -- Progress. --
 
@@ -75,7 +73,7 @@ public:
   /// Aborts because the group has stood still: TimedOut, with the headline and what is known.
   void abortStalled(std::string headline);
 
-  /// As Transport::tick.
+  /// As ControlPlane::tick.
   void tick() { arrivals_.fetch_add(1, std::memory_order_relaxed); }
 
   /// OwnCode, InAllGather or InSynchronize.
@@ -157,17 +155,14 @@ private:
   std::chrono::steady_clock::time_point lastMove_;
 };
 
-/// A rank's Transport over an InProcessGroup.
-class InProcessTransport : public Transport {
+/// A rank's ControlPlane over an InProcessGroup.
+class InProcessControl : public ControlPlane {
 public:
-  InProcessTransport(InProcessGroup &group, int64_t rank) : group_(group), rank_(rank) {}
+  InProcessControl(InProcessGroup &group, int64_t rank) : group_(group), rank_(rank) {}
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return group_.size(); }
   Result<std::vector<std::string>> allGather(std::string mine) override {
     return group_.allGather(rank_, std::move(mine));
-  }
-  Result<void *> open(int64_t peer, const std::string &handle) override {
-    return group_.open(peer, handle);
   }
   Status commit() override { return group_.commit(rank_); }
   void tick() override { group_.tick(); }

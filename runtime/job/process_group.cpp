@@ -121,7 +121,7 @@ Status ProcessGroup::failure() const {
   return cause ? cause->status : Status::ok();
 }
 
-Result<std::vector<std::string>> ProcessGroup::allGather(const std::string &mine) {
+Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
   Doing doing(*this, HostActivity::InAllGather);
   if (isAborted())
     return failure();

@@ -1,7 +1,7 @@
 //===- runtime/job/process_group.h - a rank that is a process ---------------------------------===//
 //
-// What a backend needs for one rank whose peers are other processes: its Transport, the memory that
-// it shares with them, and a watchdog. What all ranks have in common is in the job memory; see
+// What a backend needs for one rank whose peers are other processes: its control plane, the memory
+// that it shares with them, and a watchdog. What all ranks have in common is in the job memory; see
 // "Ranks as processes" in README.md here.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -36,7 +36,7 @@ private:
 
 /// One rank of a job and its watchdog. Calls are made by the rank's host thread, but for those of
 /// RankGroup and abort(), which anyone may call.
-class ProcessGroup final : public RankGroup {
+class ProcessGroup final : public RankGroup, public ControlPlane {
 public:
   /// Where warnings go; the default writes lines to stderr.
   using Warn = std::function<void(const std::string &)>;
@@ -52,7 +52,8 @@ public:
   /// itself. It must not block. Call before start().
   void setProbe(std::function<void()> probe) { probe_ = std::move(probe); }
 
-  int64_t rank() const { return client_->rank(); }
+  int64_t rank() const override { return client_->rank(); }
+  int64_t size() const override { return RankGroup::size(); }
   JobMemory &memory() { return client_->memory(); }
   RankSlot &slot() { return memory().slot(rank()); }
   /// Of all ranks, for messages. They outlive the group, or the next call. What the job memory says
@@ -68,18 +69,18 @@ public:
   Result<std::string> exportMemory(int64_t rank, void *base) override;
   void releaseSymmetric(int64_t rank, void *base) override;
   void recycleSymmetric(int64_t rank) override;
+  Result<void *> open(int64_t peer, const std::string &handle) override;
   /// Standing still is the watchdog's business. After an abort, a command that never ends is waited
   /// for only for a grace period; the Status says so then.
   Status waitForDevice(int64_t rank, Drain drain) override;
   /// waitForDevice() has given up.
   bool isStuck() const { return isStuck_; }
 
-  // -- As Transport. --
+  // -- ControlPlane. --
 
-  Result<std::vector<std::string>> allGather(const std::string &mine);
-  Result<void *> open(int64_t peer, const std::string &handle);
-  Status commit();
-  void tick();
+  Result<std::vector<std::string>> allGather(std::string mine) override;
+  Status commit() override;
+  void tick() override;
 
   // -- The end, in this order; the device's workers have stopped. --
 
@@ -153,26 +154,6 @@ private:
   std::mutex endMutex_;
   std::condition_variable endChanged_;
   bool isEnding_ = false; ///< under endMutex_
-};
-
-/// The rank's Transport.
-class ProcessTransport : public Transport {
-public:
-  explicit ProcessTransport(ProcessGroup &group) : group_(group) {}
-  int64_t rank() const override { return group_.rank(); }
-  int64_t size() const override { return group_.size(); }
-  Result<std::vector<std::string>> allGather(std::string mine) override {
-    return group_.allGather(mine);
-  }
-  Result<void *> open(int64_t peer, const std::string &handle) override {
-    return group_.open(peer, handle);
-  }
-  Status commit() override { return group_.commit(); }
-  void tick() override { group_.tick(); }
-  void abort(const Status &cause) override { group_.abort(cause); }
-
-private:
-  ProcessGroup &group_;
 };
 
 } // namespace braid

@@ -16,8 +16,8 @@
 // A sender that computes what it sends has a GEMM in place of the copy.
 //
 // A signal writes the number of the run (its epoch, 1, 2, ...), or a mark where flags do not count
-// (Device::countsRuns); an await passes when the flag has reached the epoch of its own run. A flag
-// is written by one endpoint only, once a run, so no signal is lost or taken twice, and no reset is
+// (PeerMemory::countsRuns); an await passes when the flag has reached the epoch of its own run. One
+// endpoint only writes a flag, once a run, so no signal is lost or taken twice, and no reset is
 // needed between runs.
 //
 //===----------------------------------------------------------------------------------------===//

@@ -20,7 +20,9 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/execute/device.h"
+#include "api/status.h"
+#include "runtime/execute/transfer_mode.h"
+#include "runtime/plan/plan.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"

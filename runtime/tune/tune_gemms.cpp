@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 /// seconds, and in less than kLeast nothing can be compared.
 constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
 
-using Choices = std::map<std::string, std::string>; ///< of Device::tune, by gemmKey
+using Choices = std::map<std::string, std::string>; ///< of GemmTuning::tune, by gemmKey
 
 std::vector<const PlanMatmul *> shapesOf(const Plan &plan) {
   std::vector<const PlanMatmul *> shapes;
@@ -29,7 +29,7 @@ std::vector<const PlanMatmul *> shapesOf(const Plan &plan) {
 
 /// Tunes what is not in `choices` yet. The shapes share what time there is, and those that were
 /// tuned by an earlier job leave theirs to the others.
-Status tuneMissing(const Plan &plan, Device &device, Transport &transport, Choices &choices) {
+Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control, Choices &choices) {
   using Clock = std::chrono::steady_clock;
   std::vector<const PlanMatmul *> missing = shapesOf(plan);
   std::erase_if(missing,
@@ -38,21 +38,21 @@ Status tuneMissing(const Plan &plan, Device &device, Transport &transport, Choic
   for (size_t i = 0; i < missing.size(); ++i) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
     const milliseconds share = left / static_cast<int64_t>(missing.size() - i);
-    std::string choice = BRAID_TRY(device.tune(*missing[i], std::clamp(share, kLeast, kMost)));
+    std::string choice = BRAID_TRY(tuning.tune(*missing[i], std::clamp(share, kLeast, kMost)));
     choices[gemmKey(*missing[i])] = std::move(choice);
-    transport.tick();
+    control.tick();
   }
   return Status::ok();
 }
 
 /// What rank 0 has chosen, if it goes for a device with that key.
-Result<Choices> choicesOfRank0(const Plan &plan, Device &device, Transport &transport,
+Result<Choices> choicesOfRank0(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                                const std::string &key) {
   MeasurementFile mine{key, {}};
   if (plan.rank == 0)
-    BRAID_TRY(tuneMissing(plan, device, transport, mine.entries));
+    BRAID_TRY(tuneMissing(plan, tuning, control, mine.entries));
   std::vector<std::string> texts =
-      BRAID_TRY(transport.allGather(plan.rank == 0 ? mine.encode() : std::string()));
+      BRAID_TRY(control.allGather(plan.rank == 0 ? mine.encode() : std::string()));
   Result<MeasurementFile> chosen = MeasurementFile::decode(texts.front());
   if (!chosen)
     return chosen.status().annotated("the choices of rank 0");
@@ -61,16 +61,14 @@ Result<Choices> choicesOfRank0(const Plan &plan, Device &device, Transport &tran
 
 } // namespace
 
-Status tuneGemms(const Plan &plan, Device &device, Transport &transport) {
-  const std::string key = device.tuningKey();
-  if (key.empty())
-    return Status::ok();
+Status tuneGemms(const Plan &plan, GemmTuning &tuning, ControlPlane &control) {
+  const std::string key = tuning.tuningKey();
   for (const PlanMatmul *shape : shapesOf(plan))
-    BRAID_TRY(device.loadAlgorithm(*shape));
-  Choices choices = BRAID_TRY(choicesOfRank0(plan, device, transport, key));
-  BRAID_TRY(tuneMissing(plan, device, transport, choices));
+    BRAID_TRY(tuning.loadAlgorithm(*shape));
+  Choices choices = BRAID_TRY(choicesOfRank0(plan, tuning, control, key));
+  BRAID_TRY(tuneMissing(plan, tuning, control, choices));
   for (const PlanMatmul *shape : shapesOf(plan))
-    BRAID_TRY(device.setAlgorithm(*shape, choices[gemmKey(*shape)]));
+    BRAID_TRY(tuning.setAlgorithm(*shape, choices[gemmKey(*shape)]));
   return Status::ok();
 }
 

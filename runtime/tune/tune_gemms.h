@@ -1,7 +1,8 @@
 //===- runtime/tune/tune_gemms.h - one rank measures how all multiply -------------------------===//
 #pragma once
 
-#include "runtime/execute/device.h"
+#include "runtime/execute/compute.h"
+#include "runtime/execute/control_plane.h"
 
 namespace braid {
 
@@ -12,6 +13,6 @@ namespace braid {
 ///
 /// Collective where devices have something to tune, which they have on all ranks or on none: one
 /// exchange, whatever is multiplied where. Blocks; a rank that fails does not come to it.
-Status tuneGemms(const Plan &plan, Device &device, Transport &transport);
+Status tuneGemms(const Plan &plan, GemmTuning &tuning, ControlPlane &control);
 
 } // namespace braid

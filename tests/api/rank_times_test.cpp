@@ -13,7 +13,7 @@ namespace braid {
 namespace {
 
 /// The other rank of two, which takes as long as it is told.
-class BesideAnother final : public Transport {
+class BesideAnother final : public ControlPlane {
 public:
   int64_t rank() const override { return 0; }
   int64_t size() const override { return 2; }
@@ -21,7 +21,6 @@ public:
     ++decisions;
     return std::vector<std::string>{std::move(mine), std::to_string(othersUs)};
   }
-  Result<void *> open(int64_t, const std::string &) override { return nullptr; }
   Status commit() override { return Status::ok(); }
   void abort(const Status &) override {}
 
@@ -35,7 +34,7 @@ protected:
   int64_t runs(const std::vector<double> &times, int64_t atFirst = 2) {
     int64_t count = 0;
     Result<double> us = warmUp(
-        transport_, [=](double each) { return each > 0 ? std::llround(1000 / each) : atFirst; },
+        control_, [=](double each) { return each > 0 ? std::llround(1000 / each) : atFirst; },
         [&]() -> Result<double> {
           const auto next = static_cast<size_t>(count++);
           return times[std::min(next, times.size() - 1)];
@@ -45,7 +44,7 @@ protected:
     return count;
   }
 
-  BesideAnother transport_;
+  BesideAnother control_;
   double decided_ = 0;
 };
 
@@ -71,7 +70,7 @@ TEST(MeetAt, RestsFirst) {
 TEST_F(WarmUp, RunsForSomeTime) {
   EXPECT_EQ(runs({10}), 100);
   EXPECT_EQ(decided_, 10);
-  EXPECT_LE(transport_.decisions, 7) << "once whenever there are twice as many";
+  EXPECT_LE(control_.decisions, 7) << "once whenever there are twice as many";
 }
 
 TEST_F(WarmUp, ForgetsWhatTheFirstRunLoaded) { EXPECT_EQ(runs({5000, 10}), 100); }
@@ -81,7 +80,7 @@ TEST_F(WarmUp, ForgetsARunThatWasDisturbed) {
 }
 
 TEST_F(WarmUp, GoesByTheSlowestRank) {
-  transport_.othersUs = 100;
+  control_.othersUs = 100;
   EXPECT_EQ(runs({10}), 10);
   EXPECT_EQ(decided_, 100);
 }
@@ -100,7 +99,7 @@ TEST_F(WarmUp, MayNotRunAtAll) {
 TEST_F(WarmUp, EndsWithTheFirstFailure) {
   int count = 0;
   Result<double> us = warmUp(
-      transport_, [](double) { return 5; },
+      control_, [](double) { return 5; },
       [&]() -> Result<double> {
         if (++count == 3)
           return Status(StatusCode::PeerFailed, "gone");

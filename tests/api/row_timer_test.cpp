@@ -178,7 +178,7 @@ TEST_F(RowTimerTest, ABurstIsAsManyRunsAsItSays) {
   plans_.push_back(std::move(*makePlans(*compiled)));
   Device &device = cluster_->device(0);
   Result<std::unique_ptr<Prepared>> prepared =
-      prepare(plans_.back()[0], device, cluster_->transport(0));
+      prepare(plans_.back()[0], device, cluster_->control(0));
   ASSERT_TRUE(prepared) << prepared.status().message();
   std::vector<float> a(8, 1), b(6, 2), c(12);
   const auto start = std::chrono::steady_clock::now();

@@ -133,7 +133,8 @@ void BackendTest::start(int64_t ranks, uint32_t streams, std::chrono::millisecon
     plans_.push_back(makePlan(rank, ranks));
   (*cluster)->setPlans(plans_);
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    ASSERT_TRUE((*cluster)->device(rank).registerPlan(plans_[static_cast<size_t>(rank)]).isOk());
+    ASSERT_TRUE(
+        (*cluster)->device(rank).registerPlan(plans_[static_cast<size_t>(rank)], {}).isOk());
     ASSERT_TRUE((*cluster)->device(rank).reserveStreams(streams).isOk());
     Result<uint32_t> first = (*cluster)->device(rank).createEvents(streams);
     ASSERT_TRUE(first);

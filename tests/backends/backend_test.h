@@ -8,6 +8,7 @@
 #pragma once
 
 #include "runtime/execute/backend.h"
+#include "tests/support/flags.h"
 
 #include <gtest/gtest.h>
 
@@ -52,7 +53,7 @@ protected:
              bool isReproducible = false);
   int64_t ranks() const { return cluster_->ranks(); }
   Device &device(int64_t rank = 0) { return cluster_->device(rank); }
-  Transport &transport(int64_t rank = 0) { return cluster_->transport(rank); }
+  ControlPlane &control(int64_t rank = 0) { return cluster_->control(rank); }
   const Plan &plan(int64_t rank = 0) const { return plans_[rank]; }
   Tag tag(CommandKind kind, int64_t rank = 0, uint32_t run = 1) const {
     return tagOf(plans_[rank], kind, run);

@@ -62,7 +62,7 @@ protected:
   void warm(const Gemm &p) {
     PlanMatmul shape{p.dtype, p.m, p.n, p.k, p.transposeB, {}, {}, {}, {}, false, p.partial};
     shape.bias.bytes = p.hasBias ? p.n * sizeOf(p.dtype) : 0;
-    EXPECT_EQ(message(device().warm(shape)), "");
+    EXPECT_EQ(message(device().compute().warm(shape)), "");
   }
   char *uploadElements(DType dtype, const std::vector<double> &values) {
     return upload(encodeAll(dtype, values));
@@ -87,7 +87,7 @@ protected:
                     c,
                     false,
                     p.result()};
-    device().matmul(1, tag(CommandKind::Matmul), args);
+    device().compute().matmul(1, tag(CommandKind::Matmul), args);
     return downloadElements(p.result(), c, p.m * p.n);
   }
 
@@ -162,7 +162,7 @@ TEST_P(ComputeTest, MultipliesToPartialResultsAnywhere) {
                     c + sizeOf(DType::F32),
                     false,
                     DType::F32};
-    device().matmul(1, tag(CommandKind::Matmul), args);
+    device().compute().matmul(1, tag(CommandKind::Matmul), args);
     std::vector<double> expected = multiplied(p, a, b, bias);
     expected.insert(expected.begin(), 5.0);
     expected.push_back(5.0);
@@ -206,7 +206,7 @@ TEST_P(ComputeTest, AddsWithOneRounding) {
       b[i] = rounded(dtype, std::ldexp(int(random() % 4096) - 2048, int(random() % 20) - 14));
     }
     char *dst = uploadElements(dtype, a), *src = uploadElements(dtype, b);
-    device().add(1, tag(CommandKind::Add), dtype, dst, src, count * sizeOf(dtype));
+    device().compute().add(1, tag(CommandKind::Add), dtype, dst, src, count * sizeOf(dtype));
     std::vector<double> got = downloadElements(dtype, dst, count);
     for (int64_t i = 0; i < count; ++i)
       ASSERT_EQ(got[i], rounded(dtype, a[i] + b[i]))
@@ -230,7 +230,7 @@ TEST_P(ComputeTest, MultipliesOnManyStreamsAtOnce) {
     MatmulArgs args{p.dtype, p.transposeB,   p.m,   p.n,    p.k, deviceA, deviceB,
                     nullptr, results.back(), false, p.dtype};
     for (int repeat = 0; repeat < 10; ++repeat)
-      device().matmul(stream, tag(CommandKind::Matmul), args);
+      device().compute().matmul(stream, tag(CommandKind::Matmul), args);
   }
   for (void *result : results)
     EXPECT_EQ(downloadElements(p.dtype, result, p.m * p.n), expected);
@@ -253,7 +253,7 @@ class SameBitsTest : public ComputeTest {
 protected:
   void startReproducibly() {
     start(1, 4, std::chrono::milliseconds(20000), /*isReproducible=*/true);
-    EXPECT_TRUE(device().isReproducible());
+    EXPECT_TRUE(device().compute().isReproducible());
   }
 
   /// `p.m` are all rows. Each range has the same bits in them as in all.
@@ -272,7 +272,7 @@ protected:
       warm(part);
       args.a = a + first * p.k * sizeOf(p.dtype);
       args.c = c + first * pitch;
-      device().matmul(1, tag(CommandKind::Matmul), args);
+      device().compute().matmul(1, tag(CommandKind::Matmul), args);
       return download<char>(args.c, static_cast<size_t>(rows * pitch));
     };
     const std::vector<char> all = multiply(0, p.m);

@@ -24,13 +24,13 @@ TEST(CpuTest, GemmLongerThanTheTimeoutIsProgress) {
   Plan plan = makePlan(0, 1);
   constexpr int64_t kSize = 700;
   std::vector<double> a(kSize * kSize, 1), c(kSize * kSize);
-  device.startTrace();
-  device.matmul(0, tagOf(plan, CommandKind::Matmul),
-                {DType::F64, false, kSize, kSize, kSize, a.data(), a.data(), nullptr, c.data(),
-                 false, DType::F64});
+  device.tracer()->startTrace();
+  device.compute().matmul(0, tagOf(plan, CommandKind::Matmul),
+                          {DType::F64, false, kSize, kSize, kSize, a.data(), a.data(), nullptr,
+                           c.data(), false, DType::F64});
   EXPECT_EQ(device.synchronize().message(), "");
   EXPECT_EQ(c.back(), double(kSize));
-  std::vector<Span> spans = device.takeTrace();
+  std::vector<Span> spans = device.tracer()->takeTrace();
   ASSERT_EQ(spans.size(), 1u);
   EXPECT_GT(spans[0].endNs - spans[0].beginNs, 5000000) << "the test needs a longer GEMM";
 }
@@ -62,11 +62,12 @@ TEST(CpuTest, ObserverMayPassOverAndThrow) {
   Device &device = (*cluster)->device(0);
   uint32_t flag = 0;
   float value = 1;
-  device.signal(0, tagOf(plan, CommandKind::Signal), &flag, 5);
+  signal(device, 0, tagOf(plan, CommandKind::Signal), &flag, 5);
   EXPECT_EQ(device.synchronize().message(), "");
   EXPECT_EQ(flag, 0u);
-  device.add(0, tagOf(plan, CommandKind::Add, 3), DType::F32, &value, &value, sizeof value);
-  device.signal(0, tagOf(plan, CommandKind::Signal), &flag, 6);
+  device.compute().add(0, tagOf(plan, CommandKind::Add, 3), DType::F32, &value, &value,
+                       sizeof value);
+  signal(device, 0, tagOf(plan, CommandKind::Signal), &flag, 6);
   Status status = device.synchronize();
   EXPECT_EQ(status.code(), StatusCode::PeerFailed);
   EXPECT_EQ(status.message(),

@@ -30,10 +30,10 @@ private:
 class FailureTest : public BackendTest {
 protected:
   void await(uint32_t stream, const void *flag, uint32_t epoch, int64_t rank) {
-    device(rank).await(stream, tag(CommandKind::Await, rank, epoch), flag, epoch);
+    test::await(device(rank), stream, tag(CommandKind::Await, rank, epoch), flag, epoch);
   }
   void signal(uint32_t stream, void *flag, uint32_t epoch, int64_t rank) {
-    device(rank).signal(stream, tag(CommandKind::Signal, rank, epoch), flag, epoch);
+    test::signal(device(rank), stream, tag(CommandKind::Signal, rank, epoch), flag, epoch);
   }
   static void expectSame(const Status &a, const Status &b) {
     EXPECT_EQ(a.code(), b.code());
@@ -63,7 +63,7 @@ TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
       await(1, flag, 3, rank);
     outcomes[rank] = device(rank).synchronize();
     if (outcomes[rank].isOk()) // rank 1 had nothing to wait for, and learns of it in its next call
-      outcomes[rank] = transport(rank).allGather("").status();
+      outcomes[rank] = control(rank).allGather("").status();
   });
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
   EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 0 waits for rank 1 in \"node 6\" at "
@@ -73,7 +73,7 @@ TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
   for (int64_t rank = 0; rank < 2; ++rank) {
     expectSame(outcomes[rank], outcomes[0]);
     expectSame(device(rank).synchronize(), outcomes[0]);
-    expectSame(transport(rank).allGather("").status(), outcomes[0]);
+    expectSame(control(rank).allGather("").status(), outcomes[0]);
   }
 }
 
@@ -124,7 +124,7 @@ TEST_P(FailureTest, GatherNamesWhoIsMissing) {
   std::vector<Status> outcomes(4);
   onEveryRank([&](int64_t rank) {
     if (rank == 0 || rank == 2)
-      outcomes[rank] = transport(rank).allGather("here").status();
+      outcomes[rank] = control(rank).allGather("here").status();
   });
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
   if (isJoined()) { // ranks that are processes have one report for all that may hold them up
@@ -147,12 +147,12 @@ TEST_P(FailureTest, AbortReleasesAllRanks) {
     threads.emplace_back([&, rank] {
       await(1, allocateFlags(1, rank), 1, rank);
       outcomes[rank] =
-          rank == 2 ? transport(rank).allGather("").status() : device(rank).synchronize();
+          rank == 2 ? control(rank).allGather("").status() : device(rank).synchronize();
     });
   std::this_thread::sleep_for(milliseconds(50));
   Stopwatch watch;
-  transport(3).abort(Status(StatusCode::PeerFailed, "rank 3 gave up"));
-  transport(3).abort(Status(StatusCode::Internal, "a later cause"));
+  control(3).abort(Status(StatusCode::PeerFailed, "rank 3 gave up"));
+  control(3).abort(Status(StatusCode::Internal, "a later cause"));
   for (std::thread &thread : threads)
     thread.join();
   EXPECT_LT(watch.elapsed(), milliseconds(10000));
@@ -162,9 +162,9 @@ TEST_P(FailureTest, AbortReleasesAllRanks) {
 
 TEST_P(FailureTest, AbortBeforeAnyCallIsSeen) {
   start(2);
-  transport(0).abort(Status(StatusCode::PeerFailed, "rank 0 gave up"));
+  control(0).abort(Status(StatusCode::PeerFailed, "rank 0 gave up"));
   EXPECT_EQ(device(1).synchronize().message(), "rank 0 gave up");
-  EXPECT_EQ(transport(1).allGather("").status().message(), "rank 0 gave up");
+  EXPECT_EQ(control(1).allGather("").status().message(), "rank 0 gave up");
 }
 
 TEST_P(FailureTest, NothingRunsAfterAnAbort) {
@@ -182,7 +182,7 @@ TEST_P(FailureTest, NothingRunsAfterAnAbort) {
   signal(1, peerFlag, 1, 0); // would let rank 1 go on
   await(1, peerFlag, 1, 1);
   device(1).copy(1, tag(CommandKind::Copy, 1), &later, &from, sizeof(int));
-  transport(0).abort(Status(StatusCode::PeerFailed, "stop"));
+  control(0).abort(Status(StatusCode::PeerFailed, "stop"));
   device(0).copy(2, tag(CommandKind::Copy), &late, &from, sizeof(int));
   EXPECT_EQ(device(0).synchronize().message(), "stop");
   EXPECT_EQ(device(1).synchronize().message(), "stop");

@@ -51,7 +51,7 @@ public:
       cluster->setPlans(plans);
   }
   Device &device(int64_t rank) override { return clusters_[rank]->device(rank); }
-  Transport &transport(int64_t rank) override { return clusters_[rank]->transport(rank); }
+  ControlPlane &control(int64_t rank) override { return clusters_[rank]->control(rank); }
 
 private:
   explicit JoinedCluster(JobMemory memory) : memory_(std::move(memory)) {}

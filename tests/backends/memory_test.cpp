@@ -63,13 +63,13 @@ TEST_P(MemoryTest, IsReachedByPeers) {
     int value = 100 + int(rank);
     device(rank).copy(0, tag(CommandKind::Copy, rank), mine, &value, sizeof(int));
     EXPECT_TRUE(device(rank).synchronize().isOk());
-    Result<std::string> handle = device(rank).exportMemory(mine);
+    Result<std::string> handle = device(rank).peerMemory()->exportMemory(mine);
     EXPECT_TRUE(handle);
-    Result<std::vector<std::string>> handles = transport(rank).allGather(*handle);
+    Result<std::vector<std::string>> handles = control(rank).allGather(*handle);
     EXPECT_TRUE(handles);
     std::vector<int> values(3);
     for (int64_t peer = 0; peer < 3; ++peer) {
-      Result<void *> theirs = transport(rank).open(peer, (*handles)[peer]);
+      Result<void *> theirs = device(rank).peerMemory()->open(peer, (*handles)[peer]);
       EXPECT_TRUE(theirs);
       device(rank).copy(1, tag(CommandKind::Copy, rank), &values[peer], *theirs, sizeof(int));
     }
@@ -83,18 +83,19 @@ TEST_P(MemoryTest, IsReachedByPeers) {
 TEST_P(MemoryTest, IsExportedOnlyIfSymmetric) {
   start(1);
   void *memory = allocate(64, 0, ArenaKind::Private);
-  Result<std::string> handle = device().exportMemory(memory);
+  Result<std::string> handle = device().peerMemory()->exportMemory(memory);
   ASSERT_FALSE(handle);
   EXPECT_EQ(handle.status().code(), StatusCode::BadInput);
 }
 
 TEST_P(MemoryTest, OpensOnlyHandlesOfThatPeer) {
   start(2);
-  Result<std::string> handle = device(0).exportMemory(allocate(64, 0, ArenaKind::Symmetric));
+  Result<std::string> handle =
+      device(0).peerMemory()->exportMemory(allocate(64, 0, ArenaKind::Symmetric));
   ASSERT_TRUE(handle);
-  EXPECT_TRUE(transport(1).open(0, *handle));
+  EXPECT_TRUE(device(1).peerMemory()->open(0, *handle));
   for (const std::string &wrong : {*handle, std::string("nonsense"), std::string()}) {
-    Result<void *> memory = transport(0).open(1, wrong);
+    Result<void *> memory = device(0).peerMemory()->open(1, wrong);
     ASSERT_FALSE(memory);
     EXPECT_EQ(memory.status().code(), StatusCode::BadInput);
   }
@@ -138,23 +139,23 @@ TEST_P(MemoryTest, IsReachedByPeersWhenItIsHandedOutAgain) {
     for (int round = 0; round < 600; ++round) {
       const int64_t bytes = 100 + round % 7 * 30000, peer = 1 - rank;
       void *mine = allocate(bytes, rank, round % 2 ? ArenaKind::Flags : ArenaKind::Symmetric);
-      Result<std::string> handle = device(rank).exportMemory(mine);
+      Result<std::string> handle = device(rank).peerMemory()->exportMemory(mine);
       ASSERT_TRUE(handle) << message(handle.status());
-      auto handles = transport(rank).allGather(*handle);
+      auto handles = control(rank).allGather(*handle);
       ASSERT_TRUE(handles) << message(handles.status());
-      Result<void *> theirs = transport(rank).open(peer, (*handles)[size_t(peer)]);
+      Result<void *> theirs = device(rank).peerMemory()->open(peer, (*handles)[size_t(peer)]);
       ASSERT_TRUE(theirs) << message(theirs.status());
       int sent = 10 * round + int(rank), seen = -1;
       char *end = static_cast<char *>(*theirs) + bytes - 4;
       device(rank).copy(0, tag(CommandKind::Copy, rank), end, &sent, sizeof sent);
       ASSERT_EQ(message(device(rank).synchronize()), "");
-      ASSERT_TRUE(transport(rank).allGather("sent"));
+      ASSERT_TRUE(control(rank).allGather("sent"));
       end = static_cast<char *>(mine) + bytes - 4;
       device(rank).copy(0, tag(CommandKind::Copy, rank), &seen, end, sizeof seen);
       ASSERT_EQ(message(device(rank).synchronize()), "");
       ASSERT_TRUE(!computes() || seen == 10 * round + int(peer)) << seen << " in " << round;
       device(rank).release(mine);
-      ASSERT_TRUE(transport(rank).allGather("seen"));
+      ASSERT_TRUE(control(rank).allGather("seen"));
       device(rank).recycle();
     }
   });

@@ -22,13 +22,13 @@ TEST(NullTest, CountsWhatIsIssued) {
   for (int i = 0; i < 1; ++i)
     issued.copy(0, {}, nullptr, nullptr, 100);
   for (int i = 0; i < 2; ++i)
-    issued.matmul(0, {}, {});
+    issued.compute().matmul(0, {}, {});
   for (int i = 0; i < 3; ++i)
-    issued.add(0, {}, DType::F32, nullptr, nullptr, 4);
+    issued.compute().add(0, {}, DType::F32, nullptr, nullptr, 4);
   for (int i = 0; i < 4; ++i)
-    issued.signal(0, {}, nullptr, 1);
+    signal(issued, 0, {}, nullptr, 1);
   for (int i = 0; i < 5; ++i)
-    issued.await(0, {}, nullptr, 1);
+    await(issued, 0, {}, nullptr, 1);
   for (int i = 0; i < 6; ++i)
     issued.record(0, {}, 0);
   for (int i = 0; i < 7; ++i)

@@ -11,13 +11,14 @@ protected:
     device(rank).copy(stream, tag(CommandKind::Copy, rank), dst, src, sizeof(float));
   }
   void addFloat(uint32_t stream, void *dst, const void *src, int64_t rank = 0) {
-    device(rank).add(stream, tag(CommandKind::Add, rank), DType::F32, dst, src, sizeof(float));
+    device(rank).compute().add(stream, tag(CommandKind::Add, rank), DType::F32, dst, src,
+                               sizeof(float));
   }
   void signal(uint32_t stream, void *flag, uint32_t epoch, int64_t rank = 0) {
-    device(rank).signal(stream, tag(CommandKind::Signal, rank), flag, epoch);
+    test::signal(device(rank), stream, tag(CommandKind::Signal, rank), flag, epoch);
   }
   void await(uint32_t stream, const void *flag, uint32_t epoch, int64_t rank = 0) {
-    device(rank).await(stream, tag(CommandKind::Await, rank), flag, epoch);
+    test::await(device(rank), stream, tag(CommandKind::Await, rank), flag, epoch);
   }
   void record(uint32_t stream, uint32_t event) {
     device().record(stream, tag(CommandKind::Record), event);
@@ -123,7 +124,7 @@ TEST_P(OrderTest, ManyStreamsForkAndJoin) {
 TEST_P(OrderTest, AwaitPassesOnEarlierAndLaterEpochs) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  if (!device().countsRuns())
+  if (!device().peerMemory()->countsRuns())
     GTEST_SKIP() << "for good: flags of this backend hold a mark, no epoch";
   char *flag = allocateFlags(1);
   float *one = upload<float>({1}), *a = upload<float>({0});
@@ -165,11 +166,11 @@ private:
     void *taken = allocate(sizeof(float), rank);
     float initial = float(rank) * 1000;
     copyFloat(0, mine, &initial, rank);
-    if (device(rank).countsRuns()) // nobody awaits this one
+    if (device(rank).peerMemory()->countsRuns()) // nobody awaits this one
       signal(0, flags + kReady * kFlagStride, base, rank);
     signal(0, flags + kTaken * kFlagStride, base, rank);
     EXPECT_TRUE(device(rank).synchronize().isOk());
-    EXPECT_TRUE(transport(rank).allGather(""));
+    EXPECT_TRUE(control(rank).allGather(""));
     for (uint32_t round = 1; round <= kRounds; ++round) {
       uint32_t epoch = base + round;
       await(0, flags + kTaken * kFlagStride, epoch - 1, rank);
@@ -184,13 +185,13 @@ private:
   }
 
   std::vector<char *> exchange(int64_t rank, void *mine) {
-    Result<std::string> handle = device(rank).exportMemory(mine);
+    Result<std::string> handle = device(rank).peerMemory()->exportMemory(mine);
     EXPECT_TRUE(handle);
-    auto handles = transport(rank).allGather(*handle);
+    auto handles = control(rank).allGather(*handle);
     EXPECT_TRUE(handles);
     std::vector<char *> all;
     for (int64_t peer = 0; peer < kRanks; ++peer) {
-      Result<void *> theirs = transport(rank).open(peer, (*handles)[peer]);
+      Result<void *> theirs = device(rank).peerMemory()->open(peer, (*handles)[peer]);
       EXPECT_TRUE(theirs);
       all.push_back(static_cast<char *>(*theirs));
     }

@@ -57,7 +57,7 @@ protected:
     PointwiseArgs args{dtype, elements, to + behind * sizeOf(dtype), first, uint32_t(steps.size()),
                        {}};
     std::copy(steps.begin(), steps.end(), args.steps);
-    device().pointwise(1, tag(CommandKind::Pointwise), args);
+    device().compute().pointwise(1, tag(CommandKind::Pointwise), args);
     std::vector<double> got = decodeAll(dtype, download<char>(to, all * sizeOf(dtype)));
     EXPECT_TRUE(std::isnan(got.back()));
     for (int64_t i = 0; i < behind; ++i)

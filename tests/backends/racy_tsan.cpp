@@ -9,12 +9,15 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "backends/cpu/cpu_backend.h"
+#include "tests/support/flags.h"
 
 #include <cstdio>
 #include <string>
 #include <thread>
 
 using namespace braid;
+using test::await;
+using test::signal;
 
 namespace {
 
@@ -59,13 +62,13 @@ Status passOn(Device &device, int64_t rank, const Side &mine, const Side &theirs
   char *own = allocate(device, kBytes);
   for (uint32_t epoch = 1; epoch <= kRounds; ++epoch) {
     if (isOrdered)
-      device.await(0, {}, mine.flags, rank == 0 ? epoch - 1 : epoch);
+      await(device, 0, {}, mine.flags, rank == 0 ? epoch - 1 : epoch);
     if (rank == 0)
       device.copy(0, {}, mine.shared, own, kBytes);
     else
       device.copy(0, {}, own, theirs.shared, kBytes);
     if (isOrdered)
-      device.signal(0, {}, theirs.flags, epoch);
+      signal(device, 0, {}, theirs.flags, epoch);
     if (epoch % 5 == 0)
       if (Status status = device.synchronize(); !status.isOk())
         return status;

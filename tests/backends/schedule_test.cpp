@@ -53,12 +53,12 @@ private:
   static std::vector<Span> runRecords(Device &device, const Plan &plan) {
     EXPECT_TRUE(device.reserveStreams(4).isOk());
     EXPECT_TRUE(device.createEvents(1));
-    device.startTrace();
+    device.tracer()->startTrace();
     for (uint32_t run = 1; run <= 5; ++run)
       for (uint32_t stream = 0; stream < 4; ++stream)
         device.record(stream, tagOf(plan, CommandKind::Record, run), 0);
     EXPECT_TRUE(device.synchronize().isOk());
-    return device.takeTrace();
+    return device.tracer()->takeTrace();
   }
 
   static std::string inOrder(const std::vector<std::vector<Span>> &spans) {
@@ -102,7 +102,7 @@ TEST_P(ScheduleTest, DeadlockIsReportedAtOnce) {
     threads.emplace_back([&, rank] {
       Device &device = (*cluster)->device(rank);
       Result<void *> flag = device.allocate(ArenaKind::Symmetric, kFlagStride);
-      device.await(0, tagOf(plans[rank], CommandKind::Await), *flag, 1);
+      await(device, 0, tagOf(plans[rank], CommandKind::Await), *flag, 1);
       outcomes[rank] = device.synchronize();
     });
   auto begin = std::chrono::steady_clock::now();
@@ -128,19 +128,19 @@ TEST_P(ScheduleTest, RankThatIsDoneGoesOnAndHelpsTheOthers) {
   Plan plan = makePlan(0, 3);
   Result<void *> flag = (*cluster)->device(1).allocate(ArenaKind::Symmetric, kFlagStride);
   ASSERT_TRUE(flag);
-  (*cluster)->device(1).await(0, tagOf(plan, CommandKind::Await), *flag, 1);
+  await((*cluster)->device(1), 0, tagOf(plan, CommandKind::Await), *flag, 1);
   std::vector<Status> outcomes(3);
   std::thread zero([&] { // its second turn has what rank 1 waits for
     EXPECT_TRUE((*cluster)->device(0).synchronize().isOk());
-    (*cluster)->device(0).signal(0, tagOf(plan, CommandKind::Signal), *flag, 1);
+    signal((*cluster)->device(0), 0, tagOf(plan, CommandKind::Signal), *flag, 1);
     outcomes[0] = (*cluster)->device(0).synchronize();
-    EXPECT_TRUE((*cluster)->transport(0).allGather(""));
+    EXPECT_TRUE((*cluster)->control(0).allGather(""));
   });
   std::thread one([&] {
     outcomes[1] = (*cluster)->device(1).synchronize();
-    EXPECT_TRUE((*cluster)->transport(1).allGather(""));
+    EXPECT_TRUE((*cluster)->control(1).allGather(""));
   });
-  EXPECT_TRUE((*cluster)->transport(2).allGather("")); // as good as blocked in synchronize
+  EXPECT_TRUE((*cluster)->control(2).allGather("")); // as good as blocked in synchronize
   zero.join();
   one.join();
   EXPECT_EQ(outcomes[0].message(), "");
@@ -183,11 +183,11 @@ TEST_P(QueueTest, OneQueueIsInIssueOrder) {
   ASSERT_TRUE(device.reserveStreams(5).isOk());
   ASSERT_TRUE(device.createEvents(1));
   Plan plan = makePlan(0, 1);
-  device.startTrace();
+  device.tracer()->startTrace();
   for (uint32_t run = 1; run <= 400; ++run)
     device.record(run * 7 % 5, tagOf(plan, CommandKind::Record, run), 0);
   ASSERT_TRUE(device.synchronize().isOk());
-  std::vector<Span> spans = device.takeTrace();
+  std::vector<Span> spans = device.tracer()->takeTrace();
   std::sort(spans.begin(), spans.end(),
             [](const Span &a, const Span &b) { return a.tag.run < b.tag.run; });
   ASSERT_EQ(spans.size(), 400u);
@@ -205,8 +205,8 @@ TEST_P(QueueTest, ProgramThatNeedsTwoQueuesIsFoundOut) {
     ASSERT_TRUE(device.reserveStreams(2).isOk());
     Result<void *> flag = device.allocate(ArenaKind::Symmetric, kFlagStride);
     Plan plan = makePlan(0, 1);
-    device.await(0, tagOf(plan, CommandKind::Await), *flag, 1);
-    device.signal(1, tagOf(plan, CommandKind::Signal), *flag, 1);
+    await(device, 0, tagOf(plan, CommandKind::Await), *flag, 1);
+    signal(device, 1, tagOf(plan, CommandKind::Signal), *flag, 1);
     Status status = device.synchronize();
     EXPECT_EQ(status.code(), queues == 1 ? StatusCode::TimedOut : StatusCode::Ok) << queues;
   }

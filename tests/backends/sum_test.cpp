@@ -122,7 +122,7 @@ protected:
                        c.biasElements,
                        result_ + c.layout.resultAt * sizeOf(result),
                        result};
-    device().sum(1, tag(CommandKind::Sum), args);
+    device().compute().sum(1, tag(CommandKind::Sum), args);
     return download<char>(result_, elements * sizeOf(result));
   }
 
@@ -205,7 +205,7 @@ TEST_P(SumTest, RoundsOnce) {
   std::vector<double> parts{256, 1, 1, 1}, bias{1};
   char *from = upload(encodeAll(DType::BF16, parts)), *last = upload(encodeAll(DType::BF16, bias));
   char *to = upload(encodeAll(DType::BF16, {NAN}));
-  device().sum(
+  device().compute().sum(
       1, tag(CommandKind::Sum),
       {DType::BF16, DType::BF16, 1, 4, sizeOf(DType::BF16), from, last, 1, to, DType::BF16});
   EXPECT_EQ(decodeAll(DType::BF16, download<char>(to, 2)), std::vector<double>{260});

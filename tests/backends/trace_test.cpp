@@ -11,7 +11,7 @@ namespace {
 class TraceTest : public BackendTest {
 protected:
   std::vector<Span> sortedTrace(int64_t rank = 0) {
-    std::vector<Span> spans = device(rank).takeTrace();
+    std::vector<Span> spans = device(rank).tracer()->takeTrace();
     std::sort(spans.begin(), spans.end(), [](const Span &a, const Span &b) {
       return std::pair(a.tag.run, a.tag.command) < std::pair(b.tag.run, b.tag.command);
     });
@@ -24,18 +24,19 @@ TEST_P(TraceTest, HasASpanForEveryCommand) {
   start(1);
   char *flag = allocateFlags(1);
   float *a = upload<float>({1}), *b = upload<float>({2}), *c = upload<float>({0});
-  EXPECT_TRUE(device().warm({DType::F32, 1, 1, 1, false, {}, {}, {}, {}}).isOk());
-  EXPECT_TRUE(device().takeTrace().empty()) << "nothing was asked for yet";
-  device().startTrace();
+  EXPECT_TRUE(device().compute().warm({DType::F32, 1, 1, 1, false, {}, {}, {}, {}}).isOk());
+  EXPECT_TRUE(device().tracer()->takeTrace().empty()) << "nothing was asked for yet";
+  device().tracer()->startTrace();
   device().copy(1, tag(CommandKind::Copy), c, a, sizeof(float));
-  device().matmul(1, tag(CommandKind::Matmul),
-                  {DType::F32, false, 1, 1, 1, a, b, nullptr, c, false, DType::F32});
-  device().add(1, tag(CommandKind::Add), DType::F32, c, a, sizeof(float));
-  device().sum(1, tag(CommandKind::Sum),
-               {DType::F32, DType::F32, 1, 1, sizeof(float), a, b, 1, c, DType::F32});
-  device().pointwise(1, tag(CommandKind::Pointwise), {DType::F32, 1, c, {DType::F32, a}, 0, {}});
-  device().signal(1, tag(CommandKind::Signal), flag, 1);
-  device().await(1, tag(CommandKind::Await), flag, 1);
+  device().compute().matmul(1, tag(CommandKind::Matmul),
+                            {DType::F32, false, 1, 1, 1, a, b, nullptr, c, false, DType::F32});
+  device().compute().add(1, tag(CommandKind::Add), DType::F32, c, a, sizeof(float));
+  device().compute().sum(1, tag(CommandKind::Sum),
+                         {DType::F32, DType::F32, 1, 1, sizeof(float), a, b, 1, c, DType::F32});
+  device().compute().pointwise(1, tag(CommandKind::Pointwise),
+                               {DType::F32, 1, c, {DType::F32, a}, 0, {}});
+  signal(device(), 1, tag(CommandKind::Signal), flag, 1);
+  await(device(), 1, tag(CommandKind::Await), flag, 1);
   device().record(1, tag(CommandKind::Record), 0);
   device().waitEvent(2, tag(CommandKind::WaitEvent), 0);
   EXPECT_TRUE(device().synchronize().isOk());
@@ -60,9 +61,9 @@ TEST_P(TraceTest, WaitLastsUntilItsSignal) {
     GTEST_SKIP() << "the test needs streams that do not share a queue";
   start(1);
   char *flag = allocateFlags(1);
-  device().startTrace();
-  device().await(1, tag(CommandKind::Await), flag, 1);
-  device().signal(2, tag(CommandKind::Signal), flag, 1);
+  device().tracer()->startTrace();
+  await(device(), 1, tag(CommandKind::Await), flag, 1);
+  signal(device(), 2, tag(CommandKind::Signal), flag, 1);
   EXPECT_TRUE(device().synchronize().isOk());
   std::vector<Span> spans = sortedTrace();
   ASSERT_EQ(spans.size(), 2u);
@@ -73,15 +74,15 @@ TEST_P(TraceTest, WaitLastsUntilItsSignal) {
 TEST_P(TraceTest, IsTakenOnce) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  device().startTrace();
+  device().tracer()->startTrace();
   for (uint32_t run = 1; run <= 700; ++run)
     device().record(run % 4, tag(CommandKind::Record, 0, run), 0);
   EXPECT_TRUE(device().synchronize().isOk());
-  EXPECT_EQ(device().takeTrace().size(), 700u);
-  EXPECT_TRUE(device().takeTrace().empty());
+  EXPECT_EQ(device().tracer()->takeTrace().size(), 700u);
+  EXPECT_TRUE(device().tracer()->takeTrace().empty());
   device().record(0, tag(CommandKind::Record, 0, 701), 0);
   EXPECT_TRUE(device().synchronize().isOk());
-  ASSERT_EQ(device().takeTrace().size(), 1u);
+  ASSERT_EQ(device().tracer()->takeTrace().size(), 1u);
 }
 
 /// Work that takes as long as a GEMM of middle size, after which a host that sleeps between its
@@ -95,7 +96,7 @@ TEST_P(TraceTest, SynchronizeReturnsSoonAfterTheEnd) {
   start(1);
   void *from = allocate(kBytes), *to = allocate(kBytes);
   std::vector<int64_t> returned;
-  device().startTrace();
+  device().tracer()->startTrace();
   for (uint32_t run = 0; run < kRuns; ++run) {
     for (uint32_t i = 0; i < kCopies; ++i)
       device().copy(1, tag(CommandKind::Copy, 0, run), to, from, kBytes);
@@ -103,7 +104,7 @@ TEST_P(TraceTest, SynchronizeReturnsSoonAfterTheEnd) {
     returned.push_back(static_cast<int64_t>(monotonicNs()));
   }
   std::vector<int64_t> ended(kRuns), late;
-  for (const Span &span : device().takeTrace())
+  for (const Span &span : device().tracer()->takeTrace())
     ended[span.tag.run] = std::max(ended[span.tag.run], span.endNs);
   for (uint32_t run = 0; run < kRuns; ++run)
     late.push_back(returned[run] - ended[run]);

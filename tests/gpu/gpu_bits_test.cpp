@@ -196,7 +196,7 @@ Status ProblemTest::runWay(int64_t m, const Way &way, Program &program, Argument
                            int runs) {
   cluster_.setPlans(program.plans);
   auto prepared = prepare(program.plans[static_cast<size_t>(rank_)], device(),
-                          cluster_.transport(rank_), way.transferMode);
+                          cluster_.control(rank_), way.transferMode);
   if (!prepared)
     return prepared.status();
   RunArguments addresses = arguments.addresses();
@@ -238,7 +238,7 @@ Status ProblemTest::compare(int64_t m, const char *result) {
 Status ProblemTest::takeAsExpected(const char *result) {
   expected_.assign(result, static_cast<size_t>(kRows[0]) * rowBytes());
   Result<std::vector<std::string>> digests =
-      cluster_.transport(rank_).allGather(fmt::format("{:016x}", digestOf(0, expected_)));
+      cluster_.control(rank_).allGather(fmt::format("{:016x}", digestOf(0, expected_)));
   if (!digests)
     return digests.status();
   for (const std::string &digest : *digests)
@@ -285,8 +285,8 @@ Status runProblems(Cluster &cluster, int runs) {
     }
   }
   if (cluster.firstHosted() == 0)
-    std::printf("  %s\n", cluster.device(0).choices().c_str());
-  return cluster.transport(cluster.firstHosted()).commit();
+    std::printf("  %s\n", cluster.device(0).compute().choices().c_str());
+  return cluster.control(cluster.firstHosted()).commit();
 }
 
 int rankMain(const Place &place, int runs) {
@@ -300,7 +300,7 @@ int rankMain(const Place &place, int runs) {
     return static_cast<int>((*job)->fail(cluster.status()).code());
   Status status = runProblems(**cluster, runs);
   if (!status.isOk()) {
-    (*cluster)->transport(place.rank).abort(status);
+    (*cluster)->control(place.rank).abort(status);
     status = (*job)->fail(status);
   }
   return static_cast<int>(status.code());

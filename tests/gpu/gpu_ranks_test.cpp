@@ -79,7 +79,7 @@ public:
   int64_t rank() const { return place_.rank; }
   int64_t ranks() const { return place_.ranks; }
   Device &device() { return cluster_.device(rank()); }
-  Transport &transport() { return cluster_.transport(rank()); }
+  ControlPlane &control() { return cluster_.control(rank()); }
   const Plan &plan(const Program &program) const {
     return program.plans[static_cast<size_t>(rank())];
   }
@@ -134,7 +134,7 @@ public:
     program.prepared.reset();
     cluster_.setPlans(program.plans);
     Result<std::unique_ptr<Prepared>> prepared =
-        prepare(plan(program), device(), transport(), transferMode);
+        prepare(plan(program), device(), control(), transferMode);
     if (prepared)
       program.prepared = std::move(*prepared);
     return prepared.status();
@@ -633,7 +633,7 @@ Status runCases(RankTest &test, const Chosen &chosen) {
     if (Status status = each.run(test); !status.isOk())
       return status.annotated(each.name);
   }
-  return test.transport().commit();
+  return test.control().commit();
 }
 
 int rankMain(const Place &place, const Chosen &chosen) {
@@ -652,7 +652,7 @@ int rankMain(const Place &place, const Chosen &chosen) {
     RankTest test(place, **cluster, chosen);
     status = runCases(test, chosen);
     if (!status.isOk())
-      test.transport().abort(status);
+      test.control().abort(status);
   }
   if (!status.isOk())
     status = (*job)->fail(status);

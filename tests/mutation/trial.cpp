@@ -21,7 +21,7 @@ public:
   Rank(const Case &original, const Plan &plan, Cluster &cluster, Orders &orders,
        const TrialOptions &options)
       : oracle_(*original.oracle), plan_(plan), device_(cluster.device(plan.rank)),
-        transport_(cluster.transport(plan.rank)), orders_(orders), options_(options) {
+        control_(cluster.control(plan.rank)), orders_(orders), options_(options) {
     for (uint32_t run = 0; run <= options.runs; ++run) { // the last one is the shared place
       tensors_.emplace_back();
       for (uint32_t buffer : plan.inputs)
@@ -36,14 +36,14 @@ public:
   }
 
   Status run() {
-    Result<std::unique_ptr<Prepared>> prepared = prepare(plan_, device_, transport_);
+    Result<std::unique_ptr<Prepared>> prepared = prepare(plan_, device_, control_);
     if (!prepared)
       return prepared.status();
     prepared_ = std::move(*prepared);
     for (uint32_t round = 0;; ++round) {
       // Also keeps a rank that is done from issuing what those that are not wait for.
       bool goesOn = plan_.rank != 0 || orders_.next();
-      auto met = transport_.allGather(goesOn ? "go on" : "");
+      auto met = control_.allGather(goesOn ? "go on" : "");
       if (!met)
         return met.status();
       if (met->front().empty())
@@ -119,7 +119,7 @@ private:
   const Oracle &oracle_;
   const Plan &plan_;
   Device &device_;
-  Transport &transport_;
+  ControlPlane &control_;
   Orders &orders_;
   const TrialOptions &options_;
   std::unique_ptr<Prepared> prepared_;
@@ -149,7 +149,7 @@ Status runTrial(const Case &original, llvm::ArrayRef<Plan> plans, Orders &orders
       std::lock_guard lock(mutex);
       if (first.isOk())
         first = status;
-      (*created)->transport(plan.rank).abort(status);
+      (*created)->control(plan.rank).abort(status);
     });
   for (std::thread &thread : threads)
     thread.join();

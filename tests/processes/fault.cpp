@@ -106,16 +106,13 @@ public:
 
 // -- Steps of the host thread. --
 
-class FaultyTransport final : public Transport {
+class FaultyControl final : public ControlPlane {
 public:
-  explicit FaultyTransport(Transport &inner) : inner_(inner) {}
+  explicit FaultyControl(ControlPlane &inner) : inner_(inner) {}
   int64_t rank() const override { return inner_.rank(); }
   int64_t size() const override { return inner_.size(); }
   Result<std::vector<std::string>> allGather(std::string mine) override {
     return inner_.allGather(std::move(mine));
-  }
-  Result<void *> open(int64_t peer, const std::string &handle) override {
-    return inner_.open(peer, handle);
   }
   Status commit() override {
     pass(Site::Commit);
@@ -128,13 +125,13 @@ public:
   void abort(const Status &cause) override { inner_.abort(cause); }
 
 private:
-  Transport &inner_;
+  ControlPlane &inner_;
 };
 
 class FaultyCluster final : public Cluster {
 public:
   explicit FaultyCluster(std::unique_ptr<Cluster> inner)
-      : inner_(std::move(inner)), transport_(inner_->transport(inner_->firstHosted())) {}
+      : inner_(std::move(inner)), control_(inner_->control(inner_->firstHosted())) {}
   ~FaultyCluster() override { pass(Site::Teardown); }
   int64_t ranks() const override { return inner_->ranks(); }
   int64_t firstHosted() const override { return inner_->firstHosted(); }
@@ -142,11 +139,11 @@ public:
   void setPlans(llvm::ArrayRef<Plan> plans) override { inner_->setPlans(plans); }
   bool isStuck() const override { return inner_->isStuck(); }
   Device &device(int64_t rank) override { return inner_->device(rank); }
-  Transport &transport(int64_t) override { return transport_; }
+  ControlPlane &control(int64_t) override { return control_; }
 
 private:
   std::unique_ptr<Cluster> inner_;
-  FaultyTransport transport_;
+  FaultyControl control_;
 };
 
 // -- Messages. --

@@ -13,6 +13,7 @@
 #include "runtime/plan/specialize.h"
 #include "runtime/reference/reference.h"
 #include "tests/support/dice.h"
+#include "tests/support/flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -88,7 +89,7 @@ Status runPipeline(const Pipeline &pipeline, Cluster &cluster, int64_t rank, uin
   cluster.setPlans(pipeline.plans);
   Device &device = cluster.device(rank);
   Result<std::unique_ptr<Prepared>> prepared =
-      prepare(pipeline.plans[static_cast<size_t>(rank)], device, cluster.transport(rank));
+      prepare(pipeline.plans[static_cast<size_t>(rank)], device, cluster.control(rank));
   if (!prepared)
     return prepared.status();
   Reference reference(*pipeline.fusion, 7);
@@ -115,7 +116,7 @@ Status runPipeline(const Pipeline &pipeline, Cluster &cluster, int64_t rank, uin
       if (Status status = reference.compare(i, rank, run, outputs[i].data()); !status.isOk())
         return status;
   }
-  return cluster.transport(rank).commit();
+  return cluster.control(rank).commit();
 }
 
 // -- What goes wrong. --
@@ -448,7 +449,7 @@ TEST_F(RankTest, RankThatDoesNotCommitFailsAll) {
   job.body = [](Cluster &cluster, int64_t rank) {
     if (rank == 2)
       _exit(0);
-    return cluster.transport(rank).commit();
+    return cluster.control(rank).commit();
   };
   job.run();
   Verdict verdict = theSame(job, 2);
@@ -460,7 +461,7 @@ TEST_F(RankTest, CommittedStepsStayWhenARankDiesLater) {
   Job job = makeJob();
   job.body = [](Cluster &cluster, int64_t rank) {
     for (int step = 0; step < 3; ++step)
-      if (Status status = cluster.transport(rank).commit(); !status.isOk())
+      if (Status status = cluster.control(rank).commit(); !status.isOk())
         return status;
     if (rank == 2)
       _exit(9);
@@ -489,7 +490,7 @@ TEST_F(RankTest, WorkLeftBehindIsAFailure) {
   Job job = makeJob();
   job.body = [](Cluster &cluster, int64_t rank) {
     Result<void *> flag = cluster.device(rank).allocate(ArenaKind::Symmetric, kFlagStride);
-    cluster.device(rank).await(0, {}, *flag, 1);
+    test::await(cluster.device(rank), 0, {}, *flag, 1);
     if (rank == 3)
       return Status(StatusCode::WrongResult, "left");
     return cluster.device(rank).synchronize();

@@ -98,7 +98,7 @@ private:
     std::vector<std::thread> threads;
     for (int64_t rank = 0; rank < ranks(); ++rank)
       threads.emplace_back([this, rank] {
-        auto result = prepare(*plans_[rank], *devices_[rank], cluster_->transport(rank));
+        auto result = prepare(*plans_[rank], *devices_[rank], cluster_->control(rank));
         if (result)
           bound_[rank] = std::move(*result);
       });

@@ -100,8 +100,7 @@ std::vector<Status> prepareAll(const std::vector<std::string> &texts) {
   for (size_t rank = 0; rank < texts.size(); ++rank)
     threads.emplace_back([&, rank] {
       int64_t r = static_cast<int64_t>(rank);
-      statuses[rank] =
-          prepare(plans[rank], (*cluster)->device(r), (*cluster)->transport(r)).status();
+      statuses[rank] = prepare(plans[rank], (*cluster)->device(r), (*cluster)->control(r)).status();
     });
   for (std::thread &thread : threads)
     thread.join();
@@ -141,8 +140,8 @@ TEST(Prepare, RefusesAPlanOfAnotherRank) {
   Result<Plan> plan = specialize(*source->module.programs.front(), 1, source->diags);
   BackendRegistry registry = builtinBackends();
   auto cluster = registry.find("cpu")->create({.ranks = 3});
-  auto result = prepare(*plan, (*cluster)->device(0), (*cluster)->transport(0));
-  EXPECT_EQ(result.status().message(), "the plan is for rank 1 of 3, the transport is rank 0 of 3");
+  auto result = prepare(*plan, (*cluster)->device(0), (*cluster)->control(0));
+  EXPECT_EQ(result.status().message(), "the plan is for rank 1 of 3, but this is rank 0 of 3");
 }
 
 } // namespace

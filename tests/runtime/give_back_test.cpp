@@ -2,6 +2,7 @@
 
 #include "api/ranks/run.h"
 #include "runtime/plan/specialize.h"
+#include "tests/support/idle_device.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -19,60 +20,38 @@ using testing::UnorderedElementsAre;
 // -- What is given back when. --
 
 /// Has graphs, and writes down what is given back.
-class Keeper final : public Device {
+class Keeper final : public test::IdleDevice, public Graphs {
 public:
   std::vector<std::string> calls;
 
-  Result<void *> allocate(ArenaKind kind, int64_t) override {
-    return static_cast<void *>(&arenas_[static_cast<size_t>(kind)]);
-  }
-  Status reserveStreams(uint32_t) override { return Status::ok(); }
+  Graphs *graphs() override { return this; }
   Result<uint32_t> createEvents(uint32_t) override { return 40u; }
-  Result<std::string> exportMemory(void *) override { return std::string(); }
-  Status warm(const PlanMatmul &) override { return Status::ok(); }
   void release(void *base) override {
-    calls.push_back(fmt::format("arena {}", static_cast<char *>(base) - arenas_));
+    calls.push_back(fmt::format("arena {}", static_cast<char *>(base) - arenas));
   }
   void releaseEvents(uint32_t first) override { calls.push_back(fmt::format("events {}", first)); }
   void releaseGraph(uint32_t graph) override { calls.push_back(fmt::format("graph {}", graph)); }
   void recycle() override { calls.push_back("recycle"); }
-  Status beginCapture() override { return Status::ok(); }
-  Result<uint32_t> endCapture() override { return graphs_++; }
-
-  void copy(uint32_t, Tag, void *, const void *, int64_t) override {}
-  void matmul(uint32_t, Tag, const MatmulArgs &) override {}
-  void add(uint32_t, Tag, DType, void *, const void *, int64_t) override {}
-  void sum(uint32_t, Tag, const SumArgs &) override {}
-  void pointwise(uint32_t, Tag, const PointwiseArgs &) override {}
-  void signal(uint32_t, Tag, void *, uint32_t) override {}
-  void await(uint32_t, Tag, const void *, uint32_t) override {}
-  void record(uint32_t, Tag, uint32_t) override {}
-  void waitEvent(uint32_t, Tag, uint32_t) override {}
   Status synchronize() override {
     calls.push_back("synchronize");
     return Status::ok();
   }
-  std::vector<PendingWait> pending() override { return {}; }
-  void startTrace() override {}
-  std::vector<Span> takeTrace() override { return {}; }
+  Status beginCapture() override { return Status::ok(); }
+  Result<uint32_t> endCapture() override { return graphs_++; }
+  void launch(uint32_t, Tag) override {}
 
 private:
-  char arenas_[3] = {};
   uint32_t graphs_ = 0;
 };
 
-/// One rank alone, which writes into the device's list when it has met the others.
-class Meeting final : public Transport {
+/// Writes into the device's list when it has met the others, of whom there are none.
+class Meeting final : public test::Alone {
 public:
   explicit Meeting(std::vector<std::string> &calls) : calls_(calls) {}
-  int64_t rank() const override { return 0; }
-  int64_t size() const override { return 1; }
   Result<std::vector<std::string>> allGather(std::string mine) override {
     calls_.push_back("meet");
-    return std::vector<std::string>{std::move(mine)};
+    return Alone::allGather(std::move(mine));
   }
-  Result<void *> open(int64_t, const std::string &) override { return nullptr; }
-  Status commit() override { return Status::ok(); }
   void abort(const Status &) override { calls_.push_back("abort"); }
 
 private:
@@ -85,8 +64,8 @@ TEST(GiveBack, ArenasEventsAndTheGraphGoWithTheirProgram) {
   Result<Plan> plan = specialize(*source->module.programs.front(), 0, source->diags);
   ASSERT_TRUE(plan.isOk()) << source->diags.str();
   Keeper device;
-  Meeting transport(device.calls);
-  Result<std::unique_ptr<Prepared>> prepared = prepare(*plan, device, transport);
+  Meeting control(device.calls);
+  Result<std::unique_ptr<Prepared>> prepared = prepare(*plan, device, control);
   ASSERT_TRUE(prepared.isOk());
   ASSERT_GE(device.calls.size(), 3u);
   device.calls.resize(3);
@@ -191,7 +170,7 @@ Status runInTurn(llvm::ArrayRef<Rotation> rotations, Cluster &cluster, int64_t r
   for (int i = first; i < first + count; ++i) {
     const Rotation &rotation = rotations[static_cast<size_t>(i) % rotations.size()];
     auto prepared =
-        prepare(rotation.plans[static_cast<size_t>(rank)], device, cluster.transport(rank));
+        prepare(rotation.plans[static_cast<size_t>(rank)], device, cluster.control(rank));
     if (!prepared)
       return prepared.status();
     if (before && !before->areExact())
@@ -212,7 +191,7 @@ protected:
         Status &status = statuses[static_cast<size_t>(rank)];
         status = runInTurn(rotations_, *cluster_, rank, first, count);
         if (!status.isOk())
-          cluster_->transport(rank).abort(status);
+          cluster_->control(rank).abort(status);
       });
     for (std::thread &thread : threads)
       thread.join();

@@ -5,6 +5,7 @@
 #include "api/ranks/run.h"
 #include "runtime/execute/executor.h"
 #include "runtime/plan/specialize.h"
+#include "tests/support/idle_device.h"
 
 #include <gmock/gmock.h>
 
@@ -27,11 +28,12 @@ using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
 /// Multiplies nothing; says what it was asked to tune.
-class FakeDevice final : public Device {
+class FakeDevice final : public test::IdleDevice, public GemmTuning {
 public:
   explicit FakeDevice(std::string key, std::string name = "")
       : key_(std::move(key)), name_(std::move(name)) {}
 
+  GemmTuning *tuning() override { return key_.empty() ? nullptr : this; }
   std::string tuningKey() const override { return key_; }
   Status loadAlgorithm(const PlanMatmul &shape) override {
     loaded.push_back(gemmKey(shape));
@@ -55,24 +57,6 @@ public:
     return Status::ok();
   }
 
-  Result<void *> allocate(ArenaKind, int64_t) override { return static_cast<void *>(&memory_); }
-  Status reserveStreams(uint32_t) override { return Status::ok(); }
-  Result<uint32_t> createEvents(uint32_t) override { return 0u; }
-  Result<std::string> exportMemory(void *) override { return std::string("memory"); }
-  void copy(uint32_t, Tag, void *, const void *, int64_t) override {}
-  void matmul(uint32_t, Tag, const MatmulArgs &) override {}
-  void add(uint32_t, Tag, DType, void *, const void *, int64_t) override {}
-  void sum(uint32_t, Tag, const SumArgs &) override {}
-  void pointwise(uint32_t, Tag, const PointwiseArgs &) override {}
-  void signal(uint32_t, Tag, void *, uint32_t) override {}
-  void await(uint32_t, Tag, const void *, uint32_t) override {}
-  void record(uint32_t, Tag, uint32_t) override {}
-  void waitEvent(uint32_t, Tag, uint32_t) override {}
-  Status synchronize() override { return Status::ok(); }
-  std::vector<PendingWait> pending() override { return {}; }
-  void startTrace() override {}
-  std::vector<Span> takeTrace() override { return {}; }
-
   Status failure;
   std::vector<std::string> tuned, loaded;
   std::vector<int64_t> times; ///< ms, of each
@@ -81,7 +65,6 @@ public:
 
 private:
   const std::string key_, name_;
-  char memory_ = 0;
 };
 
 const char *const kBlock = "GEMM f32 4x16x8", *const kPart = "GEMM f32 2x16x8";
@@ -115,8 +98,8 @@ std::vector<Status> prepareOn(const std::string &text, std::vector<FakeDevice> &
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < 3; ++rank)
     threads.emplace_back([&, rank] {
-      Transport &transport = (*cluster)->transport(static_cast<int64_t>(rank));
-      statuses[rank] = prepare(plans[rank], devices[rank], transport).status();
+      ControlPlane &control = (*cluster)->control(static_cast<int64_t>(rank));
+      statuses[rank] = prepare(plans[rank], devices[rank], control).status();
     });
   for (std::thread &thread : threads)
     thread.join();

@@ -40,29 +40,11 @@ public:
   void recycle() override { inner_.recycle(); }
   Status reserveStreams(uint32_t count) override { return inner_.reserveStreams(count); }
   Result<uint32_t> createEvents(uint32_t count) override { return inner_.createEvents(count); }
-  Result<std::string> exportMemory(void *base) override { return inner_.exportMemory(base); }
-  Status warm(const PlanMatmul &shape) override { return inner_.warm(shape); }
+  Compute &compute() override { return inner_.compute(); }
+  PeerMemory *peerMemory() override { return inner_.peerMemory(); }
+  Tracer *tracer() override { return inner_.tracer(); }
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override {
     inner_.copy(stream, tag, dst, src, bytes);
-  }
-  void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override {
-    inner_.matmul(stream, tag, args);
-  }
-  void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
-           int64_t bytes) override {
-    inner_.add(stream, tag, dtype, dst, src, bytes);
-  }
-  void sum(uint32_t stream, Tag tag, const SumArgs &args) override {
-    inner_.sum(stream, tag, args);
-  }
-  void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override {
-    inner_.pointwise(stream, tag, args);
-  }
-  void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override {
-    inner_.signal(stream, tag, flag, epoch);
-  }
-  void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override {
-    inner_.await(stream, tag, flag, epoch);
   }
   void record(uint32_t stream, Tag tag, uint32_t event) override {
     inner_.record(stream, tag, event);
@@ -77,8 +59,6 @@ public:
     return inner_.synchronize();
   }
   std::vector<PendingWait> pending() override { return inner_.pending(); }
-  void startTrace() override { inner_.startTrace(); }
-  std::vector<Span> takeTrace() override { return inner_.takeTrace(); }
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -98,7 +78,7 @@ public:
   }
   int64_t ranks() const override { return inner_.ranks(); }
   CountingDevice &device(int64_t rank) override { return devices_[static_cast<size_t>(rank)]; }
-  Transport &transport(int64_t rank) override { return inner_.transport(rank); }
+  ControlPlane &control(int64_t rank) override { return inner_.control(rank); }
 
 private:
   Cluster &inner_;

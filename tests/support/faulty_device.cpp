@@ -64,21 +64,38 @@ bool FaultyDevice::hits(const Transfer &transfer) const {
   return armed_ && transfer.number == fault_.transfer && transfer.tag.run == fault_.run;
 }
 
-void FaultyDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
+void FaultyDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+                              bool areDisjoint, TransferMode mode) {
+  for (const BatchedCommand &step : steps) {
+    tag.command = step.command;
+    if (step.kind == CommandKind::Copy)
+      copyStep(stream, tag, step);
+    else
+      peers().issueBatch(stream, tag, step, areDisjoint, mode);
+  }
+}
+
+void FaultyDevice::copyStep(uint32_t stream, Tag tag, const BatchedCommand &step) {
   const uint32_t number = transferOf_[tag.command];
-  if (number == kNone)
-    return inner_.copy(stream, tag, dst, src, bytes);
   const Transfer transfer{
-      number, stream, tag, static_cast<char *>(dst), static_cast<const char *>(src), bytes};
+      number,    stream, tag, static_cast<char *>(step.dst), static_cast<const char *>(step.src),
+      step.bytes};
+  if (number == kNone)
+    return copyNow(transfer, step.dst, step.src, step.bytes);
   if (hits(transfer))
     return damage(transfer);
   deliver(transfer);
 }
 
+void FaultyDevice::copyNow(const Transfer &transfer, void *dst, const void *src, int64_t bytes) {
+  const BatchedCommand step{CommandKind::Copy, transfer.tag.command, nullptr, dst, src, bytes};
+  peers().issueBatch(transfer.stream, transfer.tag, step, /*areDisjoint=*/true, {});
+}
+
 /// The source may be read until the signal that follows on the stream, so it is kept before that.
 void FaultyDevice::deliver(const Transfer &t) {
-  inner_.copy(t.stream, t.tag, t.dst, t.src, t.bytes);
-  inner_.copy(t.stream, t.tag, delivered_[t.number].data(), t.src, t.bytes);
+  copyNow(t, t.dst, t.src, t.bytes);
+  copyNow(t, delivered_[t.number].data(), t.src, t.bytes);
 }
 
 void FaultyDevice::damage(const Transfer &t) {
@@ -87,9 +104,9 @@ void FaultyDevice::damage(const Transfer &t) {
   case Damage::Drop:
     return;
   case Damage::Stale:
-    return inner_.copy(t.stream, t.tag, t.dst, delivered_[t.number].data(), t.bytes);
+    return copyNow(t, t.dst, delivered_[t.number].data(), t.bytes);
   case Damage::Misplaced:
-    return inner_.copy(t.stream, t.tag, t.dst, fault_.replacement, t.bytes);
+    return copyNow(t, t.dst, fault_.replacement, t.bytes);
   case Damage::Shifted:
     return shift(t);
   case Damage::OffByOne:
@@ -100,60 +117,15 @@ void FaultyDevice::damage(const Transfer &t) {
 void FaultyDevice::shift(const Transfer &t) {
   const int64_t element = sizeOf(transfers_[t.number].dtype);
   const int64_t rest = t.bytes - element;
-  inner_.copy(t.stream, t.tag, t.dst, t.src + element, rest);
-  inner_.copy(t.stream, t.tag, t.dst + rest, t.src, element);
+  copyNow(t, t.dst, t.src + element, rest);
+  copyNow(t, t.dst + rest, t.src, element);
 }
 
 void FaultyDevice::addOne(const Transfer &t) {
   const DType dtype = transfers_[t.number].dtype;
-  inner_.copy(t.stream, t.tag, t.dst, t.src, t.bytes);
-  inner_.add(t.stream, t.tag, dtype, t.dst + fault_.element * sizeOf(dtype), one(dtype),
-             sizeOf(dtype));
+  copyNow(t, t.dst, t.src, t.bytes);
+  inner_.compute().add(t.stream, t.tag, dtype, t.dst + fault_.element * sizeOf(dtype), one(dtype),
+                       sizeOf(dtype));
 }
-
-Result<void *> FaultyDevice::allocate(ArenaKind kind, int64_t bytes) {
-  return inner_.allocate(kind, bytes);
-}
-
-Status FaultyDevice::reserveStreams(uint32_t count) { return inner_.reserveStreams(count); }
-
-Result<uint32_t> FaultyDevice::createEvents(uint32_t count) { return inner_.createEvents(count); }
-
-Result<std::string> FaultyDevice::exportMemory(void *base) { return inner_.exportMemory(base); }
-
-Status FaultyDevice::warm(const PlanMatmul &shape) { return inner_.warm(shape); }
-
-void FaultyDevice::matmul(uint32_t stream, Tag tag, const MatmulArgs &args) {
-  inner_.matmul(stream, tag, args);
-}
-
-void FaultyDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
-                       int64_t bytes) {
-  inner_.add(stream, tag, dtype, dst, src, bytes);
-}
-
-void FaultyDevice::signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) {
-  inner_.signal(stream, tag, flag, epoch);
-}
-
-void FaultyDevice::await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) {
-  inner_.await(stream, tag, flag, epoch);
-}
-
-void FaultyDevice::record(uint32_t stream, Tag tag, uint32_t event) {
-  inner_.record(stream, tag, event);
-}
-
-void FaultyDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
-  inner_.waitEvent(stream, tag, event);
-}
-
-Status FaultyDevice::synchronize() { return inner_.synchronize(); }
-
-std::vector<PendingWait> FaultyDevice::pending() { return inner_.pending(); }
-
-void FaultyDevice::startTrace() { inner_.startTrace(); }
-
-std::vector<Span> FaultyDevice::takeTrace() { return inner_.takeTrace(); }
 
 } // namespace braid::test

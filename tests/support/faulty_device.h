@@ -28,7 +28,7 @@ struct Fault {
   const void *replacement = nullptr; ///< Misplaced; stays valid and unchanged until the run is done
 };
 
-class FaultyDevice final : public Device {
+class FaultyDevice final : public Device, public PeerMemory {
 public:
   /// `plan` is the one that will be run. Both outlive this.
   FaultyDevice(Device &inner, const Plan &plan);
@@ -40,32 +40,35 @@ public:
   /// How many faults were issued so far.
   int64_t struck() const { return struck_; }
 
-  Result<void *> allocate(ArenaKind kind, int64_t bytes) override;
-  Status reserveStreams(uint32_t count) override;
-  Result<uint32_t> createEvents(uint32_t count) override;
-  Result<std::string> exportMemory(void *base) override;
+  Compute &compute() override { return inner_.compute(); }
+  PeerMemory *peerMemory() override { return this; }
+  Tracer *tracer() override { return inner_.tracer(); }
+  Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
+    return inner_.allocate(kind, bytes);
+  }
+  Status reserveStreams(uint32_t count) override { return inner_.reserveStreams(count); }
+  Result<uint32_t> createEvents(uint32_t count) override { return inner_.createEvents(count); }
   void release(void *base) override { inner_.release(base); }
   void releaseEvents(uint32_t first) override { inner_.releaseEvents(first); }
   void recycle() override { inner_.recycle(); }
-  Status warm(const PlanMatmul &shape) override;
-  void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override;
-  void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override;
-  void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
-           int64_t bytes) override;
-  void sum(uint32_t stream, Tag tag, const SumArgs &args) override {
-    inner_.sum(stream, tag, args);
+  void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override {
+    inner_.copy(stream, tag, dst, src, bytes);
   }
-  void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override {
-    inner_.pointwise(stream, tag, args);
+  void record(uint32_t stream, Tag tag, uint32_t event) override {
+    inner_.record(stream, tag, event);
   }
-  void signal(uint32_t stream, Tag tag, void *flag, uint32_t epoch) override;
-  void await(uint32_t stream, Tag tag, const void *flag, uint32_t epoch) override;
-  void record(uint32_t stream, Tag tag, uint32_t event) override;
-  void waitEvent(uint32_t stream, Tag tag, uint32_t event) override;
-  Status synchronize() override;
-  std::vector<PendingWait> pending() override;
-  void startTrace() override;
-  std::vector<Span> takeTrace() override;
+  void waitEvent(uint32_t stream, Tag tag, uint32_t event) override {
+    inner_.waitEvent(stream, tag, event);
+  }
+  Status synchronize() override { return inner_.synchronize(); }
+  std::vector<PendingWait> pending() override { return inner_.pending(); }
+
+  Result<std::string> exportMemory(void *base) override { return peers().exportMemory(base); }
+  Result<void *> open(int64_t peer, const std::string &handle) override {
+    return peers().open(peer, handle);
+  }
+  void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
+                  TransferMode mode) override;
 
 private:
   /// The arguments of a copy.
@@ -77,6 +80,9 @@ private:
     const char *src;
     int64_t bytes;
   };
+  PeerMemory &peers() { return *inner_.peerMemory(); }
+  void copyStep(uint32_t stream, Tag tag, const BatchedCommand &step);
+  void copyNow(const Transfer &transfer, void *dst, const void *src, int64_t bytes);
   bool hits(const Transfer &transfer) const;
   void deliver(const Transfer &transfer);
   void damage(const Transfer &transfer);

@@ -32,16 +32,16 @@ public:
   /// one.
   Status reserveWorkspaces(uint32_t count);
 
-  /// As Device::tuningKey.
+  /// As GemmTuning::tuningKey.
   const std::string &tuningKey() const { return machine_; }
   int64_t multiprocessors() const { return multiprocessors_; }
-  /// As Device::loadAlgorithm.
+  /// As GemmTuning::loadAlgorithm.
   Status loadAlgorithm(const PlanMatmul &shape);
-  /// As Device::tune. An empty text stands for the library's first guess.
+  /// As GemmTuning::tune. An empty text stands for the library's first guess.
   Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost);
-  /// As Device::setAlgorithm.
+  /// As GemmTuning::setAlgorithm.
   Status setAlgorithm(const PlanMatmul &shape, const std::string &choice);
-  /// As Device::choices.
+  /// As Compute::choices.
   std::string choices() const;
 
   /// Decides how to multiply operands of such shape, for addresses aligned to 16 bytes and for any,

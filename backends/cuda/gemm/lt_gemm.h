@@ -8,7 +8,7 @@
 
 #include "backends/cuda/gemm/cublas_lt.h"
 #include "backends/cuda/kernels.h"
-#include "runtime/execute/device.h"
+#include "runtime/execute/compute.h"
 
 #include <memory>
 #include <vector>

@@ -40,10 +40,9 @@ public:
   BenchServer(const Operation &operation, Cluster &cluster, RowTimer &timer,
               const PlanTimer &planTimer, const TimedPlans &plans, const BenchTypes &types,
               bool isReproducible, Channel channel)
-      : operation_(operation), cluster_(cluster),
-        transport_(cluster.transport(cluster.firstHosted())), timer_(timer), planTimer_(planTimer),
-        plans_(plans), types_(types), isReproducible_(isReproducible),
-        channel_(std::move(channel)) {}
+      : operation_(operation), cluster_(cluster), control_(cluster.control(cluster.firstHosted())),
+        timer_(timer), planTimer_(planTimer), plans_(plans), types_(types),
+        isReproducible_(isReproducible), channel_(std::move(channel)) {}
 
   /// Until the end is asked for, or the job has failed. Collective.
   Status serve();
@@ -52,12 +51,12 @@ private:
   Result<Json> nextRequest();
   Result<Json> answerTo(const Json &request);
   Status send(const Json &message) {
-    return transport_.rank() == 0 ? channel_.send(message) : Status::ok();
+    return control_.rank() == 0 ? channel_.send(message) : Status::ok();
   }
 
   const Operation &operation_;
   Cluster &cluster_;
-  Transport &transport_;
+  ControlPlane &control_;
   RowTimer &timer_;
   const PlanTimer &planTimer_;
   const TimedPlans &plans_;
@@ -73,7 +72,7 @@ Status BenchServer::serve() {
   while (true) {
     Json request = BRAID_TRY(nextRequest());
     if (request.contains("end"))
-      return transport_.commit();
+      return control_.commit();
     Json answer = BRAID_TRY(answerTo(request));
     answer["id"] = request.at("id");
     answer["bytes"] = planTimer_.allocatedBytes();
@@ -85,13 +84,13 @@ Status BenchServer::serve() {
 /// The same on all ranks.
 Result<Json> BenchServer::nextRequest() {
   std::string text;
-  while (transport_.rank() == 0 && text.empty()) {
+  while (control_.rank() == 0 && text.empty()) {
     std::optional<Json> request = BRAID_TRY(channel_.receive(kTick));
     if (request)
       text = request->dump();
-    transport_.tick();
+    control_.tick();
   }
-  std::vector<std::string> texts = BRAID_TRY(transport_.allGather(text));
+  std::vector<std::string> texts = BRAID_TRY(control_.allGather(text));
   return Json::parse(texts.front(), nullptr, /*allow_exceptions=*/false);
 }
 

@@ -1,9 +1,8 @@
-//===- runtime/execute/device.cpp - what every device does unless it knows better -------------===//
+//===- runtime/execute/transfer_mode.cpp - who copies and who signals -------------------------===//
 
-#include "runtime/execute/device.h"
+#include "runtime/execute/transfer_mode.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/ErrorHandling.h"
 
 namespace braid {
 
@@ -28,25 +27,6 @@ std::optional<CopyBy> copyByFromName(llvm::StringRef name) {
 }
 std::optional<SignalBy> signalByFromName(llvm::StringRef name) {
   return fromName<SignalBy>(kSignalBy, name);
-}
-
-void Device::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool) {
-  for (const BatchedCommand &step : steps) {
-    tag.command = step.command;
-    switch (step.kind) {
-    case CommandKind::Signal:
-      signal(stream, tag, step.flag, tag.run);
-      break;
-    case CommandKind::Await:
-      await(stream, tag, step.flag, tag.run);
-      break;
-    case CommandKind::Copy:
-      copy(stream, tag, step.dst, step.src, step.bytes);
-      break;
-    default:
-      llvm_unreachable("a batch has signals, awaits and copies");
-    }
-  }
 }
 
 } // namespace braid

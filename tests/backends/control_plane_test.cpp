@@ -1,4 +1,4 @@
-//===- tests/backends/transport_test.cpp - conformance: the ranks meet ------------------------===//
+//===- tests/backends/control_plane_test.cpp - conformance: the ranks meet --------------------===//
 
 #include "tests/backends/backend_test.h"
 
@@ -8,24 +8,24 @@
 namespace braid::test {
 namespace {
 
-class TransportTest : public BackendTest {};
+class ControlPlaneTest : public BackendTest {};
 
-TEST_P(TransportTest, KnowsItsPlace) {
+TEST_P(ControlPlaneTest, KnowsItsPlace) {
   start(3);
   ASSERT_EQ(ranks(), 3);
   for (int64_t rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(transport(rank).rank(), rank);
-    EXPECT_EQ(transport(rank).size(), 3);
+    EXPECT_EQ(control(rank).rank(), rank);
+    EXPECT_EQ(control(rank).size(), 3);
   }
 }
 
-TEST_P(TransportTest, GathersInRankOrder) {
+TEST_P(ControlPlaneTest, GathersInRankOrder) {
   constexpr int kRounds = 200;
   start(5);
   onEveryRank([&](int64_t rank) {
     for (int round = 0; round < kRounds; ++round) {
       std::string mine(round % 7, char('a' + rank));
-      auto texts = transport(rank).allGather(std::to_string(round) + mine);
+      auto texts = control(rank).allGather(std::to_string(round) + mine);
       ASSERT_TRUE(texts) << texts.status().message();
       ASSERT_EQ(texts->size(), 5u);
       for (int64_t peer = 0; peer < 5; ++peer)
@@ -34,43 +34,43 @@ TEST_P(TransportTest, GathersInRankOrder) {
   });
 }
 
-TEST_P(TransportTest, GathersAlone) {
+TEST_P(ControlPlaneTest, GathersAlone) {
   start(1);
-  auto texts = transport().allGather("alone");
+  auto texts = control().allGather("alone");
   ASSERT_TRUE(texts);
   EXPECT_EQ(*texts, std::vector<std::string>{"alone"});
 }
 
-TEST_P(TransportTest, CarriesAnyBytes) {
+TEST_P(ControlPlaneTest, CarriesAnyBytes) {
   start(2);
   std::string bytes("\0\n\xff", 3);
   bytes.resize(1 << 20, 'z');
   onEveryRank([&](int64_t rank) {
-    auto texts = transport(rank).allGather(rank == 0 ? bytes : "");
+    auto texts = control(rank).allGather(rank == 0 ? bytes : "");
     ASSERT_TRUE(texts);
     EXPECT_EQ((*texts)[0], bytes);
     EXPECT_EQ((*texts)[1], "");
   });
 }
 
-TEST_P(TransportTest, CommitsTogether) {
+TEST_P(ControlPlaneTest, CommitsTogether) {
   start(4);
   onEveryRank([&](int64_t rank) {
     for (int step = 0; step < 10; ++step) {
-      transport(rank).tick();
-      EXPECT_EQ(message(transport(rank).commit()), "");
+      control(rank).tick();
+      EXPECT_EQ(message(control(rank).commit()), "");
     }
   });
 }
 
-TEST_P(TransportTest, CommitFailsForAllIfOneFailsFirst) {
+TEST_P(ControlPlaneTest, CommitFailsForAllIfOneFailsFirst) {
   start(4);
   std::vector<Status> outcomes(4);
   onEveryRank([&](int64_t rank) {
-    EXPECT_EQ(message(transport(rank).commit()), "");
+    EXPECT_EQ(message(control(rank).commit()), "");
     if (rank == 2)
-      transport(rank).abort(Status(StatusCode::WrongResult, "rank 2 is wrong"));
-    outcomes[rank] = transport(rank).commit();
+      control(rank).abort(Status(StatusCode::WrongResult, "rank 2 is wrong"));
+    outcomes[rank] = control(rank).commit();
   });
   for (const Status &outcome : outcomes) {
     EXPECT_EQ(outcome.code(), StatusCode::WrongResult);
@@ -79,16 +79,16 @@ TEST_P(TransportTest, CommitFailsForAllIfOneFailsFirst) {
 }
 
 /// An abort races with the commits of all ranks.
-TEST_P(TransportTest, CommitIsForAllOrForNone) {
+TEST_P(ControlPlaneTest, CommitIsForAllOrForNone) {
   for (int round = 0; round < 20; ++round) {
     start(3);
     std::vector<Status> outcomes(3);
     std::thread other([&] {
       for (std::atomic<int> delay{0}; delay.fetch_add(1) < round * 3000;)
         ;
-      transport(round % 3).abort(Status(StatusCode::PeerFailed, "too late?"));
+      control(round % 3).abort(Status(StatusCode::PeerFailed, "too late?"));
     });
-    onEveryRank([&](int64_t rank) { outcomes[rank] = transport(rank).commit(); });
+    onEveryRank([&](int64_t rank) { outcomes[rank] = control(rank).commit(); });
     other.join();
     for (const Status &outcome : outcomes)
       EXPECT_EQ(outcome.code(), outcomes[0].code()) << "round " << round;
@@ -96,7 +96,7 @@ TEST_P(TransportTest, CommitIsForAllOrForNone) {
   }
 }
 
-TEST_P(TransportTest, RefusesNoRanks) {
+TEST_P(ControlPlaneTest, RefusesNoRanks) {
   for (int64_t count : {0, -3}) {
     ClusterOptions options;
     options.ranks = count;
@@ -106,7 +106,7 @@ TEST_P(TransportTest, RefusesNoRanks) {
   }
 }
 
-BRAID_CONFORMANCE(TransportTest);
+BRAID_CONFORMANCE(ControlPlaneTest);
 
 } // namespace
 } // namespace braid::test

@@ -1,0 +1,35 @@
+//===- runtime/execute/control_plane.h - how a rank meets the others --------------------------===//
+#pragma once
+
+#include "api/status.h"
+
+#include <string>
+#include <vector>
+
+namespace braid {
+
+/// One rank's view of its job: who is there, what they say, and whether a step counts. Ranks that
+/// are threads, processes, or processes of somebody else's differ behind it only. Moves no data of
+/// a program's.
+class ControlPlane {
+public:
+  virtual ~ControlPlane() = default;
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0;
+
+  /// Gives `mine` to every rank and returns all ranks' texts in rank order. Collective: every rank
+  /// calls it the same number of times. Blocks; TimedOut if some rank does not come, naming it.
+  /// Equivalent to: MPI_Allgatherv
+  virtual Result<std::vector<std::string>> allGather(std::string mine) = 0;
+  /// Ends a step of the job, for all ranks or for none: Ok on every rank, whatever happens later,
+  /// if every rank came here before any failed; otherwise the first cause, on every rank.
+  /// Collective; blocks. What a run computed counts only when this has said Ok.
+  virtual Status commit() = 0;
+  /// Says that this rank's host thread makes progress in its own code, so that it is not taken for
+  /// stuck. Cheap.
+  virtual void tick() {}
+  /// Makes every blocked call of every rank return `cause`, unless one failed before. Any thread.
+  virtual void abort(const Status &cause) = 0;
+};
+
+} // namespace braid

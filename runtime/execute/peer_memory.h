@@ -1,0 +1,68 @@
+//===- runtime/execute/peer_memory.h - memory that peers reach --------------------------------===//
+#pragma once
+
+#include "api/status.h"
+#include "runtime/execute/tag.h"
+#include "runtime/execute/transfer_mode.h"
+
+namespace braid {
+
+/// Bytes between two signal flags in memory: one cache line each. The flag itself is the first four
+/// bytes, a counter that starts at 0.
+inline constexpr int64_t kFlagStride = 64;
+
+enum class ArenaKind : uint8_t {
+  Symmetric, ///< can be exported to peers
+  Private,
+  Flags, ///< signal flags, exported like Symmetric: where the host can end a wait for one
+};
+
+/// A signal, an await or a copy, of those that a stream gets one right after the other.
+struct BatchedCommand {
+  CommandKind kind; ///< Signal, Await or Copy
+  uint32_t command; ///< index into plan->commands
+  void *flag;       ///< Signal, Await
+  void *dst;        ///< Copy
+  const void *src;
+  int64_t bytes;
+};
+
+/// Addresses of peers, and commands that go there. Issue functions are as Device's.
+class PeerMemory {
+public:
+  virtual ~PeerMemory() = default;
+
+  /// True if a flag counts: it holds the epoch of its last signal. False if it only holds a mark,
+  /// which the await takes away: then every signal has to be awaited before the next one. Programs
+  /// that the checker accepts do so.
+  virtual bool countsRuns() const { return true; }
+  /// False for a transfer mode that there is not here.
+  virtual bool offers(TransferMode mode) const { return mode == TransferMode(); }
+  /// Where flags lie that are signalled and awaited in this mode.
+  virtual ArenaKind arenaOfFlags(TransferMode) const { return ArenaKind::Flags; }
+
+  // -- While preparing. --
+
+  /// A handle that a peer's open() turns into an address. `base` came from
+  /// Device::allocate(Symmetric or Flags). The same for the same base, also when it is allocated
+  /// again.
+  virtual Result<std::string> exportMemory(void *base) = 0;
+  /// The address at which this rank's device reaches the memory that `peer` exported. Valid until
+  /// the device is destroyed.
+  virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
+
+  // -- Issuing. --
+
+  /// Commands that a stream gets one after the other:
+  /// * a copy is as Device::copy(), and either side may be an address of open();
+  /// * a signal writes `tag.run` into a flag, of a peer or our own, after everything before it on
+  ///   the stream is done and visible to whoever sees the flag's new value;
+  /// * an await lets the stream go on when a flag of our own has reached `tag.run`, in cyclic
+  ///   order: int32(flag - run) >= 0. What was done before the matching signal is visible then.
+  /// A device may need fewer launches for several. If `areDisjoint`, no copy reads or writes what
+  /// another one writes. `tag.command` is that of the first step.
+  virtual void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
+                          bool areDisjoint, TransferMode mode) = 0;
+};
+
+} // namespace braid
