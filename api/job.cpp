@@ -104,7 +104,10 @@ Result<void *> Job::stream(uint32_t number) {
 }
 
 Status Job::synchronize() { return impl_->mesh->synchronize(); }
-Status Job::commit() { return impl_->mesh->commit(); }
+Status Job::commit() {
+  BRAID_TRY(synchronize());
+  return impl_->mesh->commit();
+}
 
 Status Job::fail(const Status &cause) {
   const Status first = impl_->mesh->fail(cause);

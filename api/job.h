@@ -65,7 +65,8 @@ public:
   /// Collective after create() only: blocks until everything issued here is done. A failure is that
   /// of all ranks, the first cause; contents of outputs are undefined then, and the job is over.
   Status synchronize();
-  /// Collective; blocks: Ok on every rank or on none. What ranks computed counts only then.
+  /// Collective; blocks, also until everything issued here is done: Ok on every rank or on none.
+  /// What ranks computed counts only then.
   Status commit();
   /// Ends the job for all ranks, because of `cause`, unless it has failed before; the first cause.
   Status fail(const Status &cause);

@@ -151,8 +151,6 @@ Status Session::run(std::span<const RankTensors> ranks, void *stream) {
 Status Session::capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   BRAID_TRY(impl_->checkRanks(1));
   BRAID_TRY(impl_->check(0, inputs, outputs));
-  void *own = BRAID_TRY(impl_->device(0).callerStream(0)); // CUDA's default one has no captures
-  BRAID_TRY(impl_->enter(own));
   std::vector<const void *> read;
   std::vector<void *> written;
   BRAID_TRY(
@@ -165,6 +163,10 @@ Status Session::replay(void *stream) {
   if (!impl_->hasGraph)
     return badInput("@{}: expected capture() before replay()", program().name());
   BRAID_TRY(impl_->enter(stream));
+  if (impl_->device(0).graphs()->isInCallersCapture())
+    return unsupported("@{}: the stream is being captured: expected run(), which becomes a part of "
+                       "that graph",
+                       program().name());
   impl_->prepared.front()->replay();
   return Status::ok();
 }

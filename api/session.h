@@ -25,7 +25,7 @@ public:
   Session(const Session &) = delete;
 
   const CompiledProgram &program() const;
-  /// Runs issued so far, replays included.
+  /// Runs issued so far, replays included; not those in graphs of the caller.
   int64_t runs() const;
 
   /// Issues one run on the one rank that is here, and returns. It is ordered like a kernel on
@@ -36,7 +36,15 @@ public:
   ///
   /// BadInput, and nothing is issued, if a tensor is not as the program wants it: number, element
   /// type, axes, extents, alignment, where it lies, and no output may overlap another tensor. The
-  /// message names it. Unsupported if the stream is being captured.
+  /// message names it.
+  ///
+  /// If the stream is being captured, the run is recorded into the caller's graph instead, with the
+  /// addresses of these tensors, and depends on what the capture has before it; in one graph, runs
+  /// of a job follow one another, too. The caller launches the graph, any number of times while the
+  /// session lasts, and orders its launches and other runs of this session: where two overlap, the
+  /// job ends with BadInput. All ranks order the runs of all sessions alike, launches included. A
+  /// launch counts when the caller has waited for its stream and Job::synchronize() or commit() has
+  /// returned Ok after that.
   Status run(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
              void *stream = nullptr);
   /// The same on all ranks that are here, `ranks[i]` on rank firstRank() + i.

@@ -57,9 +57,7 @@ Status CudaDevice::startCopyAndSignal() {
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, options_.device));
   released_ = static_cast<uint32_t *>(BRAID_TRY(memory_.allocateReports(kFlagStride)));
-  // Those of graphs are their own: a graph may still run when eager runs of other streams begin.
-  constexpr size_t kBytes =
-      2 * size_t(kMaxStreams) * cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
+  constexpr size_t kBytes = size_t(kMaxStreams) * cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&copyAndSignalCounters_, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(copyAndSignalCounters_, 0, kBytes));
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadCopyAndSignal());
@@ -101,14 +99,14 @@ ArenaKind CudaDevice::arenaOfFlags(TransferMode mode) const {
 bool CudaDevice::isByKernel(const BatchedCommand &step, Tag tag, TransferMode mode) const {
   if (step.kind == CommandKind::Copy)
     return mode.copies == CopyBy::Kernel;
-  return hasFlagsOnDevice(mode) || (mode.signals == SignalBy::Default && isCapturing_ &&
-                                    !timetableOf(tag.plan).waitsByMemory);
+  return hasFlagsOnDevice(mode) ||
+         (mode.signals == SignalBy::Default && capture_ && !timetableOf(tag.plan).waitsByMemory);
 }
 
 /// While tracing, each step is issued by itself, so that each has a span.
 void CudaDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                             bool areDisjoint, TransferMode mode) {
-  const bool isApart = isTracing_ && !isCapturing_;
+  const bool isApart = isTracing_ && !capture_;
   while (!steps.empty() && !group_.isAborted()) {
     const CommandKind kind = steps.front().kind;
     const bool isKernel = isByKernel(steps.front(), tag, mode);
@@ -130,7 +128,7 @@ void CudaDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedComm
 void CudaDevice::copyByEngine(uint32_t stream, void *dst, const void *src, int64_t bytes) {
   if (bytes != 0)
     check(
-        cudaMemcpyAsync(dst, src, static_cast<size_t>(bytes), cudaMemcpyDefault, streams_[stream]),
+        cudaMemcpyAsync(dst, src, static_cast<size_t>(bytes), cudaMemcpyDefault, streamOf(stream)),
         "cudaMemcpyAsync");
 }
 
@@ -140,7 +138,7 @@ void CudaDevice::issueMemoryOperations(uint32_t stream, Tag tag,
   std::array<CUstreamBatchMemOpParams, kMost> operations;
   unsigned count = 0;
   auto flush = [&] {
-    check(driver_->streamBatchMemOp(streams_[stream], count, operations.data(), 0),
+    check(driver_->streamBatchMemOp(streamOf(stream), count, operations.data(), 0),
           "cuStreamBatchMemOp");
     count = 0;
   };
@@ -162,10 +160,10 @@ void CudaDevice::issueCopyAndSignal(uint32_t stream, Tag tag, llvm::ArrayRef<Bat
     cuda::CopyAndSignal batch;
     batch.step = &steps_[stream].done;
     batch.released = hasFlagsOnDevice(mode) ? released_ : nullptr;
-    batch.counters = copyAndSignalCounters_ +
-                     (stream + (isCapturing_ ? kMaxStreams : 0)) * cuda::CopyAndSignal::kCounters;
+    batch.counters = (capture_ ? timetable.ofGraphs.counters : copyAndSignalCounters_) +
+                     stream * cuda::CopyAndSignal::kCounters;
     steps = steps.drop_front(addToCopyAndSignal(batch, stream, tag, steps, areDisjoint));
-    cuda::launchCopyAndSignal(streams_[stream], batch, timetable.blocks, hasBulkCopies_);
+    cuda::launchCopyAndSignal(streamOf(stream), batch, timetable.blocks, hasBulkCopies_);
     check(cudaGetLastError(), "launchCopyAndSignal");
   }
 }

@@ -52,6 +52,7 @@ Status CudaDevice::start() {
   }
   callersStreams_.push_back(streams_[0]);
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&handover_, cudaEventDisableTiming));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&recordingStream_, cudaStreamNonBlocking));
   isDirty_.push_back(false);
   return gemms_->reserveWorkspaces(1);
 }
@@ -77,6 +78,11 @@ CudaDevice::~CudaDevice() {
     cudaEventDestroy(handover_);
   for (size_t i = 1; i < streams_.size(); ++i)
     cudaStreamDestroy(streams_[i]);
+  for (const std::unique_ptr<Capture> &capture : captures_)
+    for (size_t i = 1; i < capture->streams.size(); ++i)
+      cudaStreamDestroy(capture->streams[i]);
+  if (recordingStream_)
+    cudaStreamDestroy(recordingStream_);
   for (size_t i = ownsCallerStream_ ? 0 : 1; i < callersStreams_.size(); ++i)
     cudaStreamDestroy(callersStreams_[i]);
 }
@@ -121,16 +127,9 @@ Status CudaDevice::reserveStreams(uint32_t count) {
   if (capture != cudaStreamCaptureStatusNone)
     return badInput("the caller's stream is being captured, but the program is not prepared: call "
                     "prepare() before the capture begins");
-  // Before whatever else the process has on its GPU: peers wait for what these streams do.
-  int least = 0, greatest = 0;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  while (streams_.size() < count) {
-    cudaStream_t stream = nullptr;
-    BRAID_CUDA_RETURN_IF_ERROR(
-        cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
-    streams_.push_back(stream);
-    isDirty_.push_back(false);
-  }
+  BRAID_TRY(growStreams(streams_, count));
+  isDirty_.resize(streams_.size(), false);
+  BRAID_TRY(reserveCapture());
   return gemms_->reserveWorkspaces(count);
 }
 
@@ -153,25 +152,6 @@ Status CudaDevice::checkAddress(const void *data) {
   if (attributes.type == cudaMemoryTypeDevice && attributes.device != options_.device)
     return badInput("expected memory of GPU {}, got memory of GPU {}", options_.device,
                     attributes.device);
-  return Status::ok();
-}
-
-/// What is on the stream before goes on to order what comes: later runs are issued to the streams
-/// of the same Plan, and a null stream is CUDA's default stream here, as everywhere.
-Status CudaDevice::setCallerStream(void *stream, Tag) {
-  enter();
-  const auto next = stream ? static_cast<cudaStream_t>(stream) : cudaStreamLegacy;
-  if (next == streams_[0] || group_.isAborted())
-    return Status::ok();
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamIsCapturing(next, &capture));
-  if (capture != cudaStreamCaptureStatusNone)
-    return unsupported("the stream is being captured: expected one that is not; a session records "
-                       "a graph of its own");
-  check(cudaEventRecord(handover_, streams_[0]), "cudaEventRecord");
-  streams_[0] = next;
-  isDirty_[0] = true;
-  check(cudaStreamWaitEvent(next, handover_, 0), "cudaStreamWaitEvent");
   return Status::ok();
 }
 
@@ -225,7 +205,7 @@ cudaEvent_t CudaDevice::beginSpan(uint32_t stream, Tag tag) {
   TracedCommand command{tag, stream, nullptr, nullptr};
   check(cudaEventCreate(&command.begin), "cudaEventCreate");
   check(cudaEventCreate(&command.end), "cudaEventCreate");
-  check(cudaEventRecord(command.begin, streams_[stream]), "cudaEventRecord");
+  check(cudaEventRecord(command.begin, streamOf(stream)), "cudaEventRecord");
   traced_.push_back(command);
   return command.end;
 }
@@ -242,7 +222,9 @@ void CudaDevice::matmul(uint32_t stream, Tag tag, const MatmulArgs &args) {
   if (group_.isAborted() || args.m == 0 || args.n == 0)
     return;
   Issuing issuing(*this, stream, tag);
-  if (Status status = gemms_->multiply(streams_[stream], stream, args); !status.isOk())
+  const Workspace workspace =
+      capture_ ? timetableOf(tag.plan).ofGraphs.workspaces[stream] : gemms_->workspace(stream);
+  if (Status status = gemms_->multiply(streamOf(stream), workspace, args); !status.isOk())
     group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
 }
 
@@ -251,7 +233,7 @@ void CudaDevice::add(uint32_t stream, Tag tag, DType dtype, void *dst, const voi
   if (group_.isAborted())
     return;
   Issuing issuing(*this, stream, tag);
-  cuda::launchAdd(streams_[stream], elementOf(dtype), dst, src, bytes / sizeOf(dtype));
+  cuda::launchAdd(streamOf(stream), elementOf(dtype), dst, src, bytes / sizeOf(dtype));
   check(cudaGetLastError(), "launchAdd");
 }
 
@@ -259,7 +241,7 @@ void CudaDevice::sum(uint32_t stream, Tag tag, const SumArgs &args) {
   if (group_.isAborted() || args.elements == 0)
     return;
   Issuing issuing(*this, stream, tag);
-  cuda::launchSum(streams_[stream], {elementOf(args.dtype), elementOf(args.partial), args.elements,
+  cuda::launchSum(streamOf(stream), {elementOf(args.dtype), elementOf(args.partial), args.elements,
                                      args.count, args.stride, args.parts, args.bias,
                                      args.biasElements, args.dst, elementOf(args.result)});
   check(cudaGetLastError(), "launchSum");
@@ -294,7 +276,7 @@ void CudaDevice::pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) 
   for (uint32_t i = 0; i < args.count; ++i)
     work.steps[i] = {args.steps[i].function, operandOf(args.steps[i].operand)};
   Issuing issuing(*this, stream, tag);
-  cuda::launchPointwise(streams_[stream], work);
+  cuda::launchPointwise(streamOf(stream), work);
   check(cudaGetLastError(), "launchPointwise");
 }
 
@@ -303,7 +285,7 @@ void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
     return;
   Issuing issuing(*this, stream, tag);
   isRecorded_[event] = true;
-  check(cudaEventRecord(events_[event], streams_[stream]), "cudaEventRecord");
+  check(cudaEventRecord(events_[event], streamOf(stream)), "cudaEventRecord");
 }
 
 void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
@@ -312,7 +294,7 @@ void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
   if (group_.isAborted() || !isRecorded_[event])
     return;
   Issuing issuing(*this, stream, tag);
-  check(cudaStreamWaitEvent(streams_[stream], events_[event], 0), "cudaStreamWaitEvent");
+  check(cudaStreamWaitEvent(streamOf(stream), events_[event], 0), "cudaStreamWaitEvent");
 }
 
 void CudaDevice::markClock(size_t mark) {
@@ -331,39 +313,6 @@ double CudaDevice::clockedUs() {
   return 1e3 * double(milliseconds);
 }
 
-// -- Graphs. --
-
-Status CudaDevice::beginCapture() {
-  enter();
-  isRecorded_.assign(isRecorded_.size(), false);
-  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeThreadLocal));
-  isCapturing_ = true;
-  return Status::ok();
-}
-
-Result<uint32_t> CudaDevice::endCapture() {
-  enter();
-  isCapturing_ = false;
-  isRecorded_.assign(isRecorded_.size(), false);
-  cudaGraph_t graph = nullptr;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamEndCapture(streams_[0], &graph));
-  cudaGraphExec_t executable = nullptr;
-  cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
-  cudaGraphDestroy(graph);
-  if (code != cudaSuccess)
-    return cudaFailure(code, "cudaGraphInstantiate");
-  if (freeGraphs_.empty()) {
-    freeGraphs_.push_back(static_cast<uint32_t>(graphs_.size()));
-    graphs_.push_back(nullptr);
-  }
-  const uint32_t number = freeGraphs_.back();
-  freeGraphs_.pop_back();
-  graphs_[number] = executable;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaGraphUpload(executable, streams_[0]));
-  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(streams_[0]));
-  return number;
-}
-
 void CudaDevice::recycle() {
   enter();
   for (uint32_t graph : releasedGraphs_) {
@@ -376,17 +325,6 @@ void CudaDevice::recycle() {
     forgetPlan(plan);
   releasedPlans_.clear();
   memory_.recycle();
-}
-
-void CudaDevice::launch(uint32_t graph, Tag tag) {
-  if (group_.isAborted())
-    return;
-  enter();
-  isDirty_[0] = true;
-  note(tag);
-  for (size_t stream = 0; stream < streams_.size(); ++stream)
-    issued_[stream].isReplay.store(true, std::memory_order_relaxed);
-  check(cudaGraphLaunch(graphs_[graph], streams_[0]), "cudaGraphLaunch");
 }
 
 // -- From the host. --
@@ -427,9 +365,11 @@ Status CudaDevice::synchronize() {
   waitingSince_ = std::chrono::steady_clock::now();
   Status status = group_.waitForDevice(
       options_.rank, {[this] { return isDone(); }, [this](std::chrono::milliseconds) { pause(); }});
-  if (status.isOk())
-    isBusy_.store(false, std::memory_order_relaxed);
-  return status;
+  if (!status.isOk())
+    return status;
+  isBusy_.store(false, std::memory_order_relaxed);
+  checkOverlaps();
+  return group_.failure();
 }
 
 bool CudaDevice::drain(std::chrono::milliseconds grace) {

@@ -22,6 +22,7 @@
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/driver.h"
 #include "backends/cuda/gemm/gemms.h"
+#include "backends/cuda/run_guard.h"
 #include "runtime/execute/event_ranges.h"
 #include "runtime/job/process_group.h"
 
@@ -121,12 +122,15 @@ public:
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override;
 
-  // -- Graphs, Tracer, Stopwatch. --
+  // -- Graphs (cuda_capture.cpp), Tracer, Stopwatch. --
 
   Status beginCapture() override;
   Result<uint32_t> endCapture() override;
   void launch(uint32_t graph, Tag tag) override;
   void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
+  bool isInCallersCapture() const override { return capture_ && !isRecording_; }
+  void beginRun(Tag tag) override;
+  void endRun(Tag tag) override;
   void startTrace() override;
   std::vector<Span> takeTrace() override;
   void startClock() override { markClock(0); }
@@ -199,6 +203,13 @@ private:
     std::atomic<uint64_t> commands[kKept] = {}; ///< run << 32 | command, by number
     std::atomic<bool> isReplay{false};          ///< the last thing issued was a graph
   };
+  /// What runs in graphs use while they run.
+  struct ForGraphs {
+    void *memory = nullptr; ///< all of it but the guard's report
+    cuda::RunGuard guard;
+    uint32_t *counters = nullptr;      ///< CopyAndSignal::kCounters for each stream
+    std::vector<Workspace> workspaces; ///< of each stream
+  };
   /// The signals and awaits of a Plan, stream by stream, in issue order.
   struct Timetable {
     const Plan *plan;
@@ -208,10 +219,14 @@ private:
     std::vector<nvtxStringHandle_t> names; ///< of each origin, for profilers
     cuda::CopyAndSignalBlocks blocks;      ///< for each launch that copies and signals
     bool waitsByMemory = false;            ///< too many streams for kernels that wait
-    bool waitsApart = false; ///< too many streams copy: what copies must not wait for peers
+    bool waitsApart = false;       ///< too many streams copy: what copies must not wait for peers
+    std::vector<bool> isUsed;      ///< each stream
+    bool isInCallersGraph = false; ///< so its runs are guarded from now on
+    ForGraphs ofGraphs;
   };
   Status planCopyAndSignal(const Plan &plan, TransferMode mode,
                            Timetable &timetable) const; // cuda_command_batch.cpp
+  Timetable *findTimetable(const Plan *plan) const;
   const Timetable &timetableOf(const Plan *plan) const;
   void forgetPlan(const Plan *plan);
   /// run << 32 | command of a signal or await.
@@ -224,29 +239,56 @@ private:
   static uint32_t replayedCommand(const Timetable &timetable, uint32_t done);
   static bool isAwaitOf(const Timetable &timetable, uint64_t step);
 
+  /// The streams of a capture; the first is the caller's, or recordingStream_.
+  struct Capture {
+    unsigned long long id = 0; ///< CUDA's
+    std::vector<cudaStream_t> streams;
+  };
+  // cuda_capture.cpp
+  Status growStreams(std::vector<cudaStream_t> &streams, size_t count) const;
+  static Result<bool> isOpen(const Capture &capture);
+  Status reserveCapture();
+  Result<Capture *> streamsFor(unsigned long long id);
+  Status enterCapture(cudaStream_t origin, unsigned long long id);
+  void leaveCapture();
+  template <class Fn> void forSideStreams(const Timetable &timetable, Fn fn);
+  void forkStreams(const Timetable &timetable);
+  void joinStreams(const Timetable &timetable);
+  Status allocateForGraphs(Timetable &timetable);
+  void releaseForGraphs(Timetable &timetable);
+  static bool isRunning(const Timetable &timetable);
+  void checkOverlaps();
+  /// Where commands of a stream go now.
+  cudaStream_t streamOf(uint32_t stream) const {
+    return (capture_ ? capture_->streams : streams_)[stream];
+  }
+
   ProcessGroup &group_;
   const Options options_;
   const Driver *driver_ = nullptr;
   std::unique_ptr<Gemms> gemms_;
   CudaMemory memory_{group_};
-  std::vector<cudaStream_t> streams_;
+  std::vector<cudaStream_t> streams_; ///< of eager runs
+  std::vector<std::unique_ptr<Capture>> captures_;
+  Capture *capture_ = nullptr; ///< that commands are recorded in; null: they run
   std::vector<cudaEvent_t> events_;
   cudaEvent_t clock_[2] = {};    ///< where the stopwatch starts and stops; null until it does
   std::vector<bool> isRecorded_; ///< in this capture, or ever
   EventRanges ranges_;           ///< of events_
   std::vector<cudaGraphExec_t> graphs_;
-  std::vector<uint32_t> releasedGraphs_; ///< they may still run
-  std::vector<uint32_t> freeGraphs_;     ///< numbers of graphs that are no more
-  uint32_t *released_ = nullptr;         ///< not 0: kernels wait no longer
-  uint32_t *copyAndSignalCounters_ =
-      nullptr;                 ///< CopyAndSignal::kCounters for each of kMaxStreams, twice
-  bool hasBulkCopies_ = false; ///< the GPU has a bulk copy unit
+  std::vector<uint32_t> releasedGraphs_;      ///< they may still run
+  std::vector<uint32_t> freeGraphs_;          ///< numbers of graphs that are no more
+  uint32_t *released_ = nullptr;              ///< not 0: kernels wait no longer
+  uint32_t *copyAndSignalCounters_ = nullptr; ///< CopyAndSignal::kCounters for each of kMaxStreams
+  bool hasBulkCopies_ = false;                ///< the GPU has a bulk copy unit
   int processors_ = 0;
   std::vector<cudaStream_t> callersStreams_; ///< that callerStream() has given out; our own, but
                                              ///< for the first one if it was given to us
   bool ownsCallerStream_ = false;
-  cudaEvent_t handover_ = nullptr; ///< by which stream 0 moves
-  bool isCapturing_ = false;
+  cudaEvent_t handover_ = nullptr;         ///< by which stream 0 moves
+  cudaStream_t recordingStream_ = nullptr; ///< of graphs of our own
+  bool isRecording_ = false;               ///< one of them
+  bool hasCallersGraphs_ = false;          ///< some Plan has runs in some
   bool isAbandoned_ = false;
   std::chrono::steady_clock::time_point waitingSince_; ///< in the last synchronize()
   std::vector<bool> isDirty_; ///< streams with work issued since they were last seen empty

@@ -58,12 +58,7 @@ Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
   if (kind != ArenaKind::Flags)
     return allocateOnDevice(kind,
                             roundUp(bytes, kind == ArenaKind::Symmetric ? kArenaGranularity : 256));
-  const size_t size = roundUp(bytes, kPage);
-  void *base = reuse(kind, size);
-  if (!base)
-    return allocateFlags(size, /*holdsReports=*/false);
-  std::memset(base, 0, size);
-  return base;
+  return allocateFlags(roundUp(bytes, kPage), /*holdsReports=*/false);
 }
 
 Result<void *> CudaMemory::allocateOnDevice(ArenaKind kind, size_t bytes) {
@@ -79,9 +74,11 @@ Result<void *> CudaMemory::allocateOnDevice(ArenaKind kind, size_t bytes) {
   return base;
 }
 
-void *CudaMemory::reuse(ArenaKind kind, size_t bytes) {
+void *CudaMemory::reuse(ArenaKind kind, size_t bytes, bool holdsReports) {
   std::lock_guard lock(mutex_);
-  Arena *free = findFree(arenas_, bytes, [&](const Arena &arena) { return arena.kind == kind; });
+  Arena *free = findFree(arenas_, bytes, [&](const Arena &arena) {
+    return arena.kind == kind && arena.holdsReports == holdsReports;
+  });
   if (!free)
     return nullptr;
   free->use = ArenaUse::Used;
@@ -112,6 +109,10 @@ void CudaMemory::recycle() {
 }
 
 Result<void *> CudaMemory::allocateFlags(size_t bytes, bool holdsReports) {
+  if (void *known = reuse(ArenaKind::Flags, bytes, holdsReports)) {
+    std::memset(known, 0, bytes);
+    return known;
+  }
   void *base = BRAID_TRY(group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(bytes)));
   BRAID_TRY(registerWithGpu(base, bytes));
   std::lock_guard lock(mutex_);

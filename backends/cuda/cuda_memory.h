@@ -60,7 +60,7 @@ private:
     Kind kind;
   };
   /// Memory of that kind which was recycled, with what is still in it. Null: there is none.
-  void *reuse(ArenaKind kind, size_t bytes);
+  void *reuse(ArenaKind kind, size_t bytes, bool holdsReports = false);
   Result<void *> allocateOnDevice(ArenaKind kind, size_t bytes);
   Result<void *> allocateFlags(size_t bytes, bool holdsReports);
   Result<void *> openFlags(int64_t peer, llvm::StringRef text);

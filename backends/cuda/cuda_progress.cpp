@@ -17,8 +17,10 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   timetable->plan = &plan;
   timetable->number = nextTimetable_++ % kPlans;
   timetable->commands.resize(plan.streams.size());
+  timetable->isUsed.resize(plan.streams.size());
   for (uint32_t i = 0; i < plan.commands.size(); ++i) {
     CommandKind kind = plan.commands[i].kind;
+    timetable->isUsed[plan.commands[i].stream] = true;
     if (kind == CommandKind::Signal || kind == CommandKind::Await)
       timetable->commands[plan.commands[i].stream].push_back(i);
   }
@@ -30,18 +32,26 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
     }
   for (uint32_t i = 0; i < plan.origins.size(); ++i)
     timetable->names.push_back(nvtxDomainRegisterStringA(domain_, describeOrigin(plan, i).c_str()));
+  BRAID_TRY(allocateForGraphs(*timetable));
+  std::lock_guard lock(timetablesMutex_);
   timetables_.push_back(std::move(timetable));
   current_.store(timetables_.back().get(), std::memory_order_release);
   return Status::ok();
 }
 
-/// Of a Plan that was introduced. What belongs to none (uploads) needs no kernel, so any will do.
-const CudaDevice::Timetable &CudaDevice::timetableOf(const Plan *plan) const {
-  static const Timetable kUnknown = {};
+/// Null: the Plan is not registered.
+CudaDevice::Timetable *CudaDevice::findTimetable(const Plan *plan) const {
   for (const std::unique_ptr<Timetable> &each : llvm::reverse(timetables_))
     if (each->plan == plan)
-      return *each;
-  return kUnknown;
+      return each.get();
+  return nullptr;
+}
+
+/// What belongs to no Plan (uploads) needs no kernel, so any will do.
+const CudaDevice::Timetable &CudaDevice::timetableOf(const Plan *plan) const {
+  static const Timetable kUnknown = {};
+  const Timetable *found = findTimetable(plan);
+  return found ? *found : kUnknown;
 }
 
 /// Nothing that was issued of this Plan runs any more. The watchdog may be looking.
@@ -49,6 +59,7 @@ void CudaDevice::forgetPlan(const Plan *plan) {
   auto found = llvm::find_if(timetables_, [plan](const auto &each) { return each->plan == plan; });
   if (found == timetables_.end() || --(*found)->users > 0)
     return;
+  releaseForGraphs(**found);
   std::lock_guard lock(timetablesMutex_);
   if (current_.load(std::memory_order_relaxed) == found->get())
     current_.store(nullptr, std::memory_order_release);
@@ -68,7 +79,7 @@ void CudaDevice::note(Tag tag) {
 
 /// What the GPU will write when this signal or await is over.
 uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
-  if (isCapturing_)
+  if (capture_)
     return kReplayed | timetableOf(tag.plan).number << kPlanShift |
            std::min(tag.command + 1, kCommands);
   note(tag);
@@ -83,7 +94,7 @@ uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
 
 uint64_t CudaDevice::nextStep(const Timetable &timetable, uint32_t stream, uint32_t done) const {
   const Issued &issued = issued_[stream];
-  if (!issued.isReplay.load(std::memory_order_relaxed)) {
+  if (!issued.isReplay.load(std::memory_order_relaxed) && !isRunning(timetable)) {
     const uint32_t count = issued.count.load(std::memory_order_acquire);
     // After a replay nothing tells how many of the eager ones before it are over: all.
     const uint32_t next = done & kReplayed ? count : done + 1;
@@ -119,11 +130,18 @@ uint64_t CudaDevice::lastStep(const Timetable &timetable, uint32_t stream, uint3
 
 void CudaDevice::publish() {
   std::lock_guard lock(timetablesMutex_);
+  checkOverlaps();
   const Timetable *timetable = current_.load(std::memory_order_acquire);
+  bool isBusy = isBusy_.load(std::memory_order_relaxed);
+  // The caller launches its graphs without telling.
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    if (isRunning(*each)) {
+      timetable = each.get();
+      isBusy = true;
+    }
   if (!timetable)
     return;
   RankSlot &slot = group_.slot();
-  const bool isBusy = isBusy_.load(std::memory_order_relaxed);
   uint32_t count = std::min<uint32_t>(kQueueSlots, timetable->commands.size());
   slot.queues.store(count, std::memory_order_relaxed);
   slot.runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);

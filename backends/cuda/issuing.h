@@ -11,14 +11,15 @@ class CudaDevice::Issuing {
 public:
   Issuing(CudaDevice &device, uint32_t stream, Tag tag) : device_(device), stream_(stream) {
     device_.enter();
-    device_.isDirty_[stream] = true;
+    if (!device_.capture_)
+      device_.isDirty_[stream] = true;
     device_.pushRange(tag);
-    if (device_.isTracing_ && !device_.isCapturing_)
+    if (device_.isTracing_ && !device_.capture_)
       end_ = device_.beginSpan(stream, tag);
   }
   ~Issuing() {
     if (end_)
-      device_.check(cudaEventRecord(end_, device_.streams_[stream_]), "cudaEventRecord");
+      device_.check(cudaEventRecord(end_, device_.streamOf(stream_)), "cudaEventRecord");
     nvtxDomainRangePop(device_.domain_);
   }
   Issuing(const Issuing &) = delete;

@@ -2,6 +2,8 @@
 
 #include "backends/cuda/kernels.h"
 
+#include "backends/cuda/run_guard.h"
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -162,6 +164,8 @@ cudaError_t loadKernels() {
     if (cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess)
       return code;
   if (cudaError_t code = loadPointwise(); code != cudaSuccess)
+    return code;
+  if (cudaError_t code = loadRunGuard(); code != cudaSuccess)
     return code;
   return loadSums();
 }

@@ -47,6 +47,15 @@ public:
   virtual void launch(uint32_t graph, Tag tag) = 0;
   /// As Device::release, of a graph.
   virtual void releaseGraph(uint32_t graph) = 0;
+
+  /// Stream 0 is the caller's, and is being captured: what is issued becomes a part of the caller's
+  /// graph, up to the next endRun().
+  virtual bool isInCallersCapture() const { return false; }
+  /// What is issued between these two, or launched, is one run of tag.plan, which is registered.
+  /// Runs of a Plan that is in a graph of the caller's must not overlap; if they do, synchronize()
+  /// returns BadInput.
+  virtual void beginRun(Tag) {}
+  virtual void endRun(Tag) {}
 };
 
 /// Keeps a Span for every command that runs.
@@ -126,8 +135,8 @@ public:
   // -- Issuing. --
 
   /// Stream 0 is `stream` from now on, in the terms of the device (a cudaStream_t), and goes on
-  /// when all is done that stream 0 was given before. `tag` has no command. Unsupported, and
-  /// nothing is issued, if that stream is being captured.
+  /// when all is done that stream 0 was given before: eagerly, or in the same capture if that
+  /// stream is being captured. `tag` has no command.
   virtual Status setCallerStream(void *stream, Tag tag) {
     (void)stream;
     (void)tag;

@@ -339,27 +339,43 @@ Prepared::~Prepared() {
   if (isRegistered_)
     device_->releasePlan(*plan_);
   if (graph_)
-    device_->graphs()->releaseGraph(*graph_);
+    graphs_->releaseGraph(*graph_);
   if (firstEvent_)
     device_->releaseEvents(*firstEvent_);
   for (void *arena : arenas_)
     device_->release(arena);
 }
 
+Tag Prepared::begin() {
+  const Tag tag{plan_, kNone, epoch_};
+  if (graphs_)
+    graphs_->beginRun(tag);
+  return tag;
+}
+
+void Prepared::end(Tag tag) {
+  if (graphs_)
+    graphs_->endRun(tag);
+}
+
 void Prepared::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-  ++epoch_;
+  const bool isRecorded = graphs_ && graphs_->isInCallersCapture();
+  epoch_ += isRecorded ? 0 : 1;
+  const Tag tag = begin();
   issueAll(inputs, outputs);
+  end(tag);
 }
 
 Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-  Graphs *graphs = device_->graphs();
-  if (!graphs)
+  if (!graphs_)
     return unsupported("no graphs here");
-  BRAID_TRY(graphs->beginCapture());
+  BRAID_TRY(graphs_->beginCapture());
+  const Tag tag = begin();
   issueAll(inputs, outputs);
-  uint32_t graph = BRAID_TRY(graphs->endCapture());
+  end(tag);
+  uint32_t graph = BRAID_TRY(graphs_->endCapture());
   if (graph_)
-    graphs->releaseGraph(*graph_);
+    graphs_->releaseGraph(*graph_);
   graph_ = graph;
   capturedInputs_ = inputs.vec();
   capturedOutputs_ = outputs.vec();
@@ -384,7 +400,10 @@ Status Prepared::replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
 
 void Prepared::replay() {
   assert(graph_ && "capture() comes first");
-  device_->graphs()->launch(*graph_, {plan_, kNone, ++epoch_});
+  ++epoch_;
+  const Tag tag = begin();
+  graphs_->launch(*graph_, tag);
+  end(tag);
 }
 
 void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {

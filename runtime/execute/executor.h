@@ -20,7 +20,8 @@ public:
   ~Prepared();
   Prepared(const Prepared &) = delete;
   /// Issues one run to stream 0 and the streams of the Plan, and returns. Runs follow one another
-  /// on stream 0; any number may be in flight. `inputs` and `outputs` are device addresses, one
+  /// on stream 0; any number may be in flight. If stream 0 is the caller's and being captured, the
+  /// run becomes a part of the caller's graph, and does not count. `inputs` and `outputs` are device addresses, one
   /// for each parameter and result of the program in order; they may differ from run to run and
   /// must stay valid until the run is done.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
@@ -41,7 +42,7 @@ private:
   friend class Binder;
   Prepared(const Plan &plan, Device &device, TransferMode transferMode)
       : plan_(&plan), device_(&device), peers_(device.peerMemory()), compute_(&device.compute()),
-        transferMode_(transferMode) {}
+        graphs_(device.graphs()), transferMode_(transferMode) {}
 
   /// An operand whose base is looked up at run time: bases_[base] + offset.
   struct Operand {
@@ -52,6 +53,8 @@ private:
     Operand dst, src;
     void *flag = nullptr;
   };
+  Tag begin();
+  void end(Tag tag);
   void issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   void issue(uint32_t index, const Command &command);
   void *at(Operand operand) const {
@@ -73,6 +76,7 @@ private:
   Device *device_;
   PeerMemory *peers_;
   Compute *compute_;
+  Graphs *graphs_; ///< null: the device has none
   TransferMode transferMode_;
   bool isRegistered_ = false; ///< with the device
   uint32_t epoch_ = 0;

@@ -377,9 +377,16 @@ void ProcessGroup::watchHost() {
 }
 
 void ProcessGroup::watchStall() {
-  const bool isBlocked = slot().activity.load(std::memory_order_relaxed) !=
-                         static_cast<uint32_t>(HostActivity::OwnCode);
-  const uint64_t since = slot().activitySinceNs.load(std::memory_order_relaxed);
+  bool isBlocked = slot().activity.load(std::memory_order_relaxed) !=
+                   static_cast<uint32_t>(HostActivity::OwnCode);
+  uint64_t since = slot().activitySinceNs.load(std::memory_order_relaxed);
+  // The host may wait by other means than ours for what the device waits for.
+  const uint32_t queues = std::min(slot().queues.load(std::memory_order_relaxed), kQueueSlots);
+  for (uint32_t i = 0; i < queues && !isBlocked; ++i)
+    if (const QueueSlot &queue = slot().queue[i]; queue.isWaiting.load(std::memory_order_relaxed)) {
+      isBlocked = true;
+      since = queue.sinceNs.load(std::memory_order_relaxed);
+    }
   if (isClosing_.load(std::memory_order_relaxed) ||
       !stallRule_.isStalled(monotonicNs(), memory().progress(), isBlocked, since))
     return;

@@ -310,5 +310,5 @@ int rankMain(const Place &place, int runs) {
 } // namespace braid::test
 
 int main(int argc, char **argv) {
-  return braid::test::gpuJobMain(argc, argv, "the same bits", braid::test::rankMain);
+  return braid::test::gpuJobMain(argc, argv, {{"the same bits", braid::test::rankMain}});
 }

@@ -10,32 +10,42 @@
 
 namespace braid::test {
 
-inline bool runGpuJob(const char *program, const char *what, int64_t ranks, int runs) {
-  std::printf("%s on %d ranks\n", what, static_cast<int>(ranks));
+/// What the ranks of a job do.
+struct GpuJob {
+  const char *what;
+  int (*rankMain)(const Place &place, int runs);
+  const char *failure = nullptr; ///< with which it has to end, in the message
+};
+
+inline bool runGpuJob(const char *program, const GpuJob &job, size_t number, int64_t ranks,
+                      int runs) {
+  std::printf("%s on %d ranks\n", job.what, static_cast<int>(ranks));
   std::fflush(stdout);
   LaunchOptions options;
   options.ranks = ranks;
-  options.arguments = {program, "--as-rank", "--runs", std::to_string(runs)};
+  options.arguments = {program, "--as-rank", std::to_string(number), "--runs",
+                       std::to_string(runs)};
   Result<LaunchReport> report = launch(options);
   if (report && report->signal != 0)
     std::exit(128 + report->signal);
   const Status status = report ? report->status : report.status();
-  if (!status.isOk())
-    std::printf("  FAILED: %s\n", status.message().c_str());
-  return status.isOk();
+  const bool passed =
+      job.failure ? llvm::StringRef(status.message()).contains(job.failure) : status.isOk();
+  if (!passed)
+    std::printf("  FAILED: %s\n", status.isOk() ? "no failure" : status.message().c_str());
+  return passed;
 }
 
-/// `[--ranks N] [--runs R]`: a job on 2, 3 and 4 ranks, or on N, as far as there are GPUs. Each
+/// `[--ranks N] [--runs R]`: each job on 2, 3 and 4 ranks, or on N, as far as there are GPUs. Each
 /// rank is this program again, and returns what `rankMain` does. 77: there are too few GPUs.
-inline int gpuJobMain(int argc, char **argv, const char *what,
-                      int (*rankMain)(const Place &place, int runs)) {
+inline int gpuJobMain(int argc, char **argv, const std::vector<GpuJob> &all) {
   int64_t ranks = 0;
-  int runs = 1000;
-  bool isRank = false, isUnderstood = true;
+  int runs = 1000, number = -1;
+  bool isUnderstood = true;
   for (int i = 1; i < argc; ++i) {
     const llvm::StringRef flag = argv[i];
-    if (flag == "--as-rank")
-      isRank = true;
+    if (flag == "--as-rank" && i + 1 < argc)
+      number = std::atoi(argv[++i]);
     else if (flag == "--ranks" && i + 1 < argc)
       ranks = std::atoi(argv[++i]);
     else if (flag == "--runs" && i + 1 < argc)
@@ -47,18 +57,18 @@ inline int gpuJobMain(int argc, char **argv, const char *what,
     std::fprintf(stderr, "expected [--ranks N] [--runs R]\n");
     return 2;
   }
-  if (isRank) {
+  if (number >= 0) {
     Result<std::optional<Place>> place = findPlace(processEnvironment());
-    return place && *place ? rankMain(**place, runs) : 2;
+    return place && *place ? all[static_cast<size_t>(number)].rankMain(**place, runs) : 2;
   }
   const char *shares = std::getenv("BRAID_SHARE_GPUS");
   const int gpus = countGpus();
   const int64_t most = gpus > 0 && shares && std::string(shares) == "on" ? 4 : gpus;
   int jobs = 0, passed = 0;
   for (int64_t each : {2, 3, 4})
-    if (each <= most && (ranks == 0 || ranks == each)) {
+    for (size_t i = 0; i < all.size() && each <= most && (ranks == 0 || ranks == each); ++i) {
       ++jobs;
-      passed += runGpuJob(argv[0], what, each, runs);
+      passed += runGpuJob(argv[0], all[i], i, each, runs);
     }
   if (jobs == 0) {
     std::printf("skipped: needs 2 GPUs, or BRAID_SHARE_GPUS=on and one\n");

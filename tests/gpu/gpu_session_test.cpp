@@ -2,19 +2,22 @@
 //
 //   gpu_session_test [--ranks N] [--runs R]
 //
-// Three sessions take turns on ten streams of the caller's, eager and replayed, with tensors that
-// the caller fills and reads on those streams; R runs in all (1,000). Every element of every run is
-// compared. What a session refuses harms nobody.
+// Three sessions take turns on ten streams of the caller's: eager, replayed, and in graphs of the
+// caller's, between kernels of its own that fill and read the tensors; R runs in all (1,000). Every
+// element of every run is compared. What a session refuses harms nobody; launches that overlap end
+// the job; sessions that have ended leave no memory behind.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/fusion.h"
 #include "api/session.h"
+#include "backends/cuda/kernels.h"
 #include "tests/gpu/gpu_job.h"
 
 #include <cuda_runtime.h>
 
 #include <array>
+#include <filesystem>
 
 namespace braid::test {
 namespace {
@@ -35,30 +38,45 @@ std::string fusion(int64_t ranks) {
   return f.str();
 }
 
+enum class How { Eager, Replayed, InCallersGraph };
+
 /// One stream of the caller's, with tensors on both sides.
 struct Lane {
+  How how = How::Eager;
   cudaStream_t stream = nullptr;
+  cudaGraphExec_t graph = nullptr;
   float *hostA = nullptr, *hostC = nullptr; ///< pinned
-  void *a = nullptr, *b = nullptr, *c = nullptr;
+  void *a = nullptr, *ones = nullptr, *b = nullptr, *c = nullptr;
   Tensor inputs[2], output;
 };
 
+Status cudaStatus(cudaError_t code, const char *call) {
+  return code == cudaSuccess
+             ? Status::ok()
+             : Status(StatusCode::Internal, std::string(call) + ": " + cudaGetErrorString(code));
+}
+
 class Caller {
 public:
-  Caller(Job &job, const CompiledProgram &program) : job_(job), program_(program) {
-    const std::vector<float> ones(static_cast<size_t>(kDepth * kColumns), 1);
-    for (Lane &lane : lanes_) {
+  Caller(Job &job, const CompiledProgram &program) : job_(job) {
+    const std::vector<float> ones(static_cast<size_t>(kRows * kDepth), 1);
+    for (size_t i = 0; i < kStreams; ++i) {
+      Lane &lane = lanes_[i];
+      lane.how = i + 1 == kStreams ? How::Replayed : i % 2 == 0 ? How::Eager : How::InCallersGraph;
       cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking);
       cudaMallocHost(reinterpret_cast<void **>(&lane.hostA), aBytes());
       cudaMallocHost(reinterpret_cast<void **>(&lane.hostC), cBytes());
       cudaMalloc(&lane.a, aBytes());
-      cudaMalloc(&lane.b, ones.size() * sizeof(float));
+      cudaMalloc(&lane.ones, aBytes());
+      cudaMalloc(&lane.b, bBytes());
       cudaMalloc(&lane.c, cBytes());
-      cudaMemcpy(lane.b, ones.data(), ones.size() * sizeof(float), cudaMemcpyDefault);
+      cudaMemcpy(lane.ones, ones.data(), aBytes(), cudaMemcpyDefault);
+      cudaMemcpy(lane.b, ones.data(), bBytes(), cudaMemcpyDefault);
       lane.inputs[0] = Tensor(lane.a, program.inputs()[0]);
       lane.inputs[1] = Tensor(lane.b, program.inputs()[1]);
       lane.output = Tensor(lane.c, program.outputs()[0]);
     }
+    cudaEventCreateWithFlags(&order_, cudaEventDisableTiming);
     cudaDeviceSynchronize();
   }
 
@@ -69,8 +87,8 @@ public:
     Status refused = session.run(onHost, {&lane.output, 1}, lane.stream);
     if (refused.code() != StatusCode::BadInput)
       return {StatusCode::Internal, "memory of the host was taken: " + refused.message()};
-    cudaStreamBeginCapture(lane.stream, cudaStreamCaptureModeThreadLocal);
-    refused = session.run(lane.inputs, {&lane.output, 1}, lane.stream);
+    cudaStreamBeginCapture(lane.stream, cudaStreamCaptureModeGlobal);
+    refused = session.replay(lane.stream);
     cudaGraph_t graph = nullptr;
     cudaStreamEndCapture(lane.stream, &graph);
     cudaGraphDestroy(graph);
@@ -79,47 +97,114 @@ public:
                : Status(StatusCode::Internal, "a captured stream was taken: " + refused.message());
   }
 
-  /// All lanes once, each with the session whose turn it is; the last lane is replayed.
-  Status runAll(llvm::ArrayRef<std::unique_ptr<Session>> sessions, int first) {
-    for (size_t i = 0; i < kStreams; ++i)
-      if (Status status = issue(*sessions[i % kSessions], lanes_[i], first + static_cast<int>(i),
-                                i + 1 == kStreams);
-          !status.isOk())
-        return status;
-    if (Status status = job_.synchronize(); !status.isOk())
-      return status;
+  /// Records the graphs of lanes, one of them while another one's capture is open and a third lane
+  /// runs eagerly.
+  Status record(llvm::ArrayRef<std::unique_ptr<Session>> sessions) {
     for (size_t i = 0; i < kStreams; ++i) {
-      cudaStreamSynchronize(lanes_[i].stream);
-      if (Status status = check(lanes_[i], first + static_cast<int>(i)); !status.isOk())
+      Session &session = *sessions[i % kSessions];
+      Lane &lane = lanes_[i];
+      Status status;
+      if (lane.how == How::Replayed)
+        status = session.capture(lane.inputs, {&lane.output, 1});
+      else if (lane.how == How::InCallersGraph)
+        status = recordGraph(session, lane, i == 1 ? sessions[0].get() : nullptr);
+      if (!status.isOk())
         return status;
     }
     return Status::ok();
   }
 
-  Status capture(Session &session) {
-    Lane &lane = lanes_.back();
-    return session.capture(lane.inputs, {&lane.output, 1});
+  Status recordGraph(Session &session, Lane &lane, Session *beside = nullptr) {
+    cudaStreamBeginCapture(lane.stream, cudaStreamCaptureModeRelaxed);
+    Status status = issueWork(session, lane);
+    if (status.isOk() &&
+        beside) { // what is captured elsewhere, or not at all, is none of its graph
+      Lane &other = lanes_[3];
+      cudaStreamBeginCapture(other.stream, cudaStreamCaptureModeRelaxed);
+      status = issueWork(*beside, other);
+      cudaGraph_t unused = nullptr;
+      if (status.isOk())
+        status = cudaStatus(cudaStreamEndCapture(other.stream, &unused), "a second capture");
+      cudaGraphDestroy(unused);
+      if (status.isOk())
+        status = issueWork(*beside, lanes_[0]);
+    }
+    cudaGraph_t graph = nullptr;
+    const cudaError_t code = cudaStreamEndCapture(lane.stream, &graph);
+    if (!status.isOk() || code != cudaSuccess)
+      return status.isOk() ? cudaStatus(code, "cudaStreamEndCapture") : status;
+    const cudaError_t made = cudaGraphInstantiate(&lane.graph, graph, 0);
+    cudaGraphDestroy(graph);
+    return cudaStatus(made, "cudaGraphInstantiate");
+  }
+
+  /// All lanes once, each with the session whose turn it is.
+  Status runAll(llvm::ArrayRef<std::unique_ptr<Session>> sessions, int first) {
+    for (size_t i = 0; i < kStreams; ++i)
+      if (Status status = launch(*sessions[i % kSessions], lanes_[i], first + static_cast<int>(i));
+          !status.isOk())
+        return status;
+    for (size_t i = 0; i < kStreams; ++i)
+      if (Status status = cudaStatus(cudaStreamSynchronize(lanes_[i].stream), "a lane");
+          !status.isOk())
+        return status;
+    if (Status status = job_.synchronize(); !status.isOk())
+      return status;
+    for (size_t i = 0; i < kStreams; ++i)
+      if (Status status = check(lanes_[i], first + static_cast<int>(i)); !status.isOk())
+        return status;
+    return Status::ok();
+  }
+
+  /// Two graphs with runs of one session, launched on two streams.
+  Status overlap(Session &session) {
+    for (size_t i : {0u, 1u})
+      if (Status status = recordGraph(session, lanes_[i]); !status.isOk())
+        return status;
+    for (int round = 0; round < 100; ++round) {
+      for (size_t i : {0u, 1u})
+        cudaGraphLaunch(lanes_[i].graph, lanes_[i].stream);
+      for (size_t i : {0u, 1u})
+        cudaStreamSynchronize(lanes_[i].stream);
+      if (Status status = job_.synchronize(); !status.isOk())
+        return status;
+    }
+    return Status::ok();
   }
 
 private:
   size_t aBytes() const { return static_cast<size_t>(kRows * kDepth) * sizeof(float); }
+  size_t bBytes() const { return static_cast<size_t>(kDepth * kColumns) * sizeof(float); }
   size_t cElements() const { return static_cast<size_t>(job_.ranks() * kRows * kColumns); }
   size_t cBytes() const { return cElements() * sizeof(float); }
 
-  Status issue(Session &session, Lane &lane, int run, bool isReplay) {
-    std::fill_n(lane.hostA, kRows * kDepth, static_cast<float>((job_.firstRank() * 3 + run) % 97));
+  /// A run, or its recording, between what the caller itself has to do on the stream.
+  Status issueWork(Session &session, Lane &lane) {
     cudaMemcpyAsync(lane.a, lane.hostA, aBytes(), cudaMemcpyDefault, lane.stream);
+    cuda::launchAdd(lane.stream, cuda::Element::F32, lane.a, lane.ones, kRows * kDepth);
     cudaMemsetAsync(lane.c, 0xff, cBytes(), lane.stream);
-    const Status status = isReplay ? session.replay(lane.stream)
-                                   : session.run(lane.inputs, {&lane.output, 1}, lane.stream);
+    const Status status = lane.how == How::Replayed
+                              ? session.replay(lane.stream)
+                              : session.run(lane.inputs, {&lane.output, 1}, lane.stream);
     cudaMemcpyAsync(lane.hostC, lane.c, cBytes(), cudaMemcpyDefault, lane.stream);
+    return status;
+  }
+
+  /// The caller orders what it launches itself, beside the other runs.
+  Status launch(Session &session, Lane &lane, int run) {
+    std::fill_n(lane.hostA, kRows * kDepth, static_cast<float>((job_.firstRank() * 3 + run) % 97));
+    cudaStreamWaitEvent(lane.stream, order_, 0);
+    const Status status = lane.graph
+                              ? cudaStatus(cudaGraphLaunch(lane.graph, lane.stream), "a graph")
+                              : issueWork(session, lane);
+    cudaEventRecord(order_, lane.stream);
     return status;
   }
 
   Status check(const Lane &lane, int run) const {
     for (size_t i = 0; i < cElements(); ++i) {
       const int64_t owner = static_cast<int64_t>(i) / (kRows * kColumns);
-      const auto wanted = static_cast<float>(kDepth * ((owner * 3 + run) % 97));
+      const auto wanted = static_cast<float>(kDepth * ((owner * 3 + run) % 97 + 1));
       if (lane.hostC[i] != wanted)
         return {StatusCode::WrongResult, "run " + std::to_string(run) + ", element " +
                                              std::to_string(i) + ": " +
@@ -129,28 +214,29 @@ private:
   }
 
   Job &job_;
-  const CompiledProgram program_;
   std::array<Lane, kStreams> lanes_;
+  cudaEvent_t order_ = nullptr;
 };
 
-Status runSessions(const std::shared_ptr<Job> &job, int runs) {
+Result<CompiledProgram> compiled(const Job &job, const char *schedule) {
+  return compileText("gpu_session_test", fusion(job.ranks()), {.schedule = schedule});
+}
+
+Status takeTurns(const std::shared_ptr<Job> &job, int runs) {
   std::vector<std::unique_ptr<Session>> sessions;
-  std::optional<CompiledProgram> program;
   for (const char *schedule : kSchedules) {
-    Result<CompiledProgram> compiled =
-        compileText("gpu_session_test", fusion(job->ranks()), {.schedule = schedule});
-    if (!compiled)
-      return compiled.status();
-    program = *compiled;
-    Result<std::unique_ptr<Session>> session = Session::prepare(job, *compiled);
+    Result<CompiledProgram> program = compiled(*job, schedule);
+    if (!program)
+      return program.status();
+    Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
     if (!session)
       return session.status();
     sessions.push_back(std::move(*session));
   }
-  Caller caller(*job, *program);
-  if (Status status = caller.expectRefusals(*sessions[0]); !status.isOk())
+  Caller caller(*job, sessions[0]->program());
+  if (Status status = caller.record(sessions); !status.isOk())
     return status;
-  if (Status status = caller.capture(*sessions[(kStreams - 1) % kSessions]); !status.isOk())
+  if (Status status = caller.expectRefusals(*sessions[(kStreams - 1) % kSessions]); !status.isOk())
     return status;
   for (int run = 0; run < runs; run += static_cast<int>(kStreams))
     if (Status status = caller.runAll(sessions, run); !status.isOk())
@@ -158,10 +244,47 @@ Status runSessions(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
+Status overlapLaunches(const std::shared_ptr<Job> &job, int) {
+  Result<CompiledProgram> program = compiled(*job, "pairwise");
+  if (!program)
+    return program.status();
+  Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
+  if (!session)
+    return session.status();
+  return Caller(*job, *program).overlap(**session);
+}
+
+/// Bytes of the GPU, and descriptors that this process has.
+std::pair<size_t, int64_t> freeThings() {
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  return {free, std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {})};
+}
+
+Status comeAndGo(const std::shared_ptr<Job> &job, int runs) {
+  Result<CompiledProgram> program = compiled(*job, "pairwise");
+  if (!program)
+    return program.status();
+  std::pair<size_t, int64_t> before;
+  for (int i = 0; i < runs; ++i) {
+    Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
+    if (!session)
+      return session.status();
+    if (i == 20)
+      before = freeThings();
+    constexpr size_t kSlack = size_t(64) << 20; // other ranks may share the GPU
+    const auto [free, files] = freeThings();
+    if (i > 20 && (free + kSlack < before.first || files != before.second))
+      return {StatusCode::Internal, "session " + std::to_string(i) + " left memory or descriptors"};
+  }
+  return job->commit();
+}
+
+template <Status (*kBody)(const std::shared_ptr<Job> &, int)>
 int rankMain(const Place &place, int runs) {
   cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
   Result<std::shared_ptr<Job>> job = Job::join({.backend = "cuda"});
-  Status status = job ? runSessions(*job, runs) : job.status();
+  Status status = job ? kBody(*job, runs) : job.status();
   if (job && !status.isOk())
     status = (*job)->fail(status);
   return static_cast<int>(status.code());
@@ -171,5 +294,9 @@ int rankMain(const Place &place, int runs) {
 } // namespace braid::test
 
 int main(int argc, char **argv) {
-  return braid::test::gpuJobMain(argc, argv, "sessions", braid::test::rankMain);
+  using namespace braid::test;
+  return gpuJobMain(argc, argv,
+                    {{"sessions", rankMain<takeTurns>},
+                     {"overlapping launches", rankMain<overlapLaunches>, "overlapped"},
+                     {"sessions that end", rankMain<comeAndGo>}});
 }

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kCandidates = 32;                  ///< that the library is asked for
+constexpr int kTunerCandidates = 32;             ///< that the library is asked for
 constexpr double kBatch = 2000;                  ///< microseconds that are measured at once, about
 constexpr double kMostInBatch = 100;             ///< GEMMs
 constexpr std::chrono::milliseconds kWarmUp{10}; ///< until the clocks are up
@@ -149,7 +149,8 @@ Status GemmTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
     const Lane &lane = lanes[static_cast<size_t>(i) % lanes.size()];
     const MatmulArgs &args = operands_[next_ % operands_.size()];
     next_ += lanes_.size() / lanes.size(); // alone, each is of another set
-    if (Status status = gemm_.launch(lane.stream, lane.workspace, args); !status.isOk())
+    if (Status status = gemm_.launch(lane.stream, {lane.workspace, kWorkspaceBytes}, args);
+        !status.isOk())
       return status;
   }
   for (const Lane &lane : llvm::drop_begin(lanes)) {
@@ -217,7 +218,7 @@ Status GemmTimer::warmUp(const LtGemm::Algorithm &algorithm) {
 Result<TunedGemm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape, llvm::ArrayRef<void *> workspaces,
                            std::chrono::milliseconds atMost) {
   const Clock::time_point end = Clock::now() + atMost;
-  Result<std::vector<LtGemm::Algorithm>> algorithms = gemm.manyCandidates(kCandidates);
+  Result<std::vector<LtGemm::Algorithm>> algorithms = gemm.manyCandidates(kTunerCandidates);
   if (!algorithms)
     return algorithms.status();
   GemmTimer timer(gemm, workspaces.take_front(shape.overlaps ? kOverlapping : 1));

@@ -276,7 +276,7 @@ Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
       shape.dtype, shape.transposeB, shape.m,       shape.n,        shape.k,           begin,
       begin + a,   nullptr,          begin + a + b, shape.overlaps, shape.resultType()};
   args.bias = shape.bias.bytes != 0 ? begin + a + b + c : nullptr;
-  Status status = multiply(nullptr, 0, args);
+  Status status = multiply(nullptr, workspace(0), args);
   cudaError_t code = cudaDeviceSynchronize();
   cudaFree(scratch);
   if (status.isOk() && code != cudaSuccess)
@@ -284,7 +284,15 @@ Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
   return status;
 }
 
-Status Gemms::multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args) {
+int64_t Gemms::workspaceBytes(const PlanMatmul &shape) const {
+  size_t bytes = 0;
+  for (bool isAligned : {true, false})
+    if (auto found = prepared_.find(shapeOf(shape, isAligned)); found != prepared_.end())
+      bytes = std::max(bytes, found->second->workspaceBytes());
+  return static_cast<int64_t>(bytes);
+}
+
+Status Gemms::multiply(cudaStream_t stream, Workspace workspace, const MatmulArgs &args) {
   auto bits = reinterpret_cast<uintptr_t>(args.a) | reinterpret_cast<uintptr_t>(args.b) |
               reinterpret_cast<uintptr_t>(args.c) | reinterpret_cast<uintptr_t>(args.bias);
   const bool isAligned = bits % kGemmAlignment == 0;
@@ -301,7 +309,7 @@ Status Gemms::multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs
   if (found == prepared_.end())
     return Status(StatusCode::Internal,
                   fmt::format("a GEMM of {} x {} x {} was not warmed", args.m, args.n, args.k));
-  return found->second->launch(stream, workspaces_[workspace], args);
+  return found->second->launch(stream, workspace, args);
 }
 
 } // namespace braid

@@ -28,9 +28,12 @@ public:
   static Result<std::unique_ptr<Gemms>> create(AlgorithmBy by, MeasurementCache::Warn warn);
   ~Gemms();
 
+  /// What a GEMM of this shape needs, as it was warmed.
+  int64_t workspaceBytes(const PlanMatmul &shape) const;
   /// A workspace for each of streams 0 .. count-1: two GEMMs at the same time must not share
   /// one.
   Status reserveWorkspaces(uint32_t count);
+  Workspace workspace(uint32_t stream) const { return {workspaces_[stream], kWorkspaceBytes}; }
 
   /// As GemmTuning::tuningKey.
   const std::string &tuningKey() const { return machine_; }
@@ -50,7 +53,7 @@ public:
   Status warm(const PlanMatmul &shape);
   /// Launches. The shape has been warmed; Internal if not. Unsupported at addresses that the
   /// algorithm of its kind does not take.
-  Status multiply(cudaStream_t stream, uint32_t workspace, const MatmulArgs &args);
+  Status multiply(cudaStream_t stream, Workspace workspace, const MatmulArgs &args);
 
 private:
   Gemms(const CublasLt &library, AlgorithmBy by, MeasurementCache::Warn warn)

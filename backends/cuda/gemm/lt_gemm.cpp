@@ -203,7 +203,15 @@ Status LtGemm::check(const Algorithm &algorithm) const {
                             kWorkspaceBytes, about.workspaceSize, reduction));
 }
 
-Status LtGemm::launch(cudaStream_t stream, void *workspace, const MatmulArgs &args) {
+void LtGemm::use(const Algorithm &algorithm) {
+  algorithm_ = algorithm;
+  cublasLtMatmulHeuristicResult_t about = {};
+  const bool isKnown = library_.check(handle_, operation_, left_, right_, result_, result_,
+                                      &algorithm, &about) == CUBLAS_STATUS_SUCCESS;
+  workspaceBytes_ = isKnown ? about.workspaceSize : kWorkspaceBytes;
+}
+
+Status LtGemm::launch(cudaStream_t stream, Workspace workspace, const MatmulArgs &args) {
   if (broadcastsBias_)
     cuda::launchBroadcast(stream, elementOf(shape_.result), args.c, elementOf(shape_.dtype),
                           args.bias, args.m, args.n);
@@ -215,9 +223,9 @@ Status LtGemm::launch(cudaStream_t stream, void *workspace, const MatmulArgs &ar
   const double doubleOne = 1, doubleKept = kept;
   const void *alpha = isDouble ? static_cast<const void *>(&doubleOne) : &one;
   const void *beta = isDouble ? static_cast<const void *>(&doubleKept) : &kept;
-  BRAID_CUBLAS_RETURN_IF_ERROR(library_.matmul(handle_, operation_, alpha, args.b, left_, args.a,
-                                               right_, beta, args.c, result_, args.c, result_,
-                                               &algorithm_, workspace, kWorkspaceBytes, stream));
+  BRAID_CUBLAS_RETURN_IF_ERROR(library_.matmul(
+      handle_, operation_, alpha, args.b, left_, args.a, right_, beta, args.c, result_, args.c,
+      result_, &algorithm_, workspace.data, workspace.bytes, stream));
   return Status::ok();
 }
 

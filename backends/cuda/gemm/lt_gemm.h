@@ -30,6 +30,12 @@ struct GemmShape {
 inline constexpr uint32_t kGemmAlignment = 16; ///< bytes: what the fast kernels ask for
 inline constexpr size_t kWorkspaceBytes = size_t(32) << 20; ///< what cuBLAS itself takes on Hopper
 
+/// Memory of the device that one GEMM has to itself while it runs.
+struct Workspace {
+  void *data;
+  size_t bytes;
+};
+
 /// A GEMM that only needs addresses. Not thread-safe.
 class LtGemm {
 public:
@@ -58,10 +64,12 @@ public:
   /// "algorithm 66, tile 20, stages 36", as the library numbers them.
   std::string describe(const Algorithm &algorithm) const;
 
-  void use(const Algorithm &algorithm) { algorithm_ = algorithm; }
+  void use(const Algorithm &algorithm);
+  /// What the algorithm in use needs, at most kWorkspaceBytes.
+  size_t workspaceBytes() const { return workspaceBytes_; }
   const Algorithm &used() const { return algorithm_; }
-  /// Launches it with the algorithm in use. `workspace` has kWorkspaceBytes of its own.
-  Status launch(cudaStream_t stream, void *workspace, const MatmulArgs &args);
+  /// Launches it with the algorithm in use.
+  Status launch(cudaStream_t stream, Workspace workspace, const MatmulArgs &args);
 
 private:
   LtGemm(const CublasLt &library, cublasLtHandle_t handle, const GemmShape &shape)
@@ -77,6 +85,7 @@ private:
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, result_ = nullptr;
   Algorithm algorithm_ = {};
+  size_t workspaceBytes_ = kWorkspaceBytes;
   bool broadcastsBias_ = false; ///< c becomes the bias first, and the GEMM is added to it
 };
 

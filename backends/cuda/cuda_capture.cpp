@@ -1,0 +1,298 @@
+//===- backends/cuda/cuda_capture.cpp - graphs, our own and the caller's ----------------------===//
+//
+// Commands go to the streams of eager runs, or to those of a capture, on which nothing ever runs:
+// an eager run may be issued while a caller has a capture open, and two captures may be open at
+// once. No event of one side is awaited on the other. What runs of graphs use while they run
+// (workspaces of GEMMs, counters of kernels) belongs to the program, because a caller may replay a
+// graph beside other programs.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "backends/cuda/cuda_device.h"
+#include "ir/failure.h"
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+struct CaptureInfo {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+};
+
+Result<CaptureInfo> captureOf(cudaStream_t stream) {
+  CaptureInfo info;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamGetCaptureInfo(stream, &info.status, &info.id));
+  return info;
+}
+
+uint32_t look(uint32_t &word) {
+  return std::atomic_ref<uint32_t>(word).load(std::memory_order_relaxed);
+}
+
+/// Lets this thread create streams while it captures one.
+class RelaxedCapture {
+public:
+  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture &) = delete;
+
+private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+} // namespace
+
+// -- Streams. --
+
+Status CudaDevice::growStreams(std::vector<cudaStream_t> &streams, size_t count) const {
+  // Before whatever else the process has on its GPU: peers wait for what these streams do.
+  int least = 0, greatest = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  while (streams.size() < count) {
+    cudaStream_t stream = nullptr;
+    BRAID_CUDA_RETURN_IF_ERROR(
+        cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
+    streams.push_back(stream);
+  }
+  return Status::ok();
+}
+
+/// One of our own streams tells, for the caller's may be gone.
+Result<bool> CudaDevice::isOpen(const Capture &capture) {
+  const CaptureInfo info = BRAID_TRY(captureOf(capture.streams[1]));
+  return info.status != cudaStreamCaptureStatusNone;
+}
+
+/// While preparing, so that a capture finds streams.
+Status CudaDevice::reserveCapture() {
+  if (captures_.empty())
+    captures_.push_back(std::make_unique<Capture>(Capture{0, {nullptr}}));
+  for (const std::unique_ptr<Capture> &each : captures_) {
+    if (each->streams.size() > 1 && BRAID_TRY(isOpen(*each)))
+      return badInput("a stream is being captured, but the program is not prepared: call prepare() "
+                      "before the capture begins");
+    BRAID_TRY(growStreams(each->streams, std::max<size_t>(streams_.size(), 2)));
+  }
+  return Status::ok();
+}
+
+/// The streams for the capture of that number: those that it has, or some that no capture has.
+Result<CudaDevice::Capture *> CudaDevice::streamsFor(unsigned long long id) {
+  Capture *free = nullptr;
+  for (const std::unique_ptr<Capture> &each : captures_) {
+    const bool isTaken = BRAID_TRY(isOpen(*each));
+    if (isTaken && each->id == id)
+      return each.get();
+    if (!isTaken)
+      free = each.get();
+  }
+  if (!free) {
+    const RelaxedCapture relaxed;
+    captures_.push_back(std::make_unique<Capture>(Capture{0, {nullptr}}));
+    free = captures_.back().get();
+    BRAID_TRY(growStreams(free->streams, streams_.size() + 1));
+  }
+  free->id = id;
+  free->streams[0] = nullptr;
+  return free;
+}
+
+Status CudaDevice::enterCapture(cudaStream_t origin, unsigned long long id) {
+  Capture *capture = BRAID_TRY(streamsFor(id));
+  cudaStream_t &current = capture->streams[0];
+  if (current && current != origin) { // the run before it in this graph
+    BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(handover_, current));
+    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(origin, handover_, 0));
+  }
+  current = origin;
+  capture_ = capture;
+  isRecorded_.assign(isRecorded_.size(), false);
+  return Status::ok();
+}
+
+void CudaDevice::leaveCapture() {
+  capture_ = nullptr;
+  isRecorded_.assign(isRecorded_.size(), false);
+}
+
+/// What is on the stream before goes on to order what comes: later runs are issued to the streams
+/// of the same Plan, and a null stream is CUDA's default stream here, as everywhere.
+Status CudaDevice::setCallerStream(void *stream, Tag) {
+  enter();
+  const auto next = stream ? static_cast<cudaStream_t>(stream) : cudaStreamLegacy;
+  if (capture_)
+    leaveCapture();
+  if (group_.isAborted())
+    return Status::ok();
+  const CaptureInfo capture = BRAID_TRY(captureOf(next));
+  if (capture.status == cudaStreamCaptureStatusActive)
+    return enterCapture(next, capture.id);
+  if (capture.status == cudaStreamCaptureStatusInvalidated)
+    return badInput("the capture of the stream is invalid: an earlier call spoilt it");
+  if (next == streams_[0])
+    return Status::ok();
+  check(cudaEventRecord(handover_, streams_[0]), "cudaEventRecord");
+  streams_[0] = next;
+  isDirty_[0] = true;
+  check(cudaStreamWaitEvent(next, handover_, 0), "cudaStreamWaitEvent");
+  return Status::ok();
+}
+
+// -- Runs in the caller's graphs. --
+
+/// Of a run that is recorded: those that it uses, and the one that tells whether the capture is open.
+/// A program may leave out what orders a stream that only signals.
+template <class Fn> void CudaDevice::forSideStreams(const Timetable &timetable, Fn fn) {
+  for (uint32_t stream = 1; stream < std::max<size_t>(timetable.isUsed.size(), 2); ++stream)
+    if (stream == 1 || timetable.isUsed[stream])
+      fn(capture_->streams[stream]);
+}
+
+void CudaDevice::forkStreams(const Timetable &timetable) {
+  check(cudaEventRecord(handover_, capture_->streams[0]), "cudaEventRecord");
+  forSideStreams(timetable, [this](cudaStream_t stream) {
+    check(cudaStreamWaitEvent(stream, handover_, 0), "cudaStreamWaitEvent");
+  });
+}
+
+void CudaDevice::joinStreams(const Timetable &timetable) {
+  forSideStreams(timetable, [this](cudaStream_t stream) {
+    check(cudaEventRecord(handover_, stream), "cudaEventRecord");
+    check(cudaStreamWaitEvent(capture_->streams[0], handover_, 0), "cudaStreamWaitEvent");
+  });
+}
+
+void CudaDevice::beginRun(Tag tag) {
+  if (!capture_ && !hasCallersGraphs_)
+    return;
+  enter();
+  Timetable &timetable = *findTimetable(tag.plan);
+  if (isInCallersCapture())
+    timetable.isInCallersGraph = hasCallersGraphs_ = true;
+  if (capture_)
+    forkStreams(timetable);
+  if (timetable.isInCallersGraph && !isRecording_) {
+    cuda::launchRunBegin(streamOf(0), timetable.ofGraphs.guard);
+    check(cudaGetLastError(), "launchRunBegin");
+  }
+}
+
+void CudaDevice::endRun(Tag tag) {
+  if (!capture_ && !hasCallersGraphs_)
+    return;
+  enter();
+  const Timetable &timetable = *findTimetable(tag.plan);
+  if (capture_)
+    joinStreams(timetable);
+  if (timetable.isInCallersGraph && !isRecording_) {
+    cuda::launchRunEnd(streamOf(0), timetable.ofGraphs.guard);
+    check(cudaGetLastError(), "launchRunEnd");
+  }
+  if (isInCallersCapture())
+    leaveCapture();
+}
+
+/// All that graphs with this Plan's runs have to themselves: the counts of the guard, those of
+/// kernels that copy and signal, and the workspaces of GEMMs, for each stream.
+Status CudaDevice::allocateForGraphs(Timetable &timetable) {
+  constexpr int64_t kAlignment = 256;
+  const Plan &plan = *timetable.plan;
+  constexpr int64_t kCounterBytes = cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
+  const auto rounded = [](int64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  std::vector<int64_t> workspaces(plan.streams.size(), 0);
+  for (const Command &command : plan.commands)
+    if (command.kind == CommandKind::Matmul)
+      workspaces[command.stream] =
+          std::max(workspaces[command.stream],
+                   rounded(gemms_->workspaceBytes(plan.matmuls[command.matmul])));
+  ForGraphs &mine = timetable.ofGraphs;
+  const int64_t counters = rounded(kCounterBytes * static_cast<int64_t>(plan.streams.size()));
+  int64_t bytes = kAlignment + counters;
+  for (int64_t each : workspaces) {
+    mine.workspaces.push_back({nullptr, static_cast<size_t>(each)});
+    bytes += each;
+  }
+  auto *base = static_cast<char *>(BRAID_TRY(memory_.allocate(ArenaKind::Private, bytes)));
+  mine.memory = base;
+  mine.guard.counts = reinterpret_cast<uint32_t *>(base);
+  mine.counters = reinterpret_cast<uint32_t *>(base + kAlignment);
+  base += kAlignment + counters;
+  for (Workspace &workspace : mine.workspaces) {
+    workspace.data = base;
+    base += workspace.bytes;
+  }
+  mine.guard.report =
+      static_cast<cuda::RunReport *>(BRAID_TRY(memory_.allocateReports(sizeof(cuda::RunReport))));
+  return Status::ok();
+}
+
+void CudaDevice::releaseForGraphs(Timetable &timetable) {
+  memory_.release(timetable.ofGraphs.memory);
+  memory_.release(timetable.ofGraphs.guard.report);
+}
+
+/// A run of a graph of the caller's, or one beside such graphs.
+bool CudaDevice::isRunning(const Timetable &timetable) {
+  cuda::RunReport &report = *timetable.ofGraphs.guard.report;
+  return look(report.begun) != look(report.ended);
+}
+
+void CudaDevice::checkOverlaps() {
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    if (look(each->ofGraphs.guard.report->overlapped) != 0)
+      group_.abort(badInput("rank {}: two runs of @{} overlapped, at least one of them in a graph "
+                            "of the caller's: expected the caller to order the launches of its "
+                            "graphs",
+                            options_.rank, each->plan->program));
+}
+
+// -- Graphs of our own. --
+
+Status CudaDevice::beginCapture() {
+  enter();
+  BRAID_CUDA_RETURN_IF_ERROR(
+      cudaStreamBeginCapture(recordingStream_, cudaStreamCaptureModeThreadLocal));
+  isRecording_ = true;
+  const CaptureInfo capture = BRAID_TRY(captureOf(recordingStream_));
+  return enterCapture(recordingStream_, capture.id);
+}
+
+Result<uint32_t> CudaDevice::endCapture() {
+  enter();
+  leaveCapture();
+  isRecording_ = false;
+  cudaGraph_t graph = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamEndCapture(recordingStream_, &graph));
+  cudaGraphExec_t executable = nullptr;
+  cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  if (code != cudaSuccess)
+    return cudaFailure(code, "cudaGraphInstantiate");
+  if (freeGraphs_.empty()) {
+    freeGraphs_.push_back(static_cast<uint32_t>(graphs_.size()));
+    graphs_.push_back(nullptr);
+  }
+  const uint32_t number = freeGraphs_.back();
+  freeGraphs_.pop_back();
+  graphs_[number] = executable;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGraphUpload(executable, recordingStream_));
+  BRAID_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(recordingStream_));
+  return number;
+}
+
+void CudaDevice::launch(uint32_t graph, Tag tag) {
+  if (group_.isAborted())
+    return;
+  enter();
+  isDirty_[0] = true;
+  note(tag);
+  for (size_t stream = 0; stream < streams_.size(); ++stream)
+    issued_[stream].isReplay.store(true, std::memory_order_relaxed);
+  check(cudaGraphLaunch(graphs_[graph], streams_[0]), "cudaGraphLaunch");
+}
+
+} // namespace braid
