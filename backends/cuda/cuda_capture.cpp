@@ -142,8 +142,8 @@ Status CudaDevice::setCallerStream(void *stream, Tag) {
 
 // -- Runs in the caller's graphs. --
 
-/// Of a run that is recorded: those that it uses, and the one that tells whether the capture is open.
-/// A program may leave out what orders a stream that only signals.
+/// Of a run that is recorded: those that it uses, and the one that tells whether the capture is
+/// open. A program may leave out what orders a stream that only signals.
 template <class Fn> void CudaDevice::forSideStreams(const Timetable &timetable, Fn fn) {
   for (uint32_t stream = 1; stream < std::max<size_t>(timetable.isUsed.size(), 2); ++stream)
     if (stream == 1 || timetable.isUsed[stream])

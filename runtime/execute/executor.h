@@ -21,9 +21,9 @@ public:
   Prepared(const Prepared &) = delete;
   /// Issues one run to stream 0 and the streams of the Plan, and returns. Runs follow one another
   /// on stream 0; any number may be in flight. If stream 0 is the caller's and being captured, the
-  /// run becomes a part of the caller's graph, and does not count. `inputs` and `outputs` are device addresses, one
-  /// for each parameter and result of the program in order; they may differ from run to run and
-  /// must stay valid until the run is done.
+  /// run becomes a part of the caller's graph, and does not count. `inputs` and `outputs` are
+  /// device addresses, one for each parameter and result of the program in order; they may differ
+  /// from run to run and must stay valid until the run is done.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   /// Records one run at these addresses as a graph, in place of the one before; nothing runs.
   /// Blocks. Unsupported where the backend has no graphs.

@@ -172,6 +172,17 @@ public:
     return Status::ok();
   }
 
+  Status launchAlone(Session &session) {
+    Lane &lane = lanes_[1];
+    if (Status status = recordGraph(session, lane); !status.isOk())
+      return status;
+    if (job_.firstRank() == 0)
+      cudaGraphLaunch(lane.graph, lane.stream);
+    if (Status status = cudaStatus(cudaStreamSynchronize(lane.stream), "a lane"); !status.isOk())
+      return status;
+    return job_.commit();
+  }
+
 private:
   size_t aBytes() const { return static_cast<size_t>(kRows * kDepth) * sizeof(float); }
   size_t bBytes() const { return static_cast<size_t>(kDepth * kColumns) * sizeof(float); }
@@ -254,6 +265,17 @@ Status overlapLaunches(const std::shared_ptr<Job> &job, int) {
   return Caller(*job, *program).overlap(**session);
 }
 
+/// Rank 0 launches what waits for the others, who do not. It waits by CUDA's own means.
+Status launchAlone(const std::shared_ptr<Job> &job, int) {
+  Result<CompiledProgram> program = compiled(*job, "pairwise");
+  if (!program)
+    return program.status();
+  Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
+  if (!session)
+    return session.status();
+  return Caller(*job, *program).launchAlone(**session);
+}
+
 /// Bytes of the GPU, and descriptors that this process has.
 std::pair<size_t, int64_t> freeThings() {
   size_t free = 0, total = 0;
@@ -283,7 +305,8 @@ Status comeAndGo(const std::shared_ptr<Job> &job, int runs) {
 template <Status (*kBody)(const std::shared_ptr<Job> &, int)>
 int rankMain(const Place &place, int runs) {
   cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
-  Result<std::shared_ptr<Job>> job = Job::join({.backend = "cuda"});
+  Result<std::shared_ptr<Job>> job =
+      Job::join({.backend = "cuda", .timeout = std::chrono::seconds(5)});
   Status status = job ? kBody(*job, runs) : job.status();
   if (job && !status.isOk())
     status = (*job)->fail(status);
@@ -295,8 +318,10 @@ int rankMain(const Place &place, int runs) {
 
 int main(int argc, char **argv) {
   using namespace braid::test;
-  return gpuJobMain(argc, argv,
-                    {{"sessions", rankMain<takeTurns>},
-                     {"overlapping launches", rankMain<overlapLaunches>, "overlapped"},
-                     {"sessions that end", rankMain<comeAndGo>}});
+  return gpuJobMain(
+      argc, argv,
+      {{"sessions", rankMain<takeTurns>},
+       {"overlapping launches", rankMain<overlapLaunches>, "overlapped"},
+       {"a launch that other ranks leave out", rankMain<launchAlone>, "no progress for 5000 ms"},
+       {"sessions that end", rankMain<comeAndGo>}});
 }

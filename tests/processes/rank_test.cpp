@@ -432,6 +432,25 @@ TEST_F(RankTest, DroppedSignalTimesOut) {
   EXPECT_LT(job.elapsed, milliseconds(30000));
 }
 
+/// A caller of ours may wait by means of its own for what the device waits for.
+TEST_F(RankTest, AWaitOfTheDeviceEndsThoughTheHostIsElsewhere) {
+  Job job = makeJob();
+  job.timeout = milliseconds(400);
+  job.body = [](Cluster &cluster, int64_t rank) {
+    Device &device = cluster.device(rank);
+    Result<void *> flag = device.allocate(ArenaKind::Symmetric, kFlagStride);
+    test::await(device, 0, {}, *flag, 1);
+    std::this_thread::sleep_for(milliseconds(1000));
+    const auto start = std::chrono::steady_clock::now();
+    const Status status = device.synchronize();
+    return std::chrono::steady_clock::now() - start < milliseconds(200)
+               ? status
+               : Status(StatusCode::Internal, "the wait began to count only now");
+  };
+  job.run();
+  EXPECT_EQ(theSame(job).code, static_cast<int>(StatusCode::TimedOut)) << theSame(job).message;
+}
+
 TEST_F(RankTest, DelayBelowTheLimitIsNoFailure) {
   Job job = makeFaulty(CommandKind::Matmul, [] {
     std::this_thread::sleep_for(milliseconds(300));
