@@ -149,12 +149,20 @@ Status Session::run(std::span<const RankTensors> ranks, void *stream) {
 }
 
 Status Session::capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-  BRAID_TRY(impl_->checkRanks(1));
-  BRAID_TRY(impl_->check(0, inputs, outputs));
-  std::vector<const void *> read;
-  std::vector<void *> written;
-  BRAID_TRY(
-      impl_->prepared.front()->capture(addressesOf(inputs, read), addressesOf(outputs, written)));
+  const RankTensors tensors{{inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}};
+  return capture({&tensors, 1});
+}
+
+Status Session::capture(std::span<const RankTensors> ranks) {
+  BRAID_TRY(impl_->checkRanks(ranks.size()));
+  for (size_t i = 0; i < ranks.size(); ++i)
+    BRAID_TRY(impl_->check(i, ranks[i].inputs, ranks[i].outputs));
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    std::vector<const void *> read;
+    std::vector<void *> written;
+    BRAID_TRY(impl_->prepared[i]->capture(addressesOf<const void *>(ranks[i].inputs, read),
+                                          addressesOf<void *>(ranks[i].outputs, written)));
+  }
   impl_->hasGraph = true;
   return Status::ok();
 }
@@ -167,7 +175,8 @@ Status Session::replay(void *stream) {
     return unsupported("@{}: the stream is being captured: expected run(), which becomes a part of "
                        "that graph",
                        program().name());
-  impl_->prepared.front()->replay();
+  for (const std::unique_ptr<Prepared> &each : impl_->prepared)
+    each->replay();
   return Status::ok();
 }
 

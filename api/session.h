@@ -53,6 +53,8 @@ public:
   /// Records one run as a graph, in place of the one before; nothing runs. Blocks. Unsupported
   /// where the backend has no graphs.
   Status capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  /// The same on all ranks that are here.
+  Status capture(std::span<const RankTensors> ranks);
   /// Issues the recorded run, as run() does. BadInput if there is none.
   Status replay(void *stream = nullptr);
 

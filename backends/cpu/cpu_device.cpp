@@ -120,6 +120,10 @@ std::string CpuDevice::choices() const {
 // -- Issuing. --
 
 void CpuDevice::issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args) {
+  if (recording_) {
+    recording_->push_back({{kind, false, stream, tag, args}, {}});
+    return;
+  }
   assert(queueOf(stream) < queues_.size() && "streams are reserved before they are used");
   queues_[queueOf(stream)]->issue({kind, isTracing_, stream, tag, args});
 }
@@ -168,6 +172,10 @@ CpuDevice::EventOnQueue &CpuDevice::find(Event &event, uint32_t queue) {
 }
 
 void CpuDevice::record(uint32_t stream, Tag tag, uint32_t number) {
+  if (recording_) {
+    recording_->push_back({{Kind::Store, false, stream, tag, {}}, number});
+    return;
+  }
   Event &event = events_[number];
   EventOnQueue &here = find(event, queueOf(stream));
   event.last = {here.flag, ++here.records, FutexScope::Process};
@@ -175,7 +183,35 @@ void CpuDevice::record(uint32_t stream, Tag tag, uint32_t number) {
 }
 
 void CpuDevice::waitEvent(uint32_t stream, Tag tag, uint32_t number) {
+  if (recording_) {
+    recording_->push_back({{Kind::Wait, false, stream, tag, {}}, number});
+    return;
+  }
   issue(stream, tag, Kind::Wait, {.flag = events_[number].last});
+}
+
+// -- Graphs. --
+
+Status CpuDevice::beginCapture() {
+  recording_ = &graphs_[nextGraph_];
+  return Status::ok();
+}
+
+/// Flags and events count runs, so what was recorded is issued anew with the number of this one.
+void CpuDevice::launch(uint32_t graph, Tag tag) {
+  for (const Recorded &each : graphs_.at(graph)) {
+    const QueuedCommand &command = each.command;
+    tag.command = command.tag.command;
+    QueuedCommand::Args args = command.args;
+    if (command.kind == Kind::Store || command.kind == Kind::Wait)
+      args.flag.value = tag.run;
+    if (!each.event)
+      issue(command.stream, tag, command.kind, args);
+    else if (command.kind == Kind::Store)
+      record(command.stream, tag, *each.event);
+    else
+      waitEvent(command.stream, tag, *each.event);
+  }
 }
 
 // -- From the host. --

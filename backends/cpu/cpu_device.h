@@ -6,13 +6,18 @@
 #include "runtime/execute/host_memory.h"
 
 #include <deque>
+#include <map>
 #include <memory>
 
 namespace braid {
 
 using QueueList = std::vector<HardwareQueue *>;
 
-class CpuDevice final : public Device, public Compute, public PeerMemory, public Tracer {
+class CpuDevice final : public Device,
+                        public Compute,
+                        public PeerMemory,
+                        public Graphs,
+                        public Tracer {
 public:
   struct Options {
     int64_t rank;
@@ -25,6 +30,7 @@ public:
 
   Compute &compute() override { return *this; }
   PeerMemory *peerMemory() override { return this; }
+  Graphs *graphs() override { return this; }
   Tracer *tracer() override { return this; }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
     return memory_.allocate(kind, bytes);
@@ -58,6 +64,15 @@ public:
   }
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override;
+
+  // Of use to callers who try on CPU ranks what they will do on GPUs; nothing is saved by them.
+  Status beginCapture() override;
+  Result<uint32_t> endCapture() override {
+    recording_ = nullptr;
+    return nextGraph_++;
+  }
+  void launch(uint32_t graph, Tag tag) override;
+  void releaseGraph(uint32_t graph) override { graphs_.erase(graph); }
 
   void startTrace() override { isTracing_ = true; }
   std::vector<Span> takeTrace() override;
@@ -106,6 +121,12 @@ private:
 
   void sleepUntilDrained(std::chrono::milliseconds slice);
 
+  /// A command of a graph; of an event, which stands for other things in each run.
+  struct Recorded {
+    QueuedCommand command;
+    std::optional<uint32_t> event;
+  };
+
   RankGroup &group_;
   const Options options_;
   bool isTracing_ = false;
@@ -114,7 +135,10 @@ private:
   std::deque<EventFlag> eventFlags_; ///< addresses stay
   EventFlag neverRecorded_;
   std::vector<Event> events_;
-  EventRanges ranges_; ///< of events_
+  EventRanges ranges_;                               ///< of events_
+  std::map<uint32_t, std::vector<Recorded>> graphs_; ///< by number
+  std::vector<Recorded> *recording_ = nullptr;       ///< one of them; null: commands run
+  uint32_t nextGraph_ = 0;
 
   std::vector<std::unique_ptr<HardwareQueue>> queues_;
   // Where hardware queues are not limited:

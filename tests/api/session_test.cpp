@@ -77,13 +77,21 @@ std::shared_ptr<Job> makeJob(JobOptions options = {}) {
 class Arguments {
 public:
   Arguments(const CompiledProgram &program, const Kind &kind, int64_t run)
-      : program_(program), kind_(kind), run_(run) {
+      : program_(program), kind_(kind), ranks_(kRanks) {
+    redraw(run);
+  }
+
+  /// For another run, at the same addresses.
+  void redraw(int64_t run) {
+    run_ = run;
     for (int64_t rank = 0; rank < kRanks; ++rank) {
-      Rank &mine = ranks_.emplace_back();
-      for (size_t i = 0; i < 2; ++i)
-        for (int64_t e = 0; e < elements(program.inputs()[i]); ++e)
-          mine.inputs[i].push_back(value(rank, i, e));
-      mine.output.assign(static_cast<size_t>(elements(program.outputs()[0])), -1e9f);
+      Rank &mine = ranks_[static_cast<size_t>(rank)];
+      for (size_t i = 0; i < 2; ++i) {
+        mine.inputs[i].resize(static_cast<size_t>(elements(program_.inputs()[i])));
+        for (size_t e = 0; e < mine.inputs[i].size(); ++e)
+          mine.inputs[i][e] = value(rank, i, static_cast<int64_t>(e));
+      }
+      mine.output.assign(static_cast<size_t>(elements(program_.outputs()[0])), -1e9f);
     }
   }
 
@@ -138,7 +146,7 @@ private:
 
   const CompiledProgram program_;
   const Kind &kind_;
-  const int64_t run_;
+  int64_t run_ = 0;
   std::vector<Rank> ranks_;
 };
 
@@ -176,6 +184,34 @@ TEST(SessionTest, SeveralTakeTurnsOnManyStreams) {
   const std::shared_ptr<Job> job = makeJob();
   auto sessions = prepareAll(job);
   expectTurnsRight(*job, sessions, cases(3000));
+  EXPECT_TRUE(job->commit().isOk());
+}
+
+TEST(SessionTest, ReplaysAndRunsTakeTurns) {
+  const std::shared_ptr<Job> job = makeJob();
+  auto sessions = prepareAll(job);
+  std::vector<std::unique_ptr<Arguments>> captured;
+  for (size_t kind = 0; kind < std::size(kKinds); ++kind) {
+    captured.push_back(
+        std::make_unique<Arguments>(sessions[kind]->program(), kKinds[kind], int64_t(kind)));
+    const Status status = sessions[kind]->capture(captured[kind]->tensors());
+    ASSERT_TRUE(status.isOk()) << status.message();
+  }
+  for (int64_t run = 0; run < cases(1000); ++run) {
+    const auto kind = static_cast<size_t>(run) % std::size(kKinds);
+    Result<void *> stream = job->stream(static_cast<uint32_t>(run % 10));
+    ASSERT_TRUE(stream.isOk());
+    captured[kind]->redraw(run);
+    Arguments eager(sessions[kind]->program(), kKinds[kind], run + 1);
+    ASSERT_TRUE(sessions[kind]->replay(*stream).isOk());
+    ASSERT_TRUE(sessions[kind]->run(eager.tensors(), *stream).isOk());
+    ASSERT_TRUE(sessions[kind]->replay(*stream).isOk());
+    const Status status = job->synchronize();
+    ASSERT_TRUE(status.isOk()) << status.message();
+    captured[kind]->expectRight();
+    eager.expectRight();
+    EXPECT_EQ(sessions[kind]->runs() % 3, 0);
+  }
   EXPECT_TRUE(job->commit().isOk());
 }
 
