@@ -16,10 +16,8 @@ constexpr int64_t kTileElements = int64_t(1) << 20;
 } // namespace
 
 SharedTensors::~SharedTensors() {
-  for (const std::vector<Tensor> *all : {&inputs_, &outputs_})
-    for (const Tensor &tensor : *all)
-      if (tensor.address)
-        device_.release(tensor.address);
+  for (void *each : allocated_)
+    device_.release(each);
 }
 
 /// A Plan without GEMMs is content with what is there.
@@ -48,13 +46,14 @@ Result<std::vector<void *>> SharedTensors::outputsOf(const Plan &plan) {
   return addresses;
 }
 
-/// What was outgrown may still be used by Plans that are ready, so it is not given back, and what
-/// has to grow at all grows by doubling.
+/// What was outgrown may still be used by Plans that are ready, so it is given back at the end,
+/// and what has to grow at all grows by doubling.
 Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   if (tensor.address && bytes <= tensor.bytes)
     return Status::ok();
   bytes = std::max(bytes, 2 * tensor.bytes);
   tensor = {BRAID_TRY(device_.allocate(ArenaKind::Private, bytes)), bytes};
+  allocated_.push_back(tensor.address);
   allocatedBytes_ += bytes;
   return Status::ok();
 }

@@ -35,6 +35,7 @@ private:
   Device &device_;
   const int64_t rank_;
   std::vector<Tensor> inputs_, outputs_;
+  std::vector<void *> allocated_;
   int64_t allocatedBytes_ = 0;
 };
 
