@@ -2,6 +2,7 @@
 
 #include "api/ranks/job_state.h"
 
+#include "api/compile/compiled_program.h"
 #include "api/ranks/run.h"
 #include "ir/failure.h"
 #ifdef BRAID_HAS_CUDA
@@ -62,6 +63,42 @@ void Job::Impl::showPlans() {
     rank->setPlans(plans);
 }
 
+Status Job::Impl::check(const Compiled &compiled, const Configuration &run) const {
+  const Program &program = *compiled.program;
+  if (program.ranks() != mesh->ranks())
+    return badInput("@{} is for {} ranks, but the job has {}", program.name(), program.ranks(),
+                    mesh->ranks());
+  if (compiled.isReproducible && !options.reproducible)
+    return badInput("@{} was compiled for reproducible results: expected JobOptions::reproducible",
+                    program.name());
+  return checkModes(run, backend);
+}
+
+Result<CompiledProgram> Job::Impl::choose(const std::string &name, const std::string &text,
+                                          const CompileOptions &given, double seconds) {
+  std::string warnings;
+  ChooseOptions how = chooseOptions(backend, rank != nullptr, given);
+  how.launchModes = {launchModeOf(given.schedule.all)};
+  if (options.scheduleSeed)
+    how.cacheKey += ", in a drawn order";
+  how.seconds = seconds;
+  how.usesKnown = true;
+  how.warn = [&](const std::string &line) { warnings += "braid: warning: " + line + "\n"; };
+  Barrier barrier;
+  if (rank)
+    barrier = [this] { return rank->memory().spinUntilAllCome(mesh->firstHosted()); };
+  const Result<ScheduleChoice> choice = braid::choose(*mesh, name, text, how, trials, barrier);
+  showPlans();
+  if (!choice)
+    return choice.status();
+  trials.clear();
+  auto program = BRAID_TRY(CompiledProgram::Impl::make(name, text, applyTo(given, choice->best())));
+  program->choice = fmt::format("{}: {}", choice->best().str(), choice->reason);
+  if (mesh->firstHosted() == 0)
+    program->trials = warnings + explain(*choice);
+  return CompiledProgram(std::move(program));
+}
+
 Job::Job(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Job::~Job() = default;
 
@@ -71,6 +108,7 @@ Result<std::shared_ptr<Job>> Job::create(const JobOptions &options) {
     return badInput("expected at least 1 rank, got {}", options.ranks);
   auto impl = std::make_unique<Impl>();
   impl->options = options;
+  impl->backend = backend;
   impl->mesh = BRAID_TRY(LocalMesh::create(backend, clusterOptions(options, options.ranks)));
   return std::shared_ptr<Job>(new Job(std::move(impl)));
 }
@@ -80,6 +118,7 @@ Result<std::shared_ptr<Job>> Job::join(const JobOptions &options) {
   const Place place = BRAID_TRY(findOwnPlace(options));
   auto impl = std::make_unique<Impl>();
   impl->options = options;
+  impl->backend = backend;
   impl->rank = BRAID_TRY(JobRank::join(
       place, {.timeout = options.timeout, .endpoint = launchersEndpoint(processEnvironment())}));
   auto mesh =
@@ -93,6 +132,30 @@ Result<std::shared_ptr<Job>> Job::join(const JobOptions &options) {
 int64_t Job::ranks() const { return impl_->mesh->ranks(); }
 int64_t Job::firstRank() const { return impl_->mesh->firstHosted(); }
 int64_t Job::hosted() const { return impl_->mesh->hosted(); }
+
+/// Without anybody's choice a GPU's schedule is measured, and that of the host's own cores, whose
+/// times vary, is the default. Any schedule shows what is wrong with the text, before ranks meet.
+Result<CompiledProgram> Job::compileText(const std::string &name, const std::string &text,
+                                         const LoweringOptions &options) {
+  LoweringOptions others = options;
+  const bool isAsked = takeAuto(others.schedule);
+  CompileOptions given = BRAID_TRY(toCompileOptions(others));
+  given.ranks = options.ranks.value_or(ranks());
+  auto program = BRAID_TRY(CompiledProgram::Impl::make(
+      name, text, isAsked ? applyTo(given, presets().front().fields) : given));
+  BRAID_TRY(impl_->check(program->compiled, program->run));
+  const bool isOpen = options.schedule.empty() && program->compiled.isLowered;
+  if (!isAsked && (!isOpen || impl_->backend.isOnHost))
+    return CompiledProgram(std::move(program));
+  if (!(options.autoSeconds >= 0))
+    return badInput("expected autoSeconds to be at least 0, got {}", options.autoSeconds);
+  return impl_->choose(name, text, given, options.autoSeconds);
+}
+
+Result<CompiledProgram> Job::compileFile(const std::string &path, const LoweringOptions &options) {
+  const std::unique_ptr<Source> source = BRAID_TRY(readSource(path));
+  return compileText(source->diags.fileName(), source->diags.text(), options);
+}
 
 Result<void *> Job::stream(uint32_t number) {
   if (number >= kMaxStreams)

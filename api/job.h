@@ -1,7 +1,7 @@
 //===- api/job.h - the ranks that run programs together ---------------------------------------===//
 //
 //   auto job = Job::join({.backend = "cuda"});               // one rank, of torchrun's, say
-//   auto program = compileFile("mlp.braid", {.ranks = (*job)->ranks()});
+//   auto program = (*job)->compileFile("mlp.braid");         // collective
 //   auto session = Session::prepare(*job, *program);         // collective
 //   (*session)->run({{x, spec}, {w, spec}}, {{y, spec}}, stream);
 //   (*job)->synchronize();
@@ -11,12 +11,9 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/status.h"
+#include "api/program.h"
 
 #include <chrono>
-#include <memory>
-#include <optional>
-#include <string>
 
 namespace braid {
 
@@ -57,6 +54,17 @@ public:
   /// The ranks of this process: hosted() of them, from firstRank() on. One, after join().
   int64_t firstRank() const;
   int64_t hosted() const;
+
+  /// compileText() for these ranks, which may choose the schedule by measuring: as `auto` says, or
+  /// on GPUs if none is named; without a choice it is pairwise. What is chosen is the fastest for
+  /// Session::run(); for Session::replay(), with `auto;launch=graph`. All ranks get the same.
+  ///
+  /// Collective; blocks until what was issued to the job is done. BadInput, too, if ranks bring
+  /// different texts or options. Memory that trials took stays with the job, for its sessions.
+  Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
+                                      const LoweringOptions &options = {});
+  /// The same for a file.
+  Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options = {});
 
   /// A stream of the job's own, the same for the same number, for callers who have none: what
   /// Session::run() takes. On cuda a cudaStream_t. Of every rank here, after create().

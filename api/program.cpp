@@ -20,6 +20,16 @@ std::vector<TensorSpec> specsOf(llvm::ArrayRef<std::unique_ptr<Value>> values) {
   return specs;
 }
 
+} // namespace
+
+bool takeAuto(std::string &schedule) {
+  llvm::StringRef rest = schedule;
+  if (!rest.consume_front("auto") || (!rest.empty() && rest.front() != ';' && rest.front() != ','))
+    return false;
+  schedule = rest.ltrim(";,").str();
+  return true;
+}
+
 Result<CompileOptions> toCompileOptions(const LoweringOptions &options) {
   CompileOptions result;
   result.entry = options.entry;
@@ -31,27 +41,33 @@ Result<CompileOptions> toCompileOptions(const LoweringOptions &options) {
   return result;
 }
 
-} // namespace
-
 Status withDiagnostics(const Source &source, const Status &status) {
   if (status.isOk() || !source.diags.hasErrors())
     return status;
   return {status.code(), llvm::StringRef(source.diags.str()).rtrim('\n').str()};
 }
 
-Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
-                                    const LoweringOptions &options) {
-  const CompileOptions lowering = BRAID_TRY(toCompileOptions(options));
-  auto impl = std::make_shared<CompiledProgram::Impl>();
+Result<std::shared_ptr<CompiledProgram::Impl>>
+CompiledProgram::Impl::make(const std::string &name, const std::string &text,
+                            const CompileOptions &options) {
+  auto impl = std::make_shared<Impl>();
   impl->source = parseSource(name, text);
-  Result<Compiled> compiled = compile(*impl->source, lowering);
+  Result<Compiled> compiled = compile(*impl->source, options);
   if (!compiled)
     return withDiagnostics(*impl->source, compiled.status());
   impl->compiled = *compiled;
-  impl->run = lowering.schedule.all;
+  impl->run = options.schedule.all;
   impl->inputs = specsOf(compiled->program->params());
   impl->outputs = specsOf(compiled->program->results());
-  return CompiledProgram(std::move(impl));
+  return impl;
+}
+
+Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
+                                    const LoweringOptions &options) {
+  if (std::string schedule = options.schedule; takeAuto(schedule))
+    return badInput("schedule auto: expected Job::compileText(), whose ranks measure");
+  const CompileOptions lowering = BRAID_TRY(toCompileOptions(options));
+  return CompiledProgram(BRAID_TRY(CompiledProgram::Impl::make(name, text, lowering)));
 }
 
 Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options) {
@@ -63,6 +79,8 @@ int64_t CompiledProgram::ranks() const { return impl_->compiled.program->ranks()
 const std::string &CompiledProgram::name() const { return impl_->compiled.program->name(); }
 std::span<const TensorSpec> CompiledProgram::inputs() const { return impl_->inputs; }
 std::span<const TensorSpec> CompiledProgram::outputs() const { return impl_->outputs; }
+const std::string &CompiledProgram::choice() const { return impl_->choice; }
+const std::string &CompiledProgram::trials() const { return impl_->trials; }
 
 std::string CompiledProgram::str() const {
   const Compiled &compiled = impl_->compiled;

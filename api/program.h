@@ -19,8 +19,11 @@ struct LoweringOptions {
   std::optional<int64_t> ranks = {};
   /// Values for a fusion's parameters, by name.
   std::vector<std::pair<std::string, int64_t>> parameters = {};
-  /// "pairwise;chunks=2;protocol=put;copies=kernel", or for each stage "H=ring,Y=bulk".
+  /// "pairwise;chunks=2;protocol=put;copies=kernel", or for each stage "H=ring,Y=bulk". Of
+  /// Job::compileText() also "auto", or "auto;chunks=2" with what is not to be varied.
   std::string schedule = {};
+  /// How long trials of `auto` may take for a shape that this machine does not know.
+  double autoSeconds = 2;
   /// Results depend on the inputs alone, for so many ranks, a kind of device and a library.
   bool reproducible = false;
 };
@@ -43,6 +46,10 @@ public:
   /// What it takes and gives on each rank, in order.
   std::span<const TensorSpec> inputs() const;
   std::span<const TensorSpec> outputs() const;
+  /// The schedule that ranks chose by measuring, and why, in one line; empty: it was named.
+  const std::string &choice() const;
+  /// The trials that led to it, as `braid run --explain` prints them; in the process of rank 0.
+  const std::string &trials() const;
 
   /// Ok if no order in which the ranks' streams may run has a race or a deadlock, and, where there
   /// is a fusion, every order gives its result. Rejected with the counterexample. Blocks; takes
@@ -52,6 +59,7 @@ public:
 private:
   friend Result<CompiledProgram> compileText(const std::string &, const std::string &,
                                              const LoweringOptions &);
+  friend class Job;
   friend class Session;
   struct Impl;
   explicit CompiledProgram(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}

@@ -43,17 +43,6 @@ int64_t bytesOf(const Plan &plan) {
   return plan.symmetricBytes + plan.deviceBytes + static_cast<int64_t>(plan.flags) * kFlagStride;
 }
 
-Status checkProgram(const Compiled &compiled, const LocalMesh &mesh, bool isReproducible) {
-  const Program &program = *compiled.program;
-  if (program.ranks() != mesh.ranks())
-    return badInput("@{} is for {} ranks, but the job has {}", program.name(), program.ranks(),
-                    mesh.ranks());
-  if (compiled.isReproducible && !isReproducible)
-    return badInput("@{} was compiled for reproducible results: expected JobOptions::reproducible",
-                    program.name());
-  return Status::ok();
-}
-
 } // namespace
 
 Status Session::Impl::checkRanks(size_t given) const {
@@ -106,7 +95,7 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program) {
   Job::Impl &state = *job->impl_;
   const Compiled &compiled = program.impl_->compiled;
-  BRAID_TRY(checkProgram(compiled, *state.mesh, state.options.reproducible));
+  BRAID_TRY(state.check(compiled, program.impl_->run));
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)
     return withDiagnostics(*program.impl_->source, plans.status());

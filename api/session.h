@@ -2,7 +2,6 @@
 #pragma once
 
 #include "api/job.h"
-#include "api/program.h"
 
 namespace braid {
 

@@ -84,23 +84,12 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   app.footer(kRunFooter);
 }
 
-/// Of `config`, what holds for the whole run: only the cuda backend has a choice.
-Status checkModes(const RunFlags &flags, const Configuration &config, const Backend &backend) {
-  for (const KnobRow &row : allKnobs())
-    if (row.isOfRun() &&
-        config.get(row.knob).value_or(row.fallback.value_or(-1)) != row.fallback.value_or(-1) &&
-        !backend.hasGraphs)
-      return unsupported("--{} {}: needs the cuda backend, got {}", row.name,
-                         row.str(config.get(row.knob)), flags.backend);
-  return Status::ok();
-}
-
 /// Refuses what this build cannot honour; nothing falls back silently.
 Status findBackend(const RunFlags &flags, const Configuration &config,
                    const BackendRegistry &registry, const Backend *&backend) {
   backend = registry.find(flags.backend);
   if (backend)
-    BRAID_TRY(checkModes(flags, config, *backend));
+    BRAID_TRY(checkModes(config, *backend));
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
     return unsupported(
         "--trace: expected a run without --graph; the commands of a replayed graph leave no times");
@@ -420,15 +409,9 @@ Status Run::checkFirst(const CheckOptions &options) {
 }
 
 ChooseOptions Run::howToChoose() const {
-  ChooseOptions options = chooseOptions(*backend_, !areThreads());
-  options.given = compileOptions_;
-  const Configuration &given = compileOptions_.schedule.all;
-  if (given.get(Knob::Launch))
-    options.launchModes = {launchModeOf(given)};
-  else if (!flags_.trace.empty()) // that of a graph has no commands
+  ChooseOptions options = chooseOptions(*backend_, !areThreads(), compileOptions_);
+  if (!flags_.trace.empty()) // that of a graph has no commands
     options.launchModes = {LaunchMode::Eager};
-  if (transferModeOf(given) != TransferMode())
-    options.transferModes = {transferModeOf(given)};
   if (flags_.queues != 0)
     options.cacheKey += fmt::format(", {} queues", flags_.queues);
   if (flags_.scheduleSeed)

@@ -145,6 +145,7 @@ private:
 /// All ranks have to have been asked the same.
 Status Chooser::meet() {
   std::vector<Choice> question = questionOf(text_, options_);
+  question.push_back({"--entry", options_.given.entry.value_or("none")});
   question.push_back({"--auto-seconds", fmt::format("{}", options_.seconds)});
   Result<std::vector<std::string>> all = timer_.control().allGather(encodeChoices(question));
   return all ? compareChoices(*all) : all.status();
@@ -410,10 +411,16 @@ Result<ScheduleChoice> Chooser::chooseInTurns() {
 
 } // namespace
 
-ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses) {
+ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses, CompileOptions given) {
   ChooseOptions options;
-  if (backend.hasGraphs)
+  options.given = std::move(given);
+  const Configuration &modes = options.given.schedule.all;
+  if (modes.get(Knob::Launch))
+    options.launchModes = {launchModeOf(modes)};
+  else if (backend.hasGraphs)
     options.launchModes.push_back(LaunchMode::Graph);
+  if (transferModeOf(modes) != TransferMode())
+    options.transferModes = {transferModeOf(modes)};
   options.cacheFolder = measurementFolder(processEnvironment());
   options.cacheKey =
       fmt::format("braid {}, model {}, backend {}, ranks as {}, {} cores", BRAID_VERSION,
@@ -434,10 +441,19 @@ Result<ScheduleChoice> choose(LocalMesh &mesh, const std::string &name, const st
   trials.resize(static_cast<size_t>(mesh.hosted()));
   auto chooseOnRank = [&](int64_t rank) {
     const int64_t index = rank - mesh.firstHosted();
-    PlanTimer timer(mesh.cluster(), rank, trials[static_cast<size_t>(index)], barrier);
-    ScheduleChoice mine = BRAID_TRY(choose(name, text, options, timer));
-    if (index == 0)
-      choice = std::move(mine);
+    Device &device = mesh.device(rank);
+    // The caller's own stream may be gone by now, or be one that cannot be captured.
+    void *stream = BRAID_TRY(device.callerStream(0));
+    BRAID_TRY(device.setCallerStream(stream, {}));
+    {
+      PlanTimer timer(mesh.cluster(), rank, trials[static_cast<size_t>(index)], barrier);
+      ScheduleChoice mine = BRAID_TRY(choose(name, text, options, timer));
+      if (index == 0)
+        choice = std::move(mine);
+    }
+    BRAID_TRY(device.synchronize());
+    BRAID_TRY(mesh.transport(rank).allGather("idle")); // so no rank uses what the trials had
+    device.recycle();
     return Status::ok();
   };
   BRAID_TRY(mesh.onEveryRank(chooseOnRank));

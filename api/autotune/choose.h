@@ -32,7 +32,9 @@ struct ChooseOptions : JobModelOptions {
 };
 
 /// The options of a job on `backend`, with where it keeps its model: the same for all that it does.
-ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses);
+/// Modes that `given` has are not varied either.
+ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses,
+                            CompileOptions given = {});
 
 /// Decides for all ranks: collective, blocks, the same choice everywhere. `text` holds the fusion,
 /// `name` is its file. BadInput if it holds a program already; what cannot be lowered at all fails
@@ -40,8 +42,9 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses);
 Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
                               const ChooseOptions &options, PlanTimer &timer);
 
-/// The same by all ranks of `mesh`, whose processes make this call. `trials` gets the Plans that
-/// are timed, of each rank that lives here, and outlives the mesh. `barrier` as PlanTimer has it.
+/// The same by all ranks of `mesh`, whose processes make this call. Other programs may be prepared
+/// there; what was issued of them is done first. `trials` gets the Plans that are timed, of each
+/// rank that lives here; if this fails, it outlives the mesh. `barrier` as PlanTimer has it.
 Result<ScheduleChoice> choose(LocalMesh &mesh, const std::string &name, const std::string &text,
                               const ChooseOptions &options, std::vector<TimedPlans> &trials,
                               const Barrier &barrier);

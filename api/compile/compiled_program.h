@@ -7,11 +7,21 @@
 namespace braid {
 
 struct CompiledProgram::Impl {
+  /// compileText() with everything decided.
+  static Result<std::shared_ptr<Impl>> make(const std::string &name, const std::string &text,
+                                            const CompileOptions &options);
+
   std::unique_ptr<Source> source;
   Compiled compiled; ///< points into the source
   Configuration run; ///< the knobs of the whole run
   std::vector<TensorSpec> inputs, outputs;
+  std::string choice, trials;
 };
+
+/// Takes `auto` off a schedule's text; the rest is not to be varied. False if there is none.
+bool takeAuto(std::string &schedule);
+/// All but `auto`.
+Result<CompileOptions> toCompileOptions(const LoweringOptions &options);
 
 /// The mistakes found in a text if there are any, or what `status` says.
 Status withDiagnostics(const Source &source, const Status &status);

@@ -1,9 +1,9 @@
 //===- api/ranks/job_state.h - what a Job holds -----------------------------------------------===//
 #pragma once
 
+#include "api/autotune/choose.h"
 #include "api/job.h"
 #include "api/launch/job_rank.h"
-#include "api/ranks/mesh.h"
 
 #include <list>
 
@@ -17,11 +17,18 @@ struct SessionPlans {
 
 struct Job::Impl {
   JobOptions options;
-  std::unique_ptr<JobRank> rank; ///< null: all ranks are threads of this process
+  Backend backend;
+  std::unique_ptr<JobRank> rank;  ///< null: all ranks are threads of this process
+  std::vector<TimedPlans> trials; ///< of a choice that has failed; what was issued may still run
   std::list<SessionPlans> sessions;
   std::list<SessionPlans> ended; ///< what was issued of them may still run
   std::unique_ptr<LocalMesh> mesh;
 
+  /// BadInput or Unsupported if this job cannot run that, with its knobs of the run.
+  Status check(const Compiled &compiled, const Configuration &run) const;
+  /// Collective; as Job::compileText() of `auto`.
+  Result<CompiledProgram> choose(const std::string &name, const std::string &text,
+                                 const CompileOptions &given, double seconds);
   /// The Plans that messages name: those of the latest session that has not ended.
   void showPlans();
 };

@@ -334,6 +334,16 @@ Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptio
   return checkGroup(kind, compiled.program->ranks(), options.timeout);
 }
 
+Status checkModes(const Configuration &config, const Backend &backend) {
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun() &&
+        config.get(row.knob).value_or(row.fallback.value_or(-1)) != row.fallback.value_or(-1) &&
+        !backend.hasGraphs)
+      return unsupported("--{} {}: needs the cuda backend, got {}", row.name,
+                         row.str(config.get(row.knob)), backend.name);
+  return Status::ok();
+}
+
 Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
                        const RunOptions &options, bool areThreads) {
   const auto hosted = areThreads ? static_cast<int64_t>(plans.size()) : 1;

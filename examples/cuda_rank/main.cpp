@@ -42,9 +42,11 @@ void *filled(int64_t elements, float value, cudaStream_t stream) {
 }
 
 Status run(const std::shared_ptr<Job> &job) {
-  Result<CompiledProgram> program = compileText("example", fusion(job->ranks()));
+  Result<CompiledProgram> program = job->compileText("example", fusion(job->ranks()));
   if (!program)
     return program.status();
+  if (job->firstRank() == 0)
+    std::printf("%s\n", program->choice().c_str());
   Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
   if (!session)
     return session.status();

@@ -2,16 +2,20 @@
 //
 // session_rank [OTHER]: joins, runs two sessions in turn on four streams, and checks every element.
 // With OTHER, rank 1 does so: `rows` brings another program, `leave` ends in the middle of the
-// runs, `tensor` gives a wrong tensor first, which harms nobody.
+// runs, `tensor` gives a wrong tensor first, which harms nobody. With `auto...` all ranks choose by
+// measuring while a run is in flight, and rank 1 brings `-rows` another program, or `-seconds`
+// another limit, or in the middle of it `-leave`s or `-stop`s.
 //
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/fusion.h"
 #include "api/session.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 using namespace braid;
 
@@ -20,13 +24,14 @@ namespace {
 constexpr int64_t kRows = 2, kDepth = 3, kColumns = 4; // rows of one rank
 constexpr int kRuns = 400;
 
-std::string fusion(int64_t ranks, int64_t rows) {
+std::string fusion(int64_t ranks, int64_t rows, int64_t depth = kDepth,
+                   int64_t columns = kColumns) {
   FusionText f("gather_matmul");
   const Extent d = f.parameter("D", ranks);
   f.mesh(d);
-  f.input("A", DType::F32, {didx(d), plain(rows), plain(kDepth)});
-  f.input("B", DType::F32, {plain(kDepth), plain(kColumns)});
-  f.define("C", "matmul %A, %B", DType::F32, {stream(d), plain(rows), plain(kColumns)});
+  f.input("A", DType::F32, {didx(d), plain(rows), plain(depth)});
+  f.input("B", DType::F32, {plain(depth), plain(columns)});
+  f.define("C", "matmul %A, %B", DType::F32, {stream(d), plain(rows), plain(columns)});
   f.output({"C"});
   return f.str();
 }
@@ -40,23 +45,46 @@ Status check(const std::vector<float> &C, int run) {
   return Status::ok();
 }
 
-Status runAll(const std::shared_ptr<Job> &job, const std::string &other) {
-  const bool isRows = other == "rows";
+/// The program of the second session. Trials that are to be left in the middle take long enough.
+Result<CompiledProgram> choose(Job &job, const std::string &mode) {
+  const std::string other = job.firstRank() == 1 ? mode : "";
+  const bool isLong = mode == "auto-leave" || mode == "auto-stop";
+  if (isLong && !other.empty())
+    std::thread([isStop = other == "auto-stop"] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      isStop ? static_cast<void>(raise(SIGSTOP)) : std::_Exit(0);
+    }).detach();
+  const std::string text = isLong ? fusion(job.ranks(), 512, 512, 512)
+                                  : fusion(job.ranks(), other == "auto-rows" ? kRows + 1 : kRows);
+  return job.compileText("session_rank", text,
+                         {.schedule = "auto", .autoSeconds = other == "auto-seconds" ? 4. : 3.});
+}
+
+Status runAll(const std::shared_ptr<Job> &job, const std::string &mode) {
+  const std::string other = job->firstRank() == 1 ? mode : "";
   Result<CompiledProgram> program =
-      compileText("session_rank", fusion(job->ranks(), isRows ? kRows + 1 : kRows));
+      job->compileText("session_rank", fusion(job->ranks(), other == "rows" ? kRows + 1 : kRows));
   if (!program)
     return program.status();
   std::vector<std::unique_ptr<Session>> sessions;
-  for (int i = 0; i < 2; ++i) {
-    Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
-    if (!session)
-      return session.status();
-    sessions.push_back(std::move(*session));
-  }
   std::vector<float> A(kRows * kDepth), B(kDepth * kColumns, 1),
       C(static_cast<size_t>(job->ranks() * kRows * kColumns));
   const Tensor inputs[] = {{A.data(), program->inputs()[0]}, {B.data(), program->inputs()[1]}};
   const Tensor output(C.data(), program->outputs()[0]);
+  for (int i = 0; i < 2; ++i) {
+    Result<CompiledProgram> mine = *program;
+    if (i == 1 && mode.starts_with("auto")) {
+      if (Status status = sessions[0]->run(inputs, {&output, 1}); !status.isOk())
+        return status;
+      mine = choose(*job, mode);
+    }
+    if (!mine)
+      return mine.status();
+    Result<std::unique_ptr<Session>> session = Session::prepare(job, *mine);
+    if (!session)
+      return session.status();
+    sessions.push_back(std::move(*session));
+  }
   if (other == "tensor" && sessions[0]->run({inputs, 1}, {&output, 1}).isOk())
     return {StatusCode::Internal, "a tensor is missing, and nobody saw it"};
   for (int run = 0; run < kRuns; ++run) {
@@ -77,10 +105,12 @@ Status runAll(const std::shared_ptr<Job> &job, const std::string &other) {
 } // namespace
 
 int main(int argc, char **argv) {
-  Result<std::shared_ptr<Job>> job = Job::join({.timeout = std::chrono::seconds(20)});
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const auto timeout = std::chrono::seconds(mode == "auto-stop" ? 2 : 20);
+  Result<std::shared_ptr<Job>> job = Job::join({.timeout = timeout});
   Status status = job.status();
   if (job)
-    status = runAll(*job, argc > 1 && (*job)->firstRank() == 1 ? argv[1] : "");
+    status = runAll(*job, mode);
   if (job && !status.isOk())
     status = (*job)->fail(status);
   if (!status.isOk())

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """session_ranks_test.py PROGRAM: a program that embeds Braid, started as ranks by somebody else."""
 import os
+import signal
 import subprocess
 import sys
 
@@ -12,7 +13,8 @@ def run(program, *arguments):
     ranks = []
     for rank in range(RANKS):
         environment = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(RANKS),
-                           BRAID_JOB=f"session-{os.getpid()}-{'-'.join(arguments)}")
+                           BRAID_JOB=f"session-{os.getpid()}-{'-'.join(arguments)}",
+                           BRAID_CACHE_DIR="none")
         ranks.append(subprocess.Popen([program, *arguments], env=environment, text=True,
                                       stderr=subprocess.PIPE))
     said = [each.communicate(timeout=120)[1] for each in ranks]
@@ -33,6 +35,11 @@ def main():
     expect(program, ["tensor"], [0, 0, 0], [])
     expect(program, ["rows"], [2, 2, 2], ["gather_matmul"])
     expect(program, ["leave"], [5, 0, 5], ["rank 1"])
+    expect(program, ["auto"], [0, 0, 0], [])
+    expect(program, ["auto-rows"], [2, 2, 2], ["expected all ranks to have the same fusion"])
+    expect(program, ["auto-seconds"], [2, 2, 2], ["rank 1: --auto-seconds 4"])
+    expect(program, ["auto-leave"], [5, 0, 5], ["rank 1"])
+    expect(program, ["auto-stop"], [6, -signal.SIGKILL, 6], ["rank 1 shows no sign of life"])
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <malloc.h>
+
 namespace braid::test {
 namespace {
 
@@ -347,6 +349,128 @@ TEST(SessionTest, AFailureIsThatOfAllAndStays) {
   EXPECT_TRUE((*session)->run(arguments.tensors()).isOk()); // issued, and dropped
   EXPECT_EQ(job->synchronize().message(), "enough");
   EXPECT_FALSE(Session::prepare(job, compiled(kKinds[1])).isOk());
+}
+
+// -- Ranks that choose. --
+
+/// Where measurements are kept, for this test alone.
+class ChoiceTest : public testing::Test {
+protected:
+  ChoiceTest() {
+    std::filesystem::remove_all(folder_);
+    setenv("BRAID_CACHE_DIR", folder_.c_str(), 1);
+  }
+  ~ChoiceTest() override {
+    unsetenv("BRAID_CACHE_DIR");
+    std::filesystem::remove_all(folder_);
+  }
+  static Result<CompiledProgram> choose(Job &job, const Kind &kind, const char *schedule = "auto",
+                                        double seconds = 0.05) {
+    return job.compileText("session_test", kind.text(kRanks, kRows, kDepth, kColumns).str(),
+                           {.schedule = schedule, .autoSeconds = seconds});
+  }
+  const std::string folder_ = testing::TempDir() + "session_test_choice";
+};
+
+/// While runs of another session are in flight, which goes on afterwards.
+TEST_F(ChoiceTest, AutoMeasuresAndIsKnownAfterwards) {
+  for (const Kind &kind : kKinds) {
+    const std::shared_ptr<Job> job = makeJob();
+    auto before = Session::prepare(job, compiled(kKinds[0]));
+    ASSERT_TRUE(before.isOk());
+    Arguments early((*before)->program(), kKinds[0], 1), late((*before)->program(), kKinds[0], 2);
+    ASSERT_TRUE((*before)->run(early.tensors(), *job->stream(3)).isOk());
+    const int64_t bytes = job->usage().bytes;
+    std::filesystem::remove_all(folder_);
+    const auto program = choose(*job, kind);
+    ASSERT_TRUE(program.isOk()) << program.status().message();
+    early.expectRight();
+    EXPECT_THAT(program->choice(), testing::MatchesRegex("[a-z]+.*: .*"));
+    EXPECT_THAT(program->trials(), HasSubstr("  chosen: " + program->choice() + "\n"));
+    EXPECT_EQ(job->usage().sessions, 1);
+    EXPECT_EQ(job->usage().bytes, bytes);
+    auto session = Session::prepare(job, *program);
+    ASSERT_TRUE(session.isOk()) << session.status().message();
+    Arguments arguments(*program, kind, 3);
+    ASSERT_TRUE((*session)->run(arguments.tensors()).isOk());
+    ASSERT_TRUE((*before)->run(late.tensors(), *job->stream(2)).isOk());
+    const auto again = choose(*job, kind);
+    ASSERT_TRUE(again.isOk()) << again.status().message();
+    arguments.expectRight();
+    late.expectRight();
+    EXPECT_THAT(again->choice(), HasSubstr(": as chosen before on this machine"));
+    EXPECT_EQ(again->str(), program->str());
+    EXPECT_TRUE(job->commit().isOk());
+  }
+}
+
+TEST_F(ChoiceTest, WhatIsNamedIsNotVaried) {
+  const std::shared_ptr<Job> job = makeJob();
+  const auto named = choose(*job, kKinds[1], kKinds[1].schedule);
+  ASSERT_TRUE(named.isOk()) << named.status().message();
+  EXPECT_EQ(named->str(), compiled(kKinds[1]).str());
+  EXPECT_EQ(named->choice() + named->trials(), "");
+  const auto unnamed = choose(*job, kKinds[0], "");
+  ASSERT_TRUE(unnamed.isOk());
+  EXPECT_EQ(unnamed->choice(), "") << "the host's own cores do as the default says";
+  EXPECT_THAT(unnamed->name(), testing::EndsWith("_pairwise"));
+  const auto open = choose(*job, kKinds[0], "auto;chunks=2;protocol=put", 0);
+  ASSERT_TRUE(open.isOk()) << open.status().message();
+  EXPECT_THAT(open->choice(), HasSubstr(";protocol=put;chunks=2"));
+}
+
+TEST_F(ChoiceTest, MistakesSayWhyAndTheJobGoesOn) {
+  const std::shared_ptr<Job> job = makeJob();
+  auto message = [&](const std::string &text, LoweringOptions options) {
+    return job->compileText("t", text, options).status().message();
+  };
+  const std::string fusion = gather(kRanks, kRows, 2, 2).str();
+  EXPECT_THAT(message("fusion", {.schedule = "auto"}), HasSubstr("t:1:7: error:"));
+  EXPECT_THAT(message(fusion, {.schedule = "auto;chunks=700"}), HasSubstr("700"));
+  EXPECT_THAT(message(fusion, {.schedule = "automatic"}), HasSubstr("got 'automatic'"));
+  EXPECT_THAT(message(fusion, {.ranks = 2, .schedule = "auto"}),
+              HasSubstr("is for 2 ranks, but the job has 3"));
+  EXPECT_THAT(message(fusion, {.schedule = "auto;launch=graph"}),
+              HasSubstr("needs the cuda backend"));
+  EXPECT_THAT(message(fusion, {.schedule = "auto", .reproducible = true}),
+              HasSubstr("expected JobOptions::reproducible"));
+  EXPECT_THAT(message(fusion, {.schedule = "auto", .autoSeconds = -1}),
+              HasSubstr("expected autoSeconds to be at least 0, got -1"));
+  EXPECT_THAT(message(compiled(kKinds[0]).str(), {.schedule = "auto"}),
+              HasSubstr("is a program already"));
+  EXPECT_THAT(compileText("t", fusion, {.schedule = "auto"}).status().message(),
+              HasSubstr("expected Job::compileText()"));
+  EXPECT_EQ(job->compileFile("/nowhere.braid").status().code(), StatusCode::BadInput);
+  EXPECT_TRUE(choose(*job, kKinds[0], "auto", 0).isOk());
+}
+
+#ifndef __SANITIZE_THREAD__ // which has a heap of its own, and takes its time
+TEST_F(ChoiceTest, TrialsLeaveNothingBehind) {
+  setenv("BRAID_CACHE_DIR", "none", 1);
+  const std::shared_ptr<Job> job = makeJob();
+  auto heap = [] { return mallinfo2().uordblks + mallinfo2().hblkhd; };
+  int64_t files = 0, threads = 0;
+  size_t used = 0;
+  for (int i = 0; i < 24; ++i) {
+    const auto program = choose(*job, kKinds[i % 2]);
+    ASSERT_TRUE(program.isOk()) << program.status().message();
+    EXPECT_EQ(job->usage().sessions + job->usage().bytes, 0);
+    if (i == 7) {
+      files = countFiles("/proc/self/fd");
+      threads = countFiles("/proc/self/task");
+      used = heap();
+    }
+  }
+  EXPECT_EQ(countFiles("/proc/self/fd"), files);
+  EXPECT_LE(countFiles("/proc/self/task"), threads + 4) << "of candidates with more streams";
+  EXPECT_LT(heap(), used + (size_t(2) << 20));
+}
+#endif
+
+TEST_F(ChoiceTest, OfAJobThatHasFailedIsItsFailure) {
+  const std::shared_ptr<Job> job = makeJob();
+  EXPECT_EQ(job->fail({StatusCode::PeerFailed, "enough"}).message(), "enough");
+  EXPECT_EQ(choose(*job, kKinds[0]).status().message(), "enough");
 }
 
 // -- Texts. --
