@@ -462,7 +462,7 @@ TEST_F(ChoiceTest, TrialsLeaveNothingBehind) {
     }
   }
   EXPECT_EQ(countFiles("/proc/self/fd"), files);
-  EXPECT_LE(countFiles("/proc/self/task"), threads + 4) << "of candidates with more streams";
+  EXPECT_LE(countFiles("/proc/self/task"), threads + 4 * kRanks) << "candidates have more streams";
   EXPECT_LT(heap(), used + (size_t(2) << 20));
 }
 #endif
