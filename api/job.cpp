@@ -55,12 +55,15 @@ Result<Place> findOwnPlace(const JobOptions &options) {
 } // namespace
 
 void Job::Impl::showPlans() {
-  llvm::ArrayRef<Plan> plans;
-  if (!sessions.empty())
-    plans = sessions.back().plans;
-  mesh->cluster().setPlans(plans);
-  if (rank)
-    rank->setPlans(plans);
+  auto show = [this](llvm::ArrayRef<Plan> plans) {
+    mesh->cluster().setPlans(plans);
+    if (rank)
+      rank->setPlans(plans);
+  };
+  show({});
+  for (const std::list<SessionPlans> *all : {&ended, &sessions})
+    for (const SessionPlans &each : *all)
+      show(each.plans);
 }
 
 Status Job::Impl::check(const Compiled &compiled, const Configuration &run) const {

@@ -77,16 +77,19 @@ void Session::Impl::issue(size_t i, std::span<const Tensor> inputs,
 Status Session::Impl::prepare() {
   Job::Impl &state = *job->impl_;
   const TransferMode mode = transferModeOf(program.impl_->run);
-  std::list<SessionPlans> ended;
-  ended.swap(state.ended);
   state.showPlans();
   prepared.resize(static_cast<size_t>(mesh().hosted()));
-  return mesh().onEveryRank([&](int64_t rank) {
+  auto prepareRank = [&](int64_t rank) {
     const Plan &plan = own->plans[static_cast<size_t>(rank)];
     prepared[static_cast<size_t>(rank - mesh().firstHosted())] =
         BRAID_TRY(braid::prepare(plan, mesh().device(rank), mesh().control(rank), mode));
     return Status::ok();
-  });
+  };
+  BRAID_TRY(mesh().onEveryRank(prepareRank));
+  std::list<SessionPlans> ended;
+  ended.swap(state.ended);
+  state.showPlans();
+  return Status::ok();
 }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -99,6 +102,7 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)
     return withDiagnostics(*program.impl_->source, plans.status());
+  state.nextCommand = numberCommands(*plans, state.nextCommand);
   state.sessions.push_back({std::move(*plans), 0});
   SessionPlans &own = state.sessions.back();
   for (int64_t i = 0; i < job->hosted(); ++i)

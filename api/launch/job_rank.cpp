@@ -68,7 +68,7 @@ struct JobRank::Host {
   Host(JobMemory made) : memory(std::move(made)) {}
   JobMemory memory;
   std::mutex mutex;
-  llvm::ArrayRef<Plan> plans;  ///< under mutex
+  KnownPlans plans;            ///< under mutex
   bool isContradicted = false; ///< by another host of this job
   std::unique_ptr<Rendezvous> rendezvous;
 
@@ -187,7 +187,7 @@ void JobRank::setPlans(llvm::ArrayRef<Plan> plans) {
   if (!host_)
     return;
   std::lock_guard lock(host_->mutex);
-  host_->plans = plans;
+  host_->plans.add(plans);
 }
 
 Status JobRank::fail(const Status &cause) {

@@ -103,8 +103,11 @@ private:
   Status failure() const;
   LaunchReport report() const;
 
-  llvm::ArrayRef<Plan> plans() const {
-    return options_.plans ? options_.plans(memory_) : llvm::ArrayRef<Plan>();
+  KnownPlans plans() const {
+    KnownPlans plans;
+    if (options_.plans)
+      plans.add(options_.plans(memory_));
+    return plans;
   }
   bool isDecided() const { return memory_.isAborted() || memory_.committed() > 0; }
   RankState stateOf(int64_t rank) const {

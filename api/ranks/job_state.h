@@ -18,10 +18,11 @@ struct SessionPlans {
 struct Job::Impl {
   JobOptions options;
   Backend backend;
-  std::unique_ptr<JobRank> rank;  ///< null: all ranks are threads of this process
   std::vector<TimedPlans> trials; ///< of a choice that has failed; what was issued may still run
   std::list<SessionPlans> sessions;
   std::list<SessionPlans> ended; ///< what was issued of them may still run
+  uint32_t nextCommand = 0;      ///< see Plan::firstCommand
+  std::unique_ptr<JobRank> rank; ///< null: all ranks are threads of this process
   std::unique_ptr<LocalMesh> mesh;
 
   /// BadInput or Unsupported if this job cannot run that, with its knobs of the run.
@@ -29,7 +30,7 @@ struct Job::Impl {
   /// Collective; as Job::compileText() of `auto`.
   Result<CompiledProgram> choose(const std::string &name, const std::string &text,
                                  const CompileOptions &given, double seconds);
-  /// The Plans that messages name: those of the latest session that has not ended.
+  /// The Plans that messages name: those of all sessions.
   void showPlans();
 };
 

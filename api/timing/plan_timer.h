@@ -93,6 +93,7 @@ private:
   const Barrier barrier_;
   SharedTensors tensors_;
   int64_t preparedBytes_ = 0;
+  uint32_t nextCommand_ = uint32_t(1) << 31; ///< of Plans to be timed, behind those that count
 };
 
 } // namespace braid

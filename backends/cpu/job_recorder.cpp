@@ -14,7 +14,8 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr uint64_t kNothing = ~uint64_t(0);
 
 uint64_t numberOf(const QueuedCommand &command) {
-  return uint64_t(command.tag.run) << 32 | command.tag.command;
+  const Tag &tag = command.tag;
+  return uint64_t(tag.run) << 32 | ((tag.plan ? tag.plan->firstCommand : 0) + tag.command);
 }
 
 } // namespace

@@ -229,7 +229,7 @@ private:
   Timetable *findTimetable(const Plan *plan) const;
   const Timetable &timetableOf(const Plan *plan) const;
   void forgetPlan(const Plan *plan);
-  /// run << 32 | command of a signal or await.
+  /// run << 32 | Plan::firstCommand + command of a signal or await.
   static constexpr uint64_t kNothing = ~uint64_t(0);
   /// The first one of a stream that is not over, or kNothing.
   uint64_t nextStep(const Timetable &timetable, uint32_t stream, uint32_t done) const;
@@ -237,7 +237,8 @@ private:
   uint64_t lastStep(const Timetable &timetable, uint32_t stream, uint32_t done) const;
   /// 1 + the command that `done` stands for, if a replay of this Plan wrote it; else 0.
   static uint32_t replayedCommand(const Timetable &timetable, uint32_t done);
-  static bool isAwaitOf(const Timetable &timetable, uint64_t step);
+  /// The await that a step is, of a Plan that was introduced; else of none.
+  Tag awaitOf(uint64_t step) const;
 
   /// The streams of a capture; the first is the caller's, or recordingStream_.
   struct Capture {

@@ -86,7 +86,8 @@ uint32_t CudaDevice::number(uint32_t stream, Tag tag) {
   Issued &issued = issued_[stream];
   issued.isReplay.store(false, std::memory_order_relaxed);
   const uint32_t next = (issued.count.load(std::memory_order_relaxed) + 1) & ~kReplayed;
-  issued.commands[next % Issued::kKept].store(uint64_t(tag.run) << 32 | tag.command,
+  const uint32_t first = tag.plan ? tag.plan->firstCommand : 0;
+  issued.commands[next % Issued::kKept].store(uint64_t(tag.run) << 32 | (first + tag.command),
                                               std::memory_order_relaxed);
   issued.count.store(next, std::memory_order_release);
   return next;
@@ -110,7 +111,7 @@ uint64_t CudaDevice::nextStep(const Timetable &timetable, uint32_t stream, uint3
   const uint32_t after = replayedCommand(timetable, done);
   auto next = std::lower_bound(commands.begin(), commands.end(), after);
   return uint64_t(run_.load(std::memory_order_relaxed)) << 32 |
-         (next == commands.end() ? commands.front() : *next);
+         (timetable.plan->firstCommand + (next == commands.end() ? commands.front() : *next));
 }
 
 uint32_t CudaDevice::replayedCommand(const Timetable &timetable, uint32_t done) {
@@ -125,7 +126,8 @@ uint64_t CudaDevice::lastStep(const Timetable &timetable, uint32_t stream, uint3
     return issued_[stream].commands[done % Issued::kKept].load(std::memory_order_relaxed);
   const uint32_t command = replayedCommand(timetable, done);
   return command == 0 ? kNothing
-                      : uint64_t(run_.load(std::memory_order_relaxed)) << 32 | (command - 1);
+                      : uint64_t(run_.load(std::memory_order_relaxed)) << 32 |
+                            (timetable.plan->firstCommand + command - 1);
 }
 
 void CudaDevice::publish() {
@@ -142,8 +144,11 @@ void CudaDevice::publish() {
   if (!timetable)
     return;
   RankSlot &slot = group_.slot();
-  uint32_t count = std::min<uint32_t>(kQueueSlots, timetable->commands.size());
-  slot.queues.store(count, std::memory_order_relaxed);
+  size_t count = 0;
+  for (const std::unique_ptr<Timetable> &each : timetables_)
+    count = std::max(count, each->commands.size());
+  count = std::min<size_t>(kQueueSlots, count);
+  slot.queues.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
   slot.runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   for (uint32_t stream = 0; stream < count; ++stream) {
     QueueSlot &queue = slot.queue[stream];
@@ -155,7 +160,7 @@ void CudaDevice::publish() {
       queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
     }
     const uint64_t next = isBusy ? nextStep(*timetable, stream, done) : kNothing;
-    const bool isAwait = next != kNothing && isAwaitOf(*timetable, next);
+    const bool isAwait = awaitOf(next).plan != nullptr;
     if (queue.current.exchange(next, std::memory_order_relaxed) != next)
       queue.sinceNs.store(monotonicNs(), std::memory_order_relaxed);
     queue.isWaiting.store(isAwait, std::memory_order_relaxed);
@@ -163,10 +168,14 @@ void CudaDevice::publish() {
   }
 }
 
-bool CudaDevice::isAwaitOf(const Timetable &timetable, uint64_t step) {
-  const uint32_t command = static_cast<uint32_t>(step);
-  return command < timetable.plan->commands.size() &&
-         timetable.plan->commands[command].kind == CommandKind::Await;
+Tag CudaDevice::awaitOf(uint64_t step) const {
+  for (const std::unique_ptr<Timetable> &each : llvm::reverse(timetables_)) {
+    const uint32_t command = static_cast<uint32_t>(step) - each->plan->firstCommand;
+    if (step != kNothing && command < each->plan->commands.size() &&
+        each->plan->commands[command].kind == CommandKind::Await)
+      return {each->plan, command, static_cast<uint32_t>(step >> 32)};
+  }
+  return {};
 }
 
 std::vector<PendingWait> CudaDevice::pending() {
@@ -176,11 +185,9 @@ std::vector<PendingWait> CudaDevice::pending() {
     return waits;
   for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
     uint32_t done = std::atomic_ref<uint32_t>(steps_[stream].done).load(std::memory_order_relaxed);
-    uint64_t next = nextStep(*timetable, stream, done);
-    if (isDirty_[stream] && next != kNothing && isAwaitOf(*timetable, next))
-      waits.push_back(
-          {{timetable->plan, static_cast<uint32_t>(next), static_cast<uint32_t>(next >> 32)},
-           stream});
+    const Tag wait = awaitOf(nextStep(*timetable, stream, done));
+    if (isDirty_[stream] && wait.plan)
+      waits.push_back({wait, stream});
   }
   return waits;
 }

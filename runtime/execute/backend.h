@@ -34,8 +34,9 @@ public:
   /// have a Device and a ControlPlane here.
   virtual int64_t firstHosted() const { return 0; }
   virtual int64_t hosted() const { return ranks(); }
-  /// The Plans of all ranks, so that messages can name what other ranks do. They outlive the
-  /// cluster's last call.
+  /// The Plans of all ranks, so that messages can name what other ranks do: of one program more, in
+  /// place of what had its numbers (Plan::firstCommand). None: all are forgotten. They outlive the
+  /// cluster's last call, or that.
   virtual void setPlans(llvm::ArrayRef<Plan>) {}
   /// A command is still running though synchronize() has returned, after an abort; it may not end
   /// before the process does. The caller must not free what it gave to the device, and is to end

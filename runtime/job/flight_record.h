@@ -71,7 +71,8 @@ struct FlightRecord {
   static Result<FlightRecord> decode(llvm::StringRef text, llvm::StringRef name = "record");
 };
 
-/// The record of `rank` as it is now. `plans` may lack those of some ranks, or all.
+/// The record of `rank` as it is now. `plans` are of one program, whose commands are numbered from
+/// 0; they may lack those of some ranks, or all.
 FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
                       const std::string &job);
 

@@ -4,6 +4,8 @@
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,6 +46,16 @@ void restoreCurrent(FlightRecord &record, const Plan *plan) {
     queue.flagValue = entry.flagValue;
     queue.wantedValue = command && command->kind == CommandKind::Await ? entry.id.run : 0;
   }
+}
+
+/// Others are of programs that were tried, and have no names here.
+void keepOwn(FlightRecord &record, const Plan &plan) {
+  auto isOther = [&](CommandId id) { return !commandOf(&plan, id); };
+  llvm::erase_if(record.flight, [&](const FlightSnapshot &entry) { return isOther(entry.id); });
+  for (QueueSnapshot &queue : record.state.queues)
+    for (std::optional<CommandId> *id : {&queue.current, &queue.lastDone})
+      if (*id && isOther(**id))
+        id->reset();
 }
 
 /// The commands that the record mentions.
@@ -149,7 +161,10 @@ FlightRecord recordOf(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64
   record.recordedNs = monotonicNs();
   record.state = snapshotOf(memory.slot(rank));
   record.flight = flightOf(memory.slot(rank));
-  const Plan *plan = planOf(memory.slot(rank), plans, rank);
+  const Plan *plan = llvm::find_if(plans, [&](const Plan &each) { return each.rank == rank; });
+  plan = plan == plans.end() ? nullptr : plan;
+  if (plan)
+    keepOwn(record, *plan);
   if (record.cause)
     restoreCurrent(record, plan);
   if (plan)

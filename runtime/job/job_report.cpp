@@ -66,12 +66,12 @@ const char *phrase(const RankSnapshot &rank) {
 /// What ranks do, with the Plans to name it.
 class Job {
 public:
-  Job(const JobMemory &memory, llvm::ArrayRef<Plan> plans)
+  Job(const JobMemory &memory, const KnownPlans &plans)
       : memory_(memory), plans_(plans), now_(monotonicNs()), ranks_(memory.ranks()) {}
 
   uint64_t now() const { return now_; }
   int64_t ranks() const { return static_cast<int64_t>(ranks_.size()); }
-  const Plan *plan(int64_t rank) const { return planOf(memory_.slot(rank), plans_, rank); }
+  const Plan *plan(int64_t rank, CommandId id) const { return plans_.find(rank, id.command); }
   const RankSnapshot &at(int64_t rank) const {
     std::optional<RankSnapshot> &snapshot = ranks_[static_cast<size_t>(rank)];
     if (!snapshot)
@@ -82,7 +82,7 @@ public:
 
   /// "\"matmul ...\" (trip 3) at ag.braid:14:9, run 2".
   std::string commandText(int64_t rank, CommandId id) const {
-    const Plan *plan = this->plan(rank);
+    const Plan *plan = this->plan(rank, id);
     const Command *command = commandOf(plan, id);
     if (!command || command->origin >= plan->origins.size())
       return fmt::format("command {}, run {}", id.command, id.run);
@@ -92,11 +92,12 @@ public:
   /// "rank 1 waits for rank 2 in ..., run 1 (the flag is 0, wanted 1)".
   std::string waitText(int64_t rank, size_t index) const {
     const QueueSnapshot &queue = this->queue(rank, index);
-    const Plan *plan = this->plan(rank);
-    const Command *command = commandOf(plan, *queue.current);
+    const CommandId id = *queue.current;
+    const Plan *plan = this->plan(rank, id);
+    const Command *command = commandOf(plan, id);
     if (!command)
-      return fmt::format("rank {} waits in {}", rank, commandText(rank, *queue.current));
-    const Tag tag{plan, queue.current->command, queue.current->run};
+      return fmt::format("rank {} waits in {}", rank, commandText(rank, id));
+    const Tag tag{plan, id.command - plan->firstCommand, id.run};
     std::string text = describe(BlockedHead{rank, {tag, command->stream}});
     if (command->kind == CommandKind::Await)
       text += fmt::format(" (the flag is {}, wanted {})", queue.flagValue, queue.wantedValue);
@@ -114,7 +115,7 @@ public:
 
   std::optional<size_t> leadingQueue(int64_t rank) const {
     const QueueSnapshot *best = braid::leadingQueue(at(rank), [&](CommandId id) {
-      const Command *command = commandOf(plan(rank), id);
+      const Command *command = commandOf(plan(rank, id), id);
       return command && command->kind == CommandKind::WaitEvent;
     });
     return best ? std::optional<size_t>(best - at(rank).queues.data()) : std::nullopt;
@@ -159,7 +160,7 @@ public:
 
 private:
   const JobMemory &memory_;
-  llvm::ArrayRef<Plan> plans_;
+  const KnownPlans &plans_;
   uint64_t now_;
   mutable std::vector<std::optional<RankSnapshot>> ranks_; ///< taken when first looked at
 };
@@ -260,7 +261,7 @@ private:
     if (at.queue == Waiter::kHost)
       return fromHost(at.rank);
     const CommandId id = *job_.queue(at.rank, static_cast<size_t>(at.queue)).current;
-    const Plan *plan = job_.plan(at.rank);
+    const Plan *plan = job_.plan(at.rank, id);
     const Command *command = commandOf(plan, id);
     if (command && command->kind == CommandKind::Await && command->endpoint != kNone)
       return fromAwait(*plan, plan->endpoints[command->endpoint], id.run);
@@ -273,12 +274,12 @@ private:
   Step fromAwait(const Plan &plan, const Endpoint &mine, uint32_t run) const {
     if (mine.peer < 0 || mine.peer >= job_.ranks())
       return Step::endAt(EndKind::Unknown, plan.rank);
-    if (const Plan *peer = job_.plan(mine.peer))
+    if (const Plan *peer = job_.plan(mine.peer, {run, plan.firstCommand}))
       for (uint32_t i = 0; i < peer->commands.size(); ++i) {
         const Command &command = peer->commands[i];
         if (command.kind == CommandKind::Signal &&
             isMatch(peer->endpoints[command.endpoint], mine, plan.rank))
-          return toProducer(mine.peer, {run, i}, command.stream);
+          return toProducer(*peer, {run, peer->firstCommand + i}, command.stream);
       }
     return Step::endAt(EndKind::Unknown, plan.rank);
   }
@@ -289,19 +290,22 @@ private:
   }
 
   Step fromWaitEvent(const Plan &plan, CommandId wait) const {
-    for (uint32_t i = wait.command; i-- > 0;)
+    const uint32_t index = wait.command - plan.firstCommand;
+    for (uint32_t i = index; i-- > 0;)
       if (plan.commands[i].kind == CommandKind::Record &&
-          plan.commands[i].event == plan.commands[wait.command].event)
-        return toProducer(plan.rank, {wait.run, i}, plan.commands[i].stream);
+          plan.commands[i].event == plan.commands[index].event)
+        return toProducer(plan, {wait.run, plan.firstCommand + i}, plan.commands[i].stream);
     return Step::endAt(EndKind::Unknown, plan.rank);
   }
 
-  /// On to whatever keeps `rank` from completing `wanted`.
-  Step toProducer(int64_t rank, CommandId wanted, uint32_t stream) const {
+  /// On to whatever keeps the rank of `plan` from completing `wanted`, a command of it.
+  Step toProducer(const Plan &plan, CommandId wanted, uint32_t stream) const {
+    const int64_t rank = plan.rank;
     const RankSnapshot &snapshot = job_.at(rank);
     const std::optional<uint32_t> queue = queueOf(stream, snapshot.queues.size());
     const std::optional<CommandId> done = queue ? snapshot.queues[*queue].lastDone : std::nullopt;
-    if ((done && hasReached(*done, wanted)) || (!queue && job_.isInFlightRing(rank, wanted)))
+    const bool isOfPlan = done && commandOf(&plan, *done);
+    if ((isOfPlan && hasReached(*done, wanted)) || (!isOfPlan && job_.isInFlightRing(rank, wanted)))
       return Step::endAt(EndKind::Lost, rank);
     if (snapshot.state != RankState::Joined)
       return Step::endAt(EndKind::Gone, rank);
@@ -559,17 +563,17 @@ private:
 
 } // namespace
 
-std::string describeRank(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank) {
+std::string describeRank(const JobMemory &memory, const KnownPlans &plans, int64_t rank) {
   return Job(memory, plans).rankText(rank);
 }
 
-JobCause stallCause(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
+JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
                     std::chrono::milliseconds timeout) {
   const Job job(memory, plans);
   return Stall(job, timeout).cause();
 }
 
-JobCause stopCause(const JobMemory &memory, llvm::ArrayRef<Plan> plans, int64_t rank,
+JobCause stopCause(const JobMemory &memory, const KnownPlans &plans, int64_t rank,
                    std::chrono::milliseconds timeout) {
   const Job job(memory, plans);
   return Stall(job, timeout).causeIfStopped(rank);

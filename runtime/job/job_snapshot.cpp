@@ -111,21 +111,27 @@ const QueueSnapshot *leadingQueue(const RankSnapshot &rank,
   return best;
 }
 
-const Plan *planOf(const RankSlot &slot, llvm::ArrayRef<Plan> plans, int64_t rank) {
-  const uint64_t fingerprint = slot.fingerprint.load(kRelaxed);
-  auto isMeant = [&](const Plan &plan) {
-    return plan.rank == rank && (fingerprint == 0 || plan.fingerprint == fingerprint);
-  };
-  if (static_cast<size_t>(rank) < plans.size() && isMeant(plans[rank]))
-    return &plans[rank];
-  const Plan *found = std::find_if(plans.begin(), plans.end(), isMeant);
-  return found == plans.end() ? nullptr : found;
+void KnownPlans::add(llvm::ArrayRef<Plan> plans) {
+  if (plans.empty())
+    programs_.clear();
+  else
+    programs_[plans.front().firstCommand] = plans;
+}
+
+const Plan *KnownPlans::find(int64_t rank, uint32_t command) const {
+  auto after = programs_.upper_bound(command);
+  if (after == programs_.begin())
+    return nullptr;
+  for (const Plan &plan : std::prev(after)->second)
+    if (plan.rank == rank && commandOf(&plan, {0, command}))
+      return &plan;
+  return nullptr;
 }
 
 const Command *commandOf(const Plan *plan, CommandId id) {
-  if (!plan || id.command >= plan->commands.size())
+  if (!plan || id.command - plan->firstCommand >= plan->commands.size())
     return nullptr;
-  return &plan->commands[id.command];
+  return &plan->commands[id.command - plan->firstCommand];
 }
 
 } // namespace braid

@@ -13,6 +13,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -21,11 +22,12 @@ namespace braid {
 /// A command of a run.
 struct CommandId {
   uint32_t run = 0;     ///< the epoch
-  uint32_t command = 0; ///< index into Plan::commands
+  uint32_t command = 0; ///< Plan::firstCommand + the index into Plan::commands
   bool operator==(const CommandId &) const = default;
 };
 
-/// Whether a queue that has completed `done` last has completed `wanted`, a command of its own.
+/// Whether a queue that has completed `done` last has completed `wanted`, a command of its own and
+/// of the same Plan.
 bool hasReached(CommandId done, CommandId wanted);
 
 struct QueueSnapshot {
@@ -68,8 +70,21 @@ std::optional<uint32_t> queueOf(uint32_t stream, size_t queues);
 const QueueSnapshot *leadingQueue(const RankSnapshot &rank,
                                   llvm::function_ref<bool(CommandId)> waitsForQueue);
 
-/// The Plan of `rank`, whose slot that is, or null: also if it is in another program by now.
-const Plan *planOf(const RankSlot &slot, llvm::ArrayRef<Plan> plans, int64_t rank);
+/// The Plans by which messages name commands: of all ranks, of each program that the job has. They
+/// outlive this, or the next add() of none.
+class KnownPlans {
+public:
+  KnownPlans() = default;
+  KnownPlans(const std::vector<Plan> &plans) { add(plans); }
+  /// Those of one program, in place of what had its numbers; none: all are forgotten.
+  void add(llvm::ArrayRef<Plan> plans);
+  bool empty() const { return programs_.empty(); }
+  /// The one of `rank` that has a command of this number, or null.
+  const Plan *find(int64_t rank, uint32_t command) const;
+
+private:
+  std::map<uint32_t, llvm::ArrayRef<Plan>> programs_; ///< by Plan::firstCommand
+};
 
 /// The command, or null if there is no Plan or no such command in it.
 const Command *commandOf(const Plan *plan, CommandId id);

@@ -97,9 +97,7 @@ Status ProcessGroup::start() {
 
 void ProcessGroup::setPlans(llvm::ArrayRef<Plan> plans) {
   std::lock_guard lock(plansMutex_);
-  if (plans.data() != plans_.data())
-    slot().beginProgram(plans.empty() ? 0 : plans.front().fingerprint);
-  plans_ = plans;
+  plans_.add(plans);
 }
 
 void ProcessGroup::setActivity(HostActivity activity) {
@@ -425,20 +423,18 @@ void ProcessGroup::watchWait(uint32_t queue, uint64_t now) {
 
 void ProcessGroup::warnAbout(const Wait &wait, uint64_t command, uint64_t waitedNs) {
   std::lock_guard lock(plansMutex_);
-  const uint32_t index = static_cast<uint32_t>(command), run = static_cast<uint32_t>(command >> 32);
-  const size_t mine = static_cast<size_t>(rank());
-  if (mine >= plans_.size() || index >= plans_[mine].commands.size())
+  const CommandId id{static_cast<uint32_t>(command >> 32), static_cast<uint32_t>(command)};
+  const Plan *plan = plans_.find(rank(), id.command);
+  const Command *waiting = commandOf(plan, id);
+  if (!waiting || waiting->kind != CommandKind::Await ||
+      waiting->endpoint >= plan->endpoints.size())
     return;
-  const Plan &plan = plans_[mine];
-  const Command &waiting = plan.commands[index];
-  if (waiting.kind != CommandKind::Await || waiting.endpoint >= plan.endpoints.size())
-    return;
-  const int64_t peer = plan.endpoints[waiting.endpoint].peer;
+  const int64_t peer = plan->endpoints[waiting->endpoint].peer;
   const bool doesPeerMove =
       memory().slot(peer).progress() != wait.ofRank[static_cast<size_t>(peer)];
   warn_(fmt::format("rank {} has waited {:.1f} s for rank {} in {}, run {}; {}", rank(),
                     static_cast<double>(waitedNs) * 1e-9, peer,
-                    describeOrigin(plan, waiting.origin), run,
+                    describeOrigin(*plan, waiting->origin), id.run,
                     doesPeerMove ? fmt::format("rank {} makes progress", peer)
                                  : std::string("other ranks make progress")));
 }

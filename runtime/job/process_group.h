@@ -11,6 +11,7 @@
 #include "runtime/execute/backend.h"
 #include "runtime/execute/rank_group.h"
 #include "runtime/job/bootstrap/client.h"
+#include "runtime/job/job_snapshot.h"
 
 #include <condition_variable>
 #include <map>
@@ -56,8 +57,7 @@ public:
   int64_t size() const override { return RankGroup::size(); }
   JobMemory &memory() { return client_->memory(); }
   RankSlot &slot() { return memory().slot(rank()); }
-  /// Of all ranks, for messages. They outlive the group, or the next call. What the job memory says
-  /// of commands is of these Plans from now on: nothing of others is under way.
+  /// As Cluster::setPlans.
   void setPlans(llvm::ArrayRef<Plan> plans);
 
   // -- RankGroup. --
@@ -143,7 +143,7 @@ private:
   std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< by rank and number
 
   std::mutex plansMutex_;
-  llvm::ArrayRef<Plan> plans_; ///< under plansMutex_
+  KnownPlans plans_; ///< under plansMutex_
 
   // Of the watchdog.
   StallRule stallRule_;

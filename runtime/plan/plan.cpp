@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace braid {
 
 llvm::StringRef name(CommandKind kind) {
@@ -47,6 +49,15 @@ std::string gemmKey(const PlanMatmul &gemm) {
                      gemm.partial ? " to " + name(*gemm.partial).str() : "",
                      gemm.transposeB ? " bT" : "", gemm.bias.bytes != 0 ? " bias" : "",
                      gemm.overlaps ? " overlapped" : "");
+}
+
+uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first) {
+  uint32_t count = 0;
+  for (Plan &plan : plans) {
+    plan.firstCommand = first;
+    count = std::max(count, static_cast<uint32_t>(plan.commands.size()));
+  }
+  return first + count;
 }
 
 std::string place(const Plan &plan, uint32_t origin) {

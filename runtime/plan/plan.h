@@ -198,6 +198,9 @@ struct Plan {
   std::string text;         ///< the program as printed, to show where ranks differ
   int64_t rank = 0;
   int64_t ranks = 1;
+  /// Where ranks say what they do, commands[0] has this number and the others follow: a job gives
+  /// each program numbers of its own, the same for all ranks.
+  uint32_t firstCommand = 0;
 
   std::vector<PlanBuffer> buffers;
   std::vector<uint32_t> inputs;  ///< buffers of the program's parameters, in order
@@ -221,6 +224,8 @@ struct Plan {
   std::vector<int64_t> trips;
 };
 
+/// Gives the Plans of all ranks of a program their numbers, from `first` on; returns the next one.
+uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first);
 /// `file:line:col`, or the node's text where it was not read from a file.
 std::string place(const Plan &plan, uint32_t origin);
 /// For messages: the node, the trip and its place: "%r = p2p recv ... (trip 3) at ag.braid:12:5".

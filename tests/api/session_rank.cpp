@@ -4,7 +4,9 @@
 // With OTHER, rank 1 does so: `rows` brings another program, `leave` ends in the middle of the
 // runs, `tensor` gives a wrong tensor first, which harms nobody. With `auto...` all ranks choose by
 // measuring while a run is in flight, and rank 1 brings `-rows` another program, or `-seconds`
-// another limit, or in the middle of it `-leave`s or `-stop`s.
+// another limit, or in the middle of it `-leave`s or `-stop`s. With `first...` the second session
+// has another program, and a run of the first one has no end: rank 2 does not come in time, and
+// rank 1 may `-leave`.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -60,10 +62,25 @@ Result<CompiledProgram> choose(Job &job, const std::string &mode) {
                          {.schedule = "auto", .autoSeconds = other == "auto-seconds" ? 4. : 3.});
 }
 
+Status runFirst(Job &job, Session &session, std::span<const Tensor> inputs, const Tensor &output,
+                const std::string &mode) {
+  using std::this_thread::sleep_for;
+  if (job.firstRank() == 2)
+    sleep_for(std::chrono::seconds(mode == "first-leave" ? 1 : 60));
+  if (Status status = session.run(inputs, {&output, 1}); !status.isOk())
+    return status;
+  if (job.firstRank() == 1 && mode == "first-leave") {
+    sleep_for(std::chrono::milliseconds(500));
+    std::_Exit(0);
+  }
+  return job.synchronize();
+}
+
 Status runAll(const std::shared_ptr<Job> &job, const std::string &mode) {
   const std::string other = job->firstRank() == 1 ? mode : "";
+  const bool isFirst = mode.starts_with("first");
   Result<CompiledProgram> program =
-      job->compileText("session_rank", fusion(job->ranks(), other == "rows" ? kRows + 1 : kRows));
+      job->compileText("first", fusion(job->ranks(), other == "rows" ? kRows + 1 : kRows));
   if (!program)
     return program.status();
   std::vector<std::unique_ptr<Session>> sessions;
@@ -78,6 +95,8 @@ Status runAll(const std::shared_ptr<Job> &job, const std::string &mode) {
         return status;
       mine = choose(*job, mode);
     }
+    if (i == 1 && isFirst)
+      mine = job->compileText("second", fusion(job->ranks(), kRows + 3), {.schedule = "ring"});
     if (!mine)
       return mine.status();
     Result<std::unique_ptr<Session>> session = Session::prepare(job, *mine);
@@ -85,6 +104,8 @@ Status runAll(const std::shared_ptr<Job> &job, const std::string &mode) {
       return session.status();
     sessions.push_back(std::move(*session));
   }
+  if (isFirst)
+    return runFirst(*job, *sessions[0], inputs, output, mode);
   if (other == "tensor" && sessions[0]->run({inputs, 1}, {&output, 1}).isOk())
     return {StatusCode::Internal, "a tensor is missing, and nobody saw it"};
   for (int run = 0; run < kRuns; ++run) {
@@ -106,7 +127,7 @@ Status runAll(const std::shared_ptr<Job> &job, const std::string &mode) {
 
 int main(int argc, char **argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
-  const auto timeout = std::chrono::seconds(mode == "auto-stop" ? 2 : 20);
+  const auto timeout = std::chrono::seconds(mode == "auto-stop" || mode == "first" ? 2 : 20);
   Result<std::shared_ptr<Job>> job = Job::join({.timeout = timeout});
   Status status = job.status();
   if (job)

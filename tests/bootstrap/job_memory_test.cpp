@@ -59,21 +59,6 @@ TEST(JobMemoryTest, TellsWhatWasChosen) {
   EXPECT_EQ(second->choice(), "ring;chunks=2");
 }
 
-TEST(JobMemoryTest, ForgetsWhatWasNumberedInAnotherProgram) {
-  JobMemory memory = create(1);
-  RankSlot &slot = memory.slot(0);
-  slot.issued = 9;
-  slot.runs = 7;
-  slot.queue[3].lastDone = 5;
-  slot.flight[2].sequence = 2;
-  slot.beginProgram(77);
-  EXPECT_EQ(slot.fingerprint, 77u);
-  EXPECT_EQ(slot.runs, 0u);
-  EXPECT_EQ(slot.queue[3].lastDone, ~uint64_t(0));
-  EXPECT_EQ(slot.flight[2].sequence, 0u);
-  EXPECT_EQ(slot.issued, 9u) << "progress does not go back";
-}
-
 /// The watchdog looks after those who wait.
 TEST(JobMemoryTest, WhoSpinsForLongWaits) {
   JobMemory memory = create(2);

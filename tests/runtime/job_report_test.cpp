@@ -62,11 +62,30 @@ TEST(DescribeRank, NamesNoCommandsOfAnotherProgram) {
   FakeJob job(4);
   job.issue(2, 1);
   job.enter(2, 1, job.find(2, CommandKind::Copy, "set %out", 2), /*isWaiting=*/false);
-  job.memory.slot(2).fingerprint = job.plans[2].fingerprint;
   EXPECT_THAT(describeRank(job.memory, job.plans, 2), HasSubstr("set %out"));
-  job.memory.slot(2).fingerprint = job.plans[2].fingerprint + 1;
+  numberCommands(job.plans, 1000);
   EXPECT_THAT(describeRank(job.memory, job.plans, 2),
               MatchesRegex("rank 2 is in command [0-9]+, run 1, for .*"));
+}
+
+TEST(DescribeRank, NamesTheCommandsOfEachProgramOfItsJob) {
+  FakeJob job(4);
+  std::vector<Plan> later = job.plans;
+  for (Plan &plan : later)
+    plan.sourceName = "later.braid";
+  EXPECT_EQ(numberCommands(later, 5000), 5000 + later.front().commands.size());
+  KnownPlans plans(job.plans);
+  plans.add(later);
+  job.issue(2, 1);
+  const uint32_t copy = job.find(2, CommandKind::Copy, "set %out", 2);
+  job.completeUpTo(2, 1, copy);
+  job.enter(2, 1, copy, /*isWaiting=*/false);
+  job.memory.slot(2).queue[job.plans[2].commands[copy].stream].current += 5000;
+  EXPECT_THAT(describeRank(job.memory, plans, 2),
+              MatchesRegex("rank 2 is in \"set %out, %block\" \\(trip 2\\) at later.braid:16:5, "
+                           "run 1, for .*; last completed: .* at ring.braid:13:5, run 1"));
+  plans.add({});
+  EXPECT_THAT(describeRank(job.memory, plans, 2), StartsWith("rank 2 is in command 50"));
 }
 
 TEST(DescribeRank, NamesThePeerAndTheFlagOfAWait) {

@@ -24,7 +24,7 @@ namespace braid {
 namespace {
 
 // Whoever changes what lies in the memory changes the last byte.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a4204;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a4205;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 
@@ -86,15 +86,6 @@ uint64_t RankSlot::progress() const {
   for (const QueueSlot &each : queue)
     sum += each.completed.load(std::memory_order_relaxed);
   return sum;
-}
-
-void RankSlot::beginProgram(uint64_t program) {
-  fingerprint.store(program, std::memory_order_relaxed);
-  runs.store(0, std::memory_order_relaxed);
-  for (QueueSlot &each : queue)
-    each.lastDone.store(~uint64_t(0), std::memory_order_relaxed);
-  for (FlightEntry &each : flight)
-    each.sequence.store(0, std::memory_order_relaxed);
 }
 
 // -- Making it. --

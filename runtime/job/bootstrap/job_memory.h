@@ -32,6 +32,7 @@
 
 namespace braid {
 
+/// Commands are numbered by Plan::firstCommand, through all programs that a job has.
 inline constexpr uint32_t kNoCommand = ~0u;
 
 enum class RankState : uint32_t {
@@ -90,17 +91,12 @@ struct RankSlot {
   std::atomic<uint32_t> closed;      ///< holds no memory of its peers any more; a futex
   std::atomic<uint32_t> isKilled; ///< by the host, because it was stopped: it will not close, and
                                   ///< holds what it has until its process has gone
-  std::atomic<uint64_t>
-      fingerprint; ///< of the program whose commands are numbered here; 0: unknown
   alignas(64) std::atomic<uint32_t> barrier; ///< how many spinning barriers it has come to
   QueueSlot queue[kQueueSlots];
   FlightEntry flight[kFlightEntries];
 
   /// Grows with everything that this rank gets done.
   uint64_t progress() const;
-  /// What is numbered here from now on are commands of that program; those of another one are
-  /// forgotten. By the rank's host thread, while its queues are idle.
-  void beginProgram(uint64_t fingerprint);
 };
 
 /// The mark in an outcome.
