@@ -87,10 +87,8 @@ Result<CompiledProgram> Job::Impl::choose(const std::string &name, const std::st
   how.seconds = seconds;
   how.usesKnown = true;
   how.warn = [&](const std::string &line) { warnings += "braid: warning: " + line + "\n"; };
-  Barrier barrier;
-  if (rank)
-    barrier = [this] { return rank->memory().spinUntilAllCome(mesh->firstHosted()); };
-  const Result<ScheduleChoice> choice = braid::choose(*mesh, name, text, how, trials, barrier);
+  const Result<ScheduleChoice> choice =
+      braid::choose(*mesh, name, text, how, trials, rank ? rank->barrier() : nullptr);
   showPlans();
   if (!choice)
     return choice.status();
@@ -122,8 +120,7 @@ Result<std::shared_ptr<Job>> Job::join(const JobOptions &options) {
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   impl->backend = backend;
-  impl->rank = BRAID_TRY(JobRank::join(
-      place, {.timeout = options.timeout, .endpoint = launchersEndpoint(processEnvironment())}));
+  impl->rank = BRAID_TRY(JobRank::join(place, options.timeout));
   auto mesh =
       LocalMesh::join(backend, clusterOptions(options, place.ranks), impl->rank->takeClient());
   if (!mesh)

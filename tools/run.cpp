@@ -169,11 +169,9 @@ Status checkIsNoRank(const Result<std::optional<Place>> &place, const Environmen
 /// In a rank that our own launcher started, --processes says what the launcher was asked.
 Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend,
                             const Environment &environment) {
-  std::string endpoint = launchersEndpoint(environment);
   Result<std::optional<Place>> place = findPlace(environment);
-  bool isOurs = place && *place && (*place)->source == "BRAID_*" && !endpoint.empty();
-  if (isOurs)
-    return RankSetup{RankSetup::Rank, **place, endpoint};
+  if (place && *place && !(*place)->meeting.empty())
+    return RankSetup{RankSetup::Rank, **place};
   if (flags.processes) {
     Status status = checkIsNoRank(place, environment);
     return status.isOk() ? Result<RankSetup>(RankSetup{RankSetup::Launcher}) : status;
@@ -333,7 +331,7 @@ Status Run::begin() {
   BRAID_TRY(checkSetup(flags_, setup_, *backend_));
   BRAID_TRY(checkTrace(flags_));
   if (setup_.kind == RankSetup::Rank) {
-    job_ = BRAID_TRY(JobRank::join(*setup_.place, {options_.timeout, setup_.endpoint}));
+    job_ = BRAID_TRY(JobRank::join(*setup_.place, options_.timeout));
     if (std::optional<JobCause> cause = job_->memory().cause())
       return cause->status;
   }
@@ -437,11 +435,8 @@ Status Run::take(const Configurations &chosen) {
 
 /// Rank 0 has proved what was chosen before anything of it counts: no rank is prepared without it.
 Status Run::chooseOn(LocalMesh &mesh) {
-  Barrier barrier;
-  if (job_)
-    barrier = [this] { return job_->memory().spinUntilAllCome(setup_.place->rank); };
   choice_ = BRAID_TRY(choose(mesh, source_->diags.fileName(), source_->diags.text(), howToChoose(),
-                             trials_, barrier));
+                             trials_, job_ ? job_->barrier() : nullptr));
   const bool isRank0 = mesh.firstHosted() == 0;
   if (job_ && isRank0)
     job_->memory().publishChoice(choice_->best().str());

@@ -35,9 +35,9 @@ struct RankSetup {
     Rank,     ///< it is one rank
   } kind = Threads;
   std::optional<Place> place = {}; ///< of a Rank
-  std::string endpoint = {};       ///< of a Rank that `braid run --processes` started
 
-  bool isLaunched() const { return !endpoint.empty(); }
+  /// It is a Rank that `braid run --processes` started.
+  bool isLaunched() const { return place && !place->meeting.empty(); }
 };
 
 /// What ran, how long it took and what it was compared with; `choice` is what --schedule auto came

@@ -59,10 +59,6 @@ Result<std::unique_ptr<Client>> joinPublished(const ClientHello &hello, Deadline
 
 } // namespace
 
-std::string launchersEndpoint(const Environment &environment) {
-  return environment("BRAID_MEETING").value_or("");
-}
-
 /// What only the process of rank 0 has, if no launcher of ours hosts the job.
 struct JobRank::Host {
   Host(JobMemory made) : memory(std::move(made)) {}
@@ -132,17 +128,17 @@ void JobRank::greetOtherHosts(Host &host, const ClientHello &hello) {
   }
 }
 
-Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, const JoinOptions &options) {
+Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, milliseconds timeout) {
   Clock::time_point start = Clock::now();
-  Deadline deadline = deadlineIn(options.timeout);
+  Deadline deadline = deadlineIn(timeout);
   ClientHello hello{place.job, place.rank, place.ranks};
   std::unique_ptr<Host> host;
-  if (options.endpoint.empty() && place.rank == 0)
-    host = BRAID_TRY(Host::start(place, options.timeout));
+  if (place.meeting.empty() && place.rank == 0)
+    host = BRAID_TRY(Host::start(place, timeout));
   std::unique_ptr<Client> client =
-      BRAID_TRY(host                       ? joinOwn(*host, hello, deadline)
-                : options.endpoint.empty() ? joinPublished(hello, deadline)
-                                           : Client::join(options.endpoint, hello, deadline));
+      BRAID_TRY(host                    ? joinOwn(*host, hello, deadline)
+                : place.meeting.empty() ? joinPublished(hello, deadline)
+                                        : Client::join(place.meeting, hello, deadline));
   if (host)
     greetOtherHosts(*host, hello);
   JobMemory memory = BRAID_TRY(

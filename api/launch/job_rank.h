@@ -2,7 +2,7 @@
 //
 //   findPlace() says which rank this process is. Then, whoever started it:
 //
-//   auto rank = JobRank::join(*place, {.timeout = ...});
+//   auto rank = JobRank::join(*place, timeout);
 //   ... compile; what fails goes to (*rank)->fail() ...
 //   Result<RunReport> report = run(compiled, plans, backend, options, (*rank)->takeClient());
 //
@@ -17,26 +17,18 @@
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/plan/plan.h"
 
+#include <functional>
+
 namespace braid {
-
-struct JoinOptions {
-  /// All ranks have to have come within this.
-  std::chrono::milliseconds timeout{60000};
-  /// The launcher's socket, or empty: rank 0 hosts the job.
-  std::string endpoint = {};
-};
-
-/// Where the launcher that started this process meets its ranks; empty if that was somebody else.
-/// Counts only if the place is from BRAID_*.
-std::string launchersEndpoint(const Environment &environment);
 
 class JobRank {
 public:
-  /// Blocks until this rank is known to the host; the other ranks may be yet to come. TimedOut if
-  /// there is no host in time; BadInput if this rank contradicts one that is known, see
-  /// rendezvous.h. Like any failure of another rank, such a contradiction may also have aborted the
-  /// job when this returns.
-  static Result<std::unique_ptr<JobRank>> join(const Place &place, const JoinOptions &options);
+  /// Blocks until this rank is known to the host; the other ranks may be yet to come, all of them
+  /// within `timeout`. TimedOut if there is no host in time; BadInput if this rank contradicts one
+  /// that is known, see rendezvous.h. Like any failure of another rank, such a contradiction may
+  /// also have aborted the job when this returns.
+  static Result<std::unique_ptr<JobRank>>
+  join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60));
   /// Leaves the job, then waitForOthers().
   ~JobRank();
   JobRank(const JobRank &) = delete;
@@ -47,6 +39,10 @@ public:
   double joinSeconds() const { return joinSeconds_; }
   /// What all ranks of the job see; stays when the client is gone.
   JobMemory &memory() { return memory_; }
+  /// For timing, see JobMemory::spinUntilAllCome(). This outlives it.
+  std::function<bool()> barrier() {
+    return [this] { return memory_.spinUntilAllCome(place_.rank); };
+  }
   /// Once. What it is given to disconnects.
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
   /// For messages about ranks that died; as Cluster::setPlans. They outlive this.

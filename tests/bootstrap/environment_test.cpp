@@ -73,8 +73,9 @@ std::string describe(const Result<std::optional<Place>> &place) {
   if (!*place)
     return "no rank";
   const Place &is = **place;
-  return fmt::format("{} of {}, {} of {} here, {}, job {}", is.rank, is.ranks, is.localRank,
-                     is.localRanks, is.source, is.job);
+  return fmt::format("{} of {}, {} of {} here, {}, job {}{}", is.rank, is.ranks, is.localRank,
+                     is.localRanks, is.source, is.job,
+                     is.meeting.empty() ? "" : " meets at " + is.meeting);
 }
 
 struct Row {
@@ -82,7 +83,7 @@ struct Row {
   const char *expected; ///< describe() as a whole, or of an error its beginning
 };
 
-constexpr const char *kBraid = "1 of 4, 1 of 4 here, BRAID_*, job j7";
+constexpr const char *kBraid = "1 of 4, 1 of 4 here, BRAID_*, job j7 meets at /run/x";
 constexpr const char *kTorchrun =
     "1 of 4, 1 of 4 here, torchrun, job torchrun MASTER_ADDR=localhost MASTER_PORT=29500 "
     "TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0";
@@ -108,7 +109,9 @@ const Row kRows[] = {
 
     // One launcher.
     {"@braid", kBraid},
-    {"@braid -BRAID_JOB", "1 of 4, 1 of 4 here, BRAID_*, job default"},
+    {"@braid -BRAID_JOB", "1 of 4, 1 of 4 here, BRAID_*, job default meets at /run/x"},
+    {"@braid -BRAID_MEETING", "1 of 4, 1 of 4 here, BRAID_*, job j7"},
+    {"@torchrun BRAID_MEETING=/run/x", kTorchrun},
     {"BRAID_RANK=0 BRAID_RANKS=1", "0 of 1, 0 of 1 here, BRAID_*, job default"},
     {"@torchrun", kTorchrun},
     {"@torchrun -TORCHELASTIC_RUN_ID -TORCHELASTIC_RESTART_COUNT",

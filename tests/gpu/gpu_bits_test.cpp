@@ -290,8 +290,7 @@ Status runProblems(Cluster &cluster, int runs) {
 }
 
 int rankMain(const Place &place, int runs) {
-  Result<std::unique_ptr<JobRank>> job =
-      JobRank::join(place, {.endpoint = launchersEndpoint(processEnvironment())});
+  Result<std::unique_ptr<JobRank>> job = JobRank::join(place);
   if (!job)
     return static_cast<int>(job.status().code());
   Result<std::unique_ptr<Cluster>> cluster =

@@ -637,8 +637,7 @@ Status runCases(RankTest &test, const Chosen &chosen) {
 }
 
 int rankMain(const Place &place, const Chosen &chosen) {
-  Result<std::unique_ptr<JobRank>> job =
-      JobRank::join(place, {.endpoint = launchersEndpoint(processEnvironment())});
+  Result<std::unique_ptr<JobRank>> job = JobRank::join(place);
   if (!job)
     return static_cast<int>(job.status().code());
   Status status = Status::ok();

@@ -176,9 +176,7 @@ private:
       waitForAll();
     }
     pass(Site::Join);
-    Result<std::unique_ptr<JobRank>> job =
-        JobRank::join(place_, {.timeout = milliseconds(spec_.joinTimeoutMs),
-                               .endpoint = launchersEndpoint(processEnvironment())});
+    Result<std::unique_ptr<JobRank>> job = JobRank::join(place_, milliseconds(spec_.joinTimeoutMs));
     if (!job)
       return job.status();
     job_ = std::move(*job);
@@ -221,8 +219,7 @@ private:
     how.timed = spec_.timesBest;
     const Diagnostics &text = program_.source->diags;
     ScheduleChoice choice =
-        BRAID_TRY(choose(mesh, text.fileName(), text.text(), how, trials_,
-                         [this] { return job_->memory().spinUntilAllCome(place_.rank); }));
+        BRAID_TRY(choose(mesh, text.fileName(), text.text(), how, trials_, job_->barrier()));
     job_->setPlans({});
     JobSpec spec = spec_;
     spec.schedule = choice.best().str();

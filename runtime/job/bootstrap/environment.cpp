@@ -317,6 +317,7 @@ Status readJob(const Source &source, const Environment &environment, const Launc
   if (source.defaultJob) {
     const Variable *variable = first(source, Role::Job, environment);
     place.job = variable ? *environment(variable->name) : source.defaultJob;
+    place.meeting = environment("BRAID_MEETING").value_or("");
     return Status::ok();
   }
   place.job = source.name;

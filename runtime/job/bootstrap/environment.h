@@ -33,6 +33,8 @@ struct Place {
   int64_t localRank = 0, localRanks = 1; ///< on this host
   /// Equal on all ranks of the job, and unlike that of any other job of this user on this host.
   std::string job;
+  /// The socket of a launcher of ours, which hosts the job; empty: rank 0 does.
+  std::string meeting = {};
 };
 
 /// Looks up a variable; nothing if it is not set, or is empty, which launchers and shells take for

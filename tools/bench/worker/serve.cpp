@@ -146,8 +146,6 @@ Result<Channel> openChannel(const BenchFlags &flags) {
 
 Status serveAsRank(const BenchFlags &flags, const Backend &backend, const BenchTypes &types,
                    JobRank &rank) {
-  if (!backend.join)
-    return unsupported("--backend {}: its ranks cannot be processes", backend.name);
   const int64_t number = rank.place().rank;
   Channel channel;
   if (number == 0)
@@ -156,12 +154,11 @@ Status serveAsRank(const BenchFlags &flags, const Backend &backend, const BenchT
                          .timeout = std::chrono::milliseconds(flags.timeoutMs),
                          .reproducible = flags.source.reproducible};
   TimedPlans plans; // outlives the devices
-  std::unique_ptr<Cluster> cluster = BRAID_TRY(backend.join(options, rank.takeClient()));
-  PlanTimer planTimer(*cluster, number, plans,
-                      [&] { return rank.memory().spinUntilAllCome(number); });
+  auto mesh = BRAID_TRY(LocalMesh::join(backend, options, rank.takeClient()));
+  PlanTimer planTimer(mesh->cluster(), number, plans, rank.barrier());
   RowTimer timer(planTimer);
   timer.setChooser(chooserFor(flags, backend, planTimer));
-  return BenchServer(flags.operation, *cluster, timer, planTimer, plans, types,
+  return BenchServer(flags.operation, mesh->cluster(), timer, planTimer, plans, types,
                      flags.source.reproducible, std::move(channel))
       .serve();
 }
@@ -176,8 +173,7 @@ int benchRank(const BenchFlags &flags) {
   if (!backend || !types || !place || !*place)
     return report(badInput("expected to be one rank of a bench's job"));
   Result<std::unique_ptr<JobRank>> rank =
-      JobRank::join(**place, {.timeout = std::chrono::milliseconds(flags.timeoutMs),
-                              .endpoint = launchersEndpoint(processEnvironment())});
+      JobRank::join(**place, std::chrono::milliseconds(flags.timeoutMs));
   if (!rank)
     return static_cast<int>(rank.status().code());
   Status status = serveAsRank(flags, *backend, *types, **rank);
