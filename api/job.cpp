@@ -54,6 +54,18 @@ Result<Place> findOwnPlace(const JobOptions &options) {
 
 } // namespace
 
+/// The same on all ranks, which make sessions alike.
+Status Job::Impl::checkBound(int64_t bytes, const std::string &program) const {
+  int64_t held = 0;
+  for (const SessionPlans &each : sessions)
+    held += each.most;
+  if (options.mostBytes == 0 || held + bytes <= options.mostBytes)
+    return Status::ok();
+  return unsupported("@{} takes {} bytes on a rank, where sessions hold {} already: expected "
+                     "{} at most, as JobOptions::mostBytes says",
+                     program, bytes, held, options.mostBytes);
+}
+
 void Job::Impl::showPlans() {
   auto show = [this](llvm::ArrayRef<Plan> plans) {
     mesh->cluster().setPlans(plans);

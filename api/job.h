@@ -24,6 +24,9 @@ struct JobOptions {
   int64_t ranks = 0;
   /// No rank makes progress for so long, or does not come: TimedOut.
   std::chrono::milliseconds timeout{60000};
+  /// What sessions may hold together on one rank, the same on all ranks; 0: no bound. What sessions
+  /// held that have ended is kept for later ones of about their size, and goes with the job.
+  int64_t mostBytes = 0;
   /// Programs that were compiled to be reproducible can run.
   bool reproducible = false;
   /// CUDA's number of the GPU; nothing: the rank's number on this host, or the only GPU there is.

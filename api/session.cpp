@@ -102,11 +102,14 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)
     return withDiagnostics(*program.impl_->source, plans.status());
-  state.nextCommand = numberCommands(*plans, state.nextCommand);
-  state.sessions.push_back({std::move(*plans), 0});
-  SessionPlans &own = state.sessions.back();
-  for (int64_t i = 0; i < job->hosted(); ++i)
-    own.bytes += bytesOf(own.plans[static_cast<size_t>(job->firstRank() + i)]);
+  SessionPlans own{std::move(*plans), 0, 0};
+  for (const Plan &plan : own.plans) {
+    own.bytes += state.mesh->hosts(plan.rank) ? bytesOf(plan) : 0;
+    own.most = std::max(own.most, bytesOf(plan));
+  }
+  BRAID_TRY(state.checkBound(own.most, compiled.program->name()));
+  state.nextCommand = numberCommands(own.plans, state.nextCommand);
+  state.sessions.push_back(std::move(own));
   std::unique_ptr<Session> session(new Session(std::unique_ptr<Impl>(
       new Impl{std::move(job), program, std::prev(state.sessions.end()), {}, false})));
   BRAID_TRY(session->impl_->prepare());

@@ -15,7 +15,8 @@ class Session {
 public:
   /// Allocates, exchanges handles, tunes. Collective; blocks until all that was issued to the job
   /// is done. `job` and `program` are kept as long as they are needed. BadInput if the program is
-  /// for another number of ranks, or ranks bring different ones.
+  /// for another number of ranks, or ranks bring different ones; Unsupported beyond
+  /// JobOptions::mostBytes.
   static Result<std::unique_ptr<Session>> prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program);
   /// Gives back what it has. Never blocks: runs may be in flight, and what they use is free for

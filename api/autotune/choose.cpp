@@ -452,7 +452,7 @@ Result<ScheduleChoice> choose(LocalMesh &mesh, const std::string &name, const st
         choice = std::move(mine);
     }
     BRAID_TRY(device.synchronize());
-    BRAID_TRY(mesh.transport(rank).allGather("idle")); // so no rank uses what the trials had
+    BRAID_TRY(mesh.control(rank).allGather("idle")); // so no rank uses what the trials had
     device.recycle();
     return Status::ok();
   };

@@ -13,6 +13,7 @@ namespace braid {
 struct SessionPlans {
   std::vector<Plan> plans; ///< of all ranks
   int64_t bytes = 0;       ///< of what it allocates here
+  int64_t most = 0;        ///< of what it allocates on one rank
 };
 
 struct Job::Impl {
@@ -27,6 +28,8 @@ struct Job::Impl {
 
   /// BadInput or Unsupported if this job cannot run that, with its knobs of the run.
   Status check(const Compiled &compiled, const Configuration &run) const;
+  /// Unsupported if sessions would hold more than JobOptions::mostBytes on a rank.
+  Status checkBound(int64_t bytes, const std::string &program) const;
   /// Collective; as Job::compileText() of `auto`.
   Result<CompiledProgram> choose(const std::string &name, const std::string &text,
                                  const CompileOptions &given, double seconds);

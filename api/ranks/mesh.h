@@ -46,6 +46,9 @@ public:
   /// Those in this process: hosted() of them, from firstHosted() on.
   int64_t firstHosted() const { return cluster_->firstHosted(); }
   int64_t hosted() const { return cluster_->hosted(); }
+  bool hosts(int64_t rank) const {
+    return rank >= firstHosted() && rank < firstHosted() + hosted();
+  }
   Cluster &cluster() { return *cluster_; }
   /// Of a rank in this process.
   Device &device(int64_t rank) { return cluster_->device(rank); }

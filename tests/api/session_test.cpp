@@ -340,6 +340,34 @@ TEST(SessionTest, AThousandLeaveNothingBehind) {
 #endif
 }
 
+TEST(SessionTest, SessionsStayWithinTheBoundOfTheirJob) {
+  int64_t each = 0;
+  {
+    const std::shared_ptr<Job> job = makeJob();
+    auto session = Session::prepare(job, compiled(kKinds[0]));
+    each = job->usage().bytes / kRanks;
+  }
+  ASSERT_GT(each, 0);
+  const std::shared_ptr<Job> job = makeJob({.mostBytes = 2 * each});
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (int i = 0; i < 2; ++i) {
+    auto session = Session::prepare(job, compiled(kKinds[0]));
+    ASSERT_TRUE(session.isOk()) << session.status().message();
+    sessions.push_back(std::move(*session));
+  }
+  const auto refused = Session::prepare(job, compiled(kKinds[0]));
+  EXPECT_EQ(refused.status().code(), StatusCode::Unsupported);
+  EXPECT_THAT(refused.status().message(), HasSubstr("as JobOptions::mostBytes says"));
+  EXPECT_EQ(job->usage().sessions, 2);
+  sessions.pop_back();
+  auto session = Session::prepare(job, compiled(kKinds[0])); // the job goes on
+  ASSERT_TRUE(session.isOk()) << session.status().message();
+  Arguments arguments((*session)->program(), kKinds[0], 3);
+  ASSERT_TRUE((*session)->run(arguments.tensors()).isOk());
+  ASSERT_TRUE(job->synchronize().isOk());
+  arguments.expectRight();
+}
+
 TEST(SessionTest, AFailureIsThatOfAllAndStays) {
   const std::shared_ptr<Job> job = makeJob();
   auto session = Session::prepare(job, compiled(kKinds[0]));
