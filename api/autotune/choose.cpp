@@ -442,7 +442,7 @@ Result<ScheduleChoice> choose(LocalMesh &mesh, const std::string &name, const st
   auto chooseOnRank = [&](int64_t rank) {
     const int64_t index = rank - mesh.firstHosted();
     Device &device = mesh.device(rank);
-    // The caller's own stream may be gone by now, or be one that cannot be captured.
+    // The caller's may be CUDA's default stream, of which no graph can be recorded.
     void *stream = BRAID_TRY(device.callerStream(0));
     BRAID_TRY(device.setCallerStream(stream, {}));
     {
