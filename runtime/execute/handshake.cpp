@@ -202,7 +202,10 @@ Status compareChoices(const std::vector<std::string> &texts) {
   for (const std::string &text : texts) {
     std::optional<std::vector<Choice>> choices = decodeChoices(text);
     if (!choices || (!ranks.empty() && choices->size() != ranks[0].size()))
-      return badInput("a rank's message is not of this version's form");
+      return badInput(
+          "expected all ranks to come to the same call of the same version, but rank {} "
+          "is in another",
+          ranks.size());
     ranks.push_back(std::move(*choices));
   }
   for (size_t i = 0; !ranks.empty() && i < ranks[0].size(); ++i) {

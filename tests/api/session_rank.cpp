@@ -2,11 +2,12 @@
 //
 // session_rank [OTHER]: joins, runs two sessions in turn on four streams, and checks every element.
 // With OTHER, rank 1 does so: `rows` brings another program, `leave` ends in the middle of the
-// runs, `tensor` gives a wrong tensor first, which harms nobody. With `auto...` all ranks choose by
-// measuring while a run is in flight, and rank 1 brings `-rows` another program, or `-seconds`
-// another limit, or in the middle of it `-leave`s or `-stop`s. With `first...` the second session
-// has another program, and a run of the first one has no end: rank 2 does not come in time, and
-// rank 1 may `-leave`.
+// runs, `tensor` gives a wrong tensor first, which harms nobody.
+//
+// With `auto...` all ranks choose by measuring while a run is in flight. Rank 1 brings `-rows`
+// another program, or `-seconds` another limit, or has `-named` a schedule, or in the middle of it
+// `-leave`s or `-stop`s. With `first...` the second session has another program, and a run of the
+// first one has no end: rank 2 does not come in time, and rank 1 may `-leave`.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -59,7 +60,8 @@ Result<CompiledProgram> choose(Job &job, const std::string &mode) {
   const std::string text = isLong ? fusion(job.ranks(), 512, 512, 512)
                                   : fusion(job.ranks(), other == "auto-rows" ? kRows + 1 : kRows);
   return job.compileText("session_rank", text,
-                         {.schedule = "auto", .autoSeconds = other == "auto-seconds" ? 4. : 3.});
+                         {.schedule = other == "auto-named" ? "ring" : "auto",
+                          .autoSeconds = other == "auto-seconds" ? 4. : 3.});
 }
 
 Status runFirst(Job &job, Session &session, std::span<const Tensor> inputs, const Tensor &output,

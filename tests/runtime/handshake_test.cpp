@@ -128,7 +128,8 @@ TEST(Handshake, ComparesChoices) {
                               "  rank 1: --iterations 6");
   for (const char *text : {"", "{}", "[1]", "[[\"a\"]]", "[[\"a\", 1]]", "[]"})
     EXPECT_EQ(compareChoices({five, text}).message(),
-              "a rank's message is not of this version's form")
+              "expected all ranks to come to the same call of the same version, but rank 1 is in "
+              "another")
         << text;
 }
 
