@@ -3,7 +3,7 @@
 //   auto job = Job::join({.backend = "cuda"});               // one rank, of torchrun's, say
 //   auto program = (*job)->compileFile("mlp.braid");         // collective
 //   auto session = Session::prepare(*job, *program);         // collective
-//   (*session)->run({{x, spec}, {w, spec}}, {{y, spec}}, stream);
+//   (*session)->run({{x, w}}, {{y}}, stream);               // Tensors: address and TensorSpec
 //   (*job)->synchronize();
 //
 // Nothing here is thread-safe. What is collective is called by all ranks of a job, in one order.

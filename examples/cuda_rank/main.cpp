@@ -1,7 +1,6 @@
 //===- examples/cuda_rank/main.cpp - Braid inside a process that has a GPU already ------------===//
 //
-// A program that somebody else starts, one process for each GPU, with a stream and tensors of its
-// own. Rank r has rows of value r + 1.
+// Somebody else starts it, one process for each GPU, with a stream and tensors of its own.
 //
 //   mpirun -n 4 example_cuda_rank
 //   torchrun --no-python --nproc-per-node 4 example_cuda_rank
@@ -52,13 +51,12 @@ Status run(const std::shared_ptr<Job> &job) {
     return session.status();
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  const float mine = static_cast<float>(job->firstRank() + 1);
+  const float mine = static_cast<float>(job->firstRank() + 1); // in all rows of this rank
   const Tensor A(filled(kRows * kDepth, mine, stream), program->inputs()[0]);
   const Tensor B(filled(kDepth * kColumns, 1, stream), program->inputs()[1]);
   std::vector<float> result(static_cast<size_t>(job->ranks() * kRows * kColumns));
   const Tensor C(filled(job->ranks() * kRows * kColumns, -1, stream), program->outputs()[0]);
-  const Tensor inputs[] = {A, B};
-  if (Status status = (*session)->run(inputs, {&C, 1}, stream); !status.isOk())
+  if (Status status = (*session)->run({{A, B}}, {{C}}, stream); !status.isOk())
     return status;
   cudaMemcpyAsync(result.data(), C.data, result.size() * sizeof(float), cudaMemcpyDefault, stream);
   if (Status status = job->synchronize(); !status.isOk())
