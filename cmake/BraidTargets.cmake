@@ -55,6 +55,10 @@ function(braid_executable name)
   endif()
 endfunction()
 
+# Those of a minute and more.
+set(braid_long_tests property_test_tsan property_test_asan backends_test_tsan mutation_test
+                     lowering_test generated_test lit_tools)
+
 # braid_add_test(NAME COMMAND program arguments ... [LABELS ...] [SECONDS n])
 # Registers a test that runs from the repository's root, so that it finds examples/. Exit status 77
 # means skipped; the reason is in its output.
@@ -66,8 +70,10 @@ function(braid_add_test name)
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_SECONDS} SKIP_RETURN_CODE 77
                                           LABELS "${arg_LABELS}")
-  # ctest starts with what takes longest.
-  if("sanitized" IN_LIST arg_LABELS OR "fuzz" IN_LIST arg_LABELS)
+  # ctest starts with what takes longest: one long test at the end would run alone.
+  if(name IN_LIST braid_long_tests)
+    set_tests_properties(${name} PROPERTIES COST 200)
+  elseif("sanitized" IN_LIST arg_LABELS OR "fuzz" IN_LIST arg_LABELS)
     set_tests_properties(${name} PROPERTIES COST 60)
   endif()
   if(name MATCHES "_tsan$" OR BRAID_SANITIZE STREQUAL "thread")

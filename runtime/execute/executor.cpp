@@ -113,10 +113,12 @@ Status Binder::allocate() {
 Status Binder::share() {
   std::string memory = BRAID_TRY(peers_.exportMemory(symmetric_));
   std::string flags = BRAID_TRY(peers_.exportMemory(flags_));
-  std::vector<std::string> messages = BRAID_TRY(control_.allGather(hello(memory, flags).encode()));
+  Hello mine = hello(memory, flags);
+  std::vector<std::string> messages = BRAID_TRY(control_.allGather(mine.encode()));
   std::vector<Hello> ranks;
   for (const std::string &message : messages)
-    ranks.push_back(BRAID_TRY(Hello::decode(message)));
+    ranks.push_back(BRAID_TRY(Hello::decode(message, plan_.rank)));
+  ranks[static_cast<size_t>(plan_.rank)] = std::move(mine);
   BRAID_TRY(compareDevices(ranks));
   if (!haveSameProgram(ranks))
     return differentPrograms(ranks);

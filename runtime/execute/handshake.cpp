@@ -5,42 +5,46 @@
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <tuple>
 
 namespace braid {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 3; ///< of the message's layout
+constexpr int kVersion = 4; ///< of the message's layout
 
-Json encodeEndpoint(const PublishedEndpoint &e) {
-  return Json::array({static_cast<int>(e.direction), e.peer, e.channel, e.sequence,
-                      static_cast<int>(e.dtype), e.bytes, e.flagOffset, e.dataOffset, e.where});
+/// One line. There may be thousands, for each rank to read.
+std::string encodeEndpoint(const PublishedEndpoint &e) {
+  std::string line = fmt::format("{} {} {} {} {} {} {} {} {}", static_cast<int>(e.direction),
+                                 e.peer, e.channel, e.sequence, static_cast<int>(e.dtype), e.bytes,
+                                 e.flagOffset, e.dataOffset, e.where);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line + '\n';
 }
 
-bool isEndpoint(const Json &row) {
-  if (!row.is_array() || row.size() != 9 || !row[8].is_string())
-    return false;
-  for (size_t i = 0; i < 8; ++i)
-    if (!row[i].is_number_integer())
-      return false;
-  return row[0] >= 0 && row[0] <= 1 && row[4] >= 0 && row[4] <= static_cast<int>(DType::F64);
+template <class Integer> bool take(llvm::StringRef &line, Integer &value) {
+  return !line.consumeInteger(10, value) && line.consume_front(" ");
 }
 
-PublishedEndpoint decodeEndpoint(const Json &row) {
-  return {static_cast<Direction>(row[0].get<int>()),
-          row[1].get<int64_t>(),
-          row[2].get<uint32_t>(),
-          row[3].get<uint32_t>(),
-          static_cast<DType>(row[4].get<int>()),
-          row[5].get<int64_t>(),
-          row[6].get<int64_t>(),
-          row[7].get<int64_t>(),
-          row[8].get<std::string>()};
+/// False if that is no line of encodeEndpoint().
+bool decodeEndpoint(llvm::StringRef line, PublishedEndpoint &e) {
+  int direction = 0, dtype = 0;
+  const bool isRead = take(line, direction) && take(line, e.peer) && take(line, e.channel) &&
+                      take(line, e.sequence) && take(line, dtype) && take(line, e.bytes) &&
+                      take(line, e.flagOffset) && take(line, e.dataOffset);
+  e.direction = static_cast<Direction>(direction);
+  e.dtype = static_cast<DType>(dtype);
+  e.where = line.str();
+  return isRead && direction >= 0 && direction <= 1 && dtype >= 0 &&
+         dtype <= static_cast<int>(DType::F64);
 }
 
 bool isHello(const Json &message) {
@@ -49,39 +53,40 @@ bool isHello(const Json &message) {
          message.value("fingerprint", Json()).is_number_unsigned() &&
          message.value("memory", Json()).is_string() &&
          message.value("flags", Json()).is_string() &&
-         message.value("endpoints", Json()).is_array() &&
          message.value("reproducible", Json()).is_boolean();
 }
 
 } // namespace
 
 std::string Hello::encode() const {
-  Json rows = Json::array();
-  for (const PublishedEndpoint &endpoint : endpoints)
-    rows.push_back(encodeEndpoint(endpoint));
   // Source text may hold any bytes; a name that is not UTF-8 must not stop a run.
-  return Json{{"version", kVersion},
-              {"program", program},
-              {"fingerprint", fingerprint},
-              {"memory", memory},
-              {"flags", flags},
-              {"endpoints", std::move(rows)},
-              {"reproducible", isReproducible}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text =
+      Json{{"version", kVersion}, {"program", program}, {"fingerprint", fingerprint},
+           {"memory", memory},    {"flags", flags},     {"reproducible", isReproducible}}
+          .dump(-1, ' ', false, Json::error_handler_t::replace) +
+      '\n';
+  for (const PublishedEndpoint &endpoint : endpoints)
+    text += encodeEndpoint(endpoint);
+  return text;
 }
 
-Result<Hello> Hello::decode(const std::string &text) {
-  Json message = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+Result<Hello> Hello::decode(llvm::StringRef text, int64_t reader) {
+  auto [head, lines] = text.split('\n');
+  Json message = Json::parse(head.begin(), head.end(), nullptr, /*allow_exceptions=*/false);
   Status malformed(StatusCode::BadInput, "a rank's message is not of this version's form");
   if (!isHello(message))
     return malformed;
   Hello hello{message["program"], message["fingerprint"], message["memory"], message["flags"], {}};
-  for (const Json &row : message["endpoints"]) {
-    if (!isEndpoint(row))
-      return malformed;
-    hello.endpoints.push_back(decodeEndpoint(row));
-  }
   hello.isReproducible = message["reproducible"];
+  while (!lines.empty()) {
+    llvm::StringRef line;
+    std::tie(line, lines) = lines.split('\n');
+    PublishedEndpoint endpoint;
+    if (!decodeEndpoint(line, endpoint))
+      return malformed;
+    if (endpoint.peer == reader)
+      hello.endpoints.push_back(std::move(endpoint));
+  }
   return hello;
 }
 

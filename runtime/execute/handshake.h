@@ -12,14 +12,14 @@ namespace braid {
 
 /// What a rank publishes about one of its endpoints.
 struct PublishedEndpoint {
-  Direction direction;
-  int64_t peer;
-  uint32_t channel, sequence;
-  DType dtype;
-  int64_t bytes;
-  int64_t flagOffset; ///< of the flag this endpoint awaits, in the exported flags
-  int64_t dataOffset; ///< of the local side, in the exported memory; -1 if it is not there
-  std::string where;  ///< node and place, for messages
+  Direction direction = Direction::Send;
+  int64_t peer = 0;
+  uint32_t channel = 0, sequence = 0;
+  DType dtype = DType::F32;
+  int64_t bytes = 0;
+  int64_t flagOffset = 0; ///< of the flag this endpoint awaits, in the exported flags
+  int64_t dataOffset = 0; ///< of the local side, in the exported memory; -1 if it is not there
+  std::string where;      ///< node and place, for messages
 };
 
 /// One rank's message. Text, so that ranks in other processes can read it.
@@ -32,8 +32,9 @@ struct Hello {
   bool isReproducible = false; ///< the rank's device
 
   std::string encode() const;
-  /// BadInput if `text` is not what encode() makes.
-  static Result<Hello> decode(const std::string &text);
+  /// With those endpoints only whose peer is `reader`. BadInput if `text` is not what encode()
+  /// makes.
+  static Result<Hello> decode(llvm::StringRef text, int64_t reader);
 };
 
 /// Ok if all ranks or none have reproducible devices; else BadInput says which.

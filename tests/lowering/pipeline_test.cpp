@@ -122,7 +122,7 @@ void checkLowered(const std::string &text, const std::string &options) {
   ASSERT_TRUE(lowered.status.isOk()) << lowered.status.message() << lowered.messages;
   for (size_t i = 1; i < lowered.snapshots.size(); ++i) {
     const Snapshot &now = lowered.snapshots[i];
-    EXPECT_EQ(now.changed, now.text != lowered.snapshots[i - 1].text) << now.pass;
+    EXPECT_EQ(now.changed, now.text() != lowered.snapshots[i - 1].text()) << now.pass;
   }
   EXPECT_EQ(lowerText(text, options).text, lowered.text);
 

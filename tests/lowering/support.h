@@ -8,9 +8,11 @@ namespace braid {
 /// The program behind one pass.
 struct Snapshot {
   std::string pass;
-  std::string text; ///< without labels and without what the header says of lowering
   bool changed;
   std::string labelled; ///< as it is
+
+  /// Without labels and without what the header says of lowering.
+  std::string text() const;
 };
 
 /// What came of lowering a text.

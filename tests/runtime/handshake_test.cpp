@@ -18,26 +18,38 @@ std::vector<Hello> pair() {
 
 TEST(Handshake, DecodesWhatItEncodes) {
   Hello hello = pair()[0];
-  Result<Hello> decoded = Hello::decode(hello.encode());
+  Result<Hello> decoded = Hello::decode(hello.encode(), 1);
   ASSERT_TRUE(decoded.isOk()) << decoded.status().message();
   EXPECT_EQ(decoded->encode(), hello.encode());
   EXPECT_EQ(decoded->endpoints[0].flagOffset, 64);
   EXPECT_EQ(decoded->endpoints[0].dataOffset, 128);
 }
 
+TEST(Handshake, KeepsWhatMeetsTheReader) {
+  Hello hello = pair()[0];
+  hello.endpoints.push_back(endpoint(Direction::Receive, 2, 32));
+  hello.endpoints.back().where = "two\nlines";
+  EXPECT_EQ(Hello::decode(hello.encode(), 0)->endpoints.size(), 0u);
+  Result<Hello> decoded = Hello::decode(hello.encode(), 2);
+  ASSERT_TRUE(decoded.isOk()) << decoded.status().message();
+  ASSERT_EQ(decoded->endpoints.size(), 1u);
+  EXPECT_EQ(decoded->endpoints[0].bytes, 32);
+  EXPECT_EQ(decoded->endpoints[0].where, "two lines");
+}
+
 TEST(Handshake, RefusesOtherTexts) {
-  const std::string before = "{\"version\":3,\"program\":\"p\",\"memory\":\"m\",\"flags\":\"w\","
+  const std::string before = "{\"version\":4,\"program\":\"p\",\"memory\":\"m\",\"flags\":\"w\","
                              "\"reproducible\":false,";
-  ASSERT_TRUE(Hello::decode(before + "\"fingerprint\":1,\"endpoints\":[]}"));
+  const std::string head = before + "\"fingerprint\":1}\n";
+  ASSERT_TRUE(Hello::decode(head, 0));
+  ASSERT_TRUE(Hello::decode(head + "0 1 0 0 0 4 0 0 x\n", 0));
   for (const std::string &text : std::initializer_list<std::string>{
-           "", "{}", "[]", "null", "{\"version\":3}", "{\"version\":3,\"program\":\"p\"}",
-           "{\"version\":3,\"program\":\"p\",\"memory\":\"m\",\"flags\":\"w\",\"fingerprint\":1,"
-           "\"endpoints\":[]}",
-           before + "\"fingerprint\":1,\"endpoints\":[1]}",
-           before + "\"fingerprint\":-1,\"endpoints\":[]}",
-           before + "\"fingerprint\":1,\"endpoints\":[[2,1,0,0,0,4,0,0,\"x\"]]}",
-           before + "\"fingerprint\":1,\"endpoints\":[[0,1,0,0,9,4,0,0,\"x\"]]}"}) {
-    Result<Hello> decoded = Hello::decode(text);
+           "", "{}", "[]", "null", "{\"version\":4}", "{\"version\":4,\"program\":\"p\"}",
+           "{\"version\":4,\"program\":\"p\",\"memory\":\"m\",\"flags\":\"w\",\"fingerprint\":1}",
+           before + "\"fingerprint\":-1}", head + "1\n", head + "\n", head + "0 1 0 0 0 4 0\n",
+           head + "2 1 0 0 0 4 0 0 x\n", head + "0 1 0 0 9 4 0 0 x\n",
+           head + "0 1 -1 0 0 4 0 0 x\n", head + "0 99999999999999999999 0 0 0 4 0 0 x\n"}) {
+    Result<Hello> decoded = Hello::decode(text, 0);
     ASSERT_FALSE(decoded.isOk()) << text;
     EXPECT_EQ(decoded.status().message(), "a rank's message is not of this version's form");
   }
@@ -47,7 +59,7 @@ TEST(Handshake, AllDevicesAreReproducibleOrNone) {
   std::vector<Hello> ranks = pair();
   EXPECT_TRUE(compareDevices(ranks).isOk());
   ranks[1].isReproducible = true;
-  EXPECT_TRUE(Hello::decode(ranks[1].encode())->isReproducible);
+  EXPECT_TRUE(Hello::decode(ranks[1].encode(), 0)->isReproducible);
   Status status = compareDevices(ranks);
   EXPECT_EQ(status.code(), StatusCode::BadInput);
   EXPECT_NE(status.message().find("--reproducible"), std::string::npos) << status.message();

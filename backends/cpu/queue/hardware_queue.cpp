@@ -136,11 +136,12 @@ void HardwareQueue::work() {
 
 void HardwareQueue::step(int64_t &clock) {
   const QueuedCommand *command = commands_.front();
-  int64_t begin = std::max(nowNs(), clock + 1);
+  const int64_t begin = command->isTraced ? std::max(nowNs(), clock + 1) : 0;
   runGuarded(*command);
-  clock = std::max(nowNs(), begin + 1);
-  if (command->isTraced)
+  if (command->isTraced) {
+    clock = std::max(nowNs(), begin + 1);
     keepSpan(*command, begin, clock);
+  }
   finishFront();
 }
 
