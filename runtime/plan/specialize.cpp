@@ -795,12 +795,10 @@ void Specializer::listPreparation() {
   plan_.preparation.push_back({PrepareKind::AllocateArenas});
   for (uint32_t channel = 0; channel < channels_.size(); ++channel)
     plan_.preparation.push_back({PrepareKind::Share, channel});
-  std::map<std::tuple<DType, int64_t, int64_t, int64_t, bool, bool>, bool> seen;
-  for (uint32_t i = 0; i < plan_.matmuls.size(); ++i) {
-    const PlanMatmul &m = plan_.matmuls[i];
-    if (seen.try_emplace({m.dtype, m.m, m.n, m.k, m.transposeB, m.bias.bytes != 0}, true).second)
+  std::set<std::string> seen;
+  for (uint32_t i = 0; i < plan_.matmuls.size(); ++i)
+    if (seen.insert(gemmKey(plan_.matmuls[i])).second)
       plan_.preparation.push_back({PrepareKind::Warm, kNone, i});
-  }
 }
 
 } // namespace

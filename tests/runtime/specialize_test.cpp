@@ -442,5 +442,22 @@ TEST(Specialize, FingerprintIsThatOfTheText) {
   EXPECT_NE(a.plan->fingerprint, c.plan->fingerprint);
 }
 
+TEST(Specialize, WarmsGemmsOfEveryResultType) {
+  const Specialized made = specialized(R"(
+program @t mesh [0 .. 1) (%A: bf16[4, 8], %B: bf16[8, 16]) -> (%C: bf16[4, 16], %P: f32[4, 16]) {
+  matmul %C, %A, %B
+  matmul %P, %A, %B
+  matmul %C, %A, %B
+}
+)",
+                                       0);
+  ASSERT_TRUE(made.plan.isOk()) << made.source->diags.str();
+  std::vector<uint32_t> warmed;
+  for (const PrepareAction &step : made.plan->preparation)
+    if (step.kind == PrepareKind::Warm)
+      warmed.push_back(step.matmul);
+  EXPECT_THAT(warmed, testing::ElementsAre(0u, 1u));
+}
+
 } // namespace
 } // namespace braid
