@@ -173,6 +173,7 @@ public:
     return Status::ok();
   }
 
+  /// Rank 0 launches what waits for the others, who do not. It waits by CUDA's own means.
   Status launchAlone(Session &session) {
     Lane &lane = lanes_[1];
     if (Status status = recordGraph(session, lane); !status.isOk())
@@ -258,25 +259,16 @@ Status takeTurns(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
-Status overlapLaunches(const std::shared_ptr<Job> &job, int) {
+/// One session, and what a caller does with it.
+template <Status (Caller::*kAct)(Session &)> Status actWith(const std::shared_ptr<Job> &job, int) {
   Result<CompiledProgram> program = compiled(*job, "pairwise");
   if (!program)
     return program.status();
   Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
   if (!session)
     return session.status();
-  return Caller(*job, *program).overlap(**session);
-}
-
-/// Rank 0 launches what waits for the others, who do not. It waits by CUDA's own means.
-Status launchAlone(const std::shared_ptr<Job> &job, int) {
-  Result<CompiledProgram> program = compiled(*job, "pairwise");
-  if (!program)
-    return program.status();
-  Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
-  if (!session)
-    return session.status();
-  return Caller(*job, *program).launchAlone(**session);
+  Caller caller(*job, *program);
+  return (caller.*kAct)(**session);
 }
 
 /// Bytes of the GPU, and descriptors that this process has.
@@ -321,10 +313,10 @@ int rankMain(const Place &place, int runs) {
 
 int main(int argc, char **argv) {
   using namespace braid::test;
-  return gpuJobMain(
-      argc, argv,
-      {{"sessions", rankMain<takeTurns>},
-       {"overlapping launches", rankMain<overlapLaunches>, "overlapped"},
-       {"a launch that other ranks leave out", rankMain<launchAlone>, "no progress for 5000 ms"},
-       {"sessions that end", rankMain<comeAndGo>}});
+  return gpuJobMain(argc, argv,
+                    {{"sessions", rankMain<takeTurns>},
+                     {"overlapping launches", rankMain<actWith<&Caller::overlap>>, "overlapped"},
+                     {"a launch that other ranks leave out",
+                      rankMain<actWith<&Caller::launchAlone>>, "no progress for 5000 ms"},
+                     {"sessions that end", rankMain<comeAndGo>}});
 }
