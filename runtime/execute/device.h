@@ -1,8 +1,8 @@
 //===- runtime/execute/device.h - one rank's memory and streams -------------------------------===//
 //
 // A Device has memory and streams, and what else its backend can do as capabilities: arithmetic
-// (compute.h), memory that peers reach (peer_memory.h), graphs, a trace, a stopwatch. How the rank
-// meets others is its ControlPlane's matter.
+// (compute.h), memory that peers reach (peer_memory.h), messages (messages.h), graphs, a trace, a
+// stopwatch. How the rank meets others is its ControlPlane's matter.
 //
 // Everything that can block, allocate or load is called while preparing. The issue functions only
 // append to a stream: they never block, never wait for a peer, never allocate device memory and
@@ -16,6 +16,7 @@
 #pragma once
 
 #include "runtime/execute/compute.h"
+#include "runtime/execute/messages.h"
 #include "runtime/execute/peer_memory.h"
 
 #include <memory>
@@ -90,6 +91,7 @@ public:
 
   virtual Compute &compute() = 0;
   virtual PeerMemory *peerMemory() { return nullptr; }
+  virtual Messages *messages() { return nullptr; }
   virtual Graphs *graphs() { return nullptr; }
   virtual Tracer *tracer() { return nullptr; }
   virtual Stopwatch *stopwatch() { return nullptr; }
