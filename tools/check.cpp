@@ -21,6 +21,7 @@ struct CheckFlags {
   int64_t runs = CheckOptions().runs;
   bool json = false;
   std::string emit = "text";
+  std::string backend = "cuda";
 };
 
 constexpr const char *kCheckFooter = R"(
@@ -29,6 +30,7 @@ outputs in between, and says what it proved, or prints a counterexample and exit
 
   braid check examples/ag_matmul.braid --ranks 8
   braid check examples/by_hand.braid --queues 1
+  braid check examples/by_hand.braid --backend nccl
   braid check broken.braid --emit dot | dot -Tsvg > why.svg)";
 
 void addFlags(CLI::App &app, CheckFlags &flags) {
@@ -36,6 +38,9 @@ void addFlags(CLI::App &app, CheckFlags &flags) {
   addInteger(app, "--queues", flags.queues, "Q",
              "hardware queues a rank (default: find the smallest that is safe)");
   addInteger(app, "--runs", flags.runs, "R", "successive runs (default 3)");
+  addText(app, "--backend", flags.backend, "NAME",
+          "where it is to be safe: cuda (default), whose peers reach memory, or nccl, which sends "
+          "messages");
   app.add_flag("--json", flags.json, "the report as JSON");
   addText(app, "--emit", flags.emit, "WHAT",
           "text (default) or dot, a picture of a counterexample");
@@ -64,6 +69,8 @@ void printJson(const CheckReport &report) {
                       {"queues", report.queues},
                       {"commands", report.commands},
                       {"transfers", report.transfers},
+                      {"messages", report.isOfMessages},
+                      {"collectives", report.collectives},
                       {"accesses", report.accesses},
                       {"seams_checked", report.seamsChecked},
                       {"result_checked", report.resultChecked},
@@ -141,6 +148,10 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
   BRAID_TRY(flags.source.refuseAuto("braid check"));
   CompileOptions options;
   BRAID_TRY(flags.source.toOptions(options));
+  if (flags.backend == "nccl")
+    options.transport = Transport::Messages;
+  else if (flags.backend != "cuda" && flags.backend != "cpu")
+    return badChoice("--backend", flags.backend, {"cpu", "cuda", "nccl"});
   source = BRAID_TRY(readSource(flags.source.file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
   const CheckReport checked = BRAID_TRY(checkProgram(compiled, checkOptions));

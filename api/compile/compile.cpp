@@ -219,15 +219,35 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
                   options.reproducible};
 }
 
+/// Over messages both sides do the same, and nothing is stored where a peer has it.
+Status checkTransport(const CompileOptions &options) {
+  if (options.transport == Transport::PeerMemory)
+    return Status::ok();
+  auto check = [](const Configuration &configuration) {
+    for (Knob knob : {Knob::Protocol, Knob::Partials})
+      if (configuration.get(knob))
+        return badInput("--{}: expected none, for this backend sends messages: there is no memory "
+                        "that peers reach",
+                        rowOf(knob).name);
+    return Status::ok();
+  };
+  BRAID_TRY(check(options.schedule.all));
+  for (const auto &stage : options.schedule.stages)
+    BRAID_TRY(check(stage.config));
+  return Status::ok();
+}
+
 } // namespace
 
 Result<Compiled> compile(Source &source, const CompileOptions &options) {
   if (source.diags.hasErrors())
     return located();
+  BRAID_TRY(checkTransport(options));
   Entry entry = BRAID_TRY(findEntry(source, options));
-  if (entry.program)
-    return compileProgram(source, *entry.program, options);
-  return compileFusion(source, *entry.fusion, options);
+  Compiled compiled = BRAID_TRY(entry.program ? compileProgram(source, *entry.program, options)
+                                              : compileFusion(source, *entry.fusion, options));
+  compiled.transport = options.transport;
+  return compiled;
 }
 
 } // namespace braid

@@ -3,6 +3,7 @@
 
 #include "api/compile/source.h"
 #include "lowering/schedule/configuration.h"
+#include "runtime/plan/transport.h"
 
 #include <functional>
 
@@ -26,6 +27,9 @@ struct CompileOptions {
   /// Schedules that add partial results in another order than that of ranks are refused. A program
   /// is taken as it is; CheckOptions::ordered proves its order.
   bool reproducible = false;
+  /// How data travels where the program will run. Over messages there is no protocol to choose, and
+  /// no GEMM stores at a peer: such knobs are refused.
+  Transport transport = Transport::PeerMemory;
   /// Called with a pass's name and the program after it; may be empty.
   std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
 };
@@ -37,6 +41,7 @@ struct Compiled {
   const Fusion *fusion = nullptr; ///< null: nothing says what the result should be
   bool isLowered = false;         ///< made from the fusion here, rather than read
   bool isReproducible = false;    ///< see CompileOptions; whoever runs it sees to the GEMMs
+  Transport transport = Transport::PeerMemory; ///< of its Plans
 };
 
 /// Verifies the source and finds or makes its program, which is added to the source's module.

@@ -54,6 +54,9 @@ void addCommand(const History &history, const Event &event, Accesses &accesses) 
     add(pointwise.dst, true);
     return;
   }
+  case CommandKind::Group:
+  case CommandKind::Collective: // spelled out in front of it
+    return add({static_cast<uint32_t>(history.plan(event).buffers.size()) - 1, 0, 1}, true);
   default:
     return;
   }

@@ -2,11 +2,16 @@
 
 #include "runtime/check/checker.h"
 
+#include "ir/failure.h"
 #include "runtime/check/history.h"
+#include "runtime/check/messages.h"
 #include "runtime/check/provenance.h"
 #include "runtime/check/races.h"
 #include "runtime/check/transfers.h"
 #include "runtime/memory_limit.h"
+#include "runtime/plan/spell_out.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
 
@@ -99,10 +104,11 @@ Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs) {
                       "check fewer runs or ranks");
 }
 
-Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
-                          const CheckOptions &options) {
-  if (plans.empty() || options.runs == 0)
-    return Status(StatusCode::BadInput, "expected at least one rank and one run to check");
+namespace {
+
+/// Of Plans without groups and collectives, or with those spelled out.
+Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
+                                 const CheckOptions &options) {
   CheckReport report;
   report.ranks = static_cast<int64_t>(plans.size());
   report.runs = options.runs;
@@ -145,6 +151,42 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   return report;
 }
 
+bool sendsMessages(const Plan &plan) { return plan.transport == Transport::Messages; }
+
+/// Messages of one run, over all ranks.
+size_t messagesOf(llvm::ArrayRef<Plan> plans) {
+  size_t count = 0;
+  for (const Plan &plan : plans)
+    for (const PlanGroup &group : plan.groups)
+      count += llvm::count_if(
+          group, [](const PlanMessage &message) { return message.direction == Direction::Send; });
+  return count;
+}
+
+} // namespace
+
+Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
+                          const CheckOptions &options) {
+  if (plans.empty() || options.runs == 0)
+    return Status(StatusCode::BadInput, "expected at least one rank and one run to check");
+  if (!llvm::any_of(plans, sendsMessages))
+    return checkSpelled(plans, fusion, options);
+  CheckReport report;
+  report.violation = matchMessages(plans);
+  if (!report.violation)
+    report.violation = findUnprovable(plans, options.ordered, fusion != nullptr);
+  if (report.violation)
+    return report;
+  std::vector<Plan> spelled;
+  for (const Plan &plan : plans)
+    spelled.push_back(spellOut(plan));
+  report = BRAID_TRY(checkSpelled(spelled, fusion, options));
+  report.transfers = messagesOf(plans);
+  report.collectives = plans.front().collectives.size();
+  report.isOfMessages = true;
+  return report;
+}
+
 namespace {
 
 std::string str(const CheckedEvent &event) {
@@ -167,13 +209,19 @@ std::string str(const CheckReport &report) {
       text += "  " + note + "\n";
     return text;
   }
+  const std::string messages =
+      report.isOfMessages
+          ? fmt::format(
+                "  messages   groups meet as a whole; {} collectives a rank, in one order\n",
+                report.collectives)
+          : std::string();
   std::string text = fmt::format(
       "safe on {} rank{}, {} successive run{}, {} commands\n"
-      "  transfers  {} a run: each send meets one receive, same bytes, type and order\n"
+      "  transfers  {} a run: each send meets one receive, same bytes, type and order\n{}"
       "  deadlock   none, with {} hardware queue{} a rank{}\n"
       "  races      none: {} accesses to memory, every conflicting pair ordered\n",
       report.ranks, report.ranks == 1 ? "" : "s", report.runs, report.runs == 1 ? "" : "s",
-      report.commands, report.transfers, report.queues, report.queues == 1 ? "" : "s",
+      report.commands, report.transfers, messages, report.queues, report.queues == 1 ? "" : "s",
       report.queues == 1 ? ", so with any number" : "", report.accesses);
   if (!report.seamsChecked)
     text += "  seams      not looked at: what a run does to the next shows with 2 runs or more\n";

@@ -14,6 +14,9 @@
 //               the right blocks of the right run, with every partial result added exactly once,
 //               and nothing is read before it is written
 //
+// Where ranks send messages, the checker follows what groups and collectives promise
+// (runtime/plan/spell_out.h): a program that is safe over peers' memory may hang so.
+//
 // The caller is part of the history: it writes all inputs on the main stream before each run, and
 // reads all outputs there after it, at the same addresses every time.
 //
@@ -71,6 +74,8 @@ struct CheckReport {
   uint32_t queues = 0;          ///< that the proof holds for
   size_t commands = 0;          ///< of all ranks and runs
   size_t transfers = 0;         ///< of one run, over all ranks
+  bool isOfMessages = false;    ///< ranks send messages; they were followed spelled out
+  size_t collectives = 0;       ///< of one run, on rank 0
   size_t accesses = 0;          ///< to memory, of all ranks and runs
   bool seamsChecked = false;    ///< what successive runs do to each other: not of a single one
   bool orderChecked = false;    ///< that of additions, with the result; see CheckOptions::ordered

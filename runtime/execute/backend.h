@@ -56,6 +56,8 @@ struct Backend {
   /// Its ranks keep their arenas in memory of the host; if it computes, then with a host thread for
   /// each stream.
   bool isOnHost = false;
+  /// What its ranks run: Plans that are made for it.
+  Transport transport = Transport::PeerMemory;
   /// All ranks, in this process. Null if that is not possible.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};
   /// One rank in this process, the others in processes of their own. Null if that is not possible.

@@ -6,18 +6,27 @@
 #include "runtime/execute/handshake.h"
 #include "runtime/tune/tune_gemms.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <set>
 
 namespace braid {
 
+/// A group or a collective.
+static bool isWhole(CommandKind kind) {
+  return kind == CommandKind::Group || kind == CommandKind::Collective;
+}
+
 /// Turns the ranges of a Plan into operands, and its endpoints into flags of peers.
 class Binder {
 public:
   Binder(const Plan &plan, Device &device, ControlPlane &control, TransferMode transferMode)
-      : plan_(plan), device_(device), peers_(*device.peerMemory()), control_(control),
+      : plan_(plan), device_(device), peers_(device.peerMemory()), control_(control),
         transferMode_(transferMode), prepared_(new Prepared(plan, device, transferMode)) {}
 
   Status bind();
@@ -30,16 +39,21 @@ private:
   Status differentPrograms(const std::vector<Hello> &ranks);
   Status checkChannels() const;
   Hello hello(std::string memory, std::string flags) const;
+  std::vector<PublishedEndpoint> publishMessages() const;
   Status openPeers(const std::vector<Hello> &ranks);
   Status meetPeers(const std::vector<Hello> &ranks);
   void bindCommands();
   void bindMatmuls();
   void bindSums();
   void bindPointwise();
+  void bindMessages();
+  Status openTeams();
+  Status connect();
   void findBatches();
   bool areDisjoint(uint32_t first, uint32_t count) const;
   Prepared::Operand operand(const Range &range, uint32_t endpoint) const;
 
+  bool sendsMessages() const { return plan_.transport == Transport::Messages; }
   int64_t flagBytes() const { return static_cast<int64_t>(plan_.flags) * kFlagStride; }
   uint32_t peerBase(int64_t peer) const {
     return static_cast<uint32_t>(plan_.buffers.size()) + static_cast<uint32_t>(peer);
@@ -47,7 +61,7 @@ private:
 
   const Plan &plan_;
   Device &device_;
-  PeerMemory &peers_;
+  PeerMemory *peers_; ///< null if the Plan sends messages
   ControlPlane &control_;
   const TransferMode transferMode_;
   std::unique_ptr<Prepared> prepared_;
@@ -74,13 +88,20 @@ Status Binder::bind() {
   // also without any, because agreeing on the program comes first.
   BRAID_TRY(share());
   BRAID_TRY(checkChannels());
+  for (const PrepareAction &step : plan_.preparation)
+    if (step.kind == PrepareKind::Connect)
+      BRAID_TRY(openTeams());
   bindCommands();
   bindMatmuls();
   bindSums();
   bindPointwise();
+  bindMessages();
   findBatches();
   BRAID_TRY(device_.registerPlan(plan_, transferMode_));
   prepared_->isRegistered_ = true;
+  for (const PrepareAction &step : plan_.preparation)
+    if (step.kind == PrepareKind::Connect)
+      BRAID_TRY(connect());
   return Status::ok();
 }
 
@@ -92,12 +113,13 @@ Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
 }
 
 Status Binder::allocate() {
-  void *flags = BRAID_TRY(allocate(peers_.arenaOfFlags(transferMode_), flagBytes()));
+  if (!sendsMessages())
+    flags_ =
+        static_cast<char *>(BRAID_TRY(allocate(peers_->arenaOfFlags(transferMode_), flagBytes())));
   void *symmetric = BRAID_TRY(allocate(ArenaKind::Symmetric, plan_.symmetricBytes));
   void *device = BRAID_TRY(allocate(ArenaKind::Private, plan_.deviceBytes));
   BRAID_TRY(device_.reserveStreams(static_cast<uint32_t>(plan_.streams.size())));
   prepared_->firstEvent_ = BRAID_TRY(device_.createEvents(plan_.events));
-  flags_ = static_cast<char *>(flags);
   symmetric_ = static_cast<char *>(symmetric);
   prepared_->bases_.assign(plan_.buffers.size() + static_cast<size_t>(plan_.ranks), nullptr);
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
@@ -111,8 +133,11 @@ Status Binder::allocate() {
 }
 
 Status Binder::share() {
-  std::string memory = BRAID_TRY(peers_.exportMemory(symmetric_));
-  std::string flags = BRAID_TRY(peers_.exportMemory(flags_));
+  std::string memory, flags;
+  if (!sendsMessages()) {
+    memory = BRAID_TRY(peers_->exportMemory(symmetric_));
+    flags = BRAID_TRY(peers_->exportMemory(flags_));
+  }
   Hello mine = hello(memory, flags);
   std::vector<std::string> messages = BRAID_TRY(control_.allGather(mine.encode()));
   std::vector<Hello> ranks;
@@ -155,8 +180,21 @@ Hello Binder::hello(std::string memory, std::string flags) const {
         {e.direction, e.peer, e.channel, e.sequence, e.dtype, e.range.bytes, e.flag * kFlagStride,
          isExported ? buffer->offset + e.range.offset : -1, describeOrigin(plan_, e.origin)});
   }
+  for (PublishedEndpoint &endpoint : publishMessages())
+    message.endpoints.push_back(std::move(endpoint));
   message.isReproducible = device_.compute().isReproducible();
   return message;
+}
+
+/// They meet by number, like transfers, so what does not match is found before it hangs.
+std::vector<PublishedEndpoint> Binder::publishMessages() const {
+  std::vector<PublishedEndpoint> rows;
+  std::map<std::pair<Direction, int64_t>, uint32_t> sequences;
+  for (const PlanGroup &group : plan_.groups)
+    for (const PlanMessage &m : group)
+      rows.push_back({m.direction, m.peer, 0, sequences[{m.direction, m.peer}]++, m.dtype,
+                      m.range.bytes, 0, -1, describeOrigin(plan_, m.origin)});
+  return rows;
 }
 
 Status Binder::openPeers(const std::vector<Hello> &ranks) {
@@ -165,8 +203,8 @@ Status Binder::openPeers(const std::vector<Hello> &ranks) {
     if (base)
       continue;
     const Hello &peer = ranks[static_cast<size_t>(endpoint.peer)];
-    void *memory = BRAID_TRY(peers_.open(endpoint.peer, peer.memory));
-    void *flags = BRAID_TRY(peers_.open(endpoint.peer, peer.flags));
+    void *memory = BRAID_TRY(peers_->open(endpoint.peer, peer.memory));
+    void *flags = BRAID_TRY(peers_->open(endpoint.peer, peer.flags));
     base = memory;
     peerFlags_[endpoint.peer] = static_cast<char *>(flags);
   }
@@ -177,7 +215,8 @@ Status Binder::openPeers(const std::vector<Hello> &ranks) {
 Status Binder::meetPeers(const std::vector<Hello> &ranks) {
   for (const PublishedEndpoint &mine : ranks[static_cast<size_t>(plan_.rank)].endpoints) {
     const PublishedEndpoint *other = BRAID_TRY(matchingEndpoint(ranks, plan_.rank, mine));
-    meetings_.push_back({peerFlags_[mine.peer] + other->flagOffset, other->dataOffset});
+    if (!sendsMessages())
+      meetings_.push_back({peerFlags_[mine.peer] + other->flagOffset, other->dataOffset});
   }
   return Status::ok();
 }
@@ -229,6 +268,66 @@ void Binder::bindPointwise() {
       bound.operands.push_back(operand(step.operand.range, kNone));
     prepared_->pointwise_.push_back(std::move(bound));
   }
+}
+
+//===- Messages -------------------------------------------------------------------------------===//
+
+void Binder::bindMessages() {
+  size_t longest = 0;
+  for (const PlanGroup &group : plan_.groups) {
+    std::vector<Prepared::Operand> &bound = prepared_->groups_.emplace_back();
+    for (const PlanMessage &message : group)
+      bound.push_back(operand(message.range, kNone));
+    longest = std::max(longest, group.size());
+  }
+  prepared_->group_.reserve(longest);
+  for (const PlanCollective &collective : plan_.collectives)
+    prepared_->collectives_.push_back(
+        {operand(collective.dst, kNone), operand(collective.src, kNone)});
+}
+
+/// All ranks open the teams of all, in one order.
+Status Binder::openTeams() {
+  std::string mine;
+  for (const PlanCollective &collective : plan_.collectives)
+    mine += fmt::format("{}\n", fmt::join(collective.team, " "));
+  std::set<Team> teams;
+  for (const std::string &text : BRAID_TRY(control_.allGather(std::move(mine)))) {
+    llvm::SmallVector<llvm::StringRef> lines;
+    llvm::StringRef(text).split(lines, '\n', -1, /*KeepEmpty=*/false);
+    for (llvm::StringRef line : lines) {
+      Team team;
+      for (int64_t member = 0; !line.empty() && !line.consumeInteger(10, member);
+           line = line.ltrim())
+        team.push_back(member);
+      teams.insert(std::move(team));
+    }
+  }
+  return prepared_->messages_->openTeams(std::vector<Team>(teams.begin(), teams.end()), control_);
+}
+
+/// A library connects ranks when they first send each other something of that kind and size. So
+/// each group and collective is issued once, in order, while nothing else runs: then no run
+/// connects, and any run can be captured. Tensors of the caller's are not there yet: what stands in
+/// for them is read and overwritten, and so are the arenas, which hold nothing yet.
+Status Binder::connect() {
+  int64_t most = 0;
+  for (const PlanBuffer &buffer : plan_.buffers)
+    if (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Output)
+      most = std::max(most, buffer.bytes);
+  void *standIn = BRAID_TRY(device_.allocate(ArenaKind::Private, most));
+  std::vector<void *> &bases = prepared_->bases_;
+  const std::vector<void *> before = bases;
+  for (size_t i = 0; i < plan_.buffers.size(); ++i)
+    if (!bases[i])
+      bases[i] = standIn;
+  for (uint32_t i = 0; i < plan_.commands.size(); ++i)
+    if (isWhole(plan_.commands[i].kind))
+      prepared_->issue(i, plan_.commands[i]);
+  bases = before;
+  const Status status = device_.synchronize();
+  device_.release(standIn);
+  return status;
 }
 
 //===- Chains ---------------------------------------------------------------------------------===//
@@ -302,7 +401,14 @@ Status recycle(Device &device, ControlPlane &control) {
   return Status::ok();
 }
 
-Status checkCapabilities(Device &device, TransferMode mode) {
+Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
+  if (plan.transport == Transport::Messages) {
+    if (!device.messages())
+      return unsupported("expected a backend that sends messages");
+    return mode == TransferMode()
+               ? Status::ok()
+               : unsupported("expected no choice of who copies and who signals: messages are sent");
+  }
   const PeerMemory *peers = device.peerMemory();
   if (!peers)
     return unsupported("expected a backend with memory that peers reach");
@@ -317,7 +423,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
   if (control.size() != plan.ranks || control.rank() != plan.rank)
     return badInput("the plan is for rank {} of {}, but this is rank {} of {}", plan.rank,
                     plan.ranks, control.rank(), control.size());
-  Status mine = checkCapabilities(device, transferMode);
+  Status mine = checkCapabilities(plan, device, transferMode);
   if (mine.isOk())
     mine = recycle(device, control);
   if (!mine.isOk()) {
@@ -432,8 +538,12 @@ void Prepared::issueBatch(uint32_t first, const Batch &batch) {
     steps_.push_back({command.kind, index, bound.flag, copies ? at(bound.dst) : nullptr,
                       copies ? at(bound.src) : nullptr, copies ? command.dst.bytes : 0});
   }
-  peers_->issueBatch(plan_->commands[first].stream, {plan_, first, epoch_}, steps_,
-                     batch.areDisjoint, transferMode_);
+  const uint32_t stream = plan_->commands[first].stream;
+  if (peers_)
+    return peers_->issueBatch(stream, {plan_, first, epoch_}, steps_, batch.areDisjoint,
+                              transferMode_);
+  for (const BatchedCommand &copy : steps_)
+    device_->copy(stream, {plan_, copy.command, epoch_}, copy.dst, copy.src, copy.bytes);
 }
 
 void Prepared::issue(uint32_t index, const Command &command) {
@@ -449,6 +559,10 @@ void Prepared::issue(uint32_t index, const Command &command) {
     return issueSum(index, command);
   case CommandKind::Pointwise:
     return issuePointwise(index, command);
+  case CommandKind::Group:
+    return issueGroup(index, command);
+  case CommandKind::Collective:
+    return issueCollective(index, command);
   case CommandKind::Copy:
   case CommandKind::Signal:
   case CommandKind::Await:
@@ -493,6 +607,23 @@ void Prepared::issuePointwise(uint32_t index, const Command &command) {
                      {operand.dtype, isBinary(function) ? at(bound.operands[i]) : nullptr}};
   }
   compute_->pointwise(command.stream, {plan_, index, epoch_}, args);
+}
+
+void Prepared::issueGroup(uint32_t index, const Command &command) {
+  group_.clear();
+  for (const auto &[message, operand] :
+       llvm::zip(plan_->groups[command.group], groups_[command.group]))
+    group_.push_back(
+        {message.direction, message.peer, message.dtype, at(operand), message.range.bytes});
+  messages_->group(command.stream, {plan_, index, epoch_}, group_);
+}
+
+void Prepared::issueCollective(uint32_t index, const Command &command) {
+  const PlanCollective &c = plan_->collectives[command.collective];
+  const BoundCollective &bound = collectives_[command.collective];
+  messages_->collective(command.stream, {plan_, index, epoch_},
+                        {c.kind, c.reduction, c.dtype, c.team, c.root, at(bound.dst), at(bound.src),
+                         c.dst.bytes, c.src.bytes});
 }
 
 } // namespace braid

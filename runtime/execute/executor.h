@@ -41,8 +41,8 @@ public:
 private:
   friend class Binder;
   Prepared(const Plan &plan, Device &device, TransferMode transferMode)
-      : plan_(&plan), device_(&device), peers_(device.peerMemory()), compute_(&device.compute()),
-        graphs_(device.graphs()), transferMode_(transferMode) {}
+      : plan_(&plan), device_(&device), peers_(device.peerMemory()), messages_(device.messages()),
+        compute_(&device.compute()), graphs_(device.graphs()), transferMode_(transferMode) {}
 
   /// An operand whose base is looked up at run time: bases_[base] + offset.
   struct Operand {
@@ -63,6 +63,8 @@ private:
   void issueMatmul(uint32_t index, const Command &command);
   void issueSum(uint32_t index, const Command &command);
   void issuePointwise(uint32_t index, const Command &command);
+  void issueGroup(uint32_t index, const Command &command);
+  void issueCollective(uint32_t index, const Command &command);
 
   /// Commands that are issued together: signals, awaits and copies that follow one another on one
   /// stream.
@@ -74,7 +76,8 @@ private:
 
   const Plan *plan_;
   Device *device_;
-  PeerMemory *peers_;
+  PeerMemory *peers_;  ///< null if the Plan sends messages and the device has none
+  Messages *messages_; ///< null: the device has none
   Compute *compute_;
   Graphs *graphs_; ///< null: the device has none
   TransferMode transferMode_;
@@ -102,6 +105,12 @@ private:
     std::vector<Operand> operands; ///< one for each step
   };
   std::vector<BoundPointwise> pointwise_;
+  std::vector<std::vector<Operand>> groups_; ///< one for each message
+  std::vector<MessageArgs> group_;           ///< that is being issued; room for the longest
+  struct BoundCollective {
+    Operand dst, src;
+  };
+  std::vector<BoundCollective> collectives_;
 };
 
 /// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of

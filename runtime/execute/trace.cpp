@@ -76,6 +76,14 @@ std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
     return plan.sums[command.sum].dst.bytes;
   if (command.kind == CommandKind::Pointwise)
     return plan.pointwise[command.pointwise].dst.bytes;
+  if (command.kind == CommandKind::Collective)
+    return plan.collectives[command.collective].dst.bytes;
+  if (command.kind == CommandKind::Group) {
+    int64_t bytes = 0;
+    for (const PlanMessage &message : plan.groups[command.group])
+      bytes += message.direction == Direction::Receive ? message.range.bytes : 0;
+    return bytes;
+  }
   return std::nullopt;
 }
 

@@ -24,6 +24,10 @@ llvm::StringRef name(CommandKind kind) {
     return "sum";
   case CommandKind::Pointwise:
     return "pointwise";
+  case CommandKind::Group:
+    return "group";
+  case CommandKind::Collective:
+    return "collective";
   case CommandKind::Signal:
     return "signal";
   case CommandKind::Await:
@@ -86,6 +90,27 @@ std::string str(const Plan &plan, const Range &range, const Endpoint *endpoint) 
                      range.offset + range.bytes);
 }
 
+std::string str(const Plan &plan, const PlanGroup &group) {
+  std::vector<std::string> messages;
+  for (const PlanMessage &message : group) {
+    const bool sends = message.direction == Direction::Send;
+    messages.push_back(fmt::format("{} {} {} rank {}", sends ? "send" : "recv",
+                                   str(plan, message.range, nullptr), sends ? "to" : "from",
+                                   message.peer));
+  }
+  return fmt::format("{}", fmt::join(messages, ", "));
+}
+
+std::string str(const Plan &plan, const PlanCollective &collective) {
+  const std::string operation =
+      collective.reduction ? " " + name(*collective.reduction).str() : std::string();
+  const std::string root =
+      collective.root < 0 ? std::string() : fmt::format(", root {}", collective.root);
+  return fmt::format("{}{} {} <- {}, team [{}]{}", name(collective.kind).str(), operation,
+                     str(plan, collective.dst, nullptr), str(plan, collective.src, nullptr),
+                     fmt::join(collective.team, ", "), root);
+}
+
 std::string operandsOf(const Plan &plan, const Command &command) {
   const Endpoint *endpoint =
       command.endpoint == kNone ? nullptr : &plan.endpoints[command.endpoint];
@@ -117,6 +142,10 @@ std::string operandsOf(const Plan &plan, const Command &command) {
           return str(plan, operand.range, nullptr);
         }));
   }
+  case CommandKind::Group:
+    return str(plan, plan.groups[command.group]);
+  case CommandKind::Collective:
+    return str(plan, plan.collectives[command.collective]);
   case CommandKind::Signal:
     return fmt::format("rank {}, endpoint {}", endpoint->peer, command.endpoint);
   case CommandKind::Await:

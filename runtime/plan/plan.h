@@ -20,11 +20,16 @@
 // endpoint only writes a flag, once a run, so no signal is lost or taken twice, and no reset is
 // needed between runs.
 //
+// Where ranks send messages instead (Transport::Messages) groups of sends and receives, and
+// collectives, stay whole, and there are no endpoints. They follow one another in issue order, by
+// streams and events.
+//
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "ir/pointwise.h"
 #include "ir/program.h"
+#include "runtime/plan/transport.h"
 
 #include <string>
 #include <vector>
@@ -57,6 +62,11 @@ struct Range {
   bool operator==(const Range &) const = default;
 };
 
+/// Bytes of a range, from `offset` of it on.
+inline Range cut(const Range &range, int64_t offset, int64_t bytes) {
+  return {range.buffer, range.offset + offset, bytes};
+}
+
 /// One rank's side of one transfer. `channel` is the number of the share_mem_handles node in text
 /// order; (source, destination, channel, sequence) names a transfer among all ranks.
 struct Endpoint {
@@ -64,11 +74,11 @@ struct Endpoint {
   Protocol protocol;
   int64_t peer;
   uint32_t channel;
-  uint32_t sequence; ///< 0, 1, ... among the transfers of the same direction, peer and channel
-  Range range;       ///< the local side; where a GEMM makes what is sent, the peer's
+  uint32_t sequence = 0; ///< 0, 1, ... among the transfers of the same direction, peer and channel
+  Range range;           ///< the local side; where a GEMM makes what is sent, the peer's
   DType dtype;
-  uint32_t flag;   ///< the flag that this rank awaits for this transfer
-  uint32_t origin; ///< index into Plan::origins
+  uint32_t flag = 0; ///< the flag that this rank awaits for this transfer
+  uint32_t origin;   ///< index into Plan::origins
 };
 
 /// A node of the program that commands come from.
@@ -85,15 +95,17 @@ struct Origin {
 };
 
 enum class CommandKind : uint8_t {
-  Copy,      ///< dst <- src; one of the two may be the peer's side of `endpoint`
-  Matmul,    ///< Plan::matmuls[matmul]
-  Add,       ///< dst <- dst + src, elements of `dtype`
-  Sum,       ///< Plan::sums[sum]
-  Pointwise, ///< Plan::pointwise[pointwise]
-  Signal,    ///< writes the epoch into the flag of the endpoint matching `endpoint`, on its peer
-  Await,     ///< passes when this rank's `flag` has reached the epoch
-  Record,    ///< `event` now stands for all that was issued to this stream so far
-  WaitEvent, ///< the stream waits for `event`, as recorded last before in issue order
+  Copy,       ///< dst <- src; one of the two may be the peer's side of `endpoint`
+  Matmul,     ///< Plan::matmuls[matmul]
+  Add,        ///< dst <- dst + src, elements of `dtype`
+  Sum,        ///< Plan::sums[sum]
+  Pointwise,  ///< Plan::pointwise[pointwise]
+  Group,      ///< Plan::groups[group]
+  Collective, ///< Plan::collectives[collective]
+  Signal,     ///< writes the epoch into the flag of the endpoint matching `endpoint`, on its peer
+  Await,      ///< passes when this rank's `flag` has reached the epoch
+  Record,     ///< `event` now stands for all that was issued to this stream so far
+  WaitEvent,  ///< the stream waits for `event`, as recorded last before in issue order
 };
 llvm::StringRef name(CommandKind kind);
 
@@ -105,13 +117,15 @@ struct Command {
   DType dtype = DType::F32; ///< Add
   uint32_t stream = 0;
   uint32_t origin = 0;
-  uint32_t endpoint = kNone;  ///< Signal, Await, Copy from or to a peer, Matmul to one
-  uint32_t flag = kNone;      ///< Await
-  uint32_t event = kNone;     ///< Record, WaitEvent
-  uint32_t matmul = kNone;    ///< Matmul
-  uint32_t sum = kNone;       ///< Sum
-  uint32_t pointwise = kNone; ///< Pointwise
-  Range dst = {}, src = {};   ///< Copy, Add
+  uint32_t endpoint = kNone;   ///< Signal, Await, Copy from or to a peer, Matmul to one
+  uint32_t flag = kNone;       ///< Await
+  uint32_t event = kNone;      ///< Record, WaitEvent
+  uint32_t matmul = kNone;     ///< Matmul
+  uint32_t sum = kNone;        ///< Sum
+  uint32_t pointwise = kNone;  ///< Pointwise
+  uint32_t group = kNone;      ///< Group
+  uint32_t collective = kNone; ///< Collective
+  Range dst = {}, src = {};    ///< Copy, Add
 };
 
 /// c[m, n] = a[m, k] · b, plus bias[n] in every row if there is one. b is [k, n], or [n, k] if
@@ -164,6 +178,31 @@ struct PlanPointwise {
   std::vector<Operand> operands() const;
 };
 
+/// One side of a message. The n-th to a peer, over all groups, meets the n-th from here on the peer.
+struct PlanMessage {
+  Direction direction;
+  int64_t peer;
+  Range range;
+  DType dtype;
+  uint32_t origin;
+};
+/// Sends and receives that start together; none is over before all have started, on either side.
+/// The messages to a peer all meet those of one group there.
+using PlanGroup = std::vector<PlanMessage>;
+
+/// This rank's part of a collective of its team. Element counts are as NCCL's: dst of an allgather
+/// has as many times those of src as there are members, src of a reduce_scatter those of dst.
+struct PlanCollective {
+  CollectiveKind kind;
+  std::optional<ReductionOperator> reduction;
+  DType dtype;
+  std::vector<int64_t> team; ///< ranks, in the order of their blocks; never empty
+  int64_t root; ///< a rank; -1: the kind has none
+  Range dst, src;
+
+  int64_t members() const { return static_cast<int64_t>(team.size()); }
+};
+
 /// Names what decides how it is multiplied: type, shape m x n x k, c's type if it differs, layout,
 /// and whether others run at the same time: "GEMM bf16 128x1024x512 to f32 bT bias overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
@@ -173,6 +212,7 @@ enum class PrepareKind : uint8_t {
   AllocateArenas, ///< both arenas and the flags
   Share,          ///< exchange handles and endpoints of `channel` with all ranks
   Warm,           ///< load and tune for the shape of `matmul`
+  Connect,        ///< connect with all ranks, by the messages and the collectives of the Plan
 };
 
 struct PrepareAction {
@@ -198,6 +238,7 @@ struct Plan {
   std::string text;         ///< the program as printed, to show where ranks differ
   int64_t rank = 0;
   int64_t ranks = 1;
+  Transport transport = Transport::PeerMemory;
   /// Where ranks say what they do, commands[0] has this number and the others follow: a job gives
   /// each program numbers of its own, the same for all ranks.
   uint32_t firstCommand = 0;
@@ -215,6 +256,8 @@ struct Plan {
   std::vector<PlanMatmul> matmuls;
   std::vector<PlanSum> sums;
   std::vector<PlanPointwise> pointwise;
+  std::vector<PlanGroup> groups;
+  std::vector<PlanCollective> collectives;
   std::vector<PrepareAction> preparation;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order

@@ -5,7 +5,6 @@
 #include "runtime/plan/arena.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <set>
 
@@ -14,22 +13,6 @@ namespace {
 
 bool orders(CommandKind kind) {
   return kind == CommandKind::Record || kind == CommandKind::WaitEvent;
-}
-
-using AddCommand = llvm::function_ref<void(const Command &, std::vector<Command> &)>;
-
-/// Replaces each command by what `add` appends for it. Buffers end where they did: before the
-/// command that now stands there.
-void rewriteCommands(Plan &plan, AddCommand add) {
-  std::vector<Command> made;
-  auto release = plan.releases.begin();
-  for (uint32_t i = 0; i <= plan.commands.size(); ++i) {
-    for (; release != plan.releases.end() && release->beforeCommand == i; ++release)
-      release->beforeCommand = static_cast<uint32_t>(made.size());
-    if (i < plan.commands.size())
-      add(plan.commands[i], made);
-  }
-  plan.commands = std::move(made);
 }
 
 void keepCommands(Plan &plan, llvm::function_ref<bool(CommandKind)> isWanted) {
@@ -87,13 +70,28 @@ void becomeArguments(Plan &plan) {
 
 } // namespace
 
+void rewriteCommands(Plan &plan, AddCommand add) {
+  std::vector<Command> made;
+  auto release = plan.releases.begin();
+  for (uint32_t i = 0; i <= plan.commands.size(); ++i) {
+    for (; release != plan.releases.end() && release->beforeCommand == i; ++release)
+      release->beforeCommand = static_cast<uint32_t>(made.size());
+    if (i < plan.commands.size())
+      add(plan.commands[i], made);
+  }
+  plan.commands = std::move(made);
+}
+
 Plan gemmsOf(Plan plan) {
   storeHere(plan);
   keepCommands(plan, [](CommandKind kind) {
     return kind == CommandKind::Matmul || kind == CommandKind::Pointwise;
   });
   dropPreparation(plan, PrepareKind::Share);
+  dropPreparation(plan, PrepareKind::Connect);
   plan.endpoints.clear();
+  plan.groups.clear();
+  plan.collectives.clear();
   plan.flags = 0;
   plan.releases.clear(); // arenas are empty
   becomeArguments(plan);
@@ -104,7 +102,8 @@ Plan transfersOf(Plan plan) {
   storeHere(plan);
   keepCommands(plan, [](CommandKind kind) {
     return kind == CommandKind::Copy || kind == CommandKind::Add || kind == CommandKind::Sum ||
-           kind == CommandKind::Signal || kind == CommandKind::Await;
+           kind == CommandKind::Signal || kind == CommandKind::Await ||
+           kind == CommandKind::Group || kind == CommandKind::Collective;
   });
   dropPreparation(plan, PrepareKind::Warm);
   plan.matmuls.clear();

@@ -9,7 +9,14 @@
 
 #include "runtime/plan/plan.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 namespace braid {
+
+using AddCommand = llvm::function_ref<void(const Command &, std::vector<Command> &)>;
+/// Replaces each command by what `add` appends for it. Buffers end where they did: before the
+/// command that now stands there.
+void rewriteCommands(Plan &plan, AddCommand add);
 
 /// Its matmuls. They meet no peer. What lies in an arena becomes a parameter at the end of
 /// `inputs`, or a result at the end of `outputs` if a GEMM writes it: so the caller says what the

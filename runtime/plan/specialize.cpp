@@ -3,47 +3,17 @@
 #include "runtime/plan/specialize.h"
 
 #include "ir/module.h"
-#include "ir/visitor.h"
-#include "runtime/plan/arena.h"
+#include "runtime/plan/specializer.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/xxhash.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <map>
 #include <set>
 
 namespace braid {
 namespace {
-
-/// A tensor value in the present trip: bytes of a buffer, with a concrete shape.
-struct View {
-  uint32_t buffer = 0;
-  int64_t offset = 0;
-  DType dtype = DType::F32;
-  Shape shape;
-
-  // Shapes of whole buffers fit 64 bits (the verifier checks that), and views are parts of them.
-  int64_t bytes() const { return *byteCount(dtype, shape); }
-  bool isEmpty() const { return bytes() == 0; }
-  Range range() const { return {buffer, offset, bytes()}; }
-};
-
-/// A posted transfer that is still to be waited for.
-struct Request {
-  uint32_t endpoint; ///< kNone: of no rows, so nothing moves and nobody waits
-  uint32_t stream;   ///< the one that posted it
-  uint32_t
-      event; ///< behind the local copy, for a wait on another stream; kNone on the passive side
-  std::optional<PlanMatmul> gemm = {}; ///< makes what is sent
-};
-
-std::string str(const View &view) {
-  return fmt::format("{}[{}]", name(view.dtype).str(),
-                     fmt::join(view.shape.begin(), view.shape.end(), ", "));
-}
 
 bool overlap(const Range &a, const Range &b) {
   return a.bytes > 0 && b.bytes > 0 && a.buffer == b.buffer && a.offset < b.offset + b.bytes &&
@@ -58,107 +28,28 @@ Shape concatenated(llvm::ArrayRef<int64_t> first, llvm::ArrayRef<int64_t> second
   return shape;
 }
 
-/// Walks the program as the rank would, emitting commands. Stops at the first error: what follows
-/// would be about the same mistake in later trips.
-class Specializer : public OpVisitor<Specializer, bool> {
-public:
-  Specializer(const Program &program, int64_t rank, Diagnostics &diags)
-      : program_(program), diags_(diags) {
-    plan_.program = program.name();
-    plan_.sourceName = diags.fileName();
-    plan_.text = braid::str(program);
-    plan_.fingerprint = llvm::xxHash64(plan_.text);
-    plan_.rank = rank;
-    plan_.ranks = program.ranks();
-    plan_.streams.push_back("main");
-    loops_.resize(static_cast<size_t>(program.scalars().loopIndexCount()));
-  }
+} // namespace
 
-  Result<Plan> run();
-
-  bool visitAllocate(const AllocateOp &op);
-  bool visitDeallocate(const DeallocateOp &op);
-  bool visitFor(const ForOp &op);
-  bool visitIf(const IfOp &op);
-  bool visitSelect(const SelectOp &op);
-  bool visitSlice(const SliceOp &op);
-  bool visitFlatten(const FlattenOp &op);
-  bool visitSet(const SetOp &op);
-  bool visitMatmul(const MatmulOp &op);
-  bool visitLinear(const LinearOp &op);
-  bool visitReduce(const ReduceOp &op);
-  bool visitSum(const SumOp &op);
-  bool visitPointwise(const PointwiseOp &op);
-  bool visitShareMemHandles(const ShareMemHandlesOp &op);
-  bool visitP2P(const P2POp &op);
-  bool visitGroup(const GroupOp &op);
-  bool visitCollective(const CollectiveOp &op);
-  bool visitWait(const WaitOp &op);
-  bool visitSynchronize(const SynchronizeOp &op);
-  bool visitGetCurrentStream(const GetCurrentStreamOp &op);
-  bool visitSetCurrentStream(const SetCurrentStreamOp &op);
-
-private:
-  bool visitBlock(const Block &block);
-  bool countStep(const Op &op);
-  void addParameters(llvm::ArrayRef<std::unique_ptr<Value>> values, BufferKind kind,
-                     std::vector<uint32_t> &numbers);
-  bool evaluate(const Op &op, const Scalar *scalar, llvm::StringRef what, int64_t &value);
-  bool concreteShape(const Op &op, const TensorType &type, Shape &shape);
-  bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
-  bool gemmOf(const MatmulOp &op, PlanMatmul &gemm);
-  bool gemmOf(const LinearOp &op, PlanMatmul &gemm);
-  bool gemmOf(const P2POp &op, PlanMatmul &gemm);
-  static PlanMatmul gemmOf(const View &dst, const View &a, const View &b, bool transposeB);
-  bool emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint = kNone);
-  bool checkContracted(const Op &op, const View &a, size_t firstA, const View &b, size_t firstB,
-                       size_t count);
-  bool cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part);
-  bool addEndpoint(const P2POp &op);
-  static bool isPassive(const P2POp &op);
-  void readySignal(const Request &request);
-  void awaitReadySignal(const Request &request);
-  void moveAndSignal(Request &request);
-  void copy(const Request &request);
-  bool checkShape(const Op &op, llvm::StringRef what, const View &view,
-                  llvm::ArrayRef<int64_t> expected);
-  bool checkDistinct(const Op &op, const View &dst, std::initializer_list<const View *> sources);
-
-  const View &view(const Value *value) const { return views_.find(value)->second; }
-  bool emit(Command command);
-  uint32_t eventBehind(uint32_t stream);
-  uint32_t originOf(const Op &op);
-  uint32_t siteOf(const Op &op);
-  void finishEvents();
-  void markOverlaps();
-  void listPreparation();
-  std::string trips() const;
-  Diagnostics::InFlight error(const Op &op);
-
-  const Program &program_;
-  Diagnostics &diags_;
-  Plan plan_;
-  Status unsupported_;
-  size_t steps_ = 0;
-
-  std::vector<int64_t> loops_;     ///< the present value of every loop index
-  std::vector<int64_t> tripStack_; ///< those of the loops around, outermost first
-  llvm::DenseMap<const Value *, View> views_;
-  llvm::DenseMap<const Value *, uint32_t> namedStreams_;
-  llvm::DenseMap<const Value *, Request> requests_;
-  llvm::DenseMap<const Value *, uint32_t> channels_;
-  std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
-  std::map<int64_t, uint32_t> poolStreams_;
-  llvm::DenseMap<const Op *, uint32_t> sites_;
-  ArenaLayout symmetric_, device_;
-
-  uint32_t current_ = 0; ///< the current stream
-  std::vector<uint32_t>
-      lastEvent_;                ///< by stream: an event behind everything issued to it, or kNone
-  const Op *originOp_ = nullptr; ///< the node whose origin was made last, in this very trip
-};
+std::string Specializer::str(const View &view) {
+  return fmt::format("{}[{}]", name(view.dtype).str(),
+                     fmt::join(view.shape.begin(), view.shape.end(), ", "));
+}
 
 //===- The walk -------------------------------------------------------------------------------===//
+
+Specializer::Specializer(const Program &program, int64_t rank, Diagnostics &diags,
+                         Transport transport)
+    : program_(program), diags_(diags) {
+  plan_.program = program.name();
+  plan_.sourceName = diags.fileName();
+  plan_.text = braid::str(program);
+  plan_.fingerprint = llvm::xxHash64(plan_.text);
+  plan_.rank = rank;
+  plan_.ranks = program.ranks();
+  plan_.transport = transport;
+  plan_.streams.push_back("main");
+  loops_.resize(static_cast<size_t>(program.scalars().loopIndexCount()));
+}
 
 Result<Plan> Specializer::run() {
   lastEvent_.assign(1, kNone);
@@ -169,6 +60,7 @@ Result<Plan> Specializer::run() {
       return unsupported_;
     return Status(StatusCode::BadInput, "@" + program_.name() + " has no plan");
   }
+  endGroup();
   plan_.symmetricBytes = symmetric_.size();
   plan_.deviceBytes = device_.size();
   plan_.flags = static_cast<uint32_t>(plan_.endpoints.size());
@@ -246,6 +138,7 @@ bool Specializer::visitAllocate(const AllocateOp &op) {
 }
 
 bool Specializer::visitDeallocate(const DeallocateOp &op) {
+  endGroup();
   const PlanBuffer &buffer = plan_.buffers[view(op.buffer).buffer];
   plan_.releases.push_back({view(op.buffer).buffer, static_cast<uint32_t>(plan_.commands.size()),
                             current_, originOf(op)});
@@ -479,152 +372,6 @@ bool Specializer::emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint) 
   return emit(command);
 }
 
-//===- Transfers ------------------------------------------------------------------------------===//
-
-bool Specializer::visitShareMemHandles(const ShareMemHandlesOp &op) {
-  channels_.try_emplace(&op.result, static_cast<uint32_t>(channels_.size()));
-  return true;
-}
-
-/// The endpoint and the request of a transfer that is being posted. One of no rows has no endpoint,
-/// nor has the peer's side of it: so sequence numbers go on matching.
-bool Specializer::addEndpoint(const P2POp &op) {
-  int64_t peer = 0;
-  if (!evaluate(op, op.peer, "the peer", peer))
-    return false;
-  if (peer < 0 || peer >= plan_.ranks)
-    return error(op) << "peer " << op.peer->str() << " is " << peer
-                     << ", but the mesh has ranks 0 to " << plan_.ranks - 1 << trips();
-  if (peer == plan_.rank)
-    return error(op) << "peer " << op.peer->str() << " is the rank itself" << trips();
-  auto shared = channels_.find(op.handles);
-  if (shared == channels_.end())
-    return error(op) << "the handles %" << op.handles->name << " have not been shared" << trips();
-  Request request{kNone, current_, kNone};
-  if (op.gemm && !gemmOf(op, request.gemm.emplace()))
-    return false;
-  if (view(op.tensor).isEmpty()) {
-    requests_[&op.result] = request;
-    return true;
-  }
-  const uint32_t number = static_cast<uint32_t>(plan_.endpoints.size());
-  uint32_t channel = shared->second;
-  uint32_t sequence = sequences_[{op.direction, peer, channel}]++;
-  const View &tensor = view(op.tensor);
-  plan_.endpoints.push_back({op.direction, op.protocol(), peer, channel, sequence, tensor.range(),
-                             tensor.dtype, number, originOf(op)});
-  request.endpoint = number;
-  requests_[&op.result] = request;
-  return true;
-}
-
-bool Specializer::visitP2P(const P2POp &op) {
-  if (!addEndpoint(op))
-    return false;
-  Request &request = requests_[&op.result];
-  if (request.endpoint == kNone)
-    return true;
-  if (isPassive(op)) {
-    readySignal(request);
-  } else {
-    awaitReadySignal(request);
-    moveAndSignal(request);
-  }
-  return true;
-}
-
-/// Posted together: all ready signals first, so that no copy waits for one that stands behind it;
-/// then all awaits of ready signals, so that copies follow one another.
-bool Specializer::visitGroup(const GroupOp &op) {
-  for (const Op &inner : op.body)
-    if (!llvm::isa<P2POp>(&inner)) // the verifier sees to that, if it was asked
-      return error(inner) << "expected only 'p2p' in 'group'";
-  for (bool wantPassive : {true, false})
-    for (const Op &inner : op.body) {
-      const auto &p2p = *llvm::cast<P2POp>(&inner);
-      if (isPassive(p2p) != wantPassive)
-        continue;
-      if (!addEndpoint(p2p))
-        return false;
-      if (requests_[&p2p.result].endpoint == kNone)
-        continue;
-      if (wantPassive)
-        readySignal(requests_[&p2p.result]);
-      else
-        awaitReadySignal(requests_[&p2p.result]);
-    }
-  for (const Op &inner : op.body)
-    if (const auto &p2p = *llvm::cast<P2POp>(&inner); !isPassive(p2p))
-      if (Request &request = requests_[&p2p.result]; request.endpoint != kNone)
-        moveAndSignal(request);
-  return true;
-}
-
-bool Specializer::isPassive(const P2POp &op) {
-  return (op.protocol() == Protocol::Get) == (op.direction == Direction::Send);
-}
-
-/// The passive side's: the peer may copy from here on.
-void Specializer::readySignal(const Request &request) {
-  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
-  emit({.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint});
-}
-
-void Specializer::awaitReadySignal(const Request &request) {
-  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
-  emit({.kind = CommandKind::Await,
-        .origin = endpoint.origin,
-        .endpoint = request.endpoint,
-        .flag = endpoint.flag});
-}
-
-/// The active side's: copies on its own stream, or computes there, and tells the peer.
-void Specializer::moveAndSignal(Request &request) {
-  const uint32_t origin = plan_.endpoints[request.endpoint].origin;
-  if (request.gemm)
-    emitGemm(*request.gemm, origin, request.endpoint);
-  else
-    copy(request);
-  request.event = eventBehind(current_);
-  emit({.kind = CommandKind::Signal, .origin = origin, .endpoint = request.endpoint});
-}
-
-void Specializer::copy(const Request &request) {
-  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
-  Range peerSide{kPeerBuffer, 0, endpoint.range.bytes};
-  Command copy{.kind = CommandKind::Copy, .dtype = endpoint.dtype, .origin = endpoint.origin};
-  copy.endpoint = request.endpoint;
-  bool pulls = endpoint.direction == Direction::Receive;
-  copy.dst = pulls ? endpoint.range : peerSide;
-  copy.src = pulls ? peerSide : endpoint.range;
-  emit(copy);
-}
-
-bool Specializer::visitCollective(const CollectiveOp &op) {
-  unsupported_ = Status(StatusCode::Unsupported,
-                        fmt::format("{}: collective {} cannot be executed by this version",
-                                    diags_.place(op.location()), name(op.collective).str()));
-  return false;
-}
-
-bool Specializer::visitWait(const WaitOp &op) {
-  auto found = requests_.find(op.request);
-  if (found == requests_.end())
-    return error(op) << "%" << op.request->name << " was waited for before" << trips();
-  Request request = found->second;
-  requests_.erase(found);
-  if (request.endpoint == kNone)
-    return true;
-  if (request.event == kNone)
-    return emit({.kind = CommandKind::Await,
-                 .origin = originOf(op),
-                 .endpoint = request.endpoint,
-                 .flag = plan_.endpoints[request.endpoint].flag});
-  if (request.stream == current_)
-    return true; // the copy is ahead of us on this very stream
-  return emit({.kind = CommandKind::WaitEvent, .origin = originOf(op), .event = request.event});
-}
-
 //===- Streams --------------------------------------------------------------------------------===//
 
 bool Specializer::visitSynchronize(const SynchronizeOp &op) {
@@ -671,6 +418,7 @@ bool Specializer::stream(const Op &op, const StreamRef &ref, uint32_t &number) {
 /// An event that stands for everything issued to `stream` so far; the last one if nothing came
 /// since.
 uint32_t Specializer::eventBehind(uint32_t stream) {
+  endGroup();
   if (lastEvent_[stream] != kNone)
     return lastEvent_[stream];
   uint32_t event = plan_.events++;
@@ -685,6 +433,7 @@ uint32_t Specializer::eventBehind(uint32_t stream) {
 
 /// Appends to the current stream. Returns true, to end visit functions with.
 bool Specializer::emit(Command command) {
+  endGroup();
   command.stream = current_;
   lastEvent_[current_] = kNone;
   plan_.commands.push_back(command);
@@ -793,6 +542,8 @@ void Specializer::markOverlaps() {
 
 void Specializer::listPreparation() {
   plan_.preparation.push_back({PrepareKind::AllocateArenas});
+  if (plan_.transport == Transport::Messages)
+    plan_.preparation.push_back({PrepareKind::Connect});
   for (uint32_t channel = 0; channel < channels_.size(); ++channel)
     plan_.preparation.push_back({PrepareKind::Share, channel});
   std::set<std::string> seen;
@@ -801,10 +552,9 @@ void Specializer::listPreparation() {
       plan_.preparation.push_back({PrepareKind::Warm, kNone, i});
 }
 
-} // namespace
-
-Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags) {
-  return Specializer(program, rank, diags).run();
+Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags,
+                        Transport transport) {
+  return Specializer(program, rank, diags, transport).run();
 }
 
 } // namespace braid

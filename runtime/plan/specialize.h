@@ -11,9 +11,14 @@ namespace braid {
 /// reported to `diags`, with the rank and the trip; nothing is returned then. Nodes this version
 /// cannot execute give Unsupported with their place.
 ///
+/// Over peers' memory a collective becomes copies, signals and awaits among the members, and sums
+/// in the order of the team. Over messages, p2p nodes between which this rank issues nothing make
+/// one group.
+///
 /// Placement: buffers lie in their arena in the order allocated, aligned to 256 bytes. Memory of a
 /// deallocated device buffer is given only to a buffer allocated later on the same stream, so that
 /// stream order alone makes the reuse safe; symmetric memory is never reused.
-Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags);
+Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags,
+                        Transport transport = Transport::PeerMemory);
 
 } // namespace braid

@@ -99,6 +99,9 @@ double OperationCosts::issueUs(CommandKind kind) const {
   case CommandKind::Signal:
   case CommandKind::Await:
     return issueSignalUs;
+  case CommandKind::Group:
+  case CommandKind::Collective:
+    return 0; // that of the commands that spell it out
   case CommandKind::Record:
   case CommandKind::WaitEvent:
     return issueEventUs;

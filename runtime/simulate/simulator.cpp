@@ -3,8 +3,11 @@
 #include "runtime/simulate/simulator.h"
 
 #include "ir/failure.h"
+#include "runtime/plan/spell_out.h"
 #include "runtime/simulate/flows.h"
 #include "runtime/simulate/simulated_job.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
 
@@ -127,6 +130,8 @@ void Simulator::begin(uint32_t number, const Command &command) {
     return at(now_ + costs_.signalUs, number);
   case CommandKind::Await:
     return beginAwait(number, command);
+  case CommandKind::Group: // spelled out in front of it
+  case CommandKind::Collective:
   case CommandKind::Record:
     return end(number);
   case CommandKind::WaitEvent:
@@ -336,8 +341,17 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
   if (!costs)
     return unsupported("the cost model knows no operations issued as {} with {}",
                        name(options.launchMode).str(), str(options.transferMode));
-  simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, *costs));
-  return Simulator(std::move(job), *costs).run();
+  if (!llvm::any_of(plans, [](const Plan &p) { return p.transport == Transport::Messages; })) {
+    simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, *costs));
+    return Simulator(std::move(job), *costs).run();
+  }
+  std::vector<Plan> spelled;
+  for (const Plan &plan : plans)
+    spelled.push_back(spellOut(plan));
+  simulator::Job job = BRAID_TRY(simulator::makeJob(spelled, model, *costs));
+  Simulation simulation = BRAID_TRY(Simulator(std::move(job), *costs).run());
+  simulation.spans.clear(); // of other commands
+  return simulation;
 }
 
 } // namespace braid

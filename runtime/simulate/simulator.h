@@ -38,7 +38,8 @@ struct SimulatedSpan {
 struct Simulation {
   /// From the call of a run until its slowest rank's host knows that it is over.
   double us = 0;
-  /// Of each command of each rank: spans[rank][command].
+  /// Of each command of each rank: spans[rank][command]. Empty where ranks send messages: those are
+  /// predicted as what spells them out (runtime/plan/spell_out.h).
   std::vector<std::vector<SimulatedSpan>> spans;
 };
 

@@ -1,7 +1,7 @@
 //===- tests/backends/compute_test.cpp - conformance: GEMMs and sums --------------------------===//
 
 #include "tests/backends/backend_test.h"
-#include "tests/backends/elements.h"
+#include "tests/support/elements.h"
 
 #include <cmath>
 #include <random>

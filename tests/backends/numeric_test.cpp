@@ -2,7 +2,7 @@
 
 #include "runtime/numeric.h"
 
-#include "tests/backends/elements.h"
+#include "tests/support/elements.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 //===- tests/backends/pointwise_test.cpp - conformance: functions of each element -------------===//
 
 #include "tests/backends/backend_test.h"
-#include "tests/backends/elements.h"
+#include "tests/support/elements.h"
 #include "tests/support/pointwise_value.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 //===- tests/backends/sum_test.cpp - conformance: sums of partial results ---------------------===//
 
 #include "tests/backends/backend_test.h"
-#include "tests/backends/elements.h"
+#include "tests/support/elements.h"
 
 #include <cmath>
 #include <cstring>

@@ -103,19 +103,6 @@ void put(DType dtype, std::vector<char> &data, int64_t index, double value) {
   poke<uint16_t>(data.data(), index, encodeHalf(dtype, value));
 }
 
-double rounded(DType dtype, double value) {
-  if (dtype == DType::F64)
-    return value;
-  if (dtype == DType::F32)
-    return static_cast<float>(value);
-  const auto above = tableOf(dtype).lower_bound(value),
-             below = above->first == value ? above : std::prev(above);
-  const double up = above->first - value, down = value - below->first;
-  if (up == down)
-    return above->second % 2 == 0 ? above->first : below->first;
-  return up < down ? above->first : below->first;
-}
-
 int64_t count(llvm::ArrayRef<int64_t> shape) {
   int64_t n = 1;
   for (int64_t extent : shape)

@@ -8,6 +8,7 @@
 
 #include "ir/module.h"
 #include "runtime/reference/reference.h"
+#include "tests/support/elements.h"
 
 #include <map>
 #include <memory>
@@ -22,8 +23,6 @@ double decodeHalf(DType dtype, uint16_t bits);
 double get(DType dtype, const std::vector<char> &data, int64_t index);
 /// `value` is one that the type holds.
 void put(DType dtype, std::vector<char> &data, int64_t index, double value);
-/// The nearest value that the type holds, the even one of two.
-double rounded(DType dtype, double value);
 
 /// A tensor's elements in global row-major order.
 using Values = std::vector<double>;

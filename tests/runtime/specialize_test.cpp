@@ -423,16 +423,86 @@ program @rows mesh [0 .. 2) (%A: f32[2, 4], %B: f32[4, 4], %b: f32[4]) -> (%C: f
     EXPECT_EQ(endpoint.sequence, 0u);
 }
 
-TEST(Specialize, RefusesCollectivesAsUnsupported) {
-  Specialized made = specialized(R"(
-program @c mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[2, 4]) {
-  %c = collective allgather %C, %A
+constexpr const char *kReduceScatter = R"(
+program @c mesh [0 .. 2) (%A: f32[2, 4]) -> (%C: f32[4]) {
+  %c = collective reduce_scatter sum %C, %A
   wait %c
 }
-)");
-  EXPECT_EQ(made.plan.status().code(), StatusCode::Unsupported);
-  EXPECT_EQ(made.plan.status().message(),
-            "t.braid:3:3: collective allgather cannot be executed by this version");
+)";
+
+TEST(Specialize, SpellsOutACollective) {
+  EXPECT_EQ(commandsOf(kReduceScatter, 1),
+            "      0  main       copy       %collective_parts[16 .. 32) <- %A[16 .. 32)\n"
+            "      1  main       signal     rank 0, endpoint 1\n"
+            "      2  main       await      flag 0 from rank 0\n"
+            "      3  main       copy       rank 0's side <- %A[0 .. 16)\n"
+            "      4  main       signal     rank 0, endpoint 0\n"
+            "      5  main       await      flag 1 from rank 0\n"
+            "      6  main       sum        %C[0 .. 16) <- 2 parts of f32 every 16 bytes from "
+            "%collective_parts[0 .. 16)\n");
+}
+
+std::string messagesOf(const std::string &text, int64_t rank = 0) {
+  Specialized made = specialized(text, rank);
+  Result<Plan> plan = specialize(*made.source->module.programs.front(), rank, made.source->diags,
+                                 Transport::Messages);
+  EXPECT_TRUE(plan.isOk()) << made.source->diags.str() << plan.status().message();
+  return plan ? commands(*plan) : "";
+}
+
+TEST(Specialize, KeepsACollectiveWholeOverMessages) {
+  EXPECT_EQ(messagesOf(kReduceScatter, 1),
+            "      0  main       collective reduce_scatter sum %C[0 .. 16) <- %A[0 .. 32), team "
+            "[0, 1]\n");
+}
+
+TEST(Specialize, GroupsWhatIsPostedTogether) {
+  EXPECT_EQ(
+      messagesOf(exchange("get"), 1),
+      "      0  main       copy       %all[16 .. 32) <- %A[0 .. 16)\n"
+      "      1  main       group      send %all[16 .. 32) to rank 0, recv %all[32 .. 48) from "
+      "rank 2\n"
+      "      2  main       copy       %C[0 .. 48) <- %all[0 .. 48)\n");
+}
+
+/// One group, behind all streams that posted; the next one behind it.
+TEST(Specialize, OrdersGroups) {
+  EXPECT_EQ(
+      messagesOf(R"(
+program @p mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  %all = allocate symmetric f32[2, 4]
+  %h = share_mem_handles put %all
+  %mine = select %all[0]
+  %other = select %all[1]
+  set %mine, %A
+  set_current_stream stream(0)
+  %r = p2p recv %other from 1 - rank via %h
+  set_current_stream stream(1)
+  %s = p2p send %A to 1 - rank via %h
+  set %C, %mine
+  %s2 = p2p send %A to 1 - rank via %h
+  set_current_stream stream(0)
+  wait %r
+  %r2 = p2p recv %other from 1 - rank via %h
+  wait %s
+  wait %s2
+  wait %r2
+}
+)"),
+      "      0  main       copy       %all[0 .. 16) <- %A[0 .. 16)\n"
+      "      1  stream(0)  record     event 0\n"
+      "      2  stream(1)  wait_event event 0\n"
+      "      3  stream(1)  group      recv %all[16 .. 32) from rank 1, send %A[0 .. 16) to rank "
+      "1\n"
+      "      4  stream(1)  record     event 1\n"
+      "      5  stream(1)  copy       %C[0 .. 16) <- %all[0 .. 16)\n"
+      "      6  stream(1)  group      send %A[0 .. 16) to rank 1\n"
+      "      7  stream(1)  record     event 2\n"
+      "      8  stream(0)  wait_event event 1\n"
+      "      9  stream(0)  wait_event event 2\n"
+      "     10  stream(0)  group      recv %all[16 .. 32) from rank 1\n"
+      "     11  stream(0)  wait_event event 1\n"
+      "     12  stream(0)  wait_event event 2\n");
 }
 
 TEST(Specialize, FingerprintIsThatOfTheText) {

@@ -1,6 +1,6 @@
-//===- tests/backends/elements.cpp - element types by formula ---------------------------------===//
+//===- tests/support/elements.cpp - element types by formula ----------------------------------===//
 
-#include "tests/backends/elements.h"
+#include "tests/support/elements.h"
 
 #include <cmath>
 #include <cstring>

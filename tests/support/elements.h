@@ -1,4 +1,4 @@
-//===- tests/backends/elements.h - element types by formula -----------------------------------===//
+//===- tests/support/elements.h - element types by formula ------------------------------------===//
 //
 // Written from the definition of the formats, in f64, and independent of runtime/numeric.h, which
 // it judges.

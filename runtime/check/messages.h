@@ -1,0 +1,19 @@
+//===- runtime/check/messages.h - groups and collectives that meet ----------------------------===//
+#pragma once
+
+#include "runtime/check/checker.h"
+
+namespace braid::checker {
+
+/// What Plans that send messages must agree about, before anything is followed: the messages
+/// between two groups are all that either has with the other's rank; members of a team issue the
+/// same collectives, in the same order, with the same root, operator, type and size. Or what is
+/// wrong.
+std::optional<Violation> matchMessages(llvm::ArrayRef<Plan> plans);
+
+/// A reduction by a collective adds in an order that nobody knows, and only a sum can be a
+/// definition's. Says which one is at fault, if the additions are to be in order, or the result is
+/// known.
+std::optional<Violation> findUnprovable(llvm::ArrayRef<Plan> plans, bool ordered, bool isDefined);
+
+} // namespace braid::checker

@@ -1,0 +1,265 @@
+//===- runtime/plan/specialize_collectives.cpp - collectives, whole or spelled out ------------===//
+//
+// Over peers' memory a collective is an exchange of parts: each member tells the others where it
+// takes parts, or that they may take them, copies, and awaits what others copy, all on one stream.
+// So it is done when the stream goes on. Sums are made of parts side by side, in the order of the
+// team, and an allreduce sums one block on each member before all blocks go to all: its bits are
+// the same everywhere.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "ir/failure.h"
+#include "runtime/plan/specializer.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ErrorHandling.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace braid {
+
+bool Specializer::visitCollective(const CollectiveOp &op) {
+  PlanCollective collective{};
+  if (!collectiveOf(op, collective))
+    return false;
+  Request &request = requests_[&op.result] = {.stream = current_};
+  if (plan_.transport == Transport::PeerMemory) // all ranks share it, members or not
+    channels_.try_emplace(nullptr, static_cast<uint32_t>(channels_.size()));
+  const bool isMember = llvm::is_contained(collective.team, plan_.rank);
+  if (!isMember || (collective.src.bytes == 0 && collective.dst.bytes == 0))
+    return true;
+  if (plan_.transport == Transport::Messages) {
+    const auto number = static_cast<uint32_t>(plan_.collectives.size());
+    plan_.collectives.push_back(std::move(collective));
+    emitInOrder({.kind = CommandKind::Collective, .origin = originOf(op), .collective = number});
+  } else if (!exchange(op, collective)) {
+    return false;
+  }
+  request.event = eventBehind(current_);
+  return true;
+}
+
+bool Specializer::collectiveOf(const CollectiveOp &op, PlanCollective &collective) {
+  const View &dst = view(op.dst), &src = view(op.src);
+  collective = {op.collective, op.reduction, src.dtype, {}, -1, dst.range(), src.range()};
+  for (const Scalar *member : op.team)
+    collective.team.push_back(member->value());
+  if (op.team.empty())
+    for (int64_t rank = 0; rank < plan_.ranks; ++rank)
+      collective.team.push_back(rank);
+  if (op.root) {
+    if (!evaluate(op, op.root, "the root", collective.root))
+      return false;
+    if (!llvm::is_contained(collective.team, collective.root))
+      return error(op) << "the root " << op.root->str() << " is " << collective.root
+                       << ", expected a member of the team ["
+                       << fmt::format("{}", fmt::join(collective.team, ", ")) << "]" << trips();
+  }
+  return checkDistinct(op, dst, {&src}) && checkCounts(op, collective);
+}
+
+/// dst and src in proportion; a team divides what it shares out.
+bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &collective) {
+  const View &dst = view(op.dst), &src = view(op.src);
+  const int64_t members = collective.members();
+  const bool gathers = op.collective == CollectiveKind::AllGather;
+  const bool scatters = op.collective == CollectiveKind::ReduceScatter;
+  if (src.bytes() * (gathers ? members : 1) != dst.bytes() * (scatters ? members : 1))
+    return error(op) << name(op.collective).str() << " among " << members << " ranks of "
+                     << str(src) << " into " << str(dst) << ": expected "
+                     << (gathers
+                             ? "as many elements in the destination for each rank as in the source"
+                         : scatters
+                             ? "as many elements in the source for each rank as in the destination"
+                             : "as many elements in the destination as in the source")
+                     << trips();
+  if (op.collective == CollectiveKind::AllToAll && src.bytes() / sizeOf(src.dtype) % members != 0)
+    return error(op) << "alltoall among " << members << " ranks of " << str(src)
+                     << ": expected as many elements for each rank" << trips();
+  return true;
+}
+
+//===- Over peers' memory ---------------------------------------------------------------------===//
+
+/// Memory that peers reach, of at least that size, and of this stream alone: so a collective has
+/// left it before the next one starts.
+bool Specializer::scratch(const CollectiveOp &op, llvm::StringRef name, int64_t bytes,
+                          Range &range) {
+  auto [entry, isNew] = scratch_.try_emplace({name.str(), current_}, 0);
+  if (isNew || plan_.buffers[entry->second].bytes < bytes) {
+    const int64_t offset = symmetric_.allocate(bytes, current_);
+    if (offset < 0)
+      return error(op) << "the buffers of a rank exceed 64 bits of address";
+    entry->second = static_cast<uint32_t>(plan_.buffers.size());
+    plan_.buffers.push_back({BufferKind::Symmetric, bytes, offset, name.str()});
+  }
+  range = {entry->second, 0, bytes};
+  return true;
+}
+
+bool Specializer::exchange(const CollectiveOp &op, const PlanCollective &collective) {
+  if (collective.reduction && *collective.reduction != ReductionOperator::Sum) {
+    unsupported_ = unsupported(
+        "{}: collective {} {} needs a backend that sends messages; over peers' "
+        "memory there are sums only",
+        diags_.place(op.location()), name(op.collective).str(), name(*collective.reduction).str());
+    return false;
+  }
+  switch (op.collective) {
+  case CollectiveKind::AllGather:
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::AllToAll:
+    return moveParts(op, collective);
+  case CollectiveKind::ReduceScatter:
+    return sumParts(op, collective, collective.dst.bytes, collective.dst);
+  case CollectiveKind::Reduce:
+    return sumParts(op, collective, collective.src.bytes, collective.dst);
+  case CollectiveKind::AllReduce:
+    return sumAndGather(op, collective);
+  }
+  llvm_unreachable("covered above");
+}
+
+/// Calls `fn(member, rank)` for the others, each rank beginning with the one behind it.
+template <class Fn> void Specializer::forOthers(const PlanCollective &collective, Fn fn) const {
+  const int64_t self = memberOf(collective);
+  for (int64_t i = 1; i < collective.members(); ++i) {
+    const int64_t member = (self + i) % collective.members();
+    fn(member, collective.team[static_cast<size_t>(member)]);
+  }
+}
+
+int64_t Specializer::memberOf(const PlanCollective &collective) const {
+  return llvm::find(collective.team, plan_.rank) - collective.team.begin();
+}
+
+bool Specializer::moveParts(const CollectiveOp &op, const PlanCollective &collective) {
+  const Range dst = collective.dst;
+  Range src = collective.src;
+  const bool isToAll = op.collective == CollectiveKind::AllToAll;
+  const bool isFromAll = op.collective != CollectiveKind::Broadcast;
+  const int64_t bytes = isToAll ? src.bytes / collective.members() : src.bytes;
+  auto sent = [&](int64_t member) { return isToAll ? cut(src, member * bytes, bytes) : src; };
+  auto received = [&](int64_t member) { return isFromAll ? cut(dst, member * bytes, bytes) : dst; };
+  const bool sends = isFromAll || plan_.rank == collective.root;
+  const Protocol protocol = isSymmetric(dst) ? Protocol::Put : Protocol::Get;
+  if (protocol == Protocol::Get && !isSymmetric(src)) {
+    if (!scratch(op, "collective_source", src.bytes, src))
+      return false;
+    if (sends)
+      copyHere(op, src, collective.src);
+  }
+  std::vector<Part> parts;
+  forOthers(collective, [&](int64_t member, int64_t rank) {
+    const bool receives = isFromAll || rank == collective.root;
+    parts.push_back({rank, sends ? sent(member) : Range{}, receives ? received(member) : Range{}});
+  });
+  const int64_t self = memberOf(collective);
+  if (sends)
+    copyHere(op, received(self), sent(self));
+  exchangeParts(op, parts, protocol);
+  return true;
+}
+
+/// Each member, or the root alone, takes a part of `bytes` from everybody, and sums them up.
+bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collective, int64_t bytes,
+                           Range sum) {
+  const bool hasRoot = collective.root >= 0;
+  const bool sums = (!hasRoot || plan_.rank == collective.root) && sum.bytes > 0;
+  const int64_t members = collective.members(), self = memberOf(collective);
+  Range all;
+  if (!scratch(op, "collective_parts", members * bytes, all))
+    return false;
+  auto sent = [&](int64_t member) {
+    const int64_t begin = hasRoot ? 0 : std::min(member * bytes, collective.src.bytes);
+    return cut(collective.src, begin, std::min(bytes, collective.src.bytes - begin));
+  };
+  std::vector<Part> parts;
+  forOthers(collective, [&](int64_t member, int64_t rank) {
+    parts.push_back({rank, !hasRoot || rank == collective.root ? sent(member) : Range{},
+                     sums ? cut(all, member * bytes, sum.bytes) : Range{}});
+  });
+  if (sums)
+    copyHere(op, cut(all, self * bytes, sum.bytes), sent(self));
+  exchangeParts(op, parts, Protocol::Put);
+  if (!sums)
+    return true;
+  all.bytes = (members - 1) * bytes + sum.bytes;
+  Command command{.kind = CommandKind::Sum, .dtype = collective.dtype, .origin = originOf(op)};
+  command.sum = static_cast<uint32_t>(plan_.sums.size());
+  plan_.sums.push_back(
+      {collective.dtype, collective.dtype, members, bytes, sum, all, Range{}, collective.dtype});
+  return emit(command);
+}
+
+/// An allreduce: member m sums up the m-th block, of as many elements as all but the last ones.
+bool Specializer::sumAndGather(const CollectiveOp &op, const PlanCollective &collective) {
+  const int64_t size = sizeOf(collective.dtype), members = collective.members();
+  const int64_t all = collective.dst.bytes;
+  const int64_t bytes = (all / size + members - 1) / members * size;
+  auto block = [&](int64_t member) {
+    const int64_t begin = std::min(member * bytes, all);
+    return cut(collective.dst, begin, std::min(bytes, all - begin));
+  };
+  const Range own = block(memberOf(collective));
+  Range sum;
+  if (!scratch(op, "collective_sums", bytes, sum))
+    return false;
+  sum.bytes = own.bytes;
+  if (!sumParts(op, collective, bytes, sum))
+    return false;
+  std::vector<Part> parts;
+  forOthers(collective, [&](int64_t member, int64_t rank) {
+    parts.push_back({rank, sum, block(member)});
+  });
+  copyHere(op, own, sum);
+  exchangeParts(op, parts, Protocol::Get);
+  return true;
+}
+
+bool Specializer::isSymmetric(const Range &range) const {
+  return plan_.buffers[range.buffer].kind == BufferKind::Symmetric;
+}
+
+void Specializer::copyHere(const CollectiveOp &op, Range dst, Range src) {
+  if (dst.bytes > 0)
+    emit({.kind = CommandKind::Copy,
+          .dtype = view(op.src).dtype,
+          .origin = originOf(op),
+          .dst = dst,
+          .src = src});
+}
+
+/// The passive sides say that they are ready, the active ones copy, and everybody is done at the
+/// end.
+void Specializer::exchangeParts(const CollectiveOp &op, llvm::ArrayRef<Part> parts,
+                                Protocol protocol) {
+  const uint32_t channel = channels_.find(nullptr)->second;
+  std::vector<Request> active, passive;
+  for (const Part &part : parts)
+    for (Direction direction : {Direction::Send, Direction::Receive}) {
+      const Range &range = direction == Direction::Send ? part.send : part.receive;
+      if (range.bytes == 0)
+        continue;
+      auto &requests = isPassive(direction, protocol) ? passive : active;
+      requests.push_back({.endpoint = addEndpoint({.direction = direction,
+                                                   .protocol = protocol,
+                                                   .peer = part.peer,
+                                                   .channel = channel,
+                                                   .range = range,
+                                                   .dtype = view(op.src).dtype,
+                                                   .origin = originOf(op)}),
+                          .stream = current_});
+    }
+  for (const Request &request : passive)
+    readySignal(request);
+  for (const Request &request : active)
+    awaitSignal(request);
+  for (Request &request : active)
+    moveAndSignal(request);
+  for (const Request &request : passive)
+    awaitSignal(request);
+}
+
+} // namespace braid

@@ -1,0 +1,224 @@
+//===- runtime/plan/specialize_transfers.cpp - p2p nodes, groups and waits --------------------===//
+
+#include "ir/failure.h"
+#include "runtime/plan/specializer.h"
+
+#include <set>
+#include <utility>
+
+namespace braid {
+
+bool Specializer::visitShareMemHandles(const ShareMemHandlesOp &op) {
+  channels_.try_emplace(&op.result, static_cast<uint32_t>(channels_.size()));
+  return true;
+}
+
+bool Specializer::peerOf(const P2POp &op, int64_t &peer) {
+  if (!evaluate(op, op.peer, "the peer", peer))
+    return false;
+  if (peer < 0 || peer >= plan_.ranks)
+    return error(op) << "peer " << op.peer->str() << " is " << peer
+                     << ", but the mesh has ranks 0 to " << plan_.ranks - 1 << trips();
+  if (peer == plan_.rank)
+    return error(op) << "peer " << op.peer->str() << " is the rank itself" << trips();
+  return true;
+}
+
+/// Gives an endpoint its sequence number and its flag.
+uint32_t Specializer::addEndpoint(Endpoint endpoint) {
+  endpoint.flag = static_cast<uint32_t>(plan_.endpoints.size());
+  endpoint.sequence = sequences_[{endpoint.direction, endpoint.peer, endpoint.channel}]++;
+  plan_.endpoints.push_back(endpoint);
+  return endpoint.flag;
+}
+
+/// The endpoint and the request of a transfer that is being posted. One of no rows has no endpoint,
+/// nor has the peer's side of it: so sequence numbers go on matching.
+bool Specializer::addEndpoint(const P2POp &op) {
+  int64_t peer = 0;
+  if (!peerOf(op, peer))
+    return false;
+  auto shared = channels_.find(op.handles);
+  if (shared == channels_.end())
+    return error(op) << "the handles %" << op.handles->name << " have not been shared" << trips();
+  Request request{.stream = current_};
+  if (op.gemm && !gemmOf(op, request.gemm.emplace()))
+    return false;
+  if (const View &tensor = view(op.tensor); !tensor.isEmpty())
+    request.endpoint = addEndpoint({.direction = op.direction,
+                                    .protocol = op.protocol(),
+                                    .peer = peer,
+                                    .channel = shared->second,
+                                    .range = tensor.range(),
+                                    .dtype = tensor.dtype,
+                                    .origin = originOf(op)});
+  requests_[&op.result] = request;
+  return true;
+}
+
+bool Specializer::visitP2P(const P2POp &op) {
+  if (plan_.transport == Transport::Messages)
+    return postMessage(op);
+  if (!addEndpoint(op))
+    return false;
+  Request &request = requests_[&op.result];
+  if (request.endpoint == kNone)
+    return true;
+  if (isPassive(op)) {
+    readySignal(request);
+  } else {
+    awaitSignal(request);
+    moveAndSignal(request);
+  }
+  return true;
+}
+
+//===- Messages -------------------------------------------------------------------------------===//
+
+bool Specializer::postMessage(const P2POp &op) {
+  int64_t peer = 0;
+  if (!peerOf(op, peer))
+    return false;
+  if (op.gemm) {
+    unsupported_ =
+        unsupported("{}: expected memory that peers reach for a send of what is computed "
+                    "there; this backend sends messages",
+                    diags_.place(op.location()));
+    return false;
+  }
+  requests_[&op.result] = {.stream = current_};
+  if (const View &tensor = view(op.tensor); !tensor.isEmpty())
+    posted_.push_back(
+        {{op.direction, peer, tensor.range(), tensor.dtype, originOf(op)}, &op.result, current_});
+  return true;
+}
+
+/// What has been posted becomes a group, on the stream of the last post, behind the streams of the
+/// others.
+void Specializer::endGroup() {
+  if (posted_.empty())
+    return;
+  const std::vector<Posted> posted = std::exchange(posted_, {});
+  const uint32_t current = std::exchange(current_, posted.back().stream);
+  const uint32_t origin = posted.back().message.origin;
+  std::set<uint32_t> others;
+  PlanGroup group;
+  for (const Posted &each : posted) {
+    group.push_back(each.message);
+    if (each.stream != current_ && others.insert(each.stream).second)
+      emit({.kind = CommandKind::WaitEvent, .origin = origin, .event = eventBehind(each.stream)});
+  }
+  const auto number = static_cast<uint32_t>(plan_.groups.size());
+  plan_.groups.push_back(std::move(group));
+  emitInOrder({.kind = CommandKind::Group, .origin = origin, .group = number});
+  for (const Posted &each : posted)
+    if (auto request = requests_.find(each.request); request != requests_.end())
+      request->second = {.stream = current_, .event = lastMessages_};
+  current_ = current;
+}
+
+/// A group or a collective, behind the one before: all ranks have them in one order.
+void Specializer::emitInOrder(Command command) {
+  if (lastMessages_ != kNone && messageStream_ != current_)
+    emit({.kind = CommandKind::WaitEvent, .origin = command.origin, .event = lastMessages_});
+  emit(command);
+  lastMessages_ = eventBehind(current_);
+  messageStream_ = current_;
+}
+
+//===- Peers' memory --------------------------------------------------------------------------===//
+
+/// Posted together: all ready signals first, so that no copy waits for one that stands behind it;
+/// then all awaits of ready signals, so that copies follow one another.
+bool Specializer::visitGroup(const GroupOp &op) {
+  for (const Op &inner : op.body)
+    if (!llvm::isa<P2POp>(&inner)) // the verifier sees to that, if it was asked
+      return error(inner) << "expected only 'p2p' in 'group'";
+  if (plan_.transport == Transport::Messages) {
+    endGroup();
+    for (const Op &inner : op.body)
+      if (!postMessage(*llvm::cast<P2POp>(&inner)))
+        return false;
+    endGroup();
+    return true;
+  }
+  for (bool wantPassive : {true, false})
+    for (const Op &inner : op.body) {
+      const auto &p2p = *llvm::cast<P2POp>(&inner);
+      if (isPassive(p2p) != wantPassive)
+        continue;
+      if (!addEndpoint(p2p))
+        return false;
+      if (requests_[&p2p.result].endpoint == kNone)
+        continue;
+      if (wantPassive)
+        readySignal(requests_[&p2p.result]);
+      else
+        awaitSignal(requests_[&p2p.result]);
+    }
+  for (const Op &inner : op.body)
+    if (const auto &p2p = *llvm::cast<P2POp>(&inner); !isPassive(p2p))
+      if (Request &request = requests_[&p2p.result]; request.endpoint != kNone)
+        moveAndSignal(request);
+  return true;
+}
+
+bool Specializer::isPassive(Direction direction, Protocol protocol) {
+  return (protocol == Protocol::Get) == (direction == Direction::Send);
+}
+
+/// The passive side's: the peer may copy from here on.
+void Specializer::readySignal(const Request &request) {
+  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
+  emit({.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint});
+}
+
+void Specializer::awaitSignal(const Request &request) {
+  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
+  emit({.kind = CommandKind::Await,
+        .origin = endpoint.origin,
+        .endpoint = request.endpoint,
+        .flag = endpoint.flag});
+}
+
+/// The active side's: copies on its own stream, or computes there, and tells the peer.
+void Specializer::moveAndSignal(Request &request) {
+  const uint32_t origin = plan_.endpoints[request.endpoint].origin;
+  if (request.gemm)
+    emitGemm(*request.gemm, origin, request.endpoint);
+  else
+    copy(request);
+  request.event = eventBehind(current_);
+  emit({.kind = CommandKind::Signal, .origin = origin, .endpoint = request.endpoint});
+}
+
+void Specializer::copy(const Request &request) {
+  const Endpoint &endpoint = plan_.endpoints[request.endpoint];
+  Range peerSide{kPeerBuffer, 0, endpoint.range.bytes};
+  Command copy{.kind = CommandKind::Copy, .dtype = endpoint.dtype, .origin = endpoint.origin};
+  copy.endpoint = request.endpoint;
+  bool pulls = endpoint.direction == Direction::Receive;
+  copy.dst = pulls ? endpoint.range : peerSide;
+  copy.src = pulls ? peerSide : endpoint.range;
+  emit(copy);
+}
+
+bool Specializer::visitWait(const WaitOp &op) {
+  endGroup();
+  auto found = requests_.find(op.request);
+  if (found == requests_.end())
+    return error(op) << "%" << op.request->name << " was waited for before" << trips();
+  const Request request = found->second;
+  requests_.erase(found);
+  if (request.event != kNone) // what is done is ahead of us on its own stream
+    return request.stream == current_ ||
+           emit({.kind = CommandKind::WaitEvent, .origin = originOf(op), .event = request.event});
+  if (request.endpoint == kNone)
+    return true;
+  return emit({.kind = CommandKind::Await,
+               .origin = originOf(op),
+               .endpoint = request.endpoint,
+               .flag = plan_.endpoints[request.endpoint].flag});
+}
+
+} // namespace braid

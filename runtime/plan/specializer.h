@@ -1,0 +1,169 @@
+//===- runtime/plan/specializer.h - the walk that makes a Plan --------------------------------===//
+//
+// specialize.cpp has the walk, memory, local work and streams; specialize_transfers.cpp what moves
+// data between ranks.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/status.h"
+#include "ir/visitor.h"
+#include "runtime/plan/arena.h"
+#include "runtime/plan/plan.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <map>
+
+namespace braid {
+
+/// Walks the program as the rank would, emitting commands. Stops at the first error: what follows
+/// would be about the same mistake in later trips.
+class Specializer : public OpVisitor<Specializer, bool> {
+public:
+  Specializer(const Program &program, int64_t rank, Diagnostics &diags, Transport transport);
+
+  Result<Plan> run();
+
+  bool visitAllocate(const AllocateOp &op);
+  bool visitDeallocate(const DeallocateOp &op);
+  bool visitFor(const ForOp &op);
+  bool visitIf(const IfOp &op);
+  bool visitSelect(const SelectOp &op);
+  bool visitSlice(const SliceOp &op);
+  bool visitFlatten(const FlattenOp &op);
+  bool visitSet(const SetOp &op);
+  bool visitMatmul(const MatmulOp &op);
+  bool visitLinear(const LinearOp &op);
+  bool visitReduce(const ReduceOp &op);
+  bool visitSum(const SumOp &op);
+  bool visitPointwise(const PointwiseOp &op);
+  bool visitShareMemHandles(const ShareMemHandlesOp &op);
+  bool visitP2P(const P2POp &op);
+  bool visitGroup(const GroupOp &op);
+  bool visitCollective(const CollectiveOp &op);
+  bool visitWait(const WaitOp &op);
+  bool visitSynchronize(const SynchronizeOp &op);
+  bool visitGetCurrentStream(const GetCurrentStreamOp &op);
+  bool visitSetCurrentStream(const SetCurrentStreamOp &op);
+
+private:
+  /// A tensor value in the present trip: bytes of a buffer, with a concrete shape.
+  struct View {
+    uint32_t buffer = 0;
+    int64_t offset = 0;
+    DType dtype = DType::F32;
+    Shape shape;
+
+    // Shapes of whole buffers fit 64 bits (the verifier checks that), and views are parts of them.
+    int64_t bytes() const { return *byteCount(dtype, shape); }
+    bool isEmpty() const { return bytes() == 0; }
+    Range range() const { return {buffer, offset, bytes()}; }
+  };
+
+  static std::string str(const View &view);
+
+  /// A posted transfer that is still to be waited for.
+  struct Request {
+    uint32_t endpoint = kNone; ///< that is awaited, or copied by this rank
+    uint32_t stream = 0;       ///< the one that posted it, or that has the group
+    /// Behind what this rank does for it, for a wait on another stream. kNone: it does nothing, and
+    /// awaits the endpoint, if there is one.
+    uint32_t event = kNone;
+    std::optional<PlanMatmul> gemm = {}; ///< makes what is sent
+  };
+
+  /// A message that has been posted, and belongs to the group that the next command ends.
+  struct Posted {
+    PlanMessage message;
+    const Value *request;
+    uint32_t stream;
+  };
+  /// What is done of a collective for one other member.
+  struct Part {
+    int64_t peer;
+    Range send, receive; ///< bytes == 0: nothing
+  };
+
+  bool visitBlock(const Block &block);
+  bool countStep(const Op &op);
+  void addParameters(llvm::ArrayRef<std::unique_ptr<Value>> values, BufferKind kind,
+                     std::vector<uint32_t> &numbers);
+  bool evaluate(const Op &op, const Scalar *scalar, llvm::StringRef what, int64_t &value);
+  bool concreteShape(const Op &op, const TensorType &type, Shape &shape);
+  bool stream(const Op &op, const StreamRef &ref, uint32_t &number);
+  bool gemmOf(const MatmulOp &op, PlanMatmul &gemm);
+  bool gemmOf(const LinearOp &op, PlanMatmul &gemm);
+  bool gemmOf(const P2POp &op, PlanMatmul &gemm);
+  static PlanMatmul gemmOf(const View &dst, const View &a, const View &b, bool transposeB);
+  bool emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint = kNone);
+  bool checkContracted(const Op &op, const View &a, size_t firstA, const View &b, size_t firstB,
+                       size_t count);
+  bool cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part);
+  bool peerOf(const P2POp &op, int64_t &peer);
+  bool addEndpoint(const P2POp &op);
+  uint32_t addEndpoint(Endpoint endpoint);
+  static bool isPassive(Direction direction, Protocol protocol);
+  static bool isPassive(const P2POp &op) { return isPassive(op.direction, op.protocol()); }
+  bool postMessage(const P2POp &op);
+  void endGroup();
+  void emitInOrder(Command command);
+  bool collectiveOf(const CollectiveOp &op, PlanCollective &collective);
+  bool checkCounts(const CollectiveOp &op, const PlanCollective &collective);
+  bool exchange(const CollectiveOp &op, const PlanCollective &collective);
+  bool moveParts(const CollectiveOp &op, const PlanCollective &collective);
+  bool sumParts(const CollectiveOp &op, const PlanCollective &collective, int64_t bytes, Range sum);
+  bool sumAndGather(const CollectiveOp &op, const PlanCollective &collective);
+  void exchangeParts(const CollectiveOp &op, llvm::ArrayRef<Part> parts, Protocol protocol);
+  void copyHere(const CollectiveOp &op, Range dst, Range src);
+  bool isSymmetric(const Range &range) const;
+  int64_t memberOf(const PlanCollective &collective) const;
+  template <class Fn> void forOthers(const PlanCollective &collective, Fn fn) const;
+  bool scratch(const CollectiveOp &op, llvm::StringRef name, int64_t bytes, Range &range);
+  void readySignal(const Request &request);
+  void awaitSignal(const Request &request);
+  void moveAndSignal(Request &request);
+  void copy(const Request &request);
+  bool checkShape(const Op &op, llvm::StringRef what, const View &view,
+                  llvm::ArrayRef<int64_t> expected);
+  bool checkDistinct(const Op &op, const View &dst, std::initializer_list<const View *> sources);
+
+  const View &view(const Value *value) const { return views_.find(value)->second; }
+  bool emit(Command command);
+  uint32_t eventBehind(uint32_t stream);
+  uint32_t originOf(const Op &op);
+  uint32_t siteOf(const Op &op);
+  void finishEvents();
+  void markOverlaps();
+  void listPreparation();
+  std::string trips() const;
+  Diagnostics::InFlight error(const Op &op);
+
+  const Program &program_;
+  Diagnostics &diags_;
+  Plan plan_;
+  Status unsupported_;
+  size_t steps_ = 0;
+
+  std::vector<int64_t> loops_;     ///< the present value of every loop index
+  std::vector<int64_t> tripStack_; ///< those of the loops around, outermost first
+  llvm::DenseMap<const Value *, View> views_;
+  llvm::DenseMap<const Value *, uint32_t> namedStreams_;
+  llvm::DenseMap<const Value *, Request> requests_;
+  llvm::DenseMap<const Value *, uint32_t> channels_;
+  std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
+  std::vector<Posted> posted_;
+  uint32_t lastMessages_ = kNone; ///< an event behind the last group or collective
+  uint32_t messageStream_ = 0;    ///< where that is
+  std::map<std::pair<std::string, uint32_t>, uint32_t> scratch_; ///< buffers, by name and stream
+  std::map<int64_t, uint32_t> poolStreams_;
+  llvm::DenseMap<const Op *, uint32_t> sites_;
+  ArenaLayout symmetric_, device_;
+
+  uint32_t current_ = 0; ///< the current stream
+  std::vector<uint32_t>
+      lastEvent_;                ///< by stream: an event behind everything issued to it, or kNone
+  const Op *originOp_ = nullptr; ///< the node whose origin was made last, in this very trip
+};
+
+} // namespace braid
