@@ -1,5 +1,6 @@
 //===- tools/env.cpp - `braid env` ------------------------------------------------------------===//
 
+#include "api/ranks/run.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/command.h"
 
@@ -53,6 +54,29 @@ void printTable(const std::vector<VariableReport> &variables) {
                                 widths[1], row[2], widths[2], row[3], widths[3], row[4]);
 }
 
+/// What backends would open at run time.
+void printLibraries() {
+  for (const Backend &backend : builtinBackends().all())
+    if (backend.library) {
+      const Result<std::string> library = backend.library();
+      llvm::outs() << fmt::format("\n--backend {}: {}\n", backend.name,
+                                  library ? *library : library.status().message());
+    }
+}
+
+OrderedJson librariesJson() {
+  OrderedJson list = OrderedJson::array();
+  for (const Backend &backend : builtinBackends().all())
+    if (backend.library) {
+      const Result<std::string> library = backend.library();
+      list.push_back(
+          {{"backend", backend.name},
+           {"library", library ? OrderedJson(*library) : OrderedJson()},
+           {"error", library ? OrderedJson() : OrderedJson(library.status().message())}});
+    }
+  return list;
+}
+
 OrderedJson placeJson(const Found &place) {
   if (!place || !*place)
     return nullptr;
@@ -77,8 +101,10 @@ void printJson(const Found &place, const std::vector<VariableReport> &variables)
   if (!place)
     error = {{"code", static_cast<int>(place.status().code())},
              {"message", place.status().message()}};
-  OrderedJson json = {
-      {"place", placeJson(place)}, {"error", error}, {"variables", std::move(list)}};
+  OrderedJson json = {{"place", placeJson(place)},
+                      {"error", error},
+                      {"variables", std::move(list)},
+                      {"libraries", librariesJson()}};
   llvm::outs() << json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) << "\n";
 }
 
@@ -94,6 +120,7 @@ int envCommand(bool asJson) {
   if (place)
     llvm::outs() << describe(*place) << "\n\n";
   printTable(variables);
+  printLibraries();
   return exitCode;
 }
 

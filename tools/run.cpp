@@ -327,6 +327,7 @@ Status Run::begin() {
   if (flags_.timeoutMs < 1)
     return badInput("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs);
   options_ = toOptions(flags_, config, progress_);
+  compileOptions_.transport = backend_->transport;
   setup_ = BRAID_TRY(findSetup(flags_, *backend_, processEnvironment()));
   BRAID_TRY(checkSetup(flags_, setup_, *backend_));
   BRAID_TRY(checkTrace(flags_));
@@ -358,7 +359,8 @@ Status Run::understand() {
   if (source.isAuto() && compileOptions_.passes)
     return badInput("expected --schedule auto or --passes, got both");
   options_.isAuto =
-      source.isAuto() || (!source.schedule && !compileOptions_.passes && !backend_->isOnHost);
+      source.isAuto() || (!source.schedule && !compileOptions_.passes && !backend_->isOnHost &&
+                          backend_->transport == Transport::PeerMemory);
   const bool isAsked = source.isAuto();
   compiled_ = BRAID_TRY(compile(
       *source_, isAsked ? applyTo(compileOptions_, presets().front().fields) : compileOptions_));

@@ -15,7 +15,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
 #ifdef BRAID_HAS_CUDA
-#include "backends/cuda/cuda_backend.h"
+#include "backends/nccl/nccl_backend.h"
 #endif
 
 #include "llvm/ADT/STLExtras.h"
@@ -403,6 +403,7 @@ BackendRegistry builtinBackends() {
   registerCpuBackend(registry);
 #ifdef BRAID_HAS_CUDA
   registerCudaBackend(registry);
+  registerNcclBackend(registry);
 #endif
   registerNullBackend(registry);
   return registry;

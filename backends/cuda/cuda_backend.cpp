@@ -84,6 +84,7 @@ CudaCluster::~CudaCluster() {
     }
     if (!isDone)
       device_->abandon();
+    device_->closeMessages();
     device_->closePeers();
   }
   // Ends the watchdog, which looks at the device.
@@ -162,7 +163,8 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                              .callerStream = static_cast<cudaStream_t>(rank.stream),
                              .isTuned = tuned && !mayShare, // beside others, times say nothing
                              .mayShare = mayShare,
-                             .isReproducible = options.reproducible};
+                             .isReproducible = options.reproducible,
+                             .makeMessages = rank.makeMessages};
   return CudaCluster::join(options, std::move(client), chosen);
 }
 

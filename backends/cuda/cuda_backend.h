@@ -5,6 +5,9 @@
 
 namespace braid {
 
+class MessageLibrary; // backends/cuda/message_library.h
+class RankGroup;      // runtime/execute/rank_group.h
+
 /// Adds "cuda": ranks are processes, one GPU each, connected by CUDA IPC. Copies are made by the
 /// copy engines, GEMMs by cuBLASLt. Creating a cluster is Unsupported, with the reason, where
 /// there is no GPU for the rank, no driver, or no cuBLASLt.
@@ -31,6 +34,8 @@ struct CudaRankOptions {
   void *stream = nullptr;
   /// As if BRAID_SHARE_GPUS were `on`.
   bool mayShare = false;
+  /// Makes what sends messages; null: ranks send none.
+  std::function<Result<std::unique_ptr<MessageLibrary>>(const RankGroup &)> makeMessages = {};
 };
 
 /// As Backend::join.

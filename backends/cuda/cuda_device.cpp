@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <thread>
+#include <utility>
 
 namespace braid {
 namespace {
@@ -54,6 +55,8 @@ Status CudaDevice::start() {
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&handover_, cudaEventDisableTiming));
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&recordingStream_, cudaStreamNonBlocking));
   isDirty_.push_back(false);
+  if (options_.makeMessages)
+    messages_ = BRAID_TRY(options_.makeMessages(group_));
   return gemms_->reserveWorkspaces(1);
 }
 
@@ -66,9 +69,7 @@ CudaDevice::~CudaDevice() {
   }
   nvtxDomainDestroy(domain_);
   cudaFree(copyAndSignalCounters_);
-  for (cudaGraphExec_t graph : graphs_)
-    if (graph)
-      cudaGraphExecDestroy(graph);
+  destroyGraphs();
   for (cudaEvent_t event : events_)
     cudaEventDestroy(event);
   for (cudaEvent_t mark : clock_)
@@ -99,8 +100,9 @@ std::string CudaDevice::description() const {
   cudaGetDeviceProperties(&properties, options_.device);
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
-  return fmt::format("{}, driver for CUDA {}.{}, runtime {}.{}{}", properties.name, driver / 1000,
+  return fmt::format("{}, driver for CUDA {}.{}, runtime {}.{}{}{}", properties.name, driver / 1000,
                      driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
+                     messages_ ? ", " + messages_->description() : std::string(),
                      options_.mayShare  ? ", perhaps shared"
                      : options_.isTuned ? ""
                                         : ", not tuned");
@@ -329,7 +331,15 @@ void CudaDevice::recycle() {
 
 // -- From the host. --
 
+void CudaDevice::destroyGraphs() {
+  for (cudaGraphExec_t &graph : graphs_)
+    if (cudaGraphExec_t gone = std::exchange(graph, nullptr))
+      cudaGraphExecDestroy(gone);
+}
+
 void CudaDevice::releaseWaits() {
+  if (messages_)
+    messages_->abort();
   std::atomic_ref<uint32_t>(*released_).store(1, std::memory_order_relaxed);
   memory_.fillFlags(kReleased);
 }

@@ -22,6 +22,7 @@
 #include "backends/cuda/cuda_memory.h"
 #include "backends/cuda/driver.h"
 #include "backends/cuda/gemm/gemms.h"
+#include "backends/cuda/message_library.h"
 #include "backends/cuda/run_guard.h"
 #include "runtime/execute/event_ranges.h"
 #include "runtime/job/process_group.h"
@@ -29,6 +30,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -38,6 +40,7 @@ class CudaDevice final : public Device,
                          public Compute,
                          public GemmTuning,
                          public PeerMemory,
+                         public Messages,
                          public Graphs,
                          public Tracer,
                          public Stopwatch {
@@ -49,6 +52,8 @@ public:
     bool isTuned = true;                 ///< measures which algorithms multiply best
     bool mayShare = false;               ///< other ranks may have the same GPU
     bool isReproducible = false;         ///< as ClusterOptions::reproducible
+    /// Makes what sends messages for this rank; null: nothing does.
+    std::function<Result<std::unique_ptr<MessageLibrary>>(const RankGroup &)> makeMessages = {};
   };
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
@@ -59,6 +64,7 @@ public:
   bool sharesHostMemory() const override { return false; }
   Compute &compute() override { return *this; }
   PeerMemory *peerMemory() override { return this; }
+  Messages *messages() override { return messages_ ? this : nullptr; }
   Graphs *graphs() override { return this; }
   Tracer *tracer() override { return this; }
   Stopwatch *stopwatch() override { return this; }
@@ -122,6 +128,12 @@ public:
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override;
 
+  // -- Messages (cuda_messages.cpp). --
+
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
+  void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
+  void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
+
   // -- Graphs (cuda_capture.cpp), Tracer, Stopwatch. --
 
   Status beginCapture() override;
@@ -141,6 +153,8 @@ public:
 
   /// Unmaps what belongs to peers.
   void closePeers();
+  /// Gives back what sends messages; after an abort of the job, too. Graphs are gone afterwards.
+  void closeMessages();
   /// Leaves everything as it is when this object goes: streams still use it.
   void abandon() { isAbandoned_ = true; }
   /// Ends every wait of this GPU's streams for a flag, now. To be repeated until the streams are
@@ -224,6 +238,7 @@ private:
     bool isInCallersGraph = false; ///< so its runs are guarded from now on
     ForGraphs ofGraphs;
   };
+  void destroyGraphs();
   Status planCopyAndSignal(const Plan &plan, TransferMode mode,
                            Timetable &timetable) const; // cuda_command_batch.cpp
   Timetable *findTimetable(const Plan *plan) const;
@@ -264,8 +279,11 @@ private:
     return (capture_ ? capture_->streams : streams_)[stream];
   }
 
+  void finishMessages(uint32_t stream, Tag tag, const Status &status);
+
   ProcessGroup &group_;
   const Options options_;
+  std::unique_ptr<MessageLibrary> messages_; ///< null: there is none
   const Driver *driver_ = nullptr;
   std::unique_ptr<Gemms> gemms_;
   CudaMemory memory_{group_};

@@ -8,9 +8,19 @@
 #include "backends/cuda/cuda_device.h"
 #include "ir/failure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace braid {
+namespace {
+
+bool waitsForPeers(CommandKind kind) {
+  return kind == CommandKind::Await || kind == CommandKind::Group ||
+         kind == CommandKind::Collective;
+}
+
+} // namespace
 
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   auto timetable = std::make_unique<Timetable>();
@@ -21,7 +31,7 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   for (uint32_t i = 0; i < plan.commands.size(); ++i) {
     CommandKind kind = plan.commands[i].kind;
     timetable->isUsed[plan.commands[i].stream] = true;
-    if (kind == CommandKind::Signal || kind == CommandKind::Await)
+    if (kind == CommandKind::Signal || waitsForPeers(kind))
       timetable->commands[plan.commands[i].stream].push_back(i);
   }
   BRAID_TRY(planCopyAndSignal(plan, mode, *timetable));
@@ -131,6 +141,9 @@ uint64_t CudaDevice::lastStep(const Timetable &timetable, uint32_t stream, uint3
 }
 
 void CudaDevice::publish() {
+  if (messages_)
+    if (Status status = messages_->error(); !status.isOk())
+      group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
   std::lock_guard lock(timetablesMutex_);
   checkOverlaps();
   const Timetable *timetable = current_.load(std::memory_order_acquire);
@@ -172,7 +185,7 @@ Tag CudaDevice::awaitOf(uint64_t step) const {
   for (const std::unique_ptr<Timetable> &each : llvm::reverse(timetables_)) {
     const uint32_t command = static_cast<uint32_t>(step) - each->plan->firstCommand;
     if (step != kNothing && command < each->plan->commands.size() &&
-        each->plan->commands[command].kind == CommandKind::Await)
+        waitsForPeers(each->plan->commands[command].kind))
       return {each->plan, command, static_cast<uint32_t>(step >> 32)};
   }
   return {};

@@ -58,6 +58,9 @@ struct Backend {
   bool isOnHost = false;
   /// What its ranks run: Plans that are made for it.
   Transport transport = Transport::PeerMemory;
+  /// Names the library that it would open, with version and file, or says why it cannot. Null: it
+  /// needs none.
+  std::function<Result<std::string>()> library = {};
   /// All ranks, in this process. Null if that is not possible.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};
   /// One rank in this process, the others in processes of their own. Null if that is not possible.

@@ -296,11 +296,11 @@ Status Binder::openTeams() {
     llvm::SmallVector<llvm::StringRef> lines;
     llvm::StringRef(text).split(lines, '\n', -1, /*KeepEmpty=*/false);
     for (llvm::StringRef line : lines) {
-      Team team;
+      Team members;
       for (int64_t member = 0; !line.empty() && !line.consumeInteger(10, member);
            line = line.ltrim())
-        team.push_back(member);
-      teams.insert(std::move(team));
+        members.push_back(member);
+      teams.insert(std::move(members));
     }
   }
   return prepared_->messages_->openTeams(std::vector<Team>(teams.begin(), teams.end()), control_);

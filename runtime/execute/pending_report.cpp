@@ -3,8 +3,10 @@
 #include "runtime/execute/pending_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 namespace braid {
@@ -19,7 +21,15 @@ const Command *commandOf(const Tag &tag) {
 }
 
 bool waitsForPeer(const Command &command) {
-  return command.kind == CommandKind::Await && command.endpoint != kNone;
+  return (command.kind == CommandKind::Await && command.endpoint != kNone) ||
+         command.kind == CommandKind::Group || command.kind == CommandKind::Collective;
+}
+
+/// "ranks 1, 3", without this one.
+std::string peersText(const Plan &plan, const std::set<int64_t> &ranks) {
+  std::set<int64_t> peers = ranks;
+  peers.erase(plan.rank);
+  return fmt::format("{} {}", peers.size() == 1 ? "rank" : "ranks", fmt::join(peers, ", "));
 }
 
 std::string streamName(const Plan &plan, uint32_t stream) {
@@ -40,6 +50,16 @@ std::string recordingStream(const Plan &plan, uint32_t wait) {
 
 std::string waitedFor(const Plan &plan, uint32_t index) {
   const Command &command = plan.commands[index];
+  if (command.kind == CommandKind::Collective) {
+    const std::vector<int64_t> &team = plan.collectives[command.collective].team;
+    return peersText(plan, {team.begin(), team.end()});
+  }
+  if (command.kind == CommandKind::Group) {
+    std::set<int64_t> peers;
+    for (const PlanMessage &message : plan.groups[command.group])
+      peers.insert(message.peer);
+    return peersText(plan, peers);
+  }
   if (waitsForPeer(command))
     return fmt::format("rank {}", plan.endpoints[command.endpoint].peer);
   if (command.kind == CommandKind::WaitEvent)

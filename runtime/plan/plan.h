@@ -197,7 +197,7 @@ struct PlanCollective {
   std::optional<ReductionOperator> reduction;
   DType dtype;
   std::vector<int64_t> team; ///< ranks, in the order of their blocks; never empty
-  int64_t root; ///< a rank; -1: the kind has none
+  int64_t root;              ///< a rank; -1: the kind has none
   Range dst, src;
 
   int64_t members() const { return static_cast<int64_t>(team.size()); }

@@ -1,0 +1,61 @@
+//===- backends/cuda/cuda_messages.cpp - groups and collectives of a GPU ----------------------===//
+
+#include "backends/cuda/cuda_device.h"
+#include "backends/cuda/issuing.h"
+#include "ir/failure.h"
+
+#include <cstdio>
+
+namespace braid {
+
+Status CudaDevice::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) {
+  enter();
+  return messages_->openTeams(teams, control);
+}
+
+void CudaDevice::group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) {
+  if (group_.isAborted())
+    return;
+  Issuing issuing(*this, stream, tag);
+  finishMessages(stream, tag, messages_->group(streamOf(stream), messages));
+}
+
+void CudaDevice::collective(uint32_t stream, Tag tag, const CollectiveArgs &args) {
+  if (group_.isAborted())
+    return;
+  Issuing issuing(*this, stream, tag);
+  finishMessages(stream, tag, messages_->collective(streamOf(stream), args));
+}
+
+/// Behind a group or a collective the GPU says how far the stream is. In a graph, where that takes
+/// longer than a message, only behind the last one of a stream.
+void CudaDevice::finishMessages(uint32_t stream, Tag tag, const Status &status) {
+  if (!status.isOk())
+    return group_.abort(status.annotated(fmt::format("rank {}", options_.rank)));
+  if (capture_) {
+    const std::vector<uint32_t> &steps = timetableOf(tag.plan).commands[stream];
+    if (steps.back() != tag.command)
+      return;
+  }
+  CUstreamBatchMemOpParams write = {};
+  write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  write.writeValue.address = reinterpret_cast<CUdeviceptr>(&steps_[stream].done);
+  write.writeValue.value = number(stream, tag);
+  check(driver_->streamBatchMemOp(streamOf(stream), 1, &write, 0), "cuStreamBatchMemOp");
+}
+
+void CudaDevice::closeMessages() {
+  if (!messages_)
+    return;
+  enter();
+  if (group_.isAborted())
+    messages_->abort();
+  if (!isAbandoned_)
+    destroyGraphs();
+  if (Status status = messages_->close(ProcessGroup::kGrace); !status.isOk()) {
+    std::fprintf(stderr, "braid: warning: %s\n", status.message().c_str());
+    (void)messages_.release(); // its thread is still inside the library
+  }
+}
+
+} // namespace braid

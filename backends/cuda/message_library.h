@@ -1,0 +1,37 @@
+//===- backends/cuda/message_library.h - what sends messages between GPUs ---------------------===//
+#pragma once
+
+#include "runtime/execute/messages.h"
+
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <memory>
+
+namespace braid {
+
+/// A library that moves data on a GPU's streams, as Messages asks. Functions are called by the
+/// rank's host thread, unless they say something else.
+class MessageLibrary {
+public:
+  virtual ~MessageLibrary() = default;
+  /// Its name, version and file, for people.
+  virtual std::string description() const = 0;
+
+  /// As Messages::openTeams.
+  virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) = 0;
+  /// As Messages::group and collective, on a stream that may be being captured. A failure is the
+  /// job's.
+  virtual Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) = 0;
+  virtual Status collective(cudaStream_t stream, const CollectiveArgs &args) = 0;
+
+  /// What went wrong in the background. Any thread.
+  virtual Status error() = 0;
+  /// Ends whatever is in flight, soon. Returns at once. Any thread, any number of times.
+  virtual void abort() = 0;
+  /// Gives everything back: nothing is in flight, and no graph holds what was captured. Collective,
+  /// unless aborted. TimedOut if that takes longer; what is left then stays to the process's end.
+  virtual Status close(std::chrono::milliseconds atMost) = 0;
+};
+
+} // namespace braid

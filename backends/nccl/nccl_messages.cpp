@@ -1,0 +1,255 @@
+//===- backends/nccl/nccl_messages.cpp - messages by NCCL -------------------------------------===//
+
+#include "backends/nccl/nccl_messages.h"
+
+#include "ir/failure.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+namespace braid::nccl {
+namespace {
+
+Type typeOf(DType dtype) {
+  switch (dtype) {
+  case DType::BF16:
+    return Type::Bfloat16;
+  case DType::F16:
+    return Type::Float16;
+  case DType::F32:
+    return Type::Float32;
+  case DType::F64:
+    return Type::Float64;
+  }
+  llvm_unreachable("covered above");
+}
+
+Operator operatorOf(const CollectiveArgs &args) {
+  switch (args.reduction.value_or(ReductionOperator::Sum)) {
+  case ReductionOperator::Sum:
+    return Operator::Sum;
+  case ReductionOperator::Product:
+    return Operator::Product;
+  case ReductionOperator::Min:
+    return Operator::Min;
+  case ReductionOperator::Max:
+    return Operator::Max;
+  }
+  llvm_unreachable("covered above");
+}
+
+size_t count(int64_t bytes, DType dtype) { return static_cast<size_t>(bytes / sizeOf(dtype)); }
+
+int positionOf(llvm::ArrayRef<int64_t> team, int64_t rank) {
+  return static_cast<int>(llvm::find(team, rank) - team.begin());
+}
+
+/// Calls between the two are one operation. The first failure is that of all.
+class Group {
+public:
+  Group(const Functions &call, const Communicator &communicator)
+      : call_(call), communicator_(communicator), code_(call.GroupStart()) {}
+  void add(Code code, const char *call) {
+    if (code_ != Code::Success && code_ != Code::InProgress)
+      return;
+    code_ = code;
+    last_ = call;
+  }
+  /// Ends the group in any case: the library counts how many are open.
+  Status end() {
+    const Code ended = call_.GroupEnd();
+    if (code_ != Code::Success && code_ != Code::InProgress)
+      return communicator_.finish(code_, last_);
+    return communicator_.finish(ended, "ncclGroupEnd");
+  }
+
+private:
+  const Functions &call_;
+  const Communicator &communicator_;
+  Code code_;
+  const char *last_ = "ncclGroupStart";
+};
+
+} // namespace
+
+NcclMessages::NcclMessages(const Library &library, int64_t rank, Patience patience)
+    : library_(library), rank_(rank), patience_(std::move(patience)) {
+  // What waits for a peer ends with the job, and with an abort of this alone.
+  patience_.isAborted = [shared = std::weak_ptr(shared_), outer = std::move(patience_.isAborted)] {
+    const std::shared_ptr<Shared> held = shared.lock();
+    return !held || held->isAborted || outer();
+  };
+}
+
+std::string NcclMessages::description() const {
+  return fmt::format("NCCL {} ({})", versionText(library_.version), library_.file);
+}
+
+Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) {
+  all_.resize(static_cast<size_t>(control.size()));
+  std::iota(all_.begin(), all_.end(), 0);
+  BRAID_TRY(open(all_, control));
+  for (const Team &team : teams)
+    BRAID_TRY(open(team, control));
+  return Status::ok();
+}
+
+/// The first member makes up a number, by which the members find each other.
+Status NcclMessages::open(const Team &team, ControlPlane &control) {
+  if (shared_->communicators.count(team))
+    return Status::ok();
+  UniqueId id = {};
+  std::string mine;
+  Status status = Status::ok();
+  if (rank_ == team.front()) {
+    if (const Code code = library_.call.GetUniqueId(&id); code != Code::Success)
+      status = peerFailed("NCCL: {} from ncclGetUniqueId", library_.call.GetErrorString(code));
+    mine = llvm::toHex(llvm::StringRef(id.bytes, sizeof(id.bytes)));
+  }
+  BRAID_TRY(status);
+  const std::vector<std::string> ids = BRAID_TRY(control.allGather(mine));
+  std::unique_ptr<Communicator> made;
+  if (llvm::is_contained(team, rank_)) {
+    const std::string bytes = llvm::fromHex(ids[static_cast<size_t>(team.front())]);
+    if (bytes.size() != sizeof(id.bytes))
+      return badInput("rank {} named no communicator of team [{}]", team.front(),
+                      fmt::join(team, ", "));
+    std::memcpy(id.bytes, bytes.data(), sizeof(id.bytes));
+    made = BRAID_TRY(Communicator::create(library_, id, positionOf(team, rank_),
+                                          static_cast<int>(team.size()), patience_));
+  }
+  std::lock_guard lock(shared_->mutex);
+  shared_->communicators[team] = std::move(made);
+  return Status::ok();
+}
+
+Result<const Communicator *> NcclMessages::of(llvm::ArrayRef<int64_t> team) const {
+  if (shared_->isAborted)
+    return peerFailed("NCCL: the job has failed");
+  const auto found = shared_->communicators.find(team.vec());
+  if (found == shared_->communicators.end() || !found->second)
+    return Status(StatusCode::Internal,
+                  fmt::format("NCCL: team [{}] was not opened", fmt::join(team, ", ")));
+  return found->second.get();
+}
+
+Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) {
+  const Communicator *all = BRAID_TRY(of(all_));
+  Group group(library_.call, *all);
+  for (const MessageArgs &m : messages) {
+    const Type type = typeOf(m.dtype);
+    const size_t elements = count(m.bytes, m.dtype);
+    const int peer = static_cast<int>(m.peer);
+    if (m.direction == Direction::Send)
+      group.add(library_.call.Send(m.data, elements, type, peer, all->get(), stream), "ncclSend");
+    else
+      group.add(library_.call.Recv(m.data, elements, type, peer, all->get(), stream), "ncclRecv");
+  }
+  return group.end();
+}
+
+Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args) {
+  const Communicator *team = BRAID_TRY(of(args.team));
+  const Functions &call = library_.call;
+  const Type type = typeOf(args.dtype);
+  const Operator op = operatorOf(args);
+  const size_t sent = count(args.srcBytes, args.dtype), got = count(args.dstBytes, args.dtype);
+  const int root = args.root < 0 ? 0 : positionOf(args.team, args.root);
+  Comm *comm = team->get();
+  switch (args.kind) {
+  case CollectiveKind::AllGather:
+    return team->finish(call.AllGather(args.src, args.dst, sent, type, comm, stream),
+                        "ncclAllGather");
+  case CollectiveKind::ReduceScatter:
+    return team->finish(call.ReduceScatter(args.src, args.dst, got, type, op, comm, stream),
+                        "ncclReduceScatter");
+  case CollectiveKind::AllReduce:
+    return team->finish(call.AllReduce(args.src, args.dst, sent, type, op, comm, stream),
+                        "ncclAllReduce");
+  case CollectiveKind::Broadcast:
+    return team->finish(call.Broadcast(args.src, args.dst, sent, type, root, comm, stream),
+                        "ncclBroadcast");
+  case CollectiveKind::Reduce:
+    return team->finish(call.Reduce(args.src, args.dst, sent, type, op, root, comm, stream),
+                        "ncclReduce");
+  case CollectiveKind::AllToAll:
+    return exchange(*team, stream, args);
+  }
+  llvm_unreachable("covered above");
+}
+
+/// An alltoall, which older versions have not got: the own block, too, is sent and received.
+Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
+                              const CollectiveArgs &args) const {
+  const int members = static_cast<int>(args.team.size());
+  const int64_t bytes = args.srcBytes / members;
+  const size_t elements = count(bytes, args.dtype);
+  const Type type = typeOf(args.dtype);
+  Group group(library_.call, communicator);
+  for (int member = 0; member < members; ++member) {
+    group.add(library_.call.Send(static_cast<const char *>(args.src) + member * bytes, elements,
+                                 type, member, communicator.get(), stream),
+              "ncclSend");
+    group.add(library_.call.Recv(static_cast<char *>(args.dst) + member * bytes, elements, type,
+                                 member, communicator.get(), stream),
+              "ncclRecv");
+  }
+  return group.end();
+}
+
+Status NcclMessages::error() {
+  std::lock_guard lock(shared_->mutex);
+  if (shared_->isAborted)
+    return Status::ok();
+  for (const auto &[team, communicator] : shared_->communicators)
+    if (communicator)
+      BRAID_TRY(communicator->error());
+  return Status::ok();
+}
+
+/// A thread of its own: the library waits for its kernels, and for ever where a graph holds them.
+void NcclMessages::abort() {
+  if (shared_->isAborted.exchange(true))
+    return;
+  std::thread([shared = shared_] {
+    std::lock_guard lock(shared->mutex);
+    for (const auto &[team, communicator] : shared->communicators)
+      if (communicator)
+        communicator->abort();
+    shared->isAbortDone = true;
+  }).detach(); // one that does not come back goes with the process
+}
+
+Status NcclMessages::close(std::chrono::milliseconds atMost) {
+  if (!shared_->isAborted) {
+    Status status = Status::ok();
+    for (const auto &[team, communicator] : shared_->communicators)
+      if (communicator && status.isOk())
+        status = communicator->close();
+    std::lock_guard lock(shared_->mutex);
+    if (status.isOk())
+      shared_->communicators.clear();
+    if (status.isOk())
+      return status;
+    // What does not close is aborted.
+  }
+  abort();
+  const auto deadline = std::chrono::steady_clock::now() + atMost;
+  while (!shared_->isAbortDone && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return shared_->isAbortDone
+             ? Status::ok()
+             : Status(StatusCode::TimedOut,
+                      fmt::format("NCCL: an abort is not over after {} ms; what it uses is "
+                                  "left to the end of the process",
+                                  atMost.count()));
+}
+
+} // namespace braid::nccl

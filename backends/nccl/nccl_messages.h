@@ -1,0 +1,47 @@
+//===- backends/nccl/nccl_messages.h - messages by NCCL ---------------------------------------===//
+#pragma once
+
+#include "backends/cuda/message_library.h"
+#include "backends/nccl/communicator.h"
+
+#include <map>
+#include <mutex>
+
+namespace braid::nccl {
+
+/// One communicator for each team that this rank is in; that of all ranks is for groups.
+class NcclMessages final : public MessageLibrary {
+public:
+  /// `library` outlives this.
+  NcclMessages(const Library &library, int64_t rank, Patience patience);
+
+  std::string description() const override;
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
+  Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) override;
+  Status collective(cudaStream_t stream, const CollectiveArgs &args) override;
+  Status error() override;
+  void abort() override;
+  Status close(std::chrono::milliseconds atMost) override;
+
+private:
+  Status open(const Team &team, ControlPlane &control);
+  Result<const Communicator *> of(llvm::ArrayRef<int64_t> team) const;
+  Status exchange(const Communicator &communicator, cudaStream_t stream,
+                  const CollectiveArgs &args) const;
+
+  /// What an abort works on, which may outlive this.
+  struct Shared {
+    std::mutex mutex; ///< for what the watchdog reads
+    /// Null: this rank is no member.
+    std::map<Team, std::unique_ptr<Communicator>> communicators;
+    std::atomic<bool> isAborted{false}, isAbortDone{false};
+  };
+
+  const Library &library_;
+  const int64_t rank_;
+  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  Patience patience_;
+  Team all_; ///< ranks of the mesh
+};
+
+} // namespace braid::nccl
