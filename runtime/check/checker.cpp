@@ -177,10 +177,7 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
     report.violation = findUnprovable(plans, options.ordered, fusion != nullptr);
   if (report.violation)
     return report;
-  std::vector<Plan> spelled;
-  for (const Plan &plan : plans)
-    spelled.push_back(spellOut(plan));
-  report = BRAID_TRY(checkSpelled(spelled, fusion, options));
+  report = BRAID_TRY(checkSpelled(spellOut(plans), fusion, options));
   report.transfers = messagesOf(plans);
   report.collectives = plans.front().collectives.size();
   report.isOfMessages = true;

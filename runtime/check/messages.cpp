@@ -2,6 +2,8 @@
 
 #include "runtime/check/messages.h"
 
+#include "runtime/plan/spell_out.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <fmt/format.h>
@@ -17,59 +19,26 @@ CheckedEvent describe(const Plan &plan, uint32_t origin) {
   return {plan.rank, 1, kNone, fmt::format("rank {}: {}", plan.rank, describeOrigin(plan, origin))};
 }
 
-/// A message of a group, by its place among all that go from one rank to another.
-struct Sent {
-  uint32_t group;
-  uint32_t origin;
-};
-/// By source and destination.
-using Messages = std::map<std::pair<int64_t, int64_t>, std::vector<Sent>>;
-
-Messages messagesOf(llvm::ArrayRef<Plan> plans, Direction direction) {
-  Messages messages;
-  for (const Plan &plan : plans)
-    for (uint32_t group = 0; group < plan.groups.size(); ++group)
-      for (const PlanMessage &m : plan.groups[group])
-        if (m.direction == direction)
-          messages[direction == Direction::Send ? std::pair(plan.rank, m.peer)
-                                                : std::pair(m.peer, plan.rank)]
-              .push_back({group, m.origin});
-  return messages;
-}
-
-/// Two groups that meet in one message meet in all that they have for each other's rank.
-std::optional<Violation> matchGroups(llvm::ArrayRef<Plan> plans) {
-  const Messages sends = messagesOf(plans, Direction::Send);
-  Messages receives = messagesOf(plans, Direction::Receive);
-  struct Meeting {
-    uint32_t group;
-    CheckedEvent here, there;
-  };
-  std::map<std::tuple<int64_t, uint32_t, int64_t>, Meeting> meetings; ///< of (rank, group, peer)
-  auto note = [&](const Plan &plan, Sent mine, const Plan &peer,
-                  Sent other) -> std::optional<Violation> {
-    const Meeting meeting{other.group, describe(plan, mine.origin), describe(peer, other.origin)};
-    auto [entry, isNew] = meetings.try_emplace({plan.rank, mine.group, peer.rank}, meeting);
-    if (isNew || entry->second.group == other.group)
-      return std::nullopt;
-    return Violation{CheckRule::Transfers,
-                     fmt::format("a group of rank {} meets two groups of rank {}, but a group is "
-                                 "over as a whole",
-                                 plan.rank, peer.rank),
-                     {entry->second.here, entry->second.there, meeting.here, meeting.there},
-                     {}};
-  };
-  for (const auto &[pair, sent] : sends) {
-    const Plan &source = plans[static_cast<size_t>(pair.first)];
-    const Plan &target = plans[static_cast<size_t>(pair.second)];
-    for (const auto &[send, receive] : llvm::zip(sent, receives[pair])) {
-      if (std::optional<Violation> violation = note(source, send, target, receive))
-        return violation;
-      if (std::optional<Violation> violation = note(target, receive, source, send))
-        return violation;
+/// Two groups of one rank in a whole: the second would have to start before the first is over.
+std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
+  const std::vector<std::vector<Whole>> wholes = wholesOf(plans);
+  for (const Plan &plan : plans) {
+    std::map<uint32_t, size_t> seen;
+    const std::vector<Whole> &mine = wholes[static_cast<size_t>(plan.rank)];
+    for (size_t group = 0; group < mine.size(); ++group) {
+      auto [entry, isNew] = seen.try_emplace(mine[group].number, group);
+      if (!isNew)
+        return Violation{CheckRule::Transfers,
+                         fmt::format("two groups of rank {} belong to one whole of groups that "
+                                     "exchange messages, of which none is over before all have "
+                                     "started",
+                                     plan.rank),
+                         {describe(plan, plan.groups[entry->second].front().origin),
+                          describe(plan, plan.groups[group].front().origin)},
+                         {}};
     }
   }
-  return std::nullopt; // what meets nothing is found when transfers are matched
+  return std::nullopt;
 }
 
 /// What members must agree about.
@@ -133,7 +102,7 @@ std::optional<Violation> matchMessages(llvm::ArrayRef<Plan> plans) {
   for (const std::vector<int64_t> &team : teams)
     if (std::optional<Violation> violation = matchTeam(plans, team))
       return violation;
-  return matchGroups(plans);
+  return findTwo(plans);
 }
 
 std::optional<Violation> findUnprovable(llvm::ArrayRef<Plan> plans, bool ordered, bool isDefined) {

@@ -178,7 +178,7 @@ struct PlanPointwise {
   std::vector<Operand> operands() const;
 };
 
-/// One side of a message. The n-th to a peer, over all groups, meets the n-th from here on the peer.
+/// One side of a message. The n-th to a peer, over all groups, meets the n-th from here there.
 struct PlanMessage {
   Direction direction;
   int64_t peer;
@@ -186,8 +186,8 @@ struct PlanMessage {
   DType dtype;
   uint32_t origin;
 };
-/// Sends and receives that start together; none is over before all have started, on either side.
-/// The messages to a peer all meet those of one group there.
+/// Sends and receives that start together. Groups that exchange messages, directly or through
+/// others, are one whole: none is over before all have started.
 using PlanGroup = std::vector<PlanMessage>;
 
 /// This rank's part of a collective of its team. Element counts are as NCCL's: dst of an allgather

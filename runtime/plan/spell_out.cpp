@@ -5,32 +5,42 @@
 #include "runtime/plan/arena.h"
 #include "runtime/plan/plan_parts.h"
 
+#include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <map>
-#include <set>
 
 namespace braid {
 namespace {
 
-/// Of transfers, by what they carry.
-enum Channel : uint32_t { kData, kCome, kMet, kChannels };
+using Team = std::vector<int64_t>;
 
+/// Of transfers: two for groups, and two for each team, which are numbered on all ranks alike.
+struct Channels {
+  uint32_t data = 0, come = 1;
+  static Channels ofTeam(uint32_t team) { return {2 + 2 * team, 3 + 2 * team}; }
+};
+
+/// Spells out the Plan of one rank.
 class Speller {
 public:
-  explicit Speller(Plan plan) : plan_(std::move(plan)) { arena_.allocate(plan_.deviceBytes, 0); }
+  Speller(Plan plan, llvm::ArrayRef<Whole> wholes, llvm::ArrayRef<Team> teams)
+      : plan_(std::move(plan)), wholes_(wholes), teams_(teams) {
+    arena_.allocate(plan_.deviceBytes, 0);
+  }
 
   Plan run() {
     rewriteCommands(plan_, [this](const Command &command, std::vector<Command> &made) {
       commands_ = &made;
       command_ = command;
       if (command.kind == CommandKind::Group)
-        spellGroup(plan_.groups[command.group]);
+        spellGroup(command.group);
       if (command.kind == CommandKind::Collective)
         spellCollective(plan_.collectives[command.collective]);
       made.push_back(command);
     });
-    for (uint32_t channel = 0; channel < kChannels; ++channel)
+    const Channels end = Channels::ofTeam(static_cast<uint32_t>(teams_.size()));
+    for (uint32_t channel = 0; channel < end.data; ++channel)
       plan_.preparation.push_back({PrepareKind::Share, channel});
     plan_.flags = static_cast<uint32_t>(plan_.endpoints.size());
     (void)newBuffer("communicators", 1);
@@ -39,18 +49,16 @@ public:
   }
 
 private:
-  void spellGroup(const PlanGroup &group) {
-    std::set<int64_t> peers;
-    for (const PlanMessage &message : group)
-      peers.insert(message.peer);
-    meet(peers);
-    exchange(group);
+  void spellGroup(uint32_t number) {
+    channels_ = {};
+    meet(wholes_[number].ranks, wholes_[number].number);
+    exchange(plan_.groups[number]);
   }
 
   void spellCollective(const PlanCollective &collective) {
-    std::set<int64_t> others(collective.team.begin(), collective.team.end());
-    others.erase(plan_.rank);
-    meet(others);
+    const auto team = llvm::find(teams_, collective.team) - teams_.begin();
+    channels_ = Channels::ofTeam(static_cast<uint32_t>(team));
+    meet({collective.team.begin(), collective.team.end()}, issued_[collective.team]++);
     switch (collective.kind) {
     case CollectiveKind::AllGather:
     case CollectiveKind::Broadcast:
@@ -63,27 +71,31 @@ private:
     }
   }
 
-  void meet(const std::set<int64_t> &peers) {
-    for (Channel channel : {kCome, kMet}) {
-      std::vector<uint32_t> endpoints;
-      for (int64_t peer : peers) {
-        const Direction direction = plan_.rank < peer ? Direction::Send : Direction::Receive;
+  /// `number` tells it from the other times at which these ranks meet.
+  void meet(const std::set<int64_t> &ranks, uint32_t number) {
+    std::vector<uint32_t> endpoints;
+    for (int64_t rank : ranks)
+      if (rank != plan_.rank)
         endpoints.push_back(
-            endpointOf({direction, peer, {}, DType::F32, command_.origin}, channel));
-      }
-      for (uint32_t endpoint : endpoints)
-        add(CommandKind::Signal, endpoint);
-      for (uint32_t endpoint : endpoints)
-        add(CommandKind::Await, endpoint);
-    }
+            addEndpoint({.direction = plan_.rank < rank ? Direction::Send : Direction::Receive,
+                         .protocol = Protocol::Get,
+                         .peer = rank,
+                         .channel = channels_.come,
+                         .sequence = number,
+                         .range = {},
+                         .dtype = DType::F32,
+                         .origin = command_.origin}));
+    for (uint32_t endpoint : endpoints)
+      add(CommandKind::Signal, endpoint);
+    for (uint32_t endpoint : endpoints)
+      add(CommandKind::Await, endpoint);
   }
 
   /// Receivers copy.
   void exchange(llvm::ArrayRef<PlanMessage> messages) {
     std::vector<uint32_t> sent, received;
     for (const PlanMessage &message : messages)
-      (message.direction == Direction::Send ? sent : received)
-          .push_back(endpointOf(message, kData));
+      (message.direction == Direction::Send ? sent : received).push_back(endpointOf(message));
     for (uint32_t endpoint : sent)
       add(CommandKind::Signal, endpoint);
     for (uint32_t endpoint : received) {
@@ -146,18 +158,21 @@ private:
     plan_.sums.push_back({c.dtype, c.dtype, c.members(), bytes, c.dst, all, Range{}, c.dtype});
   }
 
-  uint32_t endpointOf(const PlanMessage &message, Channel channel) {
-    const auto number = static_cast<uint32_t>(plan_.endpoints.size());
-    plan_.endpoints.push_back({.direction = message.direction,
-                               .protocol = Protocol::Get,
-                               .peer = message.peer,
-                               .channel = channel,
-                               .sequence = sequences_[{message.direction, message.peer, channel}]++,
-                               .range = message.range,
-                               .dtype = message.dtype,
-                               .flag = number,
-                               .origin = message.origin});
-    return number;
+  uint32_t endpointOf(const PlanMessage &message) {
+    return addEndpoint({.direction = message.direction,
+                        .protocol = Protocol::Get,
+                        .peer = message.peer,
+                        .channel = channels_.data,
+                        .sequence = sequences_[{message.direction, message.peer, channels_.data}]++,
+                        .range = message.range,
+                        .dtype = message.dtype,
+                        .origin = message.origin});
+  }
+
+  uint32_t addEndpoint(Endpoint endpoint) {
+    endpoint.flag = static_cast<uint32_t>(plan_.endpoints.size());
+    plan_.endpoints.push_back(endpoint);
+    return endpoint.flag;
   }
 
   Command &add(CommandKind kind, uint32_t endpoint) {
@@ -182,18 +197,72 @@ private:
   }
 
   Plan plan_;
+  llvm::ArrayRef<Whole> wholes_; ///< by group
+  llvm::ArrayRef<Team> teams_;   ///< of all ranks
   ArenaLayout arena_;
   std::vector<Command> *commands_ = nullptr;
-  Command command_ = {}; ///< that is being spelled out
+  Command command_ = {};            ///< that is being spelled out
+  Channels channels_;               ///< of that
+  std::map<Team, uint32_t> issued_; ///< collectives
   std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
 };
 
+/// Groups of all ranks, by source and destination of each message in order.
+using Sides = std::map<std::pair<int64_t, int64_t>, std::vector<unsigned>>;
+
+Sides sidesOf(llvm::ArrayRef<Plan> plans, Direction direction) {
+  Sides sides;
+  unsigned group = 0;
+  for (const Plan &plan : plans)
+    for (const PlanGroup &messages : plan.groups) {
+      for (const PlanMessage &m : messages)
+        if (m.direction == direction)
+          sides[direction == Direction::Send ? std::pair(plan.rank, m.peer)
+                                             : std::pair(m.peer, plan.rank)]
+              .push_back(group);
+      ++group;
+    }
+  return sides;
+}
+
 } // namespace
 
-Plan spellOut(Plan plan) {
-  if (plan.transport == Transport::PeerMemory)
-    return plan;
-  return Speller(std::move(plan)).run();
+std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans) {
+  unsigned count = 0;
+  for (const Plan &plan : plans)
+    count += static_cast<unsigned>(plan.groups.size());
+  llvm::IntEqClasses classes(count);
+  Sides receives = sidesOf(plans, Direction::Receive);
+  for (const auto &[pair, sent] : sidesOf(plans, Direction::Send))
+    for (const auto &[send, receive] : llvm::zip(sent, receives[pair]))
+      classes.join(send, receive);
+  classes.compress();
+  std::vector<std::set<int64_t>> ranks(classes.getNumClasses());
+  unsigned group = 0;
+  for (const Plan &plan : plans)
+    for (size_t i = 0; i < plan.groups.size(); ++i)
+      ranks[classes[group++]].insert(plan.rank);
+  std::vector<std::vector<Whole>> wholes;
+  group = 0;
+  for (const Plan &plan : plans) {
+    std::vector<Whole> &ofRank = wholes.emplace_back();
+    for (size_t i = 0; i < plan.groups.size(); ++i, ++group)
+      ofRank.push_back({classes[group], ranks[classes[group]]});
+  }
+  return wholes;
+}
+
+std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans) {
+  std::set<Team> teams;
+  for (const Plan &plan : plans)
+    for (const PlanCollective &collective : plan.collectives)
+      teams.insert(collective.team);
+  const std::vector<Team> numbered(teams.begin(), teams.end());
+  const std::vector<std::vector<Whole>> wholes = wholesOf(plans);
+  std::vector<Plan> spelled;
+  for (size_t rank = 0; rank < plans.size(); ++rank)
+    spelled.push_back(Speller(plans[rank], wholes[rank], numbered).run());
+  return spelled;
 }
 
 } // namespace braid

@@ -3,9 +3,7 @@
 // A Plan that sends messages keeps groups and collectives whole. What they promise can be said with
 // signals, awaits, copies and sums, and who judges or predicts a Plan reads it so:
 //
-//   * nobody goes on before all have come: ranks tell each other that they have come, and then that
-//     all they wait for have come, so a group is over on no rank before its peers' groups have met
-//     all theirs;
+//   * nobody goes on before all have come, of a team, or of a whole of groups: ranks tell each other;
 //   * then receivers copy from senders, and nobody goes on before what it sends has been copied;
 //   * groups and collectives of a rank use one thing, its communicators, one after the other.
 //
@@ -16,13 +14,25 @@
 
 #include "runtime/plan/plan.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
+#include <set>
+
 namespace braid {
 
-/// The same Plan with its groups and collectives spelled out: in front of each the commands above,
-/// on its stream; the command itself stays, and stands for the use of the communicators, which is
-/// a write to the last buffer, `communicators`. Any buffer may be read by a peer. What reduces is
-/// spelled as a sum in the order of the team, whatever the operator, and though a library adds in
-/// an order of its own. Plans without messages are returned as they are.
-Plan spellOut(Plan plan);
+/// Groups that exchange messages, directly or through others.
+struct Whole {
+  uint32_t number = 0;     ///< among all of the job
+  std::set<int64_t> ranks; ///< that have a group in it
+};
+/// By rank, the one that each of its groups belongs to. Messages meet by their number.
+std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
+
+/// Plans of all ranks with their groups and collectives spelled out: in front of each the commands
+/// above, on its stream; the command itself stays, and stands for the use of the communicators,
+/// which is a write to the last buffer, `communicators`. Any buffer may be read by a peer. What
+/// reduces is spelled as a sum in the order of the team, whatever the operator, and though a
+/// library adds in an order of its own.
+std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

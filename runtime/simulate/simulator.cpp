@@ -345,9 +345,7 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
     simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, *costs));
     return Simulator(std::move(job), *costs).run();
   }
-  std::vector<Plan> spelled;
-  for (const Plan &plan : plans)
-    spelled.push_back(spellOut(plan));
+  const std::vector<Plan> spelled = spellOut(plans);
   simulator::Job job = BRAID_TRY(simulator::makeJob(spelled, model, *costs));
   Simulation simulation = BRAID_TRY(Simulator(std::move(job), *costs).run());
   simulation.spans.clear(); // of other commands

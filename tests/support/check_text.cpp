@@ -3,20 +3,42 @@
 #include "tests/support/check_text.h"
 
 #include "api/compile/check.h"
+#include "ir/failure.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 namespace braid::test {
+namespace {
+
+/// What lowering makes for a backend that sends messages.
+bool isForMessages(const CompileOptions &options) {
+  auto isFor = [](const Configuration &config) {
+    return config.protocol() == Protocol::Get && config.partials() == schedule::Partials::Local;
+  };
+  return isFor(options.schedule.all) &&
+         llvm::all_of(options.schedule.stages,
+                      [&](const auto &stage) { return isFor(stage.config); });
+}
+
+Status expectSafe(const Compiled &compiled) {
+  const CheckReport report = BRAID_TRY(checkProgram(compiled, {.queues = 1}));
+  return report.isSafe() && report.resultChecked ? Status::ok()
+                                                 : Status(StatusCode::Rejected, str(report));
+}
+
+} // namespace
 
 Status checkText(const std::string &text, const CompileOptions &options) {
   std::unique_ptr<Source> source = parseSource("generated.braid", text);
   Result<Compiled> compiled = compile(*source, options);
   if (!compiled)
     return compiled.status().annotated(source->diags.str());
-  Result<CheckReport> report = checkProgram(*compiled, {.queues = 1});
-  if (!report)
-    return report.status().annotated(source->diags.str());
-  if (!report->isSafe() || !report->resultChecked)
-    return Status(StatusCode::Rejected, str(*report));
-  return Status::ok();
+  Status status = expectSafe(*compiled);
+  if (status.isOk() && isForMessages(options)) {
+    compiled->transport = Transport::Messages;
+    status = expectSafe(*compiled).annotated("as messages");
+  }
+  return source->diags.hasErrors() ? status.annotated(source->diags.str()) : status;
 }
 
 } // namespace braid::test

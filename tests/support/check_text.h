@@ -7,8 +7,9 @@
 
 namespace braid::test {
 
-/// Compiles `text` and checks it with one hardware queue a rank. Ok if everything was proved, the
-/// result included; else what was not.
+/// Compiles `text` and checks it with one hardware queue a rank, over peers' memory and, if the
+/// options would do for it, over messages. Ok if everything was proved, the result included; else
+/// what was not.
 Status checkText(const std::string &text, const CompileOptions &options);
 
 } // namespace braid::test
