@@ -3,7 +3,8 @@
 // A Plan that sends messages keeps groups and collectives whole. What they promise can be said with
 // signals, awaits, copies and sums, and who judges or predicts a Plan reads it so:
 //
-//   * nobody goes on before all have come, of a team, or of a whole of groups: ranks tell each other;
+//   * nobody goes on before all of a team, or of a whole of groups, have come: ranks tell each
+//     other;
 //   * then receivers copy from senders, and nobody goes on before what it sends has been copied;
 //   * groups and collectives of a rank use one thing, its communicators, one after the other.
 //

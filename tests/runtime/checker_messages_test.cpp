@@ -1,4 +1,4 @@
-//===- tests/runtime/checker_messages_test.cpp - damaged groups and collectives are found ---------===//
+//===- tests/runtime/checker_messages_test.cpp - damaged groups and collectives are found -----===//
 //
 // Plans of several programs that are safe over messages, each damaged on one rank in one place, in
 // every place there is. All of these would hang, or move something wrong.

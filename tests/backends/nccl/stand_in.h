@@ -1,0 +1,36 @@
+//===- tests/backends/nccl/stand_in.h - a library that only records ---------------------------===//
+//
+// Has the entry points of NCCL, and does what it is told to.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "backends/nccl/nccl_api.h"
+
+#include <string>
+#include <vector>
+
+namespace braid::test {
+
+/// What the library knows and does. One for the process; not thread-safe but for what it counts.
+struct StandIn {
+  int version = 22809;
+  std::vector<std::string> calls; ///< "ncclSend 4 f32 to 1 comm 0 stream 7"
+  /// The n-th call, from 0 on, of this function returns `code`, at once or by and by.
+  struct Injected {
+    std::string function;
+    int call = 0;
+    nccl::Code code = nccl::Code::Success;
+    bool isLater = false;
+  };
+  std::vector<Injected> injected;
+  int pollsInProgress = 0; ///< how often a call stays in progress; -1: for ever
+  int liveCommunicators = 0;
+  int openGroups = 0;
+  nccl::Code background = nccl::Code::Success; ///< found by the library itself
+};
+
+/// Of the library that was loaded from that file: `braidStandIn`.
+using FindStandIn = StandIn *(*)();
+
+} // namespace braid::test
