@@ -6,7 +6,7 @@
 #include "api/ranks/run.h"
 #include "ir/failure.h"
 #ifdef BRAID_HAS_CUDA
-#include "backends/cuda/cuda_backend.h"
+#include "backends/nccl/nccl_backend.h"
 #endif
 
 #include <fmt/ranges.h>
@@ -32,10 +32,11 @@ ClusterOptions clusterOptions(const JobOptions &options, int64_t ranks) {
 /// A GPU that was asked for by number is the cuda backend's own matter.
 Backend withDevice(Backend backend, [[maybe_unused]] const JobOptions &options) {
 #ifdef BRAID_HAS_CUDA
-  if (options.device && backend.name == "cuda")
-    backend.join = [device = *options.device](const ClusterOptions &cluster,
-                                              std::unique_ptr<Client> client) {
-      return joinCuda(cluster, std::move(client), {.device = device});
+  const auto join = backend.transport == Transport::Messages ? joinNccl : joinCuda;
+  if (options.device && backend.join && !backend.isOnHost)
+    backend.join = [join, device = *options.device](const ClusterOptions &cluster,
+                                                    std::unique_ptr<Client> client) {
+      return join(cluster, std::move(client), {.device = device});
     };
 #endif
   return backend;
@@ -153,11 +154,12 @@ Result<CompiledProgram> Job::compileText(const std::string &name, const std::str
   const bool isAsked = takeAuto(others.schedule);
   CompileOptions given = BRAID_TRY(toCompileOptions(others));
   given.ranks = options.ranks.value_or(ranks());
+  given.transport = impl_->backend.transport;
   auto program = BRAID_TRY(CompiledProgram::Impl::make(
       name, text, isAsked ? applyTo(given, presets().front().fields) : given));
   BRAID_TRY(impl_->check(program->compiled, program->run));
   const bool isOpen = options.schedule.empty() && program->compiled.isLowered;
-  if (!isAsked && (!isOpen || impl_->backend.isOnHost))
+  if (!isAsked && (!isOpen || !choosesByItself(impl_->backend)))
     return CompiledProgram(std::move(program));
   if (!(options.autoSeconds >= 0))
     return badInput("expected autoSeconds to be at least 0, got {}", options.autoSeconds);

@@ -18,7 +18,7 @@
 namespace braid {
 
 struct JobOptions {
-  /// "cpu", "cuda" or "null".
+  /// "cpu", "cuda", "nccl" or "null".
   std::string backend = "cpu";
   /// Of create(): how many. Of join(): as many as there have to be, or 0.
   int64_t ranks = 0;

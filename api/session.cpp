@@ -97,7 +97,8 @@ Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program) {
   Job::Impl &state = *job->impl_;
-  const Compiled &compiled = program.impl_->compiled;
+  Compiled compiled = program.impl_->compiled;
+  compiled.transport = state.backend.transport;
   BRAID_TRY(state.check(compiled, program.impl_->run));
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)

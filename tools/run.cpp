@@ -358,9 +358,8 @@ Status Run::understand() {
   const SourceFlags &source = flags_.source;
   if (source.isAuto() && compileOptions_.passes)
     return badInput("expected --schedule auto or --passes, got both");
-  options_.isAuto =
-      source.isAuto() || (!source.schedule && !compileOptions_.passes && !backend_->isOnHost &&
-                          backend_->transport == Transport::PeerMemory);
+  options_.isAuto = source.isAuto() ||
+                    (!source.schedule && !compileOptions_.passes && choosesByItself(*backend_));
   const bool isAsked = source.isAuto();
   compiled_ = BRAID_TRY(compile(
       *source_, isAsked ? applyTo(compileOptions_, presets().front().fields) : compileOptions_));

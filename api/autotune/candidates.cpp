@@ -24,6 +24,7 @@ using namespace schedule;
 /// What decides which values of a knob are tried.
 struct Surroundings {
   const FusionStage &stage;
+  Transport transport;
   int64_t waveRows = 0; ///< of the second trials
 };
 
@@ -88,8 +89,10 @@ Values streamCounts(const Candidate &candidate, const Surroundings &around) {
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
 }
 
-Values protocols(const Candidate &, const Surroundings &) {
-  return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
+Values protocols(const Candidate &, const Surroundings &around) {
+  return around.transport == Transport::Messages
+             ? Values{int64_t(Protocol::Get)}
+             : Values{int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
 int64_t rowsOfStep(const Candidate &candidate, const FusionStage &stage) {
@@ -196,7 +199,7 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
       all.push_back(each);
   }
   for (const Trial &trial : kFirstLook)
-    vary(all, trial, space.given, {space.stage});
+    vary(all, trial, space.given, {space.stage, space.transport});
   return inAllModes(all, space);
 }
 
@@ -219,7 +222,7 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpa
                                   int64_t waveRows) {
   std::vector<Candidate> all = {candidate};
   for (const Trial &trial : kSecondLook)
-    vary(all, trial, space.given, {space.stage, waveRows});
+    vary(all, trial, space.given, {space.stage, space.transport, waveRows});
   return all;
 }
 

@@ -16,6 +16,7 @@ struct CandidateSpace {
   llvm::ArrayRef<LaunchMode> launchModes;
   llvm::ArrayRef<TransferMode> transferModes;
   const FusionStage &stage; ///< outlives this
+  Transport transport = Transport::PeerMemory;
 };
 
 /// The first trials, of what changes most: every schedule that the stage's direction allows,

@@ -89,6 +89,8 @@ struct KnownChoice {
 };
 
 ChooseOptions withTransferModes(ChooseOptions options, const PeerMemory &peers) {
+  if (options.given.transport == Transport::Messages)
+    options.transferModes = {TransferMode()};
   if (options.transferModes.empty())
     options.transferModes = transferModesOf(peers);
   // Other algorithms multiply then, and take another time.
@@ -201,7 +203,7 @@ Result<int64_t> Chooser::waveRows() {
 
 CandidateSpace Chooser::space() const {
   return {choices_.given(stage_), options_.launchModes, options_.transferModes,
-          choices_.stage(stage_)};
+          choices_.stage(stage_), options_.given.transport};
 }
 
 /// First what changes most, then the variants of the best of those. What is the best so far is one

@@ -334,11 +334,16 @@ Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptio
   return checkGroup(kind, compiled.program->ranks(), options.timeout);
 }
 
+bool choosesByItself(const Backend &backend) {
+  return !backend.isOnHost && backend.transport == Transport::PeerMemory;
+}
+
 Status checkModes(const Configuration &config, const Backend &backend) {
+  const bool hasModes = backend.hasGraphs && backend.transport == Transport::PeerMemory;
   for (const KnobRow &row : allKnobs())
     if (row.isOfRun() &&
         config.get(row.knob).value_or(row.fallback.value_or(-1)) != row.fallback.value_or(-1) &&
-        !backend.hasGraphs)
+        !(row.knob == Knob::Launch ? backend.hasGraphs : hasModes))
       return unsupported("--{} {}: needs the cuda backend, got {}", row.name,
                          row.str(config.get(row.knob)), backend.name);
   return Status::ok();

@@ -90,7 +90,10 @@ Result<RunReport> run(const MetRanks &ranks, const Compiled &compiled, llvm::Arr
 /// too many ranks. `areThreads`: all ranks are to live in this process.
 Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                 bool areThreads);
-/// Unsupported if `config` gives a knob of the run a value that only the cuda backend has.
+/// Where nobody names a schedule it is measured: on GPUs whose peers reach memory. The times of the
+/// host's own cores vary, and the cost model does not know what messages cost.
+bool choosesByItself(const Backend &backend);
+/// Unsupported if `config` gives a knob of the run a value that only GPUs have, or messages not.
 Status checkModes(const Configuration &config, const Backend &backend);
 /// Unsupported if the run takes more memory than is available. run() asks, too, before it begins.
 Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,

@@ -15,19 +15,21 @@
 namespace braid {
 
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
-                                          std::unique_ptr<Client> client, CudaRankOptions rank) {
+                                          std::unique_ptr<Client> client,
+                                          const CudaRankOptions &rank) {
   if (options.reproducible)
     return unsupported("--reproducible: NCCL adds in an order of its own; --backend cuda adds in "
                        "that of ranks");
   const nccl::Library *library = BRAID_TRY(nccl::Library::load());
   if (BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare)))
     setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // else it refuses
-  rank.makeMessages = [library, number = client->rank()](
-                          const RankGroup &group) -> Result<std::unique_ptr<MessageLibrary>> {
+  CudaRankOptions chosen = rank;
+  chosen.makeMessages = [library, number = client->rank()](
+                            const RankGroup &group) -> Result<std::unique_ptr<MessageLibrary>> {
     return std::unique_ptr<MessageLibrary>(std::make_unique<nccl::NcclMessages>(
         *library, number, nccl::Patience{group.timeout(), [&group] { return group.isAborted(); }}));
   };
-  return joinCuda(options, std::move(client), rank);
+  return joinCuda(options, std::move(client), chosen);
 }
 
 void registerNcclBackend(BackendRegistry &registry) {

@@ -14,7 +14,8 @@ void registerNcclBackend(BackendRegistry &registry);
 
 /// As joinCuda().
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
-                                          std::unique_ptr<Client> client, CudaRankOptions rank);
+                                          std::unique_ptr<Client> client,
+                                          const CudaRankOptions &rank);
 
 /// The NCCL that this machine has: its version and file, or why there is none.
 Result<std::string> describeNccl();

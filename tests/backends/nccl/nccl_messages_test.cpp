@@ -1,4 +1,4 @@
-//===- tests/backends/nccl/nccl_messages_test.cpp - what is asked of NCCL, and what if it fails ===//
+//===- tests/backends/nccl/nccl_messages_test.cpp - what is asked of NCCL, and if it fails -----===//
 
 #include "backends/nccl/nccl_messages.h"
 #include "tests/backends/nccl/stand_in.h"
