@@ -93,6 +93,7 @@ std::string NcclMessages::description() const {
 }
 
 Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) {
+  std::lock_guard lock(shared_->calls);
   all_.resize(static_cast<size_t>(control.size()));
   std::iota(all_.begin(), all_.end(), 0);
   BRAID_TRY(open(all_, control));
@@ -125,7 +126,6 @@ Status NcclMessages::open(const Team &team, ControlPlane &control) {
     made = BRAID_TRY(Communicator::create(library_, id, positionOf(team, rank_),
                                           static_cast<int>(team.size()), patience_));
   }
-  std::lock_guard lock(shared_->mutex);
   shared_->communicators[team] = std::move(made);
   return Status::ok();
 }
@@ -141,6 +141,7 @@ Result<const Communicator *> NcclMessages::of(llvm::ArrayRef<int64_t> team) cons
 }
 
 Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) {
+  std::lock_guard lock(shared_->calls);
   const Communicator *all = BRAID_TRY(of(all_));
   Group group(library_.call, *all);
   for (const MessageArgs &m : messages) {
@@ -156,6 +157,7 @@ Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> mess
 }
 
 Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args) {
+  std::lock_guard lock(shared_->calls);
   const Communicator *team = BRAID_TRY(of(args.team));
   const Functions &call = library_.call;
   const Type type = typeOf(args.dtype);
@@ -204,9 +206,10 @@ Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t str
   return group.end();
 }
 
+/// A call that is under way finds its error itself.
 Status NcclMessages::error() {
-  std::lock_guard lock(shared_->mutex);
-  if (shared_->isAborted)
+  std::unique_lock lock(shared_->calls, std::try_to_lock);
+  if (!lock || shared_->isAborted)
     return Status::ok();
   for (const auto &[team, communicator] : shared_->communicators)
     if (communicator)
@@ -219,7 +222,8 @@ void NcclMessages::abort() {
   if (shared_->isAborted.exchange(true))
     return;
   std::thread([shared = shared_] {
-    std::lock_guard lock(shared->mutex);
+    // A call sees the abort and ends; one that does not is what an abort is for.
+    std::unique_lock lock(shared->calls, std::chrono::milliseconds(100));
     for (const auto &[team, communicator] : shared->communicators)
       if (communicator)
         communicator->abort();
@@ -229,15 +233,15 @@ void NcclMessages::abort() {
 
 Status NcclMessages::close(std::chrono::milliseconds atMost) {
   if (!shared_->isAborted) {
+    std::lock_guard lock(shared_->calls);
     Status status = Status::ok();
     for (const auto &[team, communicator] : shared_->communicators)
       if (communicator && status.isOk())
         status = communicator->close();
-    std::lock_guard lock(shared_->mutex);
-    if (status.isOk())
+    if (status.isOk()) {
       shared_->communicators.clear();
-    if (status.isOk())
       return status;
+    }
     // What does not close is aborted.
   }
   abort();

@@ -5,10 +5,15 @@
 #include "backends/nccl/communicator.h"
 
 #include <map>
+#include <memory>
 #include <mutex>
 
 namespace braid::nccl {
 
+/// NCCL's communicators are not thread-safe, but for an abort. Even to ask for errors ends a group
+/// that has come to its end, and two threads that did so at once let ranks hang: so calls exclude
+/// each other, and the watchdog does not wait for the host thread's.
+///
 /// One communicator for each team that this rank is in; that of all ranks is for groups.
 class NcclMessages final : public MessageLibrary {
 public:
@@ -31,7 +36,8 @@ private:
 
   /// What an abort works on, which may outlive this.
   struct Shared {
-    std::mutex mutex; ///< for what the watchdog reads
+    /// Held during calls: even to ask for errors is one that changes the communicator.
+    std::timed_mutex calls;
     /// Null: this rank is no member.
     std::map<Team, std::unique_ptr<Communicator>> communicators;
     std::atomic<bool> isAborted{false}, isAbortDone{false};

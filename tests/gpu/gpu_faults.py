@@ -16,7 +16,10 @@ from gpu_commands import ROOT, Command, Stopped, run
 from gpu_suite import lanes, only_on, repeated, take_turns
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
-TIMEOUT = 1.5
+# BRAID_TEST_BACKEND=nccl lets ranks send messages.
+BACKEND = os.environ.get("BRAID_TEST_BACKEND", "cuda")
+# Several ranks that share a GPU may take some seconds to make communicators.
+TIMEOUT = 5 if BACKEND == "nccl" else 1.5
 SAID_WITHIN = TIMEOUT + 2
 # What comes after the error is the driver's: it takes up to two seconds to tear down the contexts
 # of a process, longer if several end at the same time, and nobody can hurry it.
@@ -85,11 +88,15 @@ class Fault:
         self.action = dice.choice([signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV])
         self.flags = ["--graph"] if dice.random() < 0.5 else []
         self.arguments = [
-            braid, "run", EXAMPLE, "--backend", "cuda", "--ranks", str(self.ranks), "--set",
-            f"M={self.ranks * 256}", "--protocol", dice.choice(["get", "put"]), "--schedule",
-            dice.choice(["pairwise", "coalesced", "ring", "batched", "bulk"]), "--copies",
-            dice.choice(["engine", "kernel"]), "--iterations", "100000000", "--timeout-ms",
+            braid, "run", EXAMPLE, "--backend", BACKEND, "--ranks", str(self.ranks), "--set",
+            f"M={self.ranks * 256}", "--iterations", "100000000", "--timeout-ms",
             str(int(TIMEOUT * 1000)), "--flight-records", "none"] + self.flags
+        protocol = dice.choice(["get", "put"])
+        schedule = dice.choice(["pairwise", "coalesced", "ring", "batched", "bulk"])
+        copies = dice.choice(["engine", "kernel"])
+        self.arguments += ["--schedule", schedule]
+        if BACKEND == "cuda":
+            self.arguments += ["--protocol", protocol, "--copies", copies]
         self.delay = dice.uniform(0, 0.5) if self.is_late else dice.uniform(0.2, 2.5)
         self.victim = dice.randrange(self.ranks)
         self.wrong, self.output = [], ""

@@ -163,6 +163,51 @@ def functions_of_sums(suite):
                         ["--verify", "--iterations", "300"] + chosen, 2, fusion)
 
 
+def messages(suite):
+    """The same programs over NCCL: every schedule that is not about peers' memory."""
+    why = nccl_missing(suite)
+    if why:
+        suite.add("messages", 1, lambda devices: ("skipped", why))
+        return
+
+    def add(name, flags, ranks, example=EXAMPLE):
+        suite.add_command(f"messages {ranks} {name} {' '.join(flags)}",
+                          [suite.braid, "run", example, "--backend", "nccl", "--verify",
+                           "--flight-records", "none", "--timeout-ms", "20000", "--ranks",
+                           str(ranks), "--iterations", "200"] + flags, ranks)
+    sizes = ["--set", "K=64", "--set", "N=65"]
+    for number, schedule in enumerate(("sequential", "pairwise", "ring", "batched", "bulk",
+                                       "coalesced")):
+        ranks = 4 if schedule == "coalesced" else (2, 3)[number % 2]
+        for graph in ([], ["--graph"]):
+            add("gather", ["--schedule", schedule, "--set", f"M={ranks * 41}"] + sizes + graph,
+                ranks)
+    for example, name in ((SCATTER, "reduce-scatter"), (ALL_REDUCE, "all-reduce")):
+        for schedule in ("pairwise;chunks=2", "bulk", "sequential"):
+            for graph in ([], ["--graph"]):
+                add(name, ["--schedule", schedule, "--set", "M=82"] + sizes + graph, 2, example)
+    add("mlp", ["--graph"], 2, os.path.join(ROOT, "examples", "mlp.braid"))
+    programs = os.path.dirname(suite.braid)
+    for program, ranks in (("gpu_messages_test", 2), ("gpu_messages_test", 3),
+                           ("gpu_session_test", 2)):
+        if os.path.exists(os.path.join(programs, program)):
+            suite.add_command(f"messages {program}, {ranks} ranks",
+                              ["env", "BRAID_TEST_BACKEND=nccl", os.path.join(programs, program),
+                               "--ranks", str(ranks), "--runs", "200"], ranks, seconds=200)
+
+
+def nccl_missing(suite):
+    """Why `braid env` finds no NCCL, or nothing."""
+    code, out, _ = run([suite.braid, "env", "--json"], 60)
+    try:
+        found = [each for each in json.loads(out)["libraries"] if each["backend"] == "nccl"]
+    except (ValueError, KeyError):
+        return f"braid env ends with {code} and names no libraries"
+    if not found:
+        return "not part of this build"
+    return found[0]["error"] or ""
+
+
 def extremes(suite):
     add_run(suite, "10,000 replays", ["--graph", "--verify", "--iterations", "10000", "--set",
                                       "M=64", "--set", "K=64", "--set", "N=64"], 2)
@@ -196,11 +241,14 @@ def programs(suite):
     """The test programs that lie beside the command."""
     folder = os.path.dirname(suite.braid)
     for program in sorted(glob.glob(os.path.join(folder, "gpu_*_test"))):
+        if program.endswith("gpu_messages_test"):
+            program = f"env BRAID_TEST_BACKEND=cuda {program}"
         # What goes wrong on 3 ranks mostly goes wrong on 4, too.
         for ranks, runs in ((2, "1000"), (3, "300"), (4, "1000")):
             runs = "50" if suite.has_too_few(ranks) else runs
-            suite.add_command(f"{os.path.basename(program)}, {ranks} ranks",
-                              [program, "--ranks", str(ranks), "--runs", runs], ranks, seconds=200)
+            suite.add_command(f"{os.path.basename(program.split()[-1])}, {ranks} ranks",
+                              program.split() + ["--ranks", str(ranks), "--runs", runs], ranks,
+                              seconds=200)
     backends = os.path.join(folder, "backends_test")
     if os.path.exists(backends):
         suite.add_command("conformance", [backends, "--gtest_brief=1", "--gtest_filter=*cuda*"], 2,
@@ -397,6 +445,7 @@ def add_all(suite, fault_seeds):
     """The short and most telling ones first."""
     refusals(suite)
     exactness(suite)
+    messages(suite)
     programs(suite)
     tuning(suite)
     suite.add("bench, in turns with PyTorch", 2, lambda devices: bench(suite, devices),

@@ -1,4 +1,4 @@
-//===- tests/backends/nccl/nccl_messages_test.cpp - what is asked of NCCL, and if it fails -----===//
+//===- tests/backends/nccl/nccl_messages_test.cpp - what is asked of NCCL, and if it fails ----===//
 
 #include "backends/nccl/nccl_messages.h"
 #include "tests/backends/nccl/stand_in.h"
@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 namespace braid::test {
 namespace {
@@ -216,6 +217,23 @@ TEST_F(NcclMessagesTest, EveryErrorOfEveryCallIsNamed) {
           EXPECT_EQ(standIn_->liveCommunicators, 0) << context;
         }
   EXPECT_GT(tried, 150);
+}
+
+/// Not even to ask for errors.
+TEST_F(NcclMessagesTest, TwoThreadsAreNeverInTheLibraryAtOnce) {
+  auto messages = make();
+  ASSERT_TRUE(openAll(*messages, 0, 2).isOk());
+  standIn_->pollsInProgress = 5;
+  std::atomic<bool> isOver{false};
+  std::thread watchdog([&] {
+    while (!isOver)
+      (void)messages->error();
+  });
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_TRUE(messages->group(streamOf(1), {{Direction::Send, 1, DType::F32, data_, 8}}).isOk());
+  isOver = true;
+  watchdog.join();
+  EXPECT_EQ(standIn_->together, 0);
 }
 
 TEST_F(NcclMessagesTest, WhatDoesNotCloseIsAborted) {

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <map>
+#include <thread>
 
 namespace braid::nccl {
 
@@ -56,8 +57,19 @@ const char *name(nccl::Operator op) {
   return kNames[static_cast<int>(op)];
 }
 
+/// Tells when two threads are in the library at once.
+class Inside {
+public:
+  Inside() {
+    standIn().together += standIn().inside++ > 0;
+    std::this_thread::yield();
+  }
+  ~Inside() { --standIn().inside; }
+};
+
 /// Records a call, and returns what it is to return.
 Code called(const std::string &function, const std::string &text, Comm *comm) {
+  const Inside inside;
   standIn().calls.push_back(text.empty() ? function : function + " " + text);
   const int call = counts()[function]++;
   if (comm) {
@@ -96,7 +108,13 @@ extern "C" {
 
 StandIn *braidStandIn() { return &standIn(); }
 void braidForget() {
-  standIn() = StandIn();
+  StandIn &the = standIn();
+  the.version = 22809;
+  the.calls.clear();
+  the.injected.clear();
+  the.pollsInProgress = the.liveCommunicators = the.openGroups = 0;
+  the.background = Code::Success;
+  the.inside = the.together = 0;
   counts().clear();
   nextNumber = 0;
 }
@@ -139,6 +157,7 @@ Code ncclCommAbort(Comm *comm) {
   return code;
 }
 Code ncclCommGetAsyncError(Comm *comm, Code *code) {
+  const Inside inside;
   if (comm->polls != 0) {
     comm->polls -= comm->polls > 0;
     *code = Code::InProgress;

@@ -7,6 +7,7 @@
 
 #include "backends/nccl/nccl_api.h"
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct StandIn {
   int liveCommunicators = 0;
   int openGroups = 0;
   nccl::Code background = nccl::Code::Success; ///< found by the library itself
+  std::atomic<int> inside{0};                  ///< threads that are in a call, but for aborts
+  std::atomic<int> together{0};                ///< how often two were
 };
 
 /// Of the library that was loaded from that file: `braidStandIn`.
