@@ -336,8 +336,9 @@ private:
   /// The first role without a node, of all that later passes rely on; null: none.
   const char *missingRole(const Stage &stage) const {
     const bool hasSteps = this->hasSteps(stage), isGather = stage.isGather();
-    const bool isMoved = isGather && hasRun("insert-transfers");
-    const bool isPeeled = isGather && hasRun("peel-own-step");
+    const bool hasOwnStep = isGather && !stage.isCollective();
+    const bool isMoved = hasOwnStep && hasRun("insert-transfers");
+    const bool isPeeled = hasOwnStep && hasRun("peel-own-step");
     const bool isReduction = stage.isReduction(), isWhole = stage.multipliesWhole();
     const bool isCut = hasSteps && (isReduction || !isWhole);
     const bool isOnCallers =

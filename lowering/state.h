@@ -70,6 +70,9 @@ struct Stage {
   /// Of a gather: a result is produced slice by slice; else GEMMs are computed whole, and hide
   /// nothing.
   bool isStreamed = true;
+  /// Of a gather: a step's block is a slice of every device's, gathered by a collective; else it is
+  /// one device's.
+  bool gathersSlices = false;
   /// The earlier stage that has gathered the operand already, if any.
   std::optional<size_t> gatheredBy = {};
 
@@ -150,6 +153,12 @@ struct Stage {
   /// Half of the last GEMM need not wait for the last blocks.
   bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
   bool isGather() const { return kind == StageKind::Gather; }
+  /// All devices take part in the transfer of a step, and no step is of the own block alone.
+  bool isCollective() const {
+    return isGather() && config.transfers() != schedule::Transfers::Pairs;
+  }
+  /// Devices send and receive, through handles.
+  bool movesByPairs() const { return moves() && !isCollective(); }
   bool isReduction() const { return kind == StageKind::Reduce; }
   /// Other devices take part in it.
   bool moves() const { return isGather() || isReduction(); }

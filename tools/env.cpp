@@ -59,7 +59,7 @@ void printLibraries() {
   for (const Backend &backend : builtinBackends().all())
     if (backend.library) {
       const Result<std::string> library = backend.library();
-      llvm::outs() << fmt::format("\n--backend {}: {}\n", backend.name,
+      llvm::outs() << fmt::format("--backend {}: {}\n", backend.name,
                                   library ? *library : library.status().message());
     }
 }

@@ -59,6 +59,13 @@ bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
          (candidate.posting() == Posting::Each || multipliesWhole(candidate));
 }
 
+/// Slices come by collectives, and nothing else does. Broadcasts bring blocks one after the other
+/// to all, which is never better than pairs: who wants them says so.
+bool canTransfer(const Candidate &candidate, const CandidateSpace &space) {
+  const Transfers wanted = space.stage.gathersSlices ? Transfers::Collective : Transfers::Pairs;
+  return candidate.transfers() == wanted || space.given.get(Knob::Transfers);
+}
+
 bool hasTwoShots(const Candidate &candidate) { return candidate.reduction() == Reduction::TwoShot; }
 
 Values reductions(const Candidate &, const Surroundings &around) {
@@ -195,7 +202,8 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   std::vector<Candidate> all;
   for (const Preset &preset : presets()) {
     const Candidate each = space.given.over(preset.fields);
-    if (!llvm::is_contained(all, each) && (!space.stage.isReduction || canReduce(each, space)))
+    if (!llvm::is_contained(all, each) && canTransfer(each, space) &&
+        (!space.stage.isReduction || canReduce(each, space)))
       all.push_back(each);
   }
   for (const Trial &trial : kFirstLook)

@@ -51,6 +51,8 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   const bool hasRows = !isGemm(node) || contractionOf(node).first > 0;
   if (hasRows && isSplit(fusion, from) && to.kind != AxisKind::DIDx)
     return StageKind::Gather;
+  if (isGemm(node) && gathersSlices(fusion, node))
+    return StageKind::Gather;
   return to.kind == AxisKind::Stream ? StageKind::Local : StageKind::Straight;
 }
 
@@ -177,6 +179,8 @@ private:
       stage.steps = state_.fusion.globalShape(stage.operand->type).front();
     if (kind != StageKind::Reduce && shape.size() > 2)
       stage.rows = shape[1];
+    stage.gathersSlices =
+        kind == StageKind::Gather && isGemm(node) && gathersSlices(state_.fusion, node);
     stage.isStreamed = kind != StageKind::Gather || isStreamed(*stage.operand);
     if (kind == StageKind::Gather)
       reuseGathered(stage);

@@ -50,6 +50,8 @@ private:
   Value *allocateGathered(const Stage &stage) {
     Shape shape = state_.fusion.localShape(stage.operand->type);
     shape.front() = stage.steps;
+    if (stage.gathersSlices)
+      shape[1] = state_.fusion.ranks();
     builder_.setLocation(stage.location());
     return builder_.allocate(state_.names.global((stage.name() + "_all").str()),
                              MemorySpace::Symmetric,
@@ -120,7 +122,7 @@ private:
     stage.first = stage.loop;
     builder_.insertAtEnd(stage.loop->body);
     const Scalar *slot = stage.loop->index;
-    if (stage.isGather())
+    if (stage.isGather() && !stage.isCollective())
       slot = GatherOrder(scalars_, stage.config.order(), stage.steps).source(slot);
     stage.block =
         selectBlock(state_, builder_, stage, state_.names.local("block"), stage.whole, slot);

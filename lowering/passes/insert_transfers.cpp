@@ -41,7 +41,9 @@ public:
   void run() {
     shareHandles();
     for (Stage &stage : state_.stages)
-      if (stage.isGather())
+      if (stage.isCollective())
+        insertCollective(stage);
+      else if (stage.isGather())
         insertInto(stage);
       else if (stage.isReduction())
         insertReductionTransfers(state_, stage, handlesFor(stage));
@@ -54,7 +56,7 @@ private:
       llvm::SmallVector<Value *, 2> buffers;
       insertAfterPreamble(builder_);
       for (Stage &stage : state_.stages)
-        if (stage.moves() && stage.config.protocol() == protocol)
+        if (stage.movesByPairs() && stage.config.protocol() == protocol)
           addReached(stage, buffers);
       if (buffers.empty())
         continue;
@@ -94,6 +96,25 @@ private:
       stage.staging = builder_.set(slot, own_);
     }
     insertGuarded(stage);
+  }
+
+  /// In each step, its own included: the owner's block, or the slices of all.
+  void insertCollective(Stage &stage) {
+    builder_.setLocation(stage.location());
+    const Scalar *step = stage.loop->index;
+    Value *source = nullptr;
+    if (!stage.gathersSlices) {
+      builder_.insertBefore(state_.program->body(), *stage.first);
+      source = builder_.select(state_.names.global(nameInStage(state_, stage, "own")), stage.input,
+                               scalars_.constant(0));
+    }
+    builder_.insertAfter(stage.loop->body, *stage.block->definition);
+    if (stage.gathersSlices)
+      source = builder_.select(state_.names.local("slice"), stage.input, step);
+    builder_.wait(builder_.collective(
+        state_.names.local("c"),
+        stage.gathersSlices ? CollectiveKind::AllGather : CollectiveKind::Broadcast, std::nullopt,
+        stage.block, source, {}, stage.gathersSlices ? nullptr : step));
   }
 
   /// The slot in which the own block is staged. Peers pull it from there; pushed, it goes from

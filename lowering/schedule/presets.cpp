@@ -9,14 +9,17 @@ namespace {
 
 using namespace schedule;
 
-constexpr Knob kFields[] = {Knob::Order, Knob::Posting, Knob::Granularity, Knob::Placement};
+constexpr Knob kFields[] = {Knob::Order, Knob::Posting, Knob::Granularity, Knob::Placement,
+                            Knob::Transfers};
 
-Configuration fields(Order order, Posting posting, Granularity granularity, Placement placement) {
+Configuration fields(Order order, Posting posting, Granularity granularity, Placement placement,
+                     Transfers transfers = Transfers::Pairs) {
   return Configuration()
       .set(Knob::Order, order)
       .set(Knob::Posting, posting)
       .set(Knob::Granularity, granularity)
-      .set(Knob::Placement, placement);
+      .set(Knob::Placement, placement)
+      .set(Knob::Transfers, transfers);
 }
 
 } // namespace
@@ -32,6 +35,10 @@ llvm::ArrayRef<Preset> presets() {
       {"batched", fields(Order::Shift, Posting::All, Granularity::Chunk, Placement::Shared)},
       {"bulk", fields(Order::Shift, Posting::All, Granularity::Whole, Placement::Caller)},
       {"coalesced", fields(Order::Xor, Posting::Each, Granularity::Geometric, Placement::Shared)},
+      {"broadcast", fields(Order::Shift, Posting::Each, Granularity::Chunk, Placement::Each,
+                           Transfers::Broadcast)},
+      {"collective", fields(Order::Shift, Posting::Each, Granularity::Chunk, Placement::Each,
+                            Transfers::Collective)},
   };
   // clang-format on
   return all;

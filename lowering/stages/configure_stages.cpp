@@ -42,6 +42,15 @@ constexpr Rule kRules[] = {
     rule(Knob::Posting, Posting::All, Knob::Placement, only(Placement::Shared, Placement::Caller)),
     rule(Knob::Placement, Placement::Caller, Knob::Posting, only(Posting::All)),
     rule(Knob::Placement, Placement::Caller, Knob::Granularity, only(Granularity::Whole)),
+    // All ranks take part in the transfer of a step, so they have the steps in one order.
+    rule(Knob::Transfers, Transfers::Broadcast, Knob::Order, only(Order::Shift)),
+    rule(Knob::Transfers, Transfers::Broadcast, Knob::Posting, only(Posting::Each)),
+    rule(Knob::Transfers, Transfers::Broadcast, Knob::Granularity, only(Granularity::Chunk)),
+    rule(Knob::Transfers, Transfers::Broadcast, Knob::Placement, only(Placement::Each)),
+    rule(Knob::Transfers, Transfers::Collective, Knob::Order, only(Order::Shift)),
+    rule(Knob::Transfers, Transfers::Collective, Knob::Posting, only(Posting::Each)),
+    rule(Knob::Transfers, Transfers::Collective, Knob::Granularity, only(Granularity::Chunk)),
+    rule(Knob::Transfers, Transfers::Collective, Knob::Placement, only(Placement::Each)),
 };
 
 /// What a reduction takes at all, as bits.
@@ -54,6 +63,7 @@ constexpr ReductionRule kReductionRules[] = {
     {Knob::Order, only(Order::Shift, Order::Ring)},
     {Knob::Granularity, only(Granularity::Chunk, Granularity::Whole)},
     {Knob::Placement, only(Placement::Each, Placement::Shared, Placement::Ring, Placement::Caller)},
+    {Knob::Transfers, only(Transfers::Pairs)},
 };
 
 /// What it takes where results are to be reproducible: its parts are added in the order of ranks.
@@ -125,6 +135,26 @@ std::string conflictOfAllReduce(const Stage &stage, const Configuration &config)
   return "";
 }
 
+/// Why blocks cannot come by a transfer of all ranks, or only so.
+std::string conflictOfCollective(const Stage &stage, const Configuration &config) {
+  const bool isCollective = config.transfers() == Transfers::Collective;
+  if (isCollective != stage.gathersSlices)
+    return isCollective
+               ? "transfers=collective takes an operand with an axis of slices ahead of the "
+                 "one that is split, as in examples/ag_matmul_collective.braid"
+               : "each step takes a slice of all devices' blocks; only "
+                 "transfers=collective would be accepted";
+  if (config.transfers() == Transfers::Pairs)
+    return "";
+  if (config.chunks() * config.tailSplit() > 1)
+    return "what all ranks take part in is not cut; only chunks=1 and tail-split=1 would be "
+           "accepted";
+  if (stage.uneven)
+    return "some ranks have fewer rows, and a broadcast is of as many to all; only transfers=pairs "
+           "would be accepted";
+  return "";
+}
+
 /// Why a stage that moves something cannot have `config`; nothing if it can.
 std::string conflictOf(const Stage &stage, const Configuration &config, bool isReproducible) {
   std::string conflict;
@@ -137,6 +167,8 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
   }
   if (conflict.empty())
     conflict = brokenRule(kRules, config);
+  if (conflict.empty() && stage.isGather())
+    conflict = conflictOfCollective(stage, config);
   if (conflict.empty() && stage.isReduction())
     conflict = brokenRule(kRulesOfReductions, config);
   if (conflict.empty() && stage.isReduction() && !stage.keepsOwnRows())
@@ -176,6 +208,8 @@ bool settleFields(const LoweringState &state, Stage &stage) {
     countReducedRows(state.fusion, stage);
   if (!makeWhole(stage, state.diags))
     return false;
+  if (stage.gathersSlices && !stage.config.get(Knob::Transfers)) // there is no other way
+    stage.config.set(Knob::Transfers, Transfers::Collective);
   const std::string conflict = conflictOf(stage, stage.config, state.isReproducible);
   if (conflict.empty())
     return true;

@@ -31,7 +31,7 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
       continue;
     const bool isWhole = stage.isGather() && !stage.isStreamed;
     stages.push_back({stage.tensors(), stage.isReduction(), stage.rows,
-                      rowsInTwoShots(fusion, stage), stage.moves(),
+                      rowsInTwoShots(fusion, stage), stage.moves(), stage.gathersSlices,
                       isWhole ? whyNotOverlapped(stage) : ""});
   }
   return stages;

@@ -17,6 +17,7 @@ struct FusionStage {
   /// Of an all-reduce: the same in two shots; nothing for what is none.
   std::optional<int64_t> rowsInTwoShots = {};
   bool moves = false;          ///< other devices take part in it
+  bool gathersSlices = false;  ///< of all devices, by a collective each
   std::string notOverlapped{}; ///< why no schedule hides its transfers; "" if one may
 };
 

@@ -168,9 +168,11 @@ private:
         from.strWithType() + " is split over devices but " + to.strWithType() + " is not, and ";
     if (!isFromFirst(to))
       return refuse(both + "only %" + first()->name + " is gathered", to.as("DIDx"));
-    if (from.index != 0)
-      return refuse(both + "only a leading axis is gathered: any other takes a collective for " +
-                        "each slice, and lowering to collectives is not there yet",
+    const bool isOfSlice = from.index == 1 && result_->type.axes.front().kind == AxisKind::Stream;
+    if (from.index != 0 && !isOfSlice)
+      return refuse(both +
+                        "only a leading axis is gathered, or the one behind it for each slice of "
+                        "a Stream axis",
                     to.as("DIDx") + ", or a %" + first()->name +
                         " with its DIDx axis first, as in examples/ag_matmul.braid,");
   }
@@ -286,6 +288,13 @@ bool checkReshard(const Fusion &fusion, const ReshardNode &node, Diagnostics &di
 
 bool isSplit(const Fusion &fusion, const Axis &axis) {
   return axis.kind == AxisKind::DIDx && fusion.ranks() > 1;
+}
+
+bool gathersSlices(const Fusion &fusion, const FusionNode &node) {
+  const auto &from = originOf(*operandsOf(node)[0]).type.axes;
+  const auto &to = resultOf(node)->type.axes;
+  return contractionOf(node).first > 1 && !isSplit(fusion, from.front()) &&
+         isSplit(fusion, from[1]) && to[1].kind != AxisKind::DIDx;
 }
 
 bool checkLowerable(const Fusion &fusion, const FusionNode &node, Diagnostics &diags) {

@@ -15,4 +15,8 @@ bool isSplit(const Fusion &fusion, const Axis &axis);
 /// axis, nothing moves, or partial results are summed.
 bool checkLowerable(const Fusion &fusion, const FusionNode &node, Diagnostics &diags);
 
+/// A GEMM whose first operand's second axis is split and the result's is not, so that each slice of
+/// the leading one is gathered from all devices.
+bool gathersSlices(const Fusion &fusion, const FusionNode &node);
+
 } // namespace braid

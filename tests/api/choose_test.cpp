@@ -240,7 +240,7 @@ TEST(Candidate, IsWorthVariantsIfItsFamilyHasFewBetterOnes) {
   EXPECT_THAT(worth, ElementsAre("ring;chunks=4", "pairwise;protocol=put;chunks=4;streams=3",
                                  "pairwise;protocol=put;chunks=1;streams=3"));
   bestFirst.clear();
-  for (const Preset &preset : presets())
+  for (const Preset &preset : test::pairPresets())
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
       bestFirst.push_back(Candidate(preset.fields).set(Knob::Protocol, protocol));
   ASSERT_GT(bestFirst.size(), 8u);

@@ -3,6 +3,7 @@
 #include "api/launch/output_digests.h"
 #include "api/ranks/arguments.h"
 #include "api/ranks/run.h"
+#include "tests/support/configured.h"
 
 #include <gtest/gtest.h>
 
@@ -45,7 +46,7 @@ std::string reduceScatter(int64_t m) {
 /// Every preset in 1 and in 3 chunks, by get and by put; those that lowering refuses stay out.
 std::vector<CompileOptions> allWays() {
   std::vector<CompileOptions> ways;
-  for (const Preset &preset : presets())
+  for (const Preset &preset : test::pairPresets())
     for (int64_t chunks : {1, 3})
       for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
         CompileOptions options{.reproducible = true};

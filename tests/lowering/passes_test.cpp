@@ -1,6 +1,7 @@
 //===- tests/lowering/passes_test.cpp - what each pass makes of a small fusion ----------------===//
 
 #include "tests/lowering/support.h"
+#include "tests/support/configured.h"
 
 #include <gmock/gmock.h>
 
@@ -123,7 +124,7 @@ TEST(InsertTransfers, ForwardsTheBlockBeforeInARing) {
 }
 
 TEST(InsertTransfers, PostsReceivesFirstUnderPut) {
-  for (const Preset &preset : presets()) {
+  for (const Preset &preset : test::pairPresets()) {
     std::string body =
         lowerText(kGather, preset.name.str() + ";protocol=put").after("insert-transfers");
     EXPECT_THAT(body, HasSubstr("%h = share_mem_handles put %A_all\n"));

@@ -1,6 +1,7 @@
 //===- tests/lowering/pipeline_test.cpp - all passes together ---------------------------------===//
 
 #include "tests/lowering/support.h"
+#include "tests/support/configured.h"
 
 #include <chrono>
 #include <fstream>
@@ -136,7 +137,7 @@ void checkLowered(const std::string &text, const std::string &options) {
 TEST(Pipeline, LowersEveryCombination) {
   for (int64_t ranks : {1, 2, 3, 4, 5, 7, 8})
     for (int64_t rows : {1, 2, 5})
-      for (const Preset &preset : presets())
+      for (const Preset &preset : test::pairPresets())
         for (Protocol protocol : {Protocol::Get, Protocol::Put})
           for (int64_t streams : {1, 2, 4})
             for (int64_t chunks : {int64_t(1), rows})
@@ -145,7 +146,7 @@ TEST(Pipeline, LowersEveryCombination) {
 }
 
 TEST(Pipeline, LowersForManyRanks) {
-  for (const Preset &preset : presets())
+  for (const Preset &preset : test::pairPresets())
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
       checkLowered(gather(16, 2, 4, "matmul"),
                    textOf(preset, protocol, /*streams=*/4, /*chunks=*/2));
@@ -153,7 +154,7 @@ TEST(Pipeline, LowersForManyRanks) {
 
 TEST(Pipeline, LowersEveryTaper) {
   for (int64_t ranks : {1, 2, 3, 5, 8})
-    for (const Preset &preset : presets())
+    for (const Preset &preset : test::pairPresets())
       for (Protocol protocol : {Protocol::Get, Protocol::Put})
         for (int64_t streams : {1, 2, 4})
           for (int64_t chunks : {1, 2})
@@ -170,21 +171,21 @@ TEST(Pipeline, LowersEveryWave) {
         for (int64_t split : {1, 2})
           for (int64_t waveRows : {1, 5, 9})
             checkLowered(gather(ranks, 13, 4, "matmul"),
-                         textOf(presets().back(), protocol, streams, 1) + ";tail-split=" +
+                         textOf(test::pairPresets().back(), protocol, streams, 1) + ";tail-split=" +
                              std::to_string(split) + ";wave-rows=" + std::to_string(waveRows));
 }
 
 /// Where a GEMM takes its blocks anyway, and where nobody cuts GEMMs.
 TEST(Pipeline, LowersAsWithoutWaves) {
   const std::string text = gather(4, 13, 4, "matmul");
-  for (const Preset &preset : presets())
+  for (const Preset &preset : test::pairPresets())
     EXPECT_EQ(lowerText(text, preset.name.str() + ";wave-rows=14").text,
               lowerText(text, preset.name.str()).text);
   EXPECT_EQ(lowerText(text, "wave-rows=5").text, lowerText(text).text);
 }
 
 TEST(Pipeline, TakesBlocksOfAnyRank) {
-  for (const Preset &preset : presets()) {
+  for (const Preset &preset : test::pairPresets()) {
     checkLowered("fusion @vector(D = 4) {\n  mesh [0 .. D)\n  %A = input f64[DIDx{D}, 6]\n"
                  "  %B = input f64[6, 5]\n  %C = matmul %A, %B : f64[Stream{D}, 5]\n"
                  "  output %C\n}\n",
@@ -258,8 +259,8 @@ const char *const kMixed = R"(fusion @f(D = 4) {
 )";
 
 TEST(Stages, HaveSchedulesOfTheirOwn) {
-  for (const Preset &first : presets())
-    for (const Preset &second : presets())
+  for (const Preset &first : test::pairPresets())
+    for (const Preset &second : test::pairPresets())
       for (const char *knobs : {"", ";protocol=put;chunks=2", ";streams=2;tail-split=2"})
         checkLowered(kMixed, "C=" + first.name.str() + ",Y=" + second.name.str() + knobs);
 }
@@ -283,10 +284,14 @@ void expectToGoOn(const std::string &text, const std::string &schedule) {
 TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
   for (const char *name :
        {"ag_matmul.braid", "ag_linear.braid", "ag_matmul_column.braid", "matmul_local.braid"})
-    for (const Preset &preset : presets())
+    for (const Preset &preset : test::pairPresets())
       for (const char *protocol : {"", ";protocol=put"})
         for (const char *cut : {"", ";chunks=2", ";chunks=2;tail-split=2", ";wave-rows=192"})
           expectToGoOn(readExample(name), preset.name.str() + protocol + cut);
+  for (const char *name : {"ag_matmul.braid", "ag_linear.braid"})
+    for (const char *streams : {"", ";streams=1"})
+      expectToGoOn(readExample(name), std::string("broadcast") + streams);
+  expectToGoOn(readExample("ag_matmul_collective.braid"), "collective;streams=3");
   for (const char *schedule : {"pairwise;placement=shared;chunks=2", "pairwise;streams=1",
                                "ring;streams=1", "coalesced;streams=2;wave-rows=192"})
     expectToGoOn(readExample("ag_matmul.braid"), schedule);
@@ -642,7 +647,7 @@ TEST(Reductions, FollowGathers) {
   output %Y
 }
 )";
-  for (const Preset &preset : presets())
+  for (const Preset &preset : test::pairPresets())
     for (const char *schedule : kReductions)
       for (const char *knobs : {"", ";protocol=put"})
         checkLowered(text, "H=" + preset.name.str() + knobs + ",Y=" + schedule + knobs);

@@ -99,15 +99,14 @@ const Refusal kRefusals[] = {
     {"GatherNotLeading",
      R"(  %A = input f32[2, DIDx{D}, 3, 5]
   %B = input f32[5, 6]
-  %C = matmul %A, %B : f32[Stream{2}, D, 3, 6]
+  %C = matmul %A, %B : f32[2, D, 3, 6]
   output %C
 )",
      "5:3: cannot lower %C: axis 1 of %A (f32[2, DIDx{D}, 3, 5]) is split over devices but axis 1 "
-     "of "
-     "%C (f32[Stream{2}, D, 3, 6]) is not, and only a leading axis is gathered: any other takes a "
-     "collective for each slice, and lowering to collectives is not there yet; DIDx{D} as axis 1 "
-     "of "
-     "%C, or a %A with its DIDx axis first, as in examples/ag_matmul.braid, would be accepted\n"},
+     "of %C (f32[2, D, 3, 6]) is not, and only a leading axis is gathered, or the one behind it "
+     "for "
+     "each slice of a Stream axis; DIDx{D} as axis 1 of %C, or a %A with its DIDx axis first, as "
+     "in examples/ag_matmul.braid, would be accepted\n"},
     {"ScatterOfB",
      R"(  %A = input f32[3, 5]
   %B = input f32[5, D, 2]

@@ -225,7 +225,7 @@ std::vector<CaseOptions> allCases() {
   std::vector<CaseOptions> all;
   for (const Operation &operation : kOperations)
     for (int64_t ranks : {2, 3, 4})
-      for (const Preset &preset : presets())
+      for (const Preset &preset : pairPresets())
         for (const char *protocol : {"get", "put"})
           for (int64_t streams : {1, 2, 3})
             for (int64_t chunks : {1, 2})

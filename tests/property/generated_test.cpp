@@ -157,8 +157,8 @@ TEST(Generated, EveryPairOfSchedules) {
                            "  %Y = matmul %X, %B : f32[Stream{D}, 6, 7]\n"
                            "  output %C\n  output %Y\n}\n";
   int count = 0;
-  for (const Preset &first : presets())
-    for (const Preset &second : presets())
+  for (const Preset &first : pairPresets())
+    for (const Preset &second : pairPresets())
       for (int64_t ranks : {2, 3, 4})
         for (const char *knobs : {"", ";protocol=put;chunks=2", ";protocol=put;streams=2",
                                   ";streams=1;tail-split=2;wave-rows=4"}) {

@@ -330,7 +330,7 @@ fusion @f(D = 4) {
 
 std::vector<CompileOptions> manyOptions() {
   std::vector<CompileOptions> all;
-  for (const Preset &preset : presets())
+  for (const Preset &preset : test::pairPresets())
     for (Protocol protocol : {Protocol::Get, Protocol::Put})
       for (int64_t ranks : {1, 2, 3, 8})
         for (int64_t chunks : {1, 5})

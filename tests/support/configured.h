@@ -14,4 +14,13 @@ inline Configurations configured(const std::string &text) {
   return parsed ? *parsed : Configurations();
 }
 
+/// Presets that take any stage: blocks come by pairs of a send and a receive.
+inline std::vector<Preset> pairPresets() {
+  std::vector<Preset> found;
+  for (const Preset &preset : presets())
+    if (preset.fields.transfers() == schedule::Transfers::Pairs)
+      found.push_back(preset);
+  return found;
+}
+
 } // namespace braid::test

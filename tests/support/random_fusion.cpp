@@ -1,6 +1,7 @@
 //===- tests/support/random_fusion.cpp - random definitions with options to lower them --------===//
 
 #include "tests/support/random_fusion.h"
+#include "tests/support/configured.h"
 
 #include "tests/support/check_text.h"
 #include "tests/support/dice.h"
@@ -328,7 +329,7 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
   drawn.seed = seed;
   drawn.text = writer.write();
   Configuration &config = drawn.compile.schedule.all;
-  config = dice.pick<Preset>(presets().vec()).fields;
+  config = dice.pick<Preset>(pairPresets()).fields;
   if (config.preset() == "pairwise" && dice.chance(50))
     config.set(Knob::Placement, schedule::Placement::Shared);
   config.set(Knob::Protocol, dice.chance(50) ? Protocol::Get : Protocol::Put);
