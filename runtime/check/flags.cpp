@@ -8,7 +8,8 @@ std::optional<Violation> findEarlySignal(const History &history, const HappensBe
                                          EventId id) {
   const Event &event = history.event(id);
   if (event.kind != EventKind::Command || event.run == 0 ||
-      history.command(event).kind != CommandKind::Signal)
+      history.command(event).kind != CommandKind::Signal ||
+      history.plan(event).transport == Transport::Messages) // where no flag stands for a signal
     return std::nullopt;
   uint32_t endpoint = history.command(event).endpoint;
   auto peer = static_cast<size_t>(history.plan(event).endpoints[endpoint].peer);

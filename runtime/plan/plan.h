@@ -100,12 +100,12 @@ enum class CommandKind : uint8_t {
   Add,        ///< dst <- dst + src, elements of `dtype`
   Sum,        ///< Plan::sums[sum]
   Pointwise,  ///< Plan::pointwise[pointwise]
-  Group,      ///< Plan::groups[group]
-  Collective, ///< Plan::collectives[collective]
   Signal,     ///< writes the epoch into the flag of the endpoint matching `endpoint`, on its peer
   Await,      ///< passes when this rank's `flag` has reached the epoch
   Record,     ///< `event` now stands for all that was issued to this stream so far
   WaitEvent,  ///< the stream waits for `event`, as recorded last before in issue order
+  Group,      ///< Plan::groups[group]
+  Collective, ///< Plan::collectives[collective]
 };
 llvm::StringRef name(CommandKind kind);
 
