@@ -152,9 +152,9 @@ private:
   }
   std::string takeParts() { return takeBuffer(stage_.parts); }
   std::string takeSent() { return takeBuffer(stage_.sent); }
-  /// Behind the steps, but for a ring, which has it in the last one.
+  /// Behind the steps, but for a ring, which has it in the last one, and for collectives.
   std::string takeSum() {
-    const bool isInSteps = stage_.config.order() == schedule::Order::Ring;
+    const bool isInSteps = stage_.config.order() == schedule::Order::Ring || stage_.isCollective();
     return put(stage_.sum, isInSteps ? llvm::dyn_cast<SumOp>(&op_) : as<SumOp>(*aroundSteps()),
                "a sum behind the steps");
   }
@@ -347,9 +347,9 @@ private:
     const std::pair<bool, const char *> kWanted[] = {
         {isReduction && !stage.parts, "parts"},
         {isReduction && !stage.sum, "sum"},
-        {isReduction && stage.isScattered() && !stage.sent, "sent"},
+        {isReduction && (stage.isScattered() || stage.isCollective()) && !stage.sent, "sent"},
         {isReduction && ((hasSteps && !stage.mine) || sendsNoPart(stage)), "mine"},
-        {isReduction && hasSteps && !isWhole && !stage.chunkLoop, "chunks"},
+        {isReduction && stage.movesByPairs() && hasSteps && !isWhole && !stage.chunkLoop, "chunks"},
         {stage.isTwoShot() && hasSteps && hasRun("insert-transfers") &&
              (!stage.gather || stage.gather == stage.loop),
          "gather"},

@@ -84,7 +84,9 @@ struct Stage {
   // From form-pipelines on.
   Value *whole = nullptr; ///< what steps select their block from: the operand, or its gathered copy
   Value *parts = nullptr; ///< of a reduction: what is summed, a part from each rank
-  Value *sent = nullptr;  ///< of one that is scattered: the parts of the peers' rows
+  /// Of one that is scattered: the parts of the peers' rows. Of one by collectives: all parts, by
+  /// chunks, and `parts` is what becomes of them.
+  Value *sent = nullptr;
   SumOp *sum = nullptr;   ///< of a reduction
   Op *first = nullptr;    ///< the first top-level node of the stage
   ForOp *loop = nullptr;  ///< the steps; of a GEMM of everything, made by insert-transfers
@@ -153,10 +155,9 @@ struct Stage {
   /// Half of the last GEMM need not wait for the last blocks.
   bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
   bool isGather() const { return kind == StageKind::Gather; }
-  /// All devices take part in the transfer of a step, and no step is of the own block alone.
-  bool isCollective() const {
-    return isGather() && config.transfers() != schedule::Transfers::Pairs;
-  }
+  /// All devices take part in the transfer of a step, and no step is of the own block alone. Of a
+  /// reduction the steps are its chunks.
+  bool isCollective() const { return moves() && config.transfers() != schedule::Transfers::Pairs; }
   /// Devices send and receive, through handles.
   bool movesByPairs() const { return moves() && !isCollective(); }
   bool isReduction() const { return kind == StageKind::Reduce; }

@@ -47,7 +47,7 @@ public:
   void run(Stage &stage) {
     choose(stage);
     stage.transferStreams = first_;
-    if (stage.isReduction())
+    if (stage.isReduction() && stage.movesByPairs())
       return assignReduction(stage);
     stage.streams = first_ + std::min(stage.config.streams() - first_, countPieces(stage));
     builder_.setLocation(stage.location());
@@ -254,7 +254,7 @@ private:
       const GatherOrder order(scalars_, stage.config.order(), stage.steps);
       return 1 + static_cast<int64_t>(order.runs(stage.halvesLastGemm()).size());
     }
-    return (stage.steps - firstStep(stage) + stage.tailSplit - 1) * stage.chunks;
+    return (stage.loop->end->value() - firstStep(stage) + stage.tailSplit - 1) * stage.chunks;
   }
 
   /// The stream for the `number`-th piece of work.

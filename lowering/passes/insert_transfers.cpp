@@ -41,7 +41,11 @@ public:
   void run() {
     shareHandles();
     for (Stage &stage : state_.stages)
-      if (stage.isCollective())
+      if (stage.isCollective() && stage.isReduction())
+        insertReductionCollective(state_, stage);
+      else if (stage.isCollective() && stage.multipliesWhole())
+        gatherAll(stage);
+      else if (stage.isCollective())
         insertCollective(stage);
       else if (stage.isGather())
         insertInto(stage);
@@ -115,6 +119,15 @@ private:
         state_.names.local("c"),
         stage.gathersSlices ? CollectiveKind::AllGather : CollectiveKind::Broadcast, std::nullopt,
         stage.block, source, {}, stage.gathersSlices ? nullptr : step));
+  }
+
+  /// All blocks at once, ahead of the GEMM of everything.
+  void gatherAll(const Stage &stage) {
+    builder_.setLocation(stage.location());
+    builder_.insertBefore(state_.program->body(), *stage.first);
+    builder_.wait(builder_.collective(state_.names.global(nameInStage(state_, stage, "c")),
+                                      CollectiveKind::AllGather, std::nullopt, stage.whole,
+                                      stage.input));
   }
 
   /// The slot in which the own block is staged. Peers pull it from there; pushed, it goes from

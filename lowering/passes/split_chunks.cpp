@@ -210,7 +210,7 @@ bool refuseWithoutSteps(Location location, const std::string &what, const Config
 /// Reports what cannot be had of one stage; true if there is nothing.
 bool checkStage(const Stage &stage, Diagnostics &diags) {
   const int64_t chunks = stage.config.chunks();
-  if (stage.isReduction() && !stage.chunkLoop && chunks > 1)
+  if (stage.isReduction() && stage.multipliesWhole() && chunks > 1)
     return diags.error(stage.location())
            << "cannot chunk %" << stage.result().name << " by " << chunks
            << ": one GEMM makes all partial results; only 1 would be accepted";
@@ -227,7 +227,7 @@ bool checkTail(const LoweringState &state, const Stage &stage) {
   const bool isMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
                          return each.isGather();
                        });
-  if (!stage.isReduction() || stage.chunkLoop || stage.config.tailSplit() == 1 || !isMeant)
+  if (!stage.isReduction() || !stage.multipliesWhole() || stage.config.tailSplit() == 1 || !isMeant)
     return true;
   return state.diags.error(stage.location())
          << "cannot split the tail of %" << stage.result().name << " by "
@@ -255,7 +255,7 @@ bool splitChunks(LoweringState &state) {
     return false;
   bool changed = false;
   for (Stage &stage : state.stages) {
-    if (!stage.loop)
+    if (!stage.loop || stage.isCollective()) // formed in chunks, or uncut
       continue;
     stage.chunks = stage.config.chunks();
     stage.tailSplit = canSplitTail(stage) ? stage.config.tailSplit() : 1;

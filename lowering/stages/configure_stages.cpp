@@ -49,7 +49,6 @@ constexpr Rule kRules[] = {
     rule(Knob::Transfers, Transfers::Broadcast, Knob::Placement, only(Placement::Each)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Order, only(Order::Shift)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Posting, only(Posting::Each)),
-    rule(Knob::Transfers, Transfers::Collective, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Placement, only(Placement::Each)),
 };
 
@@ -63,12 +62,13 @@ constexpr ReductionRule kReductionRules[] = {
     {Knob::Order, only(Order::Shift, Order::Ring)},
     {Knob::Granularity, only(Granularity::Chunk, Granularity::Whole)},
     {Knob::Placement, only(Placement::Each, Placement::Shared, Placement::Ring, Placement::Caller)},
-    {Knob::Transfers, only(Transfers::Pairs)},
+    {Knob::Transfers, only(Transfers::Pairs, Transfers::Collective)},
 };
 
 /// What it takes where results are to be reproducible: its parts are added in the order of ranks.
 constexpr ReductionRule kReproducibleRules[] = {
     {Knob::Order, only(Order::Shift)},
+    {Knob::Transfers, only(Transfers::Pairs)},
 };
 
 /// Its chunks are sent as they are made, so they cannot be posted together.
@@ -80,6 +80,11 @@ constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Partials, Partials::Peer, Knob::Order, only(Order::Shift)),
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each)),
+    rule(Knob::Partials, Partials::Peer, Knob::Transfers, only(Transfers::Pairs)),
+    // A collective has shots of its own, and is of a chunk: of one, the GEMM is of everything.
+    rule(Knob::Transfers, Transfers::Collective, Knob::Granularity, only(Granularity::Chunk)),
+    rule(Knob::Transfers, Transfers::Collective, Knob::Reduction,
+         only(schedule::Reduction::OneShot)),
 };
 
 /// "gather %A" or "reduce to %C"
@@ -135,23 +140,37 @@ std::string conflictOfAllReduce(const Stage &stage, const Configuration &config)
   return "";
 }
 
+/// Why what a collective reduces cannot be cut so.
+std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
+  if (config.tailSplit() > 1)
+    return "a collective's chunks are of one size; only tail-split=1 would be accepted";
+  const int64_t rows = stage.rows, chunks = config.chunks();
+  if (chunks == 1 || (rows > 0 && rows % chunks == 0))
+    return "";
+  return "a collective's chunks are of one size; of " + std::to_string(rows) +
+         (rows == 1 ? " row, only " : " rows, only ") +
+         (rows > 1 ? "a divisor of " + std::to_string(rows) : "1") +
+         " would be accepted, got chunks=" + std::to_string(chunks);
+}
+
 /// Why blocks cannot come by a transfer of all ranks, or only so.
 std::string conflictOfCollective(const Stage &stage, const Configuration &config) {
-  const bool isCollective = config.transfers() == Transfers::Collective;
-  if (isCollective != stage.gathersSlices)
-    return isCollective
-               ? "transfers=collective takes an operand with an axis of slices ahead of the "
-                 "one that is split, as in examples/ag_matmul_collective.braid"
-               : "each step takes a slice of all devices' blocks; only "
-                 "transfers=collective would be accepted";
+  if (stage.gathersSlices && config.transfers() != Transfers::Collective)
+    return "each step takes a slice of all devices' blocks; only transfers=collective would be "
+           "accepted";
   if (config.transfers() == Transfers::Pairs)
     return "";
+  if (stage.uneven)
+    return "some ranks have fewer rows, and a collective is of as many for each; only "
+           "transfers=pairs would be accepted";
+  if (stage.isReduction())
+    return conflictOfChunks(stage, config);
+  if (stage.gathersSlices && config.granularity() != Granularity::Chunk)
+    return "each step takes a slice of all devices' blocks; only granularity=chunk would be "
+           "accepted";
   if (config.chunks() * config.tailSplit() > 1)
     return "what all ranks take part in is not cut; only chunks=1 and tail-split=1 would be "
            "accepted";
-  if (stage.uneven)
-    return "some ranks have fewer rows, and a broadcast is of as many to all; only transfers=pairs "
-           "would be accepted";
   return "";
 }
 
@@ -167,10 +186,10 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
   }
   if (conflict.empty())
     conflict = brokenRule(kRules, config);
-  if (conflict.empty() && stage.isGather())
-    conflict = conflictOfCollective(stage, config);
   if (conflict.empty() && stage.isReduction())
     conflict = brokenRule(kRulesOfReductions, config);
+  if (conflict.empty())
+    conflict = conflictOfCollective(stage, config);
   if (conflict.empty() && stage.isReduction() && !stage.keepsOwnRows())
     conflict = conflictOfAllReduce(stage, config);
   return conflict;
@@ -189,11 +208,14 @@ std::string adviceFor(const Stage &stage, bool isReproducible) {
   return others.empty() ? "" : " (schedule " + typed.str() + "; these would do: " + others + ")";
 }
 
-/// Without a Stream axis no slice of a result is made before the others, as if all were one chunk.
+/// No slice of a result is made before the others where it has no Stream axis, as if all were one
+/// chunk, nor where one collective brings all blocks.
 bool makeWhole(Stage &stage, Diagnostics &diags) {
-  if (!stage.isGather() || stage.isStreamed)
+  const bool comesAtOnce =
+      stage.config.transfers() == Transfers::Collective && !stage.gathersSlices;
+  if (!stage.isGather() || (stage.isStreamed && !comesAtOnce))
     return true;
-  if (stage.config.granularity() == Granularity::Geometric)
+  if (stage.config.granularity() == Granularity::Geometric && !comesAtOnce)
     return diags.error(stage.location())
            << "cannot " << actionOf(stage)
            << ": expected granularity=whole, as no result has a Stream axis, got geometric";

@@ -29,7 +29,9 @@ public:
     takeOwnRight();
     rows_ = joinRows(state_, builder_, stage_, stage_.input);
     joinSums();
-    if (stage_.multipliesWhole())
+    if (stage_.isCollective())
+      formCollectives();
+    else if (stage_.multipliesWhole())
       formWhole();
     else if (isRing(stage_))
       formRing();
@@ -81,6 +83,47 @@ private:
       multiplyOwn(selectRows(state_.names.local("own_block"), scalars_.rank()));
     }
     addParts(stage_.parts);
+  }
+
+  void formCollectives() {
+    stage_.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
+                                   scalars_.constant(stage_.config.chunks()));
+    builder_.insertAtEnd(stage_.loop->body);
+    const Scalar *chunk = stage_.loop->index;
+    stage_.mine = builder_.select(state_.names.local("given"), stage_.sent, chunk);
+    if (!stage_.keepsOwnRows())
+      multiplyRows();
+    else if (stage_.config.chunks() == 1)
+      multiply(stage_.mine, rows_);
+    else
+      multiplyBlocks();
+    addParts(builder_.select(state_.names.local("come"), stage_.parts, chunk));
+  }
+
+  void multiplyRows() {
+    Value *rows = rowsOfChunk(rows_);
+    multiply(builder_.select(state_.names.local("part"), stage_.mine, scalars_.constant(0)), rows);
+  }
+
+  /// Those of a chunk do not lie side by side in the operand.
+  void multiplyBlocks() {
+    ForOp *blocks = builder_.forLoop(state_.names.local("j"), scalars_.constant(0),
+                                     scalars_.constant(stage_.steps));
+    builder_.insertAtEnd(blocks->body);
+    Value *rows = rowsOfChunk(selectRows(state_.names.local("block"), blocks->index));
+    multiply(builder_.select(state_.names.local("part"), stage_.mine, blocks->index), rows);
+    builder_.insertAtEnd(stage_.loop->body);
+  }
+
+  /// Of a block, or of all rows.
+  Value *rowsOfChunk(Value *tensor) {
+    const int64_t chunks = stage_.config.chunks();
+    if (!stage_.isCollective() || chunks == 1)
+      return tensor;
+    const Scalar *chunk = stage_.loop->index, *rows = scalars_.constant(stage_.rows / chunks);
+    return builder_.slice(state_.names.local(tensor->name + "_rows"), tensor,
+                          scalars_.mul(chunk, rows),
+                          scalars_.mul(scalars_.add(chunk, scalars_.constant(1)), rows));
   }
 
   void formRing() {
@@ -190,7 +233,7 @@ private:
     llvm::DenseMap<Value *, Value *> summed;
     auto summedOf = [&](Value *whole) {
       Value *&rows = summed[whole];
-      return rows ? rows : rows = selectSummed(whole);
+      return rows ? rows : rows = rowsOfChunk(selectSummed(whole));
     };
     const Scalar *rows = rowsOfBlock(scalars_, stage_, scalars_.rank());
     stage_.sum = builder_.sum(summedOf(gemm_.dst), parts, rows ? scalars_.constant(0) : nullptr,
@@ -244,11 +287,19 @@ void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) 
   const FusionNode &node = *stage.gemms.front().node;
   auto allocate = [&](const char *what, llvm::ArrayRef<int64_t> leading) {
     Shape shape = partShape(state.fusion, stage);
+    if (stage.isCollective() && stage.rows > 0)
+      shape.front() /= stage.config.chunks();
     shape.insert(shape.begin(), leading.begin(), leading.end());
     return builder.allocate(state.names.global(resultOf(node)->name + what), MemorySpace::Device,
                             builder.tensorType(partialType(node), shape));
   };
   builder.setLocation(stage.location());
+  if (stage.isCollective()) {
+    const int64_t chunks = stage.config.chunks();
+    stage.sent = allocate("_sent", {chunks, stage.keepsOwnRows() ? stage.steps : 1});
+    stage.parts = allocate("_parts", {chunks, 1});
+    return;
+  }
   const int64_t entries = isRing(stage) ? stage.steps - 1 : stage.steps;
   stage.parts = isRing(stage) ? allocate("_parts", {entries, 2}) : allocate("_parts", {entries});
   if (stage.isScattered())
@@ -327,6 +378,16 @@ void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles
   builder.wait(isGet ? sent : received);
   if (stage.isTwoShot())
     insertSumGather(state, stage, handles);
+}
+
+void insertReductionCollective(LoweringState &state, const Stage &stage) {
+  ProgramBuilder builder = builderFor(state);
+  builder.setLocation(stage.location());
+  builder.insertBefore(stage.loop->body, *stage.sum);
+  const CollectiveKind kind =
+      stage.keepsOwnRows() ? CollectiveKind::ReduceScatter : CollectiveKind::AllReduce;
+  builder.wait(builder.collective(state.names.local("c"), kind, ReductionOperator::Sum,
+                                  stage.sum->parts, stage.mine));
 }
 
 } // namespace braid

@@ -57,6 +57,29 @@
 //
 // Functions of a sum follow it on the same rows. It is then of f32, whatever the parts are of.
 //
+// By collectives, each chunk of all ranks' rows is reduced at once, while the next is multiplied. The
+// parts of a chunk lie side by side, so a chunk has as many rows as every other:
+//
+//   %C_sent = allocate device f32[4, 8, 32, 1024]     // 4 chunks of a block for each rank
+//   %C_parts = allocate device f32[4, 1, 32, 1024]
+//   for %i in 0 .. 4 {
+//     %given = select %C_sent[%i]
+//     for %j in 0 .. 8 {
+//       %block = select %A[%j]
+//       %block_rows = slice %block[%i * 32 .. (%i + 1) * 32]
+//       %part = select %given[%j]
+//       matmul %part, %block_rows, %B
+//     }
+//     %come = select %C_parts[%i]
+//     %c = collective reduce_scatter sum %come, %given
+//     wait %c
+//     %C_sum = select %C[0]
+//     %C_sum_rows = slice %C_sum[%i * 32 .. (%i + 1) * 32]
+//     sum %C_sum_rows, %come
+//   }
+//
+// One chunk is one GEMM. An all-reduce has one block for all ranks, and an allreduce.
+//
 // Where every rank wants the whole sum (an all-reduce), it multiplies its rows once, gives its part
 // to everyone, and everyone adds all of them: as many bytes as two transfers of half of it on two
 // ranks, in one step. Or, in two shots, ranks add their own rows, as above, and gather the sums
@@ -77,5 +100,7 @@ void formReduction(LoweringState &state, Stage &stage);
 Value *shareParts(const Stage &stage);
 /// Fills the stage's loop with the transfers of a step.
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles);
+/// The same, of a stage that is reduced by collectives.
+void insertReductionCollective(LoweringState &state, const Stage &stage);
 
 } // namespace braid

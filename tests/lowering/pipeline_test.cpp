@@ -292,6 +292,10 @@ TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
     for (const char *streams : {"", ";streams=1"})
       expectToGoOn(readExample(name), std::string("broadcast") + streams);
   expectToGoOn(readExample("ag_matmul_collective.braid"), "collective;streams=3");
+  expectToGoOn(readExample("ag_matmul.braid"), "collective");
+  for (const char *name : {"matmul_reduce_scatter.braid", "matmul_all_reduce.braid"})
+    for (const char *cut : {"", ";chunks=4"})
+      expectToGoOn(readExample(name), std::string("collective") + cut);
   for (const char *schedule : {"pairwise;placement=shared;chunks=2", "pairwise;streams=1",
                                "ring;streams=1", "coalesced;streams=2;wave-rows=192"})
     expectToGoOn(readExample("ag_matmul.braid"), schedule);

@@ -218,6 +218,8 @@ static std::vector<std::string> schedulesOf(const Operation &reduction, bool isP
     all.push_back(all[i] + shots);
   for (size_t i = 0; i < 2 && isPushed; ++i)
     all.push_back(all[i] + shots + ";partials=peer");
+  if (!isPushed) // which collectives have nothing to do with
+    all.push_back(name.starts_with("uneven") ? "collective" : "collective;chunks=2");
   return all;
 }
 

@@ -25,9 +25,11 @@ const std::vector<int64_t> kTailSplits = {1, 2, 4};
 /// Rows of a wave.
 const std::vector<int64_t> kWaves = {0, 3};
 const std::vector<Protocol> kProtocols = {Protocol::Get, Protocol::Put};
-const std::vector<std::string> kSchedules = {
-    "pairwise", "pairwise;placement=shared", "ring", "sequential", "batched", "bulk", "coalesced",
-    "broadcast"};
+const std::vector<std::string> kSchedules = {"pairwise",  "pairwise;placement=shared",
+                                             "ring",      "sequential",
+                                             "batched",   "bulk",
+                                             "coalesced", "broadcast",
+                                             "collective"};
 const std::vector<std::string> kOperations = {"matmul", "linear", "linear+bias", "columns"};
 const std::vector<std::string> kTypes = {"bf16", "f16", "f32", "f64"};
 const std::vector<Size> kSizes = {{1, 1, 1}, {1, 16, 8}, {4, 1, 5}, {13, 7, 11}, {8, 16, 12}};
@@ -51,10 +53,11 @@ std::string textOf(const Combination &c) {
 }
 
 CompileOptions optionsOf(const Combination &c) {
-  const bool isCut = kSchedules[c[ScheduleChoice]] != "broadcast"; // which moves whole blocks
+  const std::string &schedule = kSchedules[c[ScheduleChoice]];
+  const bool isCut = schedule != "broadcast" && schedule != "collective"; // of whole blocks
   const int64_t rows = isCut ? kSizes[c[Sizes]].rows : 1;
   const int64_t chunks = std::min(kChunks[c[Chunking]], rows);
-  Configuration config = configured(kSchedules[c[ScheduleChoice]]).all;
+  Configuration config = configured(schedule).all;
   config.set(Knob::Protocol, kProtocols[c[ProtocolChoice]])
       .set(Knob::Streams, kStreams[c[Streams]])
       .set(Knob::Chunks, chunks)

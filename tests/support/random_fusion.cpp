@@ -68,6 +68,7 @@ public:
   bool hasSums() const { return sums_ > 0; }
   bool hasScatters() const { return hasScatters_; }
   bool hasAllReduces() const { return hasAllReduces_; }
+  bool isUneven() const { return total_ > 0; }
   /// The fewest rows of a reduction's steps.
   int64_t leastRows(bool inTwoShots) const { return leastRows_[inTwoShots]; }
 
@@ -298,12 +299,14 @@ int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Di
   auto preset = dice.pick<std::string>({"pairwise", "pairwise", "sequential", "bulk"});
   if (!writer.hasAllReduces() && dice.chance(40))
     preset = "ring";
+  if (!writer.isUneven() && dice.chance(15))
+    preset = "collective";
   const Configuration fields = findPreset(preset);
   for (Knob field : presetFields())
     config.set(field, fields.get(field));
   if (preset == "pairwise" && dice.chance(50))
     config.set(Knob::Placement, schedule::Placement::Shared);
-  const bool hasTwoShots = writer.hasAllReduces() && dice.chance(60);
+  const bool hasTwoShots = writer.hasAllReduces() && preset != "collective" && dice.chance(60);
   if (hasTwoShots)
     config.set(Knob::Reduction, schedule::Reduction::TwoShot).set(Knob::Streams, 1 + dice.below(7));
   const bool isPushed = preset == "pairwise" && config.placement() == schedule::Placement::Each &&
