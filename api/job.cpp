@@ -32,7 +32,7 @@ ClusterOptions clusterOptions(const JobOptions &options, int64_t ranks) {
 /// A GPU that was asked for by number is the cuda backend's own matter.
 Backend withDevice(Backend backend, [[maybe_unused]] const JobOptions &options) {
 #ifdef BRAID_HAS_CUDA
-  const auto join = backend.transport == Transport::Messages ? joinNccl : joinCuda;
+  const auto join = backend.transport == Transport::Messages ? joinNccl : joinGpus;
   if (options.device && backend.join && !backend.isOnHost)
     backend.join = [join, device = *options.device](const ClusterOptions &cluster,
                                                     std::unique_ptr<Client> client) {

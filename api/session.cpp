@@ -98,7 +98,7 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program) {
   Job::Impl &state = *job->impl_;
   Compiled compiled = program.impl_->compiled;
-  compiled.transport = state.backend.transport;
+  compiled.transport = transportOf(program.impl_->run, state.backend.transport);
   BRAID_TRY(state.check(compiled, program.impl_->run));
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)

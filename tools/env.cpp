@@ -54,11 +54,11 @@ void printTable(const std::vector<VariableReport> &variables) {
                                 widths[1], row[2], widths[2], row[3], widths[3], row[4]);
 }
 
-/// What backends would open at run time.
+/// What backends open at run time.
 void printLibraries() {
   for (const Backend &backend : builtinBackends().all())
-    if (backend.library) {
-      const Result<std::string> library = backend.library();
+    if (backend.transport == Transport::Messages) {
+      const Result<std::string> library = backend.messages();
       llvm::outs() << fmt::format("--backend {}: {}\n", backend.name,
                                   library ? *library : library.status().message());
     }
@@ -67,8 +67,8 @@ void printLibraries() {
 OrderedJson librariesJson() {
   OrderedJson list = OrderedJson::array();
   for (const Backend &backend : builtinBackends().all())
-    if (backend.library) {
-      const Result<std::string> library = backend.library();
+    if (backend.transport == Transport::Messages) {
+      const Result<std::string> library = backend.messages();
       list.push_back(
           {{"backend", backend.name},
            {"library", library ? OrderedJson(*library) : OrderedJson()},

@@ -24,8 +24,12 @@ using namespace schedule;
 /// What decides which values of a knob are tried.
 struct Surroundings {
   const FusionStage &stage;
-  Transport transport;
+  llvm::ArrayRef<Transport> transports;
   int64_t waveRows = 0; ///< of the second trials
+
+  Transport of(const Candidate &candidate) const {
+    return transportOf(candidate, transports.front());
+  }
 };
 
 using Values = std::vector<int64_t>;
@@ -46,7 +50,7 @@ bool multipliesWhole(const Candidate &candidate) {
 /// So that its transfers may be on streams of GEMMs, or on their own.
 bool takesBlocksInTurn(const Candidate &candidate) {
   return candidate.order() == Order::Shift && candidate.posting() == Posting::Each &&
-         candidate.granularity() == Granularity::Chunk;
+         candidate.granularity() == Granularity::Chunk && candidate.transfers() == Transfers::Pairs;
 }
 
 /// A step of a reduction makes what it sends: so only the transfers of one GEMM of everything are
@@ -62,14 +66,23 @@ bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
 /// Slices come by collectives, and nothing else does. Broadcasts bring blocks one after the other
 /// to all, which is never better than pairs: who wants them says so.
 bool canTransfer(const Candidate &candidate, const CandidateSpace &space) {
-  const Transfers wanted = space.stage.gathersSlices ? Transfers::Collective : Transfers::Pairs;
-  return candidate.transfers() == wanted || space.given.get(Knob::Transfers);
+  const bool isWanted = space.stage.gathersSlices ? candidate.transfers() == Transfers::Collective
+                                                  : candidate.transfers() != Transfers::Broadcast;
+  return isWanted || space.given.get(Knob::Transfers);
+}
+
+Values transports(const Candidate &, const Surroundings &around) {
+  Values all;
+  for (Transport each : around.transports)
+    all.push_back(int64_t(each));
+  return all;
 }
 
 bool hasTwoShots(const Candidate &candidate) { return candidate.reduction() == Reduction::TwoShot; }
 
-Values reductions(const Candidate &, const Surroundings &around) {
-  return around.stage.rowsInTwoShots.value_or(0) > 0
+Values reductions(const Candidate &candidate, const Surroundings &around) {
+  return candidate.transfers() != Transfers::Collective &&
+                 around.stage.rowsInTwoShots.value_or(0) > 0
              ? Values{int64_t(Reduction::OneShot), int64_t(Reduction::TwoShot)}
              : Values{int64_t(Reduction::OneShot)};
 }
@@ -84,7 +97,7 @@ Values placements(const Candidate &candidate, const Surroundings &) {
 int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage) {
   const bool areShared =
       candidate.placement() == Placement::Shared && candidate.posting() == Posting::Each;
-  if (stage.isReduction && !multipliesWhole(candidate))
+  if (stage.isReduction && !multipliesWhole(candidate) && candidate.transfers() == Transfers::Pairs)
     return (areShared ? 3 : 2) + (hasTwoShots(candidate) ? 2 : 0);
   return areShared ? 2 : 0;
 }
@@ -96,8 +109,8 @@ Values streamCounts(const Candidate &candidate, const Surroundings &around) {
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
 }
 
-Values protocols(const Candidate &, const Surroundings &around) {
-  return around.transport == Transport::Messages
+Values protocols(const Candidate &candidate, const Surroundings &around) {
+  return around.of(candidate) == Transport::Messages || candidate.transfers() != Transfers::Pairs
              ? Values{int64_t(Protocol::Get)}
              : Values{int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
@@ -117,11 +130,18 @@ Values partials(const Candidate &candidate, const Surroundings &around) {
              : Values{int64_t(Partials::Local)};
 }
 
+/// Those of a collective are of one size, and blocks without slices come at once.
+bool canCut(const Candidate &candidate, const FusionStage &stage, int64_t chunks) {
+  return candidate.transfers() == Transfers::Pairs ||
+         (stage.isReduction && stage.rows % chunks == 0);
+}
+
 /// Chunks of a block that are worth a look.
 Values chunkCounts(const Candidate &candidate, const Surroundings &around) {
   Values counts = {1};
   for (int64_t each : {2, 4, 8})
-    if (!multipliesWhole(candidate) && rowsOfStep(candidate, around.stage) / each >= kLeastRows)
+    if (!multipliesWhole(candidate) && canCut(candidate, around.stage, each) &&
+        rowsOfStep(candidate, around.stage) / each >= kLeastRows)
       counts.push_back(each);
   return counts;
 }
@@ -134,21 +154,24 @@ Values waves(const Candidate &candidate, const Surroundings &around) {
 
 /// Of growing groups, all from 2 on are the same.
 Values tailSplits(const Candidate &candidate, const Surroundings &) {
-  if (multipliesWhole(candidate))
+  if (multipliesWhole(candidate) || candidate.transfers() != Transfers::Pairs)
     return {1};
   return isGeometric(candidate) ? Values{1, 2} : Values{1, 2, 4};
 }
 
-constexpr Trial kFirstLook[] = {{Knob::Placement, placements}, {Knob::Reduction, reductions},
-                                {Knob::Streams, streamCounts}, {Knob::Protocol, protocols},
-                                {Knob::Partials, partials},    {Knob::Chunks, chunkCounts}};
+constexpr Trial kFirstLook[] = {{Knob::DataPlane, transports}, {Knob::Placement, placements},
+                                {Knob::Reduction, reductions}, {Knob::Streams, streamCounts},
+                                {Knob::Protocol, protocols},   {Knob::Partials, partials},
+                                {Knob::Chunks, chunkCounts}};
 constexpr Trial kSecondLook[] = {
     {Knob::Streams, allStreamCounts}, {Knob::WaveRows, waves}, {Knob::TailSplit, tailSplits}};
 
 /// What is the default is left out of a candidate, but for the fields of its schedule.
-std::optional<int64_t> written(Knob knob, int64_t value) {
+std::optional<int64_t> written(Knob knob, int64_t value,
+                               std::optional<int64_t> fallback = std::nullopt) {
   const bool isField = llvm::is_contained(presetFields(), knob);
-  return isField || value != rowOf(knob).fallback ? std::optional(value) : std::nullopt;
+  fallback = fallback ? fallback : rowOf(knob).fallback;
+  return isField || value != fallback ? std::optional(value) : std::nullopt;
 }
 
 /// Puts in place of each candidate one with each value that is tried, unless it was given.
@@ -156,18 +179,25 @@ void vary(std::vector<Candidate> &all, const Trial &trial, const Configuration &
           const Surroundings &around) {
   if (given.get(trial.knob))
     return;
+  const std::optional<int64_t> runs = // the backend, where a candidate does not say it
+      trial.knob == Knob::DataPlane ? std::optional(int64_t(around.transports.front()))
+                                    : std::nullopt;
   std::vector<Candidate> varied;
   for (Candidate candidate : all)
     for (int64_t value : trial.values(candidate, around))
-      varied.push_back(candidate.set(trial.knob, written(trial.knob, value)));
+      varied.push_back(candidate.set(trial.knob, written(trial.knob, value, runs)));
   all = std::move(varied);
 }
 
-/// One with each transfer mode in place of each, in each way.
+/// One with each transfer mode in place of each, in each way. Messages have none.
 std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
+  const TransferMode none;
   std::vector<Candidate> varied;
   for (const Candidate &candidate : all)
-    for (TransferMode transferMode : space.transferModes)
+    for (TransferMode transferMode :
+         transportOf(candidate, space.transports.front()) == Transport::Messages
+             ? llvm::ArrayRef(none)
+             : space.transferModes)
       for (LaunchMode mode : space.launchModes)
         varied.push_back(withTransferMode(candidate, transferMode)
                              .set(Knob::Launch, written(Knob::Launch, int64_t(mode))));
@@ -207,7 +237,7 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
       all.push_back(each);
   }
   for (const Trial &trial : kFirstLook)
-    vary(all, trial, space.given, {space.stage, space.transport});
+    vary(all, trial, space.given, {space.stage, space.transports});
   return inAllModes(all, space);
 }
 
@@ -230,7 +260,7 @@ std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpa
                                   int64_t waveRows) {
   std::vector<Candidate> all = {candidate};
   for (const Trial &trial : kSecondLook)
-    vary(all, trial, space.given, {space.stage, space.transport, waveRows});
+    vary(all, trial, space.given, {space.stage, space.transports, waveRows});
   return all;
 }
 

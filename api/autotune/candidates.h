@@ -10,18 +10,21 @@ namespace braid {
 /// How transfers may be made, the default first.
 std::vector<TransferMode> transferModesOf(const PeerMemory &peers);
 
+inline constexpr Transport kPeerMemoryAlone[] = {Transport::PeerMemory};
+
 /// What candidates for a stage are made from.
 struct CandidateSpace {
   const Configuration &given; ///< not varied; outlives this
   llvm::ArrayRef<LaunchMode> launchModes;
   llvm::ArrayRef<TransferMode> transferModes;
   const FusionStage &stage; ///< outlives this
-  Transport transport = Transport::PeerMemory;
+  /// The first is that of candidates that do not say it.
+  llvm::ArrayRef<Transport> transports = kPeerMemoryAlone;
 };
 
 /// The first trials, of what changes most: every schedule that the stage's direction allows,
-/// protocol and number of chunks, in all transfer and launch modes, with GEMMs on one stream or on
-/// several.
+/// transport, protocol and number of chunks, in all transfer and launch modes, with GEMMs on one
+/// stream or on several.
 std::vector<Candidate> broadCandidates(const CandidateSpace &space);
 
 /// How many rows of a GEMM with so many columns are one wave of tiles, as libraries prefer them

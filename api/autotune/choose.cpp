@@ -7,6 +7,7 @@
 #include "api/autotune/time_candidates.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
+#include "runtime/job/bootstrap/environment.h"
 #include "runtime/simulate/simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -28,11 +29,13 @@ constexpr int kModelVersion = 2;
 
 /// What all ranks have to have been asked.
 std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &options) {
-  std::string launchModes, transferModes, parameters;
+  std::string launchModes, transferModes, transports, parameters;
   for (LaunchMode mode : options.launchModes)
     launchModes += name(mode).str() + " ";
   for (TransferMode each : options.transferModes)
     transferModes += str(each) + "; ";
+  for (Transport each : options.transports)
+    transports += rowOf(Knob::DataPlane).str(static_cast<int64_t>(each)) + "; ";
   for (const auto &[parameter, value] : options.given.parameters)
     parameters += fmt::format("{}={} ", parameter, value);
   std::vector<Choice> question = {{"fusion", text}, {"--set", parameters}};
@@ -46,6 +49,7 @@ std::vector<Choice> questionOf(const std::string &text, const ChooseOptions &opt
   question.push_back({"--time-best", options.timed ? std::to_string(*options.timed) : "open"});
   question.push_back({"transfer modes", transferModes});
   question.push_back({"launch modes", launchModes});
+  question.push_back({"transports", transports});
   return question;
 }
 
@@ -88,8 +92,29 @@ struct KnownChoice {
   }
 };
 
+/// Messages have no protocol, nobody who copies or signals, and no order of additions.
+bool mayBeMessages(const CompileOptions &given) {
+  constexpr Knob kOfPeerMemory[] = {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals};
+  auto isOpen = [&](const Configuration &config) {
+    return llvm::none_of(kOfPeerMemory, [&](Knob knob) { return config.get(knob).has_value(); });
+  };
+  return !given.reproducible && isOpen(given.schedule.all) &&
+         llvm::all_of(given.schedule.stages,
+                      [&](const Configurations::OfStage &each) { return isOpen(each.config); });
+}
+
+/// What is given leaves no choice.
+void narrowTransports(ChooseOptions &options) {
+  const Configuration &given = options.given.schedule.all;
+  if (given.get(Knob::DataPlane))
+    options.transports = {transportOf(given, Transport::PeerMemory)};
+  else if (options.transports.size() > 1 && !mayBeMessages(options.given))
+    options.transports.resize(1);
+}
+
 ChooseOptions withTransferModes(ChooseOptions options, const PeerMemory &peers) {
-  if (options.given.transport == Transport::Messages)
+  narrowTransports(options);
+  if (options.transports == std::vector{Transport::Messages})
     options.transferModes = {TransferMode()};
   if (options.transferModes.empty())
     options.transferModes = transferModesOf(peers);
@@ -111,6 +136,7 @@ public:
 
 private:
   Status meet();
+  Status tryMessages();
   std::string key() const;
   Result<std::optional<ScheduleChoice>> findKnown();
   double worstCaseOf(const Candidate &candidate) const;
@@ -129,7 +155,7 @@ private:
   Result<ScheduleChoice> chooseInTurns();
 
   const std::string &text_;
-  const ChooseOptions options_;
+  ChooseOptions options_;
   PlanTimer &timer_;
   CandidateLowering lowering_;
   JobModel model_;
@@ -151,6 +177,26 @@ Status Chooser::meet() {
   question.push_back({"--auto-seconds", fmt::format("{}", options_.seconds)});
   Result<std::vector<std::string>> all = timer_.control().allGather(encodeChoices(question));
   return all ? compareChoices(*all) : all.status();
+}
+
+/// Messages are one way of several only where every rank can send them. Collective.
+Status Chooser::tryMessages() {
+  if (options_.transports.size() == 1)
+    return Status::ok();
+  Messages *messages = timer_.device().messages();
+  const Status mine = messages ? messages->openTeams({}, timer_.control())
+                               : unsupported("this device sends no messages");
+  const std::vector<std::string> all =
+      BRAID_TRY(timer_.control().allGather(mine.isOk() ? "" : mine.message()));
+  for (const std::string &failure : all) {
+    if (failure.empty())
+      continue;
+    if (timer_.rank() == 0 && options_.warn)
+      options_.warn("no candidate sends messages: " + failure);
+    llvm::erase_value(options_.transports, Transport::Messages);
+    break;
+  }
+  return Status::ok();
 }
 
 /// Of the choice, among what is kept.
@@ -203,7 +249,7 @@ Result<int64_t> Chooser::waveRows() {
 
 CandidateSpace Chooser::space() const {
   return {choices_.given(stage_), options_.launchModes, options_.transferModes,
-          choices_.stage(stage_), options_.given.transport};
+          choices_.stage(stage_), options_.transports};
 }
 
 /// First what changes most, then the variants of the best of those. What is the best so far is one
@@ -233,6 +279,11 @@ Status Chooser::predict() {
   for (const LoweredCandidate &each : candidates_)
     llvm::append_range(shapes, each.plans->front().matmuls);
   BRAID_TRY(model_.addGemms(shapes));
+  std::vector<const Plan *> sending;
+  for (const LoweredCandidate &each : candidates_)
+    if (each.plans->front().transport == Transport::Messages)
+      sending.push_back(&each.plans->front());
+  BRAID_TRY(model_.addMessages(sending));
   for (LoweredCandidate &each : candidates_) {
     Result<Simulation> simulation =
         simulate(*each.plans, model_.model(),
@@ -377,6 +428,7 @@ Result<ScheduleChoice> Chooser::choose() {
   if (options_.usesKnown && !options_.timed)
     if (std::optional<ScheduleChoice> known = BRAID_TRY(findKnown()))
       return std::move(*known);
+  BRAID_TRY(tryMessages());
   BRAID_TRY(model_.find());
   choices_ = StageChoices(lowering_.stages(), options_.given.schedule);
   ScheduleChoice choice = BRAID_TRY(chooseInTurns());
@@ -413,6 +465,23 @@ Result<ScheduleChoice> Chooser::chooseInTurns() {
 
 } // namespace
 
+/// By the library that is here. Where ranks share a GPU, times of messages say nothing, and few
+/// libraries send them.
+static void addMessages(ChooseOptions &options, const Backend &backend) {
+  const Result<bool> areShared = isOn(processEnvironment(), "BRAID_SHARE_GPUS", false);
+  if (!backend.messages || !mayBeMessages(options.given) || !areShared || *areShared)
+    return;
+  narrowTransports(options);
+  const bool isOpen = !options.given.schedule.all.get(Knob::DataPlane);
+  const Result<std::string> library = backend.messages();
+  if (!library)
+    return;
+  if (isOpen && backend.transport == Transport::PeerMemory)
+    options.transports.push_back(Transport::Messages);
+  if (llvm::is_contained(options.transports, Transport::Messages))
+    options.cacheKey += ", messages by " + *library;
+}
+
 ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses, CompileOptions given) {
   ChooseOptions options;
   options.given = std::move(given);
@@ -423,11 +492,13 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses, Comp
     options.launchModes.push_back(LaunchMode::Graph);
   if (transferModeOf(modes) != TransferMode())
     options.transferModes = {transferModeOf(modes)};
+  options.transports = {backend.transport};
   options.cacheFolder = measurementFolder(processEnvironment());
   options.cacheKey =
       fmt::format("braid {}, model {}, backend {}, ranks as {}, {} cores", BRAID_VERSION,
                   kModelVersion, backend.name, ranksAreProcesses ? "processes" : "threads",
                   std::thread::hardware_concurrency());
+  addMessages(options, backend);
   return options;
 }
 

@@ -57,7 +57,7 @@ Status CandidateLowering::findFusion() {
 SharedPlans CandidateLowering::plansOf(const Configurations &schedule) {
   Configurations key = schedule;
   for (const KnobRow &row : allKnobs())
-    if (row.isOfRun())
+    if (row.isOfRun() && row.knob != Knob::DataPlane)
       key.all.set(row.knob, std::nullopt);
   auto [entry, isNew] = plans_.try_emplace(key.str());
   if (!isNew)

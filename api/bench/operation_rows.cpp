@@ -43,8 +43,9 @@ Result<TimedRow> makeRow(const OperationTexts &texts, const std::string &name, R
   row->isAuto = isAuto;
   if (isNamed)
     row->part = other->part;
-  if (isNamed && other->isProgram)
-    row->options.schedule = {};
+  if (isNamed && other->isProgram) // of the run it has the modes, and how data travel
+    row->options.schedule = {
+        Configuration().set(Knob::DataPlane, row->options.schedule.all.get(Knob::DataPlane))};
   return row;
 }
 

@@ -74,6 +74,9 @@ Status RowTimer::lower(const TimedRow &asked) {
   const TimedRow &row = chosen.row;
   if (!timer_.device().peerMemory()->offers(row.transferMode))
     return unsupported("{}: this backend has no such way to copy or to signal", row.name);
+  if (transportOf(row.options.schedule.all, row.options.transport) == Transport::Messages &&
+      !timer_.device().messages())
+    return unsupported("{}: this backend sends no messages", row.name);
   std::unique_ptr<Source> source = parseSource(row.name, row.text);
   Result<Compiled> compiled = compile(*source, row.options);
   if (!compiled)

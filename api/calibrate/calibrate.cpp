@@ -37,6 +37,7 @@ private:
   void deduceSignals(OperationCosts &costs, size_t mode) const;
   CopyCost copyLine(double smallUs, double growthUs) const;
   CopyCost deduceCopy(const OperationCosts &costs, const std::string &name, size_t mode) const;
+  bool usesPeers() const { return timer_.ranks() > 1 && options_.reachesPeers; }
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
   /// The host's time, where it issues command by command.
   double issue(const std::string &name, size_t mode) const {
@@ -70,7 +71,7 @@ std::vector<Calibration::Trial> Calibration::trials() const {
                             {"large copy", localCopies(ranks, large, 1)},
                             {"events", eventChain(ranks, small, kChain)},
                             {"GEMMs", gemms(ranks, tiny, kChain, 1)}};
-  if (ranks == 1)
+  if (!usesPeers())
     return all;
   all.push_back({"turns", transferChain(ranks, Protocol::Get, 2, kChain), false});
   all.push_back({"flood", transferFlood(ranks, 2, 2 * kChain), false});
@@ -95,7 +96,7 @@ void Calibration::deduceIssue(OperationCosts &costs, size_t mode) const {
   const double events = issue("events", mode) - 2 * kChain * costs.issueCopyUs;
   costs.issueEventUs =
       std::max(events / (4 * kChain), 0.0); // a record and a wait in each half turn
-  if (timer_.ranks() > 1)
+  if (usesPeers())
     costs.issueSignalUs =
         std::max((issue("turns", mode) - 2 * kChain * costs.issueEventUs) / (4 * kChain), 0.0);
 }
@@ -144,7 +145,7 @@ OperationCosts Calibration::deduce(size_t mode) const {
   costs.runUs = std::max(us("1 copy", mode) - small - costs.issueCopyUs, 0.0);
   costs.eventUs = std::max((us("events", mode) - costs.runUs) / (2 * kChain) - small, 0.0);
   costs.pull = costs.push = costs.local;
-  if (timer_.ranks() == 1)
+  if (!usesPeers())
     return costs;
   deduceSignals(costs, mode);
   costs.pull = deduceCopy(costs, "get", mode);

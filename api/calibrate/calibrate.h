@@ -11,6 +11,7 @@
 //   copy              the same turns with a copy in each, small and large; pull and push
 //   shared link       one large copy from, or to, every peer at once
 //
+// What is sent is in measure_messages.h: a chain of groups, or of collectives of a kind.
 // GEMMs are in measure_gemms.h: a chain on one stream; the same issued round-robin to two streams
 // gives the utilisation, or the contention.
 //
@@ -28,6 +29,8 @@ struct CalibrationOptions {
   std::vector<LaunchMode> launchModes{LaunchMode::Eager}; ///< that the backend has
   /// That the device offers; the first one for GEMMs, too.
   std::vector<TransferMode> transferModes{TransferMode()};
+  /// Whether data travel through peers' memory; else its copies and signals cost nothing.
+  bool reachesPeers = true;
   int64_t smallBytes = int64_t(1) << 16, largeBytes = int64_t(32) << 20;
   TimingEffort effort = {};
 };

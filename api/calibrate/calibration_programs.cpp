@@ -38,9 +38,9 @@ std::string gemmsHead(int64_t ranks, const PlanMatmul &shape, int count) {
 
 } // namespace
 
-Result<std::vector<Plan>> plansOf(const std::string &text) {
+Result<std::vector<Plan>> plansOf(const std::string &text, Transport transport) {
   std::unique_ptr<Source> source = parseSource("calibration", text);
-  Result<Compiled> compiled = compile(*source, {});
+  Result<Compiled> compiled = compile(*source, {.transport = transport});
   Result<std::vector<Plan>> plans = compiled ? makePlans(*compiled) : compiled.status();
   if (!plans)
     return plans.status().annotated("calibration: " + source->diags.str());
@@ -123,6 +123,22 @@ std::string gemms(int64_t ranks, const PlanMatmul &shape, int count, int streams
     text += "  set_current_stream %main\n";
   for (int s = 1; s < streams; ++s)
     text += fmt::format("  synchronize stream({})\n", s);
+  return text + "}\n";
+}
+
+std::string collectives(int64_t ranks, CollectiveKind kind, int64_t bytes, int count) {
+  const bool gathers = kind == CollectiveKind::AllGather;
+  const bool scatters = kind == CollectiveKind::ReduceScatter;
+  const bool adds = scatters || kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce;
+  const bool hasRoot = kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce;
+  const int64_t part = std::max<int64_t>(bytes / 2 / ranks, 1), all = part * ranks;
+  std::string text = fmt::format("program @collectives mesh [0 .. {}) () -> () {{\n"
+                                 "  %x = allocate device bf16[{}]\n"
+                                 "  %y = allocate device bf16[{}]\n",
+                                 ranks, scatters ? part : all, gathers ? part : all);
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("  %c{0} = collective {1}{2} %x, %y{3}\n  wait %c{0}\n", i,
+                        name(kind).str(), adds ? " sum" : "", hasRoot ? " root 0" : "");
   return text + "}\n";
 }
 

@@ -25,8 +25,13 @@ std::string fan(int64_t ranks, Protocol protocol, int64_t bytes);
 /// `count` GEMMs of one shape, issued round-robin to `streams`.
 std::string gemms(int64_t ranks, const PlanMatmul &shape, int count, int streams);
 
+/// A collective of all ranks, `count` times, in which a rank gives or gets so many bytes, whichever
+/// is more.
+std::string collectives(int64_t ranks, CollectiveKind kind, int64_t bytes, int count);
+
 /// The Plans of all ranks.
-Result<std::vector<Plan>> plansOf(const std::string &text);
+Result<std::vector<Plan>> plansOf(const std::string &text,
+                                  Transport transport = Transport::PeerMemory);
 /// What is left of transfers without their copies: the signals.
 void dropCopies(std::vector<Plan> &plans);
 

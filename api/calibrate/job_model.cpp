@@ -3,6 +3,7 @@
 #include "api/calibrate/job_model.h"
 
 #include "api/calibrate/measure_gemms.h"
+#include "api/calibrate/measure_messages.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -43,6 +44,7 @@ CalibrationOptions JobModel::calibration() const {
   CalibrationOptions calibration;
   calibration.launchModes = options_.launchModes;
   calibration.transferModes = options_.transferModes;
+  calibration.reachesPeers = llvm::is_contained(options_.transports, Transport::PeerMemory);
   if (!timer_.device().sharesHostMemory())
     return calibration;
   calibration.largeBytes = int64_t(1) << 20;
@@ -105,6 +107,15 @@ Status JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
   return keepModel();
 }
 
+Status JobModel::addMessages(llvm::ArrayRef<const Plan *> plans) {
+  const Clock::time_point start = Clock::now();
+  bool hasMeasured = BRAID_TRY(measureMessages(model_, plans, timer_, calibration()));
+  if (!hasMeasured)
+    return Status::ok();
+  messageSeconds_ += secondsSince(start);
+  return keepModel();
+}
+
 /// The measurements of other ranks differ; what rank 0 made of the maxima is what counts.
 Status JobModel::keepModel() {
   std::string text = BRAID_TRY(timer_.fromRankZero(model_.encode()));
@@ -117,7 +128,9 @@ std::string JobModel::source() const {
   std::string text = calibrationSeconds_ > 0
                          ? fmt::format("measured in {:.2f} s", calibrationSeconds_)
                          : "from " + (path_.empty() ? "memory" : path_);
-  return gemmSeconds_ > 0 ? text + fmt::format(", GEMMs in {:.2f} s", gemmSeconds_) : text;
+  if (gemmSeconds_ > 0)
+    text += fmt::format(", GEMMs in {:.2f} s", gemmSeconds_);
+  return messageSeconds_ > 0 ? text + fmt::format(", messages in {:.2f} s", messageSeconds_) : text;
 }
 
 } // namespace braid

@@ -15,6 +15,8 @@ struct JobModelOptions {
   /// Ways to issue that are allowed, at least one; the backend has all of them.
   std::vector<LaunchMode> launchModes{LaunchMode::Eager};
   std::vector<TransferMode> transferModes = {};
+  /// Ways for data to travel that are allowed, at least one.
+  std::vector<Transport> transports{Transport::PeerMemory};
   /// Where the model is kept, and whatever it depends on besides the device.
   std::string cacheFolder, cacheKey;
   std::function<void(const std::string &line)> warn; ///< about the cache; may be null
@@ -37,8 +39,10 @@ public:
   Status find();
   /// Measures those of `shapes` that are needed to know what all of them cost.
   Status addGemms(llvm::ArrayRef<PlanMatmul> shapes);
+  /// Measures what the groups and collectives of a rank's `plans` cost.
+  Status addMessages(llvm::ArrayRef<const Plan *> plans);
   const CostModel &model() const { return model_; }
-  /// Where it is from, for people: "from FILE, GEMMs in 0.20 s".
+  /// Where it is from, for people: "from FILE, GEMMs in 0.20 s, messages in 0.80 s".
   std::string source() const;
 
 private:
@@ -53,7 +57,7 @@ private:
   std::unique_ptr<MeasurementCache> cache_; ///< of rank 0
   CostModel model_;
   std::string path_; ///< the file that it is from
-  double calibrationSeconds_ = 0, gemmSeconds_ = 0;
+  double calibrationSeconds_ = 0, gemmSeconds_ = 0, messageSeconds_ = 0;
 };
 
 } // namespace braid

@@ -221,13 +221,13 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
 
 /// Over messages both sides do the same, and nothing is stored where a peer has it.
 Status checkTransport(const CompileOptions &options) {
-  if (options.transport == Transport::PeerMemory)
+  if (transportOf(options.schedule.all, options.transport) == Transport::PeerMemory)
     return Status::ok();
   auto check = [](const Configuration &configuration) {
-    for (Knob knob : {Knob::Protocol, Knob::Partials})
+    for (Knob knob : {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals})
       if (configuration.get(knob))
-        return badInput("--{}: expected none, for this backend sends messages: there is no memory "
-                        "that peers reach",
+        return badInput("--{}: expected none, for ranks send messages: there is no memory that "
+                        "peers reach",
                         rowOf(knob).name);
     return Status::ok();
   };
@@ -239,6 +239,14 @@ Status checkTransport(const CompileOptions &options) {
 
 } // namespace
 
+static_assert(int(Transport::PeerMemory) == int(schedule::DataPlane::PeerMemory) &&
+              int(Transport::Messages) == int(schedule::DataPlane::Messages));
+
+Transport transportOf(const Configuration &config, Transport otherwise) {
+  return static_cast<Transport>(
+      config.get(Knob::DataPlane).value_or(static_cast<int64_t>(otherwise)));
+}
+
 Result<Compiled> compile(Source &source, const CompileOptions &options) {
   if (source.diags.hasErrors())
     return located();
@@ -246,7 +254,7 @@ Result<Compiled> compile(Source &source, const CompileOptions &options) {
   Entry entry = BRAID_TRY(findEntry(source, options));
   Compiled compiled = BRAID_TRY(entry.program ? compileProgram(source, *entry.program, options)
                                               : compileFusion(source, *entry.fusion, options));
-  compiled.transport = options.transport;
+  compiled.transport = transportOf(options.schedule.all, options.transport);
   return compiled;
 }
 

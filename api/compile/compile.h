@@ -27,8 +27,9 @@ struct CompileOptions {
   /// Schedules that add partial results in another order than that of ranks are refused. A program
   /// is taken as it is; CheckOptions::ordered proves its order.
   bool reproducible = false;
-  /// How data travels where the program will run. Over messages there is no protocol to choose, and
-  /// no GEMM stores at a peer: such knobs are refused.
+  /// How data travels where the program will run, unless the schedule says it. Over messages there
+  /// is no protocol to choose, nobody copies or signals, and no GEMM stores at a peer: such knobs
+  /// are refused.
   Transport transport = Transport::PeerMemory;
   /// Called with a pass's name and the program after it; may be empty.
   std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
@@ -43,6 +44,9 @@ struct Compiled {
   bool isReproducible = false;    ///< see CompileOptions; whoever runs it sees to the GEMMs
   Transport transport = Transport::PeerMemory; ///< of its Plans
 };
+
+/// What `config` says, or else `otherwise`.
+Transport transportOf(const Configuration &config, Transport otherwise);
 
 /// Verifies the source and finds or makes its program, which is added to the source's module.
 /// Located mistakes are in source.diags, and the Status then just says so; others are in the

@@ -339,11 +339,15 @@ bool choosesByItself(const Backend &backend) {
 }
 
 Status checkModes(const Configuration &config, const Backend &backend) {
-  const bool hasModes = backend.hasGraphs && backend.transport == Transport::PeerMemory;
+  auto has = [&](Knob knob) {
+    if (knob == Knob::DataPlane)
+      return transportOf(config, backend.transport) == backend.transport || backend.messages;
+    return knob == Knob::Launch ? backend.hasGraphs : backend.hasGraphs && !backend.isOnHost;
+  };
   for (const KnobRow &row : allKnobs())
     if (row.isOfRun() &&
         config.get(row.knob).value_or(row.fallback.value_or(-1)) != row.fallback.value_or(-1) &&
-        !(row.knob == Knob::Launch ? backend.hasGraphs : hasModes))
+        !has(row.knob))
       return unsupported("--{} {}: needs the cuda backend, got {}", row.name,
                          row.str(config.get(row.knob)), backend.name);
   return Status::ok();
@@ -407,8 +411,7 @@ BackendRegistry builtinBackends() {
   BackendRegistry registry;
   registerCpuBackend(registry);
 #ifdef BRAID_HAS_CUDA
-  registerCudaBackend(registry);
-  registerNcclBackend(registry);
+  registerGpuBackends(registry);
 #endif
   registerNullBackend(registry);
   return registry;

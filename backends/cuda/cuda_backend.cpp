@@ -168,19 +168,4 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
   return CudaCluster::join(options, std::move(client), chosen);
 }
 
-/// With the driver's eight hardware queues all times were longer and varied by 20 % and more, even
-/// of a GEMM alone (docs/transfers.md). The driver looks at this when the process first
-/// uses a GPU.
-static void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
-
-void registerCudaBackend(BackendRegistry &registry) {
-  askForQueues();
-  registry.add({.name = "cuda",
-                .description = "ranks as processes, one GPU each, connected by CUDA IPC",
-                .hasGraphs = true,
-                .join = [](const ClusterOptions &options, std::unique_ptr<Client> client) {
-                  return joinCuda(options, std::move(client), {});
-                }});
-}
-
 } // namespace braid

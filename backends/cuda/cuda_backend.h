@@ -8,15 +8,6 @@ namespace braid {
 class MessageLibrary; // backends/cuda/message_library.h
 class RankGroup;      // runtime/execute/rank_group.h
 
-/// Adds "cuda": ranks are processes, one GPU each, connected by CUDA IPC. Copies are made by the
-/// copy engines, GEMMs by cuBLASLt. Creating a cluster is Unsupported, with the reason, where
-/// there is no GPU for the rank, no driver, or no cuBLASLt.
-///
-/// With BRAID_SHARE_GPUS=on in the environment ranks may share GPUs, and do where there are too
-/// few. Each then gets its turns of some milliseconds: results are those of a GPU each, but times
-/// say nothing, so no GEMM is tuned, even if each rank has its own.
-void registerCudaBackend(BackendRegistry &registry);
-
 /// GPUs that this process can use; 0 where there is no driver.
 int countGpus();
 
@@ -35,10 +26,16 @@ struct CudaRankOptions {
   /// As if BRAID_SHARE_GPUS were `on`.
   bool mayShare = false;
   /// Makes what sends messages; null: ranks send none.
-  std::function<Result<std::unique_ptr<MessageLibrary>>(const RankGroup &)> makeMessages = {};
+  std::function<std::unique_ptr<MessageLibrary>(const RankGroup &)> makeMessages = {};
 };
 
-/// As Backend::join.
+/// As Backend::join: ranks are processes, one GPU each, connected by CUDA IPC. Copies are made by
+/// the copy engines, GEMMs by cuBLASLt. Unsupported, with the reason, where there is no GPU for the
+/// rank, no driver, or no cuBLASLt.
+///
+/// With BRAID_SHARE_GPUS=on in the environment ranks may share GPUs, and do where there are too
+/// few. Each then gets its turns of some milliseconds: results are those of a GPU each, but times
+/// say nothing, so no GEMM is tuned, even if each rank has its own.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank);

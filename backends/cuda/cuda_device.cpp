@@ -56,7 +56,7 @@ Status CudaDevice::start() {
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&recordingStream_, cudaStreamNonBlocking));
   isDirty_.push_back(false);
   if (options_.makeMessages)
-    messages_ = BRAID_TRY(options_.makeMessages(group_));
+    messages_ = options_.makeMessages(group_);
   return gemms_->reserveWorkspaces(1);
 }
 
@@ -100,9 +100,8 @@ std::string CudaDevice::description() const {
   cudaGetDeviceProperties(&properties, options_.device);
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
-  return fmt::format("{}, driver for CUDA {}.{}, runtime {}.{}{}{}", properties.name, driver / 1000,
+  return fmt::format("{}, driver for CUDA {}.{}, runtime {}.{}{}", properties.name, driver / 1000,
                      driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
-                     messages_ ? ", " + messages_->description() : std::string(),
                      options_.mayShare  ? ", perhaps shared"
                      : options_.isTuned ? ""
                                         : ", not tuned");

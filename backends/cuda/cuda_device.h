@@ -53,7 +53,7 @@ public:
     bool mayShare = false;               ///< other ranks may have the same GPU
     bool isReproducible = false;         ///< as ClusterOptions::reproducible
     /// Makes what sends messages for this rank; null: nothing does.
-    std::function<Result<std::unique_ptr<MessageLibrary>>(const RankGroup &)> makeMessages = {};
+    std::function<std::unique_ptr<MessageLibrary>(const RankGroup &)> makeMessages = {};
   };
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;

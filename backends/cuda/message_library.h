@@ -15,9 +15,6 @@ namespace braid {
 class MessageLibrary {
 public:
   virtual ~MessageLibrary() = default;
-  /// Its name, version and file, for people.
-  virtual std::string description() const = 0;
-
   /// As Messages::openTeams.
   virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) = 0;
   /// As Messages::group and collective, on a stream that may be being captured. A failure is the

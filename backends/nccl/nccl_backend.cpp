@@ -1,4 +1,4 @@
-//===- backends/nccl/nccl_backend.cpp - GPUs that send each other messages --------------------===//
+//===- backends/nccl/nccl_backend.cpp - GPUs that reach each other, or send messages ----------===//
 
 #include "backends/nccl/nccl_backend.h"
 
@@ -13,6 +13,40 @@
 #include <cstdlib>
 
 namespace braid {
+namespace {
+
+/// With the driver's eight hardware queues all times were longer and varied by 20 % and more, even
+/// of a GEMM alone (docs/transfers.md). The driver looks at this when the process first
+/// uses a GPU.
+void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
+
+Backend backendOf(const char *name, const char *description, Transport transport,
+                  decltype(&joinGpus) join) {
+  return {.name = name,
+          .description = description,
+          .hasGraphs = true,
+          .transport = transport,
+          .messages = describeNccl,
+          .join = [join](const ClusterOptions &options, std::unique_ptr<Client> client) {
+            return join(options, std::move(client), {});
+          }};
+}
+
+} // namespace
+
+Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
+                                          std::unique_ptr<Client> client,
+                                          const CudaRankOptions &rank) {
+  if (BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare)))
+    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // else it refuses
+  CudaRankOptions chosen = rank;
+  chosen.makeMessages = [number = client->rank()](const RankGroup &group) {
+    return std::make_unique<nccl::NcclMessages>(
+        nccl::Library::load, number,
+        nccl::Patience{group.timeout(), [&group] { return group.isAborted(); }});
+  };
+  return joinCuda(options, std::move(client), chosen);
+}
 
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
@@ -20,27 +54,16 @@ Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
   if (options.reproducible)
     return unsupported("--reproducible: NCCL adds in an order of its own; --backend cuda adds in "
                        "that of ranks");
-  const nccl::Library *library = BRAID_TRY(nccl::Library::load());
-  if (BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare)))
-    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // else it refuses
-  CudaRankOptions chosen = rank;
-  chosen.makeMessages = [library, number = client->rank()](
-                            const RankGroup &group) -> Result<std::unique_ptr<MessageLibrary>> {
-    return std::unique_ptr<MessageLibrary>(std::make_unique<nccl::NcclMessages>(
-        *library, number, nccl::Patience{group.timeout(), [&group] { return group.isAborted(); }}));
-  };
-  return joinCuda(options, std::move(client), chosen);
+  BRAID_TRY(nccl::Library::load());
+  return joinGpus(options, std::move(client), rank);
 }
 
-void registerNcclBackend(BackendRegistry &registry) {
-  registry.add({.name = "nccl",
-                .description = "ranks as processes, one GPU each, which send messages by NCCL",
-                .hasGraphs = true,
-                .transport = Transport::Messages,
-                .library = describeNccl,
-                .join = [](const ClusterOptions &options, std::unique_ptr<Client> client) {
-                  return joinNccl(options, std::move(client), {});
-                }});
+void registerGpuBackends(BackendRegistry &registry) {
+  askForQueues();
+  registry.add(backendOf("cuda", "ranks as processes, one GPU each, connected by CUDA IPC",
+                         Transport::PeerMemory, joinGpus));
+  registry.add(backendOf("nccl", "ranks as processes, one GPU each, which send messages by NCCL",
+                         Transport::Messages, joinNccl));
 }
 
 Result<std::string> describeNccl() {

@@ -1,18 +1,22 @@
-//===- backends/nccl/nccl_backend.h - GPUs that send each other messages ----------------------===//
+//===- backends/nccl/nccl_backend.h - GPUs that reach each other, or send messages ------------===//
 #pragma once
 
 #include "backends/cuda/cuda_backend.h"
 
 namespace braid {
 
-/// Adds "nccl": ranks and their work as with "cuda", but what moves between them are messages by
-/// NCCL 2.19 or later, which is looked for when ranks join (nccl_library.h). Unsupported, in one
-/// line, where there is none.
+/// Adds "cuda" and "nccl": ranks are processes, one GPU each (joinCuda()). On both of them Plans
+/// may reach peers' memory or send messages, by NCCL 2.19 or later (nccl_library.h); which of these
+/// they do unless they are asked tells the two apart. "cuda" opens NCCL when a Plan needs it; ranks
+/// of "nccl" are Unsupported, in one line, where there is none.
 ///
-/// With BRAID_SHARE_GPUS=on ranks may share GPUs, from NCCL 2.30 on.
-void registerNcclBackend(BackendRegistry &registry);
+/// With BRAID_SHARE_GPUS=on ranks that send messages may share GPUs, from NCCL 2.30 on.
+void registerGpuBackends(BackendRegistry &registry);
 
-/// As joinCuda().
+/// As joinCuda(), and Plans may send messages. joinNccl() opens NCCL first.
+Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
+                                          std::unique_ptr<Client> client,
+                                          const CudaRankOptions &rank);
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const CudaRankOptions &rank);

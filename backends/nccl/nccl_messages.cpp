@@ -79,8 +79,8 @@ private:
 
 } // namespace
 
-NcclMessages::NcclMessages(const Library &library, int64_t rank, Patience patience)
-    : library_(library), rank_(rank), patience_(std::move(patience)) {
+NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
+    : load_(std::move(load)), rank_(rank), patience_(std::move(patience)) {
   // What waits for a peer ends with the job, and with an abort of this alone.
   patience_.isAborted = [shared = std::weak_ptr(shared_), outer = std::move(patience_.isAborted)] {
     const std::shared_ptr<Shared> held = shared.lock();
@@ -88,12 +88,10 @@ NcclMessages::NcclMessages(const Library &library, int64_t rank, Patience patien
   };
 }
 
-std::string NcclMessages::description() const {
-  return fmt::format("NCCL {} ({})", versionText(library_.version), library_.file);
-}
-
 Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) {
   std::lock_guard lock(shared_->calls);
+  if (!library_)
+    library_ = BRAID_TRY(load_());
   all_.resize(static_cast<size_t>(control.size()));
   std::iota(all_.begin(), all_.end(), 0);
   BRAID_TRY(open(all_, control));
@@ -110,8 +108,8 @@ Status NcclMessages::open(const Team &team, ControlPlane &control) {
   std::string mine;
   Status status = Status::ok();
   if (rank_ == team.front()) {
-    if (const Code code = library_.call.GetUniqueId(&id); code != Code::Success)
-      status = peerFailed("NCCL: {} from ncclGetUniqueId", library_.call.GetErrorString(code));
+    if (const Code code = library_->call.GetUniqueId(&id); code != Code::Success)
+      status = peerFailed("NCCL: {} from ncclGetUniqueId", library_->call.GetErrorString(code));
     mine = llvm::toHex(llvm::StringRef(id.bytes, sizeof(id.bytes)));
   }
   BRAID_TRY(status);
@@ -123,7 +121,7 @@ Status NcclMessages::open(const Team &team, ControlPlane &control) {
       return badInput("rank {} named no communicator of team [{}]", team.front(),
                       fmt::join(team, ", "));
     std::memcpy(id.bytes, bytes.data(), sizeof(id.bytes));
-    made = BRAID_TRY(Communicator::create(library_, id, positionOf(team, rank_),
+    made = BRAID_TRY(Communicator::create(*library_, id, positionOf(team, rank_),
                                           static_cast<int>(team.size()), patience_));
   }
   shared_->communicators[team] = std::move(made);
@@ -143,15 +141,15 @@ Result<const Communicator *> NcclMessages::of(llvm::ArrayRef<int64_t> team) cons
 Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) {
   std::lock_guard lock(shared_->calls);
   const Communicator *all = BRAID_TRY(of(all_));
-  Group group(library_.call, *all);
+  Group group(library_->call, *all);
   for (const MessageArgs &m : messages) {
     const Type type = typeOf(m.dtype);
     const size_t elements = count(m.bytes, m.dtype);
     const int peer = static_cast<int>(m.peer);
     if (m.direction == Direction::Send)
-      group.add(library_.call.Send(m.data, elements, type, peer, all->get(), stream), "ncclSend");
+      group.add(library_->call.Send(m.data, elements, type, peer, all->get(), stream), "ncclSend");
     else
-      group.add(library_.call.Recv(m.data, elements, type, peer, all->get(), stream), "ncclRecv");
+      group.add(library_->call.Recv(m.data, elements, type, peer, all->get(), stream), "ncclRecv");
   }
   return group.end();
 }
@@ -159,7 +157,7 @@ Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> mess
 Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args) {
   std::lock_guard lock(shared_->calls);
   const Communicator *team = BRAID_TRY(of(args.team));
-  const Functions &call = library_.call;
+  const Functions &call = library_->call;
   const Type type = typeOf(args.dtype);
   const Operator op = operatorOf(args);
   const size_t sent = count(args.srcBytes, args.dtype), got = count(args.dstBytes, args.dtype);
@@ -194,13 +192,13 @@ Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t str
   const int64_t bytes = args.srcBytes / members;
   const size_t elements = count(bytes, args.dtype);
   const Type type = typeOf(args.dtype);
-  Group group(library_.call, communicator);
+  Group group(library_->call, communicator);
   for (int member = 0; member < members; ++member) {
-    group.add(library_.call.Send(static_cast<const char *>(args.src) + member * bytes, elements,
-                                 type, member, communicator.get(), stream),
+    group.add(library_->call.Send(static_cast<const char *>(args.src) + member * bytes, elements,
+                                  type, member, communicator.get(), stream),
               "ncclSend");
-    group.add(library_.call.Recv(static_cast<char *>(args.dst) + member * bytes, elements, type,
-                                 member, communicator.get(), stream),
+    group.add(library_->call.Recv(static_cast<char *>(args.dst) + member * bytes, elements, type,
+                                  member, communicator.get(), stream),
               "ncclRecv");
   }
   return group.end();

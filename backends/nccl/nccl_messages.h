@@ -17,10 +17,10 @@ namespace braid::nccl {
 /// One communicator for each team that this rank is in; that of all ranks is for groups.
 class NcclMessages final : public MessageLibrary {
 public:
-  /// `library` outlives this.
-  NcclMessages(const Library &library, int64_t rank, Patience patience);
+  /// What it is loaded from outlives this. That happens when teams are first opened.
+  using Loader = std::function<Result<const Library *>()>;
+  NcclMessages(Loader load, int64_t rank, Patience patience);
 
-  std::string description() const override;
   Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
   Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) override;
   Status collective(cudaStream_t stream, const CollectiveArgs &args) override;
@@ -43,7 +43,8 @@ private:
     std::atomic<bool> isAborted{false}, isAbortDone{false};
   };
 
-  const Library &library_;
+  const Loader load_;
+  const Library *library_ = nullptr; ///< null until then
   const int64_t rank_;
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   Patience patience_;

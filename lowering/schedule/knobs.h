@@ -38,7 +38,7 @@ struct KnobRow {
   std::string name;
   std::vector<std::string> words; ///< a value is an index in it; empty: a value is an integer
   int64_t least, most;
-  std::optional<int64_t> fallback; ///< the default; none: the device's
+  std::optional<int64_t> fallback; ///< the default; none: the device's, or the backend's
   std::string applies;             ///< a pass, kTransferMode or kLaunchMode
   std::string help;                ///< one line
 

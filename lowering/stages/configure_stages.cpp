@@ -50,6 +50,9 @@ constexpr Rule kRules[] = {
     rule(Knob::Transfers, Transfers::Collective, Knob::Order, only(Order::Shift)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Posting, only(Posting::Each)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Placement, only(Placement::Each)),
+    // Nobody has to know who copies.
+    rule(Knob::Transfers, Transfers::Broadcast, Knob::Protocol, only(Protocol::Get)),
+    rule(Knob::Transfers, Transfers::Collective, Knob::Protocol, only(Protocol::Get)),
 };
 
 /// What a reduction takes at all, as bits.

@@ -57,8 +57,8 @@
 //
 // Functions of a sum follow it on the same rows. It is then of f32, whatever the parts are of.
 //
-// By collectives, each chunk of all ranks' rows is reduced at once, while the next is multiplied. The
-// parts of a chunk lie side by side, so a chunk has as many rows as every other:
+// By collectives, each chunk of all ranks' rows is reduced at once, while the next is multiplied.
+// The parts of a chunk lie side by side, so a chunk has as many rows as every other:
 //
 //   %C_sent = allocate device f32[4, 8, 32, 1024]     // 4 chunks of a block for each rank
 //   %C_parts = allocate device f32[4, 1, 32, 1024]

@@ -56,11 +56,11 @@ struct Backend {
   /// Its ranks keep their arenas in memory of the host; if it computes, then with a host thread for
   /// each stream.
   bool isOnHost = false;
-  /// What its ranks run: Plans that are made for it.
+  /// What its ranks run unless another is asked for: Plans that are made for it.
   Transport transport = Transport::PeerMemory;
-  /// Names the library that it would open, with version and file, or says why it cannot. Null: it
-  /// needs none.
-  std::function<Result<std::string>()> library = {};
+  /// Names the library that sends its messages, with version and file, or says why there is none.
+  /// Opens it. Null: its ranks send no messages.
+  std::function<Result<std::string>()> messages = {};
   /// All ranks, in this process. Null if that is not possible.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};
   /// One rank in this process, the others in processes of their own. Null if that is not possible.

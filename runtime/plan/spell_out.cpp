@@ -24,8 +24,8 @@ struct Channels {
 /// Spells out the Plan of one rank.
 class Speller {
 public:
-  Speller(Plan plan, llvm::ArrayRef<Whole> wholes, llvm::ArrayRef<Team> teams)
-      : plan_(std::move(plan)), wholes_(wholes), teams_(teams) {
+  Speller(Plan plan, llvm::ArrayRef<Whole> wholes, llvm::ArrayRef<Team> teams, bool onlyMeets)
+      : plan_(std::move(plan)), wholes_(wholes), teams_(teams), onlyMeets_(onlyMeets) {
     arena_.allocate(plan_.deviceBytes, 0);
   }
 
@@ -52,13 +52,16 @@ private:
   void spellGroup(uint32_t number) {
     channels_ = {};
     meet(wholes_[number].ranks, wholes_[number].number);
-    exchange(plan_.groups[number]);
+    if (!onlyMeets_)
+      exchange(plan_.groups[number]);
   }
 
   void spellCollective(const PlanCollective &collective) {
     const auto team = llvm::find(teams_, collective.team) - teams_.begin();
     channels_ = Channels::ofTeam(static_cast<uint32_t>(team));
     meet({collective.team.begin(), collective.team.end()}, issued_[collective.team]++);
+    if (onlyMeets_)
+      return;
     switch (collective.kind) {
     case CollectiveKind::AllGather:
     case CollectiveKind::Broadcast:
@@ -199,6 +202,7 @@ private:
   Plan plan_;
   llvm::ArrayRef<Whole> wholes_; ///< by group
   llvm::ArrayRef<Team> teams_;   ///< of all ranks
+  const bool onlyMeets_;
   ArenaLayout arena_;
   std::vector<Command> *commands_ = nullptr;
   Command command_ = {};            ///< that is being spelled out
@@ -252,7 +256,7 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans) {
   return wholes;
 }
 
-std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans) {
+static std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans, bool onlyMeetings) {
   std::set<Team> teams;
   for (const Plan &plan : plans)
     for (const PlanCollective &collective : plan.collectives)
@@ -261,8 +265,11 @@ std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans) {
   const std::vector<std::vector<Whole>> wholes = wholesOf(plans);
   std::vector<Plan> spelled;
   for (size_t rank = 0; rank < plans.size(); ++rank)
-    spelled.push_back(Speller(plans[rank], wholes[rank], numbered).run());
+    spelled.push_back(Speller(plans[rank], wholes[rank], numbered, onlyMeetings).run());
   return spelled;
 }
+
+std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans) { return spellOut(plans, false); }
+std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans) { return spellOut(plans, true); }
 
 } // namespace braid

@@ -35,5 +35,7 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 /// reduces is spelled as a sum in the order of the team, whatever the operator, and though a
 /// library adds in an order of its own.
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
+/// The same with nothing but the meeting of ranks in front of each.
+std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

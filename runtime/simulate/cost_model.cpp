@@ -133,6 +133,54 @@ void CostModel::add(const GemmCost &gemm) {
   replaceOrAppend(gemms, gemm, [&](const GemmCost &known) { return isSameShape(known, gemm); });
 }
 
+void CostModel::add(const MessageCost &cost) {
+  replaceOrAppend(messages, cost, [&](const MessageCost &known) {
+    return known.launchMode == cost.launchMode && known.collective == cost.collective &&
+           known.bytes == cost.bytes;
+  });
+}
+
+std::optional<double> CostModel::messageUs(LaunchMode launchMode,
+                                           std::optional<CollectiveKind> collective,
+                                           int64_t bytes) const {
+  const MessageCost *below = nullptr, *above = nullptr;
+  for (const MessageCost &each : messages) {
+    if (each.launchMode != launchMode || each.collective != collective)
+      continue;
+    if (each.bytes <= bytes && (!below || each.bytes > below->bytes))
+      below = &each;
+    if (each.bytes >= bytes && (!above || each.bytes < above->bytes))
+      above = &each;
+  }
+  if (!below || !above) {
+    if (above)
+      return above->us;
+    return below ? std::optional(below->us * static_cast<double>(bytes) /
+                                 static_cast<double>(std::max<int64_t>(below->bytes, 1)))
+                 : std::nullopt;
+  }
+  if (below->bytes == above->bytes)
+    return below->us;
+  const double part =
+      static_cast<double>(bytes - below->bytes) / static_cast<double>(above->bytes - below->bytes);
+  return below->us + part * (above->us - below->us);
+}
+
+std::string nameOfMessage(std::optional<CollectiveKind> collective) {
+  return collective ? name(*collective).str() : "group";
+}
+
+int64_t bytesOfMessage(const Plan &plan, const Command &command) {
+  if (command.kind == CommandKind::Collective) {
+    const PlanCollective &collective = plan.collectives[command.collective];
+    return std::max(collective.src.bytes, collective.dst.bytes);
+  }
+  int64_t sent = 0, received = 0;
+  for (const PlanMessage &message : plan.groups[command.group])
+    (message.direction == Direction::Send ? sent : received) += message.range.bytes;
+  return std::max(sent, received);
+}
+
 Result<GemmCost> CostModel::gemmCost(const PlanMatmul &shape) const {
   PlanMatmul other = shape;
   other.partial = shape.resultType() == shape.dtype ? std::optional(DType::F32) : std::nullopt;

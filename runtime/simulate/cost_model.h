@@ -11,6 +11,8 @@
 //   pointwise  the same
 //   signal     the stream is held for signalUs; after flightUs more the flag is set; a stream whose
 //              flag is set goes on after awaitUs
+//   message    a group or a collective takes what is measured for as many bytes, from when all
+//              ranks have come
 //   event      the waiting stream goes on eventUs after what was recorded
 //   issue      the host needs so long for a command; nothing begins before it was issued
 //   run        so long passes besides: until the first command begins, and until the host knows
@@ -78,11 +80,24 @@ struct GemmCost {
   DType resultType() const { return partial.value_or(dtype); }
 };
 
+/// A group, or a collective, of all ranks, behind one like it.
+struct MessageCost {
+  LaunchMode launchMode = LaunchMode::Eager;
+  std::optional<CollectiveKind> collective = {}; ///< nothing: a group
+  int64_t bytes = 0;                             ///< that a rank gives or gets, whichever is more
+  double us = 0;
+};
+/// "group", or the collective's name.
+std::string nameOfMessage(std::optional<CollectiveKind> collective);
+/// The bytes of a Group or a Collective, as MessageCost counts them.
+int64_t bytesOfMessage(const Plan &plan, const Command &command);
+
 struct CostModel {
   std::string machine; ///< what was measured, for people
   int64_t ranks = 0;   ///< with how many ranks
   std::vector<OperationCosts> operations;
   std::vector<GemmCost> gemms;
+  std::vector<MessageCost> messages;
 
   /// Null if that was not measured.
   const OperationCosts *find(LaunchMode launchMode, TransferMode transferMode) const;
@@ -91,6 +106,7 @@ struct CostModel {
   /// Replaces what is known of that shape, or of those two modes.
   void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
+  void add(const MessageCost &cost);
 
   /// What a GEMM costs, measured or not. Of the entries with the same types, columns and depth:
   /// between two row counts time, utilisation and contention are on the line through both. With
@@ -102,6 +118,11 @@ struct CostModel {
   /// memory takes for more bytes, or less for fewer.
   /// Unsupported if nothing of this type was measured.
   Result<GemmCost> gemmCost(const PlanMatmul &shape) const;
+
+  /// What a message costs: on the line between the entries of its kind above and below; as much as
+  /// the least of them, or in proportion to the largest, outside. Nothing if none was measured.
+  std::optional<double> messageUs(LaunchMode launchMode, std::optional<CollectiveKind> collective,
+                                  int64_t bytes) const;
 
   /// JSON; decode() gives the same back.
   std::string encode() const;

@@ -75,6 +75,13 @@ Json toJson(const GemmCost &gemm) {
   return json;
 }
 
+Json toJson(const MessageCost &cost) {
+  return {{"launch_mode", name(cost.launchMode).str()},
+          {"operation", nameOfMessage(cost.collective)},
+          {"bytes", cost.bytes},
+          {"us", cost.us}};
+}
+
 // -- Reading. The first mistake stays. --
 
 class Reader {
@@ -90,8 +97,10 @@ private:
   DType dtype(const Json &object, const char *key, const std::string &where);
   const Json &list(const Json &object, const char *key);
   TransferMode transferMode(const Json &json, const std::string &where);
+  LaunchMode launchMode(const Json &json, const std::string &where);
   OperationCosts operation(const Json &json, const std::string &where);
   GemmCost gemm(const Json &json, const std::string &where);
+  MessageCost message(const Json &json, const std::string &where);
 
   Status status_;
 };
@@ -163,12 +172,16 @@ TransferMode Reader::transferMode(const Json &json, const std::string &where) {
   return {copyBy.value_or(CopyBy::Default), signalBy.value_or(SignalBy::Default)};
 }
 
+LaunchMode Reader::launchMode(const Json &json, const std::string &where) {
+  const std::string mode = text(json, "launch_mode", where);
+  if (mode != name(LaunchMode::Eager) && mode != name(LaunchMode::Graph))
+    fail(where + ".launch_mode", "eager or graph", Json(mode));
+  return mode == name(LaunchMode::Graph) ? LaunchMode::Graph : LaunchMode::Eager;
+}
+
 OperationCosts Reader::operation(const Json &json, const std::string &where) {
   OperationCosts costs;
-  std::string launchMode = text(json, "launch_mode", where);
-  if (launchMode != name(LaunchMode::Eager) && launchMode != name(LaunchMode::Graph))
-    fail(where + ".launch_mode", "eager or graph", Json(launchMode));
-  costs.launchMode = launchMode == name(LaunchMode::Graph) ? LaunchMode::Graph : LaunchMode::Eager;
+  costs.launchMode = launchMode(json, where);
   costs.transferMode = transferMode(json, where);
   forEachNumber(costs,
                 [&](const char *key, double &value) { value = number(json, key, where, 0); });
@@ -212,6 +225,18 @@ GemmCost Reader::gemm(const Json &json, const std::string &where) {
   return gemm;
 }
 
+MessageCost Reader::message(const Json &json, const std::string &where) {
+  MessageCost cost;
+  cost.launchMode = launchMode(json, where);
+  const std::string operation = text(json, "operation", where);
+  cost.collective = collectiveFromName(operation);
+  if (!cost.collective && operation != nameOfMessage(std::nullopt))
+    fail(where + ".operation", "group, or a collective", Json(operation));
+  cost.bytes = integer(json, "bytes", where);
+  cost.us = number(json, "us", where, 0);
+  return cost;
+}
+
 Result<CostModel> Reader::read(llvm::StringRef bytes) {
   Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded())
@@ -228,6 +253,9 @@ Result<CostModel> Reader::read(llvm::StringRef bytes) {
   const Json &gemms = list(json, "gemms");
   for (const Json &each : gemms)
     model.add(gemm(each, fmt::format("gemms[{}]", &each - &gemms.front())));
+  if (json.is_object() && json.contains("messages"))
+    for (const Json &each : list(json, "messages"))
+      model.add(message(each, fmt::format("messages[{}]", model.messages.size())));
   if (!status_.isOk())
     return status_;
   return model;
@@ -243,6 +271,10 @@ std::string CostModel::encode() const {
   json["gemms"] = Json::array();
   for (const GemmCost &gemm : gemms)
     json["gemms"].push_back(toJson(gemm));
+  if (!messages.empty())
+    json["messages"] = Json::array();
+  for (const MessageCost &cost : messages)
+    json["messages"].push_back(toJson(cost));
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -30,7 +30,8 @@ constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
 
 class Simulator {
 public:
-  Simulator(simulator::Job job, const OperationCosts &costs);
+  /// `messages` knows what groups and collectives cost; null: what is in front of them is all.
+  Simulator(simulator::Job job, const OperationCosts &costs, const CostModel *messages);
 
   Result<Simulation> run();
 
@@ -54,6 +55,7 @@ private:
   void beginGemm(uint32_t lane, const Command &command);
   void beginAwait(uint32_t lane, const Command &command);
   void beginWaitEvent(uint32_t lane);
+  double messageUs(uint32_t lane, const Command &command) const;
   void endFlow(uint32_t lane);
   void end(uint32_t lane);
   void endCommand(uint32_t lane);
@@ -78,6 +80,7 @@ private:
   SimulatedSpan &span(const Lane &lane) { return result_.spans[lane.rank][lane.command()]; }
 
   const OperationCosts &costs_;
+  const CostModel *messages_;
   Simulation result_;
   std::vector<RankState> ranks_;
   std::vector<Lane> lanes_;
@@ -89,9 +92,9 @@ private:
   double now_ = 0;
 };
 
-Simulator::Simulator(simulator::Job job, const OperationCosts &costs)
-    : costs_(costs), ranks_(std::move(job.ranks)), lanes_(std::move(job.lanes)),
-      pending_(lanes_.size()), flows_(ranks_.size()) {
+Simulator::Simulator(simulator::Job job, const OperationCosts &costs, const CostModel *messages)
+    : costs_(costs), messages_(messages), ranks_(std::move(job.ranks)),
+      lanes_(std::move(job.lanes)), pending_(lanes_.size()), flows_(ranks_.size()) {
   for (const RankState &rank : ranks_)
     result_.spans.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
   for (uint32_t lane = 0; lane < lanes_.size(); ++lane)
@@ -130,13 +133,28 @@ void Simulator::begin(uint32_t number, const Command &command) {
     return at(now_ + costs_.signalUs, number);
   case CommandKind::Await:
     return beginAwait(number, command);
-  case CommandKind::Group: // spelled out in front of it
+  case CommandKind::Group:
   case CommandKind::Collective:
+    return at(now_ + messageUs(number, command), number);
   case CommandKind::Record:
     return end(number);
   case CommandKind::WaitEvent:
     return beginWaitEvent(number);
   }
+}
+
+/// What is measured has a signal in it: it is as much as a meeting of ranks takes.
+double Simulator::messageUs(uint32_t number, const Command &command) const {
+  if (!messages_)
+    return 0;
+  const Plan &plan = *ranks_[lanes_[number].rank].plan;
+  std::optional<CollectiveKind> collective;
+  if (command.kind == CommandKind::Collective)
+    collective = plan.collectives[command.collective].kind;
+  const double all =
+      messages_->messageUs(costs_.launchMode, collective, bytesOfMessage(plan, command))
+          .value_or(0);
+  return std::max(all - costs_.signalUs - costs_.flightUs - costs_.awaitUs, 0.0);
 }
 
 /// Bytes of a copy within memory that takes as long, which reads and writes each of them; of a
@@ -335,6 +353,17 @@ Result<Simulation> Simulator::run() {
 
 } // namespace
 
+/// All groups and collectives of the Plans.
+static bool knowsMessages(const CostModel &model, LaunchMode launchMode,
+                          llvm::ArrayRef<Plan> plans) {
+  return llvm::all_of(plans, [&](const Plan &plan) {
+    return (plan.groups.empty() || model.messageUs(launchMode, std::nullopt, 1)) &&
+           llvm::all_of(plan.collectives, [&](const PlanCollective &collective) {
+             return model.messageUs(launchMode, collective.kind, 1).has_value();
+           });
+  });
+}
+
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options) {
   const OperationCosts *costs = model.find(options.launchMode, options.transferMode);
@@ -343,11 +372,13 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                        name(options.launchMode).str(), str(options.transferMode));
   if (!llvm::any_of(plans, [](const Plan &p) { return p.transport == Transport::Messages; })) {
     simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, *costs));
-    return Simulator(std::move(job), *costs).run();
+    return Simulator(std::move(job), *costs, nullptr).run();
   }
-  const std::vector<Plan> spelled = spellOut(plans);
+  const bool isKnown = knowsMessages(model, options.launchMode, plans);
+  const std::vector<Plan> spelled = isKnown ? spellOutMeetings(plans) : spellOut(plans);
   simulator::Job job = BRAID_TRY(simulator::makeJob(spelled, model, *costs));
-  Simulation simulation = BRAID_TRY(Simulator(std::move(job), *costs).run());
+  Simulation simulation =
+      BRAID_TRY(Simulator(std::move(job), *costs, isKnown ? &model : nullptr).run());
   simulation.spans.clear(); // of other commands
   return simulation;
 }

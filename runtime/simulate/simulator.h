@@ -12,6 +12,8 @@
 //                Where kernels copy, copies that stand together are one kernel: they begin
 //                together, after the longest of their fixedUs, and signals among them leave
 //                together at the end
+//   group, collective: takes its measured time from when all who meet there have come, less the
+//                time of one signal between them
 //   matmul       takes the share of the machine that is left by GEMMs which began before it,
 //                its own share at most. From when another one is under way, too, it takes
 //                contention times as long, until it ends
@@ -39,7 +41,8 @@ struct Simulation {
   /// From the call of a run until its slowest rank's host knows that it is over.
   double us = 0;
   /// Of each command of each rank: spans[rank][command]. Empty where ranks send messages: those are
-  /// predicted as what spells them out (runtime/plan/spell_out.h).
+  /// predicted with what spells them out (runtime/plan/spell_out.h), and, unless the model knows
+  /// what they cost, as that.
   std::vector<std::vector<SimulatedSpan>> spans;
 };
 

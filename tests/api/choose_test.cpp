@@ -119,8 +119,8 @@ TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
     texts.insert(each.str());
   EXPECT_EQ(texts.size(), all.size());
   // Of protocols, modes and ways, with chunks but for GEMMs of everything: pairwise, that with
-  // shared streams, ring, batched, and coalesced.
-  EXPECT_EQ(all.size(), 8u * (4 + 2 * 4 + 4 + 4 + 2 * 4 + 1 + 1));
+  // shared streams, ring, batched, and coalesced. A collective has no protocol.
+  EXPECT_EQ(all.size(), 8u * (4 + 2 * 4 + 4 + 4 + 2 * 4 + 1 + 1) + 4);
   EXPECT_TRUE(texts.count("pairwise"));
   EXPECT_TRUE(texts.count("pairwise;placement=shared;protocol=put;chunks=8;streams=3;copies=kernel;"
                           "launch=graph"));
@@ -139,14 +139,36 @@ TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
     streams[each.preset().str() + (isShared ? ", shared" : "")].insert(each.streams());
   }
   using testing::Pair;
-  EXPECT_THAT(streams,
-              ElementsAre(Pair("bulk", ElementsAre(4)), Pair("pairwise", ElementsAre(3, 4)),
-                          Pair("pairwise, shared", ElementsAre(4, 5)),
-                          Pair("sequential", ElementsAre(4))));
+  EXPECT_THAT(streams, ElementsAre(Pair("bulk", ElementsAre(4)), Pair("collective", ElementsAre(4)),
+                                   Pair("pairwise", ElementsAre(3, 4)),
+                                   Pair("pairwise, shared", ElementsAre(4, 5)),
+                                   Pair("sequential", ElementsAre(4))));
   std::set<int64_t> tailSplits;
   for (const Candidate &each : variantsOf(of("pairwise"), space, 0))
     tailSplits.insert(each.tailSplit());
   EXPECT_THAT(tailSplits, ElementsAre(1, 2, 4));
+}
+
+/// Who sends messages has no protocol, and nobody who copies or signals. All of a collective's
+/// chunks are of one size.
+TEST(Candidate, ReachesPeersOrSendsMessages) {
+  const LaunchMode launchModes[] = {LaunchMode::Eager};
+  const TransferMode transferModes[] = {{}, {CopyBy::Kernel, SignalBy::Default}};
+  const Transport both[] = {Transport::PeerMemory, Transport::Messages};
+  const FusionStage stage{{"C"}, /*isReduction=*/true, 192};
+  std::map<bool, std::set<std::string>> collectives;
+  for (const Candidate &each : broadCandidates({{}, launchModes, transferModes, stage, both})) {
+    const bool sends = transportOf(each, both[0]) == Transport::Messages;
+    EXPECT_FALSE(sends && (each.get(Knob::Protocol) || each.get(Knob::Copies))) << each.str();
+    if (each.preset() == "collective")
+      collectives[sends].insert(each.str());
+  }
+  EXPECT_THAT(collectives[true], ElementsAre("collective;chunks=2;transport=messages",
+                                             "collective;transport=messages"));
+  EXPECT_EQ(collectives[false].size(), 4u) << "chunks and transfer modes";
+  for (const Candidate &each : broadCandidates(
+           {of("transport=messages"), launchModes, transferModes, stage, {&both[1], 1}}))
+    EXPECT_EQ(transportOf(each, both[0]), Transport::Messages);
 }
 
 /// What a ring adds has other bits.
@@ -443,7 +465,7 @@ TEST(Choose, ChoosesForAReduction) {
   std::set<std::string> schedules;
   for (const JudgedCandidate &each : choice->candidates)
     schedules.insert(each.candidate.preset().str());
-  EXPECT_THAT(schedules, ElementsAre("bulk", "pairwise", "sequential"));
+  EXPECT_THAT(schedules, ElementsAre("bulk", "collective", "pairwise", "sequential"));
 }
 
 TEST(Choose, ChoosesAmongShots) {

@@ -5,7 +5,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
 #ifdef BRAID_HAS_CUDA
-#include "backends/cuda/cuda_backend.h"
+#include "backends/nccl/nccl_backend.h"
 #endif
 #include "runtime/job/bootstrap/client.h"
 #include "tests/backends/joined_cluster.h"
@@ -19,7 +19,7 @@ std::ostream &operator<<(std::ostream &os, const Variant &variant) { return os <
 #ifdef BRAID_HAS_CUDA
 /// As the cuda backend, but with ranks that share GPUs where there are too few.
 static void registerCudaRanks(BackendRegistry &registry) {
-  registerCudaBackend(registry);
+  registerGpuBackends(registry);
   Backend backend = *registry.find("cuda");
   backend.join = [](const ClusterOptions &options, std::unique_ptr<Client> client) {
     return joinCuda(options, std::move(client), {.mayShare = options.ranks > countGpus()});

@@ -27,6 +27,8 @@ CostModel someModel() {
   model.operations = {{}, costs};
   model.add({.m = 100, .n = 8, .k = 8, .us = 10, .utilisation = 0.5});
   model.add({.m = 200, .n = 8, .k = 8, .us = 20, .utilisation = 1, .contention = 1.25});
+  model.add(MessageCost{LaunchMode::Graph, CollectiveKind::ReduceScatter, 4096, 11});
+  model.add(MessageCost{LaunchMode::Eager, std::nullopt, 4096, 12});
   return model;
 }
 
@@ -41,8 +43,31 @@ TEST(CostModel, ReadsWhatItWrote) {
   EXPECT_EQ(costs->flightUs, 1.0 / 3);
   EXPECT_EQ(costs->pull.bytesPerUs, 397000);
   EXPECT_FALSE(model->find(LaunchMode::Eager, transferMode));
+  EXPECT_EQ(model->messageUs(LaunchMode::Graph, CollectiveKind::ReduceScatter, 4096), 11);
   EXPECT_EQ(model->find(shape(100, 8, 8))->contention, 1);
   EXPECT_EQ(model->find(shape(200, 8, 8))->contention, 1.25);
+}
+
+/// Between two sizes on a line; below the least as much, above the largest in proportion.
+TEST(CostModel, KnowsMessagesByTheirBytes) {
+  CostModel model;
+  const auto gather = CollectiveKind::AllGather;
+  EXPECT_FALSE(model.messageUs(LaunchMode::Eager, gather, 100));
+  model.add(MessageCost{LaunchMode::Eager, gather, 100, 10});
+  model.add(MessageCost{LaunchMode::Eager, gather, 300, 20});
+  model.add(MessageCost{LaunchMode::Eager, std::nullopt, 100, 7});
+  model.add(MessageCost{LaunchMode::Eager, std::nullopt, 100, 8});
+  auto us = [&](std::optional<CollectiveKind> kind, int64_t bytes) {
+    return model.messageUs(LaunchMode::Eager, kind, bytes).value_or(-1);
+  };
+  EXPECT_EQ(us(gather, 0), 10);
+  EXPECT_EQ(us(gather, 100), 10);
+  EXPECT_EQ(us(gather, 150), 12.5);
+  EXPECT_EQ(us(gather, 300), 20);
+  EXPECT_EQ(us(gather, 600), 40);
+  EXPECT_EQ(us(std::nullopt, 100), 8) << "the latest";
+  EXPECT_EQ(us(CollectiveKind::AllReduce, 100), -1);
+  EXPECT_FALSE(model.messageUs(LaunchMode::Graph, gather, 100));
 }
 
 /// What decode() says of `text` with one part of it replaced.
@@ -75,6 +100,10 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
               HasSubstr("gemms[0].m: expected an integer from 0 to"));
   EXPECT_THAT(refusal(text, "\"utilisation\": 0.5", "\"utilisation\": 1.5"),
               HasSubstr("gemms[0].utilisation: expected at most 1, got 1.5"));
+  EXPECT_EQ(refusal(text, "\"reduce_scatter\"", "\"scatter\""),
+            "cost model: messages[0].operation: expected group, or a collective, got \"scatter\"");
+  EXPECT_THAT(refusal(text, "\"bytes\": 4096", "\"bytes\": -1"),
+              HasSubstr("messages[0].bytes: expected an integer from 0 to"));
   EXPECT_THAT(refusal(text, "\"contention\": 1.25", "\"contention\": 0.75"),
               HasSubstr("gemms[1].contention: expected a number from 1 to"));
   EXPECT_THAT(refusal(text, "\"contention\": 1.25", "\"hurry\": 1.25"),

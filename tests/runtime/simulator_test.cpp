@@ -51,6 +51,27 @@ double timeOf(const std::string &text, const CostModel &model,
   return simulation ? simulation->us : 0;
 }
 
+/// What was measured is from when all have come; before that, what spells a collective out.
+TEST(Simulator, TakesMessagesForWhatTheyCost) {
+  CostModel model = easyModel();
+  for (OperationCosts &costs : model.operations)
+    costs.signalUs = costs.flightUs = costs.awaitUs = 0;
+  auto us = [&](const std::string &text) {
+    Result<Simulation> simulation =
+        simulate(plansOf(text, {.transport = Transport::Messages}), model, {LaunchMode::Graph});
+    EXPECT_TRUE(simulation.isOk()) << simulation.status().message();
+    return simulation ? simulation->us : 0;
+  };
+  const std::string gathers =
+      calibration::collectives(2, CollectiveKind::AllGather, 4096, /*count=*/3);
+  EXPECT_GT(us(gathers), 1000 + 3 * (2048.0 / 10)) << "as copies of a part";
+  model.add(MessageCost{LaunchMode::Graph, CollectiveKind::AllGather, 4096, 50});
+  EXPECT_DOUBLE_EQ(us(gathers), 1000 + 3 * 50);
+  const std::string groups = calibration::transferChain(2, Protocol::Get, 4096, /*turns=*/2);
+  model.add(MessageCost{LaunchMode::Graph, std::nullopt, 4096, 60});
+  EXPECT_DOUBLE_EQ(us(groups), 1000 + 2 * 3 + 2 * 60) << "two changes of streams";
+}
+
 constexpr const char *kGemms = R"(
 program @gemms mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4], %D: f32[4, 4]) {{
   %main = get_current_stream

@@ -58,7 +58,7 @@ CompileOptions optionsOf(const Combination &c) {
   const int64_t rows = isCut ? kSizes[c[Sizes]].rows : 1;
   const int64_t chunks = std::min(kChunks[c[Chunking]], rows);
   Configuration config = configured(schedule).all;
-  config.set(Knob::Protocol, kProtocols[c[ProtocolChoice]])
+  config.set(Knob::Protocol, isCut ? kProtocols[c[ProtocolChoice]] : Protocol::Get)
       .set(Knob::Streams, kStreams[c[Streams]])
       .set(Knob::Chunks, chunks)
       .set(Knob::TailSplit, std::min(kTailSplits[c[TailSplit]], rows / chunks))

@@ -299,8 +299,10 @@ int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Di
   auto preset = dice.pick<std::string>({"pairwise", "pairwise", "sequential", "bulk"});
   if (!writer.hasAllReduces() && dice.chance(40))
     preset = "ring";
-  if (!writer.isUneven() && dice.chance(15))
+  if (!writer.isUneven() && dice.chance(15)) {
     preset = "collective";
+    config.set(Knob::Protocol, Protocol::Get);
+  }
   const Configuration fields = findPreset(preset);
   for (Knob field : presetFields())
     config.set(field, fields.get(field));

@@ -137,7 +137,7 @@ Result<bool> Bench::measureShape(const BenchShape &shape, Progress &progress) {
   for (BenchRow &row : rows)
     row.date = batch.date;
   std::optional<GpuState> gpus;
-  if (flags_.backend == "cuda")
+  if (flags_.usesGpus())
     gpus.emplace();
   const Clock::time_point begin = Clock::now();
   BRAID_TRY(replaceFullJob(rows));

@@ -49,7 +49,7 @@ Result<int> bench(BenchFlags flags) {
   BackendRegistry registry = builtinBackends();
   const Backend *backend = registry.find(flags.backend);
   if (!backend)
-    return missingBackend(flags.backend, registry, {"cpu", "cuda"});
+    return missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl"});
   BRAID_TRY(flags.check(backend->hasGraphs));
   if (flags.graph != "no" && !backend->hasGraphs)
     return unsupported("--graph: backend '{}' has no graphs", backend->name);

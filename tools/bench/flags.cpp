@@ -132,7 +132,7 @@ void BenchFlags::addTo(CLI::App &app) {
     addShapesTo(app);
   else
     source.addTo(app);
-  addText(app, "--backend", backend, "NAME", "cpu (default) or cuda");
+  addText(app, "--backend", backend, "NAME", "cpu (default), cuda or nccl");
   addText(app, "--impl", impl, "LIST",
           "which rows (default: the usual ones), or one with schedules for stages; repeatable")
       ->allow_extra_args(false);
@@ -177,7 +177,7 @@ Status BenchFlags::check(bool hasGraphs) {
     return badChoice("--against", against, {"torch"});
   if (!rounds)
     rounds = against.empty() ? 1 : 5;
-  if (!warmUpMs && backend == "cpu")
+  if (!warmUpMs && !usesGpus())
     warmUpMs = 0;
   for (auto [flag, least, value] : {std::tuple("--ranks", 1, ranks),
                                     {"--rounds", 1, *rounds},

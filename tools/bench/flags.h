@@ -45,6 +45,7 @@ struct BenchFlags {
 
   /// All of them, once check() is Ok.
   std::vector<BenchShape> shapes() const;
+  bool usesGpus() const { return backend != "cpu"; }
   /// How long a row of that shape runs untimed: what was given, or else until a GPU whose power
   /// limits it has settled.
   int64_t warmUpTimeMs(const BenchShape &shape) const;

@@ -51,7 +51,8 @@ protected:
   }
 
   std::unique_ptr<NcclMessages> make(int64_t rank = 0) {
-    return std::make_unique<NcclMessages>(library_, rank, Patience{std::chrono::milliseconds(50)});
+    return std::make_unique<NcclMessages>([this] { return &library_; }, rank,
+                                          Patience{std::chrono::milliseconds(50)});
   }
   Status openAll(NcclMessages &messages, int64_t rank, int64_t size, std::vector<Team> teams = {}) {
     FakeControl control(rank, size);

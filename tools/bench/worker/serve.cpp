@@ -37,12 +37,12 @@ Json refusal(const Status &status) {
 class BenchServer {
 public:
   /// `plans`: those that `planTimer` has prepared.
-  BenchServer(const Operation &operation, Cluster &cluster, RowTimer &timer,
+  BenchServer(const BenchFlags &flags, const Backend &backend, Cluster &cluster, RowTimer &timer,
               const PlanTimer &planTimer, const TimedPlans &plans, const BenchTypes &types,
-              bool isReproducible, Channel channel)
-      : operation_(operation), cluster_(cluster), control_(cluster.control(cluster.firstHosted())),
-        timer_(timer), planTimer_(planTimer), plans_(plans), types_(types),
-        isReproducible_(isReproducible), channel_(std::move(channel)) {}
+              Channel channel)
+      : flags_(flags), backend_(backend), cluster_(cluster),
+        control_(cluster.control(cluster.firstHosted())), timer_(timer), planTimer_(planTimer),
+        plans_(plans), types_(types), channel_(std::move(channel)) {}
 
   /// Until the end is asked for, or the job has failed. Collective.
   Status serve();
@@ -54,20 +54,22 @@ private:
     return control_.rank() == 0 ? channel_.send(message) : Status::ok();
   }
 
-  const Operation &operation_;
+  const BenchFlags &flags_;
+  const Backend &backend_;
   Cluster &cluster_;
   ControlPlane &control_;
   RowTimer &timer_;
   const PlanTimer &planTimer_;
   const TimedPlans &plans_;
   const BenchTypes types_;
-  const bool isReproducible_;
   Channel channel_; ///< of rank 0
   std::optional<BenchShape> shape_;
 };
 
 Status BenchServer::serve() {
-  const std::string device = cluster_.device(cluster_.firstHosted()).description();
+  std::string device = cluster_.device(cluster_.firstHosted()).description();
+  if (backend_.transport == Transport::Messages)
+    device += ", NCCL " + BRAID_TRY(backend_.messages());
   BRAID_TRY(send({{"id", 0}, {"device", device}}));
   while (true) {
     Json request = BRAID_TRY(nextRequest());
@@ -100,11 +102,12 @@ Result<Json> BenchServer::answerTo(const Json &request) {
   if (shape_ != shape)
     timer_.forgetRows();
   shape_ = shape;
-  Result<TimedRow> row = operation_.makeRow(request.at("row"), shape, types_, cluster_.ranks(),
-                                            request.at("graph").get<bool>());
+  Result<TimedRow> row = flags_.operation.makeRow(
+      request.at("row"), shape, types_, cluster_.ranks(), request.at("graph").get<bool>());
   if (!row)
     return refusal(row.status());
-  row->options.reproducible = isReproducible_;
+  row->options.reproducible = flags_.source.reproducible;
+  row->options.transport = backend_.transport;
   if (Status status = timer_.lower(*row); !status.isOk())
     return refusal(status);
   RowTimes times = BRAID_TRY(timer_.time(*row, {.warmUp = request.at("warm_up"),
@@ -158,8 +161,8 @@ Status serveAsRank(const BenchFlags &flags, const Backend &backend, const BenchT
   PlanTimer planTimer(mesh->cluster(), number, plans, rank.barrier());
   RowTimer timer(planTimer);
   timer.setChooser(chooserFor(flags, backend, planTimer));
-  return BenchServer(flags.operation, mesh->cluster(), timer, planTimer, plans, types,
-                     flags.source.reproducible, std::move(channel))
+  return BenchServer(flags, backend, mesh->cluster(), timer, planTimer, plans, types,
+                     std::move(channel))
       .serve();
 }
 

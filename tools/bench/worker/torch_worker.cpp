@@ -99,7 +99,7 @@ Status TorchWorker::launch() {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return giveUp(unsupported("expected a pair of sockets"));
   FileDescriptor ours(ends[0]), theirs(ends[1]);
-  const char *device = flags_.backend == "cpu" ? "cpu" : "cuda";
+  const char *device = flags_.usesGpus() ? "cuda" : "cpu";
   int error = spawn({flags_.python, script, "--operation", flags_.operation.name, "--ranks",
                      std::to_string(flags_.ranks), "--dtype", flags_.dtype, "--device", device,
                      "--timeout", std::to_string((flags_.timeoutMs + 999) / 1000), "--board",

@@ -1,0 +1,86 @@
+//===- api/calibrate/measure_messages.cpp - measures what messages cost -----------------------===//
+
+#include "api/calibrate/measure_messages.h"
+
+#include "api/calibrate/calibration_programs.h"
+#include "ir/failure.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+
+namespace braid {
+namespace {
+
+constexpr int64_t kLeastBytes = int64_t(4) << 10, kMostBytes = int64_t(1) << 30;
+constexpr int64_t kGrowth = 4;
+
+using Kind = std::optional<CollectiveKind>;
+
+/// The most bytes of each kind.
+std::map<Kind, int64_t> kindsOf(llvm::ArrayRef<const Plan *> plans) {
+  std::map<Kind, int64_t> kinds;
+  for (const Plan *plan : plans)
+    for (const Command &command : plan->commands) {
+      if (command.kind != CommandKind::Group && command.kind != CommandKind::Collective)
+        continue;
+      const Kind kind = command.kind == CommandKind::Group
+                            ? std::nullopt
+                            : Kind(plan->collectives[command.collective].kind);
+      kinds[kind] = std::max(kinds[kind], bytesOfMessage(*plan, command));
+    }
+  return kinds;
+}
+
+/// The smaller, the longer.
+int chainOf(int64_t bytes) { return bytes <= int64_t(1) << 20 ? 8 : 2; }
+
+std::string textOf(int64_t ranks, Kind kind, int64_t bytes) {
+  return kind ? calibration::collectives(ranks, *kind, bytes, chainOf(bytes))
+              : calibration::transferChain(ranks, Protocol::Get, bytes, chainOf(bytes));
+}
+
+Status measure(CostModel &model, Kind kind, int64_t bytes, PlanTimer &timer,
+               const CalibrationOptions &options) {
+  std::vector<Plan> plans =
+      BRAID_TRY(calibration::plansOf(textOf(timer.ranks(), kind, bytes), Transport::Messages));
+  Result<std::vector<RunTime>> times =
+      timer.time(std::move(plans), options.launchModes, options.effort, TransferMode());
+  if (!times)
+    return times.status().annotated("timing a " + nameOfMessage(kind));
+  for (size_t mode = 0; mode < times->size(); ++mode) {
+    const LaunchMode launchMode = options.launchModes[mode];
+    const OperationCosts &costs = *model.find(launchMode, options.transferModes.front());
+    const double us = ((*times)[mode].us - costs.runUs) / chainOf(bytes);
+    model.add(MessageCost{launchMode, kind, bytes, std::max(us, kLeastUs)});
+  }
+  return Status::ok();
+}
+
+bool isKnown(const CostModel &model, Kind kind, int64_t bytes, const CalibrationOptions &options) {
+  return llvm::all_of(options.launchModes, [&](LaunchMode mode) {
+    return llvm::any_of(model.messages, [&](const MessageCost &cost) {
+      return cost.launchMode == mode && cost.collective == kind && cost.bytes == bytes;
+    });
+  });
+}
+
+} // namespace
+
+Result<bool> measureMessages(CostModel &model, llvm::ArrayRef<const Plan *> plans, PlanTimer &timer,
+                             const CalibrationOptions &options) {
+  bool hasMeasured = false;
+  for (const auto &[kind, most] : kindsOf(plans))
+    for (int64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= kGrowth) {
+      if (!isKnown(model, kind, bytes, options)) {
+        BRAID_TRY(measure(model, kind, bytes, timer, options));
+        hasMeasured = true;
+      }
+      if (bytes >= most)
+        break;
+    }
+  return hasMeasured;
+}
+
+} // namespace braid
