@@ -5,11 +5,14 @@
 #include "api/compile/compiled_program.h"
 #include "api/ranks/run.h"
 #include "ir/failure.h"
+#include "runtime/job/bootstrap/environment.h"
 #ifdef BRAID_HAS_CUDA
 #include "backends/nccl/nccl_backend.h"
 #endif
 
 #include <fmt/ranges.h>
+
+#include <mutex>
 
 namespace braid {
 namespace {
@@ -142,14 +145,15 @@ Result<std::shared_ptr<Job>> Job::join(const JobOptions &options) {
   return std::shared_ptr<Job>(new Job(std::move(impl)));
 }
 
-int64_t Job::ranks() const { return impl_->mesh->ranks(); }
-int64_t Job::firstRank() const { return impl_->mesh->firstHosted(); }
-int64_t Job::hosted() const { return impl_->mesh->hosted(); }
+int64_t Job::ranks() const { return impl_->mesh ? impl_->mesh->ranks() : 0; }
+int64_t Job::firstRank() const { return impl_->mesh ? impl_->mesh->firstHosted() : 0; }
+int64_t Job::hosted() const { return impl_->mesh ? impl_->mesh->hosted() : 0; }
 
 /// Without anybody's choice a GPU's schedule is measured, and that of the host's own cores, whose
 /// times vary, is the default. Any schedule shows what is wrong with the text, before ranks meet.
 Result<CompiledProgram> Job::compileText(const std::string &name, const std::string &text,
                                          const LoweringOptions &options) {
+  BRAID_TRY(impl_->expectOpen());
   LoweringOptions others = options;
   const bool isAsked = takeAuto(others.schedule);
   CompileOptions given = BRAID_TRY(toCompileOptions(others));
@@ -172,6 +176,7 @@ Result<CompiledProgram> Job::compileFile(const std::string &path, const Lowering
 }
 
 Result<void *> Job::stream(uint32_t number) {
+  BRAID_TRY(impl_->expectOpen());
   if (number >= kMaxStreams)
     return badInput("expected a stream below {}, got {}", kMaxStreams, number);
   void *stream = nullptr;
@@ -180,13 +185,60 @@ Result<void *> Job::stream(uint32_t number) {
   return stream;
 }
 
-Status Job::synchronize() { return impl_->mesh->synchronize(); }
+Status Job::synchronize() {
+  BRAID_TRY(impl_->expectOpen());
+  return impl_->mesh->synchronize();
+}
+
 Status Job::commit() {
   BRAID_TRY(synchronize());
   return impl_->mesh->commit();
 }
 
+Status Job::Impl::expectOpen() const { return mesh ? Status::ok() : badInput("the job is closed"); }
+
+Result<std::vector<int64_t>> Job::Impl::callersGraphs() {
+  std::vector<int64_t> counts(static_cast<size_t>(mesh->ranks()), 0);
+  std::mutex mutex;
+  auto gather = [&](int64_t number) {
+    Graphs *graphs = mesh->device(number).graphs();
+    const std::string mine = std::to_string(graphs ? graphs->callersGraphs() : 0);
+    const std::vector<std::string> all = BRAID_TRY(mesh->control(number).allGather(mine));
+    std::lock_guard lock(mutex);
+    for (size_t i = 0; i < all.size(); ++i)
+      if (llvm::StringRef(all[i]).getAsInteger(10, counts[i]))
+        return badInput("rank {}: expected a number of graphs, got '{}'", i, printable(all[i], 20));
+    return Status::ok();
+  };
+  BRAID_TRY(mesh->onEveryRank(gather));
+  return counts;
+}
+
+/// NCCL would wait for ever, and what a graph replays would use memory that is gone.
+Status Job::close() {
+  if (!impl_->mesh)
+    return Status::ok();
+  if (!impl_->sessions.empty())
+    return badInput("expected the job's sessions to have ended, got {} that live",
+                    impl_->sessions.size());
+  BRAID_TRY(synchronize());
+  const std::vector<int64_t> counts = BRAID_TRY(impl_->callersGraphs());
+  for (size_t rank = 0; rank < counts.size(); ++rank)
+    if (counts[rank] != 0)
+      return badInput("rank {} has {} {} that runs of this job were captured into: destroy {} "
+                      "first (cudaGraphExecDestroy, cudaGraphDestroy), and close again",
+                      rank, counts[rank], counts[rank] == 1 ? "graph" : "graphs",
+                      counts[rank] == 1 ? "it" : "them");
+  BRAID_TRY(impl_->mesh->commit());
+  impl_->ended.clear();
+  impl_->showPlans();
+  impl_->mesh.reset();
+  return Status::ok();
+}
+
 Status Job::fail(const Status &cause) {
+  if (!impl_->mesh)
+    return cause;
   const Status first = impl_->mesh->fail(cause);
   return impl_->rank ? impl_->rank->fail(first) : first;
 }

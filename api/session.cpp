@@ -97,6 +97,7 @@ Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program) {
   Job::Impl &state = *job->impl_;
+  BRAID_TRY(state.expectOpen());
   Compiled compiled = program.impl_->compiled;
   compiled.transport = transportOf(program.impl_->run, state.backend.transport);
   BRAID_TRY(state.check(compiled, program.impl_->run));

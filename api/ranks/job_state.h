@@ -26,6 +26,10 @@ struct Job::Impl {
   std::unique_ptr<JobRank> rank; ///< null: all ranks are threads of this process
   std::unique_ptr<LocalMesh> mesh;
 
+  /// BadInput once the job is closed.
+  Status expectOpen() const;
+  /// How many graphs each rank's caller has, on all ranks the same.
+  Result<std::vector<int64_t>> callersGraphs();
   /// BadInput or Unsupported if this job cannot run that, with its knobs of the run.
   Status check(const Compiled &compiled, const Configuration &run) const;
   /// Unsupported if sessions would hold more than JobOptions::mostBytes on a rank.

@@ -12,6 +12,10 @@
 #include "ir/failure.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
 
 namespace braid {
 namespace {
@@ -96,6 +100,7 @@ Result<CudaDevice::Capture *> CudaDevice::streamsFor(unsigned long long id) {
   }
   free->id = id;
   free->streams[0] = nullptr;
+  free->isCounted = false;
   return free;
 }
 
@@ -142,6 +147,43 @@ Status CudaDevice::setCallerStream(void *stream, Tag) {
 
 // -- Runs in the caller's graphs. --
 
+namespace {
+
+using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
+
+/// Called by a thread of CUDA's, when the graph and all that was instantiated of it are gone.
+void uncountGraph(void *count) {
+  const std::unique_ptr<GraphCount> held(static_cast<GraphCount *>(count));
+  --**held;
+}
+
+} // namespace
+
+/// The graph of the open capture, once. Whoever destroys it does not tell.
+Status CudaDevice::countGraph() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaGraph_t graph = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(
+      cudaStreamGetCaptureInfo(capture_->streams[0], &status, nullptr, &graph));
+  auto held = std::make_unique<GraphCount>(callersGraphs_);
+  cudaUserObject_t object = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(
+      cudaUserObjectCreate(&object, held.get(), uncountGraph, 1, cudaUserObjectNoDestructorSync));
+  ++*callersGraphs_;
+  (void)held.release(); // uncountGraph() has it
+  capture_->isCounted = true;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+  return Status::ok();
+}
+
+int64_t CudaDevice::callersGraphs() {
+  constexpr std::chrono::milliseconds kPatience{20};
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (*callersGraphs_ > 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return *callersGraphs_;
+}
+
 /// Of a run that is recorded: those that it uses, and the one that tells whether the capture is
 /// open. A program may leave out what orders a stream that only signals.
 template <class Fn> void CudaDevice::forSideStreams(const Timetable &timetable, Fn fn) {
@@ -171,6 +213,9 @@ void CudaDevice::beginRun(Tag tag) {
   Timetable &timetable = *findTimetable(tag.plan);
   if (isInCallersCapture())
     timetable.isInCallersGraph = hasCallersGraphs_ = true;
+  if (isInCallersCapture() && !capture_->isCounted)
+    if (Status status = countGraph(); !status.isOk())
+      group_.abort(status);
   if (capture_)
     forkStreams(timetable);
   if (timetable.isInCallersGraph && !isRecording_) {

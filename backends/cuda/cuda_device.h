@@ -141,6 +141,7 @@ public:
   void launch(uint32_t graph, Tag tag) override;
   void releaseGraph(uint32_t graph) override { releasedGraphs_.push_back(graph); }
   bool isInCallersCapture() const override { return capture_ && !isRecording_; }
+  int64_t callersGraphs() override;
   void beginRun(Tag tag) override;
   void endRun(Tag tag) override;
   void startTrace() override;
@@ -259,11 +260,13 @@ private:
   struct Capture {
     unsigned long long id = 0; ///< CUDA's
     std::vector<cudaStream_t> streams;
+    bool isCounted = false; ///< its graph is one of the caller's
   };
   // cuda_capture.cpp
   Status growStreams(std::vector<cudaStream_t> &streams, size_t count) const;
   static Result<bool> isOpen(const Capture &capture);
   Status reserveCapture();
+  Status countGraph();
   Result<Capture *> streamsFor(unsigned long long id);
   Status enterCapture(cudaStream_t origin, unsigned long long id);
   void leaveCapture();
@@ -308,6 +311,9 @@ private:
   cudaStream_t recordingStream_ = nullptr; ///< of graphs of our own
   bool isRecording_ = false;               ///< one of them
   bool hasCallersGraphs_ = false;          ///< some Plan has runs in some
+  /// Those that are not destroyed; CUDA's thread that counts them down may outlive this.
+  const std::shared_ptr<std::atomic<int64_t>> callersGraphs_ =
+      std::make_shared<std::atomic<int64_t>>(0);
   bool isAbandoned_ = false;
   std::chrono::steady_clock::time_point waitingSince_; ///< in the last synchronize()
   std::vector<bool> isDirty_; ///< streams with work issued since they were last seen empty

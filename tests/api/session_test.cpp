@@ -297,6 +297,26 @@ TEST(JobTest, WhatCannotBeMadeSaysWhy) {
   EXPECT_THAT(Job::join({}).status().message(), HasSubstr("expected to be started as a rank"));
 }
 
+TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
+  const std::shared_ptr<Job> job = makeJob();
+  auto session = Session::prepare(job, compiled(kKinds[0]));
+  ASSERT_TRUE(session.isOk());
+  EXPECT_THAT(job->close().message(), HasSubstr("sessions to have ended, got 1 that live"));
+  Arguments arguments((*session)->program(), kKinds[0], 1);
+  ASSERT_TRUE((*session)->run(arguments.tensors()).isOk()) << "it goes on";
+  session->reset(); // with a run in flight
+  EXPECT_TRUE(job->close().isOk());
+  arguments.expectRight();
+  EXPECT_TRUE(job->close().isOk()) << "it is";
+  for (const Status &status :
+       {job->synchronize(), job->commit(), job->stream(0).status(),
+        job->compileText("t", "").status(), Session::prepare(job, compiled(kKinds[0])).status()})
+    EXPECT_EQ(status.message(), "the job is closed");
+  EXPECT_EQ(job->fail(Status(StatusCode::PeerFailed, "why")).message(), "why");
+  EXPECT_EQ(job->usage().sessions, 0);
+  EXPECT_EQ(job->ranks(), 0);
+}
+
 // -- What a job holds. --
 
 int64_t countFiles(const char *folder) {

@@ -91,6 +91,25 @@ public:
     cudaDeviceSynchronize();
   }
 
+  /// A graph of one run, launched once.
+  Result<cudaGraphExec_t> recordOne(Session &session) {
+    Lane &lane = lanes_[0];
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    cudaStreamBeginCapture(lane.stream, cudaStreamCaptureModeRelaxed);
+    const Status status = session.run(lane.inputs, {&lane.output, 1}, lane.stream);
+    cudaStreamEndCapture(lane.stream, &graph);
+    if (!status.isOk())
+      return status;
+    const cudaError_t code = cudaGraphInstantiate(&executable, graph, 0);
+    cudaGraphDestroy(graph);
+    if (code != cudaSuccess)
+      return cudaStatus(code, "cudaGraphInstantiate");
+    cudaGraphLaunch(executable, lane.stream);
+    cudaStreamSynchronize(lane.stream);
+    return executable;
+  }
+
   Status expectRefusals(Session &session) {
     Lane &lane = lanes_[0];
     Tensor onHost[] = {lane.inputs[0], lane.inputs[1]};
@@ -281,6 +300,41 @@ template <Status (Caller::*kAct)(Session &)> Status actWith(const std::shared_pt
   return (caller.*kAct)(**session);
 }
 
+Status expect(bool isTrue, const std::string &what) {
+  return isTrue ? Status::ok() : Status(StatusCode::Internal, "expected " + what);
+}
+
+/// A graph that holds a run keeps the job open; whoever destroys it can close.
+Status closeBesideGraph(const std::shared_ptr<Job> &job, int) {
+  Result<CompiledProgram> program = compiled(*job, "pairwise");
+  if (!program)
+    return program.status();
+  Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
+  if (!session)
+    return session.status();
+  Caller caller(*job, *program);
+  Result<cudaGraphExec_t> graph = caller.recordOne(**session);
+  if (!graph)
+    return graph.status();
+  session->reset();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const auto start = std::chrono::steady_clock::now();
+    const Status refused = job->close();
+    const auto took = std::chrono::steady_clock::now() - start;
+    if (Status status = expect(refused.code() == StatusCode::BadInput &&
+                                   refused.message().find("1 graph") != std::string::npos,
+                               "a graph to be named, got " + refused.message());
+        !status.isOk())
+      return status;
+    if (Status status = expect(took < std::chrono::milliseconds(100), "it within 0.1 s");
+        !status.isOk())
+      return status;
+  }
+  cudaGraphExecDestroy(*graph);
+  const Status closed = job->close();
+  return closed.isOk() ? expect(!job->synchronize().isOk(), "a closed job to be closed") : closed;
+}
+
 /// Bytes of the GPU, and descriptors that this process has.
 std::pair<size_t, int64_t> freeThings() {
   size_t free = 0, total = 0;
@@ -328,5 +382,6 @@ int main(int argc, char **argv) {
                      {"overlapping launches", rankMain<actWith<&Caller::overlap>>, "overlapped"},
                      {"a launch that other ranks leave out",
                       rankMain<actWith<&Caller::launchAlone>>, "no progress for 5000 ms"},
-                     {"sessions that end", rankMain<comeAndGo>}});
+                     {"sessions that end", rankMain<comeAndGo>},
+                     {"a close beside a graph", rankMain<closeBesideGraph>}});
 }
