@@ -79,11 +79,11 @@ public:
   /// Collective; blocks, also until everything issued here is done: Ok on every rank or on none.
   /// What ranks computed counts only then.
   Status commit();
-  /// Ends the job in good order: commit(), and all that it holds is given back. BadInput, and nothing
-  /// has ended, while a session lives, or on any rank a graph that a run was captured into
-  /// (Session::run()): what it holds is not given back before it is destroyed. So it may be called
-  /// again. Collective; blocks. Afterwards everything else is BadInput. Without it the destructor
-  /// gives back what it can.
+  /// Ends the job in good order: commit(), and all that it holds is given back. BadInput, and
+  /// nothing has ended, while a session lives, or on any rank a graph that a run was captured into
+  /// (Session::run()): what such a graph holds cannot be given back. So it may be called again.
+  /// Collective; blocks. Afterwards everything else is BadInput. Without it the destructor gives
+  /// back what it can.
   Status close();
   /// Ends the job for all ranks, because of `cause`, unless it has failed before; the first cause.
   Status fail(const Status &cause);

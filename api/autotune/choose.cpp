@@ -188,14 +188,13 @@ Status Chooser::tryMessages() {
                                : unsupported("this device sends no messages");
   const std::vector<std::string> all =
       BRAID_TRY(timer_.control().allGather(mine.isOk() ? "" : mine.message()));
-  for (const std::string &failure : all) {
-    if (failure.empty())
-      continue;
-    if (timer_.rank() == 0 && options_.warn)
-      options_.warn("no candidate sends messages: " + failure);
-    llvm::erase_value(options_.transports, Transport::Messages);
-    break;
-  }
+  const auto failure = llvm::find_if(all, [](const std::string &each) { return !each.empty(); });
+  if (failure == all.end())
+    return Status::ok();
+  llvm::erase_value(options_.transports, Transport::Messages);
+  const bool isMissing = mine.code() == StatusCode::Unsupported; // which is nothing to warn of
+  if (timer_.rank() == 0 && options_.warn && !isMissing)
+    options_.warn("no candidate sends messages: " + *failure);
   return Status::ok();
 }
 
@@ -471,14 +470,13 @@ static void addMessages(ChooseOptions &options, const Backend &backend) {
   const Result<bool> areShared = isOn(processEnvironment(), "BRAID_SHARE_GPUS", false);
   if (!backend.messages || !mayBeMessages(options.given) || !areShared || *areShared)
     return;
-  narrowTransports(options);
   const bool isOpen = !options.given.schedule.all.get(Knob::DataPlane);
-  const Result<std::string> library = backend.messages();
-  if (!library)
-    return;
   if (isOpen && backend.transport == Transport::PeerMemory)
     options.transports.push_back(Transport::Messages);
-  if (llvm::is_contained(options.transports, Transport::Messages))
+  narrowTransports(options);
+  if (!llvm::is_contained(options.transports, Transport::Messages))
+    return;
+  if (const Result<std::string> library = backend.messages(); library)
     options.cacheKey += ", messages by " + *library;
 }
 

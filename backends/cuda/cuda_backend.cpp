@@ -102,7 +102,8 @@ Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank, bool ma
     int driver = 0, runtime = 0;
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
-    return noGpu(code == cudaSuccess ? "none found" : cudaGetErrorString(code), driver, runtime);
+    return noGpu(code == cudaSuccess ? "none found" : cudaGetErrorString(code), driver, runtime,
+                 rank.backend);
   }
   int64_t device = rank.device >= 0 ? rank.device : count == 1 ? 0 : localRank;
   if (device >= count && mayShare)
@@ -134,7 +135,7 @@ Status checkOptions(const ClusterOptions &options) {
 } // namespace
 
 /// CUDA says of a driver that is not there, too, that it is insufficient.
-Status noGpu(const char *reason, int driver, int runtime) {
+Status noGpu(const char *reason, int driver, int runtime, const char *backend) {
   constexpr int kMajor = 1000, kMinor = 10; // in CUDA's version numbers
   std::string text = fmt::format("no GPU here ({})", reason);
   if (driver == 0)
@@ -143,7 +144,7 @@ Status noGpu(const char *reason, int driver, int runtime) {
     text = fmt::format("expected an NVIDIA driver that supports CUDA {}.0, got one that supports "
                        "CUDA {}.{}",
                        runtime / kMajor, driver / kMajor, driver % kMajor / kMinor);
-  return unsupported("--backend cuda: {}", text);
+  return unsupported("--backend {}: {}", backend, text);
 }
 
 int countGpus() {

@@ -13,8 +13,8 @@ int countGpus();
 
 /// Why there are none, Unsupported: there is no driver, it is too old, or else CUDA's `reason`.
 /// `driver` and `runtime` are CUDA's version numbers, 12040 for 12.4: what the driver supports, 0
-/// if there is none, and what this build was made with.
-Status noGpu(const char *reason, int driver, int runtime);
+/// if there is none, and what this build was made with; `backend` is what was asked for.
+Status noGpu(const char *reason, int driver, int runtime, const char *backend = "cuda");
 
 /// What a process that has CUDA streams of its own chooses.
 struct CudaRankOptions {
@@ -25,6 +25,8 @@ struct CudaRankOptions {
   void *stream = nullptr;
   /// As if BRAID_SHARE_GPUS were `on`.
   bool mayShare = false;
+  /// What the backend is called that the rank is one of.
+  const char *backend = "cuda";
   /// Makes what sends messages; null: ranks send none.
   std::function<std::unique_ptr<MessageLibrary>(const RankGroup &)> makeMessages = {};
 };

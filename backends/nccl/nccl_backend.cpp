@@ -55,7 +55,9 @@ Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
     return unsupported("--reproducible: NCCL adds in an order of its own; --backend cuda adds in "
                        "that of ranks");
   BRAID_TRY(nccl::Library::load());
-  return joinGpus(options, std::move(client), rank);
+  CudaRankOptions chosen = rank;
+  chosen.backend = "nccl";
+  return joinGpus(options, std::move(client), chosen);
 }
 
 void registerGpuBackends(BackendRegistry &registry) {

@@ -45,6 +45,9 @@ Operator operatorOf(const CollectiveArgs &args) {
   llvm_unreachable("covered above");
 }
 
+/// What a rank says that has a library.
+constexpr const char *kFound = "found";
+
 size_t count(int64_t bytes, DType dtype) { return static_cast<size_t>(bytes / sizeOf(dtype)); }
 
 int positionOf(llvm::ArrayRef<int64_t> team, int64_t rank) {
@@ -91,7 +94,7 @@ NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
 Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) {
   std::lock_guard lock(shared_->calls);
   if (!library_)
-    library_ = BRAID_TRY(load_());
+    BRAID_TRY(load(control));
   all_.resize(static_cast<size_t>(control.size()));
   std::iota(all_.begin(), all_.end(), 0);
   BRAID_TRY(open(all_, control));
@@ -100,26 +103,40 @@ Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control
   return Status::ok();
 }
 
-/// The first member makes up a number, by which the members find each other.
+/// All ranks have a library, or none goes on: the others would wait for one that has none.
+Status NcclMessages::load(ControlPlane &control) {
+  const Result<const Library *> mine = load_();
+  const std::vector<std::string> all =
+      BRAID_TRY(control.allGather(mine ? kFound : mine.status().message()));
+  BRAID_TRY(mine);
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != kFound)
+      return unsupported("rank {}: {}", rank, all[rank]);
+  library_ = *mine;
+  return Status::ok();
+}
+
+/// The first member makes up a number, by which the members find each other. One that cannot says
+/// so to all, for they wait for it.
 Status NcclMessages::open(const Team &team, ControlPlane &control) {
   if (shared_->communicators.count(team))
     return Status::ok();
   UniqueId id = {};
   std::string mine;
-  Status status = Status::ok();
   if (rank_ == team.front()) {
-    if (const Code code = library_->call.GetUniqueId(&id); code != Code::Success)
-      status = peerFailed("NCCL: {} from ncclGetUniqueId", library_->call.GetErrorString(code));
-    mine = llvm::toHex(llvm::StringRef(id.bytes, sizeof(id.bytes)));
+    const Code code = library_->call.GetUniqueId(&id);
+    mine = code == Code::Success
+               ? llvm::toHex(llvm::StringRef(id.bytes, sizeof(id.bytes)))
+               : fmt::format("{} from ncclGetUniqueId", library_->call.GetErrorString(code));
   }
-  BRAID_TRY(status);
   const std::vector<std::string> ids = BRAID_TRY(control.allGather(mine));
+  const std::string &number = ids[static_cast<size_t>(team.front())];
+  if (number.size() != 2 * sizeof(id.bytes))
+    return peerFailed("NCCL: rank {} named no communicator of team [{}]: {}", team.front(),
+                      fmt::join(team, ", "), number);
   std::unique_ptr<Communicator> made;
   if (llvm::is_contained(team, rank_)) {
-    const std::string bytes = llvm::fromHex(ids[static_cast<size_t>(team.front())]);
-    if (bytes.size() != sizeof(id.bytes))
-      return badInput("rank {} named no communicator of team [{}]", team.front(),
-                      fmt::join(team, ", "));
+    const std::string bytes = llvm::fromHex(number);
     std::memcpy(id.bytes, bytes.data(), sizeof(id.bytes));
     made = BRAID_TRY(Communicator::create(*library_, id, positionOf(team, rank_),
                                           static_cast<int>(team.size()), patience_));

@@ -29,6 +29,7 @@ public:
   Status close(std::chrono::milliseconds atMost) override;
 
 private:
+  Status load(ControlPlane &control);
   Status open(const Team &team, ControlPlane &control);
   Result<const Communicator *> of(llvm::ArrayRef<int64_t> team) const;
   Status exchange(const Communicator &communicator, cudaStream_t stream,

@@ -52,8 +52,8 @@ public:
   /// Stream 0 is the caller's, and is being captured: what is issued becomes a part of the caller's
   /// graph, up to the next endRun().
   virtual bool isInCallersCapture() const { return false; }
-  /// Graphs of the caller's that hold runs, as far as they have not been destroyed. Blocks for a
-  /// few milliseconds at most while there are some, for a graph that is destroyed goes a little later.
+  /// Graphs of the caller's that hold runs, as far as they have not been destroyed. While there are
+  /// some, blocks for a few milliseconds: one that is destroyed goes a little later.
   virtual int64_t callersGraphs() { return 0; }
   /// What is issued between these two, or launched, is one run of tag.plan, which is registered.
   /// Runs of a Plan that is in a graph of the caller's must not overlap; if they do, synchronize()

@@ -286,24 +286,10 @@ void Binder::bindMessages() {
         {operand(collective.dst, kNone), operand(collective.src, kNone)});
 }
 
-/// All ranks open the teams of all, in one order.
+/// All ranks open the teams of all, in one order. What does not match is found before it hangs.
 Status Binder::openTeams() {
-  std::string mine;
-  for (const PlanCollective &collective : plan_.collectives)
-    mine += fmt::format("{}\n", fmt::join(collective.team, " "));
-  std::set<Team> teams;
-  for (const std::string &text : BRAID_TRY(control_.allGather(std::move(mine)))) {
-    llvm::SmallVector<llvm::StringRef> lines;
-    llvm::StringRef(text).split(lines, '\n', -1, /*KeepEmpty=*/false);
-    for (llvm::StringRef line : lines) {
-      Team members;
-      for (int64_t member = 0; !line.empty() && !line.consumeInteger(10, member);
-           line = line.ltrim())
-        members.push_back(member);
-      teams.insert(std::move(members));
-    }
-  }
-  return prepared_->messages_->openTeams(std::vector<Team>(teams.begin(), teams.end()), control_);
+  const std::vector<std::string> all = BRAID_TRY(control_.allGather(encodeCollectives(plan_)));
+  return prepared_->messages_->openTeams(BRAID_TRY(compareCollectives(all)), control_);
 }
 
 /// A library connects ranks when they first send each other something of that kind and size. So

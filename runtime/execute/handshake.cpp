@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <tuple>
 
 namespace braid {
@@ -234,6 +236,95 @@ Status compareChoices(const std::vector<std::string> &texts) {
     return Status(StatusCode::BadInput, message);
   }
   return Status::ok();
+}
+
+//===- Collectives ----------------------------------------------------------------------------===//
+
+std::string encodeCollectives(const Plan &plan) {
+  std::string text;
+  for (const Command &command : plan.commands) {
+    if (command.kind != CommandKind::Collective)
+      continue;
+    const PlanCollective &c = plan.collectives[command.collective];
+    const std::string by = c.reduction ? " " + name(*c.reduction).str() : "";
+    const std::string root = c.root < 0 ? "" : fmt::format(" root {}", c.root);
+    std::string where = describeOrigin(plan, command.origin);
+    std::replace(where.begin(), where.end(), '\n', ' ');
+    text += fmt::format("{}\t{}{} of {} from {} to {} bytes{}\t{}\n", fmt::join(c.team, " "),
+                        name(c.kind).str(), by, name(c.dtype).str(), c.src.bytes, c.dst.bytes, root,
+                        where);
+  }
+  return text;
+}
+
+namespace {
+
+struct PublishedCollective {
+  std::string what, where;
+};
+/// By team, in issue order.
+using CollectivesOfRank = std::map<std::vector<int64_t>, std::vector<PublishedCollective>>;
+
+Result<CollectivesOfRank> decodeCollectives(llvm::StringRef text) {
+  CollectivesOfRank found;
+  llvm::SmallVector<llvm::StringRef> lines;
+  text.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef line : lines) {
+    auto [members, rest] = line.split('\t');
+    auto [what, where] = rest.split('\t');
+    std::vector<int64_t> team;
+    for (int64_t member = 0; !members.empty(); members = members.ltrim()) {
+      if (members.consumeInteger(10, member))
+        return badInput("a rank's message is not of this version's form");
+      team.push_back(member);
+    }
+    found[team].push_back({what.str(), where.str()});
+  }
+  return found;
+}
+
+/// Of one team, whose members have `lists`.
+Status compareLists(const std::vector<int64_t> &team,
+                    const std::vector<std::vector<PublishedCollective>> &lists) {
+  const PublishedCollective kNone{"none", "its program"};
+  size_t most = 0;
+  for (const auto &list : lists)
+    most = std::max(most, list.size());
+  for (size_t i = 0; i < most; ++i) {
+    const auto at = [&](size_t member) -> const PublishedCollective & {
+      return i < lists[member].size() ? lists[member][i] : kNone;
+    };
+    for (size_t member = 1; member < lists.size(); ++member)
+      if (at(member).what != at(0).what)
+        return badInput("expected the members of team [{}] to issue the same collectives in one "
+                        "order, got as number {}\n  rank {}: {} ({})\n  rank {}: {} ({})",
+                        fmt::join(team, ", "), i, team[0], at(0).what, at(0).where, team[member],
+                        at(member).what, at(member).where);
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+Result<std::vector<std::vector<int64_t>>>
+compareCollectives(const std::vector<std::string> &texts) {
+  std::vector<CollectivesOfRank> ranks;
+  std::set<std::vector<int64_t>> teams;
+  for (const std::string &text : texts) {
+    ranks.push_back(BRAID_TRY(decodeCollectives(text)));
+    for (const auto &[team, list] : ranks.back())
+      teams.insert(team);
+  }
+  for (const std::vector<int64_t> &team : teams) {
+    std::vector<std::vector<PublishedCollective>> lists;
+    for (int64_t member : team) {
+      if (member < 0 || member >= static_cast<int64_t>(ranks.size()))
+        return badInput("a rank's message is not of this version's form");
+      lists.push_back(ranks[static_cast<size_t>(member)][team]);
+    }
+    BRAID_TRY(compareLists(team, lists));
+  }
+  return std::vector<std::vector<int64_t>>(teams.begin(), teams.end());
 }
 
 Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,

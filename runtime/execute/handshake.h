@@ -56,6 +56,13 @@ std::string encodeChoices(const std::vector<Choice> &choices);
 /// says for the first one that is not the same everywhere which ranks have which value.
 Status compareChoices(const std::vector<std::string> &texts);
 
+/// The collectives of a rank, in issue order.
+std::string encodeCollectives(const Plan &plan);
+/// `texts` are all ranks' encodeCollectives(). The teams of all, each once, in an order that is the
+/// same on all ranks. BadInput says for the first collective of a team that is not the same on its
+/// members which ones have what there.
+Result<std::vector<std::vector<int64_t>>> compareCollectives(const std::vector<std::string> &texts);
+
 /// The endpoint on the peer that `mine` of rank `rank` meets. BadInput if there is none, or if
 /// bytes or element types differ.
 Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,

@@ -19,6 +19,8 @@ TEST(NoGpu, TellsADriverThatIsMissingFromOneThatIsTooOld) {
   EXPECT_EQ(said(11040, 12080), "--backend cuda: expected an NVIDIA driver that supports CUDA "
                                 "12.0, got one that supports CUDA 11.4");
   EXPECT_EQ(said(12000, 12080), "--backend cuda: no GPU here (no device)");
+  EXPECT_EQ(noGpu("no device", 12000, 12080, "nccl").message(),
+            "--backend nccl: no GPU here (no device)");
   EXPECT_EQ(said(13000, 12080), "--backend cuda: no GPU here (no device)");
 }
 

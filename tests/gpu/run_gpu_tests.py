@@ -177,16 +177,22 @@ def messages(suite):
                            str(ranks), "--iterations", "200"] + flags, ranks)
     sizes = ["--set", "K=64", "--set", "N=65"]
     for number, schedule in enumerate(("sequential", "pairwise", "ring", "batched", "bulk",
-                                       "coalesced")):
+                                       "coalesced", "broadcast", "collective")):
         ranks = 4 if schedule == "coalesced" else (2, 3)[number % 2]
         for graph in ([], ["--graph"]):
             add("gather", ["--schedule", schedule, "--set", f"M={ranks * 41}"] + sizes + graph,
                 ranks)
     for example, name in ((SCATTER, "reduce-scatter"), (ALL_REDUCE, "all-reduce")):
-        for schedule in ("pairwise;chunks=2", "bulk", "sequential"):
+        for schedule in ("pairwise;chunks=2", "bulk", "sequential", "collective"):
             for graph in ([], ["--graph"]):
                 add(name, ["--schedule", schedule, "--set", "M=82"] + sizes + graph, 2, example)
     add("mlp", ["--graph"], 2, os.path.join(ROOT, "examples", "mlp.braid"))
+    slices = os.path.join(ROOT, "examples", "ag_matmul_collective.braid")
+    rows = ["--set", "M=768", "--set", "K=64", "--set", "N=65"]
+    for graph in ([], ["--graph"]):
+        add("slices", ["--streams", "3"] + rows + graph, 2, slices)
+        add("reduce-scatter", ["--schedule", "collective;chunks=4;streams=2", "--set", "M=256"]
+            + sizes + graph, 2, SCATTER)
     programs = os.path.dirname(suite.braid)
     for program, ranks in (("gpu_messages_test", 2), ("gpu_messages_test", 3),
                            ("gpu_session_test", 2)):

@@ -1,6 +1,7 @@
 //===- tests/backends/nccl/nccl_messages_test.cpp - what is asked of NCCL, and if it fails ----===//
 
 #include "backends/nccl/nccl_messages.h"
+#include "ir/failure.h"
 #include "tests/backends/nccl/stand_in.h"
 
 #include <dlfcn.h>
@@ -25,13 +26,17 @@ public:
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return size_; }
   Result<std::vector<std::string>> allGather(std::string mine) override {
-    std::vector<std::string> all(static_cast<size_t>(size_), std::string(256, 'A'));
+    const bool isOfLibrary = mine == "found";
+    std::vector<std::string> all(static_cast<size_t>(size_),
+                                 isOfLibrary ? othersLibrary : std::string(256, 'A'));
     if (!mine.empty())
       all[static_cast<size_t>(rank_)] = mine;
     return all;
   }
   Status commit() override { return Status::ok(); }
   void abort(const Status &) override {}
+
+  std::string othersLibrary = "found";
 
 private:
   const int64_t rank_, size_;
@@ -257,6 +262,22 @@ TEST_F(NcclMessagesTest, AHundredTimesLeaveNothing) {
 }
 
 // -- The library. --
+
+/// A rank that has one does not wait for one that has none.
+TEST_F(NcclMessagesTest, AllRanksHaveALibraryOrNone) {
+  FakeControl control(1, 2);
+  control.othersLibrary = "NCCL: expected a library";
+  auto messages = make(1);
+  const Status status = messages->openTeams({}, control);
+  EXPECT_EQ(status.code(), StatusCode::Unsupported);
+  EXPECT_EQ(status.message(), "rank 0: NCCL: expected a library");
+  EXPECT_TRUE(takeCalls().empty());
+  control.othersLibrary = "found";
+  EXPECT_TRUE(messages->openTeams({}, control).isOk()) << "now it has";
+  NcclMessages without([] { return Result<const Library *>(Status(unsupported("none here"))); }, 0,
+                       Patience{std::chrono::milliseconds(50)});
+  EXPECT_EQ(without.openTeams({}, control).message(), "none here");
+}
 
 TEST_F(NcclMessagesTest, SaysWhatIsWrongWithALibrary) {
   const auto messageOf = [](const std::string &file) {
