@@ -288,15 +288,17 @@ Status takeTurns(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
+Result<std::unique_ptr<Session>> onlySession(const std::shared_ptr<Job> &job) {
+  Result<CompiledProgram> program = compiled(*job, "pairwise");
+  return program ? Session::prepare(job, *program) : program.status();
+}
+
 /// One session, and what a caller does with it.
 template <Status (Caller::*kAct)(Session &)> Status actWith(const std::shared_ptr<Job> &job, int) {
-  Result<CompiledProgram> program = compiled(*job, "pairwise");
-  if (!program)
-    return program.status();
-  Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
+  Result<std::unique_ptr<Session>> session = onlySession(job);
   if (!session)
     return session.status();
-  Caller caller(*job, *program);
+  Caller caller(*job, (*session)->program());
   return (caller.*kAct)(**session);
 }
 
@@ -306,13 +308,10 @@ Status expect(bool isTrue, const std::string &what) {
 
 /// A graph that holds a run keeps the job open; whoever destroys it can close.
 Status closeBesideGraph(const std::shared_ptr<Job> &job, int) {
-  Result<CompiledProgram> program = compiled(*job, "pairwise");
-  if (!program)
-    return program.status();
-  Result<std::unique_ptr<Session>> session = Session::prepare(job, *program);
+  Result<std::unique_ptr<Session>> session = onlySession(job);
   if (!session)
     return session.status();
-  Caller caller(*job, *program);
+  Caller caller(*job, (*session)->program());
   Result<cudaGraphExec_t> graph = caller.recordOne(**session);
   if (!graph)
     return graph.status();

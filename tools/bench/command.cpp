@@ -50,7 +50,7 @@ Result<int> bench(BenchFlags flags) {
   const Backend *backend = registry.find(flags.backend);
   if (!backend)
     return missingBackend(flags.backend, registry, {"cpu", "cuda", "nccl"});
-  BRAID_TRY(flags.check(backend->hasGraphs));
+  BRAID_TRY(flags.check(*backend));
   if (flags.graph != "no" && !backend->hasGraphs)
     return unsupported("--graph: backend '{}' has no graphs", backend->name);
   BRAID_TRY(checkSettings(processEnvironment()));

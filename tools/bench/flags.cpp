@@ -5,6 +5,8 @@
 #include "api/timing/plan_timer.h"
 #include "ir/failure.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 namespace braid::tools {
@@ -69,6 +71,18 @@ std::vector<std::string> rowsOf(const std::vector<std::string> &lists) {
     for (llvm::StringRef name : names)
       rows.push_back(name.str());
   }
+  return rows;
+}
+
+/// Messages have no protocol, and collectives of their own.
+std::vector<std::string> usualRows(const Operation &operation, Transport transport) {
+  std::vector<std::string> rows = operation.standard;
+  if (transport == Transport::PeerMemory)
+    return rows;
+  llvm::erase_if(rows,
+                 [](const std::string &row) { return row.find("protocol=") != std::string::npos; });
+  if (operation.hasShapes)
+    rows.push_back("collective");
   return rows;
 }
 
@@ -167,10 +181,10 @@ void BenchFlags::addTo(CLI::App &app) {
   addInteger(app, "--job-mib", jobMib, "MIB", "")->group("");
 }
 
-Status BenchFlags::check(bool hasGraphs) {
-  impl = impl.empty() ? operation.standard : rowsOf(impl);
+Status BenchFlags::check(const Backend &backendOfName) {
+  impl = impl.empty() ? usualRows(operation, backendOfName.transport) : rowsOf(impl);
   if (graph.empty())
-    graph = hasGraphs ? "both" : "no";
+    graph = backendOfName.hasGraphs ? "both" : "no";
   if (graph != "no" && graph != "yes" && graph != "both")
     return badChoice("--graph", graph, {"no", "yes", "both"});
   if (!against.empty() && against != "torch")

@@ -3,6 +3,7 @@
 
 #include "api/bench/operation.h"
 #include "api/timing/rank_times.h"
+#include "runtime/execute/backend.h"
 #include "tools/command.h"
 
 namespace braid::tools {
@@ -41,7 +42,7 @@ struct BenchFlags {
   /// Those of an operation that has shapes, or of a FILE.
   void addTo(CLI::App &app);
   /// BadInput names the flag, what was expected and what came. Fills in what was not given.
-  Status check(bool hasGraphs);
+  Status check(const Backend &backend);
 
   /// All of them, once check() is Ok.
   std::vector<BenchShape> shapes() const;
