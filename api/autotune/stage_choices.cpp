@@ -15,6 +15,13 @@ Configuration only(bool areOfRun, Configuration config) {
   return config;
 }
 
+/// What a stage has chosen, in a run with those knobs: who sends messages has no protocol.
+Configuration suitedTo(const Configuration &run, Configuration stage) {
+  if (transportOf(run, Transport::PeerMemory) == Transport::Messages)
+    stage.set(Knob::Protocol, std::nullopt).set(Knob::Partials, std::nullopt);
+  return stage;
+}
+
 Configuration givenFor(const FusionStage &stage, const Configurations &given) {
   auto named = llvm::find_if(given.stages, [&](const Configurations::OfStage &each) {
     return llvm::is_contained(stage.tensors, each.tensor);
@@ -39,8 +46,8 @@ Configurations StageChoices::with(size_t stage, const Candidate &candidate) cons
     return {candidate, givenStages_};
   Configurations whole{only(true, candidate)};
   for (size_t i = 0; i < count(); ++i)
-    whole.stages.push_back(
-        {stages_[i].tensors.front(), i == stage ? only(false, candidate) : best_[i]});
+    whole.stages.push_back({stages_[i].tensors.front(),
+                            i == stage ? only(false, candidate) : suitedTo(candidate, best_[i])});
   return whole;
 }
 
@@ -49,6 +56,8 @@ bool StageChoices::take(size_t stage, const Candidate &candidate) {
   isBegun_ = true;
   best_[stage] = only(false, candidate);
   run_ = only(true, candidate);
+  for (Configuration &each : best_)
+    each = suitedTo(run_, each);
   return isNew;
 }
 

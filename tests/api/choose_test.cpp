@@ -10,6 +10,7 @@
 #include "runtime/tune/measurement_file.h"
 #include "tests/support/configured.h"
 #include "tests/support/counting_cluster.h"
+#include "tests/support/message_cluster.h"
 
 #include "llvm/ADT/StringRef.h"
 
@@ -68,12 +69,17 @@ using test::configured;
 
 Candidate of(const std::string &text) { return configured(text).all; }
 
+const Backend &cpuBackend() {
+  static const BackendRegistry registry = builtinBackends();
+  return *registry.find("cpu");
+}
+
 /// What each of the ranks has chosen.
 std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::string &text,
-                                                  const ChooseOptions &options) {
+                                                  const ChooseOptions &options,
+                                                  const Backend &backend = cpuBackend()) {
   std::vector<TimedPlans> plans(static_cast<size_t>(ranks));
-  BackendRegistry registry = builtinBackends();
-  auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = ranks});
+  auto mesh = LocalMesh::create(backend, {.ranks = ranks});
   EXPECT_TRUE(mesh.isOk());
   std::vector<Result<ScheduleChoice>> choices(static_cast<size_t>(ranks),
                                               Status(StatusCode::Internal, "not asked"));
@@ -239,6 +245,17 @@ TEST(StageChoices, KeepTheBestOfEachStage) {
   EXPECT_FALSE(choices.take(0, of("ring;chunks=2;launch=graph"))) << "as it was";
   EXPECT_TRUE(choices.take(0, of("ring;chunks=2;launch=eager"))) << "of the run";
   EXPECT_EQ(choices.with(0, of("pairwise")).str(), "G=pairwise,Y=bulk");
+}
+
+/// All stages of a run send messages, or none does.
+TEST(StageChoices, HaveNoProtocolWhereMessagesAreSent) {
+  StageChoices choices({{{"H"}, false, 64}, {{"Y"}, true, 64}}, {});
+  choices.take(0, of("pairwise;protocol=put"));
+  EXPECT_EQ(choices.with(1, of("bulk;transport=messages")).str(),
+            "transport=messages,H=pairwise,Y=bulk");
+  EXPECT_EQ(choices.with(1, of("bulk")).str(), "H=pairwise;protocol=put,Y=bulk");
+  choices.take(1, of("bulk;transport=messages"));
+  EXPECT_EQ(choices.best(0).str(), "pairwise;transport=messages");
 }
 
 /// So that a name that the user gave still holds.
@@ -466,6 +483,62 @@ TEST(Choose, ChoosesForAReduction) {
   for (const JudgedCandidate &each : choice->candidates)
     schedules.insert(each.candidate.preset().str());
   EXPECT_THAT(schedules, ElementsAre("bulk", "collective", "pairwise", "sequential"));
+}
+
+/// How many candidates send messages, and how many do not.
+std::pair<int, int> transportsOf(const ScheduleChoice &choice) {
+  std::pair<int, int> found = {0, 0};
+  for (const JudgedCandidate &each : choice.candidates)
+    ++(each.schedule.all.get(Knob::DataPlane) ? found.first : found.second);
+  return found;
+}
+
+TEST(Choose, WeighsBothTransports) {
+  ChooseOptions options;
+  options.transports = {Transport::PeerMemory, Transport::Messages};
+  options.timed = 4;
+  options.warn = [](const std::string &line) { ADD_FAILURE() << line; };
+  for (const char *text : {kReduction, kTwoStages}) {
+    const auto all = chooseOnRanks(3, text, options, test::messageBackend());
+    ASSERT_TRUE(all[0].isOk()) << all[0].status().message();
+    const ScheduleChoice &choice = *all[0];
+    for (const auto &each : all)
+      EXPECT_EQ(each->best().str(), choice.best().str());
+    const auto [sending, reaching] = transportsOf(choice);
+    EXPECT_GT(sending, 4);
+    EXPECT_GT(reaching, sending) << "they have protocols";
+    EXPECT_THAT(choice.source, HasSubstr("messages in "));
+    EXPECT_THAT(explain(choice, 1000), HasSubstr("transport=messages"));
+  }
+}
+
+TEST(Choose, LeavesMessagesOutWhereSomeRankHasNone) {
+  ChooseOptions options;
+  options.transports = {Transport::PeerMemory, Transport::Messages};
+  options.timed = 1;
+  std::vector<std::string> lines;
+  options.warn = [&](const std::string &line) { lines.push_back(line); };
+  const auto all = chooseOnRanks(3, kReduction, options, test::messageBackend(/*dumb=*/1));
+  ASSERT_TRUE(all[0].isOk()) << all[0].status().message();
+  EXPECT_EQ(transportsOf(*all[0]).first, 0);
+  EXPECT_THAT(lines, ElementsAre("no candidate sends messages: this rank has no voice"));
+}
+
+/// What is given is about one of them, or names it.
+TEST(Choose, TakesTheTransportThatIsGiven) {
+  for (const auto &[given, sends] : {std::pair("protocol=put", false),
+                                     {"transport=messages", true},
+                                     {"transport=peer-memory", false}}) {
+    ChooseOptions options;
+    options.transports = {Transport::PeerMemory, Transport::Messages};
+    options.given.schedule = configured(given);
+    options.timed = 1;
+    const auto all = chooseOnRanks(2, kReduction, options, test::messageBackend());
+    ASSERT_TRUE(all[0].isOk()) << all[0].status().message();
+    for (const JudgedCandidate &each : all[0]->candidates)
+      EXPECT_EQ(transportOf(each.schedule.all, Transport::PeerMemory) == Transport::Messages, sends)
+          << each.schedule.str();
+  }
 }
 
 TEST(Choose, ChoosesAmongShots) {
