@@ -5,14 +5,11 @@
 #include "api/compile/compiled_program.h"
 #include "api/ranks/run.h"
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/environment.h"
 #ifdef BRAID_HAS_CUDA
 #include "backends/nccl/nccl_backend.h"
 #endif
 
 #include <fmt/ranges.h>
-
-#include <mutex>
 
 namespace braid {
 namespace {
@@ -197,38 +194,35 @@ Status Job::commit() {
 
 Status Job::Impl::expectOpen() const { return mesh ? Status::ok() : badInput("the job is closed"); }
 
-Result<std::vector<int64_t>> Job::Impl::callersGraphs() {
-  std::vector<int64_t> counts(static_cast<size_t>(mesh->ranks()), 0);
-  std::mutex mutex;
-  auto gather = [&](int64_t number) {
-    Graphs *graphs = mesh->device(number).graphs();
-    const std::string mine = std::to_string(graphs ? graphs->callersGraphs() : 0);
-    const std::vector<std::string> all = BRAID_TRY(mesh->control(number).allGather(mine));
-    std::lock_guard lock(mutex);
-    for (size_t i = 0; i < all.size(); ++i)
-      if (llvm::StringRef(all[i]).getAsInteger(10, counts[i]))
-        return badInput("rank {}: expected a number of graphs, got '{}'", i, printable(all[i], 20));
-    return Status::ok();
-  };
-  BRAID_TRY(mesh->onEveryRank(gather));
-  return counts;
+/// NCCL would wait for ever for graphs, and what they replay would use memory that is gone.
+std::string Job::Impl::whatIsHeld(int64_t number) const {
+  if (!sessions.empty())
+    return fmt::format("{} of the job's sessions live: end them", sessions.size());
+  Graphs *graphs = mesh->device(number).graphs();
+  const int64_t held = graphs ? graphs->callersGraphs() : 0;
+  return held == 0 ? ""
+                   : fmt::format("{} {} that runs of this job were captured into are alive: "
+                                 "destroy them (cudaGraphExecDestroy, cudaGraphDestroy)",
+                                 held, held == 1 ? "graph" : "graphs");
 }
 
-/// NCCL would wait for ever, and what a graph replays would use memory that is gone.
+/// All ranks go on or none does: to give back is collective.
 Status Job::close() {
   if (!impl_->mesh)
     return Status::ok();
-  if (!impl_->sessions.empty())
-    return badInput("expected the job's sessions to have ended, got {} that live",
-                    impl_->sessions.size());
   BRAID_TRY(synchronize());
-  const std::vector<int64_t> counts = BRAID_TRY(impl_->callersGraphs());
-  for (size_t rank = 0; rank < counts.size(); ++rank)
-    if (counts[rank] != 0)
-      return badInput("rank {} has {} {} that runs of this job were captured into: destroy {} "
-                      "first (cudaGraphExecDestroy, cudaGraphDestroy), and close again",
-                      rank, counts[rank], counts[rank] == 1 ? "graph" : "graphs",
-                      counts[rank] == 1 ? "it" : "them");
+  std::vector<std::string> held;
+  auto ask = [&](int64_t number) {
+    std::vector<std::string> all =
+        BRAID_TRY(impl_->mesh->control(number).allGather(impl_->whatIsHeld(number)));
+    if (number == firstRank())
+      held = std::move(all);
+    return Status::ok();
+  };
+  BRAID_TRY(impl_->mesh->onEveryRank(ask));
+  for (size_t number = 0; number < held.size(); ++number)
+    if (!held[number].empty())
+      return badInput("rank {}: {}, and close again", number, held[number]);
   BRAID_TRY(impl_->mesh->commit());
   impl_->ended.clear();
   impl_->showPlans();

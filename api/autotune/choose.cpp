@@ -94,9 +94,9 @@ struct KnownChoice {
 
 /// Messages have no protocol, nobody who copies or signals, and no order of additions.
 bool mayBeMessages(const CompileOptions &given) {
-  constexpr Knob kOfPeerMemory[] = {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals};
-  auto isOpen = [&](const Configuration &config) {
-    return llvm::none_of(kOfPeerMemory, [&](Knob knob) { return config.get(knob).has_value(); });
+  auto isOpen = [](const Configuration &config) {
+    return llvm::none_of(kKnobsOfPeerMemory,
+                         [&](Knob knob) { return config.get(knob).has_value(); });
   };
   return !given.reproducible && isOpen(given.schedule.all) &&
          llvm::all_of(given.schedule.stages,
@@ -465,13 +465,12 @@ Result<ScheduleChoice> Chooser::chooseInTurns() {
 } // namespace
 
 /// By the library that is here. Where ranks share a GPU, times of messages say nothing, and few
-/// libraries send them.
+/// libraries send them: who wants them says so.
 static void addMessages(ChooseOptions &options, const Backend &backend) {
-  const Result<bool> areShared = isOn(processEnvironment(), "BRAID_SHARE_GPUS", false);
-  if (!backend.messages || !mayBeMessages(options.given) || !areShared || *areShared)
+  if (!backend.messages)
     return;
-  const bool isOpen = !options.given.schedule.all.get(Knob::DataPlane);
-  if (isOpen && backend.transport == Transport::PeerMemory)
+  const Result<bool> areShared = isOn(processEnvironment(), "BRAID_SHARE_GPUS", false);
+  if (backend.transport == Transport::PeerMemory && areShared && !*areShared)
     options.transports.push_back(Transport::Messages);
   narrowTransports(options);
   if (!llvm::is_contained(options.transports, Transport::Messages))

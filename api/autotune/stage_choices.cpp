@@ -15,10 +15,11 @@ Configuration only(bool areOfRun, Configuration config) {
   return config;
 }
 
-/// What a stage has chosen, in a run with those knobs: who sends messages has no protocol.
+/// What a stage has chosen, in a run with those knobs.
 Configuration suitedTo(const Configuration &run, Configuration stage) {
   if (transportOf(run, Transport::PeerMemory) == Transport::Messages)
-    stage.set(Knob::Protocol, std::nullopt).set(Knob::Partials, std::nullopt);
+    for (Knob knob : kKnobsOfPeerMemory)
+      stage.set(knob, std::nullopt);
   return stage;
 }
 

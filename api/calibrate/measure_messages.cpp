@@ -25,10 +25,8 @@ std::map<Kind, int64_t> kindsOf(llvm::ArrayRef<const Plan *> plans) {
     for (const Command &command : plan->commands) {
       if (command.kind != CommandKind::Group && command.kind != CommandKind::Collective)
         continue;
-      const Kind kind = command.kind == CommandKind::Group
-                            ? std::nullopt
-                            : Kind(plan->collectives[command.collective].kind);
-      kinds[kind] = std::max(kinds[kind], bytesOfMessage(*plan, command));
+      int64_t &most = kinds[kindOfMessage(*plan, command)];
+      most = std::max(most, bytesOfMessage(*plan, command));
     }
   return kinds;
 }

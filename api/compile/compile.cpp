@@ -224,7 +224,7 @@ Status checkTransport(const CompileOptions &options) {
   if (transportOf(options.schedule.all, options.transport) == Transport::PeerMemory)
     return Status::ok();
   auto check = [](const Configuration &configuration) {
-    for (Knob knob : {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals})
+    for (Knob knob : kKnobsOfPeerMemory)
       if (configuration.get(knob))
         return badInput("--{}: expected none, for ranks send messages: there is no memory that "
                         "peers reach",

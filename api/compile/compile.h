@@ -45,6 +45,9 @@ struct Compiled {
   Transport transport = Transport::PeerMemory; ///< of its Plans
 };
 
+/// What is chosen about peers' memory, and means nothing over messages.
+constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals};
+
 /// What `config` says, or else `otherwise`.
 Transport transportOf(const Configuration &config, Transport otherwise);
 

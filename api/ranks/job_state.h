@@ -28,8 +28,8 @@ struct Job::Impl {
 
   /// BadInput once the job is closed.
   Status expectOpen() const;
-  /// How many graphs each rank's caller has, on all ranks the same.
-  Result<std::vector<int64_t>> callersGraphs();
+  /// Why this rank cannot give everything back now; "" if it can.
+  std::string whatIsHeld(int64_t number) const;
   /// BadInput or Unsupported if this job cannot run that, with its knobs of the run.
   Status check(const Compiled &compiled, const Configuration &run) const;
   /// Unsupported if sessions would hold more than JobOptions::mostBytes on a rank.

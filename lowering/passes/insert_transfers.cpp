@@ -41,11 +41,7 @@ public:
   void run() {
     shareHandles();
     for (Stage &stage : state_.stages)
-      if (stage.isCollective() && stage.isReduction())
-        insertReductionCollective(state_, stage);
-      else if (stage.isCollective() && stage.multipliesWhole())
-        gatherAll(stage);
-      else if (stage.isCollective())
+      if (stage.isCollective())
         insertCollective(stage);
       else if (stage.isGather())
         insertInto(stage);
@@ -102,8 +98,17 @@ private:
     insertGuarded(stage);
   }
 
+  void insertCollective(const Stage &stage) {
+    if (stage.isReduction())
+      insertReductionCollective(state_, stage);
+    else if (stage.multipliesWhole())
+      gatherAll(stage);
+    else
+      gatherInSteps(stage);
+  }
+
   /// In each step, its own included: the owner's block, or the slices of all.
-  void insertCollective(Stage &stage) {
+  void gatherInSteps(const Stage &stage) {
     builder_.setLocation(stage.location());
     const Scalar *step = stage.loop->index;
     Value *source = nullptr;

@@ -14,7 +14,7 @@
 //               the right blocks of the right run, with every partial result added exactly once,
 //               and nothing is read before it is written
 //
-// Where ranks send messages, the checker follows what groups and collectives promise
+// Where ranks send messages, the checker follows what groups and collectives guarantee
 // (runtime/plan/spell_out.h): a program that is safe over peers' memory may hang so.
 //
 // The caller is part of the history: it writes all inputs on the main stream before each run, and

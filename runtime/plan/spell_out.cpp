@@ -1,4 +1,4 @@
-//===- runtime/plan/spell_out.cpp - what messages promise, command by command -----------------===//
+//===- runtime/plan/spell_out.cpp - what messages guarantee, command by command ---------------===//
 
 #include "runtime/plan/spell_out.h"
 

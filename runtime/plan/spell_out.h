@@ -1,7 +1,7 @@
-//===- runtime/plan/spell_out.h - what messages promise, command by command -------------------===//
+//===- runtime/plan/spell_out.h - what messages guarantee, command by command -----------------===//
 //
-// A Plan that sends messages keeps groups and collectives whole. What they promise can be said with
-// signals, awaits, copies and sums, and who judges or predicts a Plan reads it so:
+// A Plan that sends messages keeps groups and collectives whole. What they guarantee can be said
+// with signals, awaits, copies and sums, and who judges or predicts a Plan reads it so:
 //
 //   * nobody goes on before all of a team, or of a whole of groups, have come: ranks tell each
 //     other;

@@ -170,6 +170,12 @@ std::string nameOfMessage(std::optional<CollectiveKind> collective) {
   return collective ? name(*collective).str() : "group";
 }
 
+std::optional<CollectiveKind> kindOfMessage(const Plan &plan, const Command &command) {
+  return command.kind == CommandKind::Collective
+             ? std::optional(plan.collectives[command.collective].kind)
+             : std::nullopt;
+}
+
 int64_t bytesOfMessage(const Plan &plan, const Command &command) {
   if (command.kind == CommandKind::Collective) {
     const PlanCollective &collective = plan.collectives[command.collective];

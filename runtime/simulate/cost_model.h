@@ -89,7 +89,8 @@ struct MessageCost {
 };
 /// "group", or the collective's name.
 std::string nameOfMessage(std::optional<CollectiveKind> collective);
-/// The bytes of a Group or a Collective, as MessageCost counts them.
+/// Of a Group or a Collective, as MessageCost has them.
+std::optional<CollectiveKind> kindOfMessage(const Plan &plan, const Command &command);
 int64_t bytesOfMessage(const Plan &plan, const Command &command);
 
 struct CostModel {

@@ -148,12 +148,10 @@ double Simulator::messageUs(uint32_t number, const Command &command) const {
   if (!messages_)
     return 0;
   const Plan &plan = *ranks_[lanes_[number].rank].plan;
-  std::optional<CollectiveKind> collective;
-  if (command.kind == CommandKind::Collective)
-    collective = plan.collectives[command.collective].kind;
-  const double all =
-      messages_->messageUs(costs_.launchMode, collective, bytesOfMessage(plan, command))
-          .value_or(0);
+  const double all = messages_
+                         ->messageUs(costs_.launchMode, kindOfMessage(plan, command),
+                                     bytesOfMessage(plan, command))
+                         .value_or(0);
   return std::max(all - costs_.signalUs - costs_.flightUs - costs_.awaitUs, 0.0);
 }
 

@@ -301,7 +301,8 @@ TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
   const std::shared_ptr<Job> job = makeJob();
   auto session = Session::prepare(job, compiled(kKinds[0]));
   ASSERT_TRUE(session.isOk());
-  EXPECT_THAT(job->close().message(), HasSubstr("sessions to have ended, got 1 that live"));
+  EXPECT_THAT(job->close().message(),
+              HasSubstr("rank 0: 1 of the job's sessions live: end them, and close again"));
   Arguments arguments((*session)->program(), kKinds[0], 1);
   ASSERT_TRUE((*session)->run(arguments.tensors()).isOk()) << "it goes on";
   session->reset(); // with a run in flight

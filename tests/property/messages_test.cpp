@@ -1,7 +1,7 @@
 //===- tests/property/messages_test.cpp - programs that send messages, against the reference --===//
 //
 // The executor, and what lowering and specializing make for messages, without a GPU: ranks exchange
-// by the promises of groups and collectives (tests/support/message_cluster.h).
+// by the guarantees of groups and collectives (tests/support/message_cluster.h).
 //
 //===----------------------------------------------------------------------------------------===//
 
