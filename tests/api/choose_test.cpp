@@ -401,7 +401,11 @@ TEST(Choose, WarmsUpLargeFinalists) {
   EXPECT_LT(runsToChoose(8, 2, folder), 1000);
   const double trials = runsToChoose(2048, 1, folder);
   EXPECT_GT(trials, 1000);
-  EXPECT_GT(runsToChoose(2048, 2, folder), 4 * trials);
+  // Where something else takes the processor, a trial may be so slow that one finalist is left.
+  double most = 0;
+  for (int attempt = 0; attempt < 5 && most <= 4 * trials; ++attempt)
+    most = std::max(most, runsToChoose(2048, 2, folder));
+  EXPECT_GT(most, 4 * trials);
   std::filesystem::remove_all(folder);
 }
 
