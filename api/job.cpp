@@ -158,7 +158,7 @@ Result<CompiledProgram> Job::compileText(const std::string &name, const std::str
   given.transport = impl_->backend.transport;
   auto program = BRAID_TRY(CompiledProgram::Impl::make(
       name, text, isAsked ? applyTo(given, presets().front().fields) : given));
-  BRAID_TRY(impl_->check(program->compiled, program->run));
+  BRAID_TRY(impl_->check(program->compiled, program->schedule.all));
   const bool isOpen = options.schedule.empty() && program->compiled.isLowered;
   if (!isAsked && (!isOpen || !choosesByItself(impl_->backend)))
     return CompiledProgram(std::move(program));

@@ -4,6 +4,8 @@
 
 #include "api/compile/check.h"
 #include "api/compile/compiled_program.h"
+#include "api/compile/explain.h"
+#include "api/compile/plans.h"
 #include "ir/failure.h"
 
 namespace braid {
@@ -56,7 +58,7 @@ CompiledProgram::Impl::make(const std::string &name, const std::string &text,
   if (!compiled)
     return withDiagnostics(*impl->source, compiled.status());
   impl->compiled = *compiled;
-  impl->run = options.schedule.all;
+  impl->schedule = options.schedule;
   impl->inputs = specsOf(compiled->program->params());
   impl->outputs = specsOf(compiled->program->results());
   return impl;
@@ -88,15 +90,37 @@ std::string CompiledProgram::str() const {
          braid::str(*compiled.program);
 }
 
-Status CompiledProgram::check(const CheckLimits &limits) const {
-  Result<CheckReport> report = checkProgram(
+std::string CompiledProgram::explain() const {
+  const bool isChosen = !impl_->choice.empty();
+  return explainProgram(impl_->compiled, impl_->schedule, isChosen ? &impl_->schedule : nullptr);
+}
+
+Result<std::string> CompiledProgram::plan(int64_t rank) const {
+  if (rank < 0 || rank >= ranks())
+    return badInput("expected a rank from 0 to {}, got {}", ranks() - 1, rank);
+  std::string text;
+  const Status status = forEachPlan(impl_->compiled, [&](const Plan &plan) {
+    if (plan.rank == rank)
+      text = braid::str(plan);
+    return Status::ok();
+  });
+  if (!status.isOk())
+    return withDiagnostics(*impl_->source, status);
+  return text;
+}
+
+Status CompiledProgram::check(const CheckLimits &limits, std::string *report) const {
+  Result<CheckReport> checked = checkProgram(
       impl_->compiled,
       {.queues = limits.queues, .runs = limits.runs, .ordered = impl_->compiled.isReproducible});
-  if (!report)
-    return withDiagnostics(*impl_->source, report.status());
-  return report->isSafe()
-             ? Status::ok()
-             : Status(StatusCode::Rejected, fmt::format("@{} is {}", name(), braid::str(*report)));
+  if (!checked)
+    return withDiagnostics(*impl_->source, checked.status());
+  const std::string text = fmt::format("@{} is {}", name(), braid::str(*checked));
+  if (!checked->isSafe())
+    return {StatusCode::Rejected, text};
+  if (report)
+    *report = text;
+  return Status::ok();
 }
 
 } // namespace braid

@@ -46,6 +46,11 @@ public:
   /// What it takes and gives on each rank, in order.
   std::span<const TensorSpec> inputs() const;
   std::span<const TensorSpec> outputs() const;
+  /// How it was lowered, and who said so, as `braid run --explain` prints it: a line for each knob,
+  /// and for what is not overlapped, with the reason.
+  std::string explain() const;
+  /// The Plan of one rank, as `braid compile --emit plan` prints it.
+  Result<std::string> plan(int64_t rank) const;
   /// The schedule that ranks chose by measuring, and why, in one line; empty: it was named.
   const std::string &choice() const;
   /// The trials that led to it, as `braid run --explain` prints them; in the process of rank 0.
@@ -53,8 +58,9 @@ public:
 
   /// Ok if no order in which the ranks' streams may run has a race or a deadlock, and, where there
   /// is a fusion, every order gives its result. Rejected with the counterexample. Blocks; takes
-  /// time and memory that grow with the program and the ranks.
-  Status check(const CheckLimits &limits = {}) const;
+  /// time and memory that grow with the program and the ranks. `report`, if given, gets what was
+  /// proved, as `braid check` prints it.
+  Status check(const CheckLimits &limits = {}, std::string *report = nullptr) const;
 
 private:
   friend Result<CompiledProgram> compileText(const std::string &, const std::string &,

@@ -76,7 +76,7 @@ void Session::Impl::issue(size_t i, std::span<const Tensor> inputs,
 /// What sessions had that have ended is free when all ranks have met here.
 Status Session::Impl::prepare() {
   Job::Impl &state = *job->impl_;
-  const TransferMode mode = transferModeOf(program.impl_->run);
+  const TransferMode mode = transferModeOf(program.impl_->schedule.all);
   state.showPlans();
   prepared.resize(static_cast<size_t>(mesh().hosted()));
   auto prepareRank = [&](int64_t rank) {
@@ -99,8 +99,8 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   Job::Impl &state = *job->impl_;
   BRAID_TRY(state.expectOpen());
   Compiled compiled = program.impl_->compiled;
-  compiled.transport = transportOf(program.impl_->run, state.backend.transport);
-  BRAID_TRY(state.check(compiled, program.impl_->run));
+  compiled.transport = transportOf(program.impl_->schedule.all, state.backend.transport);
+  BRAID_TRY(state.check(compiled, program.impl_->schedule.all));
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)
     return withDiagnostics(*program.impl_->source, plans.status());

@@ -30,6 +30,8 @@ endif()
 function(braid_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   add_library(${name} STATIC ${arg_SOURCES})
+  # It may become a part of the shared library.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                             $<INSTALL_INTERFACE:include/braid>)
   target_compile_features(${name} PUBLIC cxx_std_20)
@@ -43,6 +45,14 @@ function(braid_library name)
   endif()
 endfunction()
 
+# braid_link_portably(TARGET)
+# Needs the C library, of any version from 2.34 on, and the unwinder that comes with it everywhere.
+function(braid_link_portably target)
+  if(NOT BRAID_SANITIZE)
+    target_link_options(${target} PRIVATE -static-libstdc++ -shared-libgcc)
+  endif()
+endfunction()
+
 # braid_executable(NAME SOURCES main.cpp ... [LINK braid_api ...])
 # A program that starts on a machine that has nothing but the C library.
 function(braid_executable name)
@@ -50,9 +60,8 @@ function(braid_executable name)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LINK} braid_flags)
-  if(NOT BRAID_SANITIZE)
-    target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
-  endif()
+  target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/glibc_2_34.c)
+  braid_link_portably(${name})
 endfunction()
 
 # Those of a minute and more.

@@ -1,7 +1,7 @@
 //===- tools/run_summary.cpp - what `braid run` prints when it is done ------------------------===//
 
+#include "api/compile/explain.h"
 #include "ir/counted.h"
-#include "lowering/stages/fusion_stages.h"
 #include "tools/run_command.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -18,68 +18,27 @@ std::string timeText(double seconds) {
                          : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
-void printLine(llvm::raw_ostream &os, llvm::StringRef what, const std::string &value,
-               const std::string &why) {
-  os << fmt::format("  {:<12}{}: {}\n", what.str(), value, why);
-}
-
-/// Every knob, with who chose it: `chosen` by measuring, the flags, or nobody.
-void printKnobs(llvm::raw_ostream &os, const Configurations &given, const Configurations *chosen) {
-  const Configuration used = chosen ? chosen->all.over(given.all) : given.all;
-  const bool isByStage = chosen && !chosen->stages.empty();
-  auto why = [&](bool isGiven) {
-    return chosen ? "chosen by measuring" : isGiven ? "as asked" : "the default";
-  };
-  if (!isByStage)
-    printLine(os, "schedule", used.preset().str(),
-              why(used.get(presetFields().front()).has_value()));
-  for (const KnobRow &row : allKnobs()) {
-    if (isByStage && !row.isOfRun())
-      continue;
-    const std::optional<int64_t> value = used.get(row.knob);
-    printLine(os, row.name, row.str(value ? value : row.fallback), why(value.has_value()));
-  }
-  for (const Configurations::OfStage &stage : isByStage ? chosen->stages : given.stages)
-    printLine(os, "%" + stage.tensor, stage.config.str(),
-              std::string(isByStage ? "chosen by measuring" : "as asked") +
-                  ", for the stage that makes it");
-}
-
 /// Where the ranks are, and who said so.
 void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                 const RunReport &report, double joinSeconds) {
   if (setup.kind == RankSetup::Threads) {
-    printLine(os, "ranks", counted(report.ranks, "thread") + " of this process",
-              "no launcher has started it, and without --processes");
+    os << explainLine("ranks", counted(report.ranks, "thread") + " of this process",
+                      "no launcher has started it, and without --processes");
     return;
   }
   if (setup.isLaunched())
-    printLine(
-        os, "ranks",
+    os << explainLine(
+        "ranks",
         fmt::format("{} process{} of this command", report.ranks, report.ranks == 1 ? "" : "es"),
         flags.processes ? "--processes" : "--backend " + flags.backend);
   else
-    printLine(os, "ranks", fmt::format("rank {} of {}", setup.place->rank, report.ranks),
-              "from " + setup.place->source);
+    os << explainLine("ranks", fmt::format("rank {} of {}", setup.place->rank, report.ranks),
+                      "from " + setup.place->source);
   os << fmt::format("  {:<12}met in {}, prepared in {}\n", "start",
                     timeText(joinSeconds + report.meetSeconds), timeText(report.prepareSeconds));
 }
 
 } // namespace
-
-/// How many of the stages that move something can hide it, and why others cannot.
-static void printOverlap(llvm::raw_ostream &os, const Fusion &fusion) {
-  Diagnostics diags(fusion.name(), "");
-  int moving = 0, hidden = 0;
-  std::string reasons;
-  for (const FusionStage &stage : stagesOf(fusion, diags)) {
-    moving += stage.moves;
-    hidden += stage.moves && stage.notOverlapped.empty();
-    reasons += (reasons.empty() || stage.notOverlapped.empty() ? "" : "; ") + stage.notOverlapped;
-  }
-  printLine(os, "overlap", fmt::format("{} of {}", hidden, counted(moving, "stage")),
-            reasons.empty() ? "all that move something" : reasons);
-}
 
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const Compiled &compiled,
                   const std::optional<ScheduleChoice> &choice, const RunReport &report) {
@@ -111,20 +70,12 @@ void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup 
                   const std::optional<ScheduleChoice> &choice, const RunReport &report,
                   double joinSeconds) {
   os << "choices\n";
-  if (!compiled.isLowered)
-    printLine(os, "program", "@" + compiled.program->name(), "read from the file, not lowered");
-  if (compiled.isLowered)
-    printKnobs(os, given, choice ? &choice->best() : nullptr);
-  if (flags.source.reproducible)
-    printLine(os, "same bits", "yes",
-              "as asked: GEMMs do not depend on M, partial results are added in the order of "
-              "ranks");
-  if (compiled.isLowered)
-    printOverlap(os, *compiled.fusion);
-  printLine(os, "in flight", std::to_string(report.runsInFlight),
-            fmt::format("runs issued before the host waits; at most {}, and a gigabyte of inputs "
-                        "and outputs",
-                        kMaxRunsInFlight));
+  os << explainProgram(compiled, given, choice ? &choice->best() : nullptr);
+  os << explainLine(
+      "in flight", std::to_string(report.runsInFlight),
+      fmt::format("runs issued before the host waits; at most {}, and a gigabyte of inputs "
+                  "and outputs",
+                  kMaxRunsInFlight));
   printRanks(os, flags, setup, report, joinSeconds);
   // Of the machine, not of the program.
   if (!report.choices.empty())

@@ -12,8 +12,8 @@ struct CompiledProgram::Impl {
                                             const CompileOptions &options);
 
   std::unique_ptr<Source> source;
-  Compiled compiled; ///< points into the source
-  Configuration run; ///< the knobs of the whole run
+  Compiled compiled;       ///< points into the source
+  Configurations schedule; ///< as it was lowered; `all` has the knobs of the run
   std::vector<TensorSpec> inputs, outputs;
   std::string choice, trials;
 };

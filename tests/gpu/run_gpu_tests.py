@@ -12,6 +12,7 @@ Ends with `N passed, N failed, N skipped, N not run`, also if it is killed by SI
 """
 import argparse
 import glob
+import importlib.util
 import json
 import os
 import re
@@ -255,6 +256,10 @@ def programs(suite):
             suite.add_command(f"{os.path.basename(program.split()[-1])}, {ranks} ranks",
                               program.split() + ["--ranks", str(ranks), "--runs", runs], ranks,
                               seconds=200)
+    python = os.path.join(os.path.dirname(folder), "python")
+    if os.path.isdir(python) and importlib.util.find_spec("torch"):
+        suite.add_command("python, 2 ranks", [sys.executable, os.path.join(
+            ROOT, "tests", "gpu", "python_gpu_test.py"), python], 2, seconds=200)
     backends = os.path.join(folder, "backends_test")
     if os.path.exists(backends):
         suite.add_command("conformance", [backends, "--gtest_brief=1", "--gtest_filter=*cuda*"], 2,

@@ -25,6 +25,7 @@ LAYERS = {
     "backends": {"ir", "runtime", "backends"},
     "api": {"ir", "lowering", "runtime", "backends", "api"},
     "tools": {"ir", "lowering", "runtime", "backends", "api", "tools"},
+    "python": {"api", "python"},
     "examples": {"ir", "lowering", "runtime", "backends", "api", "examples"},
     "tests": {"ir", "lowering", "runtime", "backends", "api", "tools", "examples", "tests"},
 }
@@ -79,7 +80,7 @@ def read(root, path):
 
 def check_include(path, bracket, header):
     layer = path.split("/")[0]
-    is_standard = bracket == "<" and re.fullmatch(r"\w+", header)
+    is_standard = bracket == "<" and re.fullmatch(r"\w+|std\w+\.h", header)
     if PUBLIC.match(path) and not is_standard and not PUBLIC.match(header):
         return "expected a header for users to include only those, and standard ones"
     if VENDOR_HEADER.match(header) and not path.startswith(VENDOR_FOLDERS + VENDOR_USERS):

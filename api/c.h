@@ -1,0 +1,170 @@
+/*===- api/c.h - the library from C, and so from any language ---------------------------------===//
+ *
+ *   braid_program *program = NULL;
+ *   braid_error *error = braid_compile_file("mlp.braid", NULL, &program);
+ *   if (error) { fprintf(stderr, "%s\n", braid_error_message(error)); ... }
+ *
+ * Each function is the one of its name in api/program.h, api/job.h or api/session.h, which say what
+ * it does, whether it blocks, and whether it is collective. Nothing here is thread-safe, but for
+ * objects of different jobs.
+ *
+ * An error is a value: NULL is success, and anything else is for braid_error_free(). A result is
+ * written only on success, and belongs to the caller: each kind has its own function that frees it,
+ * which takes NULL, too. Texts that are returned as `const char *` belong to the object that was
+ * asked, and last until it is asked again or freed; they are UTF-8 and end with a zero.
+ *
+ *===----------------------------------------------------------------------------------------===*/
+#ifndef BRAID_API_C_H
+#define BRAID_API_C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BRAID_EXPORT __attribute__((visibility("default")))
+
+typedef struct braid_error braid_error;
+typedef struct braid_program braid_program;
+typedef struct braid_job braid_job;
+typedef struct braid_session braid_session;
+
+/* -- Errors. Codes are the exit codes of the command line; see api/status.h. -- */
+
+enum {
+  BRAID_OK = 0,
+  BRAID_WRONG_RESULT = 1,
+  BRAID_BAD_INPUT = 2,
+  BRAID_REJECTED = 3,
+  BRAID_UNSUPPORTED = 4,
+  BRAID_PEER_FAILED = 5,
+  BRAID_TIMED_OUT = 6,
+  BRAID_INTERNAL = 70
+};
+
+BRAID_EXPORT int32_t braid_error_code(const braid_error *error);
+/* What was expected and what came. Mistakes in a text are `name:line:col: error: ...` each, with
+ * the line and a caret below it. */
+BRAID_EXPORT const char *braid_error_message(const braid_error *error);
+BRAID_EXPORT void braid_error_free(braid_error *error);
+
+/* As `braid --version` prints it: "0.1.0". Static. */
+BRAID_EXPORT const char *braid_version(void);
+
+/* -- Tensors. -- */
+
+/* Element types, as braid::DType. */
+enum { BRAID_BF16 = 0, BRAID_F16 = 1, BRAID_F32 = 2, BRAID_F64 = 3 };
+
+/* The local shape of one tensor, row-major and contiguous, and in a run its address. */
+typedef struct {
+  void *data; /* NULL where it only says what is expected */
+  const int64_t *shape;
+  int32_t axes; /* how many extents */
+  int32_t dtype;
+} braid_tensor;
+
+/* -- Programs. -- */
+
+/* braid::LoweringOptions. Where a function takes NULL instead, these are the defaults. */
+typedef struct {
+  const char *entry; /* NULL: the only one */
+  int64_t ranks;     /* 0: as the text says, or the job */
+  const char *const *parameter_names;
+  const int64_t *parameter_values;
+  size_t parameters;
+  const char *schedule; /* NULL: nobody names one */
+  double auto_seconds;
+  int32_t reproducible;
+} braid_lowering;
+#define BRAID_LOWERING_DEFAULTS                                                                    \
+  { NULL, 0, NULL, NULL, 0, NULL, 2.0, 0 }
+
+BRAID_EXPORT braid_error *braid_compile_text(const char *name, const char *text,
+                                             const braid_lowering *options,
+                                             braid_program **program);
+BRAID_EXPORT braid_error *braid_compile_file(const char *path, const braid_lowering *options,
+                                             braid_program **program);
+BRAID_EXPORT void braid_program_free(braid_program *program);
+
+BRAID_EXPORT int64_t braid_program_ranks(const braid_program *program);
+BRAID_EXPORT const char *braid_program_name(const braid_program *program);
+/* As `braid compile` prints it. */
+BRAID_EXPORT const char *braid_program_text(const braid_program *program);
+/* How it was lowered, as `braid run --explain` prints it, and the trials of a choice. */
+BRAID_EXPORT const char *braid_program_explain(braid_program *program);
+
+/* What it takes and gives on each rank: tensors 0 to inputs - 1 are inputs, those behind outputs.
+ * `name` without `%`; it and the shape belong to the program. BadInput if there is none. */
+BRAID_EXPORT size_t braid_program_inputs(const braid_program *program);
+BRAID_EXPORT size_t braid_program_outputs(const braid_program *program);
+BRAID_EXPORT braid_error *braid_program_tensor(const braid_program *program, size_t index,
+                                               const char **name, braid_tensor *tensor);
+
+/* The Plan of one rank, as `braid compile --emit plan` prints it. */
+BRAID_EXPORT braid_error *braid_program_plan(braid_program *program, int64_t rank,
+                                             const char **text);
+/* The report, as `braid check` prints it; BRAID_REJECTED with the counterexample. 0 queues: any
+ * number with which it is safe will do; 0 runs: 3. */
+BRAID_EXPORT braid_error *braid_program_check(braid_program *program, uint32_t queues,
+                                              uint32_t runs, const char **report);
+
+/* -- Jobs. -- */
+
+/* braid::JobOptions. Where a function takes NULL instead, these are the defaults. */
+typedef struct {
+  const char *backend; /* NULL: cpu */
+  int64_t ranks;
+  int64_t timeout_ms;
+  int64_t most_bytes;
+  int32_t device; /* -1: the rank's number on this host */
+  int32_t reproducible;
+} braid_job_options;
+#define BRAID_JOB_DEFAULTS                                                                         \
+  { NULL, 0, 60000, 0, -1, 0 }
+
+/* All ranks, as threads of this process. */
+BRAID_EXPORT braid_error *braid_job_create(const braid_job_options *options, braid_job **job);
+/* This process is the rank that its environment names. */
+BRAID_EXPORT braid_error *braid_job_join(const braid_job_options *options, braid_job **job);
+/* Gives back what it can, when the last of its sessions is freed, too. */
+BRAID_EXPORT void braid_job_free(braid_job *job);
+
+BRAID_EXPORT int64_t braid_job_ranks(const braid_job *job);
+BRAID_EXPORT int64_t braid_job_first_rank(const braid_job *job);
+BRAID_EXPORT int64_t braid_job_hosted(const braid_job *job);
+BRAID_EXPORT braid_error *braid_job_compile_text(braid_job *job, const char *name, const char *text,
+                                                 const braid_lowering *options,
+                                                 braid_program **program);
+BRAID_EXPORT braid_error *braid_job_compile_file(braid_job *job, const char *path,
+                                                 const braid_lowering *options,
+                                                 braid_program **program);
+BRAID_EXPORT braid_error *braid_job_stream(braid_job *job, uint32_t number, void **stream);
+BRAID_EXPORT braid_error *braid_job_synchronize(braid_job *job);
+BRAID_EXPORT braid_error *braid_job_commit(braid_job *job);
+BRAID_EXPORT braid_error *braid_job_close(braid_job *job);
+/* Ends the job for all ranks; `code` is none but BRAID_OK. Returns the first cause. */
+BRAID_EXPORT braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message);
+BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes);
+
+/* -- Sessions. -- */
+
+BRAID_EXPORT braid_error *braid_session_prepare(braid_job *job, const braid_program *program,
+                                                braid_session **session);
+BRAID_EXPORT void braid_session_free(braid_session *session);
+BRAID_EXPORT int64_t braid_session_runs(const braid_session *session);
+/* One run. `tensors` are the inputs, then the outputs, of each rank that is here in turn; `count`
+ * of them. */
+BRAID_EXPORT braid_error *braid_session_run(braid_session *session, const braid_tensor *tensors,
+                                            size_t count, void *stream);
+BRAID_EXPORT braid_error *braid_session_capture(braid_session *session, const braid_tensor *tensors,
+                                                size_t count);
+BRAID_EXPORT braid_error *braid_session_replay(braid_session *session, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* BRAID_API_C_H */

@@ -1,0 +1,25 @@
+"""Braid hides communication behind matrix products.
+
+    import braid
+    program = braid.compile(text, ranks=4)   # lower a fusion; a mistake raises InputError
+    print(program.program)                   # the host program that every rank runs
+    print(program.check())                   # prove it; RejectedError has the counterexample
+    job = braid.create(ranks=4)              # ranks as threads; braid.join() under torchrun, mpirun
+    op = job.prepare(program)                # allocate, exchange handles, tune
+    C = op(A, B)                             # run
+
+`python -m pydoc braid` says all; docs/python.md is an introduction.
+"""
+from braid._errors import (Error, InputError, InternalError, PeerError, RejectedError,
+                           TimedOutError, UnsupportedError, WrongResultError)
+from braid._fusion import Extent, Fusion, Value, ceil, didx, stream
+from braid._job import Job, Operation, Usage, create, join
+from braid._library import version
+from braid._program import Program, TensorSpec, compile
+
+__version__ = version()
+__all__ = [
+    "Error", "Extent", "Fusion", "InputError", "InternalError", "Job", "Operation", "PeerError",
+    "Program", "RejectedError", "TensorSpec", "TimedOutError", "UnsupportedError", "Usage",
+    "Value", "WrongResultError", "ceil", "compile", "create", "didx", "join", "stream",
+]

@@ -1,0 +1,145 @@
+"""Arrays of others: where they lie, and what they are, by NumPy, PyTorch, or DLPack."""
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, NamedTuple, Optional, Tuple
+
+from braid._errors import InputError
+from braid._program import DTYPES, TensorSpec
+
+_CUDA, _CUDA_MANAGED = 2, 13
+
+
+class Array(NamedTuple):
+    """An array that stays valid as long as `owner`."""
+
+    address: int
+    dtype: str
+    shape: Tuple[int, ...]
+    is_contiguous: bool
+    owner: Any
+
+
+def _of_numpy(array: Any) -> Array:
+    names = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64"}
+    name = array.dtype.name
+    return Array(array.__array_interface__["data"][0], names.get(name, name), array.shape,
+                 array.flags.c_contiguous, array)
+
+
+_TORCH_NAMES = {"torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float32": "f32",
+                "torch.float64": "f64"}
+
+
+def _of_torch(tensor: Any) -> Array:
+    name = str(tensor.dtype)
+    return Array(tensor.data_ptr(), _TORCH_NAMES.get(name, name), tuple(tensor.shape),
+                 tensor.is_contiguous(), tensor)
+
+
+# -- DLPack. --
+
+class _Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class _DType(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device", _Device), ("axes", ctypes.c_int32),
+                ("dtype", _DType), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+_DTYPES = {(4, 16): "bf16", (2, 16): "f16", (2, 32): "f32", (2, 64): "f64"}
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+
+
+def _is_contiguous(tensor: _Tensor, shape: Tuple[int, ...]) -> bool:
+    if not tensor.strides or 0 in shape:
+        return True
+    expected = 1
+    for i in reversed(range(tensor.axes)):
+        if shape[i] != 1 and tensor.strides[i] != expected:
+            return False
+        expected *= shape[i]
+    return True
+
+
+def _of_dlpack(array: Any) -> Array:
+    is_on_gpu = array.__dlpack_device__()[0] in (_CUDA, _CUDA_MANAGED)
+    # Whoever made it orders it before that stream: CUDA's legacy default one.
+    capsule = array.__dlpack__(stream=1) if is_on_gpu else array.__dlpack__()
+    tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
+    shape = tuple(tensor.shape[:tensor.axes])
+    dtype = (tensor.dtype.code, tensor.dtype.bits)
+    name = _DTYPES.get(dtype, f"type {dtype[0]} of {dtype[1]} bits")
+    if tensor.dtype.lanes != 1:
+        name += f" x {tensor.dtype.lanes}"
+    return Array((tensor.data or 0) + tensor.byte_offset, name, shape,
+                 _is_contiguous(tensor, shape), (array, capsule))
+
+
+def _library_of(array: Any) -> str:
+    return type(array).__module__.partition(".")[0]
+
+
+def view(array: Any, what: str) -> Array:
+    """What an array is. InputError if it is none; `what` names it."""
+    library = _library_of(array)
+    if library == "numpy" and hasattr(array, "__array_interface__"):
+        return _of_numpy(array)
+    if library == "torch" and hasattr(array, "data_ptr"):
+        return _of_torch(array)
+    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+        return _of_dlpack(array)
+    raise InputError(f"{what}: expected an array of NumPy, PyTorch, CuPy, JAX, or one that has "
+                     f"__dlpack__, got {type(array).__name__}")
+
+
+def check(array: Array, spec: TensorSpec, what: str) -> None:
+    """InputError if it is not as the program wants it, beyond what the library says itself."""
+    if array.dtype not in DTYPES:
+        raise InputError(f"{what} %{spec.name}: expected {spec.dtype}, got {array.dtype}")
+    if not array.is_contiguous:
+        raise InputError(f"{what} %{spec.name}: expected a contiguous array, row-major, got one "
+                         "with other strides")
+
+
+def empty_like(array: Any, spec: TensorSpec) -> Any:
+    """A new array for an output, of the library and on the device of an input."""
+    library = _library_of(array)
+    module = sys.modules.get(library)
+    if library == "torch" and module:
+        dtype = {name: full for full, name in _TORCH_NAMES.items()}[spec.dtype]
+        return module.empty(spec.shape, dtype=getattr(module, dtype[len("torch."):]),
+                            device=array.device)
+    if library in ("numpy", "cupy") and module:
+        return module.empty(spec.shape, dtype=_numpy_dtype(array, spec))
+    raise InputError(f"output %{spec.name}: expected out=, since nothing can be allocated for an "
+                     f"input of {library}")
+
+
+def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
+    if spec.dtype != "bf16":
+        return "float" + spec.dtype[1:]
+    if array.dtype.name == "bfloat16":
+        return array.dtype
+    raise InputError(f"output %{spec.name}: expected out=, since NumPy has no bf16 of its own "
+                     "(package ml_dtypes has)")
+
+
+def current_stream(array: Any) -> Optional[int]:
+    """The caller's stream on the array's device: PyTorch's or CuPy's current one, or the legacy
+    default stream."""
+    library = _library_of(array)
+    module = sys.modules.get(library)
+    if library == "torch" and module:
+        return int(module.cuda.current_stream(array.device).cuda_stream)
+    if library == "cupy" and module:
+        return int(module.cuda.get_current_stream().ptr)
+    return None

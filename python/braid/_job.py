@@ -1,0 +1,223 @@
+"""The ranks that run programs together, and programs that are ready to run."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, List, NamedTuple, Optional, Sequence
+
+from braid import _arrays, _library
+from braid._errors import Error, InputError
+from braid._program import DTYPES, Program, TensorSpec
+
+_run = _library.fast("session_run")
+_DTYPE_NUMBERS = {name: number for number, name in enumerate(DTYPES)}
+
+
+class Usage(NamedTuple):
+    """What the operations of a job hold on the ranks of this process."""
+
+    operations: int
+    bytes: int
+
+
+class Job:
+    """Ranks that have met; create() and join() make one. Not thread-safe.
+
+    What is collective is called by all ranks, in one order. Any failure but an InputError is that
+    of all ranks, and ends the job: the others get a PeerError with the first cause.
+    """
+
+    def __init__(self, address: int, backend: str) -> None:
+        self._handle = _library.Handle("job", address)
+        self.backend = backend
+        self.ranks = int(_library.ask("job_ranks", address))
+        self.first_rank = int(_library.ask("job_first_rank", address))
+        self.hosted = int(_library.ask("job_hosted", address))
+
+    def __enter__(self) -> "Job":
+        return self
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        code = error.code if isinstance(error, Error) else InputError.code
+        try:
+            self.fail(f"{type(error).__name__}: {error}", code)
+        except Error:
+            pass  # the caller has the error that came first here
+        self._handle.free()
+
+    @property
+    def rank(self) -> int:
+        """This process's rank; the first, if several are here."""
+        return self.first_rank
+
+    def prepare(self, program: Program) -> "Operation":
+        """Allocates, exchanges handles, tunes; chooses the schedule if it is "auto".
+
+        Collective; blocks until all that was issued to the job is done. InputError if the program
+        is for another number of ranks, or ranks bring different ones.
+        """
+        if program.request.is_auto:
+            request = program.request._replace(ranks=self.ranks)
+            chosen = Program(request, self._handle.address)
+            chosen.request = request._replace(schedule=None)
+            program = chosen
+        return Operation(self, program)
+
+    def synchronize(self) -> None:
+        """Blocks until everything issued here is done."""
+        _library.call("job_synchronize", self._handle.address)
+
+    def commit(self) -> None:
+        """The same on all ranks: results count when it has returned. Collective; blocks."""
+        _library.call("job_commit", self._handle.address)
+
+    def close(self) -> None:
+        """commit(), and everything is given back. InputError, and nothing has ended, while an
+        operation lives, or a graph that a run was captured into. Collective; blocks; may be
+        called again."""
+        if self._handle._address is None:
+            return
+        _library.call("job_close", self._handle.address)
+        self._handle.free()
+
+    def fail(self, message: str, code: int = InputError.code) -> None:
+        """Ends the job for all ranks, with that cause; raises the first cause."""
+        _library.call("job_fail", self._handle.address, code, message.encode())
+
+    def usage(self) -> Usage:
+        operations, size = ctypes.c_int64(), ctypes.c_int64()
+        _library.ask("job_usage", self._handle.address, ctypes.byref(operations),
+                     ctypes.byref(size))
+        return Usage(operations.value, size.value)
+
+
+def _options(backend: str, ranks: int, timeout: float, max_bytes: int, device: Optional[int],
+             reproducible: bool) -> Any:
+    return ctypes.byref(_library.JobOptions(
+        backend=backend.encode(), ranks=ranks, timeout_ms=round(timeout * 1000),
+        most_bytes=max_bytes, device=-1 if device is None else device, reproducible=reproducible))
+
+
+def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes: int = 0,
+           reproducible: bool = False) -> Job:
+    """All ranks, as threads of this process.
+
+    timeout: seconds without progress of any rank until TimedOutError.
+    max_bytes: what operations may hold together on one rank; 0: no bound.
+    reproducible: programs that were compiled to be reproducible can run.
+    UnsupportedError for "cuda" and "nccl", whose ranks are processes.
+    """
+    options = _options(backend, ranks, timeout, max_bytes, None, reproducible)
+    return Job(_library.make("job_create", options), backend)
+
+
+def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_bytes: int = 0,
+         device: Optional[int] = None, reproducible: bool = False) -> Job:
+    """This process is one rank: which one its environment says, as torchrun, mpirun, srun or
+    BRAID_RANK and BRAID_RANKS set it.
+
+    backend: "cpu", "cuda" or "nccl".
+    ranks: as many as there have to be; 0: any number.
+    device: CUDA's number of the GPU; None: the rank's number on this host.
+    The others as in create(). Collective; blocks until all ranks have come. InputError if the
+    environment says nothing, or contradicts itself or other ranks.
+    """
+    options = _options(backend, ranks, timeout, max_bytes, device, reproducible)
+    return Job(_library.make("job_join", options), backend)
+
+
+class Operation:
+    """A program on the ranks of this process, ready to run."""
+
+    def __init__(self, job: Job, program: Program) -> None:
+        self.job = job
+        self.program = program
+        self._handle = _library.Handle("session", _library.make(
+            "session_prepare", job._handle.address, program._address))
+        specs = program.inputs + program.outputs
+        self._tensors = (_library.Tensor * (len(specs) * job.hosted))()
+        self._extents: List[Any] = []
+        self._last: Any = None  # keeps what runs may still use
+        self._is_on_host = job.backend in ("cpu", "null")
+
+    @property
+    def runs(self) -> int:
+        """Runs issued so far."""
+        return int(_library.ask("session_runs", self._handle.address))
+
+    def close(self) -> None:
+        """Gives back what it has; never blocks. May be called again."""
+        self._handle.free()
+
+    def __call__(self, *inputs: Any, out: Any = None, stream: Optional[int] = None) -> Any:
+        """One run: the output, or a tuple of them.
+
+        inputs: an array for each input of the program, of the local shape, contiguous; anything of
+            NumPy, PyTorch, CuPy, or with __dlpack__. Where a process has several ranks, a list of
+            them each, one for each rank.
+        out: where outputs go, one array or a tuple of them, like inputs; None: new arrays of the
+            inputs' library.
+        stream: a cudaStream_t; None: the caller's current one.
+
+        On CPU ranks it blocks until the run is done. On GPUs it only issues: the run is ordered
+        like a kernel on the stream. InputError, and nothing is issued, if an array is not as the
+        program wants it.
+        """
+        address = self._handle.address
+        columns = self._columns(inputs, self.program.inputs, "input")
+        owners = self._fill(columns, self.program.inputs, "input", 0)
+        if out is None:
+            outputs: List[Sequence[Any]] = [
+                [_arrays.empty_like(columns[0][i], spec) for i in range(self.job.hosted)]
+                for spec in self.program.outputs]
+        else:
+            given = out if len(self.program.outputs) > 1 else (out,)
+            outputs = self._columns(given, self.program.outputs, "output")
+        owners += self._fill(outputs, self.program.outputs, "output", len(columns))
+        if stream is None and not self._is_on_host:
+            stream = _arrays.current_stream(columns[0][0])
+        _run(address, self._tensors, len(self._tensors), stream)
+        self._last = owners
+        if self._is_on_host:
+            self.job.synchronize()
+        results = tuple(column if self.job.hosted > 1 else column[0] for column in outputs)
+        return results if len(results) > 1 else results[0]
+
+    def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
+                 what: str) -> List[Sequence[Any]]:
+        """For each tensor its arrays on the ranks here."""
+        if len(given) != len(specs):
+            names = ", ".join("%" + spec.name for spec in specs)
+            raise InputError(f"@{self.program.name}: expected {len(specs)} {what}s ({names}), got "
+                             f"{len(given)}")
+        if self.job.hosted == 1:
+            return [(array,) for array in given]
+        for spec, column in zip(specs, given):
+            if not isinstance(column, (list, tuple)) or len(column) != self.job.hosted:
+                raise InputError(f"{what} %{spec.name}: expected a list of {self.job.hosted} "
+                                 "arrays, one for each rank that is here")
+        return list(given)
+
+    def _fill(self, columns: Sequence[Sequence[Any]], specs: Sequence[TensorSpec], what: str,
+              first: int) -> List[Any]:
+        """Writes down the tensors of all ranks; returns what has to live as long as the run."""
+        each = len(self.program.inputs) + len(self.program.outputs)
+        owners = []
+        for index, (spec, column) in enumerate(zip(specs, columns)):
+            for rank, given in enumerate(column):
+                array = _arrays.view(given, f"{what} %{spec.name}")
+                _arrays.check(array, spec, what)
+                shape = (ctypes.c_int64 * len(array.shape))(*array.shape)
+                tensor = self._tensors[rank * each + first + index]
+                tensor.data, tensor.dtype = array.address, _DTYPE_NUMBERS[array.dtype]
+                tensor.axes = len(array.shape)
+                tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+                owners.append((array.owner, shape))
+        return owners
+
+

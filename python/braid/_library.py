@@ -1,0 +1,176 @@
+"""The shared library beside this file: the functions of api/c.h, with their types."""
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from ctypes import (POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32,
+                    c_void_p)
+from typing import Any, Callable, Optional
+
+from braid._errors import InputError, error_of
+
+
+class Tensor(ctypes.Structure):
+    """braid_tensor"""
+    _fields_ = [("data", c_void_p), ("shape", POINTER(c_int64)), ("axes", c_int32),
+                ("dtype", c_int32)]
+
+
+class Lowering(ctypes.Structure):
+    """braid_lowering"""
+    _fields_ = [("entry", c_char_p), ("ranks", c_int64), ("parameter_names", POINTER(c_char_p)),
+                ("parameter_values", POINTER(c_int64)), ("parameters", c_size_t),
+                ("schedule", c_char_p), ("auto_seconds", c_double), ("reproducible", c_int32)]
+
+
+class JobOptions(ctypes.Structure):
+    """braid_job_options"""
+    _fields_ = [("backend", c_char_p), ("ranks", c_int64), ("timeout_ms", c_int64),
+                ("most_bytes", c_int64), ("device", c_int32), ("reproducible", c_int32)]
+
+
+_ADDRESS = POINTER(c_void_p)
+_TEXT = POINTER(c_char_p)
+
+# Functions that can fail: they return an error. What they take.
+_FALLIBLE = {
+    "compile_text": (c_char_p, c_char_p, POINTER(Lowering), _ADDRESS),
+    "compile_file": (c_char_p, POINTER(Lowering), _ADDRESS),
+    "program_tensor": (c_void_p, c_size_t, _TEXT, POINTER(Tensor)),
+    "program_plan": (c_void_p, c_int64, _TEXT),
+    "program_check": (c_void_p, c_uint32, c_uint32, _TEXT),
+    "job_create": (POINTER(JobOptions), _ADDRESS),
+    "job_join": (POINTER(JobOptions), _ADDRESS),
+    "job_compile_text": (c_void_p, c_char_p, c_char_p, POINTER(Lowering), _ADDRESS),
+    "job_compile_file": (c_void_p, c_char_p, POINTER(Lowering), _ADDRESS),
+    "job_stream": (c_void_p, c_uint32, _ADDRESS),
+    "job_synchronize": (c_void_p,),
+    "job_commit": (c_void_p,),
+    "job_close": (c_void_p,),
+    "job_fail": (c_void_p, c_int32, c_char_p),
+    "session_prepare": (c_void_p, c_void_p, _ADDRESS),
+    "session_run": (c_void_p, POINTER(Tensor), c_size_t, c_void_p),
+    "session_capture": (c_void_p, POINTER(Tensor), c_size_t),
+    "session_replay": (c_void_p, c_void_p),
+}
+# The others: what they return, and what they take.
+_OTHERS = {
+    "version": (c_char_p,),
+    "error_code": (c_int32, c_void_p),
+    "error_message": (c_char_p, c_void_p),
+    "error_free": (None, c_void_p),
+    "program_free": (None, c_void_p),
+    "program_ranks": (c_int64, c_void_p),
+    "program_name": (c_char_p, c_void_p),
+    "program_text": (c_char_p, c_void_p),
+    "program_explain": (c_char_p, c_void_p),
+    "program_inputs": (c_size_t, c_void_p),
+    "program_outputs": (c_size_t, c_void_p),
+    "job_free": (None, c_void_p),
+    "job_ranks": (c_int64, c_void_p),
+    "job_first_rank": (c_int64, c_void_p),
+    "job_hosted": (c_int64, c_void_p),
+    "job_usage": (None, c_void_p, POINTER(c_int64), POINTER(c_int64)),
+    "session_free": (None, c_void_p),
+    "session_runs": (c_int64, c_void_p),
+}
+
+
+def _load() -> Any:
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libbraid.so")
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"expected the library of this package to load, got: {error}") from None
+    for name, arguments in _FALLIBLE.items():
+        function = getattr(library, "braid_" + name)
+        function.restype, function.argtypes = c_void_p, arguments
+    for name, types in _OTHERS.items():
+        function = getattr(library, "braid_" + name)
+        function.restype, function.argtypes = types[0], types[1:]
+    return library
+
+
+_library = _load()
+
+
+def _raise(error: int) -> None:
+    code = _library.braid_error_code(error)
+    message = _library.braid_error_message(error).decode()
+    _library.braid_error_free(error)
+    raise error_of(code, message)
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls a function that can fail, and raises what it returns."""
+    error = getattr(_library, "braid_" + name)(*arguments)
+    if error:
+        _raise(error)
+
+
+def make(name: str, *arguments: Any) -> int:
+    """The same for one that makes something: its address."""
+    result = c_void_p()
+    call(name, *arguments, byref(result))
+    return result.value or 0
+
+
+def ask(name: str, *arguments: Any) -> Any:
+    """The answer of a function that cannot fail."""
+    return getattr(_library, "braid_" + name)(*arguments)
+
+
+def fast(name: str) -> Callable[..., None]:
+    """call() of one function, found once."""
+    function = getattr(_library, "braid_" + name)
+
+    def call_it(*arguments: Any) -> None:
+        error = function(*arguments)
+        if error:
+            _raise(error)
+    return call_it
+
+
+def version() -> str:
+    """Of the library: "0.1.0"."""
+    return str(ask("version").decode())
+
+
+class Handle:
+    """Owns an object of the library. It is freed with this one, or when the interpreter ends, those
+    made last first. In a child that fork() makes it is gone: threads and connections stay behind.
+    """
+
+    _all: "weakref.WeakSet[Handle]" = weakref.WeakSet()
+
+    def __init__(self, kind: str, address: int) -> None:
+        self._kind = kind
+        self._address: Optional[int] = address
+        self._free = weakref.finalize(self, getattr(_library, f"braid_{kind}_free"), address)
+        Handle._all.add(self)
+
+    @property
+    def address(self) -> int:
+        if self._address is None:
+            what = "operation" if self._kind == "session" else self._kind
+            raise InputError(f"this {what} is gone: expected it to be used before close(), and in "
+                             "the process that made it, not in a child that fork() made")
+        return self._address
+
+    def free(self) -> None:
+        """Now, rather than later. May be called again."""
+        self._address = None
+        self._free()
+
+    def _forget(self) -> None:
+        self._address = None
+        self._free.detach()
+
+
+def _forget_all() -> None:
+    for handle in list(Handle._all):
+        handle._forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,159 @@
+"""From a text to the program that every rank runs."""
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+
+from braid import _library
+from braid._fusion import Fusion
+
+Source = Union[str, "os.PathLike[str]", Fusion]
+DTYPES = ("bf16", "f16", "f32", "f64")
+
+
+class TensorSpec(NamedTuple):
+    """What a program takes or gives on each rank: the local shape, row-major and contiguous."""
+
+    name: str
+    dtype: str
+    shape: Tuple[int, ...]
+
+
+class Request(NamedTuple):
+    """A text and how it is to be lowered, as compile() was told."""
+
+    source: Source
+    ranks: Optional[int]
+    schedule: Optional[str]
+    entry: Optional[str]
+    reproducible: bool
+    auto_seconds: float
+    parameters: Dict[str, int]
+
+    @property
+    def is_auto(self) -> bool:
+        return self.schedule is not None and self.schedule.split(";")[0].split(",")[0] == "auto"
+
+    def compile(self, job: Optional[int] = None) -> int:
+        """A new program's address; by measuring on a job's ranks, if it says so."""
+        schedule = self.schedule if job or not self.is_auto else None
+        names = [name.encode() for name in self.parameters]
+        options = _library.Lowering(
+            entry=_encoded(self.entry), ranks=self.ranks or 0,
+            parameter_names=(ctypes.c_char_p * len(names))(*names),
+            parameter_values=(ctypes.c_int64 * len(names))(*self.parameters.values()),
+            parameters=len(names), schedule=_encoded(schedule), auto_seconds=self.auto_seconds,
+            reproducible=self.reproducible)
+        prefix, first = ("job_", (job,)) if job else ("", ())
+        if isinstance(self.source, os.PathLike):
+            return _library.make(prefix + "compile_file", *first, os.fsencode(self.source),
+                                 ctypes.byref(options))
+        return _library.make(prefix + "compile_text", *first, self._name().encode(),
+                             str(self.source).encode(), ctypes.byref(options))
+
+    def _name(self) -> str:
+        return self.source.name if isinstance(self.source, Fusion) else "<text>"
+
+
+def _encoded(text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else text.encode()
+
+
+class Program:
+    """A verified program for all ranks. It never changes.
+
+    With schedule="auto" the ranks of a job choose, in Job.prepare(); until then this is the program
+    of the default schedule. Operation.program is what was chosen.
+    """
+
+    def __init__(self, request: Request, job: Optional[int] = None) -> None:
+        self.request = request
+        self._handle = _library.Handle("program", request.compile(job))
+        count = _library.ask("program_inputs", self._address)
+        tensors = self._tensors(count + _library.ask("program_outputs", self._address))
+        self.inputs: List[TensorSpec] = tensors[:count]
+        self.outputs: List[TensorSpec] = tensors[count:]
+
+    @property
+    def _address(self) -> int:
+        return self._handle.address
+
+    def _tensors(self, count: int) -> List[TensorSpec]:
+        specs = []
+        for index in range(count):
+            name, tensor = ctypes.c_char_p(), _library.Tensor()
+            _library.call("program_tensor", self._address, index, ctypes.byref(name),
+                          ctypes.byref(tensor))
+            specs.append(TensorSpec((name.value or b"").decode(), DTYPES[tensor.dtype],
+                                    tuple(tensor.shape[:tensor.axes])))
+        return specs
+
+    def __repr__(self) -> str:
+        return f"<braid.Program @{self.name} for {self.ranks} ranks>"
+
+    def __str__(self) -> str:
+        return self.program
+
+    @property
+    def name(self) -> str:
+        return str(_library.ask("program_name", self._address).decode())
+
+    @property
+    def ranks(self) -> int:
+        return int(_library.ask("program_ranks", self._address))
+
+    @property
+    def program(self) -> str:
+        """As `braid compile` prints it: the fusion, if there is one, and the host program."""
+        return str(_library.ask("program_text", self._address).decode())
+
+    def explain(self) -> str:
+        """How it was lowered and who said so: a line for each knob, and for what is not overlapped,
+        with the reason; then the trials of a choice that was measured."""
+        text = str(_library.ask("program_explain", self._address).decode())
+        if self.request.is_auto:
+            text = f"  schedule is {self.request.schedule}: Job.prepare() chooses\n" + text
+        return text
+
+    def plan(self, rank: int) -> str:
+        """What one rank issues, flat and final, as `braid compile --emit plan` prints it.
+
+        InputError if there is no such rank.
+        """
+        return self._text("program_plan", rank)
+
+    def check(self, queues: int = 0, runs: int = 3) -> str:
+        """Proves that no order in which the ranks' streams may run has a race or a deadlock, and
+        that every order gives the fusion's result. The report, as `braid check` prints it.
+
+        queues: hardware queues that the streams of a rank share; 0: find how few are safe.
+        runs: how many follow one another.
+        RejectedError has the counterexample. Blocks; takes time and memory that grow with the
+        program and the ranks.
+        """
+        return self._text("program_check", queues, runs)
+
+    def _text(self, name: str, *arguments: Any) -> str:
+        text = ctypes.c_char_p()
+        _library.call(name, self._address, *arguments, ctypes.byref(text))
+        return (text.value or b"").decode()
+
+
+def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str] = None, *,
+            entry: Optional[str] = None, reproducible: bool = False, auto_seconds: float = 2.0,
+            **parameters: int) -> Program:
+    """Lowers a fusion, or takes a program as it is.
+
+    source: a text, the path of a file (os.PathLike), or a Fusion.
+    ranks: the mesh's size; sets the parameter that sizes a fusion's mesh.
+    schedule: as on the command line: "ring;chunks=2", for each stage "H=ring,Y=bulk", or "auto",
+        which the ranks choose by measuring, for at most auto_seconds of trials.
+    entry: which fusion or program of the text; may be left out where there is only one.
+    reproducible: results depend on the inputs alone, for so many ranks, a device and a library.
+    parameters: values of the fusion's parameters: M=4096.
+
+    InputError says where the mistake is: filename, lineno, offset. UnsupportedError if it cannot be
+    lowered so.
+    """
+    return Program(Request(source, ranks, schedule, entry, reproducible, auto_seconds, parameters))

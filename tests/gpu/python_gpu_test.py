@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""python_gpu_test.py FOLDER [--ranks N]: the Python package with PyTorch's tensors on GPUs.
+
+FOLDER holds the package. Each rank is a process of this script. Eager calls, calls on another
+stream, and calls captured into a graph of PyTorch's, with fresh integers each time and outputs that
+were overwritten; then what is refused, and how long the host takes for a call. Exits with 77 where
+PyTorch or its GPUs are missing.
+"""
+import argparse
+import gc
+import os
+import subprocess
+import sys
+import time
+
+SKIPPED = 77
+TEXT = """fusion @gather(D = 2, M = 64, K = 128, N = 96) {
+  mesh [0 .. D)
+  %A = input bf16[DIDx{D}, M/D, K]
+  %B = input bf16[K, N]
+  %C = matmul %A, %B : bf16[Stream{D}, M/D, N]
+  output %C
+}
+"""
+
+
+class Rank:
+    def __init__(self, braid, torch):
+        self.braid, self.torch = braid, torch
+        self.job = braid.join("cuda", timeout=30.0)
+        program = braid.compile(TEXT, ranks=self.job.ranks, schedule="pairwise",
+                                M=32 * self.job.ranks)
+        self.op = self.job.prepare(program)
+        self.device = torch.device("cuda", torch.cuda.current_device())
+        self.generator = torch.Generator(device="cpu").manual_seed(7)  # the same on all ranks
+
+    def draw(self):
+        """A whole, B, and C as it should be."""
+        def some(*shape):
+            values = self.torch.randint(-2, 3, shape, generator=self.generator)
+            return values.to(self.device, self.torch.bfloat16)
+        A, B = some(32 * self.job.ranks, 128), some(128, 96)
+        return A, B, (A.double() @ B.double())
+
+    def mine(self, A):
+        return A.view(self.job.ranks, 1, 32, 128)[self.job.rank]
+
+    def expect(self, C, expected):
+        assert self.torch.equal(C.view(-1, 96).double(), expected), "wrong result"
+
+    def eager(self):
+        for _ in range(200):
+            A, B, expected = self.draw()
+            self.expect(self.op(self.mine(A), B), expected)
+
+    def on_another_stream(self):
+        side = self.torch.cuda.Stream()
+        for _ in range(50):
+            A, B, expected = self.draw()
+            side.wait_stream(self.torch.cuda.current_stream())
+            with self.torch.cuda.stream(side):
+                C = self.op(self.mine(A), B)
+            self.torch.cuda.current_stream().wait_stream(side)
+            self.expect(C, expected)
+
+    def captured(self):
+        """Between two kernels of the caller's, in one graph, in turns with eager calls."""
+        torch = self.torch
+        A, B = torch.zeros(1, 32, 128, dtype=torch.bfloat16, device=self.device), self.draw()[1]
+        C = torch.empty(self.job.ranks, 32, 96, dtype=torch.bfloat16, device=self.device)
+        twice = torch.empty_like(C)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            A.mul_(2)
+            self.op(A, B, out=C)
+            torch.mul(C, 2, out=twice)
+        for i in range(300):
+            whole, weights, expected = self.draw()
+            A.copy_(self.mine(whole))
+            B.copy_(weights)
+            twice.fill_(float("nan"))
+            graph.replay()
+            self.expect(twice, expected * 4)
+            if i % 10 == 0:
+                self.expect(self.op(self.mine(whole), weights), expected)
+        self.op.close()
+        try:
+            self.job.close()
+        except self.braid.InputError as error:
+            assert "graph" in str(error), error
+        else:
+            raise AssertionError("expected close() to be refused while the graph lives")
+        del graph
+        gc.collect()
+        torch.cuda.synchronize()
+
+    def refused(self):
+        A, B, _ = self.draw()
+        for inputs, words in (((self.mine(A).cpu(), B), "%A"), ((self.mine(A), B.t()), "%B"),
+                              ((self.mine(A), B.float()), "%B")):
+            try:
+                self.op(*inputs)
+            except self.braid.InputError as error:
+                assert words in str(error), error
+            else:
+                raise AssertionError(f"expected {words} to be refused")
+
+    def host_time(self):
+        """Median of a call at known addresses, in microseconds."""
+        A, B, _ = self.draw()
+        mine, C, times = self.mine(A), None, []
+        C = self.op(mine, B)
+        for i in range(1000):
+            begin = time.perf_counter()
+            self.op(mine, B, out=C)
+            times.append(time.perf_counter() - begin)
+            if i % 10 == 9:
+                self.torch.cuda.synchronize()
+        print(f"rank {self.job.rank}: {sorted(times)[500] * 1e6:.1f} us of host time a call")
+
+    def run(self):
+        self.eager()
+        self.on_another_stream()
+        self.refused()
+        self.host_time()
+        self.job.commit()
+        self.captured()
+        self.job.close()
+
+
+def rank_main(folder):
+    sys.path.insert(0, folder)
+    import torch
+    import braid
+    torch.cuda.set_device(int(os.environ["BRAID_RANK"]) % torch.cuda.device_count())
+    Rank(braid, torch).run()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--ranks", type=int, default=2)
+    options = parser.parse_args()
+    if "BRAID_RANK" in os.environ:
+        rank_main(options.folder)
+        return 0
+    try:
+        import torch
+    except ImportError:
+        print("skipped: expected PyTorch")
+        return SKIPPED
+    if not torch.cuda.is_available():
+        print("skipped: expected PyTorch to find a GPU")
+        return SKIPPED
+    ranks = []
+    for rank in range(options.ranks):
+        environment = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(options.ranks),
+                           BRAID_JOB=f"python-gpu-{os.getpid()}")
+        ranks.append(subprocess.Popen([sys.executable, __file__, options.folder], env=environment))
+    codes = [each.wait(timeout=300) for each in ranks]
+    print(f"{options.ranks} ranks ended with {codes}")
+    return max(map(abs, codes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

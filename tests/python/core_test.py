@@ -1,0 +1,416 @@
+"""The Python package with NumPy arrays: the compiler, jobs, operations, and what is wrong.
+
+usage: core_test.py FOLDER BRAID     (the folder that holds the package, and the command)
+"""
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+FOLDER, BRAID = sys.argv[1], sys.argv[2]
+sys.path.insert(0, FOLDER)
+
+import ml_dtypes  # noqa: E402
+import numpy as np  # noqa: E402
+
+import braid  # noqa: E402
+
+EXAMPLE = "examples/ag_matmul.braid"
+SIZES = {"M": 12, "K": 8, "N": 4}
+NUMPY_TYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64}
+DTYPES = list(NUMPY_TYPES)
+
+
+def command(*words):
+    return subprocess.run([BRAID, *words], stdout=subprocess.PIPE, text=True, timeout=60,
+                          check=True).stdout
+
+
+def gather(ranks, dtype="f32", rows=12, depth=8, columns=4):
+    """Every rank has its rows of A, and gets all of A * B."""
+    f = braid.Fusion("gather")
+    D, M, K, N = f.parameters(D=ranks, M=rows, K=depth, N=columns)
+    f.mesh(D)
+    A = f.input("A", dtype, [braid.didx(D), M / D, K])
+    B = f.input("B", dtype, [K, N])
+    f.output(f.matmul("C", A, B, dtype, [braid.stream(D), M / D, N]))
+    return f
+
+
+def scatter(ranks, dtype="f32", rows=12, depth=8, columns=4):
+    """Every rank has its columns of A and rows of B, and gets its rows of A * B."""
+    f = braid.Fusion("scatter")
+    D, M, K, N = f.parameters(D=ranks, M=rows, K=depth, N=columns)
+    f.mesh(D)
+    A = f.input("A", dtype, [D, M / D, braid.didx(D), K])
+    B = f.input("B", dtype, [braid.didx(D), K, N])
+    f.output(f.matmul("C", A, B, dtype, [braid.didx(D), M / D, N]))
+    return f
+
+
+def draw(random, shape, dtype):
+    """Small integers: sums are exact in every type."""
+    return random.integers(-2, 3, shape).astype(NUMPY_TYPES[dtype])
+
+
+class Strange:
+    """An array of a library that nobody knows."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **how):
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Compiler(unittest.TestCase):
+    def test_says_what_the_command_says(self):
+        program = braid.compile(braid_path(EXAMPLE), ranks=4, schedule="ring;chunks=2", M=64)
+        words = [EXAMPLE, "--ranks", "4", "--schedule", "ring;chunks=2", "--set", "M=64"]
+        self.assertEqual(program.program, command("compile", *words))
+        self.assertEqual(program.check(), command("check", *words))
+        plans = "".join(program.plan(rank) for rank in range(4))
+        self.assertEqual(plans, command("compile", *words, "--emit", "plan"))
+        explained = command("run", *words, "--explain").split("choices\n")[1]
+        self.assertEqual(program.explain(), explained[:explained.index("  in flight")])
+        self.assertEqual(braid.__version__, command("--version").split()[1])
+
+    def test_knows_tensors(self):
+        program = braid.compile(gather(3))
+        self.assertEqual(program.inputs, [("A", "f32", (1, 4, 8)), ("B", "f32", (8, 4))])
+        self.assertEqual(program.outputs, [("C", "f32", (3, 4, 4))])
+        self.assertEqual((program.ranks, program.name), (3, "gather_pairwise"))
+
+    def test_builder_writes_the_example(self):
+        f = braid.Fusion("ag_matmul")
+        D, M, K, N = f.parameters(D=8, M=1024, K=1024, N=1024)
+        f.mesh(D)
+        A = f.input("A", "bf16", [braid.didx(D), M / D, K])
+        B = f.input("B", "bf16", [K, N])
+        f.output(f.matmul("C", A, B, "bf16", [braid.stream(D), M / D, N]))
+        self.assertEqual(braid.compile(f).program, command("compile", EXAMPLE))
+
+    def test_builder_writes_every_node(self):
+        f = braid.Fusion("all")
+        D, M, K = f.parameters(D=2, M=7, K=4)
+        f.mesh(D)
+        block = braid.ceil(M, D)
+        X = f.input("X", "bf16", [braid.didx(D), block, K])
+        W = f.input("W", "bf16", [2 * K - K, K])
+        b = f.input("b", "bf16", [K])
+        G = f.reshard("G", X, "bf16", [braid.stream(D), block, K])
+        H = f.linear("H", X, W, "bf16", [braid.stream(D), block, K], bias=b)
+        R = f.pointwise("R", "relu", H, dtype="bf16", axes=[braid.stream(D), block, K])
+        f.output(G, R)
+        self.assertIn("%H = linear %X, %W, %b : bf16[Stream{D}, ceil(M, D), K]", str(f))
+        self.assertEqual(len(braid.compile(f).outputs), 2)
+
+    def test_places_mistakes(self):
+        text = "fusion @f(D = 2) {\n  mesh [0 .. D)\n  %A = input f33[D]\n  output %A\n}\n"
+        with self.assertRaises(braid.InputError) as caught:
+            braid.compile(text)
+        error = caught.exception
+        self.assertEqual((error.filename, error.lineno, error.offset), ("<text>", 3, 14))
+        self.assertIn("f33", error.text)
+        self.assertRegex(str(error), r"^<text>:3:14: error: .*\n.*f33.*\n +\^")
+        for kind in (braid.Error, ValueError, RuntimeError):
+            self.assertIsInstance(error, kind)
+
+    def test_refuses(self):
+        for options, kind, words in [
+                ({"schedule": "fast"}, braid.InputError, "expected one of pairwise"),
+                ({"Q": 3}, braid.InputError, "Q"),
+                ({"entry": "nobody"}, braid.InputError, "nobody"),
+                ({"M": 13}, braid.InputError, "13"),
+                ({"schedule": "collective;protocol=put"}, braid.InputError, "protocol")]:
+            with self.assertRaisesRegex(kind, words, msg=str(options)) as caught:
+                braid.compile(gather(3), **options)
+            self.assertEqual(caught.exception.code, kind.code)
+        with self.assertRaisesRegex(braid.InputError, "nowhere.braid"):
+            braid.compile(braid_path("nowhere.braid"))
+        with self.assertRaisesRegex(braid.InputError, "expected a rank from 0 to 2, got 3"):
+            braid.compile(gather(3)).plan(3)
+
+    def test_shows_a_counterexample(self):
+        text = braid.compile(gather(2)).program
+        unsafe = text.replace("    synchronize stream(%j)", "    synchronize stream(0)")
+        self.assertNotEqual(unsafe, text)
+        with self.assertRaisesRegex(braid.RejectedError, "unsafe.*nothing orders") as caught:
+            braid.compile(unsafe).check()
+        self.assertEqual(caught.exception.code, 3)
+
+    def test_declares_the_whole_c_interface(self):
+        with open("api/c.h", encoding="utf-8") as file:
+            declared = file.read().split("#ifdef __cplusplus")[1]
+        functions = set(re.findall(r"\bbraid_(\w+)\(", declared))
+        self.assertEqual(functions, set(braid._library._FALLIBLE) | set(braid._library._OTHERS))
+
+
+class Runs(unittest.TestCase):
+    def job(self, ranks, **options):
+        job = braid.create(ranks=ranks, **options)
+        self.addCleanup(job._handle.free)
+        return job
+
+    def expect_gather(self, op, ranks, dtype, random):
+        A, B = draw(random, (12, 8), dtype), draw(random, (8, 4), dtype)
+        outputs = op(list(A.reshape(ranks, 1, 12 // ranks, 8)), [B] * ranks)
+        expected = A.astype(np.float64) @ B.astype(np.float64)
+        for C in outputs if ranks > 1 else [outputs]:
+            self.assertEqual(C.dtype, NUMPY_TYPES[dtype])
+            np.testing.assert_array_equal(C.reshape(12, 4).astype(np.float64), expected)
+
+    def test_gathers_in_every_type(self):
+        random = np.random.default_rng(1)
+        for dtype in DTYPES:
+            for ranks, schedule in ((2, "pairwise"), (3, "ring"), (4, "collective")):
+                with self.subTest(dtype=dtype, schedule=schedule), self.job(ranks) as job:
+                    op = job.prepare(braid.compile(gather(ranks, dtype), schedule=schedule))
+                    for _ in range(3):
+                        self.expect_gather(op, ranks, dtype, random)
+                    self.assertEqual(op.runs, 3)
+                    op.close()
+
+    def test_reduces(self):
+        random = np.random.default_rng(2)
+        job = self.job(3)
+        op = job.prepare(braid.compile(scatter(3)))
+        A, B = draw(random, (3, 3, 4, 1, 8), "f32"), draw(random, (3, 1, 8, 4), "f32")
+        outputs = op(list(A), list(B))
+        full = sum(A[r].reshape(12, 8) @ B[r][0] for r in range(3))
+        for rank in range(3):
+            np.testing.assert_array_equal(outputs[rank][0], full[4 * rank:4 * rank + 4])
+
+    def test_one_rank_needs_no_lists(self):
+        with self.job(1) as job:
+            op = job.prepare(braid.compile(gather(1)))
+            A, B = np.ones((1, 12, 8), np.float32), np.ones((8, 4), np.float32)
+            out = np.zeros((1, 12, 4), np.float32)
+            self.assertIs(op(A, B, out=out), out)
+            self.assertTrue((out == 8).all())
+            self.assertTrue((op(Strange(A), Strange(B), out=Strange(out)).array == 8).all())
+            op.close()
+
+    def test_several_outputs(self):
+        f = braid.Fusion("two")
+        (D,) = f.parameters(D=2)
+        f.mesh(D)
+        X = f.input("X", "f32", [braid.didx(D), 3, 4])
+        W = f.input("W", "f32", [4, 5])
+        f.output(f.reshard("G", X, "f32", [braid.stream(D), 3, 4]),
+                 f.matmul("Y", X, W, "f32", [braid.stream(D), 3, 5]))
+        op = self.job(2).prepare(braid.compile(f))
+        X = np.arange(24, dtype=np.float32).reshape(2, 1, 3, 4)
+        W = np.ones((4, 5), np.float32)
+        G, Y = op(list(X), [W, W])
+        np.testing.assert_array_equal(G[1], X[:, 0])
+        np.testing.assert_array_equal(Y[0], X[:, 0] @ W)
+
+    def test_chooses_by_measuring(self):
+        job = self.job(2)
+        program = braid.compile(gather(2), schedule="auto", auto_seconds=0.1)
+        self.assertIn("Job.prepare() chooses", program.explain())
+        op = job.prepare(program)
+        self.assertIn("chosen by measuring", op.program.explain())
+        self.expect_gather(op, 2, "f32", np.random.default_rng(3))
+
+    def test_names_wrong_tensors(self):
+        job = self.job(1)
+        op = job.prepare(braid.compile(gather(1)))
+        A, B = np.ones((1, 12, 8), np.float32), np.ones((8, 4), np.float32)
+        for inputs, out, words in [
+                ((A,), None, r"expected 2 inputs \(%A, %B\), got 1"),
+                ((A, B[:7]), None, r"%B.*expected extent 8 of axis 0.*got f32\[7, 4\]"),
+                ((A, B.astype(np.int32)), None, "input %B: expected f32, got int32"),
+                ((A, B.astype(np.float64)), None, "%B.*f64"),
+                ((A, np.ones((4, 8), np.float32).T), None, "input %B: expected a contiguous"),
+                ((A, Strange(np.ones((4, 8), np.float32).T)), None, "%B: expected a contiguous"),
+                ((A, Strange(B.astype(np.int32))), None, "expected f32, got type 0 of 32 bits"),
+                ((A, [1, 2]), None, "input %B: expected an array of NumPy.*got list"),
+                ((A, B), A, "%C"),
+                ((A, B), (A, B), "output %C: expected an array"),
+                ((Strange(A), Strange(B)), None, "output %C: expected out=")]:
+            with self.assertRaisesRegex(braid.InputError, words):
+                op(*inputs, out=out)
+        self.assertEqual(op.runs, 0)
+        self.assertTrue((op(A, B) == 8).all())
+
+    def test_names_wrong_lists(self):
+        op = self.job(2).prepare(braid.compile(gather(2)))
+        A, B = np.ones((1, 6, 8), np.float32), np.ones((8, 4), np.float32)
+        with self.assertRaisesRegex(braid.InputError, "input %A: expected a list of 2 arrays"):
+            op(A, [B, B])
+
+    def test_bounds_what_it_holds(self):
+        job = self.job(2, max_bytes=5000)
+        first = job.prepare(braid.compile(gather(2)))
+        self.assertEqual(job.usage().operations, 1)
+        with self.assertRaisesRegex(braid.UnsupportedError, "expected 5000 at most"):
+            job.prepare(braid.compile(gather(2, rows=1200)))
+        first.close()
+        job.prepare(braid.compile(gather(2))).close()
+        self.assertEqual(job.usage(), (0, 0))
+
+    def test_closes_once_nothing_lives(self):
+        job = self.job(2)
+        op = job.prepare(braid.compile(gather(2)))
+        with self.assertRaisesRegex(braid.InputError, "1 of the job's sessions live"):
+            job.close()
+        self.expect_gather(op, 2, "f32", np.random.default_rng(5))
+        op.close()
+        job.close()
+        job.close()
+        with self.assertRaisesRegex(braid.InputError, "this job is gone"):
+            job.synchronize()
+        with self.assertRaisesRegex(braid.InputError, "this operation is gone"):
+            op([], [])
+
+    def test_refuses_jobs(self):
+        for make, words in [(lambda: braid.create(ranks=0), "at least 1 rank"),
+                            (lambda: self.job(3).prepare(braid.compile(gather(2))), "for 2 ranks"),
+                            (lambda: braid.join(ranks=2), "expected to be started as a rank")]:
+            with self.assertRaisesRegex(braid.InputError, words):
+                make()
+        with self.assertRaisesRegex(braid.UnsupportedError, "got 'gpu'"):
+            braid.create(ranks=2, backend="gpu")
+
+    def test_a_child_of_fork_is_refused(self):
+        job = self.job(2)
+        op = job.prepare(braid.compile(gather(2)))
+        child = os.fork()
+        if child == 0:
+            try:
+                self.expect_gather(op, 2, "f32", np.random.default_rng(6))
+            except braid.InputError as error:
+                os._exit(7 if "fork()" in str(error) else 1)
+            os._exit(1)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
+        self.expect_gather(op, 2, "f32", np.random.default_rng(7))
+
+
+# What ranks do that are processes: each is this program, and comes here with the name of its part.
+
+def joined(**options):
+    job = braid.join(**options)
+    return job, job.prepare(braid.compile(gather(job.ranks), ranks=job.ranks))
+
+
+def run_gather(job, op, seed):
+    random = np.random.default_rng(seed)
+    A, B = draw(random, (12, 8), "f32"), draw(random, (8, 4), "f32")
+    C = op(A.reshape(job.ranks, 1, -1, 8)[job.rank], B)
+    np.testing.assert_array_equal(C.reshape(12, 4), A @ B)
+
+
+def part_runs():
+    job, op = joined()
+    for seed in range(20):
+        run_gather(job, op, seed)
+    job.commit()
+    op.close()
+    job.close()
+
+
+def part_leaves_everything_open():
+    job, op = joined()
+    run_gather(job, op, 1)
+    job.commit()
+
+
+def part_raises():
+    """An exception on one rank: the others get its text, and a new job can be made of all."""
+    try:
+        with braid.join() as job:
+            op = job.prepare(braid.compile(gather(job.ranks)))
+            run_gather(job, op, 1)
+            if job.rank == 1:
+                raise KeyError("no such layer")
+            for seed in range(1000):
+                run_gather(job, op, seed)
+                time.sleep(0.01)
+    except KeyError:
+        pass
+    except braid.Error as error:
+        assert "KeyError: 'no such layer'" in str(error), error
+    else:
+        raise AssertionError("expected an error on every rank")
+    os.environ["BRAID_JOB"] += "-again"
+    part_runs()
+
+
+def part_is_killed():
+    job, op = joined(timeout=5.0)
+    run_gather(job, op, 1)
+    if job.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begin = time.monotonic()
+    try:
+        for seed in range(1000):
+            run_gather(job, op, seed)
+            time.sleep(0.01)
+    except braid.PeerError as error:
+        assert "rank 1" in str(error), error
+    else:
+        raise AssertionError("expected an error")
+    assert time.monotonic() - begin < 7
+    del op, job
+    os.environ.update(BRAID_JOB=os.environ["BRAID_JOB"] + "-again", BRAID_RANKS="2")
+    os.environ["BRAID_RANK"] = str(int(os.environ["BRAID_RANK"]) // 2)
+    part_runs()
+
+
+def part_brings_another():
+    job = braid.join()
+    try:
+        job.prepare(braid.compile(gather(job.ranks, columns=4 + job.rank)))
+    except braid.Error as error:
+        assert isinstance(error, braid.InputError) and "rank" in str(error), error
+    else:
+        raise AssertionError("expected an error")
+
+
+class Ranks(unittest.TestCase):
+    def expect(self, part, codes):
+        ranks = []
+        begin = time.monotonic()
+        for rank in range(len(codes)):
+            environment = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(len(codes)),
+                               BRAID_JOB=f"python-{os.getpid()}-{part}", BRAID_CACHE_DIR="none")
+            ranks.append(subprocess.Popen([sys.executable, __file__, FOLDER, BRAID, "--part", part],
+                                          env=environment, text=True, stderr=subprocess.PIPE))
+        said = [each.communicate(timeout=60)[1] for each in ranks]
+        self.assertEqual([each.returncode for each in ranks], codes, "\n".join(said))
+        return time.monotonic() - begin
+
+    def test_run(self):
+        self.expect("runs", [0, 0, 0])
+
+    def test_end_with_everything_open(self):
+        self.assertLess(self.expect("leaves_everything_open", [0, 0, 0]), 20)
+
+    def test_hear_of_an_exception(self):
+        self.expect("raises", [0, 0, 0])
+
+    def test_hear_of_a_death(self):
+        self.expect("is_killed", [0, -signal.SIGKILL, 0])
+
+    def test_bring_the_same(self):
+        self.expect("brings_another", [0, 0])
+
+
+def braid_path(path):
+    from pathlib import Path
+    return Path(path)
+
+
+if __name__ == "__main__":
+    if "--part" in sys.argv:
+        globals()["part_" + sys.argv[-1]]()
+    else:
+        unittest.main(argv=sys.argv[:1])

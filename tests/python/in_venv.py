@@ -1,0 +1,54 @@
+"""Runs a script in a virtual environment that has some packages.
+
+usage: in_venv.py FOLDER PACKAGE... -- SCRIPT ARGUMENT...
+
+The environment is made where it is missing, with what PyPI has, and kept. Exits with 77 and the
+reason where it cannot be made, or else as the script does.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+SKIPPED = 77
+
+
+def run(*command):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
+
+
+def make(folder, packages):
+    """Why there is none; "" if there is."""
+    wanted = "\n".join([sys.version, *packages])
+    stamp = os.path.join(folder, "packages.txt")
+    if os.path.exists(stamp):
+        with open(stamp, encoding="utf-8") as file:
+            if file.read() == wanted:
+                return ""
+    shutil.rmtree(folder, ignore_errors=True)
+    made = run(sys.executable, "-m", "venv", folder)
+    if made.returncode != 0:
+        return f"expected `python3 -m venv` to work (package python3-venv), got:\n{made.stdout}"
+    pip = os.path.join(folder, "bin", "pip")
+    made = run(pip, "install", "--quiet", "--retries", "1", *packages)
+    if made.returncode != 0:
+        return f"expected {' '.join(packages)} from PyPI, got:\n{made.stdout}"
+    with open(stamp, "w", encoding="utf-8") as file:
+        file.write(wanted)
+    return ""
+
+
+def main():
+    folder, *packages = sys.argv[1:sys.argv.index("--")]
+    script = sys.argv[sys.argv.index("--") + 1:]
+    problem = make(folder, packages)
+    if problem:
+        print(f"skipped: {problem}")
+        return SKIPPED
+    python = os.path.join(folder, "bin", "python")
+    return subprocess.run([python, *script], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
