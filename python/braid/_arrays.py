@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from braid._errors import InputError
 from braid._program import DTYPES, TensorSpec
@@ -21,21 +21,27 @@ class Array(NamedTuple):
     owner: Any
 
 
+_OURS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64"}
+_THEIRS = {ours: name for name, ours in _OURS.items()}
+_names: Dict[Any, str] = {}  # of the dtype objects of NumPy and PyTorch that were seen
+
+
+def _name_of(dtype: Any) -> str:
+    name = _names.get(dtype)
+    if name is None:
+        theirs = str(dtype).replace("torch.", "")
+        name = _names[dtype] = _OURS.get(theirs, theirs)
+    return name
+
+
 def _of_numpy(array: Any) -> Array:
-    names = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64"}
-    name = array.dtype.name
-    return Array(array.__array_interface__["data"][0], names.get(name, name), array.shape,
+    return Array(array.__array_interface__["data"][0], _name_of(array.dtype), array.shape,
                  array.flags.c_contiguous, array)
 
 
-_TORCH_NAMES = {"torch.bfloat16": "bf16", "torch.float16": "f16", "torch.float32": "f32",
-                "torch.float64": "f64"}
-
-
 def _of_torch(tensor: Any) -> Array:
-    name = str(tensor.dtype)
-    return Array(tensor.data_ptr(), _TORCH_NAMES.get(name, name), tuple(tensor.shape),
-                 tensor.is_contiguous(), tensor)
+    return Array(tensor.data_ptr(), _name_of(tensor.dtype), tensor.shape, tensor.is_contiguous(),
+                 tensor)
 
 
 # -- DLPack. --
@@ -115,8 +121,7 @@ def empty_like(array: Any, spec: TensorSpec) -> Any:
     library = _library_of(array)
     module = sys.modules.get(library)
     if library == "torch" and module:
-        dtype = {name: full for full, name in _TORCH_NAMES.items()}[spec.dtype]
-        return module.empty(spec.shape, dtype=getattr(module, dtype[len("torch."):]),
+        return module.empty(spec.shape, dtype=getattr(module, _THEIRS[spec.dtype]),
                             device=array.device)
     if library in ("numpy", "cupy") and module:
         return module.empty(spec.shape, dtype=_numpy_dtype(array, spec))
@@ -126,7 +131,7 @@ def empty_like(array: Any, spec: TensorSpec) -> Any:
 
 def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
     if spec.dtype != "bf16":
-        return "float" + spec.dtype[1:]
+        return _THEIRS[spec.dtype]
     if array.dtype.name == "bfloat16":
         return array.dtype
     raise InputError(f"output %{spec.name}: expected out=, since NumPy has no bf16 of its own "
@@ -139,6 +144,8 @@ def current_stream(array: Any) -> Optional[int]:
     library = _library_of(array)
     module = sys.modules.get(library)
     if library == "torch" and module:
+        if not array.is_cuda:
+            return None  # the run will name it
         return int(module.cuda.current_stream(array.device).cuda_stream)
     if library == "cupy" and module:
         return int(module.cuda.get_current_stream().ptr)

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from braid import _arrays, _library
 from braid._errors import Error, InputError
 from braid._program import DTYPES, Program, TensorSpec
 
 _run = _library.fast("session_run")
+_replay = _library.fast("session_replay")
 _DTYPE_NUMBERS = {name: number for number, name in enumerate(DTYPES)}
 
 
@@ -139,10 +140,12 @@ class Operation:
         self.program = program
         self._handle = _library.Handle("session", _library.make(
             "session_prepare", job._handle.address, program._address))
-        specs = program.inputs + program.outputs
-        self._tensors = (_library.Tensor * (len(specs) * job.hosted))()
-        self._extents: List[Any] = []
+        self._specs = program.inputs + program.outputs
+        self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
+        self._tensors = (_library.Tensor * (len(self._specs) * job.hosted))()
+        self._describe()
         self._last: Any = None  # keeps what runs may still use
+        self._recorded: Any = None  # what replays use
         self._is_on_host = job.backend in ("cpu", "null")
 
     @property
@@ -170,6 +173,56 @@ class Operation:
         """
         address = self._handle.address
         columns = self._columns(inputs, self.program.inputs, "input")
+        outputs, owners = self._bind(columns, out)
+        if stream is None and not self._is_on_host:
+            stream = _arrays.current_stream(columns[0][0])
+        _run(address, self._tensors, len(self._tensors), stream)
+        self._last = owners
+        if self._is_on_host:
+            self.job.synchronize()
+        return self._results(outputs)
+
+    def capture(self, *inputs: Any, out: Any = None) -> Any:
+        """Records one run as a graph, in place of the one before; nothing runs. Blocks.
+
+        Arrays as for a call; those that it has got or made stay with it. The outputs, which
+        replay() writes. UnsupportedError where the backend has no graphs.
+        """
+        address = self._handle.address
+        outputs, owners = self._bind(self._columns(inputs, self.program.inputs, "input"), out)
+        _library.call("session_capture", address, self._tensors, len(self._tensors))
+        self._recorded = owners
+        return self._results(outputs)
+
+    def replay(self, stream: Optional[int] = None) -> None:
+        """Issues the recorded run, as a call does, with what its arrays hold by then.
+
+        InputError if there is none.
+        """
+        if stream is None and self._recorded and not self._is_on_host:
+            stream = _arrays.current_stream(self._recorded[0])
+        _replay(self._handle.address, stream)
+        if self._is_on_host:
+            self.job.synchronize()
+
+    def _describe(self) -> None:
+        """All but the addresses, as the program wants them."""
+        for index, tensor in enumerate(self._tensors):
+            spec = self._specs[index % len(self._specs)]
+            shape = self._shapes[index % len(self._specs)]
+            tensor.dtype, tensor.axes = _DTYPE_NUMBERS[spec.dtype], len(spec.shape)
+            tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+        self._is_described = True
+
+    def _results(self, outputs: Sequence[Sequence[Any]]) -> Any:
+        results = tuple(column if self.job.hosted > 1 else column[0] for column in outputs)
+        return results if len(results) > 1 else results[0]
+
+    def _bind(self, columns: Sequence[Sequence[Any]],
+              out: Any) -> Tuple[List[Sequence[Any]], List[Any]]:
+        """Writes down all tensors: the outputs, and what has to live as long as the run."""
+        if not self._is_described:
+            self._describe()
         owners = self._fill(columns, self.program.inputs, "input", 0)
         if out is None:
             outputs: List[Sequence[Any]] = [
@@ -178,15 +231,7 @@ class Operation:
         else:
             given = out if len(self.program.outputs) > 1 else (out,)
             outputs = self._columns(given, self.program.outputs, "output")
-        owners += self._fill(outputs, self.program.outputs, "output", len(columns))
-        if stream is None and not self._is_on_host:
-            stream = _arrays.current_stream(columns[0][0])
-        _run(address, self._tensors, len(self._tensors), stream)
-        self._last = owners
-        if self._is_on_host:
-            self.job.synchronize()
-        results = tuple(column if self.job.hosted > 1 else column[0] for column in outputs)
-        return results if len(results) > 1 else results[0]
+        return outputs, owners + self._fill(outputs, self.program.outputs, "output", len(columns))
 
     def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
                  what: str) -> List[Sequence[Any]]:
@@ -206,18 +251,24 @@ class Operation:
     def _fill(self, columns: Sequence[Sequence[Any]], specs: Sequence[TensorSpec], what: str,
               first: int) -> List[Any]:
         """Writes down the tensors of all ranks; returns what has to live as long as the run."""
-        each = len(self.program.inputs) + len(self.program.outputs)
         owners = []
         for index, (spec, column) in enumerate(zip(specs, columns)):
             for rank, given in enumerate(column):
                 array = _arrays.view(given, f"{what} %{spec.name}")
                 _arrays.check(array, spec, what)
-                shape = (ctypes.c_int64 * len(array.shape))(*array.shape)
-                tensor = self._tensors[rank * each + first + index]
-                tensor.data, tensor.dtype = array.address, _DTYPE_NUMBERS[array.dtype]
-                tensor.axes = len(array.shape)
-                tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
-                owners.append((array.owner, shape))
+                tensor = self._tensors[rank * len(self._specs) + first + index]
+                tensor.data = array.address
+                owners.append(array.owner)
+                if array.shape != spec.shape or array.dtype != spec.dtype:
+                    owners.append(self._misfit(tensor, array))
         return owners
+
+    def _misfit(self, tensor: Any, array: _arrays.Array) -> Any:
+        """Says of a tensor what it is, for the library to refuse it."""
+        self._is_described = False
+        shape = (ctypes.c_int64 * len(array.shape))(*array.shape)
+        tensor.dtype, tensor.axes = _DTYPE_NUMBERS[array.dtype], len(array.shape)
+        tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
+        return shape
 
 

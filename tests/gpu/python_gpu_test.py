@@ -63,6 +63,18 @@ class Rank:
             self.torch.cuda.current_stream().wait_stream(side)
             self.expect(C, expected)
 
+    def replayed(self):
+        A, B, expected = self.draw()
+        mine = self.mine(A).clone()
+        C = self.op.capture(mine, B)
+        for _ in range(200):
+            A, weights, expected = self.draw()
+            mine.copy_(self.mine(A))
+            B.copy_(weights)
+            C.fill_(float("nan"))
+            self.op.replay()
+            self.expect(C, expected)
+
     def captured(self):
         """Between two kernels of the caller's, in one graph, in turns with eager calls."""
         torch = self.torch
@@ -108,19 +120,22 @@ class Rank:
     def host_time(self):
         """Median of a call at known addresses, in microseconds."""
         A, B, _ = self.draw()
-        mine, C, times = self.mine(A), None, []
-        C = self.op(mine, B)
-        for i in range(1000):
-            begin = time.perf_counter()
-            self.op(mine, B, out=C)
-            times.append(time.perf_counter() - begin)
-            if i % 10 == 9:
-                self.torch.cuda.synchronize()
-        print(f"rank {self.job.rank}: {sorted(times)[500] * 1e6:.1f} us of host time a call")
+        mine = self.mine(A)
+        C = self.op.capture(mine, B)
+        for what, call in (("call", lambda: self.op(mine, B, out=C)), ("replay", self.op.replay)):
+            times = []
+            for i in range(1000):
+                begin = time.perf_counter()
+                call()
+                times.append(time.perf_counter() - begin)
+                if i % 10 == 9:
+                    self.torch.cuda.synchronize()
+            print(f"rank {self.job.rank}: {sorted(times)[500] * 1e6:.1f} us of host time a {what}")
 
     def run(self):
         self.eager()
         self.on_another_stream()
+        self.replayed()
         self.refused()
         self.host_time()
         self.job.commit()

@@ -212,6 +212,19 @@ class Runs(unittest.TestCase):
         np.testing.assert_array_equal(G[1], X[:, 0])
         np.testing.assert_array_equal(Y[0], X[:, 0] @ W)
 
+    def test_replays(self):
+        op = self.job(2).prepare(braid.compile(gather(2)))
+        with self.assertRaisesRegex(braid.InputError, r"expected capture\(\) before replay\(\)"):
+            op.replay()
+        random = np.random.default_rng(8)
+        A, B = np.empty((2, 1, 6, 8), np.float32), np.empty((8, 4), np.float32)
+        C = op.capture(list(A), [B, B])
+        for _ in range(5):
+            A[...], B[...] = draw(random, A.shape, "f32"), draw(random, B.shape, "f32")
+            op.replay()
+            np.testing.assert_array_equal(C[1].reshape(12, 4), A.reshape(12, 8) @ B)
+        self.assertEqual(op.runs, 5)
+
     def test_chooses_by_measuring(self):
         job = self.job(2)
         program = braid.compile(gather(2), schedule="auto", auto_seconds=0.1)
