@@ -78,6 +78,8 @@ JobOptions fromC(const braid_job_options *given) {
   if (given->device >= 0)
     options.device = given->device;
   options.reproducible = given->reproducible != 0;
+  if (given->name)
+    options.place = {given->rank, given->ranks, given->name};
   return options;
 }
 
@@ -216,6 +218,9 @@ braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message) {
   if (!failure)
     return toC(badInput("expected the code of a failure, got {}", code));
   return toC(job->job->fail({*failure, message}));
+}
+void braid_job_abort(braid_job *job, int32_t code, const char *message) {
+  job->job->abort({failureOfCode(code).value_or(StatusCode::Internal), message});
 }
 void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes) {
   const JobUsage usage = job->job->usage();

@@ -121,13 +121,15 @@ typedef struct {
   int64_t most_bytes;
   int32_t device; /* -1: the rank's number on this host */
   int32_t reproducible;
+  const char *name; /* braid::JobPlace of this process, with `ranks`; NULL: the environment says */
+  int64_t rank;
 } braid_job_options;
 #define BRAID_JOB_DEFAULTS                                                                         \
-  { NULL, 0, 60000, 0, -1, 0 }
+  { NULL, 0, 60000, 0, -1, 0, NULL, 0 }
 
 /* All ranks, as threads of this process. */
 BRAID_EXPORT braid_error *braid_job_create(const braid_job_options *options, braid_job **job);
-/* This process is the rank that its environment names. */
+/* This process is the rank that `name`, `rank` and `ranks` say, or else its environment. */
 BRAID_EXPORT braid_error *braid_job_join(const braid_job_options *options, braid_job **job);
 /* Gives back what it can, when the last of its sessions is freed, too. */
 BRAID_EXPORT void braid_job_free(braid_job *job);
@@ -147,6 +149,8 @@ BRAID_EXPORT braid_error *braid_job_commit(braid_job *job);
 BRAID_EXPORT braid_error *braid_job_close(braid_job *job);
 /* Ends the job for all ranks; `code` is none but BRAID_OK. Returns the first cause. */
 BRAID_EXPORT braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message);
+/* The same without blocking, from any thread. */
+BRAID_EXPORT void braid_job_abort(braid_job *job, int32_t code, const char *message);
 BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes);
 
 /* -- Sessions. -- */

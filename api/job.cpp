@@ -42,7 +42,23 @@ Backend withDevice(Backend backend, [[maybe_unused]] const JobOptions &options) 
   return backend;
 }
 
+Result<Place> toPlace(const JobPlace &given) {
+  if (given.ranks < 1 || given.rank < 0 || given.rank >= given.ranks)
+    return badInput("JobOptions::place: expected a rank from 0 to {}, got {} of {}",
+                    given.ranks - 1, given.rank, given.ranks);
+  if (given.name.empty())
+    return badInput("JobOptions::place: expected a name for the job, got none");
+  return Place{.source = "JobOptions::place",
+               .rank = given.rank,
+               .ranks = given.ranks,
+               .localRank = given.rank,
+               .localRanks = given.ranks,
+               .job = "placed " + given.name};
+}
+
 Result<Place> findOwnPlace(const JobOptions &options) {
+  if (options.place)
+    return toPlace(*options.place);
   std::optional<Place> place = BRAID_TRY(findPlace(processEnvironment()));
   if (!place)
     return badInput("expected to be started as a rank, by torchrun, mpirun or srun, or with "
@@ -235,6 +251,11 @@ Status Job::fail(const Status &cause) {
     return cause;
   const Status first = impl_->mesh->fail(cause);
   return impl_->rank ? impl_->rank->fail(first) : first;
+}
+
+void Job::abort(const Status &cause) {
+  if (impl_->mesh)
+    impl_->mesh->control(firstRank()).abort(cause);
 }
 
 JobUsage Job::usage() const {

@@ -17,6 +17,13 @@
 
 namespace braid {
 
+/// Where this process is in a job that whoever embeds Braid puts together.
+struct JobPlace {
+  int64_t rank = 0, ranks = 1;
+  /// The same on all ranks, and unlike that of any other job of this user on this host.
+  std::string name;
+};
+
 struct JobOptions {
   /// "cpu", "cuda", "nccl" or "null".
   std::string backend = "cpu";
@@ -31,6 +38,8 @@ struct JobOptions {
   bool reproducible = false;
   /// CUDA's number of the GPU; nothing: the rank's number on this host, or the only GPU there is.
   std::optional<int> device = {};
+  /// Of join(): instead of what the environment says.
+  std::optional<JobPlace> place = {};
   /// Orders in which the streams may run are drawn from this seed. Of create(), cpu only.
   std::optional<uint64_t> scheduleSeed = {};
 };
@@ -46,9 +55,10 @@ class Job {
 public:
   /// All ranks, as threads of this process. Unsupported for cuda, whose ranks are processes.
   static Result<std::shared_ptr<Job>> create(const JobOptions &options);
-  /// This process is one rank: which one its environment says, as torchrun, mpirun, srun or
-  /// BRAID_RANK and BRAID_RANKS set it. Collective; blocks until all ranks have come. BadInput if
-  /// the environment says nothing, or contradicts itself or other ranks.
+  /// This process is one rank: which one JobOptions::place says, or else its environment, as
+  /// torchrun, mpirun, srun or BRAID_RANK and BRAID_RANKS set it. Collective; blocks until all
+  /// ranks have come. BadInput if the environment says nothing, or contradicts itself, or if ranks
+  /// contradict each other.
   static Result<std::shared_ptr<Job>> join(const JobOptions &options);
   ~Job();
   Job(const Job &) = delete;
@@ -87,6 +97,9 @@ public:
   Status close();
   /// Ends the job for all ranks, because of `cause`, unless it has failed before; the first cause.
   Status fail(const Status &cause);
+  /// The same without blocking, and from any thread: a call of another thread's that blocks in this
+  /// job then returns the first cause. Not beside close() or the destructor.
+  void abort(const Status &cause);
 
   JobUsage usage() const;
 

@@ -30,8 +30,9 @@ endif()
 function(braid_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   add_library(${name} STATIC ${arg_SOURCES})
-  # It may become a part of the shared library.
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  # It may become a part of the shared library, which shows nothing but its C interface.
+  set_target_properties(${name} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                             $<INSTALL_INTERFACE:include/braid>)
   target_compile_features(${name} PUBLIC cxx_std_20)
@@ -46,10 +47,16 @@ function(braid_library name)
 endfunction()
 
 # braid_link_portably(TARGET)
-# Needs the C library, of any version from 2.34 on, and the unwinder that comes with it everywhere.
+# Needs the C library alone. What is for other machines starts where that is 2.34 or later: the
+# static unwinder of g++ 12 asks for 2.35, so such targets take the one that every system has.
 function(braid_link_portably target)
+  get_target_property(type ${target} TYPE)
+  set(unwinder -static-libgcc)
+  if(SKBUILD OR type STREQUAL "SHARED_LIBRARY")
+    set(unwinder -shared-libgcc)
+  endif()
   if(NOT BRAID_SANITIZE)
-    target_link_options(${target} PRIVATE -static-libstdc++ -shared-libgcc)
+    target_link_options(${target} PRIVATE -static-libstdc++ ${unwinder})
   endif()
 endfunction()
 

@@ -5,7 +5,8 @@ import ctypes
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from braid import _arrays, _library
-from braid._errors import Error, InputError
+from braid._errors import Error, InputError, PeerError
+from braid._interrupt import interrupting
 from braid._program import DTYPES, Program, TensorSpec
 
 _run = _library.fast("session_run")
@@ -64,18 +65,28 @@ class Job:
         """
         if program.request.is_auto:
             request = program.request._replace(ranks=self.ranks)
-            chosen = Program(request, self._handle.address)
+            with interrupting(self._interrupt):
+                chosen = Program(request, self._handle.address)
             chosen.request = request._replace(schedule=None)
             program = chosen
         return Operation(self, program)
 
+    def _interrupt(self) -> None:
+        _library.ask("job_abort", self._handle.address, PeerError.code,
+                     f"rank {self.rank} was interrupted".encode())
+
+    def _block(self, name: str) -> None:
+        """A call that may take long: Ctrl-C ends it, and the job."""
+        with interrupting(self._interrupt):
+            _library.call(name, self._handle.address)
+
     def synchronize(self) -> None:
         """Blocks until everything issued here is done."""
-        _library.call("job_synchronize", self._handle.address)
+        self._block("job_synchronize")
 
     def commit(self) -> None:
         """The same on all ranks: results count when it has returned. Collective; blocks."""
-        _library.call("job_commit", self._handle.address)
+        self._block("job_commit")
 
     def close(self) -> None:
         """commit(), and everything is given back. InputError, and nothing has ended, while an
@@ -83,7 +94,7 @@ class Job:
         called again."""
         if self._handle._address is None:
             return
-        _library.call("job_close", self._handle.address)
+        self._block("job_close")
         self._handle.free()
 
     def fail(self, message: str, code: int = InputError.code) -> None:
@@ -97,11 +108,12 @@ class Job:
         return Usage(operations.value, size.value)
 
 
-def _options(backend: str, ranks: int, timeout: float, max_bytes: int, device: Optional[int],
-             reproducible: bool) -> Any:
+def _options(backend: str, ranks: int, timeout: float, max_bytes: int, reproducible: bool,
+             **others: Any) -> Any:
+    options = {"device": -1, **others}
     return ctypes.byref(_library.JobOptions(
         backend=backend.encode(), ranks=ranks, timeout_ms=round(timeout * 1000),
-        most_bytes=max_bytes, device=-1 if device is None else device, reproducible=reproducible))
+        most_bytes=max_bytes, reproducible=reproducible, **options))
 
 
 def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes: int = 0,
@@ -113,22 +125,27 @@ def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes
     reproducible: programs that were compiled to be reproducible can run.
     UnsupportedError for "cuda" and "nccl", whose ranks are processes.
     """
-    options = _options(backend, ranks, timeout, max_bytes, None, reproducible)
+    options = _options(backend, ranks, timeout, max_bytes, reproducible)
     return Job(_library.make("job_create", options), backend)
 
 
 def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_bytes: int = 0,
-         device: Optional[int] = None, reproducible: bool = False) -> Job:
+         device: Optional[int] = None, reproducible: bool = False, name: Optional[str] = None,
+         rank: int = 0) -> Job:
     """This process is one rank: which one its environment says, as torchrun, mpirun, srun or
-    BRAID_RANK and BRAID_RANKS set it.
+    BRAID_RANK and BRAID_RANKS set it, or else the caller.
 
     backend: "cpu", "cuda" or "nccl".
     ranks: as many as there have to be; 0: any number.
     device: CUDA's number of the GPU; None: the rank's number on this host.
+    name: of a job that the caller puts together, as `rank` of `ranks`; the same on all ranks, and
+        unlike that of any other job of this user on this host. None: the environment says it.
     The others as in create(). Collective; blocks until all ranks have come. InputError if the
-    environment says nothing, or contradicts itself or other ranks.
+    environment says nothing, or contradicts itself, or if ranks contradict each other.
     """
-    options = _options(backend, ranks, timeout, max_bytes, device, reproducible)
+    options = _options(backend, ranks, timeout, max_bytes, reproducible, rank=rank,
+                       device=-1 if device is None else device,
+                       name=None if name is None else name.encode())
     return Job(_library.make("job_join", options), backend)
 
 
@@ -138,8 +155,9 @@ class Operation:
     def __init__(self, job: Job, program: Program) -> None:
         self.job = job
         self.program = program
-        self._handle = _library.Handle("session", _library.make(
-            "session_prepare", job._handle.address, program._address))
+        with interrupting(job._interrupt):
+            self._handle = _library.Handle("session", _library.make(
+                "session_prepare", job._handle.address, program._address))
         self._specs = program.inputs + program.outputs
         self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
         self._tensors = (_library.Tensor * (len(self._specs) * job.hosted))()

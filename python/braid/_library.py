@@ -27,7 +27,8 @@ class Lowering(ctypes.Structure):
 class JobOptions(ctypes.Structure):
     """braid_job_options"""
     _fields_ = [("backend", c_char_p), ("ranks", c_int64), ("timeout_ms", c_int64),
-                ("most_bytes", c_int64), ("device", c_int32), ("reproducible", c_int32)]
+                ("most_bytes", c_int64), ("device", c_int32), ("reproducible", c_int32),
+                ("name", c_char_p), ("rank", c_int64)]
 
 
 _ADDRESS = POINTER(c_void_p)
@@ -71,6 +72,7 @@ _OTHERS = {
     "job_ranks": (c_int64, c_void_p),
     "job_first_rank": (c_int64, c_void_p),
     "job_hosted": (c_int64, c_void_p),
+    "job_abort": (None, c_void_p, c_int32, c_char_p),
     "job_usage": (None, c_void_p, POINTER(c_int64), POINTER(c_int64)),
     "session_free": (None, c_void_p),
     "session_runs": (c_int64, c_void_p),

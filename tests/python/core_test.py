@@ -287,6 +287,8 @@ class Runs(unittest.TestCase):
     def test_refuses_jobs(self):
         for make, words in [(lambda: braid.create(ranks=0), "at least 1 rank"),
                             (lambda: self.job(3).prepare(braid.compile(gather(2))), "for 2 ranks"),
+                            (lambda: braid.join(ranks=2, rank=2, name="x"), "rank from 0 to 1"),
+                            (lambda: braid.join(ranks=2, name=""), "expected a name"),
                             (lambda: braid.join(ranks=2), "expected to be started as a rank")]:
             with self.assertRaisesRegex(braid.InputError, words):
                 make()
@@ -378,6 +380,30 @@ def part_is_killed():
     part_runs()
 
 
+def part_is_interrupted():
+    """Ctrl-C while a rank waits for one that does not come."""
+    import threading
+    job, op = joined()
+    run_gather(job, op, 1)
+    if job.rank == 0:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        begin = time.monotonic()
+        try:
+            job.commit()
+        except KeyboardInterrupt:
+            assert time.monotonic() - begin < 3
+        else:
+            raise AssertionError("expected KeyboardInterrupt")
+    else:
+        time.sleep(1)
+    try:
+        job.commit()
+    except braid.PeerError as error:
+        assert "rank 0 was interrupted" in str(error), error
+    else:
+        raise AssertionError("expected an error on every rank")
+
+
 def part_brings_another():
     job = braid.join()
     try:
@@ -386,6 +412,17 @@ def part_brings_another():
         assert isinstance(error, braid.InputError) and "rank" in str(error), error
     else:
         raise AssertionError("expected an error")
+
+
+def part_is_placed():
+    """Two jobs at once, of the ranks whose numbers are even and odd, whatever the environment."""
+    number = int(os.environ["BRAID_RANK"])
+    job, op = joined(name=f"{os.environ['BRAID_JOB']} {number % 2}", rank=number // 2, ranks=2)
+    assert (job.rank, job.ranks) == (number // 2, 2)
+    for seed in range(20):
+        run_gather(job, op, seed)
+    op.close()
+    job.close()
 
 
 class Ranks(unittest.TestCase):
@@ -412,6 +449,12 @@ class Ranks(unittest.TestCase):
 
     def test_hear_of_a_death(self):
         self.expect("is_killed", [0, -signal.SIGKILL, 0])
+
+    def test_can_be_interrupted(self):
+        self.assertLess(self.expect("is_interrupted", [0, 0]), 20)
+
+    def test_are_placed_by_the_caller(self):
+        self.expect("is_placed", [0, 0, 0, 0])
 
     def test_bring_the_same(self):
         self.expect("brings_another", [0, 0])
