@@ -143,6 +143,10 @@ void braid_program_free(braid_program *program) { delete program; }
 int64_t braid_program_ranks(const braid_program *program) { return program->program.ranks(); }
 const char *braid_program_name(const braid_program *program) { return program->name.c_str(); }
 const char *braid_program_text(const braid_program *program) { return program->text.c_str(); }
+const char *braid_program_schedule(braid_program *program) {
+  program->answer = program->program.schedule();
+  return program->answer.c_str();
+}
 const char *braid_program_explain(braid_program *program) {
   program->answer = program->program.explain() + program->program.trials();
   return program->answer.c_str();
@@ -228,9 +232,10 @@ void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes) {
   *bytes = usage.bytes;
 }
 
-braid_error *braid_session_prepare(braid_job *job, const braid_program *program,
+braid_error *braid_session_prepare(braid_job *job, const braid_program *program, int32_t measures,
                                    braid_session **session) {
-  Result<std::unique_ptr<Session>> prepared = Session::prepare(job->job, program->program);
+  Result<std::unique_ptr<Session>> prepared =
+      Session::prepare(job->job, program->program, {.measures = measures != 0});
   if (!prepared)
     return toC(prepared.status());
   *session = new braid_session{std::move(*prepared), braid_program_inputs(program),
@@ -243,6 +248,10 @@ braid_error *braid_session_run(braid_session *session, const braid_tensor *tenso
                                void *stream) {
   const auto ranks = fromC(*session, {tensors, count});
   return toC(ranks ? session->session->run(*ranks, stream) : ranks.status());
+}
+braid_error *braid_session_run_at(braid_session *session, void *const *addresses, size_t count,
+                                  void *stream) {
+  return toC(session->session->runAt({addresses, count}, stream));
 }
 braid_error *braid_session_capture(braid_session *session, const braid_tensor *tensors,
                                    size_t count) {

@@ -93,6 +93,8 @@ BRAID_EXPORT int64_t braid_program_ranks(const braid_program *program);
 BRAID_EXPORT const char *braid_program_name(const braid_program *program);
 /* As `braid compile` prints it. */
 BRAID_EXPORT const char *braid_program_text(const braid_program *program);
+/* In the words of braid_lowering::schedule; "" for a program that was not lowered. */
+BRAID_EXPORT const char *braid_program_schedule(braid_program *program);
 /* How it was lowered, as `braid run --explain` prints it, and the trials of a choice. */
 BRAID_EXPORT const char *braid_program_explain(braid_program *program);
 
@@ -155,14 +157,18 @@ BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64
 
 /* -- Sessions. -- */
 
+/* `measures`: braid::PrepareOptions::measures, 1 or 0. */
 BRAID_EXPORT braid_error *braid_session_prepare(braid_job *job, const braid_program *program,
-                                                braid_session **session);
+                                                int32_t measures, braid_session **session);
 BRAID_EXPORT void braid_session_free(braid_session *session);
 BRAID_EXPORT int64_t braid_session_runs(const braid_session *session);
 /* One run. `tensors` are the inputs, then the outputs, of each rank that is here in turn; `count`
  * of them. */
 BRAID_EXPORT braid_error *braid_session_run(braid_session *session, const braid_tensor *tensors,
                                             size_t count, void *stream);
+/* The addresses of the same tensors, on the one rank that is here. */
+BRAID_EXPORT braid_error *braid_session_run_at(braid_session *session, void *const *addresses,
+                                               size_t count, void *stream);
 BRAID_EXPORT braid_error *braid_session_capture(braid_session *session, const braid_tensor *tensors,
                                                 size_t count);
 BRAID_EXPORT braid_error *braid_session_replay(braid_session *session, void *stream);

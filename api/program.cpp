@@ -84,6 +84,10 @@ std::span<const TensorSpec> CompiledProgram::outputs() const { return impl_->out
 const std::string &CompiledProgram::choice() const { return impl_->choice; }
 const std::string &CompiledProgram::trials() const { return impl_->trials; }
 
+std::string CompiledProgram::schedule() const {
+  return impl_->compiled.isLowered ? impl_->schedule.str() : "";
+}
+
 std::string CompiledProgram::str() const {
   const Compiled &compiled = impl_->compiled;
   return (compiled.fusion ? braid::str(*compiled.fusion) + "\n" : "") +

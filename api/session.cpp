@@ -8,6 +8,7 @@
 #include "api/ranks/check_tensors.h"
 #include "api/ranks/job_state.h"
 #include "ir/failure.h"
+#include "runtime/execute/recorded_runs.h"
 
 namespace braid {
 
@@ -17,6 +18,7 @@ struct Session::Impl {
   std::list<SessionPlans>::iterator own; ///< among those of the job
   std::vector<std::unique_ptr<Prepared>> prepared;
   bool hasGraph = false;
+  std::optional<RecordedRuns> recorded = {}; ///< of the one rank that is here
 
   LocalMesh &mesh() { return *job->impl_->mesh; }
   Device &device(size_t i) { return mesh().device(mesh().firstHosted() + static_cast<int64_t>(i)); }
@@ -24,7 +26,8 @@ struct Session::Impl {
   Status check(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   Status enter(void *stream);
   void issue(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
-  Status prepare();
+  Status checkAddresses(std::span<void *const> addresses);
+  Status prepare(const PrepareOptions &options);
 };
 
 namespace {
@@ -74,15 +77,16 @@ void Session::Impl::issue(size_t i, std::span<const Tensor> inputs,
 }
 
 /// What sessions had that have ended is free when all ranks have met here.
-Status Session::Impl::prepare() {
+Status Session::Impl::prepare(const PrepareOptions &options) {
   Job::Impl &state = *job->impl_;
   const TransferMode mode = transferModeOf(program.impl_->schedule.all);
+  const UnknownGemms unknown = options.measures ? UnknownGemms::Measure : UnknownGemms::Guess;
   state.showPlans();
   prepared.resize(static_cast<size_t>(mesh().hosted()));
   auto prepareRank = [&](int64_t rank) {
     const Plan &plan = own->plans[static_cast<size_t>(rank)];
     prepared[static_cast<size_t>(rank - mesh().firstHosted())] =
-        BRAID_TRY(braid::prepare(plan, mesh().device(rank), mesh().control(rank), mode));
+        BRAID_TRY(braid::prepare(plan, mesh().device(rank), mesh().control(rank), mode, unknown));
     return Status::ok();
   };
   BRAID_TRY(mesh().onEveryRank(prepareRank));
@@ -95,7 +99,8 @@ Status Session::Impl::prepare() {
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
-                                                  const CompiledProgram &program) {
+                                                  const CompiledProgram &program,
+                                                  const PrepareOptions &options) {
   Job::Impl &state = *job->impl_;
   BRAID_TRY(state.expectOpen());
   Compiled compiled = program.impl_->compiled;
@@ -114,7 +119,7 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   state.sessions.push_back(std::move(own));
   std::unique_ptr<Session> session(new Session(std::unique_ptr<Impl>(
       new Impl{std::move(job), program, std::prev(state.sessions.end()), {}, false})));
-  BRAID_TRY(session->impl_->prepare());
+  BRAID_TRY(session->impl_->prepare(options));
   return session;
 }
 
@@ -134,6 +139,33 @@ Status Session::run(std::span<const Tensor> inputs, std::span<const Tensor> outp
   BRAID_TRY(impl_->enter(stream));
   impl_->issue(0, inputs, outputs);
   return Status::ok();
+}
+
+Status Session::Impl::checkAddresses(std::span<void *const> addresses) {
+  const auto inputs = program.inputs(), outputs = program.outputs();
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const bool isInput = i < inputs.size();
+    const TensorSpec &spec = isInput ? inputs[i] : outputs[i - inputs.size()];
+    const Tensor tensor(addresses[i], spec);
+    BRAID_TRY(checkTensor(isInput ? "input" : "output", isInput ? i : i - inputs.size(), spec,
+                          tensor, device(0)));
+  }
+  return Status::ok();
+}
+
+Status Session::runAt(std::span<void *const> addresses, void *stream) {
+  BRAID_TRY(impl_->checkRanks(1));
+  const size_t inputs = program().inputs().size(), outputs = program().outputs().size();
+  if (addresses.size() != inputs + outputs)
+    return badInput("@{}: expected {} addresses, got {}", program().name(), inputs + outputs,
+                    addresses.size());
+  BRAID_TRY(impl_->enter(stream));
+  if (!impl_->recorded)
+    impl_->recorded.emplace(*impl_->prepared[0]);
+  const llvm::ArrayRef<const void *> read(addresses.data(), inputs);
+  thread_local std::vector<void *> written;
+  written.assign(addresses.begin() + static_cast<ptrdiff_t>(inputs), addresses.end());
+  return impl_->recorded->run(read, written, [&] { return impl_->checkAddresses(addresses); });
 }
 
 Status Session::run(std::span<const RankTensors> ranks, void *stream) {

@@ -10,6 +10,13 @@ struct RankTensors {
   std::vector<Tensor> inputs, outputs;
 };
 
+/// How a program is prepared. The same on all ranks.
+struct PrepareOptions {
+  /// GEMMs that no job has measured yet are measured, which may take a second on GPUs; otherwise
+  /// they are left to a guess of the library's, until they are.
+  bool measures = true;
+};
+
 /// A program on the ranks of this process. Many share one job, its streams and its memory.
 class Session {
 public:
@@ -18,7 +25,8 @@ public:
   /// for another number of ranks, or ranks bring different ones; Unsupported beyond
   /// JobOptions::mostBytes.
   static Result<std::unique_ptr<Session>> prepare(std::shared_ptr<Job> job,
-                                                  const CompiledProgram &program);
+                                                  const CompiledProgram &program,
+                                                  const PrepareOptions &options = {});
   /// Gives back what it has. Never blocks: runs may be in flight, and what they use is free for
   /// others when a later prepare() has returned, or the job has ended.
   ~Session();
@@ -47,7 +55,14 @@ public:
   /// returned Ok after that.
   Status run(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
              void *stream = nullptr);
-  /// The same on all ranks that are here, `ranks[i]` on rank firstRank() + i.
+  /// run() with tensors that are as the program wants them, by their addresses alone, inputs first:
+  /// for callers who bring the same addresses again and again. What came twice is recorded as a
+  /// graph where the backend has them, and is one launch from the third time on, of the last 32 sets
+  /// of addresses; recording blocks. Of rows that do not exist (`ceil`) there need be no memory.
+  /// BadInput if the number is wrong, or an address that was not there before is null, is not
+  /// aligned or lies elsewhere; overlaps are not looked for. On the one rank that is here.
+  Status runAt(std::span<void *const> addresses, void *stream = nullptr);
+  /// run() on all ranks that are here, `ranks[i]` on rank firstRank() + i.
   Status run(std::span<const RankTensors> ranks, void *stream = nullptr);
 
   /// Records one run as a graph, in place of the one before; nothing runs. Blocks. Unsupported

@@ -29,28 +29,31 @@ std::string differenceOf(const TensorSpec &spec, const Tensor &tensor) {
 
 /// A tensor with what messages call it.
 struct Named {
-  std::string what;
+  const char *kind;
+  size_t number;
   const TensorSpec &spec;
   const Tensor &tensor;
 
+  std::string what() const { return fmt::format("{} {} (%{})", kind, number, spec.name); }
   int64_t bytes() const { return *byteCount(spec.dtype, spec.shape); }
   uintptr_t begin() const { return reinterpret_cast<uintptr_t>(tensor.data); }
   uintptr_t end() const { return begin() + static_cast<uintptr_t>(bytes()); }
 };
 
-Status checkTensor(const Named &each, Device &device) {
-  const auto &[what, spec, tensor] = each;
+Status checkNamed(const Named &each, Device &device) {
+  const auto &[kind, number, spec, tensor] = each;
   if (std::string wanted = differenceOf(spec, tensor); !wanted.empty())
-    return badInput("{}: expected {}, for it is {}; got {}", what, wanted,
+    return badInput("{}: expected {}, for it is {}; got {}", each.what(), wanted,
                     typeText(spec.dtype, spec.shape), typeText(tensor.dtype, tensor.shape));
   if (each.bytes() == 0)
     return Status::ok();
   if (!tensor.data)
-    return badInput("{}: expected {}, got null", what, typeText(spec.dtype, spec.shape));
+    return badInput("{}: expected {}, got null", each.what(), typeText(spec.dtype, spec.shape));
   if (each.begin() % static_cast<uintptr_t>(sizeOf(spec.dtype)) != 0)
-    return badInput("{}: expected an address that is a multiple of {} bytes, got {}", what,
+    return badInput("{}: expected an address that is a multiple of {} bytes, got {}", each.what(),
                     sizeOf(spec.dtype), tensor.data);
-  return device.checkAddress(tensor.data).annotated(what);
+  const Status status = device.checkAddress(tensor.data);
+  return status.isOk() ? status : status.annotated(each.what());
 }
 
 Status collect(const char *kind, std::span<const TensorSpec> specs, std::span<const Tensor> tensors,
@@ -59,11 +62,16 @@ Status collect(const char *kind, std::span<const TensorSpec> specs, std::span<co
     return badInput("expected {} {}{}, got {}", specs.size(), kind, specs.size() == 1 ? "" : "s",
                     tensors.size());
   for (size_t i = 0; i < specs.size(); ++i)
-    all.push_back({fmt::format("{} {} (%{})", kind, i, specs[i].name), specs[i], tensors[i]});
+    all.push_back({kind, i, specs[i], tensors[i]});
   return Status::ok();
 }
 
 } // namespace
+
+Status checkTensor(const char *kind, size_t number, const TensorSpec &spec, const Tensor &tensor,
+                   Device &device) {
+  return checkNamed({kind, number, spec, tensor}, device);
+}
 
 Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const Tensor> inputs,
                     std::span<const TensorSpec> outputSpecs, std::span<const Tensor> outputs,
@@ -72,12 +80,12 @@ Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const Tens
   BRAID_TRY(collect("input", inputSpecs, inputs, all));
   BRAID_TRY(collect("output", outputSpecs, outputs, all));
   for (const Named &each : all)
-    BRAID_TRY(checkTensor(each, device));
+    BRAID_TRY(checkNamed(each, device));
   for (size_t output = inputs.size(); output < all.size(); ++output)
     for (size_t other = 0; other < output; ++other)
       if (all[output].begin() < all[other].end() && all[other].begin() < all[output].end())
-        return badInput("{}: expected memory of its own, got some of {}", all[output].what,
-                        all[other].what);
+        return badInput("{}: expected memory of its own, got some of {}", all[output].what(),
+                        all[other].what());
   return Status::ok();
 }
 

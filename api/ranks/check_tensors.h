@@ -11,4 +11,8 @@ Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const Tens
                     std::span<const TensorSpec> outputSpecs, std::span<const Tensor> outputs,
                     Device &device);
 
+/// The same of one of them: "input" or "output" of that number.
+Status checkTensor(const char *kind, size_t number, const TensorSpec &spec, const Tensor &tensor,
+                   Device &device);
+
 } // namespace braid

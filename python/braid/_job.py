@@ -57,9 +57,11 @@ class Job:
         """This process's rank; the first, if several are here."""
         return self.first_rank
 
-    def prepare(self, program: Program) -> "Operation":
+    def prepare(self, program: Program, *, measures: bool = True) -> "Operation":
         """Allocates, exchanges handles, tunes; chooses the schedule if it is "auto".
 
+        measures: GEMMs that no job has measured yet are measured, which may take a second on GPUs;
+            otherwise they are left to a guess of the library's, until they are.
         Collective; blocks until all that was issued to the job is done. InputError if the program
         is for another number of ranks, or ranks bring different ones.
         """
@@ -69,7 +71,7 @@ class Job:
                 chosen = Program(request, self._handle.address)
             chosen.request = request._replace(schedule=None)
             program = chosen
-        return Operation(self, program)
+        return Operation(self, program, measures)
 
     def _interrupt(self) -> None:
         _library.ask("job_abort", self._handle.address, PeerError.code,
@@ -152,12 +154,12 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
 class Operation:
     """A program on the ranks of this process, ready to run."""
 
-    def __init__(self, job: Job, program: Program) -> None:
+    def __init__(self, job: Job, program: Program, measures: bool = True) -> None:
         self.job = job
         self.program = program
         with interrupting(job._interrupt):
             self._handle = _library.Handle("session", _library.make(
-                "session_prepare", job._handle.address, program._address))
+                "session_prepare", job._handle.address, program._address, measures))
         self._specs = program.inputs + program.outputs
         self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
         self._tensors = (_library.Tensor * (len(self._specs) * job.hosted))()

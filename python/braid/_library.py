@@ -50,8 +50,9 @@ _FALLIBLE = {
     "job_commit": (c_void_p,),
     "job_close": (c_void_p,),
     "job_fail": (c_void_p, c_int32, c_char_p),
-    "session_prepare": (c_void_p, c_void_p, _ADDRESS),
+    "session_prepare": (c_void_p, c_void_p, c_int32, _ADDRESS),
     "session_run": (c_void_p, POINTER(Tensor), c_size_t, c_void_p),
+    "session_run_at": (c_void_p, POINTER(c_void_p), c_size_t, c_void_p),
     "session_capture": (c_void_p, POINTER(Tensor), c_size_t),
     "session_replay": (c_void_p, c_void_p),
 }
@@ -65,6 +66,7 @@ _OTHERS = {
     "program_ranks": (c_int64, c_void_p),
     "program_name": (c_char_p, c_void_p),
     "program_text": (c_char_p, c_void_p),
+    "program_schedule": (c_char_p, c_void_p),
     "program_explain": (c_char_p, c_void_p),
     "program_inputs": (c_size_t, c_void_p),
     "program_outputs": (c_size_t, c_void_p),

@@ -108,6 +108,11 @@ class Program:
         """As `braid compile` prints it: the fusion, if there is one, and the host program."""
         return str(_library.ask("program_text", self._address).decode())
 
+    @property
+    def schedule(self) -> str:
+        """In the words of compile(schedule=); "" for a program that was not lowered."""
+        return str(_library.ask("program_schedule", self._address).decode())
+
     def explain(self) -> str:
         """How it was lowered and who said so: a line for each knob, and for what is not overlapped,
         with the reason; then the trials of a choice that was measured."""

@@ -57,7 +57,8 @@ public:
   /// something, at the same time as the other ranks. A guess: setAlgorithm() decides.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
   /// Finds out how to multiply operands of this shape best, by measuring, or from an earlier
-  /// measurement. Takes about `atMost`, if it measures. Returns a line of text for setAlgorithm().
+  /// measurement. Takes about `atMost`, if it measures; at most nothing: what nobody knows is left
+  /// to a guess. Returns a line of text for setAlgorithm().
   virtual Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) = 0;
   /// Lets GEMMs of this shape be multiplied as `choice` says, which a device with the same key
   /// has returned from tune().

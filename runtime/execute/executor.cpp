@@ -4,7 +4,6 @@
 
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
-#include "runtime/tune/tune_gemms.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -25,9 +24,11 @@ static bool isWhole(CommandKind kind) {
 /// Turns the ranges of a Plan into operands, and its endpoints into flags of peers.
 class Binder {
 public:
-  Binder(const Plan &plan, Device &device, ControlPlane &control, TransferMode transferMode)
+  Binder(const Plan &plan, Device &device, ControlPlane &control, TransferMode transferMode,
+         UnknownGemms unknown)
       : plan_(plan), device_(device), peers_(device.peerMemory()), control_(control),
-        transferMode_(transferMode), prepared_(new Prepared(plan, device, transferMode)) {}
+        transferMode_(transferMode), unknown_(unknown),
+        prepared_(new Prepared(plan, device, transferMode)) {}
 
   Status bind();
   std::unique_ptr<Prepared> take() { return std::move(prepared_); }
@@ -64,6 +65,7 @@ private:
   PeerMemory *peers_; ///< null if the Plan sends messages
   ControlPlane &control_;
   const TransferMode transferMode_;
+  const UnknownGemms unknown_;
   std::unique_ptr<Prepared> prepared_;
   char *flags_ = nullptr;
   char *symmetric_ = nullptr;
@@ -80,7 +82,7 @@ Status Binder::bind() {
     if (step.kind == PrepareKind::AllocateArenas)
       BRAID_TRY(allocate());
   if (GemmTuning *tuning = device_.compute().tuning())
-    BRAID_TRY(tuneGemms(plan_, *tuning, control_));
+    BRAID_TRY(tuneGemms(plan_, *tuning, control_, unknown_));
   for (const PrepareAction &step : plan_.preparation)
     if (step.kind == PrepareKind::Warm)
       BRAID_TRY(device_.compute().warm(plan_.matmuls[step.matmul]));
@@ -405,7 +407,7 @@ Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
 }
 
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, ControlPlane &control,
-                                          TransferMode transferMode) {
+                                          TransferMode transferMode, UnknownGemms unknown) {
   if (control.size() != plan.ranks || control.rank() != plan.rank)
     return badInput("the plan is for rank {} of {}, but this is rank {} of {}", plan.rank,
                     plan.ranks, control.rank(), control.size());
@@ -416,7 +418,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
     control.abort(mine);
     return mine;
   }
-  Binder binder(plan, device, control, transferMode);
+  Binder binder(plan, device, control, transferMode, unknown);
   mine = binder.bind();
   if (!mine.isOk()) {
     control.abort(mine);
@@ -432,8 +434,8 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
 Prepared::~Prepared() {
   if (isRegistered_)
     device_->releasePlan(*plan_);
-  if (graph_)
-    graphs_->releaseGraph(*graph_);
+  for (uint32_t recording : recordings_)
+    graphs_->releaseGraph(recording);
   if (firstEvent_)
     device_->releaseEvents(*firstEvent_);
   for (void *arena : arenas_)
@@ -460,16 +462,34 @@ void Prepared::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> o
   end(tag);
 }
 
-Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+Result<uint32_t> Prepared::record(llvm::ArrayRef<const void *> inputs,
+                                  llvm::ArrayRef<void *> outputs) {
   if (!graphs_)
     return unsupported("no graphs here");
   BRAID_TRY(graphs_->beginCapture());
   const Tag tag = begin();
   issueAll(inputs, outputs);
   end(tag);
-  uint32_t graph = BRAID_TRY(graphs_->endCapture());
+  recordings_.push_back(BRAID_TRY(graphs_->endCapture()));
+  return recordings_.back();
+}
+
+void Prepared::replay(uint32_t recording) {
+  ++epoch_;
+  const Tag tag = begin();
+  graphs_->launch(recording, tag);
+  end(tag);
+}
+
+void Prepared::forget(uint32_t recording) {
+  std::erase(recordings_, recording);
+  graphs_->releaseGraph(recording);
+}
+
+Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  const uint32_t graph = BRAID_TRY(record(inputs, outputs));
   if (graph_)
-    graphs_->releaseGraph(*graph_);
+    forget(*graph_);
   graph_ = graph;
   capturedInputs_ = inputs.vec();
   capturedOutputs_ = outputs.vec();
@@ -494,10 +514,7 @@ Status Prepared::replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
 
 void Prepared::replay() {
   assert(graph_ && "capture() comes first");
-  ++epoch_;
-  const Tag tag = begin();
-  graphs_->launch(*graph_, tag);
-  end(tag);
+  replay(*graph_);
 }
 
 void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {

@@ -8,6 +8,7 @@
 
 #include "runtime/execute/control_plane.h"
 #include "runtime/execute/device.h"
+#include "runtime/tune/tune_gemms.h"
 
 namespace braid {
 
@@ -25,10 +26,18 @@ public:
   /// device addresses, one for each parameter and result of the program in order; they may differ
   /// from run to run and must stay valid until the run is done.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
-  /// Records one run at these addresses as a graph, in place of the one before; nothing runs.
-  /// Blocks. Unsupported where the backend has no graphs.
+  /// Records one run at these addresses as a graph, beside those before; nothing runs. Blocks. Its
+  /// number. Unsupported where the backend has no graphs.
+  Result<uint32_t> record(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
+  /// Is there something to record with, and is stream 0 not being captured by the caller?
+  bool canRecord() const { return graphs_ && !graphs_->isInCallersCapture(); }
+  /// Issues a recorded run, to the addresses of that time: one launch. May be mixed with run().
+  void replay(uint32_t recording);
+  /// Gives a recording back. Replays of it may still be in flight.
+  void forget(uint32_t recording);
+  /// record() in place of what the last capture() has recorded.
   Status capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
-  /// Issues the recorded run, to the addresses of its capture: one launch. May be mixed with run().
+  /// Issues the run of the last capture().
   void replay();
   /// The same for a caller who may have moved its tensors: BadInput, and nothing is issued, if the
   /// addresses are not those of the capture; the message says which. To go on, capture again, or
@@ -83,7 +92,8 @@ private:
   TransferMode transferMode_;
   bool isRegistered_ = false; ///< with the device
   uint32_t epoch_ = 0;
-  std::optional<uint32_t> graph_;
+  std::vector<uint32_t> recordings_; ///< graphs of the device
+  std::optional<uint32_t> graph_;    ///< of the last capture()
   std::vector<void *> arenas_; ///< of the device
   std::optional<uint32_t> firstEvent_;
   std::vector<void *> bases_;         ///< one for each buffer of the Plan, then one for each rank
@@ -117,8 +127,9 @@ private:
 /// the same program. Fingerprints are compared first, then every send is matched with its
 /// receive; a difference is BadInput and says which ranks differ, and where. `plan` and `device`
 /// outlive the result. Unsupported if the device does not offer `transferMode`. Waits for all that
-/// was issued to the device before.
+/// was issued to the device before. All ranks say the same about `unknown` GEMMs.
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, ControlPlane &control,
-                                          TransferMode transferMode = {});
+                                          TransferMode transferMode = {},
+                                          UnknownGemms unknown = UnknownGemms::Measure);
 
 } // namespace braid

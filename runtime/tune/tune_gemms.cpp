@@ -29,7 +29,8 @@ std::vector<const PlanMatmul *> shapesOf(const Plan &plan) {
 
 /// Tunes what is not in `choices` yet. The shapes share what time there is, and those that were
 /// tuned by an earlier job leave theirs to the others.
-Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control, Choices &choices) {
+Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
+                   UnknownGemms unknown, Choices &choices) {
   using Clock = std::chrono::steady_clock;
   std::vector<const PlanMatmul *> missing = shapesOf(plan);
   std::erase_if(missing,
@@ -38,7 +39,10 @@ Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control, 
   for (size_t i = 0; i < missing.size(); ++i) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
     const milliseconds share = left / static_cast<int64_t>(missing.size() - i);
-    std::string choice = BRAID_TRY(tuning.tune(*missing[i], std::clamp(share, kLeast, kMost)));
+    const milliseconds atMost = unknown == UnknownGemms::Measure
+                                    ? std::clamp(share, kLeast, kMost)
+                                    : milliseconds(0);
+    std::string choice = BRAID_TRY(tuning.tune(*missing[i], atMost));
     choices[gemmKey(*missing[i])] = std::move(choice);
     control.tick();
   }
@@ -47,10 +51,10 @@ Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control, 
 
 /// What rank 0 has chosen, if it goes for a device with that key.
 Result<Choices> choicesOfRank0(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
-                               const std::string &key) {
+                               UnknownGemms unknown, const std::string &key) {
   MeasurementFile mine{key, {}};
   if (plan.rank == 0)
-    BRAID_TRY(tuneMissing(plan, tuning, control, mine.entries));
+    BRAID_TRY(tuneMissing(plan, tuning, control, unknown, mine.entries));
   std::vector<std::string> texts =
       BRAID_TRY(control.allGather(plan.rank == 0 ? mine.encode() : std::string()));
   Result<MeasurementFile> chosen = MeasurementFile::decode(texts.front());
@@ -61,12 +65,13 @@ Result<Choices> choicesOfRank0(const Plan &plan, GemmTuning &tuning, ControlPlan
 
 } // namespace
 
-Status tuneGemms(const Plan &plan, GemmTuning &tuning, ControlPlane &control) {
+Status tuneGemms(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
+                 UnknownGemms unknown) {
   const std::string key = tuning.tuningKey();
   for (const PlanMatmul *shape : shapesOf(plan))
     BRAID_TRY(tuning.loadAlgorithm(*shape));
-  Choices choices = BRAID_TRY(choicesOfRank0(plan, tuning, control, key));
-  BRAID_TRY(tuneMissing(plan, tuning, control, choices));
+  Choices choices = BRAID_TRY(choicesOfRank0(plan, tuning, control, unknown, key));
+  BRAID_TRY(tuneMissing(plan, tuning, control, unknown, choices));
   for (const PlanMatmul *shape : shapesOf(plan))
     BRAID_TRY(tuning.setAlgorithm(*shape, choices[gemmKey(*shape)]));
   return Status::ok();

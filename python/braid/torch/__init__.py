@@ -1,0 +1,24 @@
+"""Tensor-parallel layers whose communication hides behind their matrix products.
+
+    from braid.torch import all_gather_matmul, matmul_reduce_scatter
+    H = all_gather_matmul(X, up.weight.t(), group, activation="gelu")   # X: this rank's rows
+    Y = matmul_reduce_scatter(H, down.weight.t(), group)                # Y: this rank's rows
+
+or, without touching a model that is compiled:
+
+    braid.torch.enable()         # what PyTorch's async tensor parallelism finds is Braid's to run
+    print(braid.torch.report())  # what ran how, and which collectives stayed apart, and why
+
+All ranks of a group make their calls in one order. docs/pytorch.md is an introduction.
+"""
+from braid._errors import (Error, InputError, InternalError, PeerError, RejectedError,
+                           TimedOutError, UnsupportedError)
+from braid.torch._functions import (all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter,
+                                    prepare, synchronize)
+from braid.torch._operations import Memory, memory, set_memory_bound
+
+__all__ = [
+    "Error", "InputError", "InternalError", "Memory", "PeerError", "RejectedError",
+    "TimedOutError", "UnsupportedError", "all_gather_matmul", "matmul_all_reduce",
+    "matmul_reduce_scatter", "memory", "prepare", "set_memory_bound", "synchronize",
+]

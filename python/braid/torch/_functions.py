@@ -1,0 +1,195 @@
+"""The functions that models call."""
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+
+import torch
+
+from braid._errors import InputError
+from braid.torch import _library, _operations  # noqa: F401  (_library registers the operators)
+from braid.torch._group import job_of, name_of
+
+Tensor = torch.Tensor
+Bs = Union[Tensor, Sequence[Tensor]]
+_ops = torch.ops.braid
+
+_FUNCTIONS_OF_PYTORCH = {
+    "relu": torch.nn.functional.relu,
+    "gelu": torch.nn.functional.gelu,
+    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "silu": torch.nn.functional.silu,
+}
+
+
+def _wants_gradients(tensors: Sequence[Optional[Tensor]]) -> bool:
+    return torch.is_grad_enabled() and any(each is not None and each.requires_grad
+                                           for each in tensors)
+
+
+def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
+    """May the kernel be called at once, without PyTorch's dispatcher?"""
+    if torch.compiler.is_compiling():
+        return False
+    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
+        return False
+    for each in tensors:
+        if each is not None and type(each) not in (Tensor, torch.nn.Parameter):
+            return False
+    first = tensors[0]
+    assert first is not None
+    return first.device.type in ("cpu", "cuda") and not torch.is_autocast_enabled(first.device.type)
+
+
+def _apply(activation: str, tensor: Tensor) -> Tensor:
+    if activation not in _FUNCTIONS_OF_PYTORCH:
+        raise InputError(f"expected an activation ({', '.join(_FUNCTIONS_OF_PYTORCH)}) or None, "
+                         f"got '{activation}'")
+    return _FUNCTIONS_OF_PYTORCH[activation](tensor)
+
+
+def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
+                      activation: Optional[str] = None, gather_dim: int = 0,
+                      rows: Optional[int] = None, return_A: bool = False) -> Any:
+    """activation(all_gather(A) @ B + bias): the blocks of A travel while others are multiplied.
+
+    A: this rank's rows, [..., K], of any number of dimensions. `gather_dim` is the dimension that
+        is gathered; not the last one.
+    B: [K, N], or a list of such, which share one gather. The weight of a torch.nn.Linear is B.t().
+    bias: [N], or a list with one or None for each B.
+    activation: "relu", "gelu", "gelu_tanh" or "silu".
+    rows: how many all ranks have together, if they do not divide: split as torch.chunk does.
+    group: a ProcessGroup, a DeviceMesh of one dimension, or a name; None: the default group.
+
+    Y, of all rows and this rank's columns, or a list of them; with return_A a tuple, whose second
+    entry is the gathered A.
+
+    Collective. On GPUs it only issues, to the current stream; on CPUs it is done when it returns.
+    Tensors are bf16, f16, f32 or f64, all alike; those that are not contiguous (B: nor B.t()) are
+    copied. The first call with a shape prepares it. InputError says what was expected; PeerError
+    and TimedOutError end the group's operators on all ranks.
+
+    Gradients: the backward is matmul_reduce_scatter; that of B multiplies the gathered A, which is
+    kept for it.
+    Equivalent to: torch.ops.symm_mem.fused_all_gather_matmul
+    """
+    weights: List[Tensor] = [B] if isinstance(B, Tensor) else list(B)
+    biases = [bias] if isinstance(B, Tensor) else list(bias or [None] * len(weights))
+    name = name_of(group)
+    count = -1 if rows is None else rows
+    tensors = [A, *weights, *biases]
+    wants_gradients = _wants_gradients(tensors)
+    folded = "" if wants_gradients else activation or ""
+    keeps_A = return_A or (wants_gradients and _wants_gradients(weights))
+    arguments = (A, weights, biases, folded, gather_dim, count, keeps_A, name)
+    if not wants_gradients and _is_plain(tensors):
+        outputs = _operations.all_gather_matmul(*arguments)
+    else:
+        outputs = _ops.all_gather_matmul(*arguments)
+    Ys = list(outputs[:len(weights)])
+    if activation and not folded:
+        Ys = [_apply(activation, Y) for Y in Ys]
+    result = Ys[0] if isinstance(B, Tensor) else Ys
+    return (result, outputs[-1]) if return_A else result
+
+
+def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
+                          bias: Optional[Tensor] = None, activation: Optional[str] = None,
+                          scatter_dim: int = 0, reduce_op: str = "sum") -> Tensor:
+    """activation(reduce_scatter(A @ B) + bias): partial results travel while others are computed.
+
+    A: all rows, [..., K], with this rank's part of K. `scatter_dim` is the dimension whose rows
+        the ranks share, split as torch.chunk does; not the last one.
+    B: [K, N], this rank's part. The weight of a torch.nn.Linear is B.t().
+    bias: [N], the same on all ranks; it is added once.
+    reduce_op: "sum", or "avg" without bias and activation.
+
+    This rank's rows of the result. Partial results travel in A's type, and are added in f32 in the
+    order of ranks. The rest is as in all_gather_matmul(), which is the backward.
+    Equivalent to: torch.ops.symm_mem.fused_matmul_reduce_scatter
+    """
+    name = name_of(group)
+    tensors = [A, B, bias]
+    wants_gradients = _wants_gradients(tensors)
+    folded = "" if wants_gradients else activation or ""
+    arguments = (A, B, bias, folded, reduce_op, scatter_dim, name)
+    if not wants_gradients and _is_plain(tensors):
+        return _operations.matmul_reduce_scatter(*arguments)
+    Y = _ops.matmul_reduce_scatter(*arguments)
+    return _apply(activation, Y) if activation and not folded else Y
+
+
+def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional[Tensor] = None,
+                      activation: Optional[str] = None) -> Tensor:
+    """activation(all_reduce(A @ B) + bias): the same result on all ranks, bit by bit.
+
+    A: all rows, [..., K], with this rank's part of K. B: [K, N], this rank's part.
+    The rest is as in matmul_reduce_scatter(). The backward takes the result's gradient for one that
+    all ranks have alike, and so needs no communication.
+    """
+    name = name_of(group)
+    tensors = [A, B, bias]
+    wants_gradients = _wants_gradients(tensors)
+    folded = "" if wants_gradients else activation or ""
+    arguments = (A, B, bias, folded, name)
+    if not wants_gradients and _is_plain(tensors):
+        return _operations.matmul_all_reduce(*arguments)
+    Y = _ops.matmul_all_reduce(*arguments)
+    return _apply(activation, Y) if activation and not folded else Y
+
+
+# -- Measuring. --
+
+def _gather_call(job: Any, A: Tensor, B: Bs, *, bias: Any = None, activation: Optional[str] = None,
+                 gather_dim: int = 0, rows: Optional[int] = None, return_A: bool = False) -> Any:
+    weights = [B] if isinstance(B, Tensor) else list(B)
+    biases = [bias] if isinstance(B, Tensor) else list(bias or [None] * len(weights))
+    return _operations.describe_gather(job, A, weights, biases, activation or "", gather_dim,
+                                       -1 if rows is None else rows, return_A)
+
+
+def _scatter_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
+                  activation: Optional[str] = None, scatter_dim: int = 0,
+                  reduce_op: str = "sum") -> Any:
+    return _operations.describe_reduce(job, "matmul_reduce_scatter", A, B, bias, activation or "",
+                                       scatter_dim)
+
+
+def _all_reduce_call(job: Any, A: Tensor, B: Tensor, *, bias: Optional[Tensor] = None,
+                     activation: Optional[str] = None) -> Any:
+    return _operations.describe_reduce(job, "matmul_all_reduce", A, B, bias, activation or "", 0)
+
+
+_CALLS: List[Tuple[Callable[..., Any], Callable[..., Any]]] = [
+    (all_gather_matmul, _gather_call), (matmul_reduce_scatter, _scatter_call),
+    (matmul_all_reduce, _all_reduce_call)]
+
+
+def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *,
+            seconds: float = 2.0, **options: Any) -> str:
+    """Has the ranks measure how `function` runs fastest with such tensors, for at most so many
+    seconds of trials, and keeps what is best for later calls: also as a start for shapes that
+    nobody has measured. A shape that this machine knows takes no trials.
+
+    function: all_gather_matmul, matmul_reduce_scatter or matmul_all_reduce.
+    A, B, group, options: as for a call; tensors are looked at, not read. A call that keeps A for
+        gradients of B is one with return_A.
+
+    The schedule, in the words of the command line. Collective; blocks. Before the operator is
+    captured into a CUDA graph.
+    """
+    for known, describe in _CALLS:
+        if known is function:
+            job = job_of(name_of(group), A.device)
+            layout = describe(job, A, B, **options).layout
+            return _operations.measure(job, layout, seconds).schedule
+    names = ", ".join(known.__name__ for known, _ in _CALLS)
+    raise InputError(f"expected one of {names}, got {function!r}")
+
+
+def synchronize(group: Any = None) -> None:
+    """Blocks until all calls of this rank are done on the group's devices. Raises what has gone
+    wrong with them: on GPUs a call itself only tells of what was known when it was issued."""
+    name = name_of(group)
+    for job in _operations.all_jobs():
+        if job.group == name:
+            job.job.synchronize()

@@ -1,0 +1,170 @@
+"""What an operator computes, from the shapes of its tensors: a fusion, and how tensors lie in it.
+
+Rows are the axis that is gathered or scattered. They come first in every tensor of a fusion, so a
+tensor whose rows are another axis is moved so. `torch.chunk` says which rows a rank has.
+"""
+from __future__ import annotations
+
+import math
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+from braid._errors import InputError
+from braid._fusion import AxisLike, Fusion, Value, ceil, didx, stream
+
+ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh", "silu")
+
+
+class Rows(NamedTuple):
+    """`count` rows, each of `beside` vectors, over `ranks` ranks."""
+
+    count: int
+    beside: int
+    ranks: int
+
+    @property
+    def block(self) -> int:
+        return -(-self.count // self.ranks)
+
+    def of(self, rank: int) -> int:
+        """How many a rank has."""
+        return max(0, min(self.block, self.count - rank * self.block))
+
+    @property
+    def are_even(self) -> bool:
+        return self.count % self.ranks == 0
+
+    @property
+    def full(self) -> int:
+        """Vectors of the full blocks, which rows that do not exist are part of."""
+        return self.ranks * self.block * self.beside
+
+
+class Weight(NamedTuple):
+    """One matrix that is multiplied with, local shapes."""
+
+    columns: int
+    is_transposed: bool  # it lies as [columns, depth], as PyTorch's linear has it
+    has_bias: bool
+
+
+class Layout(NamedTuple):
+    """One operator for tensors of some shape."""
+
+    operator: str
+    dtype: str
+    rows: Rows
+    depth: int  # of this rank's part
+    weights: Tuple[Weight, ...]
+    activation: str
+    returns_gathered: bool = False
+
+    @property
+    def family(self) -> Tuple[object, ...]:
+        """What shapes have in common for which one schedule may serve."""
+        kinds = tuple((weight.is_transposed, weight.has_bias) for weight in self.weights)
+        return (self.operator, self.dtype, self.rows.ranks, kinds, self.activation,
+                self.returns_gathered)
+
+    @property
+    def extents(self) -> Tuple[int, int, int]:
+        """M, N and K: all rows, and this rank's columns and depth."""
+        return (self.rows.count * self.rows.beside, sum(each.columns for each in self.weights),
+                self.depth)
+
+    def distance(self, other: "Layout") -> float:
+        """How unlike another of the family it is."""
+        return sum(abs(math.log(a / b)) for a, b in zip(self.extents, other.extents))
+
+    @property
+    def shape(self) -> str:
+        """For people: "bf16 4096x14336x8192"."""
+        return f"{self.dtype} " + "x".join(map(str, self.extents))
+
+    def fusion(self) -> Fusion:
+        """Inputs: A, then each weight and its bias. Outputs: Y, Y1 ..., then the gathered A."""
+        return _WRITERS[self.operator](self)
+
+
+def check(layout: Layout) -> None:
+    """InputError if there is nothing to compute, or a function that nobody knows."""
+    if layout.activation not in ACTIVATIONS:
+        raise InputError(f"expected an activation ({', '.join(ACTIVATIONS[1:])}) or None, got "
+                         f"'{layout.activation}'")
+    if min(*layout.extents, *(weight.columns for weight in layout.weights)) < 1:
+        raise InputError(f"{layout.operator}: expected extents of 1 at least, got {layout.shape}")
+
+
+def _row_axes(rows: Rows, first: AxisLike) -> List[AxisLike]:
+    """`first` has an entry for each rank."""
+    if rows.are_even:
+        return [first, rows.block * rows.beside]
+    block = ceil(rows.count, rows.ranks)
+    return [first, block] if rows.beside == 1 else [first, block, rows.beside]
+
+
+def _name(base: str, number: int) -> str:
+    return base if number == 0 else f"{base}{number}"
+
+
+def _products(layout: Layout, fusion: Fusion, A: Value, outer: Sequence[AxisLike],
+              result: Sequence[AxisLike]) -> List[Value]:
+    """A GEMM for each weight, and the activation. `outer`: what A and the weights have before
+    their depth, and contract with it."""
+    values = []
+    for number, weight in enumerate(layout.weights):
+        axes = [*outer, layout.depth]
+        axes = [weight.columns, *axes] if weight.is_transposed else [*axes, weight.columns]
+        W = fusion.input(_name("W", number), layout.dtype, axes)
+        bias: Optional[Value] = None
+        if weight.has_bias:
+            bias = fusion.input(_name("b", number), layout.dtype, [weight.columns])
+        axes = [*result, weight.columns]
+        name = _name("Y", number)
+        product = _name("H", number) if layout.activation else name
+        if weight.is_transposed:
+            Y = fusion.linear(product, A, W, layout.dtype, axes, bias=bias)
+        else:
+            Y = fusion.matmul(product, A, W, layout.dtype, axes)
+        if layout.activation:
+            Y = fusion.pointwise(name, layout.activation, Y, dtype=layout.dtype, axes=axes)
+        values.append(Y)
+    return values
+
+
+def _gather(layout: Layout) -> Fusion:
+    f, D = Fusion(layout.operator), layout.rows.ranks
+    f.mesh(D)
+    A = f.input("A", layout.dtype, [*_row_axes(layout.rows, didx(D)), layout.depth])
+    whole = _row_axes(layout.rows, stream(D))
+    outputs = _products(layout, f, A, [], whole)
+    if layout.returns_gathered:
+        outputs.append(f.reshard("G", A, layout.dtype, [*whole, layout.depth]))
+    f.output(*outputs)
+    return f
+
+
+def _reduce(layout: Layout, rows: List[AxisLike], result: List[AxisLike]) -> Fusion:
+    f, D = Fusion(layout.operator), layout.rows.ranks
+    f.mesh(D)
+    A = f.input("A", layout.dtype, [*rows, didx(D), layout.depth])
+    f.output(*_products(layout, f, A, [didx(D)], result))
+    return f
+
+
+def _scatter(layout: Layout) -> Fusion:
+    D = layout.rows.ranks
+    return _reduce(layout, _row_axes(layout.rows, D), _row_axes(layout.rows, didx(D)))
+
+
+def _all_reduce(layout: Layout) -> Fusion:
+    """Where every rank has rows, so that each may sum its own."""
+    rows, D = layout.rows, layout.rows.ranks
+    if rows.count * rows.beside < D or D == 1:
+        axes: List[AxisLike] = [rows.count * rows.beside]
+    else:
+        axes = _row_axes(rows, D)
+    return _reduce(layout, axes, axes)
+
+
+_WRITERS = {"all_gather_matmul": _gather, "matmul_reduce_scatter": _scatter,
+            "matmul_all_reduce": _all_reduce}

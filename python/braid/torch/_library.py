@@ -1,0 +1,222 @@
+"""The operators as PyTorch knows them: schemas, fake kernels, gradients, autocast.
+
+`torch.ops.braid` has them. The kernels are this package's own, in Python: what they call is one
+function of the shared library, which needs nothing of PyTorch's ABI.
+"""
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+import torch
+from torch.distributed import distributed_c10d as c10d
+
+from braid._errors import InputError
+from braid.torch import _operations
+
+Tensor = torch.Tensor
+
+_library = torch.library.Library("braid", "DEF")
+_TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
+_SCHEMAS = {
+    "all_gather_matmul":
+        "(Tensor A, Tensor[] Bs, Tensor?[] biases, str activation, int gather_dim, SymInt rows, "
+        "bool return_A, str group_name) -> Tensor[]",
+    "matmul_reduce_scatter":
+        "(Tensor A, Tensor B, Tensor? bias, str activation, str reduce_op, int scatter_dim, "
+        "str group_name) -> Tensor",
+    "matmul_all_reduce":
+        "(Tensor A, Tensor B, Tensor? bias, str activation, str group_name) -> Tensor",
+}
+for _name, _schema in _SCHEMAS.items():
+    _library.define(_name + _schema, tags=_TAGS)
+    for _device in ("CPU", "CUDA"):
+        _library.impl(_name, getattr(_operations, _name), _device)
+
+
+# -- What comes out, by shapes alone. --
+
+def _place(group_name: str) -> Tuple[int, int]:
+    """Rank and number of ranks."""
+    group = c10d._resolve_process_group(group_name)
+    return int(group.rank()), int(group.size())
+
+
+def _by_rows(A: Tensor, rows: Any, dim: int, columns: Any) -> Tensor:
+    """A tensor whose rows lie together, as the kernels make it."""
+    others = [*A.shape[:dim], *A.shape[dim + 1:-1]]
+    return A.new_empty([rows, *others, columns]).movedim(0, dim)
+
+
+@torch.library.register_fake("braid::all_gather_matmul", lib=_library)
+def _(A: Tensor, Bs: Sequence[Tensor], biases: Any, activation: str, gather_dim: int, rows: Any,
+      return_A: bool, group_name: str) -> List[Tensor]:
+    dim = gather_dim % A.dim()
+    count = A.shape[dim] * _place(group_name)[1] if rows < 0 else rows
+    widths = [B.shape[1] for B in Bs] + ([A.shape[-1]] if return_A else [])
+    return [_by_rows(A, count, dim, width) for width in widths]
+
+
+@torch.library.register_fake("braid::matmul_reduce_scatter", lib=_library)
+def _(A: Tensor, B: Tensor, bias: Any, activation: str, reduce_op: str, scatter_dim: int,
+      group_name: str) -> Tensor:
+    dim = scatter_dim % A.dim()
+    rank, ranks = _place(group_name)
+    count = A.shape[dim]
+    if count % ranks == 0:
+        return _by_rows(A, count // ranks, dim, B.shape[1])
+    block = (count + ranks - 1) // ranks
+    mine = torch.sym_max(0, torch.sym_min(block, count - rank * block))
+    return _by_rows(A, mine, dim, B.shape[1])
+
+
+@torch.library.register_fake("braid::matmul_all_reduce", lib=_library)
+def _(A: Tensor, B: Tensor, bias: Any, activation: str, group_name: str) -> Tensor:
+    return A.new_empty([*A.shape[:-1], B.shape[1]])
+
+
+# -- Gradients: the backward of one is another. --
+
+_ops = torch.ops.braid
+_c10d = torch.ops._c10d_functional
+
+
+def _expect_no(activation: str) -> None:
+    if activation:
+        raise InputError("expected no activation where gradients are asked for: apply it to the "
+                         "result, as the functions of braid.torch do")
+
+
+def _flat(tensor: Tensor, dim: int = 0) -> Tensor:
+    """All rows, as a matrix, in the order in which those of `dim` come first."""
+    return tensor.movedim(dim, 0).flatten(0, -2)
+
+
+def _sum_of_rows(tensor: Tensor) -> Tensor:
+    return tensor.flatten(0, -2).sum(0)
+
+
+def _gather_setup(ctx: Any, inputs: Any, output: Any) -> None:
+    A, Bs, biases, activation, gather_dim, rows, return_A, group_name = inputs
+    _expect_no(activation)
+    ctx.dim, ctx.group_name = gather_dim % A.dim(), group_name
+    ctx.rows, ctx.returns_A = rows, return_A
+    ctx.wants_biases = [bias is not None for bias in biases]
+    ctx.save_for_backward(output[-1] if return_A else A, *Bs)
+
+
+def _gathered(A: Tensor, dim: int, rows: Any, group_name: str) -> Tensor:
+    ranks = _place(group_name)[1]
+    if rows >= 0 and rows != A.shape[dim] * ranks:
+        raise InputError("expected return_A where gradients of B are asked for and rows do not "
+                         "divide")
+    rows_first = A.movedim(dim, 0).contiguous()
+    whole = _c10d.all_gather_into_tensor(rows_first, ranks, group_name)
+    return _c10d.wait_tensor(whole).movedim(0, dim)
+
+
+def _scattered(G: Tensor, dim: int, group_name: str) -> Tensor:
+    """The sum over ranks, of this rank's rows."""
+    rows_first = G.movedim(dim, 0).contiguous()
+    ranks = _place(group_name)[1]
+    if rows_first.shape[0] % ranks != 0:
+        raise InputError("expected no gradients of the gathered A where rows do not divide")
+    mine = _c10d.reduce_scatter_tensor(rows_first, "sum", ranks, group_name)
+    return _c10d.wait_tensor(mine).movedim(0, dim)
+
+
+def _gather_backward(ctx: Any, grads: Sequence[Optional[Tensor]]) -> Any:
+    A, *Bs = ctx.saved_tensors
+    needs_A, needs_Bs = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
+    needs_Bs = list(needs_Bs) if isinstance(needs_Bs, (list, tuple)) else [needs_Bs] * len(Bs)
+    dA: Optional[Tensor] = None
+    for B, dY in zip(Bs, grads):
+        if needs_A and dY is not None:
+            part = _ops.matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.group_name)
+            dA = part if dA is None else dA + part
+    if needs_A and ctx.returns_A and grads[len(Bs)] is not None:
+        part = _scattered(grads[len(Bs)], ctx.dim, ctx.group_name)
+        dA = part if dA is None else dA + part
+    dBs: List[Optional[Tensor]] = [None] * len(Bs)
+    if any(needs_Bs):
+        whole = A if ctx.returns_A else _gathered(A, ctx.dim, ctx.rows, ctx.group_name)
+        flat = _flat(whole, ctx.dim).t()
+        for i, dY in enumerate(grads[:len(Bs)]):
+            if needs_Bs[i] and dY is not None:
+                dBs[i] = flat @ _flat(dY, ctx.dim)
+    dbiases = [_sum_of_rows(dY) if wanted and dY is not None else None
+               for wanted, dY in zip(ctx.wants_biases, grads)]
+    return dA, dBs, dbiases, None, None, None, None, None
+
+
+def _scatter_setup(ctx: Any, inputs: Any, output: Any) -> None:
+    A, B, bias, activation, reduce_op, scatter_dim, group_name = inputs
+    _expect_no(activation)
+    ctx.dim, ctx.group_name = scatter_dim % A.dim(), group_name
+    ctx.is_mean, ctx.has_bias = reduce_op == "avg", bias is not None
+    ctx.save_for_backward(A, B)
+
+
+def _scatter_backward(ctx: Any, dY: Tensor) -> Any:
+    A, B = ctx.saved_tensors
+    needs_A, needs_B = ctx.needs_input_grad[:2]
+    if ctx.is_mean:
+        dY = dY / _place(ctx.group_name)[1]
+    needs_all = needs_B or ctx.has_bias
+    parts = _ops.all_gather_matmul(dY, [B.t()], [None], "", ctx.dim, A.shape[ctx.dim], needs_all,
+                                   ctx.group_name)
+    dA = parts[0] if needs_A else None
+    dB = _flat(A, ctx.dim).t() @ _flat(parts[1], ctx.dim) if needs_B else None
+    dbias = _sum_of_rows(parts[1]) if ctx.has_bias else None
+    return dA, dB, dbias, None, None, None, None
+
+
+def _all_reduce_setup(ctx: Any, inputs: Any, output: Any) -> None:
+    A, B, bias, activation, _ = inputs
+    _expect_no(activation)
+    ctx.has_bias = bias is not None
+    ctx.save_for_backward(A, B)
+
+
+def _all_reduce_backward(ctx: Any, dY: Tensor) -> Any:
+    """Every rank has all of dY, and the same."""
+    A, B = ctx.saved_tensors
+    needs_A, needs_B = ctx.needs_input_grad[:2]
+    dA = dY @ B.t() if needs_A else None
+    dB = A.flatten(0, -2).t() @ dY.flatten(0, -2) if needs_B else None
+    return dA, dB, _sum_of_rows(dY) if ctx.has_bias else None, None, None
+
+
+for _name, _backward, _setup in (
+        ("all_gather_matmul", _gather_backward, _gather_setup),
+        ("matmul_reduce_scatter", _scatter_backward, _scatter_setup),
+        ("matmul_all_reduce", _all_reduce_backward, _all_reduce_setup)):
+    torch.library.register_autograd(f"braid::{_name}", _backward, setup_context=_setup,
+                                    lib=_library)
+
+
+# -- Autocast: everything in its type, as PyTorch's own GEMMs. --
+
+def _cast(value: Any, device: str, dtype: torch.dtype) -> Any:
+    if isinstance(value, Tensor):
+        is_eligible = (value.is_floating_point() and value.device.type == device and
+                       value.dtype is not torch.float64)
+        return value.to(dtype) if is_eligible else value
+    if isinstance(value, (list, tuple)):
+        return [_cast(each, device, dtype) for each in value]
+    return value
+
+
+def _autocast(name: str, device: str, key: torch.DispatchKey) -> Any:
+    keys = torch._C.DispatchKeySet(key)
+
+    def kernel(*arguments: Any) -> Any:
+        dtype = torch.get_autocast_dtype(device)
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return getattr(_ops, name)(*_cast(arguments, device, dtype))
+    return kernel
+
+
+for _name in _SCHEMAS:
+    for _device, _key in (("cpu", torch.DispatchKey.AutocastCPU),
+                          ("cuda", torch.DispatchKey.AutocastCUDA)):
+        _library.impl(_name, _autocast(_name, _device, _key), _key.name)
