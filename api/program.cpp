@@ -85,7 +85,10 @@ const std::string &CompiledProgram::choice() const { return impl_->choice; }
 const std::string &CompiledProgram::trials() const { return impl_->trials; }
 
 std::string CompiledProgram::schedule() const {
-  return impl_->compiled.isLowered ? impl_->schedule.str() : "";
+  if (!impl_->compiled.isLowered)
+    return "";
+  const std::string text = impl_->schedule.str();
+  return text.empty() ? impl_->schedule.all.preset().str() : text;
 }
 
 std::string CompiledProgram::str() const {

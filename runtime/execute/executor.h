@@ -94,7 +94,7 @@ private:
   uint32_t epoch_ = 0;
   std::vector<uint32_t> recordings_; ///< graphs of the device
   std::optional<uint32_t> graph_;    ///< of the last capture()
-  std::vector<void *> arenas_; ///< of the device
+  std::vector<void *> arenas_;       ///< of the device
   std::optional<uint32_t> firstEvent_;
   std::vector<void *> bases_;         ///< one for each buffer of the Plan, then one for each rank
   std::vector<Bound> bound_;          ///< one for each command

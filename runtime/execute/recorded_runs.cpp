@@ -18,9 +18,10 @@ RecordedRuns::Seen *RecordedRuns::find(llvm::ArrayRef<const void *> inputs,
 
 void RecordedRuns::remember(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
   if (seen_.size() == kMost) {
-    const auto oldest = std::min_element(
-        seen_.begin(), seen_.end(),
-        [](const Seen &left, const Seen &right) { return left.lastRun < right.lastRun; });
+    const auto oldest =
+        std::min_element(seen_.begin(), seen_.end(), [](const Seen &left, const Seen &right) {
+          return left.lastRun < right.lastRun;
+        });
     if (oldest->recording)
       prepared_->forget(*oldest->recording);
     seen_.erase(oldest);

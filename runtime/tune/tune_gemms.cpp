@@ -39,9 +39,8 @@ Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
   for (size_t i = 0; i < missing.size(); ++i) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
     const milliseconds share = left / static_cast<int64_t>(missing.size() - i);
-    const milliseconds atMost = unknown == UnknownGemms::Measure
-                                    ? std::clamp(share, kLeast, kMost)
-                                    : milliseconds(0);
+    const milliseconds atMost =
+        unknown == UnknownGemms::Measure ? std::clamp(share, kLeast, kMost) : milliseconds(0);
     std::string choice = BRAID_TRY(tuning.tune(*missing[i], atMost));
     choices[gemmKey(*missing[i])] = std::move(choice);
     control.tick();

@@ -16,9 +16,12 @@ from braid._errors import (Error, InputError, InternalError, PeerError, Rejected
 from braid.torch._functions import (all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter,
                                     prepare, synchronize)
 from braid.torch._operations import Memory, memory, set_memory_bound
+from braid.torch._report import Report, report
+from braid.torch._takeover import disable, enable
 
 __all__ = [
-    "Error", "InputError", "InternalError", "Memory", "PeerError", "RejectedError",
-    "TimedOutError", "UnsupportedError", "all_gather_matmul", "matmul_all_reduce",
-    "matmul_reduce_scatter", "memory", "prepare", "set_memory_bound", "synchronize",
+    "Error", "InputError", "InternalError", "Memory", "PeerError", "RejectedError", "Report",
+    "TimedOutError", "UnsupportedError", "all_gather_matmul", "disable", "enable",
+    "matmul_all_reduce", "matmul_reduce_scatter", "memory", "prepare", "report",
+    "set_memory_bound", "synchronize",
 ]

@@ -47,6 +47,18 @@ def _apply(activation: str, tensor: Tensor) -> Tensor:
     return _FUNCTIONS_OF_PYTORCH[activation](tensor)
 
 
+def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Optional[Tensor]]]:
+    """The weights, and a bias or None for each."""
+    if isinstance(B, Tensor):
+        return [B], [bias]
+    weights = list(B)
+    biases = [None] * len(weights) if bias is None else list(bias)
+    if not weights or len(biases) != len(weights):
+        raise InputError(f"expected one B or more, and a bias or None for each, got {len(weights)} "
+                         f"and {len(biases)}")
+    return weights, biases
+
+
 def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
                       activation: Optional[str] = None, gather_dim: int = 0,
                       rows: Optional[int] = None, return_A: bool = False) -> Any:
@@ -72,15 +84,16 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     kept for it.
     Equivalent to: torch.ops.symm_mem.fused_all_gather_matmul
     """
-    weights: List[Tensor] = [B] if isinstance(B, Tensor) else list(B)
-    biases = [bias] if isinstance(B, Tensor) else list(bias or [None] * len(weights))
+    weights, biases = _lists(B, bias)
     name = name_of(group)
     count = -1 if rows is None else rows
-    tensors = [A, *weights, *biases]
+    given = [each for each in biases if each is not None]
+    biased = sum(1 << i for i, each in enumerate(biases) if each is not None)
+    tensors = [A, *weights, *given]
     wants_gradients = _wants_gradients(tensors)
     folded = "" if wants_gradients else activation or ""
     keeps_A = return_A or (wants_gradients and _wants_gradients(weights))
-    arguments = (A, weights, biases, folded, gather_dim, count, keeps_A, name)
+    arguments = (A, weights, given, biased, folded, gather_dim, count, keeps_A, name)
     if not wants_gradients and _is_plain(tensors):
         outputs = _operations.all_gather_matmul(*arguments)
     else:
@@ -141,8 +154,7 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
 
 def _gather_call(job: Any, A: Tensor, B: Bs, *, bias: Any = None, activation: Optional[str] = None,
                  gather_dim: int = 0, rows: Optional[int] = None, return_A: bool = False) -> Any:
-    weights = [B] if isinstance(B, Tensor) else list(B)
-    biases = [bias] if isinstance(B, Tensor) else list(bias or [None] * len(weights))
+    weights, biases = _lists(B, bias)
     return _operations.describe_gather(job, A, weights, biases, activation or "", gather_dim,
                                        -1 if rows is None else rows, return_A)
 

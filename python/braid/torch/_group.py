@@ -104,6 +104,7 @@ class GroupJob:
         self.group, self.device = str(group.group_name), device
         self.job = _join(Members(group, device), device)
         self.operations: Dict[Any, Any] = {}
+        self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
         self.choices: List[Tuple[Any, str]] = []  # layouts that were measured, and what was best
 
     @property

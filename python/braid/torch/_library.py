@@ -19,8 +19,8 @@ _library = torch.library.Library("braid", "DEF")
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
 _SCHEMAS = {
     "all_gather_matmul":
-        "(Tensor A, Tensor[] Bs, Tensor?[] biases, str activation, int gather_dim, SymInt rows, "
-        "bool return_A, str group_name) -> Tensor[]",
+        "(Tensor A, Tensor[] Bs, Tensor[] biases, int biased, str activation, int gather_dim, "
+        "SymInt rows, bool return_A, str group_name) -> Tensor[]",
     "matmul_reduce_scatter":
         "(Tensor A, Tensor B, Tensor? bias, str activation, str reduce_op, int scatter_dim, "
         "str group_name) -> Tensor",
@@ -48,8 +48,8 @@ def _by_rows(A: Tensor, rows: Any, dim: int, columns: Any) -> Tensor:
 
 
 @torch.library.register_fake("braid::all_gather_matmul", lib=_library)
-def _(A: Tensor, Bs: Sequence[Tensor], biases: Any, activation: str, gather_dim: int, rows: Any,
-      return_A: bool, group_name: str) -> List[Tensor]:
+def _(A: Tensor, Bs: Sequence[Tensor], biases: Any, biased: int, activation: str, gather_dim: int,
+      rows: Any, return_A: bool, group_name: str) -> List[Tensor]:
     dim = gather_dim % A.dim()
     count = A.shape[dim] * _place(group_name)[1] if rows < 0 else rows
     widths = [B.shape[1] for B in Bs] + ([A.shape[-1]] if return_A else [])
@@ -96,11 +96,10 @@ def _sum_of_rows(tensor: Tensor) -> Tensor:
 
 
 def _gather_setup(ctx: Any, inputs: Any, output: Any) -> None:
-    A, Bs, biases, activation, gather_dim, rows, return_A, group_name = inputs
+    A, Bs, _, biased, activation, gather_dim, rows, return_A, group_name = inputs
     _expect_no(activation)
     ctx.dim, ctx.group_name = gather_dim % A.dim(), group_name
-    ctx.rows, ctx.returns_A = rows, return_A
-    ctx.wants_biases = [bias is not None for bias in biases]
+    ctx.rows, ctx.returns_A, ctx.biased = rows, return_A, biased
     ctx.save_for_backward(output[-1] if return_A else A, *Bs)
 
 
@@ -143,9 +142,9 @@ def _gather_backward(ctx: Any, grads: Sequence[Optional[Tensor]]) -> Any:
         for i, dY in enumerate(grads[:len(Bs)]):
             if needs_Bs[i] and dY is not None:
                 dBs[i] = flat @ _flat(dY, ctx.dim)
-    dbiases = [_sum_of_rows(dY) if wanted and dY is not None else None
-               for wanted, dY in zip(ctx.wants_biases, grads)]
-    return dA, dBs, dbiases, None, None, None, None, None
+    dbiases = [None if dY is None else _sum_of_rows(dY)
+               for i, dY in enumerate(grads) if ctx.biased >> i & 1]
+    return dA, dBs, dbiases, None, None, None, None, None, None
 
 
 def _scatter_setup(ctx: Any, inputs: Any, output: Any) -> None:
@@ -162,7 +161,7 @@ def _scatter_backward(ctx: Any, dY: Tensor) -> Any:
     if ctx.is_mean:
         dY = dY / _place(ctx.group_name)[1]
     needs_all = needs_B or ctx.has_bias
-    parts = _ops.all_gather_matmul(dY, [B.t()], [None], "", ctx.dim, A.shape[ctx.dim], needs_all,
+    parts = _ops.all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, A.shape[ctx.dim], needs_all,
                                    ctx.group_name)
     dA = parts[0] if needs_A else None
     dB = _flat(A, ctx.dim).t() @ _flat(parts[1], ctx.dim) if needs_B else None

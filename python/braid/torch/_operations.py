@@ -17,8 +17,8 @@ Tensor = torch.Tensor
 Biases = Sequence[Optional[Tensor]]
 
 _run_at = _library.fast("session_run_at")
-_DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32",
-           torch.float64: "f64"}
+DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32",
+          torch.float64: "f64"}
 # Autograd runs backward passes on threads of its own, and a job is not thread-safe.
 _lock = threading.RLock()
 _clock = 0  # counts calls, of all operations
@@ -150,18 +150,8 @@ def _keep_within_bound(job: GroupJob, newest: Prepared) -> None:
 def retire(job: GroupJob, key: Layout) -> None:
     """Gives back what an operator has. Its calls stay in the report."""
     prepared = job.operations.pop(key)
-    _count_retired(prepared)
+    _add(job.retired, prepared)
     prepared.operation.close()
-
-
-_retired: Dict[Tuple[str, Layout, str], List[int]] = {}
-
-
-def _count_retired(prepared: Prepared) -> None:
-    key = (prepared.job.group, prepared.layout, prepared.schedule)
-    counts = _retired.setdefault(key, [0, 0])
-    counts[0] += prepared.calls
-    counts[1] += prepared.copies
 
 
 class Calls(NamedTuple):
@@ -175,14 +165,23 @@ class Calls(NamedTuple):
     copies: int  # of operands that had to be laid out anew
 
 
+Counts = Dict[Tuple[str, str, str], Tuple[int, int]]  # by operator, shape and schedule
+
+
+def _add(counts: Counts, each: Prepared) -> None:
+    key = (each.layout.operator, each.layout.shape, each.schedule)
+    calls, copies = counts.get(key, (0, 0))
+    counts[key] = (calls + each.calls, copies + each.copies)
+
+
 def all_calls() -> Iterator[Calls]:
-    """Of groups that live, and of operators that are gone."""
+    """Of groups that live."""
     for job in all_jobs():
+        counts = dict(job.retired)
         for each in job.operations.values():
-            yield Calls(each.layout.operator, job.group, each.layout.shape, each.schedule,
-                        each.calls, each.copies)
-    for (group, layout, schedule), (calls, copies) in _retired.items():
-        yield Calls(layout.operator, group, layout.shape, schedule, calls, copies)
+            _add(counts, each)
+        for (operator, shape, schedule), numbers in counts.items():
+            yield Calls(operator, job.group, shape, schedule, *numbers)
 
 
 # -- Finding the one for a call. --
@@ -239,7 +238,7 @@ def _dtype_of(tensors: Sequence[Optional[Tensor]]) -> str:
         if each is not None and (each.dtype != first.dtype or each.device != first.device):
             raise InputError(f"expected tensors of one type on one device, got {first.dtype} on "
                              f"{first.device} beside {each.dtype} on {each.device}")
-    dtype = _DTYPES.get(first.dtype)
+    dtype = DTYPES.get(first.dtype)
     if dtype is None:
         raise InputError("expected bfloat16, float16, float32 or float64, got "
                          f"{first.dtype}")
@@ -327,9 +326,6 @@ def describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Bias
                     activation: str, gather_dim: int, rows: int, returns_gathered: bool) -> Call:
     dim = _dimension(A, gather_dim, "gather_dim")
     count = A.shape[dim] * job.ranks if rows < 0 else rows
-    if len(Bs) != len(biases) or not Bs:
-        raise InputError(f"expected one B or more, and a bias or None for each, got {len(Bs)} and "
-                         f"{len(biases)}")
     call = _describe("all_gather_matmul", A, Bs, biases, activation, dim, count, job.ranks,
                      returns_gathered)
     mine = call.layout.rows.of(job.rank)
@@ -345,10 +341,16 @@ def describe_reduce(job: GroupJob, operator: str, A: Tensor, B: Tensor, bias: Op
     return _describe(operator, A, [B], [bias], activation, dim, int(A.shape[dim]), job.ranks)
 
 
-def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], biases: Biases, activation: str,
-                      gather_dim: int, rows: int, return_A: bool,
+def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
+                      biased: int, activation: str, gather_dim: int, rows: int, return_A: bool,
                       group_name: str) -> List[Tensor]:
-    """The products, then A gathered if it is asked for."""
+    """The products, then A gathered if it is asked for. Bit i of `biased`: Bs[i] has a bias, the
+    next one that is given."""
+    if not Bs or len(given) != bin(biased).count("1") or biased >> len(Bs):
+        raise InputError(f"expected one B or more, and as many biases as bits, got {len(Bs)}, "
+                         f"{len(given)} and {biased:#b}")
+    rest = iter(given)
+    biases = [next(rest) if biased >> i & 1 else None for i in range(len(Bs))]
     with _lock:
         job = job_of(group_name, A.device)
         return _run(job, describe_gather(job, A, Bs, biases, activation, gather_dim, rows,

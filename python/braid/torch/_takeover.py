@@ -1,0 +1,152 @@
+"""Models that nobody touched: what PyTorch's async tensor parallelism calls is Braid's to run.
+
+Inductor's pass `_micro_pipeline_tp` turns a collective beside a GEMM into one of the operators
+`symm_mem::fused_*`. enable() turns the pass on and puts kernels of Braid's in their place.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+import torch._inductor.config as inductor
+from torch.distributed import _symmetric_memory as symm_mem
+
+from braid.torch import _operations
+from braid.torch._apart import FindApart
+
+Tensor = torch.Tensor
+
+# Calls that were left to PyTorch, by operator and reason.
+passed: Dict[Tuple[str, str], int] = {}
+
+
+def _pass_on(name: str, reason: str) -> None:
+    passed[name, reason] = passed.get((name, reason), 0) + 1
+
+
+def _refuse(A: Tensor, Bs: List[Tensor], dim: int) -> str:
+    """Why Braid has no such operator; "" if it has."""
+    if dim in (A.dim() - 1, -1):
+        return "the last dimension is gathered or scattered"
+    for tensor in (A, *Bs):
+        if tensor.dtype not in _operations.DTYPES:
+            return f"elements are {tensor.dtype}"
+    if len({tensor.dtype for tensor in (A, *Bs)}) > 1:
+        return "element types differ"
+    return ""
+
+
+def _all_gather_matmul(A: Tensor, Bs: List[Tensor], gather_dim: int, group_name: str, *,
+                       return_A: bool = True) -> Tuple[Optional[Tensor], List[Tensor]]:
+    reason = _refuse(A, Bs, gather_dim)
+    if reason:
+        _pass_on("fused_all_gather_matmul", reason)
+        theirs = (symm_mem._fused_all_gather_matmul if A.is_cuda
+                  else symm_mem._fused_all_gather_matmul_fallback)
+        return theirs(A, Bs, gather_dim, group_name, return_A=return_A)
+    outputs = _operations.all_gather_matmul(A, Bs, [], 0, "", gather_dim, -1, return_A, group_name)
+    return outputs[-1] if return_A else None, outputs[:len(Bs)]
+
+
+def _matmul_reduce_scatter(A: Tensor, B: Tensor, reduce_op: str, scatter_dim: int,
+                           group_name: str) -> Tensor:
+    reason = _refuse(A, [B], scatter_dim)
+    if reason:
+        _pass_on("fused_matmul_reduce_scatter", reason)
+        theirs = (symm_mem._fused_matmul_reduce_scatter if A.is_cuda
+                  else symm_mem._fused_matmul_reduce_scatter_fallback)
+        return theirs(A, B, reduce_op, scatter_dim, group_name)
+    output = _operations.matmul_reduce_scatter(A, B, None, "", reduce_op, scatter_dim, group_name)
+    return output.contiguous()  # as PyTorch's own has it
+
+
+def _counted(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel(*arguments: Any, **options: Any) -> Any:
+        _pass_on(name, "elements are scaled fp8")
+        return theirs(*arguments, **options)
+    return kernel
+
+
+_KERNELS: List[Tuple[str, Callable[..., Any], Tuple[str, ...]]] = [
+    ("fused_all_gather_matmul", _all_gather_matmul, ("CPU", "CUDA")),
+    ("fused_matmul_reduce_scatter", _matmul_reduce_scatter, ("CPU", "CUDA")),
+    ("fused_all_gather_scaled_matmul",
+     _counted("fused_all_gather_scaled_matmul", symm_mem._fused_all_gather_scaled_matmul),
+     ("CUDA",)),
+    ("fused_scaled_matmul_reduce_scatter",
+     _counted("fused_scaled_matmul_reduce_scatter", symm_mem._fused_scaled_matmul_reduce_scatter),
+     ("CUDA",)),
+]
+
+
+def _is_group(group_name: str) -> bool:
+    """In place of PyTorch's question whether it has symmetric memory for a group."""
+    try:
+        torch.distributed.distributed_c10d._resolve_process_group(group_name)
+    except (RuntimeError, ValueError):
+        return False
+    return True
+
+
+class _Takeover:
+    """What enable() has changed, for disable() to put back."""
+
+    def __init__(self) -> None:
+        self._library = torch.library.Library("symm_mem", "IMPL")
+        for name, kernel, devices in _KERNELS:
+            for device in devices:
+                self._library.impl(name, kernel, device, allow_override=True)
+        self._asked = symm_mem.is_symm_mem_enabled_for_group
+        symm_mem.is_symm_mem_enabled_for_group = _is_group
+        self._was_on, inductor._micro_pipeline_tp = inductor._micro_pipeline_tp, True
+        self._passes = inductor.post_grad_custom_post_pass
+        inductor.post_grad_custom_post_pass = _behind(self._passes, FindApart())
+
+    def undo(self) -> None:
+        self._library._destroy()
+        symm_mem.is_symm_mem_enabled_for_group = self._asked
+        inductor._micro_pipeline_tp = self._was_on
+        inductor.post_grad_custom_post_pass = self._passes
+
+
+class _Both(FindApart):
+    """A pass of the user's, then ours: versions of PyTorch that take one pass only."""
+
+    def __init__(self, first: Any) -> None:
+        super().__init__()
+        self._first = first
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        self._first(graph)
+        super().__call__(graph)
+
+
+def _behind(first: Any, ours: FindApart) -> Any:
+    if first is None:
+        return ours
+    return [*first, ours] if isinstance(first, (list, tuple)) else _Both(first)
+
+
+_takeover: Optional[_Takeover] = None
+
+
+def enable() -> None:
+    """From now on `symm_mem::fused_all_gather_matmul` and `fused_matmul_reduce_scatter` run Braid's
+    operators, and what is compiled has them: Inductor's async tensor parallelism is on, for any
+    group whose ranks are on one host. May be called again.
+
+    What was compiled before stays as it is. Graphs that a cache on disk has are compiled anew, so
+    that report() knows of all that stayed apart. Calls that Braid has no operator for, scaled ones
+    among them, are PyTorch's as before, and are listed.
+    """
+    global _takeover
+    if _takeover is None:
+        _takeover = _Takeover()
+
+
+def disable() -> None:
+    """Gives back to PyTorch what enable() took. Compiled graphs call PyTorch's kernels again."""
+    global _takeover
+    if _takeover is not None:
+        _takeover.undo()
+        _takeover = None
