@@ -510,7 +510,10 @@ TEST(Choose, WeighsBothTransports) {
       EXPECT_EQ(each->best().str(), choice.best().str());
     const auto [sending, reaching] = transportsOf(choice);
     EXPECT_GT(sending, 4);
-    EXPECT_GT(reaching, sending) << "they have protocols";
+    EXPECT_GT(reaching, 4);
+    // They have protocols. What is left to try for a second stage depends on the first one's best.
+    if (choice.before.empty())
+      EXPECT_GT(reaching, sending);
     EXPECT_THAT(choice.source, HasSubstr("messages in "));
     EXPECT_THAT(explain(choice, 1000), HasSubstr("transport=messages"));
   }

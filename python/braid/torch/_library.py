@@ -98,29 +98,36 @@ def _sum_of_rows(tensor: Tensor) -> Tensor:
 def _gather_setup(ctx: Any, inputs: Any, output: Any) -> None:
     A, Bs, _, biased, activation, gather_dim, rows, return_A, group_name = inputs
     _expect_no(activation)
+    ctx.set_materialize_grads(False)  # of a gathered A that is only kept
     ctx.dim, ctx.group_name = gather_dim % A.dim(), group_name
     ctx.rows, ctx.returns_A, ctx.biased = rows, return_A, biased
+    ctx.mine = A.shape[ctx.dim]
     ctx.save_for_backward(output[-1] if return_A else A, *Bs)
+
+
+def _padded(rows_first: Tensor, count: Any) -> Tensor:
+    """Contiguous, with rows of zeros behind."""
+    missing = count - rows_first.shape[0]
+    if missing == 0:
+        return rows_first.contiguous()
+    return torch.cat([rows_first, rows_first.new_zeros([missing, *rows_first.shape[1:]])])
 
 
 def _gathered(A: Tensor, dim: int, rows: Any, group_name: str) -> Tensor:
     ranks = _place(group_name)[1]
-    if rows >= 0 and rows != A.shape[dim] * ranks:
-        raise InputError("expected return_A where gradients of B are asked for and rows do not "
-                         "divide")
-    rows_first = A.movedim(dim, 0).contiguous()
-    whole = _c10d.all_gather_into_tensor(rows_first, ranks, group_name)
-    return _c10d.wait_tensor(whole).movedim(0, dim)
+    count = A.shape[dim] * ranks if rows < 0 else rows
+    mine = _padded(A.movedim(dim, 0), (count + ranks - 1) // ranks)
+    whole = _c10d.wait_tensor(_c10d.all_gather_into_tensor(mine, ranks, group_name))
+    return whole.narrow(0, 0, count).movedim(0, dim)
 
 
-def _scattered(G: Tensor, dim: int, group_name: str) -> Tensor:
-    """The sum over ranks, of this rank's rows."""
-    rows_first = G.movedim(dim, 0).contiguous()
+def _scattered(G: Tensor, dim: int, count: Any, group_name: str) -> Tensor:
+    """The sum over ranks, of this rank's rows, which are so many."""
     ranks = _place(group_name)[1]
-    if rows_first.shape[0] % ranks != 0:
-        raise InputError("expected no gradients of the gathered A where rows do not divide")
-    mine = _c10d.reduce_scatter_tensor(rows_first, "sum", ranks, group_name)
-    return _c10d.wait_tensor(mine).movedim(0, dim)
+    block = (G.shape[dim] + ranks - 1) // ranks
+    whole = _padded(G.movedim(dim, 0), block * ranks)
+    mine = _c10d.wait_tensor(_c10d.reduce_scatter_tensor(whole, "sum", ranks, group_name))
+    return mine.narrow(0, 0, count).movedim(0, dim)
 
 
 def _gather_backward(ctx: Any, grads: Sequence[Optional[Tensor]]) -> Any:
@@ -133,7 +140,7 @@ def _gather_backward(ctx: Any, grads: Sequence[Optional[Tensor]]) -> Any:
             part = _ops.matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.group_name)
             dA = part if dA is None else dA + part
     if needs_A and ctx.returns_A and grads[len(Bs)] is not None:
-        part = _scattered(grads[len(Bs)], ctx.dim, ctx.group_name)
+        part = _scattered(grads[len(Bs)], ctx.dim, ctx.mine, ctx.group_name)
         dA = part if dA is None else dA + part
     dBs: List[Optional[Tensor]] = [None] * len(Bs)
     if any(needs_Bs):

@@ -1,0 +1,341 @@
+"""The operators of braid.torch on CPU ranks: results, gradients, shapes, compilation, groups.
+
+usage: operators_test.py FOLDER     (the folder that holds the package)
+"""
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import ranks as processes  # noqa: E402
+
+FOLDER = sys.argv[1]
+sys.path.insert(0, FOLDER)
+
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.nn.functional as F
+except ImportError as reason:
+    print(f"skipped: expected PyTorch, got: {reason}")
+    sys.exit(processes.SKIPPED)
+
+import braid.torch as bt  # noqa: E402
+
+generator = torch.Generator().manual_seed(5)  # the same on all ranks
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def draw(*shape, dtype=torch.float32):
+    """Small integers: sums are exact in every type."""
+    return torch.randint(-2, 3, shape, generator=generator).to(dtype)
+
+
+def real(*shape, dtype=torch.float64):
+    return torch.randn(*shape, generator=generator, dtype=dtype)
+
+
+def mine(tensor, rank, ranks, dim=0):
+    """A rank's block, as torch.chunk splits; perhaps of no rows."""
+    count = tensor.shape[dim]
+    block = -(-count // ranks)
+    begin = min(count, rank * block)
+    return tensor.narrow(dim, begin, min(count, begin + block) - begin)
+
+
+def expect(found, wanted):
+    assert found.shape == wanted.shape, (found.shape, wanted.shape)
+    assert torch.equal(found, wanted), (found, wanted)
+
+
+def expect_error(kind, words, call):
+    try:
+        call()
+    except kind as error:
+        assert words in str(error), f"expected '{words}' in: {error}"
+    else:
+        raise AssertionError(f"expected an error with '{words}'")
+
+
+# -- Results. --
+
+def part_exact(rank, ranks):
+    for dtype in DTYPES:
+        for rows in (1, 7, 64, 4096, 4097):
+            X, W, b = draw(rows, 8, dtype=dtype), draw(6, 8, dtype=dtype), draw(6, dtype=dtype)
+            Y = bt.all_gather_matmul(mine(X, rank, ranks), W.t(), bias=b, rows=rows)
+            expect(Y, F.linear(X, W, b))
+            A, B = draw(ranks, rows, 8, dtype=dtype), draw(ranks, 8, 6, dtype=dtype)
+            whole = sum(A[r].double() @ B[r].double() for r in range(ranks)).to(dtype)
+            expect(bt.matmul_reduce_scatter(A[rank], B[rank]), mine(whole, rank, ranks))
+            expect(bt.matmul_all_reduce(A[rank], B[rank]), whole)
+
+
+def part_shapes(rank, ranks):
+    """Dimensions, strides, several weights, functions, means; copies are counted."""
+    for count, beside in ((4 * ranks, 3), (7, 3)):
+        X = draw(beside, count, 2, 8)
+        B, C, b = draw(8, 6), draw(4, 8), draw(4)
+        (Y, Z), G = bt.all_gather_matmul(mine(X, rank, ranks, 1), [B, C.t()], bias=[None, b],
+                                         gather_dim=1, rows=count, return_A=True)
+        expect(G, X)
+        expect(Y, X @ B)
+        expect(Z, F.linear(X, C, b))
+        A, B = draw(ranks, beside, count, 2, 8), draw(ranks, 8, 6)
+        whole = sum(A[r] @ B[r] for r in range(ranks))
+        expect(bt.matmul_reduce_scatter(A[rank], B[rank], scatter_dim=-3),
+               mine(whole, rank, ranks, 1))
+        expect(bt.matmul_all_reduce(A[rank], B[rank]), whole)
+        mean = bt.matmul_reduce_scatter(A[rank], B[rank], scatter_dim=1, reduce_op="avg")
+        torch.testing.assert_close(mean, mine(whole, rank, ranks, 1) / ranks)
+    before = sum(each.copies for each in bt.report().calls)
+    X, B = draw(4 * ranks, 16)[:, ::2], draw(16, 12)[::2, ::2]
+    expect(bt.all_gather_matmul(mine(X, rank, ranks), B), X @ B)
+    assert sum(each.copies for each in bt.report().calls) == before + 2
+    X, W, b = real(4 * ranks, 8, dtype=torch.float32), real(6, 8).float(), real(6).float()
+    for name, function in (("relu", F.relu), ("gelu", F.gelu), ("silu", F.silu),
+                           ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"))):
+        Y = bt.all_gather_matmul(mine(X, rank, ranks), W.t(), bias=b, activation=name)
+        torch.testing.assert_close(Y, function(F.linear(X, W, b)))
+        Y = bt.matmul_reduce_scatter(X, W.t(), bias=b, activation=name)
+        torch.testing.assert_close(Y, mine(function(ranks * X @ W.t() + b), rank, ranks),
+                                   rtol=1e-5, atol=1e-4)
+
+
+def part_autocast(rank, ranks):
+    X, W = real(4 * ranks, 8).float(), real(6, 8).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        Y = bt.all_gather_matmul(mine(X, rank, ranks), W.t())
+        Z = bt.matmul_reduce_scatter(Y, W)
+    assert Y.dtype == Z.dtype == torch.bfloat16
+    torch.testing.assert_close(Y.float(), X @ W.t(), rtol=0.02, atol=0.05)
+
+
+# -- Gradients, beside one device's. --
+
+def layers(x, ws, bs, ranks):
+    """gelu of one layer, then another, on one device: partial results are added up."""
+    total = bs[-1]
+    for r in range(ranks):
+        total = total + F.gelu(F.linear(x, ws[0][r], bs[r])) @ ws[1][r].t()
+    return total
+
+
+def part_gradients(rank, ranks):
+    for shape, dim in (((4 * ranks, 8), 0), ((7, 3, 8), 0), ((2, 4 * ranks, 8), 1)):
+        X, V, W = real(*shape), real(ranks, 6, 8), real(ranks, 8, 6)
+        biases = [real(6) for _ in range(ranks)] + [real(8)]
+        x, v, w, b, c = (each.clone().requires_grad_() for each in (
+            mine(X, rank, ranks, dim), V[rank], W[rank], biases[rank], biases[-1]))
+        h = bt.all_gather_matmul(x, v.t(), bias=b, activation="gelu", gather_dim=dim,
+                                 rows=shape[dim])
+        y = bt.matmul_reduce_scatter(h, w.t(), bias=c, scatter_dim=dim)
+        y.square().sum().backward()
+        for each in (X, V, W, *biases):
+            each.requires_grad_()
+        Y = layers(X, (V, W), biases, ranks)
+        Y.square().sum().backward()
+        for found, wanted in ((y, mine(Y, rank, ranks, dim)),
+                              (x.grad, mine(X.grad, rank, ranks, dim)), (v.grad, V.grad[rank]),
+                              (w.grad, W.grad[rank]), (b.grad, biases[rank].grad),
+                              (c.grad, biases[-1].grad)):
+            torch.testing.assert_close(found, wanted)
+    A, B, b = real(ranks, 3, 8), real(ranks, 8, 6), real(6)
+    a, m, c = (each.clone().requires_grad_() for each in (A[rank], B[rank], b))
+    bt.matmul_all_reduce(a, m, bias=c, activation="silu").square().sum().backward()
+    for each in (A, B, b):
+        each.requires_grad_()
+    F.silu(sum(A[r] @ B[r] for r in range(ranks)) + b).square().sum().backward()
+    for found, wanted in ((a.grad, A.grad[rank]), (m.grad, B.grad[rank]), (c.grad, b.grad)):
+        torch.testing.assert_close(found, wanted)
+
+
+def part_gradients_of_what_is_gathered(rank, ranks):
+    """return_A, two weights, and an operator that was asked to keep nothing."""
+    X, V, W = real(2 * ranks, 8), real(8, 6), real(8, 4)
+    x, v, w = (each.clone().requires_grad_() for each in (mine(X, rank, ranks), V, W))
+    (Y, Z), G = bt.all_gather_matmul(x, [v, w], return_A=True)
+    (Y.sum() + Z.square().sum() + G.square().sum()).backward()
+    x2, v2 = (each.detach().clone().requires_grad_() for each in (x, v))
+    torch.ops.braid.all_gather_matmul(x2, [v2], [], 0, "", 0, -1, False, "0")[0].sum().backward()
+    for each in (X, V, W):
+        each.requires_grad_()
+    ((X @ V).sum() + (X @ W).square().sum() + X.square().sum()).backward()
+    # Every rank has the whole result, and so counts once in a gradient of a rank's rows.
+    torch.testing.assert_close(x.grad, ranks * mine(X.grad, rank, ranks))
+    torch.testing.assert_close(v.grad, V.grad)
+    torch.testing.assert_close(w.grad, W.grad)
+    torch.testing.assert_close(v2.grad, V.grad)
+
+
+def part_opcheck(rank, ranks):
+    ops = torch.ops.braid
+    A, A3 = (real(*shape).float().requires_grad_() for shape in ((4, 8), (3, 4, 8)))
+    B, W, b = (real(*shape).float().requires_grad_() for shape in ((8, 6), (6, 8), (6,)))
+    for op, arguments in ((ops.all_gather_matmul, (A, [B, W.t()], [b], 2, "", 0, -1, True, "0")),
+                          (ops.all_gather_matmul, (A3, [B], [], 0, "", 1, -1, False, "0")),
+                          (ops.matmul_reduce_scatter, (A, B, b, "", "sum", 0, "0")),
+                          (ops.matmul_reduce_scatter, (A3, W.t(), None, "", "avg", 1, "0")),
+                          (ops.matmul_all_reduce, (A3, B, b, "", "0"))):
+        torch.library.opcheck(op.default, arguments)
+
+
+# -- Compiled. --
+
+def part_compiled(rank, ranks):
+    """Whole graphs, by Inductor; M is compiled once for all that divide."""
+    W, V = real(6, 8).float(), real(8, 6).float()
+
+    def step(x):
+        h = bt.all_gather_matmul(x, W.t(), activation="relu")
+        return bt.matmul_reduce_scatter(h, V.t()).sin()
+
+    graphs = []
+
+    def backend(graph, examples):
+        graphs.append(graph)
+        from torch._inductor.compile_fx import compile_fx
+        return compile_fx(graph, examples)
+    compiled = torch.compile(step, backend=backend, fullgraph=True, dynamic=True)
+    for rows in (2, 4, 64, 2048):
+        X = real(rows * ranks, 8).float()
+        found = compiled(mine(X, rank, ranks))
+        wanted = (ranks * (F.relu(X @ W.t()) @ V.t())).sin()
+        torch.testing.assert_close(found, mine(wanted, rank, ranks), rtol=1e-3, atol=2e-3)
+    assert len(graphs) == 1, len(graphs)
+
+
+def part_compiled_gradients(rank, ranks):
+    W, V = (real(*shape).float() for shape in ((6, 8), (8, 6)))
+
+    def loss(x, w, v):
+        h = bt.all_gather_matmul(x, w.t(), activation="gelu")
+        return bt.matmul_reduce_scatter(h, v.t()).square().sum()
+    X = real(4 * ranks, 8).float()
+    grads = []
+    for function in (loss, torch.compile(loss, fullgraph=True)):
+        inputs = [each.clone().requires_grad_() for each in (mine(X, rank, ranks), W, V)]
+        function(*inputs).backward()
+        grads.append([each.grad for each in inputs])
+    for eager, compiled in zip(*grads):
+        torch.testing.assert_close(compiled, eager)
+
+
+# -- Choices, memory, reports. --
+
+def part_prepares(rank, ranks):
+    X, B = draw(8 * ranks, 8), draw(8, 6)
+    A = mine(X, rank, ranks)
+    schedule = bt.prepare(bt.all_gather_matmul, A, B, seconds=0.2)
+    expect(bt.all_gather_matmul(A, B), X @ B)
+    found = [each for each in bt.report().calls if each.calls]
+    assert [(each.operator, each.schedule, each.calls) for each in found] == [
+        ("all_gather_matmul", schedule, 1)], found
+    X = draw(16 * ranks, 8)
+    expect(bt.all_gather_matmul(mine(X, rank, ranks), B), X @ B)
+    assert bt.report().calls[-1].schedule == schedule, "a shape nearby starts with that"
+    assert "all_gather_matmul" in str(bt.report())
+    bt.prepare(bt.matmul_reduce_scatter, X, B, seconds=0.2)
+    bt.prepare(bt.matmul_all_reduce, X, B, bias=draw(6), seconds=0.2)
+    expect_error(bt.InputError, "expected one of all_gather_matmul", lambda: bt.prepare(print, A, B))
+    bt.synchronize()
+
+
+def part_bounds_memory(rank, ranks):
+    B = draw(8, 6)
+    bt.set_memory_bound(20000)
+    for _ in range(3):
+        for rows in (16, 32, 64, 128):
+            X = draw(rows * ranks, 8)
+            expect(bt.all_gather_matmul(mine(X, rank, ranks), B), X @ B)
+            assert bt.memory().bytes <= 20000, bt.memory()
+    assert bt.memory().operators < 4
+    calls = [each.calls for each in bt.report().calls]
+    assert sum(calls) == 12, "those that are gone count, too"
+    bt.set_memory_bound(0)
+    for rows in (16, 32, 64, 128):
+        X = draw(rows * ranks, 8)
+        expect(bt.all_gather_matmul(mine(X, rank, ranks), B), X @ B)
+    assert bt.memory().operators == 4
+
+
+# -- Mistakes and groups. --
+
+def part_mistakes(rank, ranks):
+    A, B = draw(4, 8), draw(8, 6)
+    for words, call in (
+            ("expected B to be [8, N]", lambda: bt.all_gather_matmul(A, draw(7, 6))),
+            ("since the last dimension of A is contracted",
+             lambda: bt.all_gather_matmul(A, B, gather_dim=1)),
+            ("expected tensors of one type", lambda: bt.all_gather_matmul(A, B.double())),
+            ("got torch.int64", lambda: bt.matmul_all_reduce(A.long(), B.long())),
+            ("expected an activation (relu", lambda: bt.matmul_all_reduce(A, B, activation="tanh")),
+            ("expected a bias of [6]", lambda: bt.matmul_all_reduce(A, B, bias=draw(5))),
+            ("sum or avg", lambda: bt.matmul_reduce_scatter(A, B, reduce_op="max")),
+            ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=100)),
+            ("expected extents of 1", lambda: bt.matmul_all_reduce(A[:0], B)),
+            ("expected a process group, got 'nobody'", lambda: bt.matmul_all_reduce(A, B, "nobody")),
+            ("a bias or None for each", lambda: bt.all_gather_matmul(A, [B, B], bias=[None]))):
+        expect_error(bt.InputError, words, call)
+    expect(bt.matmul_all_reduce(A, B), ranks * A @ B)
+    # Ranks that bring different shapes: named, and the group's operators are over.
+    expect_error(bt.Error, "rank", lambda: bt.matmul_all_reduce(draw(4 + rank, 8), B))
+
+
+def part_groups(rank, ranks):
+    """Two groups of two, one of which nobody else knows, beside that of all."""
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    group, place = pairs[rank // 2], rank % 2
+    alone = dist.new_group([0, 3])
+    for _ in range(3):
+        X, B = draw(8, 8), draw(8, 6)
+        expect(bt.all_gather_matmul(mine(X, place, 2), B, group), X @ B)
+        expect(bt.all_gather_matmul(mine(X, rank, 4), B), X @ B)
+        if rank in (0, 3):
+            expect(bt.all_gather_matmul(mine(X, rank // 3, 2), B, alone), X @ B)
+    assert len({each.group for each in bt.report().calls}) == (3 if rank in (0, 3) else 2)
+    dist.barrier()
+    held = bt.memory().operators
+    if rank in (0, 3):
+        dist.destroy_process_group(alone)
+        del alone
+        assert bt.memory().operators == held - 1
+    X = draw(8, 8)
+    expect(bt.all_gather_matmul(mine(X, place, 2), B, group), X @ B)
+
+
+def part_group_again(rank, ranks):
+    """A default group that is destroyed and made again has a job of its own."""
+    for turn in range(3):
+        if turn:
+            processes.again(dist, rank, ranks, str(turn))
+        X, B = draw(8 * ranks, 8), draw(8, 6)
+        expect(bt.all_gather_matmul(mine(X, rank, ranks), B), X @ B)
+        dist.barrier()
+        dist.destroy_process_group()
+        expect_error(bt.InputError, "init_process_group", lambda: bt.matmul_all_reduce(X, B))
+    processes.again(dist, rank, ranks, "last")
+
+
+class Ranks(unittest.TestCase):
+    def expect(self, part, ranks=2, limit=200):
+        codes, said, _ = processes.run(__file__, [FOLDER], part, ranks, limit)
+        self.assertEqual(codes, [0] * ranks, "\n".join(said)[-6000:])
+
+
+for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), ("autocast", 2),
+                      ("gradients", 2), ("gradients", 3), ("gradients_of_what_is_gathered", 2),
+                      ("opcheck", 2), ("compiled", 2), ("compiled_gradients", 2), ("prepares", 2),
+                      ("bounds_memory", 2), ("mistakes", 2), ("groups", 4), ("group_again", 2),
+                      ("exact", 1)):
+    def _test(self, part=_part, ranks=_ranks):
+        self.expect(part, ranks)
+    setattr(Ranks, f"test_{_part}_{_ranks}", _test)
+
+
+if __name__ == "__main__":
+    if "--part" in sys.argv:
+        globals()["part_" + sys.argv[-1]](*processes.start(torch))
+        dist.destroy_process_group()
+    else:
+        unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
