@@ -512,8 +512,9 @@ TEST(Choose, WeighsBothTransports) {
     EXPECT_GT(sending, 4);
     EXPECT_GT(reaching, 4);
     // They have protocols. What is left to try for a second stage depends on the first one's best.
-    if (choice.before.empty())
+    if (choice.before.empty()) {
       EXPECT_GT(reaching, sending);
+    }
     EXPECT_THAT(choice.source, HasSubstr("messages in "));
     EXPECT_THAT(explain(choice, 1000), HasSubstr("transport=messages"));
   }

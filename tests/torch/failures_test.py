@@ -1,0 +1,214 @@
+"""What becomes of the other ranks when one fails, and that Python goes on.
+
+usage: failures_test.py FOLDER [--kills N]     (the folder that holds the package)
+"""
+import os
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import ranks as processes  # noqa: E402
+
+FOLDER = sys.argv[1]
+sys.path.insert(0, FOLDER)
+KILLS = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 3
+
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError as reason:
+    print(f"skipped: expected PyTorch, got: {reason}")
+    sys.exit(processes.SKIPPED)
+
+import braid  # noqa: E402
+import braid.torch as bt  # noqa: E402
+
+TIMEOUT = 8  # seconds, of the groups
+
+
+def call(rank, ranks, group=None, rows=4):
+    A, B = torch.ones(rows, 8), torch.ones(8, 6)
+    Y = bt.all_gather_matmul(A, B, group)
+    assert Y.shape == (rows * ranks, 6) and bool((Y == 8).all())
+
+
+def call_until(error, rank, ranks):
+    """Calls until that error comes: its text, and the seconds it took."""
+    begin = time.monotonic()
+    while time.monotonic() < begin + 3 * TIMEOUT:
+        try:
+            call(rank, ranks)
+            time.sleep(0.005)
+        except error as caught:
+            return str(caught), time.monotonic() - begin
+    raise AssertionError(f"expected {error.__name__}")
+
+
+def meet(rank, ranks, suffix):
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    processes.again(dist, rank, ranks, suffix, TIMEOUT)
+
+
+def go_on(rank, ranks, dead, suffix):
+    """Those that are left make a new group, in which everything works."""
+    left = [each for each in range(ranks) if each != dead]
+    meet(left.index(rank), len(left), suffix)
+    for _ in range(3):
+        call(left.index(rank), len(left))
+    dist.barrier()
+
+
+def part_killed(rank, ranks):
+    """kill -9 during operators: all others raise in time, and go on with a new group."""
+    meet(rank, ranks, "short")
+    call(rank, ranks)
+    dist.barrier()
+    if rank == 1:
+        time.sleep(0.1 * (os.getpid() % 5))
+        os.kill(os.getpid(), signal.SIGKILL)
+    text, seconds = call_until(bt.PeerError, rank, ranks)
+    assert "rank 1" in text, text
+    assert seconds < TIMEOUT + 2, seconds
+    again, _ = call_until(bt.PeerError, rank, ranks)
+    assert "rank 1" in again, "the first cause stays"
+    go_on(rank, ranks, 1, "left")
+
+
+def part_raises(rank, ranks):
+    """An exception of the caller's that ends a rank."""
+    meet(rank, ranks, "short")
+    call(rank, ranks)
+    dist.barrier()
+    if rank == 1:
+        raise KeyError("no such layer")
+    text, seconds = call_until(bt.PeerError, rank, ranks)
+    assert "rank 1" in text and seconds < TIMEOUT + 2, (text, seconds)
+    go_on(rank, ranks, 1, "left")
+
+
+def part_leaves_out(rank, ranks):
+    """A rank that does not make the call of the others: the group's time limit."""
+    meet(rank, ranks, "short")
+    call(rank, ranks)
+    if rank == 1:
+        time.sleep(TIMEOUT + 3)
+    else:
+        text, seconds = call_until(braid.TimedOutError, rank, ranks)
+        assert seconds < TIMEOUT + 2, seconds
+        assert "1" in text, text
+        time.sleep(3)
+
+
+def part_destroys(rank, ranks):
+    """A group that one rank destroys: the others are told, not kept waiting."""
+    meet(rank, ranks, "short")
+    call(rank, ranks)
+    dist.barrier()
+    if rank == 1:
+        dist.destroy_process_group()
+        time.sleep(3)
+    else:
+        text, seconds = call_until(bt.PeerError, rank, ranks)
+        assert seconds < TIMEOUT, (text, seconds)
+
+
+def part_comes_late(rank, ranks):
+    """A rank that never makes its first call."""
+    meet(rank, ranks, "short")
+    if rank == 1:
+        time.sleep(TIMEOUT + 3)
+    else:
+        begin = time.monotonic()
+        try:
+            call(rank, ranks)
+        except bt.PeerError as error:
+            assert "come within" in str(error) and time.monotonic() - begin < TIMEOUT + 2, error
+        else:
+            raise AssertionError("expected PeerError")
+
+
+def part_forks(rank, ranks):
+    meet(rank, ranks, "short")
+    call(rank, ranks)
+    child = os.fork()
+    if child == 0:
+        try:
+            call(rank, ranks)
+        except bt.InputError as error:
+            os._exit(7 if "fork()" in str(error) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    call(rank, ranks)
+    dist.barrier()
+
+
+def part_interrupted(rank, ranks):
+    """Ctrl-C while a rank waits for one that does not call."""
+    import threading
+    meet(rank, ranks, "short")
+    call(rank, ranks)
+    if rank == 0:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        begin = time.monotonic()
+        try:
+            call(rank, ranks, rows=6)
+        except (KeyboardInterrupt, bt.PeerError):
+            assert time.monotonic() - begin < 4
+        else:
+            raise AssertionError("expected KeyboardInterrupt")
+        time.sleep(1)
+    else:
+        time.sleep(1.5)
+        call_until(bt.PeerError, rank, ranks)
+
+
+def part_ends_with_everything_open(rank, ranks):
+    meet(rank, ranks, "short")
+    group = dist.new_group(list(range(ranks)))
+    call(rank, ranks)
+    call(rank, ranks, group)
+    sys.exit(0)  # nothing is destroyed
+
+
+class Ranks(unittest.TestCase):
+    def expect(self, part, codes, limit=100):
+        found, said, seconds = processes.run(__file__, [FOLDER], part, len(codes), limit)
+        self.assertEqual(found, codes, "\n".join(said)[-6000:])
+        return seconds
+
+    def test_killed(self):
+        for _ in range(KILLS):
+            self.expect("killed", [0, -signal.SIGKILL, 0])
+
+    def test_raises(self):
+        self.expect("raises", [0, 1, 0])
+
+    def test_leaves_out(self):
+        self.expect("leaves_out", [0, 0])
+
+    def test_destroys(self):
+        self.expect("destroys", [0, 0])
+
+    def test_comes_late(self):
+        self.expect("comes_late", [0, 0])
+
+    def test_forks(self):
+        self.expect("forks", [0, 0])
+
+    def test_interrupted(self):
+        self.expect("interrupted", [0, 0])
+
+    def test_ends_with_everything_open(self):
+        self.assertLess(self.expect("ends_with_everything_open", [0, 0, 0]), 60)
+
+
+if __name__ == "__main__":
+    if "--part" in sys.argv:
+        globals()["part_" + sys.argv[-1]](*processes.start(torch))
+        if dist.is_initialized():
+            dist.destroy_process_group()
+    else:
+        unittest.main(argv=[sys.argv[0]], verbosity=2)

@@ -1,0 +1,163 @@
+"""enable(): models that PyTorch's own tensor parallelism splits, compiled, run Braid's operators.
+
+usage: takeover_test.py FOLDER     (the folder that holds the package)
+"""
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import ranks as processes  # noqa: E402
+
+FOLDER = sys.argv[1]
+sys.path.insert(0, FOLDER)
+
+try:
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard
+    from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
+                                                   parallelize_module)
+except ImportError as reason:
+    print(f"skipped: expected PyTorch, got: {reason}")
+    sys.exit(processes.SKIPPED)
+
+import braid.torch as bt  # noqa: E402
+
+
+class MLP(nn.Module):
+    def __init__(self, bias):
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 64, bias=bias), nn.Linear(64, 32, bias=bias)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+
+
+def models(rank, ranks, dim, bias):
+    """One that is split over the ranks, and the same on one device."""
+    torch.manual_seed(0)
+    whole, split = MLP(bias), MLP(bias)
+    split.load_state_dict(whole.state_dict())
+    mesh = init_device_mesh("cpu", (ranks,))
+    parallelize_module(split, mesh, {"up": ColwiseParallel(input_layouts=Shard(dim)),
+                                     "down": RowwiseParallel(output_layouts=Shard(dim))})
+    return split, whole
+
+
+def compare(rank, ranks, dim, bias, shape):
+    """Forward and backward of the compiled model beside the whole one's."""
+    torch._dynamo.reset()
+    split, whole = models(rank, ranks, dim, bias)
+    compiled = torch.compile(split, fullgraph=True)
+    torch.manual_seed(1)
+    X = torch.randn(*shape)
+    x = X.chunk(ranks, dim)[rank].clone().requires_grad_()
+    X.requires_grad_()
+    y, Y = compiled(x), whole(X)
+    torch.testing.assert_close(y, Y.chunk(ranks, dim)[rank])
+    y.square().sum().backward()
+    Y.square().sum().backward()
+    torch.testing.assert_close(x.grad, X.grad.chunk(ranks, dim)[rank])
+    for name, split_dim in (("up", 0), ("down", 1)):
+        found = getattr(split, name).weight.grad.to_local()
+        wanted = getattr(whole, name).weight.grad.chunk(ranks, split_dim)[rank]
+        torch.testing.assert_close(found, wanted)
+    return compiled, x
+
+
+def counts():
+    found = {}
+    for each in bt.report().calls:
+        found[each.operator] = found.get(each.operator, 0) + each.calls
+    return found
+
+
+def part_replaces(rank, ranks):
+    """Every collective beside a GEMM is an operator of Braid's: two forwards, two backwards."""
+    bt.enable()
+    bt.enable()
+    for shape, dim in (((8 * ranks, 32), 0), ((2, 4 * ranks, 32), 1)):
+        compare(rank, ranks, dim, False, shape)
+    found = counts()
+    assert found["all_gather_matmul"] >= 4 and found["matmul_reduce_scatter"] >= 4, found
+    assert not bt.report().apart, bt.report().apart
+
+
+def part_reports(rank, ranks):
+    """A bias makes the GEMM one that PyTorch's pass does not know: both collectives are named."""
+    bt.enable()
+    compare(rank, ranks, 0, True, (8 * ranks, 32))
+    found = {(each.collective, each.reason) for each in bt.report().apart}
+    bias = "the GEMM adds a bias (addmm)"
+    assert {("all_gather", bias), ("reduce_scatter", bias)} <= found, found
+    assert bias in str(bt.report())
+
+
+def part_gives_back(rank, ranks):
+    """disable() takes everything back, a pass of the user's and the settings included."""
+    import torch._inductor.config as inductor
+    seen = []
+    inductor.post_grad_custom_post_pass = seen.append
+    from torch.distributed import _symmetric_memory as symm_mem
+    asked = symm_mem.is_symm_mem_enabled_for_group
+    bt.enable()
+    assert inductor._micro_pipeline_tp
+    compare(rank, ranks, 0, False, (8 * ranks, 32))
+    assert seen, "the user's pass runs, too"
+    before = counts()
+    bt.disable()
+    bt.disable()
+    assert not inductor._micro_pipeline_tp
+    assert symm_mem.is_symm_mem_enabled_for_group is asked
+    assert inductor.post_grad_custom_post_pass == seen.append
+    compare(rank, ranks, 0, False, (8 * ranks, 32))
+    assert counts() == before
+    bt.enable()
+    compare(rank, ranks, 0, False, (8 * ranks, 32))
+    assert counts() != before
+
+
+def part_passes_on(rank, ranks):
+    """What Braid has no operator for is PyTorch's, and is listed."""
+    bt.enable()
+    A, B = torch.ones(4, 8), torch.ones(8 * ranks, 6)
+    op = torch.ops.symm_mem.fused_all_gather_matmul
+    gathered, (Y,) = op(A, [B], 1, dist.group.WORLD.group_name)
+    assert gathered.shape == (4, 8 * ranks) and bool((Y == 8 * ranks).all())
+    found = [(each.operator, each.calls) for each in bt.report().passed]
+    assert found == [("fused_all_gather_matmul", 1)], found
+    assert "the last dimension" in str(bt.report())
+    _, (Y,) = op(A, [B[:8]], 0, dist.group.WORLD.group_name, return_A=False)
+    assert Y.shape == (4 * ranks, 6) and bool((Y == 8).all())
+    Z = torch.ops.symm_mem.fused_matmul_reduce_scatter(
+        torch.ones(2, 2 * ranks, 8), B[:8], "avg", 1, dist.group.WORLD.group_name)
+    assert Z.shape == (2, 2, 6) and Z.is_contiguous() and bool((Z == 8).all())
+
+
+class Ranks(unittest.TestCase):
+    def expect(self, part, ranks=2):
+        codes, said, _ = processes.run(__file__, [FOLDER], part, ranks, limit=240)
+        self.assertEqual(codes, [0] * ranks, "\n".join(said)[-6000:])
+
+    def test_replaces(self):
+        self.expect("replaces")
+
+    def test_reports(self):
+        self.expect("reports")
+
+    def test_gives_back(self):
+        self.expect("gives_back")
+
+    def test_passes_on(self):
+        self.expect("passes_on")
+
+
+if __name__ == "__main__":
+    if "--part" in sys.argv:
+        globals()["part_" + sys.argv[-1]](*processes.start(torch))
+        dist.destroy_process_group()
+    else:
+        unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
