@@ -61,7 +61,8 @@ class SlowColumnwise(BraidTPColumnwise):
             time.sleep(15)
 """
 OTHER_LINES = {
-    "tp_columnwise": "'wrong': ('others', 'WrongColumnwise'), 'slow': ('others', 'SlowColumnwise'),",
+    "tp_columnwise": """'wrong': ('others', 'WrongColumnwise'),
+                        'slow': ('others', 'SlowColumnwise'),""",
     "tp_rowwise": "'wrong': ('others', 'WrongRowwise'),",
 }
 
@@ -227,7 +228,9 @@ class Benchmark(unittest.TestCase):
         """Or else the next process of rank 1 would meet what is left of rank 0's last one."""
         self.expect_quiet(self.run_file("slow", "tp_columnwise", {
             "slow": [{"schedule": "none", "seconds": [1, 2]}]}))
-        for row, seconds in zip(self.rows("slow.csv"), (1, 2)):
+        rows = self.rows("slow.csv")
+        self.assertEqual(len(rows), 2)
+        for row, seconds in zip(rows, (1, 2)):
             self.expect_row(row, f"schedule=none, seconds={seconds}")
 
 

@@ -1,0 +1,131 @@
+"""Braid in the benchmark DDLB (github.com/samnordmann/ddlb), beside PyTorch, nvFuser and others.
+
+DDLB finds implementations in a table, `primitive_mappings` in its ddlb/benchmark.py. Give each of
+the two primitives there one line more:
+
+    'tp_columnwise': {
+        'braid': ('braid.ddlb', 'BraidTPColumnwise'),
+    'tp_rowwise': {
+        'braid': ('braid.ddlb', 'BraidTPRowwise'),
+
+Then, in DDLB's folder, with both packages installed, on one host, a rank for each GPU:
+
+    mpirun -np 4 python ddlb/cli/benchmark.py --primitive tp_columnwise -m 8192 -n 8192 -k 8192 \\
+        --dtype bfloat16 --impl pytorch --impl 'braid;schedule=auto,none'
+    mpirun -np 4 python scripts/run_benchmark.py FILE
+
+FILE is like its scripts/config_tp_rowwise.json; only so does tp_rowwise run, which the first
+command does not know. Among the "implementations" there: "braid": [{"schedule": ["auto", "none"]}].
+
+Options:
+    schedule: "auto": the ranks measure what is fastest before anything is timed, and rank 0 prints
+        it; "none": what braid.torch guesses for a shape that nobody has measured.
+    seconds: of trials at most, for "auto".
+Others' options have no counterpart. `backend`: Braid moves the data itself, whatever carries the
+process group. `order`: it gathers A, block by block, while others are multiplied; "AG_after" would
+gather the products. Element types are float32, float64, float16 and bfloat16.
+"""
+from __future__ import annotations
+
+import datetime
+from typing import Any, Callable, Dict
+
+import torch
+import torch.distributed as dist
+
+from braid.torch import all_gather_matmul, matmul_reduce_scatter, prepare, synchronize
+
+try:
+    from ddlb.envs import get_master_addr, get_master_port  # type: ignore[import,unused-ignore]
+    from ddlb.primitives.TPColumnwise import TPColumnwise  # type: ignore[import,unused-ignore]
+    from ddlb.primitives.TPRowwise import TPRowwise  # type: ignore[import,unused-ignore]
+except ImportError as _error:
+    raise ImportError("braid.ddlb: expected the package ddlb (github.com/samnordmann/ddlb) on "
+                      f"Python's path, got: {_error}", name="ddlb") from _error
+
+__all__ = ["BraidTPColumnwise", "BraidTPRowwise"]
+
+# Ranks that have validated wait this long for the others before they leave.
+_FAREWELL = datetime.timedelta(seconds=60)
+
+
+class _Implementation:
+    """What both have in common; stands before DDLB's class among the bases, which makes A and B."""
+
+    DEFAULT_OPTIONS: Dict[str, Any] = {"schedule": "auto", "seconds": 2.0}
+    ALLOWED_VALUES: Dict[str, Any] = {"schedule": ["auto", "none"], "seconds": (0, 600)}
+
+    A: torch.Tensor
+    B: torch.Tensor
+    communicator: Any
+    options: Any
+    _function: Callable[..., Any]
+    _store: Any = None  # until the ranks have met
+
+    def __init__(self, m: int, n: int, k: int, dtype: str = "float32", seed: int = 42,
+                 **options: Any) -> None:
+        """Makes the inputs and the default process group, and measures if it has to.
+
+        Collective; blocks. ValueError if DDLB does not take the extents, the type or the
+        options.
+        """
+        super().__init__(m, n, k, dtype, seed, **options)  # type: ignore[call-arg]
+        self._store = self._meet()
+        if self.options["schedule"] == "auto":
+            schedule = prepare(self._function, self.A, self.B, seconds=self.options["seconds"])
+            if self.communicator.rank == 0:
+                print(f"braid: {type(self).__name__} of {dtype} {m} x {n} x {k} runs by {schedule}",
+                      flush=True)
+
+    def _meet(self) -> Any:
+        """Makes the process group, whose store is at DDLB's address."""
+        device, rank = self.communicator.device, self.communicator.rank
+        ranks = self.communicator.world_size
+        store = dist.TCPStore(  # type: ignore[attr-defined,unused-ignore]
+            get_master_addr(), int(get_master_port()), ranks, rank == 0)
+        on_gpu = device.type == "cuda"
+        dist.init_process_group("nccl" if on_gpu else "gloo", store=store, rank=rank,
+                                world_size=ranks, device_id=device if on_gpu else None)
+        return store
+
+    def run(self) -> torch.Tensor:
+        """On GPUs it only issues, to the current stream. A new tensor."""
+        result: torch.Tensor = self._function(self.A, self.B)
+        return result
+
+    def validate(self, result: torch.Tensor) -> None:
+        """As DDLB does it; AssertionError if the result is wrong. A failure of the run itself is
+        raised as what it is."""
+        synchronize()
+        super().validate(result)  # type: ignore[misc]
+
+    def __del__(self) -> None:
+        if self._store is None:
+            return
+        self._await_others(self._store)
+        dist.destroy_process_group()
+        self.communicator.barrier()
+
+    def _await_others(self, store: Any) -> None:
+        """A rank that is first would find this store, which is about to go, when DDLB starts its
+        next process at the same address."""
+        ranks = range(self.communicator.world_size)
+        try:
+            store.set(f"braid/ddlb/{self.communicator.rank}", "done")
+            store.wait([f"braid/ddlb/{rank}" for rank in ranks], _FAREWELL)
+        except RuntimeError:
+            pass  # the others have gone, or will not come
+
+
+class BraidTPColumnwise(_Implementation, TPColumnwise):  # type: ignore[misc]
+    """all_gather(A) @ B: A is [m / ranks, k] on each rank and B [k, n], the same on all; run()
+    returns [m, n] on all."""
+
+    _function = staticmethod(all_gather_matmul)
+
+
+class BraidTPRowwise(_Implementation, TPRowwise):  # type: ignore[misc]
+    """reduce_scatter(A @ B): A is [m, k / ranks] on each rank and B [k / ranks, n]; run() returns
+    this rank's rows of the sum, [m / ranks, n]."""
+
+    _function = staticmethod(matmul_reduce_scatter)
