@@ -149,7 +149,7 @@ Result<std::shared_ptr<Job>> Job::join(const JobOptions &options) {
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   impl->backend = backend;
-  impl->rank = BRAID_TRY(JobRank::join(place, options.timeout));
+  impl->rank = BRAID_TRY(JobRank::join(place, options.timeout, Stragglers::Leave));
   auto mesh =
       LocalMesh::join(backend, clusterOptions(options, place.ranks), impl->rank->takeClient());
   if (!mesh)

@@ -68,15 +68,16 @@ struct JobRank::Host {
   bool isContradicted = false; ///< by another host of this job
   std::unique_ptr<Rendezvous> rendezvous;
 
-  static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout);
+  static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout,
+                                             Stragglers stragglers);
   std::string describe(int64_t rank) {
     std::lock_guard lock(mutex);
     return plans.empty() ? "" : describeRank(memory, plans, rank);
   }
 };
 
-Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
-                                                            milliseconds timeout) {
+Result<std::unique_ptr<JobRank::Host>>
+JobRank::Host::start(const Place &place, milliseconds timeout, Stragglers stragglers) {
   JobMemory memory = BRAID_TRY(JobMemory::create(place.ranks));
   auto host = std::make_unique<Host>(std::move(memory));
   RendezvousEndpoint endpoint =
@@ -87,6 +88,7 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
        .job = place.job,
        .ownRank = place.rank,
        .joinTimeout = timeout,
+       .killsStragglers = stragglers == Stragglers::Kill,
        .isStopped = [host = host.get()](int64_t rank) { return isRankStopped(host->memory, rank); },
        .explainDeath =
            [host = host.get()](int64_t rank) { return braid::explainDeath(host->memory, rank); },
@@ -128,13 +130,14 @@ void JobRank::greetOtherHosts(Host &host, const ClientHello &hello) {
   }
 }
 
-Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, milliseconds timeout) {
+Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, milliseconds timeout,
+                                               Stragglers stragglers) {
   Clock::time_point start = Clock::now();
   Deadline deadline = deadlineIn(timeout);
   ClientHello hello{place.job, place.rank, place.ranks};
   std::unique_ptr<Host> host;
   if (place.meeting.empty() && place.rank == 0)
-    host = BRAID_TRY(Host::start(place, timeout));
+    host = BRAID_TRY(Host::start(place, timeout, stragglers));
   std::unique_ptr<Client> client =
       BRAID_TRY(host                    ? joinOwn(*host, hello, deadline)
                 : place.meeting.empty() ? joinPublished(hello, deadline)

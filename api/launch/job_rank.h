@@ -21,6 +21,12 @@
 
 namespace braid {
 
+/// What rank 0 does about ranks that go on a second after the job has failed.
+enum class Stragglers : uint8_t {
+  Kill,  ///< their processes were started for this job
+  Leave, ///< their processes belong to others
+};
+
 class JobRank {
 public:
   /// Blocks until this rank is known to the host; the other ranks may be yet to come, all of them
@@ -28,7 +34,8 @@ public:
   /// that is known, see rendezvous.h. Like any failure of another rank, such a contradiction may
   /// also have aborted the job when this returns.
   static Result<std::unique_ptr<JobRank>>
-  join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+  join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60),
+       Stragglers stragglers = Stragglers::Kill);
   /// Leaves the job, then waitForOthers().
   ~JobRank();
   JobRank(const JobRank &) = delete;

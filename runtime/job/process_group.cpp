@@ -25,6 +25,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
+/// What a rank has signalled before it left is seen within this.
+constexpr milliseconds kAfterLeaving{1000};
+
 uint64_t ns(milliseconds time) { return static_cast<uint64_t>(nanoseconds(time).count()); }
 
 /// Of a watchdog: often enough to keep the timeout, seldom enough to cost nothing.
@@ -408,33 +411,69 @@ void ProcessGroup::watchWait(uint32_t queue, uint64_t now) {
   if (command != wait.command) {
     wait.command = command;
     wait.isWarned = false;
+    wait.peerLeftNs = 0;
     wait.progress = memory().progress();
     for (int64_t peer = 0; peer < size(); ++peer)
       wait.ofRank[static_cast<size_t>(peer)] = memory().slot(peer).progress();
     return;
   }
+  if (command == ~uint64_t(0))
+    return;
+  watchPeer(wait, now);
   const uint64_t waited = now - std::min(now, watched.sinceNs.load(std::memory_order_relaxed));
-  if (command == ~uint64_t(0) || wait.isWarned || waited < ns(timeout()) / 4 ||
-      memory().progress() == wait.progress)
+  if (wait.isWarned || waited < ns(timeout()) / 4 || memory().progress() == wait.progress)
     return;
   wait.isWarned = true;
   warnAbout(wait, command, waited);
 }
 
-void ProcessGroup::warnAbout(const Wait &wait, uint64_t command, uint64_t waitedNs) {
-  std::lock_guard lock(plansMutex_);
+/// What a queue waits for that waits for another rank.
+struct ProcessGroup::Awaited {
+  const Plan *plan;
+  CommandId id;
+  uint32_t origin;
+  int64_t peer;
+};
+
+/// Under plansMutex_, as long as its result is used.
+std::optional<ProcessGroup::Awaited> ProcessGroup::awaited(uint64_t command) const {
   const CommandId id{static_cast<uint32_t>(command >> 32), static_cast<uint32_t>(command)};
   const Plan *plan = plans_.find(rank(), id.command);
   const Command *waiting = commandOf(plan, id);
   if (!waiting || waiting->kind != CommandKind::Await ||
       waiting->endpoint >= plan->endpoints.size())
+    return std::nullopt;
+  return Awaited{plan, id, waiting->origin, plan->endpoints[waiting->endpoint].peer};
+}
+
+/// Whoever has left signals nothing any more. What it signalled before may be on its way.
+void ProcessGroup::watchPeer(Wait &wait, uint64_t now) {
+  std::lock_guard lock(plansMutex_);
+  const std::optional<Awaited> what = awaited(wait.command);
+  if (!what || memory().slot(what->peer).state.load(std::memory_order_relaxed) !=
+                   static_cast<uint32_t>(RankState::Left))
     return;
-  const int64_t peer = plan->endpoints[waiting->endpoint].peer;
+  if (wait.peerLeftNs == 0)
+    wait.peerLeftNs = now;
+  if (now - wait.peerLeftNs < ns(kAfterLeaving))
+    return;
+  memory().abort(
+      {peerFailed("rank {} has left the job: rank {} waits for it in {}, run {}", what->peer,
+                  rank(), describeOrigin(*what->plan, what->origin), what->id.run),
+       what->peer});
+}
+
+void ProcessGroup::warnAbout(const Wait &wait, uint64_t command, uint64_t waitedNs) {
+  std::lock_guard lock(plansMutex_);
+  const std::optional<Awaited> what = awaited(command);
+  if (!what)
+    return;
+  const int64_t peer = what->peer;
   const bool doesPeerMove =
       memory().slot(peer).progress() != wait.ofRank[static_cast<size_t>(peer)];
   warn_(fmt::format("rank {} has waited {:.1f} s for rank {} in {}, run {}; {}", rank(),
                     static_cast<double>(waitedNs) * 1e-9, peer,
-                    describeOrigin(*plan, waiting->origin), id.run,
+                    describeOrigin(*what->plan, what->origin), what->id.run,
                     doesPeerMove ? fmt::format("rank {} makes progress", peer)
                                  : std::string("other ranks make progress")));
 }

@@ -118,6 +118,7 @@ private:
   struct Wait {
     uint64_t command = ~uint64_t(0); ///< as QueueSlot::current
     bool isWarned = false;
+    uint64_t peerLeftNs = 0;      ///< since when the rank that it waits for is known to have left
     uint64_t progress = 0;        ///< of all ranks
     std::vector<uint64_t> ofRank; ///< of each
   };
@@ -128,6 +129,9 @@ private:
   void watchStall();
   void watchWaits();
   void watchWait(uint32_t queue, uint64_t now);
+  struct Awaited;
+  std::optional<Awaited> awaited(uint64_t command) const;
+  void watchPeer(Wait &wait, uint64_t now);
   void warnAbout(const Wait &wait, uint64_t command, uint64_t waitedNs);
 
   std::unique_ptr<Client> client_;

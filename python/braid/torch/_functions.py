@@ -35,9 +35,7 @@ def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
     for each in tensors:
         if each is not None and type(each) not in (Tensor, torch.nn.Parameter):
             return False
-    first = tensors[0]
-    assert first is not None
-    return first.device.type in ("cpu", "cuda") and not torch.is_autocast_enabled(first.device.type)
+    return not torch._C._is_any_autocast_enabled()
 
 
 def _apply(activation: str, tensor: Tensor) -> Tensor:
@@ -191,7 +189,7 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     """
     for known, describe in _CALLS:
         if known is function:
-            job = job_of(name_of(group), A.device)
+            job = job_of(name_of(group), A)
             layout = describe(job, A, B, **options).layout
             return _operations.measure(job, layout, seconds).schedule
     names = ", ".join(known.__name__ for known, _ in _CALLS)

@@ -103,7 +103,9 @@ class GroupJob:
             raise UnsupportedError(f"expected tensors on CPUs or CUDA GPUs, got {device}")
         self.group, self.device = str(group.group_name), device
         self.job = _join(Members(group, device), device)
+        self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
+        self.sites: Dict[Any, Any] = {}  # the operation of a call that was seen
         self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
         self.choices: List[Tuple[Any, str]] = []  # layouts that were measured, and what was best
 
@@ -116,11 +118,12 @@ class GroupJob:
         return self.job.ranks
 
 
-_jobs: "weakref.WeakKeyDictionary[Any, Dict[str, GroupJob]]" = weakref.WeakKeyDictionary()
+_jobs: "weakref.WeakKeyDictionary[Any, Dict[int, GroupJob]]" = weakref.WeakKeyDictionary()
 
 
-def job_of(group_name: str, device: torch.device) -> GroupJob:
-    """The job of a group. The first call of a group is collective, and blocks until all have come.
+def job_of(group_name: str, tensor: torch.Tensor) -> GroupJob:
+    """The job of a group for the device of a tensor. The first call of a group is collective, and
+    blocks until all have come.
 
     InputError if there is no such group (any more).
     """
@@ -128,13 +131,20 @@ def job_of(group_name: str, device: torch.device) -> GroupJob:
         group = c10d._resolve_process_group(group_name)
     except Exception as error:
         raise InputError(f"expected a process group, got '{group_name}': {error}") from None
-    jobs = _jobs.setdefault(group, {})
-    job = jobs.get(device.type)
-    if job is None:
-        job = jobs[device.type] = GroupJob(group, device)
-    if job.device != device:
-        raise InputError(f"group '{group_name}': expected tensors on {job.device}, as in the first "
-                         f"call, got {device}")
+    jobs = _jobs.get(group)
+    if jobs is None:
+        jobs = _jobs[group] = {}
+    device = tensor.get_device() if tensor.is_cuda else -1
+    job = jobs.get(device)
+    return job if job is not None else _first(jobs, group, tensor.device, device)
+
+
+def _first(jobs: Dict[int, GroupJob], group: Any, device: torch.device, number: int) -> GroupJob:
+    for other in jobs.values():
+        if other.device.type == device.type:
+            raise InputError(f"group '{other.group}': expected tensors on {other.device}, as in "
+                             f"the first call, got {device}")
+    job = jobs[number] = GroupJob(group, device)
     return job
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -150,6 +150,7 @@ def _keep_within_bound(job: GroupJob, newest: Prepared) -> None:
 def retire(job: GroupJob, key: Layout) -> None:
     """Gives back what an operator has. Its calls stay in the report."""
     prepared = job.operations.pop(key)
+    job.sites.clear()
     _add(job.retired, prepared)
     prepared.operation.close()
 
@@ -187,13 +188,12 @@ def all_calls() -> Iterator[Calls]:
 # -- Finding the one for a call. --
 
 def _is_captured(job: GroupJob) -> bool:
-    return job.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    return job.on_gpu and bool(torch.cuda.is_current_stream_capturing())
 
 
 def find(job: GroupJob, layout: Layout) -> Prepared:
     """The operator for such tensors. Collective when it is the first of them: prepares it, within
     some 50 ms. InputError where that is in a capture, which could not be waited for."""
-    global _clock
     prepared = job.operations.get(layout)
     if prepared is None:
         if _is_captured(job):
@@ -204,11 +204,17 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
         prepared = Prepared(job, layout, _lower(job, layout), measures=False)
         job.operations[layout] = prepared
         _keep_within_bound(job, prepared)
-    elif not prepared.is_in_a_graph and _is_captured(job):
+    return prepared
+
+
+def use(prepared: Prepared) -> None:
+    """Counts a call."""
+    global _clock
+    if not prepared.is_in_a_graph and _is_captured(prepared.job):
         prepared.is_in_a_graph = True
     _clock += 1
     prepared.last = _clock
-    return prepared
+    prepared.calls += 1
 
 
 def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
@@ -223,6 +229,7 @@ def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
     prepared = Prepared(job, layout, program, measures=True)
     if before is not None:
         retire(job, layout)
+    prepared.last = _clock
     job.operations[layout] = prepared
     job.choices.append((layout, prepared.schedule))
     _keep_within_bound(job, prepared)
@@ -314,12 +321,21 @@ def _shaped(matrix: Tensor, call: Call) -> Tensor:
     return tensor.movedim(0, call.dim) if call.dim else tensor
 
 
-def _run(job: GroupJob, call: Call, A: Tensor, Bs: Sequence[Tensor],
+Site = Tuple[object, ...]  # all that decides what a call is, as it is given
+
+
+def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs: Sequence[Tensor],
          biases: Biases) -> List[Tensor]:
-    prepared = find(job, call.layout)
-    prepared.calls += 1
+    """The outputs. What was found for a site is kept, since describing takes longer than a run."""
+    known = job.sites.get(site)
+    if known is None:
+        call = describe()
+        known = find(job, call.layout), call
+        job.sites[site] = known
+    prepared, call = known
+    use(prepared)
     outputs = prepared.run(_laid_out(prepared, call, A, Bs, biases))
-    return [_shaped(output, call) for output in outputs]
+    return [_shaped(output, call) for output in outputs] if call.others else outputs
 
 
 def describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Biases,
@@ -351,10 +367,22 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
                          f"{len(given)} and {biased:#b}")
     rest = iter(given)
     biases = [next(rest) if biased >> i & 1 else None for i in range(len(Bs))]
+    site = ("all_gather_matmul", A.shape, A.dtype, gather_dim, rows, return_A, biased, activation,
+            *[(B.shape, B.dtype, B.stride()) for B in Bs], *[(b.shape, b.dtype) for b in given])
     with _lock:
-        job = job_of(group_name, A.device)
-        return _run(job, describe_gather(job, A, Bs, biases, activation, gather_dim, rows,
-                                         return_A), A, Bs, biases)
+        job = job_of(group_name, A)
+        return _run(job, site, lambda: describe_gather(job, A, Bs, biases, activation, gather_dim,
+                                                       rows, return_A), A, Bs, biases)
+
+
+def _reduce(operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str, dim: int,
+            group_name: str) -> Tensor:
+    site = (operator, A.shape, A.dtype, dim, activation, B.shape, B.dtype, B.stride(),
+            None if bias is None else (bias.shape, bias.dtype))
+    with _lock:
+        job = job_of(group_name, A)
+        return _run(job, site, lambda: describe_reduce(job, operator, A, B, bias, activation, dim),
+                    A, [B], [bias])[0]
 
 
 def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
@@ -363,16 +391,10 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activati
         raise InputError(f"expected reduce_op to be sum or avg, got '{reduce_op}'")
     if reduce_op == "avg" and (activation or bias is not None):
         raise InputError("expected reduce_op sum, got avg with a bias or an activation")
-    with _lock:
-        job = job_of(group_name, A.device)
-        call = describe_reduce(job, "matmul_reduce_scatter", A, B, bias, activation, scatter_dim)
-        output = _run(job, call, A, [B], [bias])[0]
+    output = _reduce("matmul_reduce_scatter", A, B, bias, activation, scatter_dim, group_name)
     return output.div_(job.ranks) if reduce_op == "avg" else output
 
 
 def matmul_all_reduce(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
                       group_name: str) -> Tensor:
-    with _lock:
-        job = job_of(group_name, A.device)
-        call = describe_reduce(job, "matmul_all_reduce", A, B, bias, activation, 0)
-        return _run(job, call, A, [B], [bias])[0]
+    return _reduce("matmul_all_reduce", A, B, bias, activation, 0, group_name)
