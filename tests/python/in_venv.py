@@ -2,9 +2,10 @@
 
 usage: in_venv.py FOLDER PACKAGE... -- SCRIPT ARGUMENT...
 
-The environment is made where it is missing, with what PyPI has, and kept. Exits with 77 and the
-reason where it cannot be made, or else as the script does.
+The environment is made where it is missing, with what PyPI has, and kept; one test at a time makes
+it. Exits with 77 and the reason where it cannot be made, or else as the script does.
 """
+import fcntl
 import os
 import shutil
 import subprocess
@@ -42,7 +43,9 @@ def make(folder, packages):
 def main():
     folder, *packages = sys.argv[1:sys.argv.index("--")]
     script = sys.argv[sys.argv.index("--") + 1:]
-    problem = make(folder, packages)
+    with open(folder + ".lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        problem = make(folder, packages)
     if problem:
         print(f"skipped: {problem}")
         return SKIPPED

@@ -80,6 +80,11 @@ class Layout(NamedTuple):
         """For people: "bf16 4096x14336x8192"."""
         return f"{self.dtype} " + "x".join(map(str, self.extents))
 
+    @property
+    def name(self) -> str:
+        """Of the fusion, which messages call it by."""
+        return f"{self.operator}_{self.shape.replace(' ', '_')}"
+
     def fusion(self) -> Fusion:
         """Inputs: A, then each weight and its bias. Outputs: Y, Y1 ..., then the gathered A."""
         return _WRITERS[self.operator](self)
@@ -132,7 +137,7 @@ def _products(layout: Layout, fusion: Fusion, A: Value, outer: Sequence[AxisLike
 
 
 def _gather(layout: Layout) -> Fusion:
-    f, D = Fusion(layout.operator), layout.rows.ranks
+    f, D = Fusion(layout.name), layout.rows.ranks
     f.mesh(D)
     A = f.input("A", layout.dtype, [*_row_axes(layout.rows, didx(D)), layout.depth])
     whole = _row_axes(layout.rows, stream(D))
@@ -144,7 +149,7 @@ def _gather(layout: Layout) -> Fusion:
 
 
 def _reduce(layout: Layout, rows: List[AxisLike], result: List[AxisLike]) -> Fusion:
-    f, D = Fusion(layout.operator), layout.rows.ranks
+    f, D = Fusion(layout.name), layout.rows.ranks
     f.mesh(D)
     A = f.input("A", layout.dtype, [*rows, didx(D), layout.depth])
     f.output(*_products(layout, f, A, [didx(D)], result))
