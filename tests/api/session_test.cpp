@@ -217,6 +217,48 @@ TEST(SessionTest, ReplaysAndRunsTakeTurns) {
   EXPECT_TRUE(job->commit().isOk());
 }
 
+/// One rank of doubles: C = A * B of 2x2 matrices, where B is the identity.
+constexpr const char *kAlone = "fusion @alone { mesh [0 .. 1) %A = input f64[2, 2] "
+                               "%B = input f64[2, 2] %C = matmul %A, %B : f64[2, 2] output %C }";
+
+/// More sets of addresses than are remembered, some of them often: the first time, those that are
+/// recorded, and those that were forgotten are equally right.
+TEST(SessionTest, RunsAtAddressesThatComeBack) {
+  Result<std::shared_ptr<Job>> job = Job::create({.ranks = 1});
+  ASSERT_TRUE(job.isOk()) << job.status().message();
+  Result<CompiledProgram> program = compileText("t", kAlone);
+  ASSERT_TRUE(program.isOk()) << program.status().message();
+  Result<std::unique_ptr<Session>> session = Session::prepare(*job, *program);
+  ASSERT_TRUE(session.isOk()) << session.status().message();
+  struct Set {
+    double a[4], b[4], c[4];
+  };
+  std::vector<Set> sets(70);
+  std::vector<void *> streams = {*(*job)->stream(0), *(*job)->stream(1)};
+  for (size_t run = 0; run < 2000; ++run) {
+    Set &set = sets[run % 3 == 0 ? run % sets.size() : run % 7];
+    const auto value = static_cast<double>(run);
+    set = {{value, 1, 2, 3}, {1, 0, 0, 1}, {-1, -1, -1, -1}};
+    void *const addresses[] = {set.a, set.b, set.c};
+    const Status status = (*session)->runAt(addresses, streams[run % 2]);
+    ASSERT_TRUE(status.isOk()) << status.message();
+    ASSERT_TRUE((*job)->synchronize().isOk());
+    ASSERT_EQ(set.c[0], value);
+    ASSERT_EQ(set.c[3], 3);
+  }
+  EXPECT_EQ((*session)->runs(), 2000);
+  void *const none[] = {sets[0].a, nullptr, sets[0].c}, *const few[] = {sets[0].a};
+  EXPECT_THAT((*session)->runAt(none).message(), HasSubstr("input 1 (%B): expected f64[2, 2]"));
+  EXPECT_THAT((*session)->runAt(few).message(), HasSubstr("expected 3 addresses, got 1"));
+  EXPECT_EQ((*session)->runs(), 2000);
+}
+
+TEST(SessionTest, AddressesAloneAreOfOneRank) {
+  const std::shared_ptr<Job> job = makeJob();
+  auto sessions = prepareAll(job);
+  EXPECT_THAT(sessions[0]->runAt({}).message(), HasSubstr("expected the tensors of 3 ranks"));
+}
+
 TEST(SessionTest, EveryOrderOfStreamsIsRight) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const std::shared_ptr<Job> job = makeJob({.scheduleSeed = seed});

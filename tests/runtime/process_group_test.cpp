@@ -191,8 +191,8 @@ TEST_F(ProcessGroupTest, CloseDoesNotWaitForAKilledRank) {
       << "it gives up after 2 s";
 }
 
-TEST_F(ProcessGroupTest, WarnsOnceAboutASlowPeer) {
-  start(2, milliseconds(800));
+/// Plans of two ranks, each a wait for rank 1.
+std::vector<Plan> plansThatWait() {
   std::vector<Plan> plans(2);
   for (Plan &plan : plans) {
     plan.sourceName = "slow.braid";
@@ -205,12 +205,41 @@ TEST_F(ProcessGroupTest, WarnsOnceAboutASlowPeer) {
     command.endpoint = 0;
     plan.commands.push_back(command);
   }
-  group(0).setPlans(plans);
-  QueueSlot &queue = group(0).slot().queue[0];
-  group(0).slot().queues.store(1);
+  return plans;
+}
+
+/// In the first command of run 3.
+void beginToWait(ProcessGroup &group) {
+  QueueSlot &queue = group.slot().queue[0];
+  group.slot().queues.store(1);
   queue.sinceNs.store(monotonicNs());
   queue.current.store(uint64_t(3) << 32);
   queue.isWaiting.store(1);
+}
+
+TEST_F(ProcessGroupTest, NobodyWaitsForARankThatHasLeft) {
+  start(2);
+  const std::vector<Plan> plans = plansThatWait();
+  group(0).setPlans(plans);
+  beginToWait(group(0));
+  groups_[1]->close();
+  groups_[1].reset();
+  const auto begin = std::chrono::steady_clock::now();
+  while (!group(0).isAborted() && std::chrono::steady_clock::now() - begin < milliseconds(10000))
+    std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, milliseconds(900))
+      << "what it signalled last may be on its way";
+  EXPECT_EQ(group(0).failure().code(), StatusCode::PeerFailed);
+  EXPECT_EQ(group(0).failure().message(),
+            "rank 1 has left the job: rank 0 waits for it in \"%r = p2p recv\" at "
+            "slow.braid:12:5, run 3");
+}
+
+TEST_F(ProcessGroupTest, WarnsOnceAboutASlowPeer) {
+  start(2, milliseconds(800));
+  const std::vector<Plan> plans = plansThatWait();
+  group(0).setPlans(plans);
+  beginToWait(group(0));
   std::thread rank0([&] { (void)group(0).allGather(""); });
   // Rank 1 goes on for twice the timeout, and nobody takes that for a stall.
   for (int i = 0; i < 160; ++i) {

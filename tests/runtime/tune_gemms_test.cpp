@@ -84,7 +84,8 @@ std::string program(const std::string &condition) {
 }
 
 /// What prepare() says on each of three ranks, which have these devices.
-std::vector<Status> prepareOn(const std::string &text, std::vector<FakeDevice> &devices) {
+std::vector<Status> prepareOn(const std::string &text, std::vector<FakeDevice> &devices,
+                              UnknownGemms unknown = UnknownGemms::Measure) {
   auto source = parseSource("t.braid", text);
   std::vector<Plan> plans;
   for (int64_t rank = 0; rank < 3; ++rank) {
@@ -99,7 +100,7 @@ std::vector<Status> prepareOn(const std::string &text, std::vector<FakeDevice> &
   for (size_t rank = 0; rank < 3; ++rank)
     threads.emplace_back([&, rank] {
       ControlPlane &control = (*cluster)->control(static_cast<int64_t>(rank));
-      statuses[rank] = prepare(plans[rank], devices[rank], control).status();
+      statuses[rank] = prepare(plans[rank], devices[rank], control, {}, unknown).status();
     });
   for (std::thread &thread : threads)
     thread.join();
@@ -149,6 +150,14 @@ TEST(TuneGemms, DevicesWithNothingToTuneAreNotAsked) {
     EXPECT_THAT(device.tuned, IsEmpty());
     EXPECT_THAT(device.algorithm, IsEmpty());
   }
+  EXPECT_EQ(devices[1].warmed, 2);
+}
+
+TEST(TuneGemms, NobodyMeasuresWhereAGuessWillDo) {
+  std::vector<FakeDevice> devices = {FakeDevice("gpu"), FakeDevice("gpu"), FakeDevice("other")};
+  EXPECT_THAT(prepareOn(program("rank == 1"), devices, UnknownGemms::Guess), Each(IsOk()));
+  for (const FakeDevice &device : devices)
+    EXPECT_THAT(device.times, Each(0));
   EXPECT_EQ(devices[1].warmed, 2);
 }
 
