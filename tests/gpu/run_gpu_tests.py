@@ -260,6 +260,8 @@ def programs(suite):
     if os.path.isdir(python) and importlib.util.find_spec("torch"):
         suite.add_command("python, 2 ranks", [sys.executable, os.path.join(
             ROOT, "tests", "gpu", "python_gpu_test.py"), python], 2, seconds=200)
+        suite.add_command("pytorch, 2 ranks", [sys.executable, os.path.join(
+            ROOT, "tests", "gpu", "torch_gpu_test.py"), python], 2, seconds=400)
     backends = os.path.join(folder, "backends_test")
     if os.path.exists(backends):
         suite.add_command("conformance", [backends, "--gtest_brief=1", "--gtest_filter=*cuda*"], 2,

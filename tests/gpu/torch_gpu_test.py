@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""torch_gpu_test.py FOLDER [--ranks N]: the operators of braid.torch on GPUs.
+
+FOLDER holds the package. Each rank is a process of this script; they meet by gloo. Fresh integers
+each time, beside a reference in double precision: eager calls, calls whose addresses come back,
+calls in a CUDA graph in turns with eager ones, gradients, compiled models; then what is refused, and
+how long the host takes for a call. Exits with 77 where PyTorch or its GPUs are missing.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77
+PARTS = ("eager", "come_back", "captured", "gradients", "compiled", "taken_over", "refused",
+         "host_time")
+
+
+class Rank:
+    def __init__(self, torch, rank, ranks):
+        import braid.torch as bt
+        self.torch, self.bt, self.rank, self.ranks = torch, bt, rank, ranks
+        self.device = torch.device("cuda", torch.cuda.current_device())
+        self.generator = torch.Generator().manual_seed(7)  # the same on all ranks
+
+    def draw(self, *shape, dtype=None):
+        values = self.torch.randint(-2, 3, shape, generator=self.generator)
+        return values.to(self.device, dtype or self.torch.bfloat16)
+
+    def mine(self, tensor, dim=0):
+        block = -(-tensor.shape[dim] // self.ranks)
+        begin = min(self.rank * block, tensor.shape[dim])
+        return tensor.narrow(dim, begin, min(block, tensor.shape[dim] - begin))
+
+    def expect(self, found, wanted):
+        assert found.shape == wanted.shape, (found.shape, wanted.shape)
+        assert self.torch.equal(found.double(), wanted), "wrong result"
+
+    def eager(self):
+        torch, bt = self.torch, self.bt
+        for dtype in (torch.bfloat16, torch.float16, torch.float32):
+            for rows in (1, 7, 64, 513):
+                for _ in range(3):
+                    X, W = self.draw(rows, 64, dtype=dtype), self.draw(96, 64, dtype=dtype)
+                    b = self.draw(96, dtype=dtype)
+                    (Y,), G = bt.all_gather_matmul(self.mine(X), [W.t()], bias=[b], rows=rows,
+                                                   return_A=True)
+                    self.expect(G, X.double())
+                    self.expect(Y, X.double() @ W.double().t() + b.double())
+                    A = self.draw(self.ranks, rows, 64, dtype=dtype)
+                    B = self.draw(self.ranks, 64, 96, dtype=dtype)
+                    whole = (A.double() @ B.double()).sum(0)
+                    self.expect(bt.matmul_reduce_scatter(A[self.rank], B[self.rank]),
+                                self.mine(whole))
+                    self.expect(bt.matmul_all_reduce(A[self.rank], B[self.rank]), whole)
+        X = self.draw(3, 8 * self.ranks, 64)
+        B = self.draw(64, 96)
+        self.expect(bt.all_gather_matmul(self.mine(X, 1), B, gather_dim=1),
+                    X.double() @ B.double())
+
+    def come_back(self):
+        """The third call at the same addresses is a replay: with new contents, on two streams."""
+        torch = self.torch
+        tensors = [(self.draw(32, 64), self.draw(64, 96)) for _ in range(40)]
+        side = torch.cuda.Stream()
+        for i in range(400):
+            A, B = tensors[i % 3 if i % 5 else i % 40]
+            X, W = self.draw(32 * self.ranks, 64), self.draw(64, 96)
+            A.copy_(self.mine(X))
+            B.copy_(W)
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side if i % 2 else torch.cuda.current_stream()):
+                Y = self.bt.all_gather_matmul(A, B)
+            torch.cuda.current_stream().wait_stream(side)
+            self.expect(Y, X.double() @ W.double())
+            del Y
+
+    def captured(self):
+        """A layer between kernels of the caller's, 1,000 replays, in turns with eager calls."""
+        torch, bt = self.torch, self.bt
+        x, W, V = self.draw(16, 64), self.draw(32, 64), self.draw(64, 32)
+
+        def step():
+            h = bt.all_gather_matmul(x * 2, W.t(), activation="relu")
+            return bt.matmul_reduce_scatter(h, V.t()) * 2
+
+        step()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = step()
+        for i in range(1000):
+            X = self.draw(16 * self.ranks, 64)
+            x.copy_(self.mine(X))
+            y.fill_(float("nan"))
+            graph.replay()
+            if i % 10:
+                continue
+            parts = torch.relu(2 * X.double() @ W.double().t())
+            wanted = self.mine(2 * self.ranks * (parts @ V.double().t()))
+            torch.testing.assert_close(y.double(), wanted, rtol=0.02, atol=1.0)
+            if i % 20 == 0:
+                torch.testing.assert_close(step().double(), wanted, rtol=0.02, atol=1.0)
+        bt.synchronize()
+        del graph
+
+    def gradients(self):
+        torch, bt = self.torch, self.bt
+        X, V, W = (torch.randn(*shape, generator=self.generator, dtype=torch.float64)
+                   for shape in ((8 * self.ranks, 16), (self.ranks, 12, 16), (self.ranks, 16, 12)))
+        x, v, w = (each.to(self.device).requires_grad_()
+                   for each in (self.mine(X), V[self.rank], W[self.rank]))
+        h = bt.all_gather_matmul(x, v.t(), activation="gelu")
+        bt.matmul_reduce_scatter(h, w.t()).square().sum().backward()
+        for each in (X, V, W):
+            each.requires_grad_()
+        Y = sum(torch.nn.functional.gelu(X @ V[r].t()) @ W[r].t() for r in range(self.ranks))
+        Y.square().sum().backward()
+        for found, wanted in ((x.grad, self.mine(X.grad)), (v.grad, V.grad[self.rank]),
+                              (w.grad, W.grad[self.rank])):
+            torch.testing.assert_close(found.cpu(), wanted)
+
+    def compiled(self):
+        torch, bt = self.torch, self.bt
+        W, V = self.draw(32, 64).float(), self.draw(64, 32).float()
+
+        def step(x):
+            h = bt.all_gather_matmul(x, W.t(), activation="relu")
+            return bt.matmul_reduce_scatter(h, V.t()) + 1
+
+        for options in ({}, {"mode": "reduce-overhead"}):
+            function = torch.compile(step, fullgraph=True, **options)
+            for _ in range(6):
+                X = self.draw(16 * self.ranks, 64).float()
+                wanted = self.ranks * (torch.relu(X @ W.t()) @ V.t()) + 1
+                torch.testing.assert_close(function(self.mine(X).clone()), self.mine(wanted))
+            del function
+            torch._dynamo.reset()
+        import gc
+        gc.collect()
+
+    def taken_over(self):
+        """A model that PyTorch splits, compiled, with enable()."""
+        torch, bt = self.torch, self.bt
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor import Shard
+        from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
+                                                       parallelize_module)
+        torch.manual_seed(0)
+        whole = torch.nn.Sequential(torch.nn.Linear(64, 128, bias=False), torch.nn.ReLU(),
+                                    torch.nn.Linear(128, 64, bias=False)).to(self.device)
+        import copy
+        split = copy.deepcopy(whole)
+        parallelize_module(split, init_device_mesh("cuda", (self.ranks,)),
+                           {"0": ColwiseParallel(input_layouts=Shard(0)),
+                            "2": RowwiseParallel(output_layouts=Shard(0))})
+        bt.enable()
+        X = torch.randn(16 * self.ranks, 64, generator=self.generator).to(self.device)
+        x = self.mine(X).clone().requires_grad_()
+        torch.compile(split, fullgraph=True)(x).square().sum().backward()
+        X.requires_grad_()
+        whole(X).square().sum().backward()
+        torch.testing.assert_close(x.grad, self.mine(X.grad), rtol=1e-3, atol=1e-3)
+        bt.disable()
+        print(bt.report())
+        assert not bt.report().apart, bt.report().apart
+
+    def refused(self):
+        torch, bt = self.torch, self.bt
+        A, B = self.draw(24, 64), self.draw(64, 96)
+        stream = torch.cuda.Stream()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, stream=stream):
+                bt.matmul_all_reduce(A, B)
+        except bt.InputError as error:
+            assert "before the stream is captured" in str(error), error
+        else:
+            raise AssertionError("expected a new shape in a capture to be refused")
+        try:
+            bt.matmul_all_reduce(A, B.cpu())
+        except bt.InputError as error:
+            assert "on one device" in str(error), error
+        else:
+            raise AssertionError("expected tensors on two devices to be refused")
+        self.expect(bt.matmul_all_reduce(A, B), self.ranks * A.double() @ B.double())
+
+    def median(self, what, call):
+        torch, times = self.torch, []
+        for i in range(1000):
+            begin = time.perf_counter()
+            call(i)
+            times.append(time.perf_counter() - begin)
+            if i % 10 == 9:
+                torch.cuda.synchronize()
+        print(f"rank {self.rank} of {self.ranks}: {sorted(times)[500] * 1e6:.1f} us of host time, "
+              f"{what}")
+
+    def host_time(self):
+        torch, bt = self.torch, self.bt
+        A, B = self.draw(16, 4096), self.draw(4096, 1024)
+        V = self.draw(1024, 4096)
+        many = [self.draw(16, 4096) for _ in range(100)]
+        begin = time.perf_counter()
+        bt.all_gather_matmul(A, B)
+        print(f"rank {self.rank} of {self.ranks}: {(time.perf_counter() - begin) * 1e3:.1f} ms for "
+              "the first call with a shape")
+        with torch.no_grad():
+            self.median("all_gather_matmul at known addresses",
+                        lambda i: bt.all_gather_matmul(A, B))
+            self.median("all_gather_matmul at new addresses",
+                        lambda i: bt.all_gather_matmul(many[i % 100], B))
+            self.median("torch.ops.braid.all_gather_matmul at known addresses",
+                        lambda i: torch.ops.braid.all_gather_matmul(A, [B], [], 0, "", 0, -1, False,
+                                                                    "0"))
+            H = self.draw(16 * self.ranks, 1024)
+            self.median("matmul_reduce_scatter at known addresses",
+                        lambda i: bt.matmul_reduce_scatter(H, V))
+            self.median("torch.mm", lambda i: torch.mm(A, B))
+
+
+def rank_main(folder, parts):
+    sys.path.insert(0, folder)
+    import datetime
+    import torch
+    import torch.distributed as dist
+    rank, ranks = int(os.environ["TEST_RANK"]), int(os.environ["TEST_RANKS"])
+    torch.cuda.set_device(rank % torch.cuda.device_count())
+    dist.init_process_group("gloo", store=dist.FileStore(os.environ["TEST_STORE"], ranks),
+                            rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))
+    here = Rank(torch, rank, ranks)
+    for part in parts:
+        begin = time.monotonic()
+        getattr(here, part)()
+        torch.cuda.synchronize()
+        here.bt.synchronize()
+        print(f"rank {rank}: {part} took {time.monotonic() - begin:.1f} s", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--parts", nargs="*", default=PARTS, choices=PARTS)
+    options = parser.parse_args()
+    if "TEST_RANK" in os.environ:
+        rank_main(options.folder, options.parts)
+        return 0
+    try:
+        import torch
+    except ImportError:
+        print("skipped: expected PyTorch")
+        return SKIPPED
+    if not torch.cuda.is_available():
+        print("skipped: expected PyTorch to find a GPU")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = []
+        for rank in range(options.ranks):
+            environment = dict(os.environ, TEST_RANK=str(rank), TEST_RANKS=str(options.ranks),
+                               TEST_STORE=os.path.join(folder, "store"))
+            ranks.append(subprocess.Popen([sys.executable, *sys.argv], env=environment))
+        codes = [each.wait(timeout=400) for each in ranks]
+    print(f"{options.ranks} ranks ended with {codes}")
+    return max(map(abs, codes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
