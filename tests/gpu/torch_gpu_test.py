@@ -167,8 +167,24 @@ class Rank:
         assert not bt.report().apart, bt.report().apart
 
     def refused(self):
-        torch, bt = self.torch, self.bt
+        bt = self.bt
+        if self.rank == 0:  # nobody has met yet, where this part is alone
+            self.expect_refusal(self.draw(8, 64), self.draw(64, 96))
+        self.generator.manual_seed(8)
+        bt.matmul_all_reduce(self.draw(8, 64), self.draw(64, 96))
         A, B = self.draw(24, 64), self.draw(64, 96)
+        self.expect_refusal(A, B)
+        try:
+            bt.matmul_all_reduce(A, B.cpu())
+        except bt.InputError as error:
+            assert "on one device" in str(error), error
+        else:
+            raise AssertionError("expected tensors on two devices to be refused")
+        self.expect(bt.matmul_all_reduce(A, B), self.ranks * A.double() @ B.double())
+
+    def expect_refusal(self, A, B):
+        """Of a new shape in a capture, which goes on."""
+        torch, bt = self.torch, self.bt
         stream = torch.cuda.Stream()
         graph = torch.cuda.CUDAGraph()
         try:
@@ -178,13 +194,6 @@ class Rank:
             assert "before the stream is captured" in str(error), error
         else:
             raise AssertionError("expected a new shape in a capture to be refused")
-        try:
-            bt.matmul_all_reduce(A, B.cpu())
-        except bt.InputError as error:
-            assert "on one device" in str(error), error
-        else:
-            raise AssertionError("expected tensors on two devices to be refused")
-        self.expect(bt.matmul_all_reduce(A, B), self.ranks * A.double() @ B.double())
 
     def median(self, what, call):
         torch, times = self.torch, []
@@ -205,7 +214,13 @@ class Rank:
         begin = time.perf_counter()
         bt.all_gather_matmul(A, B)
         print(f"rank {self.rank} of {self.ranks}: {(time.perf_counter() - begin) * 1e3:.1f} ms for "
-              "the first call with a shape")
+              "the first call")
+        C = self.draw(24, 4096)
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        bt.all_gather_matmul(C, B)
+        print(f"rank {self.rank} of {self.ranks}: {(time.perf_counter() - begin) * 1e3:.1f} ms for "
+              "the first call with another shape")
         with torch.no_grad():
             self.median("all_gather_matmul at known addresses",
                         lambda i: bt.all_gather_matmul(A, B))

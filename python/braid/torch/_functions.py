@@ -45,16 +45,17 @@ def _apply(activation: str, tensor: Tensor) -> Tensor:
     return _FUNCTIONS_OF_PYTORCH[activation](tensor)
 
 
-def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Optional[Tensor]]]:
-    """The weights, and a bias or None for each."""
+def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
+    """The weights, the biases that there are, and a bit for each weight that has one."""
     if isinstance(B, Tensor):
-        return [B], [bias]
+        return ([B], [], 0) if bias is None else ([B], [bias], 1)
     weights = list(B)
     biases = [None] * len(weights) if bias is None else list(bias)
     if not weights or len(biases) != len(weights):
         raise InputError(f"expected one B or more, and a bias or None for each, got {len(weights)} "
                          f"and {len(biases)}")
-    return weights, biases
+    given = [each for each in biases if each is not None]
+    return weights, given, sum(1 << i for i, each in enumerate(biases) if each is not None)
 
 
 def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
@@ -82,11 +83,9 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     kept for it.
     Equivalent to: torch.ops.symm_mem.fused_all_gather_matmul
     """
-    weights, biases = _lists(B, bias)
     name = name_of(group)
     count = -1 if rows is None else rows
-    given = [each for each in biases if each is not None]
-    biased = sum(1 << i for i, each in enumerate(biases) if each is not None)
+    weights, given, biased = _lists(B, bias)
     tensors = [A, *weights, *given]
     wants_gradients = _wants_gradients(tensors)
     folded = "" if wants_gradients else activation or ""
@@ -152,7 +151,8 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
 
 def _gather_call(job: Any, A: Tensor, B: Bs, *, bias: Any = None, activation: Optional[str] = None,
                  gather_dim: int = 0, rows: Optional[int] = None, return_A: bool = False) -> Any:
-    weights, biases = _lists(B, bias)
+    weights, given, biased = _lists(B, bias)
+    biases = _operations.spread(len(weights), given, biased)
     return _operations.describe_gather(job, A, weights, biases, activation or "", gather_dim,
                                        -1 if rows is None else rows, return_A)
 

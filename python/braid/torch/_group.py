@@ -144,6 +144,9 @@ def _first(jobs: Dict[int, GroupJob], group: Any, device: torch.device, number: 
         if other.device.type == device.type:
             raise InputError(f"group '{other.group}': expected tensors on {other.device}, as in "
                              f"the first call, got {device}")
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        raise InputError(f"group '{group.group_name}': expected a call, or braid.torch.prepare(), "
+                         "before the stream is captured")
     job = jobs[number] = GroupJob(group, device)
     return job
 

@@ -300,16 +300,15 @@ def _describe(operator: str, A: Tensor, Bs: Sequence[Tensor], biases: Biases, ac
 def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
               biases: Biases) -> List[Tensor]:
     """The tensors in the order of the program, contiguous; what is not is copied, and counted."""
-    def contiguous(tensor: Tensor) -> Tensor:
-        if tensor.is_contiguous():
-            return tensor
-        prepared.copies += 1
-        return tensor.contiguous()
-    inputs = [contiguous(A.movedim(call.dim, 0) if call.dim else A)]
+    inputs = [A.movedim(call.dim, 0) if call.dim else A]
     for weight, B, bias in zip(call.layout.weights, Bs, biases):
-        inputs.append(contiguous(B.t() if weight.is_transposed else B))
+        inputs.append(B.t() if weight.is_transposed else B)
         if bias is not None:
-            inputs.append(contiguous(bias))
+            inputs.append(bias)
+    for index, tensor in enumerate(inputs):
+        if not tensor.is_contiguous():
+            inputs[index] = tensor.contiguous()
+            prepared.copies += 1
     return inputs
 
 
@@ -357,18 +356,28 @@ def describe_reduce(job: GroupJob, operator: str, A: Tensor, B: Tensor, bias: Op
     return _describe(operator, A, [B], [bias], activation, dim, int(A.shape[dim]), job.ranks)
 
 
+def spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
+    """A bias or None for each B."""
+    if len(given) != bin(biased).count("1") or biased >> count:
+        raise InputError(f"expected a bias for each bit of {biased:#b}, of {count} Bs, got "
+                         f"{len(given)}")
+    rest = iter(given)
+    return [next(rest) if biased >> i & 1 else None for i in range(count)]
+
+
 def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
                       biased: int, activation: str, gather_dim: int, rows: int, return_A: bool,
                       group_name: str) -> List[Tensor]:
     """The products, then A gathered if it is asked for. Bit i of `biased`: Bs[i] has a bias, the
     next one that is given."""
-    if not Bs or len(given) != bin(biased).count("1") or biased >> len(Bs):
-        raise InputError(f"expected one B or more, and as many biases as bits, got {len(Bs)}, "
-                         f"{len(given)} and {biased:#b}")
-    rest = iter(given)
-    biases = [next(rest) if biased >> i & 1 else None for i in range(len(Bs))]
-    site = ("all_gather_matmul", A.shape, A.dtype, gather_dim, rows, return_A, biased, activation,
-            *[(B.shape, B.dtype, B.stride()) for B in Bs], *[(b.shape, b.dtype) for b in given])
+    if not Bs:
+        raise InputError("expected one B or more, got none")
+    biases = spread(len(Bs), given, biased) if biased else [None] * len(Bs)
+    site: Site = (A.shape, A.dtype, gather_dim, rows, return_A, biased, activation)
+    for B in Bs:
+        site += (B.shape, B.dtype, B.stride())
+    for bias in given:
+        site += (bias.shape, bias.dtype)
     with _lock:
         job = job_of(group_name, A)
         return _run(job, site, lambda: describe_gather(job, A, Bs, biases, activation, gather_dim,
