@@ -1,6 +1,6 @@
 //===- backends/cuda/cuda_command_batch.cpp - signals, awaits and copies of a GPU -------------===//
 //
-// Two ways for each, by what was measured (docs/transfers.md). Memory operations of a stream
+// Two ways for each, by what was measured (backends/cuda/README.md). Memory operations of a stream
 // signal in 8.6 us and cost the host 0.7 us; a kernel does it in 4.7 us in a graph, but costs the
 // host 2.8 us where it is launched by itself, and needs a processor that a GEMM may hold. Copy
 // engines move large blocks beside the arithmetic, and start slowly; a kernel starts at once, and

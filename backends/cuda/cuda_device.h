@@ -1,7 +1,7 @@
 //===- backends/cuda/cuda_device.h - one GPU --------------------------------------------------===//
 //
 // One process drives one GPU: several in one process share queues inside the driver, where a wait
-// for a peer can hold up the peer (docs/transfers.md).
+// for a peer can hold up the peer (backends/cuda/README.md).
 //
 // Flags that memory operations wait for lie in host memory that the GPUs of both ranks reach. A
 // wait on such a flag can be ended by the host with a plain store, whatever the GPU's queues are

@@ -16,7 +16,7 @@ namespace braid {
 namespace {
 
 /// With the driver's eight hardware queues all times were longer and varied by 20 % and more, even
-/// of a GEMM alone (docs/transfers.md). The driver looks at this when the process first
+/// of a GEMM alone (backends/cuda/README.md). The driver looks at this when the process first
 /// uses a GPU.
 void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 

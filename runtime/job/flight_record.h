@@ -2,7 +2,7 @@
 //
 // A record is a JSON file, one for each rank, that needs neither the program nor its Plans to be
 // read: it names the commands it mentions. It is made from the job memory, so also for ranks that
-// are stopped or dead, and by whoever can see that memory. docs/flight-record.md says what is in
+// are stopped or dead, and by whoever can see that memory. runtime/README.md says what is in
 // it.
 //
 //===----------------------------------------------------------------------------------------===//
