@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import uuid
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
@@ -16,7 +16,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 aten, prims = torch.ops.aten, torch.ops.prims
 _c10d = torch.ops._c10d_functional
 
-_GEMMS = {aten.mm.default: "", aten.addmm.default: "the GEMM adds a bias (addmm)",
+_GEMMS: Dict[Any, str] = {aten.mm.default: "", aten.addmm.default: "the GEMM adds a bias (addmm)",
           aten.bmm.default: "the GEMM is batched (bmm)",
           aten.baddbmm.default: "the GEMM is batched (baddbmm)"}
 _SCALED = {getattr(aten, name).default for name in ("_scaled_mm", "_scaled_grouped_mm")
@@ -27,7 +27,7 @@ _VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, at
           aten.expand.default, aten.clone.default, aten.slice.Tensor, aten.select.int}
 # How a collective along another axis than the first one is put together.
 _PARTS = {aten.split.Tensor, aten.split_with_sizes.default, aten.cat.default, operator.getitem}
-_COLLECTIVES = {_c10d.all_gather_into_tensor.default: "all_gather",
+_COLLECTIVES: Dict[Any, str] = {_c10d.all_gather_into_tensor.default: "all_gather",
                 _c10d.reduce_scatter_tensor.default: "reduce_scatter",
                 _c10d.all_reduce.default: "all_reduce"}
 _MOST_STEPS = 12  # between a collective and a GEMM
@@ -116,7 +116,7 @@ def note(collective: Node) -> None:
                            _reason(path, is_forwards)))
 
 
-class FindApart(CustomGraphPass):  # type: ignore[misc]
+class FindApart(CustomGraphPass):
     """Runs behind all passes of PyTorch's."""
 
     def __init__(self) -> None:

@@ -1,19 +1,19 @@
 """The functions that models call."""
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
 from braid._errors import InputError
 from braid.torch import _library, _operations  # noqa: F401  (_library registers the operators)
-from braid.torch._group import job_of, name_of
+from braid.torch._group import all_jobs, job_of, name_of
 
 Tensor = torch.Tensor
 Bs = Union[Tensor, Sequence[Tensor]]
 _ops = torch.ops.braid
 
-_FUNCTIONS_OF_PYTORCH = {
+_FUNCTIONS_OF_PYTORCH: Dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.nn.functional.relu,
     "gelu": torch.nn.functional.gelu,
     "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
@@ -200,6 +200,6 @@ def synchronize(group: Any = None) -> None:
     """Blocks until all calls of this rank are done on the group's devices. Raises what has gone
     wrong with them: on GPUs a call itself only tells of what was known when it was issued."""
     name = name_of(group)
-    for job in _operations.all_jobs():
+    for job in all_jobs():
         if job.group == name:
             job.job.synchronize()

@@ -14,10 +14,12 @@ from typing import Any, Dict, List, Tuple
 
 import torch
 import torch.distributed as dist
-from torch.distributed import distributed_c10d as c10d
+from torch.distributed import distributed_c10d
 
 from braid._errors import InputError, PeerError, UnsupportedError
 from braid._job import Job, join
+
+c10d: Any = distributed_c10d  # with names that it does not export
 
 # What operations may hold on a rank, for each kind of device.
 DEFAULT_BYTES = 4 << 30
@@ -37,6 +39,17 @@ def name_of(group: Any) -> str:
     return str(group.group_name)
 
 
+def resolve(group_name: str) -> Any:
+    """The ProcessGroup of a name. RuntimeError or ValueError if there is none."""
+    return c10d._resolve_process_group(group_name)
+
+
+def place_of(group_name: str) -> Tuple[int, int]:
+    """This rank in a group, and how many there are."""
+    group = resolve(group_name)
+    return int(group.rank()), int(group.size())
+
+
 def _host() -> str:
     """What ranks of one host have in common."""
     try:
@@ -54,7 +67,7 @@ class Members:
         self.name = str(group.group_name)
         self.rank, self.size = int(group.rank()), int(group.size())
         self.timeout = _timeout_of(group, device)
-        self.store = dist.PrefixStore(f"braid/{device.type}", c10d._get_process_group_store(group))
+        self.store = c10d.PrefixStore(f"braid/{device.type}", c10d._get_process_group_store(group))
 
     def meet(self) -> str:
         """The name of a new job, the same on all members. Blocks until all have come."""
@@ -128,7 +141,7 @@ def job_of(group_name: str, tensor: torch.Tensor) -> GroupJob:
     InputError if there is no such group (any more).
     """
     try:
-        group = c10d._resolve_process_group(group_name)
+        group = resolve(group_name)
     except Exception as error:
         raise InputError(f"expected a process group, got '{group_name}': {error}") from None
     jobs = _jobs.get(group)

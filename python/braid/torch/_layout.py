@@ -15,23 +15,23 @@ ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh", "silu")
 
 
 class Rows(NamedTuple):
-    """`count` rows, each of `beside` vectors, over `ranks` ranks."""
+    """`total` rows, each of `beside` vectors, over `ranks` ranks."""
 
-    count: int
+    total: int
     beside: int
     ranks: int
 
     @property
     def block(self) -> int:
-        return -(-self.count // self.ranks)
+        return -(-self.total // self.ranks)
 
     def of(self, rank: int) -> int:
         """How many a rank has."""
-        return max(0, min(self.block, self.count - rank * self.block))
+        return max(0, min(self.block, self.total - rank * self.block))
 
     @property
     def are_even(self) -> bool:
-        return self.count % self.ranks == 0
+        return self.total % self.ranks == 0
 
     @property
     def full(self) -> int:
@@ -68,7 +68,7 @@ class Layout(NamedTuple):
     @property
     def extents(self) -> Tuple[int, int, int]:
         """M, N and K: all rows, and this rank's columns and depth."""
-        return (self.rows.count * self.rows.beside, sum(each.columns for each in self.weights),
+        return (self.rows.total * self.rows.beside, sum(each.columns for each in self.weights),
                 self.depth)
 
     def distance(self, other: "Layout") -> float:
@@ -103,7 +103,7 @@ def _row_axes(rows: Rows, first: AxisLike) -> List[AxisLike]:
     """`first` has an entry for each rank."""
     if rows.are_even:
         return [first, rows.block * rows.beside]
-    block = ceil(rows.count, rows.ranks)
+    block = ceil(rows.total, rows.ranks)
     return [first, block] if rows.beside == 1 else [first, block, rows.beside]
 
 
@@ -164,8 +164,8 @@ def _scatter(layout: Layout) -> Fusion:
 def _all_reduce(layout: Layout) -> Fusion:
     """Where every rank has rows, so that each may sum its own."""
     rows, D = layout.rows, layout.rows.ranks
-    if rows.count * rows.beside < D or D == 1:
-        axes: List[AxisLike] = [rows.count * rows.beside]
+    if rows.total * rows.beside < D or D == 1:
+        axes: List[AxisLike] = [rows.total * rows.beside]
     else:
         axes = _row_axes(rows, D)
     return _reduce(layout, axes, axes)

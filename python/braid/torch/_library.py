@@ -5,17 +5,17 @@ function of the shared library, which needs nothing of PyTorch's ABI.
 """
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence
 
 import torch
-from torch.distributed import distributed_c10d as c10d
-
 from braid._errors import InputError
 from braid.torch import _operations
+from braid.torch._group import place_of
 
 Tensor = torch.Tensor
 
-_library = torch.library.Library("braid", "DEF")
+torch_library: Any = torch.library
+_library = torch_library.Library("braid", "DEF")
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
 _SCHEMAS = {
     "all_gather_matmul":
@@ -35,32 +35,25 @@ for _name, _schema in _SCHEMAS.items():
 
 # -- What comes out, by shapes alone. --
 
-def _place(group_name: str) -> Tuple[int, int]:
-    """Rank and number of ranks."""
-    group = c10d._resolve_process_group(group_name)
-    return int(group.rank()), int(group.size())
-
-
 def _by_rows(A: Tensor, rows: Any, dim: int, columns: Any) -> Tensor:
     """A tensor whose rows lie together, as the kernels make it."""
     others = [*A.shape[:dim], *A.shape[dim + 1:-1]]
     return A.new_empty([rows, *others, columns]).movedim(0, dim)
 
 
-@torch.library.register_fake("braid::all_gather_matmul", lib=_library)
-def _(A: Tensor, Bs: Sequence[Tensor], biases: Any, biased: int, activation: str, gather_dim: int,
-      rows: Any, return_A: bool, group_name: str) -> List[Tensor]:
+def _fake_all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], biases: Any, biased: int,
+                            activation: str, gather_dim: int, rows: Any, return_A: bool,
+                            group_name: str) -> List[Tensor]:
     dim = gather_dim % A.dim()
-    count = A.shape[dim] * _place(group_name)[1] if rows < 0 else rows
+    count = A.shape[dim] * place_of(group_name)[1] if rows < 0 else rows
     widths = [B.shape[1] for B in Bs] + ([A.shape[-1]] if return_A else [])
     return [_by_rows(A, count, dim, width) for width in widths]
 
 
-@torch.library.register_fake("braid::matmul_reduce_scatter", lib=_library)
-def _(A: Tensor, B: Tensor, bias: Any, activation: str, reduce_op: str, scatter_dim: int,
-      group_name: str) -> Tensor:
+def _fake_matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Any, activation: str, reduce_op: str,
+                                scatter_dim: int, group_name: str) -> Tensor:
     dim = scatter_dim % A.dim()
-    rank, ranks = _place(group_name)
+    rank, ranks = place_of(group_name)
     count = A.shape[dim]
     if count % ranks == 0:
         return _by_rows(A, count // ranks, dim, B.shape[1])
@@ -69,15 +62,21 @@ def _(A: Tensor, B: Tensor, bias: Any, activation: str, reduce_op: str, scatter_
     return _by_rows(A, mine, dim, B.shape[1])
 
 
-@torch.library.register_fake("braid::matmul_all_reduce", lib=_library)
-def _(A: Tensor, B: Tensor, bias: Any, activation: str, group_name: str) -> Tensor:
+def _fake_matmul_all_reduce(A: Tensor, B: Tensor, bias: Any, activation: str,
+                            group_name: str) -> Tensor:
     return A.new_empty([*A.shape[:-1], B.shape[1]])
+
+
+for _name, _fake in (("all_gather_matmul", _fake_all_gather_matmul),
+                     ("matmul_reduce_scatter", _fake_matmul_reduce_scatter),
+                     ("matmul_all_reduce", _fake_matmul_all_reduce)):
+    torch_library.register_fake(f"braid::{_name}", _fake, lib=_library)
 
 
 # -- Gradients: the backward of one is another. --
 
 _ops = torch.ops.braid
-_c10d = torch.ops._c10d_functional
+_c10d: Any = torch.ops._c10d_functional
 
 
 def _expect_no(activation: str) -> None:
@@ -114,19 +113,19 @@ def _padded(rows_first: Tensor, count: Any) -> Tensor:
 
 
 def _gathered(A: Tensor, dim: int, rows: Any, group_name: str) -> Tensor:
-    ranks = _place(group_name)[1]
+    ranks = place_of(group_name)[1]
     count = A.shape[dim] * ranks if rows < 0 else rows
     mine = _padded(A.movedim(dim, 0), (count + ranks - 1) // ranks)
-    whole = _c10d.wait_tensor(_c10d.all_gather_into_tensor(mine, ranks, group_name))
+    whole: Tensor = _c10d.wait_tensor(_c10d.all_gather_into_tensor(mine, ranks, group_name))
     return whole.narrow(0, 0, count).movedim(0, dim)
 
 
 def _scattered(G: Tensor, dim: int, count: Any, group_name: str) -> Tensor:
     """The sum over ranks, of this rank's rows, which are so many."""
-    ranks = _place(group_name)[1]
+    ranks = place_of(group_name)[1]
     block = (G.shape[dim] + ranks - 1) // ranks
     whole = _padded(G.movedim(dim, 0), block * ranks)
-    mine = _c10d.wait_tensor(_c10d.reduce_scatter_tensor(whole, "sum", ranks, group_name))
+    mine: Tensor = _c10d.wait_tensor(_c10d.reduce_scatter_tensor(whole, "sum", ranks, group_name))
     return mine.narrow(0, 0, count).movedim(0, dim)
 
 
@@ -139,8 +138,9 @@ def _gather_backward(ctx: Any, grads: Sequence[Optional[Tensor]]) -> Any:
         if needs_A and dY is not None:
             part = _ops.matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.group_name)
             dA = part if dA is None else dA + part
-    if needs_A and ctx.returns_A and grads[len(Bs)] is not None:
-        part = _scattered(grads[len(Bs)], ctx.dim, ctx.mine, ctx.group_name)
+    dG = grads[len(Bs)] if ctx.returns_A else None
+    if needs_A and dG is not None:
+        part = _scattered(dG, ctx.dim, ctx.mine, ctx.group_name)
         dA = part if dA is None else dA + part
     dBs: List[Optional[Tensor]] = [None] * len(Bs)
     if any(needs_Bs):
@@ -166,7 +166,7 @@ def _scatter_backward(ctx: Any, dY: Tensor) -> Any:
     A, B = ctx.saved_tensors
     needs_A, needs_B = ctx.needs_input_grad[:2]
     if ctx.is_mean:
-        dY = dY / _place(ctx.group_name)[1]
+        dY = dY / place_of(ctx.group_name)[1]
     needs_all = needs_B or ctx.has_bias
     parts = _ops.all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, A.shape[ctx.dim], needs_all,
                                    ctx.group_name)

@@ -10,7 +10,7 @@ import torch
 from braid import _library
 from braid._errors import InputError, UnsupportedError
 from braid._program import Program, compile
-from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs, job_of
+from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs, job_of, place_of
 from braid.torch._layout import Layout, Rows, Weight, check
 
 Tensor = torch.Tensor
@@ -62,7 +62,7 @@ def _outputs(layout: Layout, rank: int) -> List[Tuple[Tuple[int, int], int]]:
     if layout.operator == "matmul_reduce_scatter":
         full, existing = rows.block * rows.beside, rows.of(rank) * rows.beside
     else:
-        full, existing = rows.full, rows.count * rows.beside
+        full, existing = rows.full, rows.total * rows.beside
     if layout.operator == "matmul_all_reduce" and existing < rows.ranks:
         full = existing
     columns = [weight.columns for weight in layout.weights]
@@ -401,7 +401,9 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activati
     if reduce_op == "avg" and (activation or bias is not None):
         raise InputError("expected reduce_op sum, got avg with a bias or an activation")
     output = _reduce("matmul_reduce_scatter", A, B, bias, activation, scatter_dim, group_name)
-    return output.div_(job.ranks) if reduce_op == "avg" else output
+    if reduce_op == "avg":
+        output.div_(place_of(group_name)[1])
+    return output
 
 
 def matmul_all_reduce(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,

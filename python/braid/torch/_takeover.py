@@ -9,12 +9,15 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 import torch._inductor.config as inductor
-from torch.distributed import _symmetric_memory as symm_mem
+from torch.distributed import _symmetric_memory
 
 from braid.torch import _operations
 from braid.torch._apart import FindApart
+from braid.torch._group import resolve
 
 Tensor = torch.Tensor
+symm_mem: Any = _symmetric_memory
+torch_library: Any = torch.library
 
 # Calls that were left to PyTorch, by operator and reason.
 passed: Dict[Tuple[str, str], int] = {}
@@ -43,7 +46,9 @@ def _all_gather_matmul(A: Tensor, Bs: List[Tensor], gather_dim: int, group_name:
         _pass_on("fused_all_gather_matmul", reason)
         theirs = (symm_mem._fused_all_gather_matmul if A.is_cuda
                   else symm_mem._fused_all_gather_matmul_fallback)
-        return theirs(A, Bs, gather_dim, group_name, return_A=return_A)
+        both: Tuple[Optional[Tensor], List[Tensor]] = theirs(A, Bs, gather_dim, group_name,
+                                                             return_A=return_A)
+        return both
     outputs = _operations.all_gather_matmul(A, Bs, [], 0, "", gather_dim, -1, return_A, group_name)
     return outputs[-1] if return_A else None, outputs[:len(Bs)]
 
@@ -55,7 +60,8 @@ def _matmul_reduce_scatter(A: Tensor, B: Tensor, reduce_op: str, scatter_dim: in
         _pass_on("fused_matmul_reduce_scatter", reason)
         theirs = (symm_mem._fused_matmul_reduce_scatter if A.is_cuda
                   else symm_mem._fused_matmul_reduce_scatter_fallback)
-        return theirs(A, B, reduce_op, scatter_dim, group_name)
+        mine: Tensor = theirs(A, B, reduce_op, scatter_dim, group_name)
+        return mine
     output = _operations.matmul_reduce_scatter(A, B, None, "", reduce_op, scatter_dim, group_name)
     return output.contiguous()  # as PyTorch's own has it
 
@@ -82,7 +88,7 @@ _KERNELS: List[Tuple[str, Callable[..., Any], Tuple[str, ...]]] = [
 def _is_group(group_name: str) -> bool:
     """In place of PyTorch's question whether it has symmetric memory for a group."""
     try:
-        torch.distributed.distributed_c10d._resolve_process_group(group_name)
+        resolve(group_name)
     except (RuntimeError, ValueError):
         return False
     return True
@@ -92,7 +98,7 @@ class _Takeover:
     """What enable() has changed, for disable() to put back."""
 
     def __init__(self) -> None:
-        self._library = torch.library.Library("symm_mem", "IMPL")
+        self._library = torch_library.Library("symm_mem", "IMPL")
         for name, kernel, devices in _KERNELS:
             for device in devices:
                 self._library.impl(name, kernel, device, allow_override=True)
