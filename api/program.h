@@ -51,7 +51,7 @@ public:
   std::string explain() const;
   /// The Plan of one rank, as `braid compile --emit plan` prints it.
   Result<std::string> plan(int64_t rank) const;
-  /// The schedule, in the words of LoweringOptions::schedule; "" for a program that was not lowered.
+  /// In the words of LoweringOptions::schedule; "" for a program that was not lowered.
   std::string schedule() const;
   /// The schedule that ranks chose by measuring, and why, in one line; empty: it was named.
   const std::string &choice() const;

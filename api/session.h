@@ -57,10 +57,10 @@ public:
              void *stream = nullptr);
   /// run() with tensors that are as the program wants them, by their addresses alone, inputs first:
   /// for callers who bring the same addresses again and again. What came twice is recorded as a
-  /// graph where the backend has them, and is one launch from the third time on, of the last 32 sets
-  /// of addresses; recording blocks. Of rows that do not exist (`ceil`) there need be no memory.
-  /// BadInput if the number is wrong, or an address that was not there before is null, is not
-  /// aligned or lies elsewhere; overlaps are not looked for. On the one rank that is here.
+  /// graph where the backend has them, and is one launch from the second time on, of the last 32
+  /// sets of addresses; recording blocks. Of rows that do not exist (`ceil`) there need be no
+  /// memory. BadInput if the number is wrong, or an address that was not there before is null, is
+  /// not aligned or lies elsewhere; overlaps are not looked for. On the one rank that is here.
   Status runAt(std::span<void *const> addresses, void *stream = nullptr);
   /// run() on all ranks that are here, `ranks[i]` on rank firstRank() + i.
   Status run(std::span<const RankTensors> ranks, void *stream = nullptr);

@@ -3,8 +3,8 @@
 
 FOLDER holds the package. Each rank is a process of this script; they meet by gloo. Fresh integers
 each time, beside a reference in double precision: eager calls, calls whose addresses come back,
-calls in a CUDA graph in turns with eager ones, gradients, compiled models; then what is refused, and
-how long the host takes for a call. Exits with 77 where PyTorch or its GPUs are missing.
+calls in a CUDA graph in turns with eager ones, gradients, compiled models; then what is refused,
+and how long the host takes for a call. Exits with 77 where PyTorch or its GPUs are missing.
 """
 import argparse
 import os

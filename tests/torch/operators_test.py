@@ -237,7 +237,7 @@ def part_prepares(rank, ranks):
     assert "all_gather_matmul" in str(bt.report())
     bt.prepare(bt.matmul_reduce_scatter, X, B, seconds=0.2)
     bt.prepare(bt.matmul_all_reduce, X, B, bias=draw(6), seconds=0.2)
-    expect_error(bt.InputError, "expected one of all_gather_matmul", lambda: bt.prepare(print, A, B))
+    expect_error(bt.InputError, "expected one of all_gather", lambda: bt.prepare(print, A, B))
     bt.synchronize()
 
 
@@ -274,7 +274,7 @@ def part_mistakes(rank, ranks):
             ("sum or avg", lambda: bt.matmul_reduce_scatter(A, B, reduce_op="max")),
             ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=100)),
             ("expected extents of 1", lambda: bt.matmul_all_reduce(A[:0], B)),
-            ("expected a process group, got 'nobody'", lambda: bt.matmul_all_reduce(A, B, "nobody")),
+            ("a process group, got 'nobody'", lambda: bt.matmul_all_reduce(A, B, "nobody")),
             ("a bias or None for each", lambda: bt.all_gather_matmul(A, [B, B], bias=[None]))):
         expect_error(bt.InputError, words, call)
     expect(bt.matmul_all_reduce(A, B), ranks * A @ B)
