@@ -149,7 +149,9 @@ Result<std::shared_ptr<Job>> Job::join(const JobOptions &options) {
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   impl->backend = backend;
-  impl->rank = BRAID_TRY(JobRank::join(place, options.timeout, Stragglers::Leave));
+  // Processes that a launcher has started end with their job; others may go on without it.
+  const Stragglers stragglers = options.place ? Stragglers::Leave : Stragglers::Kill;
+  impl->rank = BRAID_TRY(JobRank::join(place, options.timeout, stragglers));
   auto mesh =
       LocalMesh::join(backend, clusterOptions(options, place.ranks), impl->rank->takeClient());
   if (!mesh)

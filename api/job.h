@@ -17,7 +17,9 @@
 
 namespace braid {
 
-/// Where this process is in a job that whoever embeds Braid puts together.
+/// Where this process is in a job that whoever embeds Braid puts together. Of a job that a launcher
+/// has started, rank 0 kills the processes that go on a second after it has failed; of this one
+/// nobody kills any.
 struct JobPlace {
   int64_t rank = 0, ranks = 1;
   /// The same on all ranks, and unlike that of any other job of this user on this host.
