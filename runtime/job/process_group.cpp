@@ -27,6 +27,8 @@ using std::chrono::nanoseconds;
 
 /// What a rank has signalled before it left is seen within this.
 constexpr milliseconds kAfterLeaving{1000};
+/// Where blocks begin, for a GPU's driver registers whole pages.
+constexpr size_t kPage = 4096;
 
 uint64_t ns(milliseconds time) { return static_cast<uint64_t>(nanoseconds(time).count()); }
 
@@ -215,40 +217,62 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
   return mapping;
 }
 
+/// One more mapping, with room for `bytes`, and for as much again as there is, up to a bound.
+Status ProcessGroup::grow(int64_t bytes) {
+  constexpr size_t kMostAhead = size_t(16) << 20;
+  size_t held = 0;
+  for (const Mapping &mapping : own_)
+    held += mapping.bytes;
+  const size_t ahead = std::max(roundedBytes(bytes), std::min(held, kMostAhead));
+  Result<Mapping> made = makeShared(static_cast<int64_t>(ahead));
+  if (!made)
+    made = makeShared(bytes);
+  own_.push_back(BRAID_TRY(std::move(made)));
+  used_ = 0;
+  return Status::ok();
+}
+
 Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
   const size_t size = roundedBytes(bytes);
-  auto isAny = [](const Mapping &) { return true; };
-  if (Mapping *free = size == 0 ? nullptr : findFree(own_, size, isAny)) {
+  auto isAny = [](const Block &) { return true; };
+  if (Block *free = size == 0 ? nullptr : findFree(blocks_, size, isAny)) {
     free->use = ArenaUse::Used;
     std::memset(free->address, 0, free->bytes);
     return free->address;
   }
-  own_.push_back(BRAID_TRY(makeShared(bytes)));
-  return own_.back().address;
+  if (size == 0)
+    return outOfMemory(rank(), bytes);
+  if (own_.empty() || own_.back().bytes < used_ + size)
+    BRAID_TRY(grow(bytes));
+  void *address = static_cast<char *>(own_.back().address) + used_;
+  blocks_.push_back({own_.size() - 1, address, size});
+  used_ += (size + kPage - 1) / kPage * kPage;
+  return address;
 }
 
 void ProcessGroup::releaseSymmetric(int64_t, void *base) {
-  for (Mapping &mapping : own_)
-    if (mapping.address == base)
-      mapping.use = ArenaUse::Released;
+  for (Block &block : blocks_)
+    if (block.address == base)
+      block.use = ArenaUse::Released;
 }
 
 /// Mapped and offered as before: peers that have it need not fetch it again.
 void ProcessGroup::recycleSymmetric(int64_t) {
-  for (Mapping &mapping : own_)
-    if (mapping.use == ArenaUse::Released)
-      mapping.use = ArenaUse::Free;
+  for (Block &block : blocks_)
+    if (block.use == ArenaUse::Released)
+      block.use = ArenaUse::Free;
 }
 
 Result<std::string> ProcessGroup::exportMemory(int64_t, void *base) {
-  for (size_t i = 0; i < own_.size(); ++i) {
-    Mapping &mapping = own_[i];
-    if (mapping.address != base)
+  for (const Block &block : blocks_) {
+    if (block.address != base)
       continue;
+    Mapping &mapping = own_[block.mapping];
     if (!mapping.isOffered)
-      BRAID_TRY(client_->offer(std::to_string(i), mapping.descriptor.get()));
+      BRAID_TRY(client_->offer(std::to_string(block.mapping), mapping.descriptor.get()));
     mapping.isOffered = true;
-    return fmt::format("shared:{}:{}:{}", rank(), i, mapping.bytes);
+    return fmt::format("shared:{}:{}:{}:{}", rank(), block.mapping, mapping.bytes,
+                       static_cast<char *>(base) - static_cast<char *>(mapping.address));
   }
   return noSymmetricMemory(rank());
 }
@@ -256,16 +280,17 @@ Result<std::string> ProcessGroup::exportMemory(int64_t, void *base) {
 Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
   int64_t exporter = -1;
   uint32_t number = 0;
-  size_t bytes = 0;
-  llvm::SmallVector<llvm::StringRef, 4> fields;
+  size_t bytes = 0, offset = 0;
+  llvm::SmallVector<llvm::StringRef, 5> fields;
   llvm::StringRef(handle).split(fields, ':');
-  if (fields.size() != 4 || fields[0] != "shared" || fields[1].getAsInteger(10, exporter) ||
-      fields[2].getAsInteger(10, number) || fields[3].getAsInteger(10, bytes) || exporter != peer ||
-      peer < 0 || peer >= size())
+  if (fields.size() != 5 || fields[0] != "shared" || fields[1].getAsInteger(10, exporter) ||
+      fields[2].getAsInteger(10, number) || fields[3].getAsInteger(10, bytes) ||
+      fields[4].getAsInteger(10, offset) || offset >= bytes || exporter != peer || peer < 0 ||
+      peer >= size())
     return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
-  if (peer == rank() && number < own_.size())
-    return own_[number].address;
-  return import(peer, number, bytes);
+  void *base = peer == rank() && number < own_.size() ? own_[number].address
+                                                      : BRAID_TRY(import(peer, number, bytes));
+  return static_cast<char *>(base) + offset;
 }
 
 Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes) {

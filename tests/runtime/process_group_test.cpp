@@ -133,18 +133,42 @@ TEST_F(ProcessGroupTest, MemoryIsHandedOutAgainOnlyWhenItIsRecycled) {
   EXPECT_NE(allocate(60000), first) << "in use";
 }
 
+/// A job of many small programs: more than a rank may offer, if each were a mapping of its own.
+TEST_F(ProcessGroupTest, SmallBlocksShareMappings) {
+  start(2);
+  std::vector<char *> mine, theirs;
+  for (size_t i = 0; i < 1000; ++i) {
+    Result<void *> base = group(0).allocateSymmetric(0, static_cast<int64_t>(100 + 10 * i));
+    ASSERT_TRUE(base) << base.status().message();
+    Result<std::string> handle = group(0).exportMemory(0, *base);
+    ASSERT_TRUE(handle) << handle.status().message();
+    Result<void *> opened = group(1).open(0, *handle);
+    ASSERT_TRUE(opened) << opened.status().message();
+    mine.push_back(static_cast<char *>(*base));
+    theirs.push_back(static_cast<char *>(*opened));
+  }
+  for (size_t i = 0; i < mine.size(); ++i)
+    std::memset(mine[i], static_cast<int>(i % 100), 100 + 10 * i);
+  for (size_t i = 0; i < mine.size(); ++i) {
+    EXPECT_EQ(theirs[i][0], static_cast<char>(i % 100));
+    EXPECT_EQ(theirs[i][99 + 10 * i], static_cast<char>(i % 100));
+  }
+}
+
 TEST_F(ProcessGroupTest, RefusesHandlesOfNothing) {
   start(2);
   Result<void *> mine = group(0).allocateSymmetric(0, 1000);
   ASSERT_TRUE(group(0).exportMemory(0, *mine));
-  for (const char *handle : {"shared:0:1:1024", "shared:0:0:512", "shared:0:0:1048576",
-                             "shared:0:0:", "shared:0:-1:1024", "shared:0:0:1024:0", "", ":::"}) {
+  for (const char *handle :
+       {"shared:0:1:1024:0", "shared:0:0:512:0", "shared:0:0:1048576:0", "shared:0:0::0",
+        "shared:0:-1:1024:0", "shared:0:0:1024", "shared:0:0:1024:1024", "shared:0:0:1024:-1",
+        "shared:0:0:1024:0:0", "", "::::"}) {
     Result<void *> memory = group(1).open(0, handle);
     ASSERT_FALSE(memory) << handle;
     EXPECT_EQ(memory.status().code(), StatusCode::BadInput) << handle;
   }
-  EXPECT_FALSE(group(0).open(2, "shared:2:0:1024"));
-  EXPECT_FALSE(group(0).open(0, "shared:0:7:1024"));
+  EXPECT_FALSE(group(0).open(2, "shared:2:0:1024:0"));
+  EXPECT_FALSE(group(0).open(0, "shared:0:7:1024:0"));
   EXPECT_FALSE(group(0).isAborted());
 }
 
