@@ -226,10 +226,11 @@ braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message) {
 void braid_job_abort(braid_job *job, int32_t code, const char *message) {
   job->job->abort({failureOfCode(code).value_or(StatusCode::Internal), message});
 }
-void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes) {
+void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes, int64_t *most) {
   const JobUsage usage = job->job->usage();
   *sessions = usage.sessions;
   *bytes = usage.bytes;
+  *most = usage.most;
 }
 
 braid_error *braid_session_prepare(braid_job *job, const braid_program *program, int32_t measures,

@@ -153,7 +153,8 @@ BRAID_EXPORT braid_error *braid_job_close(braid_job *job);
 BRAID_EXPORT braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message);
 /* The same without blocking, from any thread. */
 BRAID_EXPORT void braid_job_abort(braid_job *job, int32_t code, const char *message);
-BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes);
+BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes,
+                                  int64_t *most);
 
 /* -- Sessions. -- */
 

@@ -261,9 +261,11 @@ void Job::abort(const Status &cause) {
 }
 
 JobUsage Job::usage() const {
-  JobUsage usage{static_cast<int64_t>(impl_->sessions.size()), 0};
-  for (const SessionPlans &each : impl_->sessions)
+  JobUsage usage{static_cast<int64_t>(impl_->sessions.size()), 0, 0};
+  for (const SessionPlans &each : impl_->sessions) {
     usage.bytes += each.bytes;
+    usage.most += each.most;
+  }
   return usage;
 }
 

@@ -50,6 +50,7 @@ struct JobOptions {
 struct JobUsage {
   int64_t sessions = 0; ///< that have not ended
   int64_t bytes = 0;    ///< of their buffers and flags, on all ranks here
+  int64_t most = 0;     ///< what they hold on one rank at most: the same number on all ranks
 };
 
 /// Ranks that have met. Ends with the last of its sessions.

@@ -15,10 +15,14 @@ _DTYPE_NUMBERS = {name: number for number, name in enumerate(DTYPES)}
 
 
 class Usage(NamedTuple):
-    """What the operations of a job hold on the ranks of this process."""
+    """What the operations of a job hold on the ranks of this process.
+
+    most: bytes on one rank at most; the same number on all ranks.
+    """
 
     operations: int
     bytes: int
+    most: int
 
 
 class Job:
@@ -104,10 +108,10 @@ class Job:
         _library.call("job_fail", self._handle.address, code, message.encode())
 
     def usage(self) -> Usage:
-        operations, size = ctypes.c_int64(), ctypes.c_int64()
+        operations, size, most = ctypes.c_int64(), ctypes.c_int64(), ctypes.c_int64()
         _library.ask("job_usage", self._handle.address, ctypes.byref(operations),
-                     ctypes.byref(size))
-        return Usage(operations.value, size.value)
+                     ctypes.byref(size), ctypes.byref(most))
+        return Usage(operations.value, size.value, most.value)
 
 
 def _options(backend: str, ranks: int, timeout: float, max_bytes: int, reproducible: bool,

@@ -1,6 +1,7 @@
 """The shared library beside this file: the functions of api/c.h, with their types."""
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import weakref
@@ -75,7 +76,7 @@ _OTHERS = {
     "job_first_rank": (c_int64, c_void_p),
     "job_hosted": (c_int64, c_void_p),
     "job_abort": (None, c_void_p, c_int32, c_char_p),
-    "job_usage": (None, c_void_p, POINTER(c_int64), POINTER(c_int64)),
+    "job_usage": (None, c_void_p, POINTER(c_int64), POINTER(c_int64), POINTER(c_int64)),
     "session_free": (None, c_void_p),
     "session_runs": (c_int64, c_void_p),
 }
@@ -108,7 +109,12 @@ def _raise(error: int) -> None:
 
 def call(name: str, *arguments: Any) -> None:
     """Calls a function that can fail, and raises what it returns."""
-    error = getattr(_library, "braid_" + name)(*arguments)
+    global _calls
+    _calls += 1
+    try:
+        error = getattr(_library, "braid_" + name)(*arguments)
+    finally:
+        _calls -= 1
     if error:
         _raise(error)
 
@@ -141,6 +147,21 @@ def version() -> str:
     return str(ask("version").decode())
 
 
+_calls = 0  # of threads that are in the library
+_is_ending = False
+
+
+def _note_end() -> None:
+    global _is_ending
+    _is_ending = True
+
+
+def _free(name: str, address: int) -> None:
+    """Not at the end of the interpreter beside a call of another thread's, which never returns."""
+    if not (_is_ending and _calls):
+        getattr(_library, name)(address)
+
+
 class Handle:
     """Owns an object of the library. It is freed with this one, or when the interpreter ends, those
     made last first. In a child that fork() makes it is gone: threads and connections stay behind.
@@ -151,7 +172,7 @@ class Handle:
     def __init__(self, kind: str, address: int) -> None:
         self._kind = kind
         self._address: Optional[int] = address
-        self._free = weakref.finalize(self, getattr(_library, f"braid_{kind}_free"), address)
+        self._free = weakref.finalize(self, _free, f"braid_{kind}_free", address)
         Handle._all.add(self)
 
     @property
@@ -178,3 +199,6 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
+# What is registered last is called first: this, before the handles are freed.
+weakref.finalize(Handle, int)
+atexit.register(_note_end)

@@ -268,7 +268,7 @@ class Runs(unittest.TestCase):
             job.prepare(braid.compile(gather(2, rows=1200)))
         first.close()
         job.prepare(braid.compile(gather(2))).close()
-        self.assertEqual(job.usage(), (0, 0))
+        self.assertEqual(job.usage(), (0, 0, 0))
 
     def test_closes_once_nothing_lives(self):
         job = self.job(2)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import datetime
 import socket
+import threading
 import uuid
 import weakref
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -35,8 +36,17 @@ def name_of(group: Any) -> str:
     if isinstance(group, str):
         return group
     if not isinstance(group, dist.ProcessGroup):
-        group = group.get_group()
+        group = _group_of_mesh(group)
     return str(group.group_name)
+
+
+def _group_of_mesh(mesh: Any) -> Any:
+    if mesh is dist.GroupMember.NON_GROUP_MEMBER:
+        raise InputError("expected a rank of the group, got one that is no member")
+    if not hasattr(mesh, "get_group") or getattr(mesh, "ndim", 1) != 1:
+        raise InputError("expected a ProcessGroup, a DeviceMesh of one dimension, a name or None, "
+                         f"got {mesh!r}")
+    return mesh.get_group()
 
 
 def resolve(group_name: str) -> Any:
@@ -109,26 +119,44 @@ def _join(members: Members, device: torch.device) -> Job:
 
 
 class GroupJob:
-    """The job of a group for one kind of device, once its members have met."""
+    """The job of a group for one kind of device.
+
+    lock: of whoever uses it, one thread at a time: autograd runs backward passes on threads of its
+        own, and a job is not thread-safe.
+    error: what has ended it, if something has that is not the library's to tell again.
+    """
 
     def __init__(self, group: Any, device: torch.device) -> None:
-        if device.type not in ("cpu", "cuda"):
-            raise UnsupportedError(f"expected tensors on CPUs or CUDA GPUs, got {device}")
         self.group, self.device = str(group.group_name), device
-        self.job = _join(Members(group, device), device)
+        self.rank, self.ranks = int(group.rank()), int(group.size())
+        self.lock = threading.RLock()
+        self.error: Optional[Exception] = None
+        self._job: Optional[Job] = None
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
         self.sites: Dict[Any, Any] = {}  # the operation of a call that was seen
         self.retired: Dict[Any, Any] = {}  # calls of operations that are gone
-        self.choices: List[Tuple[Any, str]] = []  # layouts that were measured, and what was best
+        self.choices: Dict[Any, str] = {}  # what was best for layouts that were measured
 
     @property
-    def rank(self) -> int:
-        return self.job.rank
+    def job(self) -> Job:
+        """InputError before meet()."""
+        if self._job is None:
+            raise InputError(f"group '{self.group}': expected a call of an operator first")
+        return self._job
 
     @property
-    def ranks(self) -> int:
-        return self.job.ranks
+    def has_met(self) -> bool:
+        return self._job is not None
+
+    def meet(self, group: Any) -> None:
+        """Collective, and blocks, the first time. Under the lock."""
+        if self._job is not None:
+            return
+        if self.on_gpu and torch.cuda.is_current_stream_capturing():
+            raise InputError(f"group '{self.group}': expected a call, or braid.torch.prepare(), "
+                             "before the stream is captured")
+        self._job = _join(Members(group, self.device), self.device)
 
 
 _jobs: "weakref.WeakKeyDictionary[Any, Dict[int, GroupJob]]" = weakref.WeakKeyDictionary()
@@ -136,7 +164,7 @@ _jobs: "weakref.WeakKeyDictionary[Any, Dict[int, GroupJob]]" = weakref.WeakKeyDi
 
 def job_of(group_name: str, tensor: torch.Tensor) -> GroupJob:
     """The job of a group for the device of a tensor. The first call of a group is collective, and
-    blocks until all have come.
+    blocks until all have come. Thread-safe.
 
     InputError if there is no such group (any more).
     """
@@ -147,23 +175,24 @@ def job_of(group_name: str, tensor: torch.Tensor) -> GroupJob:
     jobs = _jobs.get(group)
     if jobs is None:
         jobs = _jobs[group] = {}
-    device = tensor.get_device() if tensor.is_cuda else -1
-    job = jobs.get(device)
-    return job if job is not None else _first(jobs, group, tensor.device, device)
+    job = jobs.get(tensor.get_device() if tensor.is_cuda else -1)
+    return job if job is not None and job.has_met else _first(jobs, group, tensor.device)
 
 
-def _first(jobs: Dict[int, GroupJob], group: Any, device: torch.device, number: int) -> GroupJob:
-    for other in jobs.values():
-        if other.device.type == device.type:
+def _first(jobs: Dict[int, GroupJob], group: Any, device: torch.device) -> GroupJob:
+    if device.type not in ("cpu", "cuda"):
+        raise UnsupportedError(f"expected tensors on CPUs or CUDA GPUs, got {device}")
+    for other in list(jobs.values()):
+        if other.device.type == device.type and other.device != device:
             raise InputError(f"group '{other.group}': expected tensors on {other.device}, as in "
                              f"the first call, got {device}")
-    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        raise InputError(f"group '{group.group_name}': expected a call, or braid.torch.prepare(), "
-                         "before the stream is captured")
-    job = jobs[number] = GroupJob(group, device)
+    number = -1 if device.type == "cpu" else int(device.index)
+    job = jobs.setdefault(number, GroupJob(group, device))
+    with job.lock:
+        job.meet(group)
     return job
 
 
 def all_jobs() -> List[GroupJob]:
-    """Of groups that live."""
-    return [job for jobs in list(_jobs.values()) for job in jobs.values()]
+    """Of groups that live, and have met."""
+    return [job for jobs in list(_jobs.values()) for job in list(jobs.values()) if job.has_met]

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import ctypes
-import threading
+import math
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from braid import _library
-from braid._errors import InputError, UnsupportedError
+from braid._errors import InputError, PeerError, UnsupportedError
+from braid._job import Operation
 from braid._program import Program, compile
 from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs, job_of, place_of
 from braid.torch._layout import Layout, Rows, Weight, check
@@ -19,55 +20,89 @@ Biases = Sequence[Optional[Tensor]]
 _run_at = _library.fast("session_run_at")
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32",
           torch.float64: "f64"}
-# Autograd runs backward passes on threads of its own, and a job is not thread-safe.
-_lock = threading.RLock()
 _clock = 0  # counts calls, of all operations
 
 
 class Prepared:
-    """An operator for tensors of one layout on one group."""
+    """An operator for tensors of one layout on one group, whose job keeps it."""
 
     def __init__(self, job: GroupJob, layout: Layout, program: Program, measures: bool) -> None:
-        self.operation = job.job.prepare(program, measures=measures)
-        self.job, self.layout = job, layout
+        self.operation = _prepare(job, program, measures)
+        self.layout = layout
         self.schedule = self.operation.program.schedule
         self.calls = self.copies = self.last = 0
         self.is_in_a_graph = False  # of the caller's, which goes on using it
-        self._outputs = _outputs(layout, job.rank)
+        self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)
-        self._addresses = (ctypes.c_void_p * (count + len(self._outputs)))()
+        count += len(layout.weights) + layout.returns_gathered
+        self._addresses = (ctypes.c_void_p * count)()
 
-    def run(self, inputs: Sequence[Tensor]) -> List[Tensor]:
-        """Issues one run, to the current stream; on CPUs it is done then. New tensors, of the rows
-        that exist, as matrices."""
-        job, addresses, A = self.job, self._addresses, inputs[0]
-        outputs = [A.new_empty(shape) for shape, _ in self._outputs]
-        for index, tensor in enumerate(outputs, len(inputs)):
-            addresses[index] = address = tensor.data_ptr()
+    def run(self, job: GroupJob, inputs: Sequence[Tensor], outputs: Sequence[int]) -> None:
+        """Issues one run, to the current stream; on CPUs it is done then. `outputs`: addresses."""
+        addresses, A = self._addresses, inputs[0]
         for index, tensor in enumerate(inputs):
-            addresses[index] = tensor.data_ptr() or address  # of no rows: nothing reads it
+            addresses[index] = tensor.data_ptr()
+        if not self._has_rows:
+            addresses[0] = outputs[0]  # nothing reads it
+        for index, address in enumerate(outputs, len(inputs)):
+            addresses[index] = address
         stream = None
         if A.is_cuda:
             stream = torch._C._cuda_getCurrentRawStream(A.get_device())
         _run_at(self.operation._handle.address, addresses, len(addresses), stream)
         if stream is None:
             job.job.synchronize()
-        return [tensor if shape[0] == rows else tensor.narrow(0, 0, rows)
-                for tensor, (shape, rows) in zip(outputs, self._outputs)]
 
 
-def _outputs(layout: Layout, rank: int) -> List[Tuple[Tuple[int, int], int]]:
-    """Of each output: the shape of the memory that it takes, as a matrix, and its rows."""
+def _prepare(job: GroupJob, program: Program, measures: bool) -> Operation:
+    """What the library does not take here is what ranks do not agree on, and ends the job."""
+    try:
+        return job.job.prepare(program, measures=measures)
+    except InputError as error:
+        job.error = PeerError(str(error))
+        raise job.error from None
+
+
+class Output(NamedTuple):
+    """A tensor that a run makes: rows lie together, wherever `dim` is."""
+
+    shape: Tuple[int, ...]
+    stride: Tuple[int, ...]
+    elements: int  # of its memory, which has the rows that do not exist, too
+
+    def make(self, like: Tensor) -> Tuple[Tensor, int]:
+        """A new one, no view of another: callers may write into it as they like. Its address, which
+        a tensor of no rows does not tell."""
+        if self.elements == math.prod(self.shape):
+            tensor = like.new_empty_strided(self.shape, self.stride)
+            return tensor, tensor.data_ptr()
+        memory = like.new_empty(self.elements)
+        tensor = like.new_empty(0)
+        tensor.set_(memory.untyped_storage(), 0, self.shape, self.stride)
+        return tensor, memory.data_ptr()
+
+
+def _outputs(layout: Layout, rank: int, dim: int, others: Tuple[int, ...]) -> List[Output]:
     rows = layout.rows
     if layout.operator == "matmul_reduce_scatter":
-        full, existing = rows.block * rows.beside, rows.of(rank) * rows.beside
+        full, existing = rows.block * rows.beside, rows.of(rank)
     else:
-        full, existing = rows.full, rows.total * rows.beside
-    if layout.operator == "matmul_all_reduce" and existing < rows.ranks:
-        full = existing
+        full, existing = rows.full, rows.total
+    if layout.operator == "matmul_all_reduce":
+        full = full if existing >= rows.ranks else existing
+        existing //= math.prod(others)
     columns = [weight.columns for weight in layout.weights]
     columns += [layout.depth] if layout.returns_gathered else []
-    return [((full, each), existing) for each in columns]
+    return [_output(existing, others, dim, full, width) for width in columns]
+
+
+def _output(rows: int, others: Tuple[int, ...], dim: int, full: int, columns: int) -> Output:
+    shape, stride = list(others) + [columns], [1] * (len(others) + 1)
+    for axis in reversed(range(len(others))):
+        stride[axis] = stride[axis + 1] * shape[axis + 1]
+    shape.insert(dim, rows)
+    stride.insert(dim, math.prod(others) * columns)
+    return Output(tuple(shape), tuple(stride), full * columns)
 
 
 # -- Which schedule. --
@@ -86,7 +121,7 @@ def _guess(job: GroupJob, layout: Layout) -> Optional[str]:
 def _nearest(job: GroupJob, layout: Layout) -> Optional[str]:
     """What is best for the nearest layout that was measured. The same on all ranks, which measure
     together."""
-    measured = [(layout.distance(other), schedule) for other, schedule in job.choices
+    measured = [(layout.distance(other), schedule) for other, schedule in job.choices.items()
                 if other.family == layout.family]
     return min(measured, key=lambda each: each[0])[1] if measured else None
 
@@ -132,14 +167,18 @@ class Memory(NamedTuple):
 
 def memory() -> Memory:
     """What the operators of all groups hold on this rank, and at most may."""
-    usages = [job.job.usage() for job in all_jobs()]
+    usages = []
+    for job in all_jobs():
+        with job.lock:
+            usages.append(job.job.usage())
     return Memory(sum(each.bytes for each in usages), sum(each.operations for each in usages),
                   _bound)
 
 
 def _keep_within_bound(job: GroupJob, newest: Prepared) -> None:
-    """All ranks let the same ones go, because they call alike."""
-    while _bound and job.job.usage().bytes > _bound:
+    """All ranks let the same ones go, because they call alike, and count what the rank holds that
+    holds most."""
+    while _bound and job.job.usage().most > _bound:
         others = [(each.last, key) for key, each in job.operations.items()
                   if each is not newest and not each.is_in_a_graph]
         if not others:
@@ -178,9 +217,10 @@ def _add(counts: Counts, each: Prepared) -> None:
 def all_calls() -> Iterator[Calls]:
     """Of groups that live."""
     for job in all_jobs():
-        counts = dict(job.retired)
-        for each in job.operations.values():
-            _add(counts, each)
+        with job.lock:
+            counts = dict(job.retired)
+            for each in job.operations.values():
+                _add(counts, each)
         for (operator, shape, schedule), numbers in counts.items():
             yield Calls(operator, job.group, shape, schedule, *numbers)
 
@@ -207,10 +247,10 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
     return prepared
 
 
-def use(prepared: Prepared) -> None:
+def use(job: GroupJob, prepared: Prepared) -> None:
     """Counts a call."""
     global _clock
-    if not prepared.is_in_a_graph and _is_captured(prepared.job):
+    if not prepared.is_in_a_graph and _is_captured(job):
         prepared.is_in_a_graph = True
     _clock += 1
     prepared.last = _clock
@@ -231,7 +271,7 @@ def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
         retire(job, layout)
     prepared.last = _clock
     job.operations[layout] = prepared
-    job.choices.append((layout, prepared.schedule))
+    job.choices[layout] = prepared.schedule
     _keep_within_bound(job, prepared)
     return prepared
 
@@ -279,12 +319,14 @@ class Call(NamedTuple):
 
     layout: Layout
     dim: int
-    others: Tuple[int, ...]  # the dimensions of A besides `dim` and the last one
+    outputs: List[Output]
 
 
-def _describe(operator: str, A: Tensor, Bs: Sequence[Tensor], biases: Biases, activation: str,
-              dim: int, rows: int, ranks: int, returns_gathered: bool = False) -> Call:
-    dtype = _dtype_of([A, *Bs, *biases])
+def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Biases,
+              activation: str, dim: int, rows: int, returns_gathered: bool = False) -> Call:
+    dtype, ranks = _dtype_of([A, *Bs, *biases]), job.ranks
+    if A.device != job.device:
+        raise InputError(f"expected tensors on {job.device}, got {A.device}")
     others = tuple(A.shape[:dim]) + tuple(A.shape[dim + 1:-1])
     beside = 1
     for extent in others:
@@ -294,7 +336,7 @@ def _describe(operator: str, A: Tensor, Bs: Sequence[Tensor], biases: Biases, ac
         rows, beside = rows * beside, 1
     layout = Layout(operator, dtype, Rows(rows, beside, ranks), int(A.shape[-1]), weights,
                     activation, returns_gathered)
-    return Call(layout, dim, others)
+    return Call(layout, dim, _outputs(layout, job.rank, dim, others))
 
 
 def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
@@ -312,36 +354,33 @@ def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
     return inputs
 
 
-def _shaped(matrix: Tensor, call: Call) -> Tensor:
-    """With the rows where A has them."""
-    if not call.others:
-        return matrix
-    tensor = matrix.view(-1, *call.others, matrix.shape[-1])
-    return tensor.movedim(0, call.dim) if call.dim else tensor
-
-
 Site = Tuple[object, ...]  # all that decides what a call is, as it is given
 
 
 def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs: Sequence[Tensor],
          biases: Biases) -> List[Tensor]:
     """The outputs. What was found for a site is kept, since describing takes longer than a run."""
+    if job.error is not None:
+        raise job.error
     known = job.sites.get(site)
     if known is None:
         call = describe()
         known = find(job, call.layout), call
         job.sites[site] = known
     prepared, call = known
-    use(prepared)
-    outputs = prepared.run(_laid_out(prepared, call, A, Bs, biases))
-    return [_shaped(output, call) for output in outputs] if call.others else outputs
+    use(job, prepared)
+    made = [output.make(A) for output in call.outputs]
+    prepared.run(job, _laid_out(prepared, call, A, Bs, biases), [address for _, address in made])
+    return [output for output, _ in made]
 
 
 def describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Biases,
                     activation: str, gather_dim: int, rows: int, returns_gathered: bool) -> Call:
     dim = _dimension(A, gather_dim, "gather_dim")
+    if rows < -1:
+        raise InputError(f"expected rows of 0 or more, got {rows}")
     count = A.shape[dim] * job.ranks if rows < 0 else rows
-    call = _describe("all_gather_matmul", A, Bs, biases, activation, dim, count, job.ranks,
+    call = _describe("all_gather_matmul", job, A, Bs, biases, activation, dim, count,
                      returns_gathered)
     mine = call.layout.rows.of(job.rank)
     if A.shape[dim] != mine:
@@ -353,7 +392,7 @@ def describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Bias
 def describe_reduce(job: GroupJob, operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor],
                     activation: str, scatter_dim: int) -> Call:
     dim = _dimension(A, scatter_dim, "scatter_dim")
-    return _describe(operator, A, [B], [bias], activation, dim, int(A.shape[dim]), job.ranks)
+    return _describe(operator, job, A, [B], [bias], activation, dim, int(A.shape[dim]))
 
 
 def spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
@@ -375,11 +414,11 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
     biases = spread(len(Bs), given, biased) if biased else [None] * len(Bs)
     site: Site = (A.shape, A.dtype, gather_dim, rows, return_A, biased, activation)
     for B in Bs:
-        site += (B.shape, B.dtype, B.stride())
+        site += (B.shape, B.dtype, B.stride(), B.get_device())
     for bias in given:
-        site += (bias.shape, bias.dtype)
-    with _lock:
-        job = job_of(group_name, A)
+        site += (bias.shape, bias.dtype, bias.get_device())
+    job = job_of(group_name, A)
+    with job.lock:
         return _run(job, site, lambda: describe_gather(job, A, Bs, biases, activation, gather_dim,
                                                        rows, return_A), A, Bs, biases)
 
@@ -387,9 +426,9 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
 def _reduce(operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str, dim: int,
             group_name: str) -> Tensor:
     site = (operator, A.shape, A.dtype, dim, activation, B.shape, B.dtype, B.stride(),
-            None if bias is None else (bias.shape, bias.dtype))
-    with _lock:
-        job = job_of(group_name, A)
+            B.get_device(), None if bias is None else (bias.shape, bias.dtype, bias.get_device()))
+    job = job_of(group_name, A)
+    with job.lock:
         return _run(job, site, lambda: describe_reduce(job, operator, A, B, bias, activation, dim),
                     A, [B], [bias])[0]
 
