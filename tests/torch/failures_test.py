@@ -107,9 +107,11 @@ def part_destroys(rank, ranks):
     meet(rank, ranks, "short")
     call(rank, ranks)
     dist.barrier()
+    import gc
+    gc.disable()  # nothing but the group keeps its job
     if rank == 1:
         dist.destroy_process_group()
-        time.sleep(3)
+        time.sleep(5)
     else:
         text, seconds = call_until(bt.PeerError, rank, ranks)
         assert seconds < TIMEOUT, (text, seconds)
@@ -165,6 +167,19 @@ def part_interrupted(rank, ranks):
         call_until(bt.PeerError, rank, ranks)
 
 
+def part_ends_beside_a_call(rank, ranks):
+    """The interpreter ends while another thread waits for a rank that does not call."""
+    import threading
+    meet(rank, ranks, "short")
+    call(rank, ranks)
+    if rank == 0:
+        threading.Thread(target=lambda: [call(rank, ranks) for _ in range(2)], daemon=True).start()
+        time.sleep(1)
+        sys.exit(0)
+    time.sleep(4)
+    os._exit(0)
+
+
 def part_ends_with_everything_open(rank, ranks):
     meet(rank, ranks, "short")
     group = dist.new_group(list(range(ranks)))
@@ -200,6 +215,9 @@ class Ranks(unittest.TestCase):
 
     def test_interrupted(self):
         self.expect("interrupted", [0, 0])
+
+    def test_ends_beside_a_call(self):
+        self.expect("ends_beside_a_call", [0, 0])
 
     def test_ends_with_everything_open(self):
         self.assertLess(self.expect("ends_with_everything_open", [0, 0, 0]), 60)

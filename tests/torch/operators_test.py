@@ -221,6 +221,86 @@ def part_compiled_gradients(rank, ranks):
         torch.testing.assert_close(compiled, eager)
 
 
+def part_compiled_without_rows(rank, ranks):
+    """A rank that has no rows, and so no use for its results, calls as the others do."""
+    W, x = real(8, 6).float(), real(1, 8).float()
+
+    def step(x, w, v):
+        y = bt.matmul_reduce_scatter(x, w).sin()
+        return bt.all_gather_matmul(y.relu(), v, rows=1)
+    v = real(6, 8).float()
+    found = torch.compile(step, fullgraph=True)(x, W, v)
+    torch.testing.assert_close(found, (ranks * x @ W).sin().relu() @ v)
+    own = mine(x, rank, ranks).clone().requires_grad_()
+    w = W.clone().requires_grad_()
+    loss = torch.compile(lambda a, w: bt.all_gather_matmul(a.sin(), w, rows=1).sum(),
+                         fullgraph=True)
+    loss(own, w).backward()
+    x.requires_grad_()
+    (x.sin() @ W).sum().backward()
+    torch.testing.assert_close(own.grad, ranks * mine(x.grad, rank, ranks))
+
+
+# -- What the dispatcher would resolve, derivatives that there are not, and writing into results. --
+
+def part_unusual_tensors(rank, ranks):
+    A, B = draw(4, 8), draw(8, 6)
+    expect(bt.matmul_all_reduce(A, torch._neg_view(B)), -ranks * A @ B)
+    expect(bt.matmul_all_reduce(A, torch._efficientzerotensor((8, 6))), torch.zeros(4, 6))
+    bt.all_gather_matmul(A, B, bias=B[0])
+    for words, call in (("%W", lambda: bt.all_gather_matmul(A, B.to("meta"), bias=B[0])),
+                        ("%b", lambda: bt.all_gather_matmul(A, B, bias=B[0].to("meta"))),
+                        ("%A", lambda: bt.all_gather_matmul(A.to("meta"), B, bias=B[0])),
+                        ("no member", lambda: bt.matmul_all_reduce(
+                            A, B, dist.GroupMember.NON_GROUP_MEMBER)),
+                        ("a ProcessGroup", lambda: bt.matmul_all_reduce(A, B, 3)),
+                        ("one B", lambda: bt.all_gather_matmul(A, B, bias=[B[0]])),
+                        ("rows of 0 or more", lambda: bt.all_gather_matmul(A, B, rows=-7))):
+        expect_error(bt.InputError, words, call)
+    expect_error(bt.UnsupportedError, "forward-mode", lambda: torch.func.jvp(
+        lambda a: bt.matmul_all_reduce(a, B), (A,), (torch.ones_like(A),)))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(A, torch.ones_like(A))
+        expect_error(bt.UnsupportedError, "tangent", lambda: bt.matmul_all_reduce(dual, B))
+    a = A.clone().requires_grad_()
+    loss = bt.matmul_all_reduce(a, B).pow(3).sum()
+    first, = torch.autograd.grad(loss, a, create_graph=True)
+    expect_error(RuntimeError, "differentiate twice", lambda: first.square().sum().backward())
+
+
+def part_results_may_be_written(rank, ranks):
+    for shape, dim in (((2, 1, 8), 0), ((2, 4, 8), 1), ((3 - rank, 2, 8), 0)):
+        x, B = torch.ones(*shape, requires_grad=True), draw(8, 6)
+        rows = None if shape[0] != 3 - rank else 5
+        y = bt.all_gather_matmul(x, B, gather_dim=dim, rows=rows)
+        torch.relu_(y).sum().backward()
+        assert x.grad.shape == x.shape
+        with torch.no_grad():
+            y = bt.all_gather_matmul(x, B, gather_dim=dim, rows=rows)
+        y.add_(torch.ones(6, requires_grad=True)).sum().backward()
+
+
+def part_threads(rank, ranks):
+    """Two threads, each with a group of its own, whose calls come in other orders on each rank."""
+    import threading
+    import time
+    groups = [dist.new_group(list(range(ranks))) for _ in range(2)]
+    A, B = draw(4, 8), draw(8, 6)
+    for group in groups:
+        bt.all_gather_matmul(A, B, group)
+    dist.barrier()
+
+    def call(number):
+        time.sleep(0.5 * (number if rank == 0 else 1 - number))
+        for _ in range(3):
+            bt.all_gather_matmul(A, B, groups[number])
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 # -- Choices, memory, reports. --
 
 def part_prepares(rank, ranks):
@@ -259,6 +339,25 @@ def part_bounds_memory(rank, ranks):
     assert bt.memory().operators == 4
 
 
+def part_many_shapes(rank, ranks):
+    """More than a rank may offer mappings; each shape is prepared once."""
+    B = draw(8, 6)
+    for rows in range(1, 400):
+        X = draw(rows * ranks, 8)
+        expect(bt.all_gather_matmul(mine(X, rank, ranks), B), X @ B)
+    assert bt.memory().operators == 399
+
+
+def part_lets_go_alike(rank, ranks):
+    """Rows that do not divide take less on the last rank; all let the same operators go."""
+    B = draw(8, 6)
+    bt.set_memory_bound(5100)
+    for _ in range(2):
+        for rows in (5, 21, 35, 5):
+            A = draw(rows, 8)
+            expect(bt.matmul_reduce_scatter(A, B), mine(ranks * A @ B, rank, ranks))
+
+
 # -- Mistakes and groups. --
 
 def part_mistakes(rank, ranks):
@@ -279,7 +378,9 @@ def part_mistakes(rank, ranks):
         expect_error(bt.InputError, words, call)
     expect(bt.matmul_all_reduce(A, B), ranks * A @ B)
     # Ranks that bring different shapes: named, and the group's operators are over.
-    expect_error(bt.Error, "rank", lambda: bt.matmul_all_reduce(draw(4 + rank, 8), B))
+    for _ in range(2):
+        expect_error(bt.PeerError, f"rank {ranks - 1}: @matmul_all_reduce_f32_{3 + ranks}x6x8",
+                     lambda: bt.matmul_all_reduce(draw(4 + rank, 8), B))
 
 
 def part_groups(rank, ranks):
@@ -327,7 +428,9 @@ for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), 
                       ("gradients", 2), ("gradients", 3), ("gradients_of_what_is_gathered", 2),
                       ("opcheck", 2), ("compiled", 2), ("compiled_gradients", 2), ("prepares", 2),
                       ("bounds_memory", 2), ("mistakes", 2), ("groups", 4), ("group_again", 2),
-                      ("exact", 1)):
+                      ("exact", 1), ("compiled_without_rows", 2), ("unusual_tensors", 2),
+                      ("results_may_be_written", 2), ("threads", 2), ("many_shapes", 2),
+                      ("lets_go_alike", 4)):
     def _test(self, part=_part, ranks=_ranks):
         self.expect(part, ranks)
     setattr(Ranks, f"test_{_part}_{_ranks}", _test)

@@ -111,9 +111,11 @@ def note(collective: Node) -> None:
     is_forwards = collective.target is _c10d.all_gather_into_tensor.default
     path = _find_gemm(collective, is_forwards)
     if path:
-        apart.append(Apart(_COLLECTIVES[collective.target], _group_of(collective),
-                           _shape(collective.args[0]), str(path[-1].target),
-                           _reason(path, is_forwards)))
+        found = Apart(_COLLECTIVES[collective.target], _group_of(collective),
+                      _shape(collective.args[0]), str(path[-1].target),
+                      _reason(path, is_forwards))
+        if found not in apart:  # of a graph that is compiled again
+            apart.append(found)
 
 
 class FindApart(CustomGraphPass):

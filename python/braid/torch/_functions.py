@@ -4,8 +4,9 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
+from torch.autograd import forward_ad
 
-from braid._errors import InputError
+from braid._errors import InputError, UnsupportedError
 from braid.torch import _library, _operations  # noqa: F401  (_library registers the operators)
 from braid.torch._group import all_jobs, job_of, name_of
 
@@ -22,6 +23,8 @@ _FUNCTIONS_OF_PYTORCH: Dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def _wants_gradients(tensors: Sequence[Optional[Tensor]]) -> bool:
+    if not torch.compiler.is_compiling() and forward_ad._current_level >= 0:
+        _refuse_forward_mode(tensors)
     return torch.is_grad_enabled() and any(each is not None and each.requires_grad
                                            for each in tensors)
 
@@ -33,9 +36,29 @@ def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
         return False
     for each in tensors:
-        if each is not None and type(each) not in (Tensor, torch.nn.Parameter):
+        if each is not None and not _is_ordinary(each):
             return False
     return not torch._C._is_any_autocast_enabled()
+
+
+def _is_ordinary(tensor: Tensor) -> bool:
+    """Nothing of it is the dispatcher's to resolve."""
+    return (type(tensor) in (Tensor, torch.nn.Parameter) and not tensor.is_neg() and
+            not tensor._is_zerotensor() and tensor.layout is torch.strided)
+
+
+def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
+    """A tangent would be lost without a word."""
+    if torch.compiler.is_compiling():
+        return
+    interpreter = torch._C._functorch.peek_interpreter_stack()
+    if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
+        raise UnsupportedError("expected no forward-mode derivatives of operators of braid.torch")
+    unpack: Any = forward_ad.unpack_dual
+    for each in tensors:
+        if each is not None and unpack(each).tangent is not None:
+            raise UnsupportedError("expected no forward-mode derivatives of operators of "
+                                   "braid.torch, got a tensor with a tangent")
 
 
 def _apply(activation: str, tensor: Tensor) -> Tensor:
@@ -48,6 +71,8 @@ def _apply(activation: str, tensor: Tensor) -> Tensor:
 def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
     """The weights, the biases that there are, and a bit for each weight that has one."""
     if isinstance(B, Tensor):
+        if bias is not None and not isinstance(bias, Tensor):
+            raise InputError(f"expected a bias, or None, for one B, got {type(bias).__name__}")
         return ([B], [], 0) if bias is None else ([B], [bias], 1)
     weights = list(B)
     biases = [None] * len(weights) if bias is None else list(bias)
@@ -75,8 +100,8 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     entry is the gathered A.
 
     Collective. On GPUs it only issues, to the current stream; on CPUs it is done when it returns.
-    Tensors are bf16, f16, f32 or f64, all alike; those that are not contiguous (B: nor B.t()) are
-    copied. The first call with a shape prepares it. InputError says what was expected; PeerError
+    Tensors are bf16, f16, f32 or f64, all alike. Those that do not lie as they are needed are
+    copied: A with gather_dim first, B as it is or transposed, with a bias transposed. The first call with a shape prepares it. InputError says what was expected; PeerError
     and TimedOutError end the group's operators on all ranks.
 
     Gradients: the backward is matmul_reduce_scatter; that of B multiplies the gathered A, which is
@@ -113,8 +138,8 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
     bias: [N], the same on all ranks; it is added once.
     reduce_op: "sum", or "avg" without bias and activation.
 
-    This rank's rows of the result. Partial results travel in A's type, and are added in f32 in the
-    order of ranks. The rest is as in all_gather_matmul(), which is the backward.
+    This rank's rows of the result. Partial results travel in A's type, and are added in f32 (f64
+    for f64) in the order of ranks. The rest is as in all_gather_matmul(), which is the backward.
     Equivalent to: torch.ops.symm_mem.fused_matmul_reduce_scatter
     """
     name = name_of(group)
@@ -190,8 +215,9 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     for known, describe in _CALLS:
         if known is function:
             job = job_of(name_of(group), A)
-            layout = describe(job, A, B, **options).layout
-            return _operations.measure(job, layout, seconds).schedule
+            with job.lock:
+                layout = describe(job, A, B, **options).layout
+                return _operations.measure(job, layout, seconds).schedule
     names = ", ".join(known.__name__ for known, _ in _CALLS)
     raise InputError(f"expected one of {names}, got {function!r}")
 
@@ -202,4 +228,5 @@ def synchronize(group: Any = None) -> None:
     name = name_of(group)
     for job in all_jobs():
         if job.group == name:
-            job.job.synchronize()
+            with job.lock:
+                job.job.synchronize()

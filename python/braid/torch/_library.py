@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import Any, List, Optional, Sequence
 
 import torch
+from torch.autograd.function import once_differentiable
+from torch.fx.node import has_side_effect
+
 from braid._errors import InputError
 from braid.torch import _operations
 from braid.torch._group import place_of
@@ -29,6 +32,8 @@ _SCHEMAS = {
 }
 for _name, _schema in _SCHEMAS.items():
     _library.define(_name + _schema, tags=_TAGS)
+    # Every rank calls, also one whose rows are so few that nobody needs its result.
+    has_side_effect(getattr(torch.ops.braid, _name).default)
     for _device in ("CPU", "CUDA"):
         _library.impl(_name, getattr(_operations, _name), _device)
 
@@ -183,8 +188,9 @@ def _all_reduce_setup(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(A, B)
 
 
+@once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
 def _all_reduce_backward(ctx: Any, dY: Tensor) -> Any:
-    """Every rank has all of dY, and the same."""
+    """Every rank has all of dY, and the same; of a second derivative's that would not be true."""
     A, B = ctx.saved_tensors
     needs_A, needs_B = ctx.needs_input_grad[:2]
     dA = dY @ B.t() if needs_A else None

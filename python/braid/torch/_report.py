@@ -17,7 +17,7 @@ class Passed(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Of this rank, since the process began. str() is a table."""
+    """Of this rank: calls of groups that live, and what was compiled. str() is a table."""
 
     calls: List[Calls]
     apart: List[Apart]

@@ -11,9 +11,10 @@ import torch
 import torch._inductor.config as inductor
 from torch.distributed import _symmetric_memory
 
+from braid._errors import UnsupportedError
 from braid.torch import _operations
 from braid.torch._apart import FindApart
-from braid.torch._group import resolve
+from braid.torch._group import job_of, resolve
 
 Tensor = torch.Tensor
 symm_mem: Any = _symmetric_memory
@@ -27,8 +28,8 @@ def _pass_on(name: str, reason: str) -> None:
     passed[name, reason] = passed.get((name, reason), 0) + 1
 
 
-def _refuse(A: Tensor, Bs: List[Tensor], dim: int) -> str:
-    """Why Braid has no such operator; "" if it has."""
+def _refuse(A: Tensor, Bs: List[Tensor], dim: int, group_name: str) -> str:
+    """Why Braid has no such operator; "" if it has. All ranks say the same."""
     if dim in (A.dim() - 1, -1):
         return "the last dimension is gathered or scattered"
     for tensor in (A, *Bs):
@@ -36,12 +37,18 @@ def _refuse(A: Tensor, Bs: List[Tensor], dim: int) -> str:
             return f"elements are {tensor.dtype}"
     if len({tensor.dtype for tensor in (A, *Bs)}) > 1:
         return "element types differ"
+    if any(tensor.numel() == 0 for tensor in (A, *Bs)):
+        return "a tensor has no elements"
+    try:
+        job_of(group_name, A)
+    except UnsupportedError as error:
+        return str(error)
     return ""
 
 
 def _all_gather_matmul(A: Tensor, Bs: List[Tensor], gather_dim: int, group_name: str, *,
                        return_A: bool = True) -> Tuple[Optional[Tensor], List[Tensor]]:
-    reason = _refuse(A, Bs, gather_dim)
+    reason = _refuse(A, Bs, gather_dim, group_name)
     if reason:
         _pass_on("fused_all_gather_matmul", reason)
         theirs = (symm_mem._fused_all_gather_matmul if A.is_cuda
@@ -55,7 +62,7 @@ def _all_gather_matmul(A: Tensor, Bs: List[Tensor], gather_dim: int, group_name:
 
 def _matmul_reduce_scatter(A: Tensor, B: Tensor, reduce_op: str, scatter_dim: int,
                            group_name: str) -> Tensor:
-    reason = _refuse(A, [B], scatter_dim)
+    reason = _refuse(A, [B], scatter_dim, group_name)
     if reason:
         _pass_on("fused_matmul_reduce_scatter", reason)
         theirs = (symm_mem._fused_matmul_reduce_scatter if A.is_cuda
@@ -106,13 +113,30 @@ class _Takeover:
         symm_mem.is_symm_mem_enabled_for_group = _is_group
         self._was_on, inductor._micro_pipeline_tp = inductor._micro_pipeline_tp, True
         self._passes = inductor.post_grad_custom_post_pass
-        inductor.post_grad_custom_post_pass = _behind(self._passes, FindApart())
+        self._mine = inductor.post_grad_custom_post_pass = _behind(self._passes, FindApart())
 
     def undo(self) -> None:
+        """What somebody has set since is theirs."""
         self._library._destroy()
-        symm_mem.is_symm_mem_enabled_for_group = self._asked
-        inductor._micro_pipeline_tp = self._was_on
-        inductor.post_grad_custom_post_pass = self._passes
+        _leave_fallbacks()
+        if symm_mem.is_symm_mem_enabled_for_group is _is_group:
+            symm_mem.is_symm_mem_enabled_for_group = self._asked
+        inductor._micro_pipeline_tp = self._was_on and inductor._micro_pipeline_tp
+        if inductor.post_grad_custom_post_pass is self._mine:
+            inductor.post_grad_custom_post_pass = self._passes
+
+
+_fallbacks: Any = None
+
+
+def _leave_fallbacks() -> None:
+    """Compiled graphs go on calling the operators, for which PyTorch has no kernels on CPUs."""
+    global _fallbacks
+    if _fallbacks is None:
+        _fallbacks = torch_library.Library("symm_mem", "IMPL")
+        for name in ("fused_all_gather_matmul", "fused_matmul_reduce_scatter"):
+            _fallbacks.impl(name, getattr(symm_mem, f"_{name}_fallback"), "CPU",
+                            allow_override=True)
 
 
 class _Both(FindApart):
