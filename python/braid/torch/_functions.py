@@ -101,8 +101,9 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
 
     Collective. On GPUs it only issues, to the current stream; on CPUs it is done when it returns.
     Tensors are bf16, f16, f32 or f64, all alike. Those that do not lie as they are needed are
-    copied: A with gather_dim first, B as it is or transposed, with a bias transposed. The first call with a shape prepares it. InputError says what was expected; PeerError
-    and TimedOutError end the group's operators on all ranks.
+    copied: A with gather_dim first, B as it is or transposed, with a bias transposed. The first
+    call with a shape prepares it. InputError says what was expected; PeerError and TimedOutError
+    end the group's operators on all ranks.
 
     Gradients: the backward is matmul_reduce_scatter; that of B multiplies the gathered A, which is
     kept for it.
