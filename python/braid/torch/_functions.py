@@ -7,7 +7,7 @@ import torch
 from torch.autograd import forward_ad
 
 from braid._errors import InputError, UnsupportedError
-from braid.torch import _library, _operations  # noqa: F401  (_library registers the operators)
+from braid.torch import _kept, _library, _operations
 from braid.torch._group import all_jobs, job_of, name_of
 
 Tensor = torch.Tensor
@@ -218,7 +218,7 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
             job = job_of(name_of(group), A)
             with job.lock:
                 layout = describe(job, A, B, **options).layout
-                return _operations.measure(job, layout, seconds).schedule
+                return _kept.measure(job, layout, seconds).schedule
     names = ", ".join(known.__name__ for known, _ in _CALLS)
     raise InputError(f"expected one of {names}, got {function!r}")
 

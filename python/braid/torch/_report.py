@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import List, NamedTuple, Sequence
 
-from braid.torch import _apart, _operations, _takeover
+from braid.torch import _apart, _kept, _takeover
 from braid.torch._apart import Apart
-from braid.torch._operations import Calls
+from braid.torch._kept import Calls
 
 
 class Passed(NamedTuple):
@@ -46,4 +46,4 @@ def report() -> Report:
     """Every operator that ran: for which shape, by which schedule, how often, and how often an
     operand had to be copied; then what enable() could not do, with the reasons."""
     passed = [Passed(name, reason, calls) for (name, reason), calls in _takeover.passed.items()]
-    return Report(list(_operations.all_calls()), list(_apart.apart), passed)
+    return Report(list(_kept.all_calls()), list(_apart.apart), passed)

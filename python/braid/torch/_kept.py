@@ -1,0 +1,147 @@
+"""The operators of each group that are kept, within a bound, and counted."""
+from __future__ import annotations
+
+from typing import Dict, Iterator, NamedTuple, Tuple
+
+import torch
+
+from braid._errors import InputError
+from braid._program import compile
+from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs
+from braid.torch._layout import Layout, check
+from braid.torch._prepared import Prepared, lower
+
+_clock = 0  # counts calls, of all operators
+_bound = DEFAULT_BYTES
+
+
+def set_memory_bound(size: int) -> None:
+    """At most so many bytes of each group's operators are kept on this rank, on each kind of
+    device; 0: no bound. Default: 4 GiB. The same on all ranks.
+
+    Beyond it those go that were not called for longest, but for one that is being called and those
+    in CUDA graphs; when they are called again they are prepared again.
+    """
+    global _bound
+    if size < 0:
+        raise InputError(f"expected bytes, 0 or more, got {size}")
+    _bound = size
+
+
+class Memory(NamedTuple):
+    """What operators hold on this rank."""
+
+    bytes: int
+    operators: int
+    bound: int  # bytes, of each group
+
+
+def memory() -> Memory:
+    """What the operators of all groups hold on this rank, and at most may."""
+    usages = []
+    for job in all_jobs():
+        with job.lock:
+            usages.append(job.job.usage())
+    return Memory(sum(each.bytes for each in usages), sum(each.operations for each in usages),
+                  _bound)
+
+
+def _keep_within_bound(job: GroupJob, newest: Prepared) -> None:
+    """All ranks let the same ones go, because they call alike, and count what the rank holds that
+    holds most."""
+    while _bound and job.job.usage().most > _bound:
+        others = [(each.last, key) for key, each in job.operations.items()
+                  if each is not newest and not each.is_in_a_graph]
+        if not others:
+            return
+        retire(job, min(others, key=lambda each: each[0])[1])
+
+
+def retire(job: GroupJob, key: Layout) -> None:
+    """Gives back what an operator has. Its calls stay in the report."""
+    prepared = job.operations.pop(key)
+    job.sites.clear()
+    _add(job.retired, prepared)
+    prepared.operation.close()
+
+
+class Calls(NamedTuple):
+    """Calls of one operator with tensors of one shape."""
+
+    operator: str
+    group: str
+    shape: str  # element type, and M x N x K: all rows, and this rank's columns and depth
+    schedule: str
+    calls: int
+    copies: int  # of operands that had to be laid out anew
+
+
+Counts = Dict[Tuple[str, str, str], Tuple[int, int]]  # by operator, shape and schedule
+
+
+def _add(counts: Counts, each: Prepared) -> None:
+    key = (each.layout.operator, each.layout.shape, each.schedule)
+    calls, copies = counts.get(key, (0, 0))
+    counts[key] = (calls + each.calls, copies + each.copies)
+
+
+def all_calls() -> Iterator[Calls]:
+    """Of groups that live."""
+    for job in all_jobs():
+        with job.lock:
+            counts = dict(job.retired)
+            for each in job.operations.values():
+                _add(counts, each)
+        for (operator, shape, schedule), numbers in counts.items():
+            yield Calls(operator, job.group, shape, schedule, *numbers)
+
+
+# -- Finding the one for a call. --
+
+def _is_captured(job: GroupJob) -> bool:
+    return job.on_gpu and bool(torch.cuda.is_current_stream_capturing())
+
+
+def find(job: GroupJob, layout: Layout) -> Prepared:
+    """The operator for such tensors. Collective when it is the first of them: prepares it, within
+    some 50 ms. InputError where that is in a capture, which could not be waited for."""
+    prepared = job.operations.get(layout)
+    if prepared is None:
+        if _is_captured(job):
+            raise InputError(
+                f"{layout.operator} of {layout.shape}: expected a call, or braid.torch.prepare(), "
+                "with such tensors before the stream is captured")
+        check(layout)
+        prepared = Prepared(job, layout, lower(job, layout), measures=False)
+        job.operations[layout] = prepared
+        _keep_within_bound(job, prepared)
+    return prepared
+
+
+def use(job: GroupJob, prepared: Prepared) -> None:
+    """Counts a call."""
+    global _clock
+    if not prepared.is_in_a_graph and _is_captured(job):
+        prepared.is_in_a_graph = True
+    _clock += 1
+    prepared.last = _clock
+    prepared.calls += 1
+
+
+def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
+    """Has the ranks choose by measuring, and keeps what is best. Collective; blocks."""
+    check(layout)
+    auto = "auto;launch=graph" if job.device.type == "cuda" else "auto"
+    before = job.operations.get(layout)
+    if before is not None and before.is_in_a_graph:
+        raise InputError(f"{layout.operator} of {layout.shape}: expected prepare() before the "
+                         "operator is captured into a graph")
+    program = compile(layout.fusion(), ranks=job.ranks, schedule=auto, auto_seconds=seconds)
+    prepared = Prepared(job, layout, program, measures=True)
+    if before is not None:
+        retire(job, layout)
+    prepared.last = _clock
+    job.operations[layout] = prepared
+    job.choices[layout] = prepared.schedule
+    _keep_within_bound(job, prepared)
+    return prepared

@@ -1,0 +1,90 @@
+"""An operator that is ready to run, and the schedule that it is given without measuring."""
+from __future__ import annotations
+
+import ctypes
+from typing import Optional, Sequence
+
+import torch
+
+from braid import _library
+from braid._errors import InputError, PeerError, UnsupportedError
+from braid._job import Operation
+from braid._program import Program, compile
+from braid.torch._group import GroupJob
+from braid.torch._layout import Layout
+
+Tensor = torch.Tensor
+
+_run_at = _library.fast("session_run_at")
+
+
+class Prepared:
+    """An operator for tensors of one layout on one group, whose job keeps it."""
+
+    def __init__(self, job: GroupJob, layout: Layout, program: Program, measures: bool) -> None:
+        self.operation = _prepare(job, program, measures)
+        self.layout = layout
+        self.schedule = self.operation.program.schedule
+        self.calls = self.copies = self.last = 0
+        self.is_in_a_graph = False  # of the caller's, which goes on using it
+        self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
+        count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)
+        count += len(layout.weights) + layout.returns_gathered
+        self._addresses = (ctypes.c_void_p * count)()
+
+    def run(self, job: GroupJob, inputs: Sequence[Tensor], outputs: Sequence[int]) -> None:
+        """Issues one run, to the current stream; on CPUs it is done then. `outputs`: addresses."""
+        addresses, A = self._addresses, inputs[0]
+        for index, tensor in enumerate(inputs):
+            addresses[index] = tensor.data_ptr()
+        if not self._has_rows:
+            addresses[0] = outputs[0]  # nothing reads it
+        for index, address in enumerate(outputs, len(inputs)):
+            addresses[index] = address
+        stream = None
+        if A.is_cuda:
+            stream = torch._C._cuda_getCurrentRawStream(A.get_device())
+        _run_at(self.operation._handle.address, addresses, len(addresses), stream)
+        if stream is None:
+            job.job.synchronize()
+
+
+def _prepare(job: GroupJob, program: Program, measures: bool) -> Operation:
+    """What the library does not take here is what ranks do not agree on, and ends the job."""
+    try:
+        return job.job.prepare(program, measures=measures)
+    except InputError as error:
+        job.error = PeerError(str(error))
+        raise job.error from None
+
+
+def _guess(job: GroupJob, layout: Layout) -> Optional[str]:
+    """For a family of which nothing was measured: what docs/performance.md has for about that
+    much arithmetic. On CPU ranks the default of the library."""
+    if job.device.type == "cpu":
+        return None
+    M, N, K = layout.extents
+    if M * N * K < 40e9:  # some 100 us
+        return "bulk;protocol=put;copies=kernel"
+    return "pairwise;protocol=put"
+
+
+def _nearest(job: GroupJob, layout: Layout) -> Optional[str]:
+    """What is best for the nearest layout that was measured. The same on all ranks, which measure
+    together."""
+    measured = [(layout.distance(other), schedule) for other, schedule in job.choices.items()
+                if other.family == layout.family]
+    return min(measured, key=lambda each: each[0])[1] if measured else None
+
+
+def lower(job: GroupJob, layout: Layout) -> Program:
+    """Without measuring anything. A schedule that this layout cannot have is passed over, on all
+    ranks alike."""
+    fusion = layout.fusion()
+    for schedule in (_nearest(job, layout), _guess(job, layout)):
+        if schedule is not None:
+            try:
+                return compile(fusion, ranks=job.ranks, schedule=schedule)
+            except (InputError, UnsupportedError):
+                pass
+    return compile(fusion, ranks=job.ranks)
