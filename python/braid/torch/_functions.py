@@ -12,7 +12,7 @@ from braid.torch._group import all_jobs, job_of, name_of
 
 Tensor = torch.Tensor
 Bs = Union[Tensor, Sequence[Tensor]]
-_ops = torch.ops.braid
+_ops = _library.ops
 
 _FUNCTIONS_OF_PYTORCH: Dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.nn.functional.relu,

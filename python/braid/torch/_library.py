@@ -80,7 +80,7 @@ for _name, _fake in (("all_gather_matmul", _fake_all_gather_matmul),
 
 # -- Gradients: the backward of one is another. --
 
-_ops = torch.ops.braid
+ops = torch.ops.braid
 _c10d: Any = torch.ops._c10d_functional
 
 
@@ -141,7 +141,7 @@ def _gather_backward(ctx: Any, grads: Sequence[Optional[Tensor]]) -> Any:
     dA: Optional[Tensor] = None
     for B, dY in zip(Bs, grads):
         if needs_A and dY is not None:
-            part = _ops.matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.group_name)
+            part = ops.matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.group_name)
             dA = part if dA is None else dA + part
     dG = grads[len(Bs)] if ctx.returns_A else None
     if needs_A and dG is not None:
@@ -173,7 +173,7 @@ def _scatter_backward(ctx: Any, dY: Tensor) -> Any:
     if ctx.is_mean:
         dY = dY / place_of(ctx.group_name)[1]
     needs_all = needs_B or ctx.has_bias
-    parts = _ops.all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, A.shape[ctx.dim], needs_all,
+    parts = ops.all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, A.shape[ctx.dim], needs_all,
                                    ctx.group_name)
     dA = parts[0] if needs_A else None
     dB = _flat(A, ctx.dim).t() @ _flat(parts[1], ctx.dim) if needs_B else None
@@ -224,7 +224,7 @@ def _autocast(name: str, device: str, key: torch.DispatchKey) -> Any:
     def kernel(*arguments: Any) -> Any:
         dtype = torch.get_autocast_dtype(device)
         with torch._C._ExcludeDispatchKeyGuard(keys):
-            return getattr(_ops, name)(*_cast(arguments, device, dtype))
+            return getattr(ops, name)(*_cast(arguments, device, dtype))
     return kernel
 
 
