@@ -217,36 +217,40 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
   return mapping;
 }
 
-/// One more mapping, with room for `bytes`, and for as much again as there is, up to a bound.
-Status ProcessGroup::grow(int64_t bytes) {
+/// One of our own with room for `bytes`; a new one has room for as much again as there is, up to a
+/// bound.
+Result<size_t> ProcessGroup::mappingFor(int64_t bytes) {
   constexpr size_t kMostAhead = size_t(16) << 20;
+  const size_t size = roundedBytes(bytes);
   size_t held = 0;
-  for (const Mapping &mapping : own_)
-    held += mapping.bytes;
-  const size_t ahead = std::max(roundedBytes(bytes), std::min(held, kMostAhead));
-  Result<Mapping> made = makeShared(static_cast<int64_t>(ahead));
+  for (size_t i = 0; i < own_.size(); ++i) {
+    if (own_[i].used + size <= own_[i].bytes)
+      return i;
+    held += own_[i].bytes;
+  }
+  Result<Mapping> made =
+      makeShared(static_cast<int64_t>(std::max(size, std::min(held, kMostAhead))));
   if (!made)
     made = makeShared(bytes);
   own_.push_back(BRAID_TRY(std::move(made)));
-  used_ = 0;
-  return Status::ok();
+  return own_.size() - 1;
 }
 
 Result<void *> ProcessGroup::allocateSymmetric(int64_t, int64_t bytes) {
   const size_t size = roundedBytes(bytes);
+  if (size == 0)
+    return outOfMemory(rank(), bytes);
   auto isAny = [](const Block &) { return true; };
-  if (Block *free = size == 0 ? nullptr : findFree(blocks_, size, isAny)) {
+  if (Block *free = findFree(blocks_, size, isAny)) {
     free->use = ArenaUse::Used;
     std::memset(free->address, 0, free->bytes);
     return free->address;
   }
-  if (size == 0)
-    return outOfMemory(rank(), bytes);
-  if (own_.empty() || own_.back().bytes < used_ + size)
-    BRAID_TRY(grow(bytes));
-  void *address = static_cast<char *>(own_.back().address) + used_;
-  blocks_.push_back({own_.size() - 1, address, size});
-  used_ += (size + kPage - 1) / kPage * kPage;
+  const size_t number = BRAID_TRY(mappingFor(bytes));
+  Mapping &mapping = own_[number];
+  void *address = static_cast<char *>(mapping.address) + mapping.used;
+  blocks_.push_back({number, address, size});
+  mapping.used += (size + kPage - 1) / kPage * kPage;
   return address;
 }
 

@@ -105,10 +105,10 @@ private:
     FileDescriptor descriptor; ///< of our own memory
     void *address = nullptr;
     size_t bytes = 0;
+    size_t used = 0; ///< bytes of our own memory that are blocks
     bool isOffered = false;
   };
-  /// A part of our own memory, for one caller. What a job has mapped and offered grows with the
-  /// logarithm of what it holds, not with the number of its programs.
+  /// A part of our own memory, for one caller: many small programs share few mappings and offers.
   struct Block {
     size_t mapping = 0; ///< in own_
     void *address = nullptr;
@@ -117,7 +117,7 @@ private:
   };
 
   Result<Mapping> makeShared(int64_t bytes) const;
-  Status grow(int64_t bytes);
+  Result<size_t> mappingFor(int64_t bytes);
   Result<Mapping> mapShared(FileDescriptor descriptor, size_t bytes) const;
   Result<void *> import(int64_t peer, uint32_t number, size_t bytes);
   void setActivity(HostActivity activity);
@@ -153,7 +153,6 @@ private:
   bool isStuck_ = false; ///< a worker did not come back after an abort
   std::vector<Mapping> own_;
   std::vector<Block> blocks_;                               ///< of own_
-  size_t used_ = 0;                                         ///< bytes of the last one of own_
   std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< by rank and number
 
   std::mutex plansMutex_;

@@ -155,6 +155,20 @@ TEST_F(ProcessGroupTest, SmallBlocksShareMappings) {
   }
 }
 
+/// A large block has a mapping of its own; the small ones between such share theirs.
+TEST_F(ProcessGroupTest, LargeBlocksLeaveSmallOnesTogether) {
+  start(1);
+  std::set<std::string> mappings;
+  for (int i = 0; i < 8; ++i)
+    for (int64_t bytes : {int64_t(17) << 20, int64_t(5000)}) {
+      Result<void *> base = group(0).allocateSymmetric(0, bytes);
+      ASSERT_TRUE(base) << base.status().message();
+      const std::string handle = *group(0).exportMemory(0, *base);
+      mappings.insert(handle.substr(0, handle.rfind(':')));
+    }
+  EXPECT_EQ(mappings.size(), 9u);
+}
+
 TEST_F(ProcessGroupTest, RefusesHandlesOfNothing) {
   start(2);
   Result<void *> mine = group(0).allocateSymmetric(0, 1000);

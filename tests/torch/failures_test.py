@@ -224,9 +224,4 @@ class Ranks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if "--part" in sys.argv:
-        globals()["part_" + sys.argv[-1]](*processes.start(torch))
-        if dist.is_initialized():
-            dist.destroy_process_group()
-    else:
-        unittest.main(argv=[sys.argv[0]], verbosity=2)
+    processes.main(globals(), torch)

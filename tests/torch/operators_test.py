@@ -317,6 +317,9 @@ def part_prepares(rank, ranks):
     bt.prepare(bt.matmul_reduce_scatter, X, B, seconds=0.2)
     bt.prepare(bt.matmul_all_reduce, X, B, bias=draw(6), seconds=0.2)
     expect_error(bt.InputError, "expected one of all_gather", lambda: bt.prepare(print, A, B))
+    expect_error(bt.InputError, "expected seconds of 0 or more",
+                 lambda: bt.prepare(bt.matmul_all_reduce, X, B, seconds=-1))
+    expect(bt.matmul_all_reduce(X, B), ranks * X @ B)  # the group goes on
     bt.synchronize()
 
 
@@ -436,8 +439,4 @@ for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), 
 
 
 if __name__ == "__main__":
-    if "--part" in sys.argv:
-        globals()["part_" + sys.argv[-1]](*processes.start(torch))
-        dist.destroy_process_group()
-    else:
-        unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    processes.main(globals(), torch)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 SKIPPED = 77
 
@@ -19,6 +20,18 @@ def start(torch):
     torch.set_num_threads(1)
     again(dist, rank, ranks, "")
     return rank, ranks
+
+
+def main(parts, torch):
+    """Of a test script, whose globals are `parts`: in a rank its part, else its tests, or those
+    that are named behind the folder."""
+    if "--part" not in sys.argv:
+        names = [word for word in sys.argv[2:] if word.startswith("Ranks.")]
+        unittest.main(argv=[sys.argv[0], *names], verbosity=2)
+    import torch.distributed as dist
+    parts["part_" + sys.argv[-1]](*start(torch))
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def again(dist, rank, ranks, suffix, timeout=60):

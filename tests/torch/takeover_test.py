@@ -138,6 +138,23 @@ def part_passes_on(rank, ranks):
     assert Z.shape == (2, 2, 6) and Z.is_contiguous() and bool((Z == 8).all())
 
 
+def part_cannot_meet(rank, ranks):
+    """Ranks on several hosts: PyTorch's operators as before, and they ask each other once."""
+    from braid.torch import _group
+    _group._host = lambda: f"host{rank} boot"
+    asked = []
+    meet = _group.Members.meet
+    _group.Members.meet = lambda members: asked.append(1) or meet(members)
+    bt.enable()
+    op = torch.ops.symm_mem.fused_all_gather_matmul
+    for _ in range(3):
+        _, (Y,) = op(torch.ones(4, 8), [torch.ones(8, 6)], 0, dist.group.WORLD.group_name)
+        assert Y.shape == (4 * ranks, 6) and bool((Y == 8).all())
+    assert len(asked) == 1, asked
+    found = bt.report().passed
+    assert [each.calls for each in found] == [3] and "on one host" in found[0].reason, found
+
+
 class Ranks(unittest.TestCase):
     def expect(self, part, ranks=2):
         codes, said, _ = processes.run(__file__, [FOLDER], part, ranks, limit=240)
@@ -152,13 +169,12 @@ class Ranks(unittest.TestCase):
     def test_gives_back(self):
         self.expect("gives_back")
 
+    def test_cannot_meet(self):
+        self.expect("cannot_meet")
+
     def test_passes_on(self):
         self.expect("passes_on")
 
 
 if __name__ == "__main__":
-    if "--part" in sys.argv:
-        globals()["part_" + sys.argv[-1]](*processes.start(torch))
-        dist.destroy_process_group()
-    else:
-        unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    processes.main(globals(), torch)

@@ -49,8 +49,6 @@ def _is_ordinary(tensor: Tensor) -> bool:
 
 def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
     """A tangent would be lost without a word."""
-    if torch.compiler.is_compiling():
-        return
     interpreter = torch._C._functorch.peek_interpreter_stack()
     if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
         raise UnsupportedError("expected no forward-mode derivatives of operators of braid.torch")
@@ -213,6 +211,8 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     The schedule, in the words of the command line. Collective; blocks. Before the operator is
     captured into a CUDA graph.
     """
+    if not seconds >= 0:
+        raise InputError(f"expected seconds of 0 or more, got {seconds}")
     for known, describe in _CALLS:
         if known is function:
             job = job_of(name_of(group), A)

@@ -123,7 +123,7 @@ class GroupJob:
 
     lock: of whoever uses it, one thread at a time: autograd runs backward passes on threads of its
         own, and a job is not thread-safe.
-    error: what has ended it, if something has that is not the library's to tell again.
+    error: what has ended it, or kept it from meeting, that is not the library's to tell again.
     """
 
     def __init__(self, group: Any, device: torch.device) -> None:
@@ -153,10 +153,16 @@ class GroupJob:
         """Collective, and blocks, the first time. Under the lock."""
         if self._job is not None:
             return
+        if self.error is not None:
+            raise self.error
         if self.on_gpu and torch.cuda.is_current_stream_capturing():
             raise InputError(f"group '{self.group}': expected a call, or braid.torch.prepare(), "
                              "before the stream is captured")
-        self._job = _join(Members(group, self.device), self.device)
+        try:
+            self._job = _join(Members(group, self.device), self.device)
+        except UnsupportedError as error:  # on all ranks, and for good
+            self.error = error
+            raise
 
 
 _jobs: "weakref.WeakKeyDictionary[Any, Dict[int, GroupJob]]" = weakref.WeakKeyDictionary()

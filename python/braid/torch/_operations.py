@@ -1,6 +1,7 @@
 """The operators' kernels: what a call is, and the tensors for it."""
 from __future__ import annotations
 
+import math
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -69,9 +70,7 @@ def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], bia
     if A.device != job.device:
         raise InputError(f"expected tensors on {job.device}, got {A.device}")
     others = tuple(A.shape[:dim]) + tuple(A.shape[dim + 1:-1])
-    beside = 1
-    for extent in others:
-        beside *= extent
+    beside = math.prod(others)
     weights = tuple(_weight(A, B, bias) for B, bias in zip(Bs, biases))
     if operator == "matmul_all_reduce":  # nobody's rows are apart
         rows, beside = rows * beside, 1
