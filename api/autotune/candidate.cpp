@@ -10,6 +10,8 @@ static_assert(int(CopyBy::Engine) == int(schedule::Copies::Engine) + 1);
 static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
 static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);
 static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
+static_assert(int(MemoryFrom::Ipc) == int(schedule::Memory::Ipc) + 1);
+static_assert(int(MemoryFrom::Nvshmem) == int(schedule::Memory::Nvshmem) + 1);
 static_assert(int(LaunchMode::Eager) == int(schedule::Launch::Eager));
 static_assert(int(LaunchMode::Graph) == int(schedule::Launch::Graph));
 
@@ -36,7 +38,8 @@ CompileOptions applyTo(CompileOptions options, const Configuration &config) {
 }
 
 TransferMode transferModeOf(const Configuration &config) {
-  return {modeOf<CopyBy>(config, Knob::Copies), modeOf<SignalBy>(config, Knob::Signals)};
+  return {modeOf<CopyBy>(config, Knob::Copies), modeOf<SignalBy>(config, Knob::Signals),
+          modeOf<MemoryFrom>(config, Knob::Memory)};
 }
 
 LaunchMode launchModeOf(const Configuration &config) {

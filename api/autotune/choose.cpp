@@ -118,6 +118,9 @@ ChooseOptions withTransferModes(ChooseOptions options, const PeerMemory &peers) 
     options.transferModes = {TransferMode()};
   if (options.transferModes.empty())
     options.transferModes = transferModesOf(peers);
+  // Memory is not chosen: it is as fast from one library as from another.
+  for (TransferMode &mode : options.transferModes)
+    mode.memory = transferModeOf(options.given.schedule.all).memory;
   // Other algorithms multiply then, and take another time.
   if (options.given.reproducible)
     options.cacheKey += ", reproducible";
@@ -487,7 +490,7 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses, Comp
     options.launchModes = {launchModeOf(modes)};
   else if (backend.hasGraphs)
     options.launchModes.push_back(LaunchMode::Graph);
-  if (transferModeOf(modes) != TransferMode())
+  if (!transferModeOf(modes).movesAs(TransferMode()))
     options.transferModes = {transferModeOf(modes)};
   options.transports = {backend.transport};
   options.cacheFolder = measurementFolder(processEnvironment());
@@ -535,7 +538,7 @@ Result<TimedRow> chooseRow(TimedRow row, ChooseOptions options, PlanTimer &timer
   options.given = row.options;
   if (row.options.schedule.all.get(Knob::Launch))
     options.launchModes = {launchModeOf(row.options.schedule.all)};
-  if (row.transferMode != TransferMode())
+  if (!row.transferMode.movesAs(TransferMode()))
     options.transferModes = {row.transferMode};
   ScheduleChoice found = BRAID_TRY(choose(row.name, row.text, options, timer));
   row.options = applyTo(row.options, found.best());

@@ -46,7 +46,8 @@ struct Compiled {
 };
 
 /// What is chosen about peers' memory, and means nothing over messages.
-constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals};
+constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals,
+                                       Knob::Memory};
 
 /// What `config` says, or else `otherwise`.
 Transport transportOf(const Configuration &config, Transport otherwise);

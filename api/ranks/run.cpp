@@ -281,6 +281,7 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
           {"--graph", options.graph ? "yes" : "no"},
           {"--copies", name(options.transferMode.copies).str()},
           {"--signals", name(options.transferMode.signals).str()},
+          {"--memory", name(options.transferMode.memory).str()},
           {"--schedule auto", options.isAuto ? "yes" : "no"},
           {"--trace", options.trace ? "yes" : "no"},
           {"runs in flight", std::to_string(options.runsInFlight)},

@@ -84,8 +84,8 @@ CudaCluster::~CudaCluster() {
     }
     if (!isDone)
       device_->abandon();
+    device_->closePeers(); // whose memory may be that of the messages' library
     device_->closeMessages();
-    device_->closePeers();
   }
   // Ends the watchdog, which looks at the device.
   if (!group_.close(ProcessGroup::AfterAbort::Waits) && device_)

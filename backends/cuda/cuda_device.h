@@ -117,6 +117,11 @@ public:
   bool countsRuns() const override { return false; }
   bool offers(TransferMode) const override { return true; }
   ArenaKind arenaOfFlags(TransferMode mode) const override;
+  Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
+                                           ControlPlane &control) override {
+    enter();
+    return memory_.allocateFrom(from, bytes, control);
+  }
   Result<std::string> exportMemory(void *base) override {
     enter();
     return memory_.exportMemory(base);
@@ -283,13 +288,14 @@ private:
   }
 
   void finishMessages(uint32_t stream, Tag tag, const Status &status);
+  Result<std::unique_ptr<SymmetricMemory>> memoryOfMessages(ControlPlane &control);
 
   ProcessGroup &group_;
   const Options options_;
   std::unique_ptr<MessageLibrary> messages_; ///< null: there is none
   const Driver *driver_ = nullptr;
   std::unique_ptr<Gemms> gemms_;
-  CudaMemory memory_{group_};
+  CudaMemory memory_{group_, [this](ControlPlane &control) { return memoryOfMessages(control); }};
   std::vector<cudaStream_t> streams_; ///< of eager runs
   std::vector<std::unique_ptr<Capture>> captures_;
   Capture *capture_ = nullptr; ///< that commands are recorded in; null: they run

@@ -2,30 +2,35 @@
 
 #include "backends/cuda/cuda_memory.h"
 
+#include "backends/cuda/memory/nvshmem_memory.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
-#include <unistd.h>
-
 namespace braid {
 namespace {
 
-constexpr size_t kArenaGranularity = size_t(2) << 20; // what CUDA IPC maps
 constexpr size_t kPage = 4096;
-constexpr const char *kIpcPrefix = "cuda-ipc:";
-constexpr const char *kFlagsPrefix = "flags:"; // bytes, a colon, the group's handle
+constexpr llvm::StringRef kFlags = "flags"; // bytes and the group's handle
+constexpr const char *kFound = "found";     // what a rank says that has memory of a provider
 
 size_t roundUp(int64_t bytes, size_t granularity) {
   size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   return (size + granularity - 1) / granularity * granularity;
+}
+
+Status checkBytes(int64_t rank, int64_t bytes) {
+  constexpr int64_t kLimit = int64_t(1) << 47; // of a process's addresses
+  if (bytes < 0 || bytes > kLimit)
+    return unsupported("rank {} cannot allocate {} bytes", rank, bytes);
+  return Status::ok();
 }
 
 /// Lets the GPU reach host memory, at the address that the host has for it.
@@ -47,37 +52,154 @@ CudaMemory::~CudaMemory() {
   for (const Arena &arena : arenas_)
     if (arena.kind == ArenaKind::Flags)
       cudaHostUnregister(arena.base); // the memory is the group's
-    else
+    else if (arena.kind == ArenaKind::Private)
       cudaFree(arena.base);
 }
 
-Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
-  constexpr int64_t kLimit = int64_t(1) << 47; // of a process's addresses
-  if (bytes < 0 || bytes > kLimit)
-    return unsupported("rank {} cannot allocate {} bytes", group_.rank(), bytes);
-  if (kind != ArenaKind::Flags)
-    return allocateOnDevice(kind,
-                            roundUp(bytes, kind == ArenaKind::Symmetric ? kArenaGranularity : 256));
-  return allocateFlags(roundUp(bytes, kPage), /*holdsReports=*/false);
+// -- Providers. --
+
+Result<std::unique_ptr<SymmetricMemory>> CudaMemory::make(MemoryFrom from, ControlPlane &control) {
+  switch (from) {
+  case MemoryFrom::Default:
+  case MemoryFrom::Ipc:
+    return makeIpcMemory(group_);
+  case MemoryFrom::Vmm:
+    return makeVmmMemory(group_);
+  case MemoryFrom::Nvshmem:
+    return makeNvshmemMemory(group_, control);
+  case MemoryFrom::Nccl:
+    return makeOfMessages_(control);
+  }
+  llvm_unreachable("covered above");
 }
 
-Result<void *> CudaMemory::allocateOnDevice(ArenaKind kind, size_t bytes) {
-  void *base = reuse(kind, bytes);
-  if (!base) {
-    BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, bytes));
-    std::lock_guard lock(mutex_);
-    arenas_.push_back({kind, base, bytes, false});
+/// All ranks have memory of that kind, or none goes on: the others would wait for one that has not.
+Result<SymmetricMemory *> CudaMemory::provider(MemoryFrom from, ControlPlane &control) {
+  std::unique_ptr<SymmetricMemory> &known = providers_[static_cast<size_t>(from)];
+  if (known)
+    return known.get();
+  Result<std::unique_ptr<SymmetricMemory>> made = make(from, control);
+  const std::vector<std::string> ranks =
+      BRAID_TRY(control.allGather(made ? kFound : made.status().message()));
+  if (!made)
+    return made.status();
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank] != kFound)
+      return unsupported("rank {}: {}", rank, ranks[rank]);
+  known = std::move(*made);
+  return known.get();
+}
+
+// -- Allocating. --
+
+/// Of IPC, which asks no other rank for anything.
+Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
+  BRAID_TRY(checkBytes(group_.rank(), bytes));
+  if (kind == ArenaKind::Private)
+    return allocatePrivate(roundUp(bytes, 256));
+  if (kind == ArenaKind::Flags)
+    return allocateFlags(roundUp(bytes, kPage), /*holdsReports=*/false);
+  std::unique_ptr<SymmetricMemory> &ipc = providers_[static_cast<size_t>(MemoryFrom::Default)];
+  if (!ipc)
+    ipc = BRAID_TRY(makeIpcMemory(group_));
+  return allocateSymmetric(MemoryFrom::Default, roundUp(bytes, ipc->granularity()));
+}
+
+Result<std::vector<void *>> CudaMemory::allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
+                                                     ControlPlane &control) {
+  const SymmetricMemory *memory = BRAID_TRY(provider(from, control));
+  std::vector<int64_t> sizes = bytes.vec();
+  for (int64_t &size : sizes) {
+    BRAID_TRY(checkBytes(group_.rank(), size));
+    size = static_cast<int64_t>(roundUp(size, memory->granularity()));
   }
-  // What peers map must not show what another program left there.
+  if (memory->isCollective())
+    return allocateTogether(from, std::move(sizes), control);
+  std::vector<void *> bases;
+  for (int64_t size : sizes)
+    bases.push_back(BRAID_TRY(allocateSymmetric(from, static_cast<size_t>(size))));
+  return bases;
+}
+
+/// All ranks use again what they have, or all allocate: one may still hold what another one has
+/// given back.
+Result<std::vector<void *>>
+CudaMemory::allocateTogether(MemoryFrom from, std::vector<int64_t> bytes, ControlPlane &control) {
+  BRAID_TRY(agreeOnSizes(from, bytes, control));
+  std::vector<void *> bases;
+  for (int64_t size : bytes)
+    bases.push_back(reuse({ArenaKind::Symmetric, nullptr, static_cast<size_t>(size), false, from}));
+  const bool hasAll = !llvm::is_contained(bases, nullptr);
+  const std::vector<std::string> ranks = BRAID_TRY(control.allGather(hasAll ? kFound : "none"));
+  if (llvm::all_of(ranks, [](const std::string &text) { return text == kFound; })) {
+    for (size_t i = 0; i < bases.size(); ++i)
+      BRAID_TRY(zeroed(bases[i], static_cast<size_t>(bytes[i])));
+    return bases;
+  }
+  for (size_t i = 0; i < bases.size(); ++i) {
+    setUse(bases[i], ArenaUse::Free);
+    bases[i] = BRAID_TRY(allocateNew(from, static_cast<size_t>(bytes[i])));
+  }
+  return bases;
+}
+
+/// Sizes become those of the rank that wants most.
+Status CudaMemory::agreeOnSizes(MemoryFrom from, std::vector<int64_t> &bytes,
+                                ControlPlane &control) {
+  const std::string mine = fmt::format("{}:{}", name(from).str(), fmt::join(bytes, ":"));
+  for (const std::string &text : BRAID_TRY(control.allGather(mine))) {
+    HandleReader reader(text);
+    bool isRead = reader.next() == name(from);
+    for (int64_t &size : bytes) {
+      int64_t other = 0;
+      isRead = isRead && reader.read(other);
+      size = std::max(size, other);
+    }
+    if (!isRead)
+      return badInput("expected all ranks to allocate memory '{}', got '{}' from one",
+                      name(from).str(), text);
+  }
+  return Status::ok();
+}
+
+/// What peers map must not show what another program left there.
+Result<void *> CudaMemory::zeroed(void *base, size_t bytes) const {
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(base, 0, bytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
   return base;
 }
 
-void *CudaMemory::reuse(ArenaKind kind, size_t bytes, bool holdsReports) {
+Result<void *> CudaMemory::allocatePrivate(size_t bytes) {
+  void *base = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, bytes));
+  {
+    std::lock_guard lock(mutex_);
+    arenas_.push_back({ArenaKind::Private, base, bytes});
+  }
+  return zeroed(base, bytes);
+}
+
+Result<void *> CudaMemory::allocateSymmetric(MemoryFrom from, size_t bytes) {
+  if (void *known = reuse({ArenaKind::Symmetric, nullptr, bytes, false, from}))
+    return zeroed(known, bytes);
+  return allocateNew(from, bytes);
+}
+
+Result<void *> CudaMemory::allocateNew(MemoryFrom from, size_t bytes) {
+  void *base = BRAID_TRY(providers_[static_cast<size_t>(from)]->allocate(bytes));
+  {
+    std::lock_guard lock(mutex_);
+    arenas_.push_back({ArenaKind::Symmetric, base, bytes, false, from});
+  }
+  return zeroed(base, bytes);
+}
+
+/// Memory like `wanted` that was recycled, with what is still in it. Null: there is none.
+void *CudaMemory::reuse(const Arena &wanted) {
   std::lock_guard lock(mutex_);
-  Arena *free = findFree(arenas_, bytes, [&](const Arena &arena) {
-    return arena.kind == kind && arena.holdsReports == holdsReports;
+  Arena *free = findFree(arenas_, wanted.bytes, [&](const Arena &arena) {
+    return arena.kind == wanted.kind && arena.holdsReports == wanted.holdsReports &&
+           arena.from == wanted.from;
   });
   if (!free)
     return nullptr;
@@ -85,11 +207,13 @@ void *CudaMemory::reuse(ArenaKind kind, size_t bytes, bool holdsReports) {
   return free->base;
 }
 
-void CudaMemory::release(void *base) {
+void CudaMemory::release(void *base) { setUse(base, ArenaUse::Released); }
+
+void CudaMemory::setUse(const void *base, ArenaUse use) {
   std::lock_guard lock(mutex_);
   for (Arena &arena : arenas_)
     if (arena.base == base)
-      arena.use = ArenaUse::Released;
+      arena.use = use;
 }
 
 /// Released flags are still filled by fillFlags(), which does no harm: nothing is recycled after an
@@ -109,119 +233,83 @@ void CudaMemory::recycle() {
 }
 
 Result<void *> CudaMemory::allocateFlags(size_t bytes, bool holdsReports) {
-  if (void *known = reuse(ArenaKind::Flags, bytes, holdsReports)) {
+  Arena wanted{ArenaKind::Flags, nullptr, bytes, holdsReports};
+  if (void *known = reuse(wanted)) {
     std::memset(known, 0, bytes);
     return known;
   }
-  void *base = BRAID_TRY(group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(bytes)));
-  BRAID_TRY(registerWithGpu(base, bytes));
+  wanted.base = BRAID_TRY(group_.allocateSymmetric(group_.rank(), static_cast<int64_t>(bytes)));
+  BRAID_TRY(registerWithGpu(wanted.base, bytes));
   std::lock_guard lock(mutex_);
-  arenas_.push_back({ArenaKind::Flags, base, bytes, holdsReports});
-  return base;
+  arenas_.push_back(wanted);
+  return wanted.base;
 }
 
 Result<void *> CudaMemory::allocateReports(int64_t bytes) {
   return allocateFlags(roundUp(bytes, kPage), /*holdsReports=*/true);
 }
 
+// -- Peers. A handle is what it is of, the rank that has it, and what its provider wrote. --
+
 Result<std::string> CudaMemory::exportMemory(void *base) {
   auto arena = llvm::find_if(arenas_, [&](const Arena &each) { return each.base == base; });
   if (arena == arenas_.end() || arena->kind == ArenaKind::Private)
     return badInput("expected a symmetric allocation or flags to export");
-  if (arena->kind == ArenaKind::Flags) {
-    std::string handle = BRAID_TRY(group_.exportMemory(group_.rank(), base));
-    return fmt::format("{}{}:{}", kFlagsPrefix, arena->bytes, handle);
-  }
-  cudaIpcMemHandle_t handle;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaIpcGetMemHandle(&handle, base));
-  return fmt::format("{}{}:{}:{}:{}", kIpcPrefix, group_.rank(), getpid(),
-                     reinterpret_cast<uintptr_t>(base),
-                     llvm::toHex(llvm::StringRef(handle.reserved, sizeof(handle.reserved))));
+  const bool areFlags = arena->kind == ArenaKind::Flags;
+  const std::string inner =
+      areFlags
+          ? fmt::format("{}:{}", arena->bytes, BRAID_TRY(group_.exportMemory(group_.rank(), base)))
+          : BRAID_TRY(providers_[static_cast<size_t>(arena->from)]->exportMemory(base));
+  return fmt::format("{}:{}:{}", (areFlags ? kFlags : name(arena->from)).str(), group_.rank(),
+                     inner);
 }
 
 Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
-  for (const Opened &opened : opened_)
-    if (opened.peer == peer && opened.handle == handle)
-      return opened.base;
-  llvm::StringRef text = handle;
-  bool isFlags = text.consume_front(kFlagsPrefix);
-  if (!isFlags && !text.consume_front(kIpcPrefix))
-    return badInput("expected a handle of this backend, got '{}'", handle);
-  Result<void *> base = isFlags ? openFlags(peer, text) : openDevice(peer, text);
-  if (!base)
-    return base;
-  // rank:process:...
-  bool isOwn = text.split(':').second.split(':').first == std::to_string(getpid());
-  opened_.push_back({peer, handle, *base,
-                     isFlags ? Kind::Flags
-                     : isOwn ? Kind::OwnProcess
-                             : Kind::Device});
-  return base;
-}
-
-Result<void *> CudaMemory::openFlags(int64_t peer, llvm::StringRef text) {
-  auto [size, handle] = text.split(':');
-  size_t bytes = 0;
-  if (size.getAsInteger(10, bytes))
-    return badInput("expected a number of bytes, got '{}'", size.str());
-  Result<void *> base = group_.open(peer, handle.str());
-  if (!base || peer == group_.rank()) // our own are registered
-    return base;
-  BRAID_TRY(registerWithGpu(*base, bytes));
-  return *base;
-}
-
-/// A process cannot open its own handles; there the address itself will do. Ranks share a process
-/// in tests only.
-Result<void *> CudaMemory::openDevice(int64_t peer, llvm::StringRef text) {
-  auto [rank, rest] = text.split(':');
-  auto [process, place] = rest.split(':');
-  auto [address, hex] = place.split(':');
+  HandleReader reader(handle);
+  const llvm::StringRef kind = reader.next();
   int64_t exporter = -1;
-  pid_t pid = 0;
-  uintptr_t base = 0;
-  cudaIpcMemHandle_t handle;
-  std::string bytes;
-  if (rank.getAsInteger(10, exporter) || exporter != peer || process.getAsInteger(10, pid) ||
-      address.getAsInteger(10, base) || !llvm::tryGetFromHex(hex, bytes) ||
-      bytes.size() != sizeof(handle.reserved))
-    return badInput("expected a CUDA IPC handle of rank {}, got '{}'", peer, text.str());
-  if (pid == getpid())
-    return openOwn(reinterpret_cast<void *>(base));
-  std::memcpy(handle.reserved, bytes.data(), sizeof(handle.reserved));
-  void *opened = nullptr;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaIpcOpenMemHandle(&opened, handle, cudaIpcMemLazyEnablePeerAccess));
-  return opened;
+  if (!reader.read(exporter) || exporter != peer)
+    return badInput("expected a handle of rank {}, got '{}'", peer, handle);
+  if (kind == kFlags)
+    return openFlags(peer, reader.rest().str());
+  for (size_t from = 0; from < providers_.size(); ++from)
+    if (kind == name(static_cast<MemoryFrom>(from)) && providers_[from])
+      return providers_[from]->open(peer, reader.rest());
+  return badInput("expected a handle of memory that this rank has, too, got '{}'", handle);
 }
 
-Result<void *> CudaMemory::openOwn(void *base) {
-  cudaPointerAttributes attributes;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, base));
-  int device = 0;
-  BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
-  if (attributes.device == device)
-    return base;
-  cudaError_t code = cudaDeviceEnablePeerAccess(attributes.device, 0);
-  if (code == cudaErrorPeerAccessAlreadyEnabled)
-    (void)cudaGetLastError(); // taken note of
-  else if (code != cudaSuccess)
-    return cudaFailure(code, "cudaDeviceEnablePeerAccess");
+Result<void *> CudaMemory::openFlags(int64_t peer, const std::string &text) {
+  for (const Flags &flags : flags_)
+    if (flags.peer == peer && flags.handle == text)
+      return flags.base;
+  HandleReader reader(text);
+  size_t bytes = 0;
+  if (!reader.read(bytes))
+    return badInput("expected a number of bytes, got '{}'", text);
+  void *base = BRAID_TRY(group_.open(peer, reader.rest().str()));
+  const bool isOurs = peer == group_.rank(); // and registered
+  if (!isOurs)
+    BRAID_TRY(registerWithGpu(base, bytes));
+  flags_.push_back({peer, text, base, !isOurs});
   return base;
 }
 
 void CudaMemory::closePeers() {
-  for (const Opened &opened : opened_)
-    if (opened.kind == Kind::Flags)
-      cudaHostUnregister(opened.base);
-    else if (opened.kind == Kind::Device)
-      cudaIpcCloseMemHandle(opened.base);
-  opened_.clear();
+  for (const Flags &flags : flags_)
+    if (flags.isRegistered)
+      cudaHostUnregister(flags.base);
+  flags_.clear();
+  for (const std::unique_ptr<SymmetricMemory> &memory : providers_)
+    if (memory)
+      memory->closePeers();
 }
 
 void CudaMemory::abandon() {
   std::lock_guard lock(mutex_);
-  opened_.clear();
+  flags_.clear();
   arenas_.clear();
+  for (std::unique_ptr<SymmetricMemory> &memory : providers_)
+    (void)memory.release(); // with all that it holds
 }
 
 void CudaMemory::fillFlags(uint32_t value) {

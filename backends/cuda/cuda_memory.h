@@ -1,17 +1,16 @@
 //===- backends/cuda/cuda_memory.h - memory of one GPU's rank, and of its peers ---------------===//
 //
-// Three kinds: device memory that peers can map (CUDA IPC exports whole allocations, so an arena is
-// one, in multiples of 2 MiB), device memory of our own, and flags in host memory that all ranks
+// Three kinds: device memory that peers can map, of one provider or another
+// (memory/symmetric_memory.h), device memory of our own, and flags in host memory that all ranks
 // share and that is registered with the GPU.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "backends/cuda/cuda_status.h"
+#include "backends/cuda/memory/symmetric_memory.h"
 #include "runtime/execute/arena_reuse.h"
-#include "runtime/execute/peer_memory.h"
-#include "runtime/job/process_group.h"
 
+#include <array>
 #include <mutex>
 #include <vector>
 
@@ -20,13 +19,21 @@ namespace braid {
 /// Everything that a rank allocated or opened. Freed in the order: closePeers(), then the object.
 class CudaMemory {
 public:
+  /// Makes the memory that the library for messages has.
+  using MakeOfMessages =
+      std::function<Result<std::unique_ptr<SymmetricMemory>>(ControlPlane &control)>;
+
   /// Shared host memory is the group's.
-  explicit CudaMemory(ProcessGroup &group) : group_(group) {}
+  CudaMemory(ProcessGroup &group, MakeOfMessages makeOfMessages)
+      : group_(group), makeOfMessages_(std::move(makeOfMessages)) {}
   ~CudaMemory();
   CudaMemory(const CudaMemory &) = delete;
 
-  /// As Device::allocate.
+  /// As Device::allocate. What is symmetric is of CUDA IPC.
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
+  /// As PeerMemory::allocateFrom.
+  Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
+                                           ControlPlane &control);
   /// Host memory that the GPU writes and the host reads, and that fillFlags() leaves alone.
   Result<void *> allocateReports(int64_t bytes);
   /// As Device::release and Device::recycle. What peers may have mapped is kept.
@@ -49,28 +56,37 @@ private:
     ArenaKind kind;
     void *base;
     size_t bytes;
-    bool holdsReports = false; ///< Flags: no flag of a transfer
+    bool holdsReports = false;             ///< Flags: no flag of a transfer
+    MemoryFrom from = MemoryFrom::Default; ///< Symmetric
     ArenaUse use = ArenaUse::Used;
   };
-  enum class Kind : uint8_t { Flags, Device, OwnProcess };
-  struct Opened {
+  struct Flags {
     int64_t peer;
     std::string handle;
     void *base;
-    Kind kind;
+    bool isRegistered; ///< by open()
   };
-  /// Memory of that kind which was recycled, with what is still in it. Null: there is none.
-  void *reuse(ArenaKind kind, size_t bytes, bool holdsReports = false);
-  Result<void *> allocateOnDevice(ArenaKind kind, size_t bytes);
+  void *reuse(const Arena &wanted);
+  Result<void *> zeroed(void *base, size_t bytes) const;
+  Result<void *> allocatePrivate(size_t bytes);
+  Result<void *> allocateSymmetric(MemoryFrom from, size_t bytes);
+  Result<void *> allocateNew(MemoryFrom from, size_t bytes);
+  Result<std::vector<void *>> allocateTogether(MemoryFrom from, std::vector<int64_t> bytes,
+                                               ControlPlane &control);
+  void setUse(const void *base, ArenaUse use);
+  Status agreeOnSizes(MemoryFrom from, std::vector<int64_t> &bytes, ControlPlane &control);
   Result<void *> allocateFlags(size_t bytes, bool holdsReports);
-  Result<void *> openFlags(int64_t peer, llvm::StringRef text);
-  Result<void *> openDevice(int64_t peer, llvm::StringRef text);
-  Result<void *> openOwn(void *base);
+  Result<void *> openFlags(int64_t peer, const std::string &text);
+  Result<std::unique_ptr<SymmetricMemory>> make(MemoryFrom from, ControlPlane &control);
+  Result<SymmetricMemory *> provider(MemoryFrom from, ControlPlane &control);
 
   ProcessGroup &group_;
+  const MakeOfMessages makeOfMessages_;
   std::mutex mutex_; ///< of arenas_, which fillFlags() may read at any time
   std::vector<Arena> arenas_;
-  std::vector<Opened> opened_;
+  std::vector<Flags> flags_; ///< of peers
+  /// By MemoryFrom; null: not used so far.
+  std::array<std::unique_ptr<SymmetricMemory>, kMemories> providers_;
 };
 
 } // namespace braid

@@ -13,6 +13,12 @@ Status CudaDevice::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) 
   return messages_->openTeams(teams, control);
 }
 
+Result<std::unique_ptr<SymmetricMemory>> CudaDevice::memoryOfMessages(ControlPlane &control) {
+  if (!messages_)
+    return unsupported("memory 'nccl': this rank has no library for messages");
+  return messages_->symmetricMemory(control);
+}
+
 void CudaDevice::group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) {
   if (group_.isAborted())
     return;

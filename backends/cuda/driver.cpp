@@ -18,6 +18,15 @@ Status cudaFailure(cudaError_t code, const char *call) {
       fmt::format("{} ({}) from {}", cudaGetErrorString(code), cudaGetErrorName(code), call));
 }
 
+Status driverFailure(const Driver &driver, CUresult code, const char *call) {
+  const bool isLimit = code == CUDA_ERROR_OUT_OF_MEMORY || code == CUDA_ERROR_NOT_SUPPORTED ||
+                       code == CUDA_ERROR_NOT_PERMITTED;
+  const char *name = "an unknown error";
+  (void)driver.getErrorName(code, &name);
+  return Status(isLimit ? StatusCode::Unsupported : StatusCode::PeerFailed,
+                fmt::format("{} from {}", name, call));
+}
+
 namespace {
 
 template <class Function> Status find(const char *name, Function &function) {
@@ -37,6 +46,17 @@ Result<Driver> load() {
   Driver driver;
   BRAID_TRY(find("cuStreamBatchMemOp", driver.streamBatchMemOp));
   BRAID_TRY(find("cuGetErrorName", driver.getErrorName));
+  BRAID_TRY(find("cuDeviceGetAttribute", driver.deviceGetAttribute));
+  BRAID_TRY(find("cuMemGetAllocationGranularity", driver.memGetAllocationGranularity));
+  BRAID_TRY(find("cuMemCreate", driver.memCreate));
+  BRAID_TRY(find("cuMemRelease", driver.memRelease));
+  BRAID_TRY(find("cuMemExportToShareableHandle", driver.memExportToShareableHandle));
+  BRAID_TRY(find("cuMemImportFromShareableHandle", driver.memImportFromShareableHandle));
+  BRAID_TRY(find("cuMemAddressReserve", driver.memAddressReserve));
+  BRAID_TRY(find("cuMemAddressFree", driver.memAddressFree));
+  BRAID_TRY(find("cuMemMap", driver.memMap));
+  BRAID_TRY(find("cuMemUnmap", driver.memUnmap));
+  BRAID_TRY(find("cuMemSetAccess", driver.memSetAccess));
   return driver;
 }
 

@@ -1,6 +1,7 @@
 //===- backends/cuda/message_library.h - what sends messages between GPUs ---------------------===//
 #pragma once
 
+#include "backends/cuda/memory/symmetric_memory.h"
 #include "runtime/execute/messages.h"
 
 #include <cuda_runtime.h>
@@ -21,6 +22,9 @@ public:
   /// job's.
   virtual Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) = 0;
   virtual Status collective(cudaStream_t stream, const CollectiveArgs &args) = 0;
+
+  /// Memory that all ranks reach, of this library. Collective; blocks. Goes before close().
+  virtual Result<std::unique_ptr<SymmetricMemory>> symmetricMemory(ControlPlane &control) = 0;
 
   /// What went wrong in the background. Any thread.
   virtual Status error() = 0;

@@ -45,7 +45,10 @@ struct Config {
   int splitShare = kUndefined;
 };
 
-struct Comm; ///< the library's
+struct Comm;   ///< the library's
+struct Window; ///< the library's
+
+constexpr int kSymmetricWindow = 1; ///< NCCL_WIN_COLL_SYMMETRIC
 
 /// Entry points, without the prefix `nccl`. NAME(result, name, arguments)
 #define BRAID_NCCL_FUNCTIONS(NAME)                                                                 \
@@ -68,10 +71,19 @@ struct Comm; ///< the library's
   NAME(Code, Broadcast, (const void *, void *, size_t, Type, int, Comm *, cudaStream_t))           \
   NAME(Code, Reduce, (const void *, void *, size_t, Type, Operator, int, Comm *, cudaStream_t))
 
+/// The same, of 2.29 and later: memory that all ranks reach. Null in an older library.
+#define BRAID_NCCL_WINDOW_FUNCTIONS(NAME)                                                          \
+  NAME(Code, MemAlloc, (void **, size_t))                                                          \
+  NAME(Code, MemFree, (void *))                                                                    \
+  NAME(Code, CommWindowRegister, (Comm *, void *, size_t, Window **, int))                         \
+  NAME(Code, CommWindowDeregister, (Comm *, Window *))                                             \
+  NAME(Code, GetPeerDevicePointer, (Window *, size_t, int, void **))
+
 /// The library's functions, at members that are named without its prefix.
 struct Functions {
 #define BRAID_NCCL_MEMBER(Result, Name, Arguments) Result(*Name) Arguments = nullptr;
   BRAID_NCCL_FUNCTIONS(BRAID_NCCL_MEMBER)
+  BRAID_NCCL_WINDOW_FUNCTIONS(BRAID_NCCL_MEMBER)
 #undef BRAID_NCCL_MEMBER
 };
 

@@ -2,6 +2,7 @@
 
 #include "backends/nccl/nccl_messages.h"
 
+#include "backends/nccl/nccl_memory.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -219,6 +220,12 @@ Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t str
               "ncclRecv");
   }
   return group.end();
+}
+
+Result<std::unique_ptr<SymmetricMemory>> NcclMessages::symmetricMemory(ControlPlane &control) {
+  BRAID_TRY(openTeams({}, control));
+  std::lock_guard lock(shared_->calls);
+  return makeMemory(*library_, *BRAID_TRY(of(all_)), {shared_->calls, shared_->isAborted});
 }
 
 /// A call that is under way finds its error itself.

@@ -24,6 +24,7 @@ public:
   Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
   Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) override;
   Status collective(cudaStream_t stream, const CollectiveArgs &args) override;
+  Result<std::unique_ptr<SymmetricMemory>> symmetricMemory(ControlPlane &control) override;
   Status error() override;
   void abort() override;
   Status close(std::chrono::milliseconds atMost) override;

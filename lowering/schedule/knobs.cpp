@@ -36,6 +36,23 @@ std::vector<std::string> wordsOf(llvm::StringRef values) {
   return words;
 }
 
+/// Values that somebody may look for, and why there are none.
+struct Refused {
+  Knob knob;
+  const char *word, *reason;
+};
+constexpr Refused kRefused[] = {
+    {Knob::Memory, "multicast",
+     "NVLink multicast is not used, for a process that ends while it has some may put GPUs out of "
+     "service"}};
+
+std::string whyNot(Knob knob, llvm::StringRef word, const std::vector<std::string> &words) {
+  for (const Refused &refused : kRefused)
+    if (refused.knob == knob && word == refused.word)
+      return std::string(": ") + refused.reason;
+  return didYouMean(word, words);
+}
+
 std::vector<KnobRow> makeRows() {
   return {
 #define BRAID_WORDS(Id, accessor, name, applies, help, ...)                                        \
@@ -82,7 +99,7 @@ Result<int64_t> KnobRow::parse(llvm::StringRef text, const std::string &what) co
   if (isRead && accepts(value))
     return value;
   return Status(StatusCode::BadInput, "expected " + what + " to be " + accepted() + ", got '" +
-                                          text.str() + "'" + didYouMean(text, words));
+                                          text.str() + "'" + whyNot(knob, text, words));
 }
 
 llvm::ArrayRef<KnobRow> allKnobs() {

@@ -16,6 +16,11 @@
 
 namespace braid {
 
+Result<std::vector<void *>> PeerMemory::allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t>,
+                                                     ControlPlane &) {
+  return unsupported("this backend has no memory '{}'", name(from));
+}
+
 /// A group or a collective.
 static bool isWhole(CommandKind kind) {
   return kind == CommandKind::Group || kind == CommandKind::Collective;
@@ -35,6 +40,7 @@ public:
 
 private:
   Status allocate();
+  Status allocateReachable();
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
   Status share();
   Status differentPrograms(const std::vector<Hello> &ranks);
@@ -114,15 +120,35 @@ Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
   return arena;
 }
 
+/// The flags, and what peers copy from and to.
+Status Binder::allocateReachable() {
+  const ArenaKind ofFlags =
+      sendsMessages() ? ArenaKind::Private : peers_->arenaOfFlags(transferMode_);
+  if (transferMode_.memory == MemoryFrom::Default) {
+    if (!sendsMessages())
+      flags_ = static_cast<char *>(BRAID_TRY(allocate(ofFlags, flagBytes())));
+    symmetric_ =
+        static_cast<char *>(BRAID_TRY(allocate(ArenaKind::Symmetric, plan_.symmetricBytes)));
+    return Status::ok();
+  }
+  const bool areFlagsThere = ofFlags == ArenaKind::Symmetric;
+  std::vector<int64_t> bytes = {plan_.symmetricBytes};
+  if (areFlagsThere)
+    bytes.push_back(flagBytes());
+  const std::vector<void *> arenas =
+      BRAID_TRY(peers_->allocateFrom(transferMode_.memory, bytes, control_));
+  llvm::append_range(prepared_->arenas_, arenas);
+  symmetric_ = static_cast<char *>(arenas.front());
+  flags_ = static_cast<char *>(areFlagsThere ? arenas.back()
+                                             : BRAID_TRY(allocate(ofFlags, flagBytes())));
+  return Status::ok();
+}
+
 Status Binder::allocate() {
-  if (!sendsMessages())
-    flags_ =
-        static_cast<char *>(BRAID_TRY(allocate(peers_->arenaOfFlags(transferMode_), flagBytes())));
-  void *symmetric = BRAID_TRY(allocate(ArenaKind::Symmetric, plan_.symmetricBytes));
+  BRAID_TRY(allocateReachable());
   void *device = BRAID_TRY(allocate(ArenaKind::Private, plan_.deviceBytes));
   BRAID_TRY(device_.reserveStreams(static_cast<uint32_t>(plan_.streams.size())));
   prepared_->firstEvent_ = BRAID_TRY(device_.createEvents(plan_.events));
-  symmetric_ = static_cast<char *>(symmetric);
   prepared_->bases_.assign(plan_.buffers.size() + static_cast<size_t>(plan_.ranks), nullptr);
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const PlanBuffer &buffer = plan_.buffers[i];
@@ -403,7 +429,8 @@ Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
   return peers->offers(mode)
              ? Status::ok()
              : unsupported(
-                   "this backend has one way to copy and one to signal, and no choice of others");
+                   "this backend has one way to copy, one to signal and memory of one kind, and "
+                   "no choice of others");
 }
 
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, ControlPlane &control,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/status.h"
+#include "runtime/execute/control_plane.h"
 #include "runtime/execute/tag.h"
 #include "runtime/execute/transfer_mode.h"
 
@@ -47,6 +48,11 @@ public:
   /// Device::allocate(Symmetric or Flags). The same for the same base, also when it is allocated
   /// again.
   virtual Result<std::string> exportMemory(void *base) = 0;
+  /// As Device::allocate(Symmetric), once for each of `bytes`, from memory other than the default
+  /// that the backend offers. Collective: all ranks call it with the same `from` and as many sizes.
+  /// Blocks. Unsupported, on all ranks, if one of them has not got such memory.
+  virtual Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
+                                                   ControlPlane &control);
   /// The address at which this rank's device reaches the memory that `peer` exported. Valid until
   /// the device is destroyed.
   virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;

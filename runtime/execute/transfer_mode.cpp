@@ -1,4 +1,4 @@
-//===- runtime/execute/transfer_mode.cpp - who copies and who signals -------------------------===//
+//===- runtime/execute/transfer_mode.cpp - who copies, who signals, from where ----------------===//
 
 #include "runtime/execute/transfer_mode.h"
 
@@ -11,6 +11,7 @@ namespace {
 // By their values.
 constexpr const char *kCopyBy[] = {"default", "engine", "kernel"};
 constexpr const char *kSignalBy[] = {"default", "memory", "kernel"};
+constexpr const char *kMemoryFrom[] = {"default", "ipc", "vmm", "nccl", "nvshmem"};
 
 template <class Enum, size_t N>
 std::optional<Enum> fromName(const char *const (&names)[N], llvm::StringRef name) {
@@ -22,6 +23,7 @@ std::optional<Enum> fromName(const char *const (&names)[N], llvm::StringRef name
 
 llvm::StringRef name(CopyBy by) { return kCopyBy[static_cast<size_t>(by)]; }
 llvm::StringRef name(SignalBy by) { return kSignalBy[static_cast<size_t>(by)]; }
+llvm::StringRef name(MemoryFrom from) { return kMemoryFrom[static_cast<size_t>(from)]; }
 std::optional<CopyBy> copyByFromName(llvm::StringRef name) {
   return fromName<CopyBy>(kCopyBy, name);
 }

@@ -1,4 +1,4 @@
-//===- runtime/execute/transfer_mode.h - who copies and who signals ---------------------------===//
+//===- runtime/execute/transfer_mode.h - who copies, who signals, and from which memory -------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -19,15 +19,30 @@ enum class SignalBy : uint8_t {
   Memory, ///< memory operations of the stream: need no processor
   Kernel, ///< a kernel: faster, if a processor is free
 };
+/// What has memory that peers reach.
+enum class MemoryFrom : uint8_t {
+  Default,
+  Ipc,     ///< cudaMalloc, opened by handles of CUDA IPC
+  Vmm,     ///< cuMemCreate, opened by file descriptors
+  Nccl,    ///< ncclMemAlloc, registered as windows of a communicator of all ranks
+  Nvshmem, ///< the heap of NVSHMEM
+};
 llvm::StringRef name(CopyBy by);
 llvm::StringRef name(SignalBy by);
+llvm::StringRef name(MemoryFrom from);
+inline constexpr size_t kMemories = 5;
 std::optional<CopyBy> copyByFromName(llvm::StringRef name);
 std::optional<SignalBy> signalByFromName(llvm::StringRef name);
 
 struct TransferMode {
   CopyBy copies = CopyBy::Default;
   SignalBy signals = SignalBy::Default;
+  MemoryFrom memory = MemoryFrom::Default;
   bool operator==(const TransferMode &) const = default;
+  /// Copies and signals are made alike.
+  bool movesAs(const TransferMode &other) const {
+    return copies == other.copies && signals == other.signals;
+  }
 };
 
 } // namespace braid

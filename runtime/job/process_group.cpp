@@ -297,12 +297,16 @@ Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
   return static_cast<char *>(base) + offset;
 }
 
+Result<FileDescriptor> ProcessGroup::want(int64_t peer, const std::string &name) {
+  Doing doing(*this, HostActivity::Preparing);
+  return client_->want(peer, name);
+}
+
 Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes) {
   auto known = imports_.find({peer, number});
   if (known != imports_.end())
     return known->second.address;
-  Doing doing(*this, HostActivity::Preparing);
-  FileDescriptor descriptor = BRAID_TRY(client_->want(peer, std::to_string(number)));
+  FileDescriptor descriptor = BRAID_TRY(want(peer, std::to_string(number)));
   Result<Mapping> mapping = mapShared(std::move(descriptor), bytes);
   if (!mapping)
     return mapping.status().annotated(fmt::format("what rank {} shares", peer));

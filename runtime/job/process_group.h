@@ -60,6 +60,11 @@ public:
   /// As Cluster::setPlans.
   void setPlans(llvm::ArrayRef<Plan> plans);
 
+  /// As Client::offer and want: hands a descriptor to those peers that are told its name. A name
+  /// that was offered before stands for the new one from now on. No name is a number.
+  Status offer(const std::string &name, int descriptor) { return client_->offer(name, descriptor); }
+  Result<FileDescriptor> want(int64_t peer, const std::string &name);
+
   // -- RankGroup. --
 
   bool spansProcesses() const override { return true; }

@@ -111,7 +111,7 @@ double OperationCosts::issueUs(CommandKind kind) const {
 
 const OperationCosts *CostModel::find(LaunchMode launchMode, TransferMode transferMode) const {
   for (const OperationCosts &costs : operations)
-    if (costs.launchMode == launchMode && costs.transferMode == transferMode)
+    if (costs.launchMode == launchMode && costs.transferMode.movesAs(transferMode))
       return &costs;
   return nullptr;
 }
@@ -125,7 +125,7 @@ const GemmCost *CostModel::find(const PlanMatmul &shape) const {
 
 void CostModel::add(const OperationCosts &costs) {
   replaceOrAppend(operations, costs, [&](const OperationCosts &known) {
-    return known.launchMode == costs.launchMode && known.transferMode == costs.transferMode;
+    return known.launchMode == costs.launchMode && known.transferMode.movesAs(costs.transferMode);
   });
 }
 

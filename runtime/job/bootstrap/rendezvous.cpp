@@ -491,7 +491,8 @@ void Rendezvous::Server::abortIfGatherCannotEnd() {
 
 Status Rendezvous::Server::handleOffer(int64_t number, Received received) {
   Rank &rank = ranks_[static_cast<size_t>(number)];
-  if (received.frame.body.size() > kMaxNameBytes || rank.offers.size() >= kMaxOffers)
+  const bool isKnown = rank.offers.count(received.frame.body) != 0;
+  if (received.frame.body.size() > kMaxNameBytes || (!isKnown && rank.offers.size() >= kMaxOffers))
     return badInput("expected at most {} offers with names of at most {} bytes, got more",
                     kMaxOffers, kMaxNameBytes);
   rank.offers.insert_or_assign(received.frame.body, std::move(received.descriptor));

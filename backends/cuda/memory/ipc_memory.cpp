@@ -1,0 +1,113 @@
+//===- backends/cuda/memory/ipc_memory.cpp - cudaMalloc, opened by handles of CUDA IPC --------===//
+
+#include "backends/cuda/memory/symmetric_memory.h"
+#include "ir/failure.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+/// CUDA IPC exports whole allocations, so each is one.
+class IpcMemory final : public SymmetricMemory {
+public:
+  ~IpcMemory() override {
+    closePeers();
+    for (void *base : own_)
+      cudaFree(base);
+  }
+  size_t granularity() const override { return size_t(2) << 20; } // what CUDA IPC maps
+  Result<void *> allocate(size_t bytes) override;
+  Result<std::string> exportMemory(void *base) override;
+  Result<void *> open(int64_t peer, llvm::StringRef handle) override;
+  void closePeers() override;
+
+private:
+  struct Opened {
+    int64_t peer;
+    std::string handle;
+    void *base;
+    bool isOwnProcess;
+  };
+  static Result<void *> openOwn(void *base);
+
+  std::vector<void *> own_;
+  std::vector<Opened> opened_;
+};
+
+Result<void *> IpcMemory::allocate(size_t bytes) {
+  void *base = nullptr;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, bytes));
+  own_.push_back(base);
+  return base;
+}
+
+Result<std::string> IpcMemory::exportMemory(void *base) {
+  cudaIpcMemHandle_t handle;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaIpcGetMemHandle(&handle, base));
+  return fmt::format("{}:{}:{}", getpid(), reinterpret_cast<uintptr_t>(base),
+                     llvm::toHex(llvm::StringRef(handle.reserved, sizeof(handle.reserved))));
+}
+
+/// A process cannot open its own handles; there the address itself will do. Ranks share a process
+/// in tests only.
+Result<void *> IpcMemory::open(int64_t peer, llvm::StringRef text) {
+  for (const Opened &opened : opened_)
+    if (opened.peer == peer && opened.handle == text)
+      return opened.base;
+  HandleReader reader(text);
+  pid_t process = 0;
+  uintptr_t address = 0;
+  cudaIpcMemHandle_t handle;
+  std::string bytes;
+  if (!reader.read(process) || !reader.read(address) ||
+      !llvm::tryGetFromHex(reader.next(), bytes) || bytes.size() != sizeof(handle.reserved))
+    return badInput("expected a CUDA IPC handle of rank {}, got '{}'", peer, text.str());
+  const bool isOwnProcess = process == getpid();
+  void *base = reinterpret_cast<void *>(address);
+  if (isOwnProcess) {
+    base = BRAID_TRY(openOwn(base));
+  } else {
+    std::memcpy(handle.reserved, bytes.data(), sizeof(handle.reserved));
+    BRAID_CUDA_RETURN_IF_ERROR(cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess));
+  }
+  opened_.push_back({peer, text.str(), base, isOwnProcess});
+  return base;
+}
+
+Result<void *> IpcMemory::openOwn(void *base) {
+  cudaPointerAttributes attributes;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, base));
+  int device = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
+  if (attributes.device == device)
+    return base;
+  cudaError_t code = cudaDeviceEnablePeerAccess(attributes.device, 0);
+  if (code == cudaErrorPeerAccessAlreadyEnabled)
+    (void)cudaGetLastError(); // taken note of
+  else if (code != cudaSuccess)
+    return cudaFailure(code, "cudaDeviceEnablePeerAccess");
+  return base;
+}
+
+void IpcMemory::closePeers() {
+  for (const Opened &opened : opened_)
+    if (!opened.isOwnProcess)
+      cudaIpcCloseMemHandle(opened.base);
+  opened_.clear();
+}
+
+} // namespace
+
+Result<std::unique_ptr<SymmetricMemory>> makeIpcMemory(ProcessGroup &) {
+  return std::unique_ptr<SymmetricMemory>(new IpcMemory);
+}
+
+} // namespace braid

@@ -1,0 +1,167 @@
+//===- backends/cuda/memory/vmm_memory.cpp - cuMemCreate, opened by file descriptors ----------===//
+//
+// Works where CUDA IPC does not: a descriptor is passed from process to process by the job's host,
+// so ranks may have PID and IPC name spaces of their own. Each allocation is physical memory of the
+// rank's GPU, mapped by its rank, and by those peers that open it.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "backends/cuda/driver.h"
+#include "backends/cuda/memory/symmetric_memory.h"
+#include "ir/failure.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace braid {
+namespace {
+
+constexpr auto kHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+/// Physical memory and where this process has it.
+struct Mapped {
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr address = 0;
+  size_t bytes = 0;
+};
+
+class VmmMemory final : public SymmetricMemory {
+public:
+  VmmMemory(ProcessGroup &group, const Driver &driver, int device, size_t granularity)
+      : group_(group), driver_(driver), device_(device), granularity_(granularity) {}
+  ~VmmMemory() override;
+  size_t granularity() const override { return granularity_; }
+  Result<void *> allocate(size_t bytes) override;
+  Result<std::string> exportMemory(void *base) override;
+  Result<void *> open(int64_t peer, llvm::StringRef handle) override;
+  void closePeers() override;
+
+private:
+  Status map(Mapped &memory) const;
+  void unmap(const Mapped &memory) const;
+
+  ProcessGroup &group_;
+  const Driver &driver_;
+  const int device_;
+  const size_t granularity_;
+  std::vector<Mapped> own_;
+  std::map<std::pair<int64_t, size_t>, Mapped> opened_; ///< by rank and its number there
+  uint32_t offers_ = 0;
+};
+
+VmmMemory::~VmmMemory() {
+  closePeers();
+  for (const Mapped &memory : own_)
+    unmap(memory);
+}
+
+/// Reserves addresses, maps the memory there, and lets this rank's GPU reach it.
+Status VmmMemory::map(Mapped &memory) const {
+  BRAID_CU_RETURN_IF_ERROR(driver_, memAddressReserve(&memory.address, memory.bytes, 0, 0, 0));
+  BRAID_CU_RETURN_IF_ERROR(driver_, memMap(memory.address, memory.bytes, 0, memory.handle, 0));
+  const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {device_}},
+                                  CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  BRAID_CU_RETURN_IF_ERROR(driver_, memSetAccess(memory.address, memory.bytes, &access, 1));
+  return Status::ok();
+}
+
+/// Also what map() did not finish.
+void VmmMemory::unmap(const Mapped &memory) const {
+  if (memory.address) {
+    (void)driver_.memUnmap(memory.address, memory.bytes);
+    (void)driver_.memAddressFree(memory.address, memory.bytes);
+  }
+  (void)driver_.memRelease(memory.handle);
+}
+
+Result<void *> VmmMemory::allocate(size_t bytes) {
+  CUmemAllocationProp wanted = {};
+  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.requestedHandleTypes = kHandleType;
+  wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_}};
+  Mapped memory;
+  memory.bytes = bytes;
+  BRAID_CU_RETURN_IF_ERROR(driver_, memCreate(&memory.handle, bytes, &wanted, 0));
+  if (Status status = map(memory); !status.isOk()) {
+    unmap(memory);
+    return status;
+  }
+  own_.push_back(memory);
+  return reinterpret_cast<void *>(memory.address);
+}
+
+/// Offered anew each time, under one of few names: the job's host keeps as many descriptors, not
+/// one for each allocation. A peer takes an offer before this rank has made two more.
+Result<std::string> VmmMemory::exportMemory(void *base) {
+  constexpr uint32_t kNames = 16;
+  const auto found = llvm::find_if(own_, [base](const Mapped &each) {
+    return each.address == reinterpret_cast<CUdeviceptr>(base);
+  });
+  int number = -1;
+  BRAID_CU_RETURN_IF_ERROR(driver_,
+                           memExportToShareableHandle(&number, found->handle, kHandleType, 0));
+  const FileDescriptor descriptor(number);
+  const std::string name = fmt::format("vmm{}", offers_++ % kNames);
+  BRAID_TRY(group_.offer(name, descriptor.get()));
+  return fmt::format("{}:{}:{}", found - own_.begin(), found->bytes, name);
+}
+
+Result<void *> VmmMemory::open(int64_t peer, llvm::StringRef text) {
+  HandleReader reader(text);
+  size_t number = 0;
+  Mapped memory;
+  if (!reader.read(number) || !reader.read(memory.bytes))
+    return badInput("expected a handle of memory 'vmm' of rank {}, got '{}'", peer, text.str());
+  if (const auto known = opened_.find({peer, number}); known != opened_.end())
+    return reinterpret_cast<void *>(known->second.address);
+  const FileDescriptor descriptor = BRAID_TRY(group_.want(peer, reader.next().str()));
+  BRAID_CU_RETURN_IF_ERROR(
+      driver_, memImportFromShareableHandle(
+                   &memory.handle,
+                   reinterpret_cast<void *>(static_cast<intptr_t>(descriptor.get())), kHandleType));
+  if (Status status = map(memory); !status.isOk()) {
+    unmap(memory);
+    return status.annotated(fmt::format("memory 'vmm' of rank {}", peer));
+  }
+  opened_[{peer, number}] = memory;
+  return reinterpret_cast<void *>(memory.address);
+}
+
+void VmmMemory::closePeers() {
+  for (const auto &[whose, memory] : opened_)
+    unmap(memory);
+  opened_.clear();
+}
+
+/// The attribute's value; 0 if the driver does not know it.
+int attributeOf(const Driver &driver, CUdevice_attribute attribute, int device) {
+  int value = 0;
+  return driver.deviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
+}
+
+} // namespace
+
+Result<std::unique_ptr<SymmetricMemory>> makeVmmMemory(ProcessGroup &group) {
+  const Driver *driver = BRAID_TRY(loadDriver());
+  int device = 0;
+  BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
+  constexpr std::pair<CUdevice_attribute, const char *> kNeeded[] = {
+      {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "virtual memory management"},
+      {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+       "memory that file descriptors stand for"}};
+  for (const auto &[attribute, what] : kNeeded)
+    if (!attributeOf(*driver, attribute, device))
+      return unsupported("memory 'vmm': expected a GPU with {}, got one without", what);
+  CUmemAllocationProp wanted = {};
+  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.requestedHandleTypes = kHandleType;
+  wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  size_t granularity = 0;
+  BRAID_CU_RETURN_IF_ERROR(
+      *driver,
+      memGetAllocationGranularity(&granularity, &wanted, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+  return std::unique_ptr<SymmetricMemory>(new VmmMemory(group, *driver, device, granularity));
+}
+
+} // namespace braid

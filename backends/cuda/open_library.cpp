@@ -1,0 +1,59 @@
+//===- backends/cuda/open_library.cpp - libraries that are opened when they are needed --------===//
+
+#include "backends/cuda/open_library.h"
+
+#include "ir/failure.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+namespace braid {
+namespace {
+
+std::string variable(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::string loaderError() {
+  const char *text = dlerror();
+  return text ? text : "no reason given";
+}
+
+} // namespace
+
+Result<OpenLibrary> openLibrary(const LibraryPlaces &places, const std::string &file) {
+  if (void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
+    return OpenLibrary{handle, file};
+  return unsupported("{}: expected a library in {}, got '{}'", places.title, file, loaderError());
+}
+
+Result<OpenLibrary> openLibrary(const LibraryPlaces &places) {
+  if (const std::string file = variable(places.variable); !file.empty())
+    return openLibrary(places, file);
+  for (int mode : {RTLD_NOLOAD, 0})
+    if (void *handle = dlopen(places.name, RTLD_NOW | RTLD_LOCAL | mode))
+      return OpenLibrary{handle, places.name};
+  const std::string reason = loaderError();
+  const std::string folders = variable("BRAID_SITE_PACKAGES");
+  llvm::SmallVector<llvm::StringRef> list;
+  llvm::StringRef(folders).split(list, ':', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef folder : list) {
+    const std::string file = folder.str() + "/" + places.folder + "/" + places.name;
+    if (void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
+      return OpenLibrary{handle, file};
+  }
+  return unsupported("{}: expected {}, got '{}'; {} may name the file", places.title, places.name,
+                     reason, places.variable);
+}
+
+std::string fileOf(const void *function, const std::string &otherwise) {
+  Dl_info info = {};
+  return dladdr(function, &info) && info.dli_fname ? info.dli_fname : otherwise;
+}
+
+} // namespace braid

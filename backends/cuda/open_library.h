@@ -1,0 +1,35 @@
+//===- backends/cuda/open_library.h - libraries that are opened when they are needed ----------===//
+#pragma once
+
+#include "api/status.h"
+
+#include <string>
+
+namespace braid {
+
+/// Where a library may be.
+struct LibraryPlaces {
+  const char *title;    ///< what messages call it
+  const char *variable; ///< of the environment, which may name the file
+  const char *name;     ///< for the loader
+  const char *folder;   ///< below a folder of Python packages
+};
+
+/// A library that stays loaded until the process ends.
+struct OpenLibrary {
+  void *handle = nullptr; ///< dlopen's
+  std::string name;       ///< as it was opened
+};
+
+/// Opens the file that the variable names. Without it: the library that the process has already,
+/// for two in one process would not know each other; or else the one that the loader finds by
+/// `name`, or that is in `folder` below one of the folders that BRAID_SITE_PACKAGES lists.
+/// Unsupported, in one line, if there is none, or it cannot be loaded.
+Result<OpenLibrary> openLibrary(const LibraryPlaces &places);
+/// The same from this file.
+Result<OpenLibrary> openLibrary(const LibraryPlaces &places, const std::string &file);
+
+/// The file that a function of a library was loaded from; `otherwise` if the loader does not know.
+std::string fileOf(const void *function, const std::string &otherwise);
+
+} // namespace braid

@@ -1,0 +1,243 @@
+//===- tests/gpu/gpu_memory_test.cpp - every kind of memory that peers reach ------------------===//
+//
+//   [BRAID_TEST_MEMORY=vmm] gpu_memory_test [--ranks N] [--runs R]
+//
+// Ranks gather blocks from memory of that kind, read by their peers and written by them: other
+// numbers each time, R rounds in all (1,000), every element compared. A session that is prepared
+// again, and a job that is joined again, leave no memory behind. A job goes on with another process
+// in the place of one that was killed.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/fusion.h"
+#include "api/session.h"
+#include "tests/gpu/gpu_job.h"
+
+#include <cuda_runtime.h>
+
+#include <csignal>
+#include <cstring>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace braid::test {
+namespace {
+
+constexpr int64_t kRows = 3, kColumns = 1000; // of one rank
+
+std::string memory() {
+  const char *name = std::getenv("BRAID_TEST_MEMORY");
+  return name ? name : "ipc";
+}
+
+/// Every rank's block to all ranks.
+std::string fusion(int64_t ranks) {
+  FusionText f("gather");
+  const Extent d = f.parameter("D", ranks);
+  f.mesh(d);
+  f.input("A", DType::F32, {didx(d), plain(kRows), plain(kColumns)});
+  f.define("C", "reshard %A", DType::F32, {stream(d), plain(kRows), plain(kColumns)});
+  f.output({"C"});
+  return f.str();
+}
+
+Status internal(const std::string &message) { return {StatusCode::Internal, message}; }
+
+/// A rank's tensors, and what is in them.
+class Blocks {
+public:
+  Blocks(const Job &job, const CompiledProgram &program)
+      : rank_(job.firstRank()), ranks_(job.ranks()) {
+    cudaMalloc(&a_, bytes());
+    cudaMalloc(&c_, bytes() * ranks_);
+    host_.resize(static_cast<size_t>(kRows * kColumns * ranks_));
+    input = Tensor(a_, program.inputs()[0]);
+    output = Tensor(c_, program.outputs()[0]);
+  }
+  ~Blocks() {
+    cudaFree(a_);
+    cudaFree(c_);
+  }
+  Blocks(const Blocks &) = delete;
+
+  /// Other numbers in each round, and on each rank; NaNs where they are to arrive.
+  void fill(int round) {
+    for (int64_t i = 0; i < kRows * kColumns; ++i)
+      host_[static_cast<size_t>(i)] = number(round, rank_, i);
+    cudaMemcpy(a_, host_.data(), bytes(), cudaMemcpyDefault);
+    cudaMemset(c_, 0xff, bytes() * ranks_);
+  }
+  Status compare(int round) {
+    cudaMemcpy(host_.data(), c_, bytes() * ranks_, cudaMemcpyDefault);
+    for (int64_t rank = 0; rank < ranks_; ++rank)
+      for (int64_t i = 0; i < kRows * kColumns; ++i)
+        if (host_[static_cast<size_t>(rank * kRows * kColumns + i)] != number(round, rank, i))
+          return internal("round " + std::to_string(round) + ": element " + std::to_string(i) +
+                          " of rank " + std::to_string(rank) + " is wrong");
+    return Status::ok();
+  }
+
+  Tensor input, output;
+
+private:
+  static size_t bytes() { return kRows * kColumns * sizeof(float); }
+  static float number(int round, int64_t rank, int64_t index) {
+    return static_cast<float>((round * 7919 + rank * 104729 + index * 31) % 16777213);
+  }
+
+  const int64_t rank_, ranks_;
+  void *a_ = nullptr, *c_ = nullptr;
+  std::vector<float> host_;
+};
+
+Result<std::unique_ptr<Session>> prepared(const std::shared_ptr<Job> &job,
+                                          const std::string &protocol) {
+  Result<CompiledProgram> program =
+      job->compileText("gather", fusion(job->ranks()),
+                       {.schedule = "pairwise;protocol=" + protocol + ";memory=" + memory()});
+  if (!program)
+    return program.status();
+  return Session::prepare(job, *program);
+}
+
+Status gather(const std::shared_ptr<Job> &job, const std::string &protocol, int runs) {
+  Result<std::unique_ptr<Session>> session = prepared(job, protocol);
+  if (!session)
+    return session.status();
+  Blocks blocks(*job, (*session)->program());
+  for (int round = 0; round < runs; ++round) {
+    blocks.fill(round);
+    Status status = (*session)->run({&blocks.input, 1}, {&blocks.output, 1});
+    if (status.isOk())
+      status = job->synchronize();
+    if (status.isOk())
+      status = blocks.compare(round);
+    if (!status.isOk())
+      return status;
+  }
+  return Status::ok();
+}
+
+/// Peers read in one half of the rounds, and write in the other.
+Status rounds(const std::shared_ptr<Job> &job, int runs) {
+  for (const char *protocol : {"get", "put"})
+    if (Status status = gather(job, protocol, (runs + 1) / 2); !status.isOk())
+      return status;
+  return job->commit();
+}
+
+size_t freeBytes() {
+  size_t free = 0, total = 0;
+  cudaDeviceSynchronize();
+  cudaMemGetInfo(&free, &total);
+  return free;
+}
+
+constexpr size_t kSlack = size_t(64) << 20; // other ranks may share the GPU
+
+Status prepareAgain(const std::shared_ptr<Job> &job, int) {
+  size_t before = 0;
+  for (int i = 0; i < 100; ++i) {
+    if (Status status = gather(job, i % 2 ? "put" : "get", 1); !status.isOk())
+      return status;
+    if (i == 10)
+      before = freeBytes();
+    if (i > 10 && freeBytes() + kSlack < before)
+      return internal("program " + std::to_string(i) + " left memory");
+  }
+  return job->commit();
+}
+
+int ended(const std::shared_ptr<Job> &job, Status status) {
+  if (!status.isOk())
+    status = job->fail(status);
+  return static_cast<int>(status.code());
+}
+
+template <Status (*kBody)(const std::shared_ptr<Job> &, int)>
+int rankMain(const Place &place, int runs) {
+  cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
+  Result<std::shared_ptr<Job>> job =
+      Job::join({.backend = "cuda", .timeout = std::chrono::seconds(20)});
+  if (!job) {
+    std::fprintf(stderr, "%s\n", job.status().message().c_str());
+    return static_cast<int>(job.status().code());
+  }
+  return ended(*job, kBody(*job, runs));
+}
+
+/// One of the jobs that the ranks of a launched one put together themselves.
+Result<std::shared_ptr<Job>> joinAnother(const Place &place, int number) {
+  return Job::join(
+      {.backend = "cuda",
+       .timeout = std::chrono::seconds(20),
+       .place = JobPlace{place.rank, place.ranks, place.job + " " + std::to_string(number)}});
+}
+
+int joinAgain(const Place &place, int runs) {
+  constexpr int kJobs = 100;
+  cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
+  Result<std::shared_ptr<Job>> outer = Job::join({.backend = "cuda"});
+  if (!outer)
+    return static_cast<int>(outer.status().code());
+  size_t before = 0;
+  Status status;
+  for (int i = 0; i < std::min(kJobs, runs) && status.isOk(); ++i) {
+    Result<std::shared_ptr<Job>> job = joinAnother(place, i);
+    status = job ? gather(*job, "get", 2) : job.status();
+    if (status.isOk())
+      status = (*job)->close();
+    job = Status(StatusCode::Internal, "gone");
+    if (i == 5)
+      before = freeBytes();
+    if (i > 5 && freeBytes() + kSlack < before)
+      status = internal("job " + std::to_string(i) + " left memory");
+  }
+  return ended(*outer, status.isOk() ? (*outer)->commit() : status);
+}
+
+/// A child of the last rank takes its place in a job, and is killed there; then the rank itself
+/// does, in a job with the ranks that have seen it die. NVSHMEM does not come back in a process
+/// whose job has failed, and says so.
+int replaceKilled(const Place &place, int) {
+  const bool isLast = place.rank + 1 == place.ranks;
+  pid_t victim = 0;
+  if (isLast && (victim = fork()) == 0) { // before this process has used CUDA
+    Result<std::shared_ptr<Job>> job = joinAnother(place, 0);
+    if (job)
+      (void)gather(*job, "get", 3);
+    raise(SIGKILL);
+  }
+  if (isLast)
+    waitpid(victim, nullptr, 0);
+  cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
+  if (!isLast) {
+    Result<std::shared_ptr<Job>> job = joinAnother(place, 0);
+    const Status status = job ? gather(*job, "get", 4) : job.status();
+    if (status.code() != StatusCode::PeerFailed) {
+      std::fprintf(stderr, "expected a failed peer, got '%s'\n", status.message().c_str());
+      return 1;
+    }
+  }
+  Result<std::shared_ptr<Job>> job =
+      Job::join({.backend = "cuda", .timeout = std::chrono::seconds(20)});
+  if (!job)
+    return static_cast<int>(job.status().code());
+  const Status status = gather(*job, "put", 10);
+  return ended(*job, status.isOk() ? (*job)->commit() : status);
+}
+
+} // namespace
+} // namespace braid::test
+
+int main(int argc, char **argv) {
+  using namespace braid::test;
+  const bool comesBack = memory() != "nvshmem";
+  return gpuJobMain(argc, argv,
+                    {{"rounds", rankMain<rounds>},
+                     {"programs that are prepared again", rankMain<prepareAgain>},
+                     {"jobs that are joined again", joinAgain},
+                     {"a rank that was killed and replaced", replaceKilled,
+                      comesBack ? nullptr : "cannot be had again"}});
+}
