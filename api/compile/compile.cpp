@@ -229,6 +229,10 @@ Status checkTransport(const CompileOptions &options) {
         return badInput("--{}: expected none, for ranks send messages: there is no memory that "
                         "peers reach",
                         rowOf(knob).name);
+    const std::optional<int64_t> memory = configuration.get(Knob::Memory);
+    if (memory && *memory != static_cast<int64_t>(schedule::Memory::Nccl))
+      return badInput("--memory: expected nccl, for ranks send messages, got '{}'",
+                      rowOf(Knob::Memory).str(memory));
     return Status::ok();
   };
   BRAID_TRY(check(options.schedule.all));

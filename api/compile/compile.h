@@ -46,8 +46,7 @@ struct Compiled {
 };
 
 /// What is chosen about peers' memory, and means nothing over messages.
-constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals,
-                                       Knob::Memory};
+constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals};
 
 /// What `config` says, or else `otherwise`.
 Transport transportOf(const Configuration &config, Transport otherwise);

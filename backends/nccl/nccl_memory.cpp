@@ -39,17 +39,18 @@ NcclMemory::~NcclMemory() {
     (void)library_.call.MemFree(memory.base);
 }
 
-/// The library writes the window's address when the registration is over.
+/// On a communicator that does not block the library says at once that all went well, and goes on
+/// in the background; it writes the window's address when that is over.
 Result<void *> NcclMemory::allocate(size_t bytes) {
   std::lock_guard lock(calls_.exclusive);
   Registered &memory = own_.emplace_back();
-  if (const Code code = library_.call.MemAlloc(&memory.base, bytes); code != Code::Success)
+  if (const Code got = library_.call.MemAlloc(&memory.base, bytes); got != Code::Success)
     return unsupported("memory 'nccl': {} from ncclMemAlloc of {} bytes",
-                       library_.call.GetErrorString(code), bytes);
-  BRAID_TRY(
-      communicator_.finish(library_.call.CommWindowRegister(communicator_.get(), memory.base, bytes,
-                                                            &memory.window, kSymmetricWindow),
-                           "ncclCommWindowRegister"));
+                       library_.call.GetErrorString(got), bytes);
+  const Code code = library_.call.CommWindowRegister(communicator_.get(), memory.base, bytes,
+                                                     &memory.window, kSymmetricWindow);
+  BRAID_TRY(communicator_.finish(code == Code::Success ? Code::InProgress : code,
+                                 "ncclCommWindowRegister"));
   if (!memory.window)
     return unsupported("memory 'nccl': NCCL {} registers no windows here",
                        versionText(library_.version));

@@ -68,7 +68,7 @@ private:
 
   const Plan &plan_;
   Device &device_;
-  PeerMemory *peers_; ///< null if the Plan sends messages
+  PeerMemory *peers_; ///< null: the device has none
   ControlPlane &control_;
   const TransferMode transferMode_;
   const UnknownGemms unknown_;
@@ -139,8 +139,10 @@ Status Binder::allocateReachable() {
       BRAID_TRY(peers_->allocateFrom(transferMode_.memory, bytes, control_));
   llvm::append_range(prepared_->arenas_, arenas);
   symmetric_ = static_cast<char *>(arenas.front());
-  flags_ = static_cast<char *>(areFlagsThere ? arenas.back()
-                                             : BRAID_TRY(allocate(ofFlags, flagBytes())));
+  if (areFlagsThere)
+    flags_ = static_cast<char *>(arenas.back());
+  else if (!sendsMessages())
+    flags_ = static_cast<char *>(BRAID_TRY(allocate(ofFlags, flagBytes())));
   return Status::ok();
 }
 
@@ -419,9 +421,11 @@ Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
   if (plan.transport == Transport::Messages) {
     if (!device.messages())
       return unsupported("expected a backend that sends messages");
-    return mode == TransferMode()
+    const bool hasMemory = mode.memory == MemoryFrom::Default || mode.memory == MemoryFrom::Nccl;
+    return mode.movesAs(TransferMode()) && hasMemory
                ? Status::ok()
-               : unsupported("expected no choice of who copies and who signals: messages are sent");
+               : unsupported("expected no choice of who copies and who signals, and no memory but "
+                             "that of NCCL: messages are sent");
   }
   const PeerMemory *peers = device.peerMemory();
   if (!peers)

@@ -142,6 +142,27 @@ TEST(Rendezvous, PassesDescriptorsOn) {
   EXPECT_EQ(countDescriptors(), before);
 }
 
+/// A name stands for what was offered last, however often that was; new names are bounded.
+TEST(Rendezvous, KeepsTheLatestOfferOfAName) {
+  Host host(optionsFor(1));
+  auto client = joinAs(host.path(), 0, 1);
+  ASSERT_TRUE(client);
+  constexpr int64_t kOffers = 1000, kNames = 256;
+  const size_t before = countDescriptors();
+  for (int64_t i = 0; i < kOffers; ++i)
+    ASSERT_TRUE((*client)->offer("arena", memoryOf(i).get()).isOk());
+  auto memory = (*client)->want(0, "arena");
+  ASSERT_TRUE(memory.isOk()) << memory.status().message();
+  EXPECT_EQ(rankIn(*memory), kOffers - 1);
+  EXPECT_LT(countDescriptors(), before + 4);
+  for (int64_t i = 1; i < kNames; ++i)
+    ASSERT_TRUE((*client)->offer(std::to_string(i), memoryOf(i).get()).isOk());
+  ASSERT_TRUE((*client)->offer("arena", memoryOf(7).get()).isOk());
+  EXPECT_EQ(rankIn(*(*client)->want(0, "arena")), 7);
+  (void)(*client)->offer("one more", memoryOf(0).get());
+  EXPECT_FALSE((*client)->want(0, "arena").isOk());
+}
+
 TEST(Rendezvous, JoinsAndGathersQuickly) {
   Host host(optionsFor(8));
   auto begin = std::chrono::steady_clock::now();

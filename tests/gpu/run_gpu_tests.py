@@ -203,6 +203,43 @@ def messages(suite):
                                "--ranks", str(ranks), "--runs", "200"], ranks, seconds=200)
 
 
+MEMORIES = ("vmm", "nccl", "nvshmem")
+
+
+def memories(suite):
+    """The same programs with memory that peers reach in another way. CUDA IPC has been tested."""
+    def add(memory, name, flags, example=EXAMPLE):
+        arguments = [suite.braid, "run", example, "--backend", "cuda", "--verify", "--memory",
+                     memory, "--flight-records", "none", "--timeout-ms", "20000", "--ranks", "2",
+                     "--iterations", "100"]
+
+        def check(devices):
+            code, out, err = run(arguments + flags, 120, only_on(devices))
+            if code == 4 and memory != "vmm":
+                return "skipped", err.strip().splitlines()[0]
+            return ("passed", "") if code == 0 else ("failed", f"exit code {code}\n{out}{err}")
+        suite.add(f"memory {memory} {name} {' '.join(flags)}", 2, check, may_share=True)
+    sizes = ["--set", "M=82", "--set", "K=128", "--set", "N=65"]
+    for memory in MEMORIES:
+        for number, schedule in enumerate(("pairwise", "bulk;copies=kernel", "ring;chunks=2")):
+            for protocol in ("get", "put"):
+                graph = ["--graph"] if (number + (protocol == "put")) % 2 else []
+                add(memory, "gather",
+                    ["--schedule", schedule, "--protocol", protocol] + sizes + graph)
+        add(memory, "reduce-scatter", ["--schedule", "pairwise;chunks=3", "--graph"] + sizes,
+            SCATTER)
+        add(memory, "all-reduce", ["--schedule", "bulk;copies=kernel"] + sizes, ALL_REDUCE)
+        add(memory, "mlp", ["--schedule", "pairwise", "--graph", "--iterations", "20"],
+            os.path.join(ROOT, "examples", "mlp.braid"))
+        program = os.path.join(os.path.dirname(suite.braid), "gpu_memory_test")
+        if os.path.exists(program):
+            suite.add_command(f"memory {memory} gpu_memory_test",
+                              ["env", f"BRAID_TEST_MEMORY={memory}", program, "--ranks", "2",
+                               "--runs", "10000"], 2, seconds=400)
+    add("nccl", "windows for collectives", ["--transport", "messages", "--schedule", "collective",
+                                            "--graph"] + sizes)
+
+
 def nccl_missing(suite):
     """Why `braid env` finds no NCCL, or nothing."""
     code, out, _ = run([suite.braid, "env", "--json"], 60)
@@ -459,6 +496,7 @@ def add_all(suite, fault_seeds):
     refusals(suite)
     exactness(suite)
     messages(suite)
+    memories(suite)
     programs(suite)
     tuning(suite)
     suite.add("bench, in turns with PyTorch", 2, lambda devices: bench(suite, devices),

@@ -253,6 +253,78 @@ TEST_F(NcclMessagesTest, WhatDoesNotCloseIsAborted) {
   EXPECT_EQ(takeCalls().back(), "ncclCommAbort comm 0");
 }
 
+/// On the communicator of all ranks, opened on the way; what is the peers' goes before it.
+TEST_F(NcclMessagesTest, MemoryIsWindowsOfAllRanks) {
+  auto messages = make(1);
+  FakeControl control(1, 3);
+  standIn_->pollsInProgress = 3; // the library says success before there is a window
+  Result<std::unique_ptr<SymmetricMemory>> memory = messages->symmetricMemory(control);
+  ASSERT_TRUE(memory.isOk()) << memory.status().message();
+  EXPECT_TRUE((*memory)->isCollective());
+  (void)takeCalls();
+  Result<void *> first = (*memory)->allocate(4096), second = (*memory)->allocate(8192);
+  ASSERT_TRUE(first.isOk() && second.isOk());
+  EXPECT_THAT(takeCalls(),
+              ElementsAre("ncclMemAlloc 4096", "ncclCommWindowRegister 4096 flags 1 comm 0",
+                          "ncclMemAlloc 8192", "ncclCommWindowRegister 8192 flags 1 comm 0"));
+  EXPECT_EQ(*(*memory)->exportMemory(*second), "1");
+  EXPECT_EQ(*(*memory)->open(2, "1"), reinterpret_cast<void *>(2002));
+  EXPECT_EQ((*memory)->open(2, "2").status().message(),
+            "expected an allocation of memory 'nccl' of rank 2, got '2'");
+  (void)takeCalls();
+  standIn_->pollsInProgress = 0;
+  (*memory)->closePeers();
+  ASSERT_TRUE(messages->close(std::chrono::milliseconds(100)).isOk());
+  *memory = nullptr;
+  EXPECT_THAT(takeCalls(),
+              ElementsAre("ncclCommWindowDeregister window 1 comm 0",
+                          "ncclCommWindowDeregister window 2 comm 0", "ncclCommFinalize comm 0",
+                          "ncclCommDestroy comm 0", "ncclMemFree", "ncclMemFree"));
+  EXPECT_EQ(standIn_->liveMemory, 0);
+}
+
+TEST_F(NcclMessagesTest, MemoryThatCannotBeHadSaysWhy) {
+  FakeControl control(0, 2);
+  auto allocated = [&](StandIn::Injected error, bool givesWindows = true) {
+    SetUp();
+    auto messages = make();
+    standIn_->givesWindows = givesWindows;
+    standIn_->injected = {std::move(error)};
+    Result<std::unique_ptr<SymmetricMemory>> memory = messages->symmetricMemory(control);
+    EXPECT_TRUE(memory.isOk());
+    return (*memory)->allocate(4096).status();
+  };
+  Status status = allocated({"ncclMemAlloc", 0, Code::UnhandledCudaError});
+  EXPECT_EQ(status.code(), StatusCode::Unsupported);
+  EXPECT_EQ(status.message(), "memory 'nccl': error 1 from ncclMemAlloc of 4096 bytes");
+  status = allocated({"ncclCommWindowRegister", 0, Code::SystemError});
+  EXPECT_EQ(status.code(), StatusCode::PeerFailed);
+  EXPECT_THAT(status.message(), HasSubstr("error 2 from ncclCommWindowRegister"));
+  status = allocated({"ncclCommWindowRegister", 0, Code::RemoteError, /*isLater=*/true});
+  EXPECT_THAT(status.message(), HasSubstr("error 6 from ncclCommWindowRegister"));
+  status = allocated({}, /*givesWindows=*/false);
+  EXPECT_EQ(status.message(), "memory 'nccl': NCCL 2.28.9 registers no windows here");
+  library_.call.GetPeerDevicePointer = nullptr;
+  auto messages = make();
+  status = messages->symmetricMemory(control).status();
+  EXPECT_EQ(status.code(), StatusCode::Unsupported);
+  EXPECT_THAT(status.message(),
+              HasSubstr("memory 'nccl': expected NCCL 2.29.0 or later, got 2.28.9 from "));
+}
+
+/// The communicator has gone, and its windows with it.
+TEST_F(NcclMessagesTest, MemoryOfAnAbortedJobIsOnlyFreed) {
+  auto messages = make();
+  FakeControl control(0, 2);
+  Result<std::unique_ptr<SymmetricMemory>> memory = messages->symmetricMemory(control);
+  ASSERT_TRUE(memory.isOk() && (*memory)->allocate(4096).isOk());
+  messages->abort();
+  ASSERT_TRUE(messages->close(kLong).isOk());
+  (void)takeCalls();
+  *memory = nullptr;
+  EXPECT_THAT(takeCalls(), ElementsAre("ncclMemFree"));
+}
+
 TEST_F(NcclMessagesTest, AHundredTimesLeaveNothing) {
   for (int i = 0; i < 100; ++i) {
     auto messages = make();

@@ -15,6 +15,7 @@ struct Comm {
   int number = 0, members = 0, position = 0;
   Code state = Code::Success; ///< once it is no more in progress
   int polls = 0;
+  Window **window = nullptr; ///< to be written when nothing is in progress any more
 };
 
 } // namespace braid::nccl
@@ -36,6 +37,7 @@ std::map<std::string, int> &counts() {
 }
 
 int nextNumber = 0;
+uintptr_t nextWindow = 0;
 Comm *last = nullptr; ///< whose operation is in progress
 
 const char *name(nccl::Type type) {
@@ -103,6 +105,7 @@ using braid::nccl::Config;
 using braid::nccl::Operator;
 using braid::nccl::Type;
 using braid::nccl::UniqueId;
+using braid::nccl::Window;
 
 extern "C" {
 
@@ -112,7 +115,9 @@ void braidForget() {
   the.version = 22809;
   the.calls.clear();
   the.injected.clear();
-  the.pollsInProgress = the.liveCommunicators = the.openGroups = 0;
+  the.pollsInProgress = the.liveCommunicators = the.liveMemory = the.openGroups = 0;
+  the.givesWindows = true;
+  nextWindow = 0;
   the.background = Code::Success;
   the.inside = the.together = 0;
   counts().clear();
@@ -163,6 +168,8 @@ Code ncclCommGetAsyncError(Comm *comm, Code *code) {
     *code = Code::InProgress;
     return Code::Success;
   }
+  if (Window **window = std::exchange(comm->window, nullptr); window && standIn().givesWindows)
+    *window = reinterpret_cast<Window *>(++nextWindow);
   *code = comm->state != Code::Success ? comm->state : standIn().background;
   return Code::Success;
 }
@@ -215,6 +222,39 @@ Code ncclReduce(const void *, void *, size_t count, Type type, Operator op, int 
       "ncclReduce",
       fmt::format("{} {} {} root {} {}", count, name(type), name(op), root, place(comm, stream)),
       comm);
+}
+Code ncclMemAlloc(void **base, size_t bytes) {
+  const Code code = called("ncclMemAlloc", fmt::format("{}", bytes), nullptr);
+  *base = code == Code::Success ? ::operator new(1) : nullptr;
+  standIn().liveMemory += code == Code::Success;
+  return code;
+}
+Code ncclMemFree(void *base) {
+  standIn().liveMemory -= base != nullptr;
+  ::operator delete(base);
+  return called("ncclMemFree", "", nullptr);
+}
+/// As the library on a communicator that does not block: says success, and is in progress.
+Code ncclCommWindowRegister(Comm *comm, void *, size_t bytes, Window **window, int flags) {
+  const Code code = called("ncclCommWindowRegister",
+                           fmt::format("{} flags {} comm {}", bytes, flags, comm->number), comm);
+  *window = nullptr;
+  if (comm->polls == 0)
+    *window = standIn().givesWindows ? reinterpret_cast<Window *>(++nextWindow) : nullptr;
+  else
+    comm->window = window;
+  return code == Code::InProgress ? Code::Success : code;
+}
+Code ncclCommWindowDeregister(Comm *comm, Window *window) {
+  return called("ncclCommWindowDeregister",
+                fmt::format("window {} comm {}", reinterpret_cast<uintptr_t>(window), comm->number),
+                nullptr);
+}
+Code ncclGetPeerDevicePointer(Window *window, size_t offset, int peer, void **address) {
+  const auto number = reinterpret_cast<uintptr_t>(window);
+  *address = reinterpret_cast<void *>(number * 1000 + static_cast<uintptr_t>(peer));
+  return called("ncclGetPeerDevicePointer",
+                fmt::format("window {} offset {} peer {}", number, offset, peer), nullptr);
 }
 
 } // extern "C"
