@@ -11,6 +11,8 @@
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/job_report.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -96,6 +98,7 @@ private:
   void onSignals();
   void onEnded();
   void onStopped();
+  void onWatch();
   void abortFor(int64_t rank, const Ending &ending);
   void sayFailure();
   void killWhatIsLeft();
@@ -171,6 +174,7 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
                                      {"BRAID_MEETING", endpoint},
                                      {"OPENBLAS_NUM_THREADS", "1"}},
                      .standardInput = stdinFile.get()};
+  llvm::append_range(child.environment, options_.environment);
   OutputRelay::Pipes pipes;
   if (options_.prefixOutput) {
     pipes = BRAID_TRY(relay_.add(rank));
@@ -206,6 +210,7 @@ LaunchReport JobLauncher::supervise() {
     onSignals();
     onEnded();
     onStopped();
+    onWatch();
     sayFailure();
     killWhatIsLeft();
   }
@@ -261,6 +266,13 @@ void JobLauncher::onStopped() {
       stopRule_.look(Clock::now(), [this](int64_t rank) { return children_.isStopped(rank); });
   if (stopped && !isDecided())
     memory_.abort(stopCause(memory_, plans(), *stopped, options_.timeout));
+}
+
+void JobLauncher::onWatch() {
+  if (!options_.watch || isDecided())
+    return;
+  if (Status status = options_.watch(); !status.isOk())
+    memory_.abort({status, -1});
 }
 
 /// Once: a failure is final as soon as the job has been aborted before its run counted. That all

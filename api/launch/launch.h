@@ -33,6 +33,8 @@ struct LaunchOptions {
   int64_t ranks = 1;
   /// Every rank's command line, from argv[0] on. The program is this one, whatever that says.
   std::vector<std::string> arguments;
+  /// Added to every rank's environment, in place of what has the same name.
+  std::vector<std::pair<std::string, std::string>> environment = {};
   /// What every rank finds on its standard input, whole.
   std::string input;
   /// All ranks have to have joined the job within this, and none may stay stopped (SIGSTOP or the
@@ -52,6 +54,9 @@ struct LaunchOptions {
   /// Called once, as soon as it is certain that the job has failed, with what the report will say:
   /// ending all ranks may take seconds.
   std::function<void(const Status &cause)> onFailure = {};
+  /// Asked some fifty times a second until it is known how the job ends: the first failure that it
+  /// returns ends it, for that cause. By the calling thread.
+  std::function<Status()> watch = {};
   /// Called when all ranks have ended, while what they left in the job memory is still there.
   std::function<void(const LaunchReport &report, const JobMemory &memory, const std::string &job)>
       onEnd = {};
