@@ -11,12 +11,13 @@ namespace {
 
 class ProgramRun final : public BlockRun {
 public:
-  ProgramRun(std::unique_ptr<Prepared> prepared, int64_t rowBytes) : prepared_(std::move(prepared)) {
+  ProgramRun(std::unique_ptr<Prepared> prepared, int64_t rowBytes)
+      : prepared_(std::move(prepared)) {
     const auto &buffers = prepared_->plan().buffers;
     const auto memory = llvm::find_if(
         buffers, [](const PlanBuffer &buffer) { return buffer.kind == BufferKind::Symmetric; });
-    mine_ = static_cast<char *>(
-        prepared_->address(static_cast<uint32_t>(memory - buffers.begin())));
+    mine_ =
+        static_cast<char *>(prepared_->address(static_cast<uint32_t>(memory - buffers.begin())));
     theirs_ = mine_ + rowBytes;
   }
   /// From now on a run is one launch.
@@ -39,52 +40,29 @@ private:
 
 class HostRun final : public BlockRun {
 public:
-  HostRun(Device &device, HostPath &path, const BlockTransfers &transfers, HostPath::Turn turn)
-      : device_(device), path_(path), transfers_(transfers), turn_(std::move(turn)) {}
+  HostRun(Device &device, HostPath &path, const BlockTransfers &transfers, Moves moves)
+      : device_(device), path_(path), transfers_(transfers), moves_(std::move(moves)) {}
   ~HostRun() override {
     if (mine_)
       device_.release(mine_);
   }
   Status allocate() {
-    const int64_t row = transfers_.shape.allBytes();
-    mine_ = static_cast<char *>(BRAID_TRY(device_.allocate(ArenaKind::Private, 2 * row)));
-    theirs_ = mine_ + row;
+    const int64_t bytes = moves_.rows(transfers_.ranks) * transfers_.shape.allBytes();
+    mine_ = static_cast<char *>(BRAID_TRY(device_.allocate(ArenaKind::Private, 2 * bytes)));
+    theirs_ = mine_ + bytes;
     return Status::ok();
   }
-  void issue() override {
-    path_.issue(turn_, transfers_.shape, transfers_.count, mine_, theirs_);
-  }
+  void issue() override { path_.issue(moves_, transfers_.shape, transfers_.count, mine_, theirs_); }
   const Plan &plan() const override { return path_.plan(); }
 
 private:
   Device &device_;
   HostPath &path_;
   const BlockTransfers transfers_;
-  const HostPath::Turn turn_;
+  const Moves moves_;
 };
 
 } // namespace
-
-HostPath::Turn Moves::turnOf(int64_t rank, int64_t ranks) const {
-  using Order = HostPath::Turn::Order;
-  HostPath::Turn turn;
-  if (kind == Kind::Ring) {
-    const int64_t from = (rank + ranks - shift) % ranks;
-    if (!llvm::is_contained(silent, rank))
-      turn.to = (rank + shift) % ranks;
-    if (!llvm::is_contained(silent, from))
-      turn.from = from;
-    return turn;
-  }
-  const bool answers = kind == Kind::ThereAndBack;
-  if (rank == source || (answers && rank == destination))
-    turn.to = rank == source ? destination : source;
-  if (rank == destination || (answers && rank == source))
-    turn.from = rank == destination ? source : destination;
-  if (answers)
-    turn.order = rank == source ? Order::SendFirst : Order::ReceiveFirst;
-  return turn;
-}
 
 /// A device with one engine has nothing to choose, and copies by it.
 TransferMode BlockRuns::modeOf(Path path) const {
@@ -115,21 +93,16 @@ Result<std::unique_ptr<BlockRun>> BlockRuns::make(const BlockTransfers &transfer
 
 Result<std::unique_ptr<BlockRun>> BlockRuns::makeProgram(const BlockTransfers &transfers,
                                                          const Moves &moves) {
-  using Kind = Moves::Kind;
-  Result<std::vector<Plan>> plans =
-      moves.kind == Kind::Ring     ? ringPlans(transfers, moves.shift, moves.silent)
-      : moves.kind == Kind::OneWay ? oneWayPlans(transfers, moves.source, moves.destination)
-                                   : thereAndBackPlans(transfers, moves.source, moves.destination);
-  if (!plans)
-    return plans.status();
-  nextCommand_ = numberCommands(*plans, nextCommand_);
-  plans_.push_back(std::move(*plans));
+  std::vector<Plan> plans = BRAID_TRY(blockPlans(transfers, moves));
+  nextCommand_ = numberCommands(plans, nextCommand_);
+  plans_.push_back(std::move(plans));
   cluster_.setPlans(plans_.back());
   auto prepared = BRAID_TRY(prepare(plans_.back()[static_cast<size_t>(rank_)], device(),
                                     cluster_.control(rank_), modeOf(transfers.path)));
-  auto run = std::make_unique<ProgramRun>(std::move(prepared), transfers.shape.allBytes());
-  // In a ring the streams of a rank are not joined at the end, as those of a graph have to be.
-  if (backend_.hasGraphs && moves.kind != Kind::Ring)
+  const int64_t rowBytes = moves.rows(transfers.ranks) * transfers.shape.allBytes();
+  auto run = std::make_unique<ProgramRun>(std::move(prepared), rowBytes);
+  // Together, streams are not joined in the end, as those of a graph have to be.
+  if (backend_.hasGraphs && moves.kind != Moves::Kind::Together)
     BRAID_TRY(run->record());
   return std::unique_ptr<BlockRun>(std::move(run));
 }
@@ -138,13 +111,12 @@ Result<std::unique_ptr<BlockRun>> BlockRuns::makeHost(const BlockTransfers &tran
                                                       const Moves &moves) {
   if (!host_) {
     host_ = BRAID_TRY(HostPath::create(cluster_, rank_, nextCommand_));
-    nextCommand_ += HostPath::kCommands;
+    nextCommand_ += host_->commands();
   }
   // All have come, so nobody uses what the runs before have released.
   BRAID_TRY(cluster_.control(rank_).allGather(""));
   device().recycle();
-  auto run = std::make_unique<HostRun>(device(), *host_, transfers,
-                                       moves.turnOf(rank_, cluster_.ranks()));
+  auto run = std::make_unique<HostRun>(device(), *host_, transfers, moves);
   BRAID_TRY(run->allocate());
   return std::unique_ptr<BlockRun>(std::move(run));
 }

@@ -7,24 +7,13 @@
 
 namespace braid {
 
-/// Who sends to whom in a run.
-struct Moves {
-  enum class Kind : uint8_t { OneWay, ThereAndBack, Ring } kind = Kind::OneWay;
-  int64_t source = 0, destination = 1; ///< ranks; not of a Ring
-  int64_t shift = 1;                   ///< Ring
-  std::vector<int64_t> silent = {};    ///< Ring: sources that do not send
-
-  /// Of `rank` among `ranks`: to whom, from whom.
-  HostPath::Turn turnOf(int64_t rank, int64_t ranks) const;
-};
-
 /// One rank's part of a run over one path.
 class BlockRun {
 public:
   virtual ~BlockRun() = default;
   /// Issues the run, as Prepared::run().
   virtual void issue() = 0;
-  /// What this rank sends, and what it receives: rows of blocks.
+  /// What this rank sends, and what it receives: rows of blocks, see Moves.
   char *mine() const { return mine_; }
   char *theirs() const { return theirs_; }
   /// The Plan that names the run's commands.

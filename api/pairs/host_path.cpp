@@ -5,62 +5,63 @@
 #include "ir/failure.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace braid {
 namespace {
 
-constexpr int64_t kPart = int64_t(4) << 20;
 constexpr int64_t kParts = 2; ///< on their way at once
 // An area: free[0], free[1], full[0], full[1], then the parts.
 constexpr int64_t kFree = 0, kFull = kParts * kFlagStride, kData = 4096;
-constexpr int64_t kAreaBytes = kData + kParts * kPart;
 
-// Commands of the Plan that names them.
+// What is issued for a part, in the Plan that names it: six commands for each peer.
 enum : uint32_t { kAwaitFree, kWrite, kSignalFull, kAwaitFull, kRead, kSignalFree };
+constexpr CommandKind kKinds[] = {CommandKind::Await, CommandKind::Copy, CommandKind::Signal,
+                                  CommandKind::Await, CommandKind::Copy, CommandKind::Signal};
 
-int64_t partsOf(int64_t bytes) { return (bytes + kPart - 1) / kPart; }
-char *flag(char *area, int64_t first, int64_t slot) { return area + first + slot * kFlagStride; }
-char *part(char *area, int64_t slot) { return area + kData + slot * kPart; }
-
-/// A Plan that is never run: so that whoever looks at a command sees what it belongs to. Endpoint 0
-/// sends, endpoint 1 receives.
+/// A Plan that is never run: so that whoever looks at a command sees what it belongs to.
 Plan namingPlan(int64_t rank, int64_t ranks, uint32_t firstCommand) {
-  constexpr CommandKind kKinds[] = {CommandKind::Await, CommandKind::Copy, CommandKind::Signal,
-                                    CommandKind::Await, CommandKind::Copy, CommandKind::Signal};
-  static_assert(std::size(kKinds) == HostPath::kCommands);
   Plan plan;
   plan.program = "through_host";
   plan.rank = rank;
   plan.ranks = ranks;
   plan.firstCommand = firstCommand;
-  plan.streams = {"the caller's", "stream(1)"};
+  plan.streams.resize(static_cast<size_t>(2 * ranks));
   plan.sites = {{Location(), "a block through memory of the host"}};
   plan.origins = {{0, 0, 0}};
-  for (CommandKind kind : kKinds) {
-    Command command{};
-    command.kind = kind;
-    plan.commands.push_back(command);
-  }
-  for (Direction direction : {Direction::Send, Direction::Receive}) {
-    Endpoint endpoint{};
-    endpoint.direction = direction;
-    endpoint.protocol = Protocol::Put;
-    endpoint.dtype = DType::F32;
-    plan.endpoints.push_back(endpoint);
-  }
-  plan.commands[kWrite].endpoint = 0;
-  plan.commands[kRead].endpoint = 1;
+  for (Direction direction : {Direction::Send, Direction::Receive})
+    for (int64_t peer = 0; peer < ranks; ++peer) {
+      Endpoint endpoint{};
+      endpoint.direction = direction;
+      endpoint.protocol = Protocol::Put;
+      endpoint.peer = peer;
+      endpoint.dtype = DType::F32;
+      plan.endpoints.push_back(endpoint);
+    }
+  for (int64_t peer = 0; peer < ranks; ++peer)
+    for (uint32_t kind = 0; kind < std::size(kKinds); ++kind) {
+      Command command{};
+      command.kind = kKinds[kind];
+      if (command.kind == CommandKind::Copy)
+        command.endpoint = static_cast<uint32_t>(kind == kWrite ? peer : ranks + peer);
+      plan.commands.push_back(command);
+    }
   return plan;
+}
+
+char *flag(char *area, int64_t first, int64_t number) {
+  return area + first + number % kParts * kFlagStride;
 }
 
 } // namespace
 
-HostPath::HostPath(Device &device, int64_t rank, int64_t ranks)
-    : device_(device), rank_(rank), areas_(static_cast<size_t>(ranks)) {}
+HostPath::HostPath(Cluster &cluster, int64_t rank)
+    : device_(cluster.device(rank)), rank_(rank), ranks_(cluster.ranks()),
+      partBytes_(int64_t(ranks_ == 2 ? 4 : 1) << 20), bases_(static_cast<size_t>(ranks_)) {}
 
 Result<std::unique_ptr<HostPath>> HostPath::create(Cluster &cluster, int64_t rank,
                                                    uint32_t firstCommand) {
-  std::unique_ptr<HostPath> path(new HostPath(cluster.device(rank), rank, cluster.ranks()));
+  std::unique_ptr<HostPath> path(new HostPath(cluster, rank));
   for (int64_t each = 0; each < cluster.ranks(); ++each)
     path->plans_.push_back(namingPlan(each, cluster.ranks(), firstCommand));
   BRAID_TRY(path->open(cluster.control(rank)));
@@ -68,93 +69,105 @@ Result<std::unique_ptr<HostPath>> HostPath::create(Cluster &cluster, int64_t ran
   return path;
 }
 
-Status HostPath::open(ControlPlane &control) {
-  PeerMemory &memory = *device_.peerMemory();
-  BRAID_TRY(device_.reserveStreams(2));
-  void *own = BRAID_TRY(device_.allocate(ArenaKind::Flags, kAreaBytes));
-  const std::string handle = BRAID_TRY(memory.exportMemory(own));
-  const std::vector<std::string> handles = BRAID_TRY(control.allGather(handle));
-  for (size_t rank = 0; rank < handles.size(); ++rank) {
-    void *area = own;
-    if (static_cast<int64_t>(rank) != rank_)
-      area = BRAID_TRY(memory.open(static_cast<int64_t>(rank), handles[rank]));
-    areas_[rank] = static_cast<char *>(area);
-  }
-  return device_.registerPlan(plans_[static_cast<size_t>(rank_)], {});
+int64_t HostPath::areaBytes() const { return kData + kParts * partBytes_; }
+
+char *HostPath::area(int64_t owner, int64_t peer) const {
+  return bases_[static_cast<size_t>(owner)] + peer * areaBytes();
 }
 
-void HostPath::issue(const Turn &turn, const BlockShape &shape, int64_t count, const char *mine,
-                     char *theirs) {
-  using Order = Turn::Order;
-  Plan &named = plans_[static_cast<size_t>(rank_)];
-  named.endpoints[0].peer = turn.to.value_or(rank_);
-  named.endpoints[1].peer = turn.from.value_or(rank_);
-  const int64_t first = epoch_ + 1;
-  const uint32_t apart = turn.order == Order::AtOnce ? 1 : 0;
-  // One after the other: block by block, there and back.
-  const int64_t atOnce = turn.order == Order::AtOnce ? count : 1;
-  for (int64_t done = 0; done < count; done += atOnce) {
-    const int64_t value = first + 2 * done * partsOf(shape.bytes);
-    const int64_t answer = value + (apart == 0 ? atOnce * partsOf(shape.bytes) : 0);
-    const bool receivesFirst = turn.order == Order::ReceiveFirst;
-    if (turn.from && receivesFirst)
-      receive(0, *turn.from, shape, value, atOnce, theirs + done % shape.slots * shape.stride);
-    if (turn.to)
-      send(0, *turn.to, shape, receivesFirst ? answer : value, atOnce,
-           mine + done % shape.slots * shape.stride);
-    if (turn.from && !receivesFirst)
-      receive(apart, *turn.from, shape, answer, atOnce,
-              theirs + done % shape.slots * shape.stride);
+Status HostPath::open(ControlPlane &control) {
+  PeerMemory &memory = *device_.peerMemory();
+  BRAID_TRY(device_.reserveStreams(static_cast<uint32_t>(2 * ranks_)));
+  void *own = BRAID_TRY(device_.allocate(ArenaKind::Flags, ranks_ * areaBytes()));
+  const std::string handle = BRAID_TRY(memory.exportMemory(own));
+  const std::vector<std::string> handles = BRAID_TRY(control.allGather(handle));
+  for (int64_t rank = 0; rank < ranks_; ++rank) {
+    void *base = own;
+    if (rank != rank_)
+      base = BRAID_TRY(memory.open(rank, handles[static_cast<size_t>(rank)]));
+    bases_[static_cast<size_t>(rank)] = static_cast<char *>(base);
   }
-  epoch_ += static_cast<uint32_t>(2 * count * partsOf(shape.bytes));
+  return device_.registerPlan(plan(), {});
+}
+
+void HostPath::issue(const Moves &moves, const BlockShape &shape, int64_t count, char *mine,
+                     char *theirs) {
+  const int64_t parts = count * partsOf(shape.bytes);
+  if (moves.kind == Moves::Kind::ThereAndBack) {
+    issueTurns(moves, shape, count, mine, theirs);
+    epoch_ += 2 * parts;
+    return;
+  }
+  const bool isTogether = moves.kind == Moves::Kind::Together;
+  auto streamOf = [&](int64_t shift, int64_t base) {
+    return isTogether ? static_cast<uint32_t>(base + shift) : 0;
+  };
+  for (const Moves::End &end : moves.receivesOf(rank_, ranks_))
+    receive({streamOf((rank_ + ranks_ - end.peer) % ranks_, ranks_), end.peer, shape, count,
+             epoch_ + 1, theirs + end.row * shape.allBytes()});
+  for (const Moves::End &end : moves.sendsOf(rank_, ranks_))
+    send({streamOf((end.peer + ranks_ - rank_) % ranks_, 0), end.peer, shape, count, epoch_ + 1,
+          mine + end.row * shape.allBytes()});
+  epoch_ += parts;
+}
+
+/// Block by block: one to the destination, one back.
+void HostPath::issueTurns(const Moves &moves, const BlockShape &shape, int64_t count, char *mine,
+                          char *theirs) {
+  const int64_t parts = partsOf(shape.bytes);
+  for (int64_t turn = 0; turn < count; ++turn) {
+    const int64_t there = epoch_ + 1 + 2 * turn * parts, back = there + parts;
+    const int64_t at = turn % shape.slots * shape.stride;
+    if (rank_ == moves.source) {
+      send({0, moves.destination, shape, 1, there, mine + at});
+      receive({0, moves.destination, shape, 1, back, theirs + at});
+    } else if (rank_ == moves.destination) {
+      receive({0, moves.source, shape, 1, there, theirs + at});
+      send({0, moves.source, shape, 1, back, mine + at});
+    }
+  }
 }
 
 /// Ends when the last parts have been read, so that a time until then is that of whole transfers.
-void HostPath::send(uint32_t stream, int64_t to, const BlockShape &shape, int64_t first,
-                    int64_t count, const char *mine) {
-  char *own = areas_[static_cast<size_t>(rank_)], *peer = areas_[static_cast<size_t>(to)];
-  const int64_t ofBlock = partsOf(shape.bytes), all = count * ofBlock;
-  auto awaitFree = [&](int64_t number) {
-    one(stream, kAwaitFree, static_cast<uint32_t>(first + number),
-        {CommandKind::Await, 0, flag(own, kFree, number % kParts), nullptr, nullptr, 0});
-  };
+void HostPath::send(const Blocks &blocks) {
+  char *own = area(rank_, blocks.peer), *peer = area(blocks.peer, rank_);
+  const BlockShape &shape = blocks.shape;
+  const int64_t ofBlock = partsOf(shape.bytes), all = blocks.count * ofBlock;
   for (int64_t number = 0; number < all; ++number) {
-    const auto value = static_cast<uint32_t>(first + number);
-    const int64_t at = number % ofBlock * kPart, slot = number / ofBlock % shape.slots;
+    const int64_t at = number % ofBlock * partBytes_, slot = number / ofBlock % shape.slots;
     if (number >= kParts)
-      awaitFree(number - kParts);
-    one(stream, kWrite, value,
-        {CommandKind::Copy, 0, nullptr, part(own, number % kParts), mine + slot * shape.stride + at,
-         std::min(kPart, shape.bytes - at)});
-    one(stream, kSignalFull, value,
-        {CommandKind::Signal, 0, flag(peer, kFull, number % kParts), nullptr, nullptr, 0});
+      one(blocks, kAwaitFree, number - kParts, flag(own, kFree, number), nullptr, 0);
+    one(blocks, kWrite, number, own + kData + number % kParts * partBytes_,
+        blocks.row + slot * shape.stride + at, std::min(partBytes_, shape.bytes - at));
+    one(blocks, kSignalFull, number, flag(peer, kFull, number), nullptr, 0);
   }
   for (int64_t number = std::max<int64_t>(all - kParts, 0); number < all; ++number)
-    awaitFree(number);
+    one(blocks, kAwaitFree, number, flag(own, kFree, number), nullptr, 0);
 }
 
-void HostPath::receive(uint32_t stream, int64_t from, const BlockShape &shape, int64_t first,
-                       int64_t count, char *theirs) {
-  char *own = areas_[static_cast<size_t>(rank_)], *peer = areas_[static_cast<size_t>(from)];
-  const int64_t ofBlock = partsOf(shape.bytes), all = count * ofBlock;
+void HostPath::receive(const Blocks &blocks) {
+  char *own = area(rank_, blocks.peer), *peer = area(blocks.peer, rank_);
+  const BlockShape &shape = blocks.shape;
+  const int64_t ofBlock = partsOf(shape.bytes), all = blocks.count * ofBlock;
   for (int64_t number = 0; number < all; ++number) {
-    const auto value = static_cast<uint32_t>(first + number);
-    const int64_t at = number % ofBlock * kPart, slot = number / ofBlock % shape.slots;
-    one(stream, kAwaitFull, value,
-        {CommandKind::Await, 0, flag(own, kFull, number % kParts), nullptr, nullptr, 0});
-    one(stream, kRead, value,
-        {CommandKind::Copy, 0, nullptr, theirs + slot * shape.stride + at,
-         part(peer, number % kParts), std::min(kPart, shape.bytes - at)});
-    one(stream, kSignalFree, value,
-        {CommandKind::Signal, 0, flag(peer, kFree, number % kParts), nullptr, nullptr, 0});
+    const int64_t at = number % ofBlock * partBytes_, slot = number / ofBlock % shape.slots;
+    one(blocks, kAwaitFull, number, flag(own, kFull, number), nullptr, 0);
+    one(blocks, kRead, number, blocks.row + slot * shape.stride + at,
+        peer + kData + number % kParts * partBytes_, std::min(partBytes_, shape.bytes - at));
+    one(blocks, kSignalFree, number, flag(peer, kFree, number), nullptr, 0);
   }
 }
 
-void HostPath::one(uint32_t stream, uint32_t command, uint32_t value, const BatchedCommand &step) {
-  BatchedCommand named = step;
-  named.command = command;
-  const Tag tag{&plans_[static_cast<size_t>(rank_)], command, value};
-  device_.peerMemory()->issueBatch(stream, tag, named, /*areDisjoint=*/true, {});
+/// `dst` is the flag, of what is no copy.
+void HostPath::one(const Blocks &blocks, uint32_t kind, int64_t number, void *dst, const void *src,
+                   int64_t bytes) {
+  const bool isCopy = kKinds[kind] == CommandKind::Copy;
+  const auto command =
+      static_cast<uint32_t>(blocks.peer * static_cast<int64_t>(std::size(kKinds)) + kind);
+  const BatchedCommand step{kKinds[kind],           command, isCopy ? nullptr : dst,
+                            isCopy ? dst : nullptr, src,     bytes};
+  const Tag tag{&plan(), command, static_cast<uint32_t>(blocks.first + number)};
+  device_.peerMemory()->issueBatch(blocks.stream, tag, step, /*areDisjoint=*/true, {});
 }
 
 } // namespace braid

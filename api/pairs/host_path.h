@@ -7,12 +7,13 @@
 //   source        await free[s], copy to part s, signal full[s] of the destination
 //   destination   await full[s], copy from part s of the source, signal free[s] of the source
 //
-// Every rank has room for the parts that it sends, and the flags that it awaits.
+// A rank has room and flags for each peer.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "api/pairs/blocks.h"
+#include "api/pairs/moves.h"
 #include "runtime/execute/backend.h"
 
 #include <memory>
@@ -21,42 +22,48 @@ namespace braid {
 
 class HostPath {
 public:
-  /// Collective; blocks. `firstCommand` as in Plan, of kCommands commands.
+  /// Collective; blocks. `firstCommand` as in Plan. Goes before the cluster does, and after what
+  /// was issued is done.
   static Result<std::unique_ptr<HostPath>> create(Cluster &cluster, int64_t rank,
                                                   uint32_t firstCommand);
-  static constexpr uint32_t kCommands = 6;
 
-  /// Who sends to whom in a run, and who of them is this rank.
-  struct Turn {
-    std::optional<int64_t> to = {}, from = {}; ///< ranks
-    /// Whether what is sent, or received, comes first. Else both at once, each on its stream.
-    enum class Order : uint8_t { SendFirst, ReceiveFirst, AtOnce } order = Order::AtOnce;
-  };
+  /// Issues this rank's part of `count` transfers of each pair; all ranks issue the same. Rows of
+  /// blocks and streams are as in pair_programs.h.
+  void issue(const Moves &moves, const BlockShape &shape, int64_t count, char *mine, char *theirs);
 
-  /// Issues `count` blocks each way; block i lies in slot i mod slots. All ranks of the job issue
-  /// the same shape and count, those that take no part with an empty turn. Sending is issued to
-  /// stream 0; receiving to stream 1 if it is at once, else to stream 0. Where a turn differs from
-  /// the one before, everything issued is done.
-  void issue(const Turn &turn, const BlockShape &shape, int64_t count, const char *mine,
-             char *theirs);
-
-  /// Names what is issued; commands kWrite of it write into the host's memory.
+  /// Names what is issued. Endpoints are those of transfers to rank 0, 1, ..., then from rank 0, 1,
+  /// ...; only a copy on the source has one that sends.
   const Plan &plan() const { return plans_[static_cast<size_t>(rank_)]; }
+  uint32_t commands() const { return static_cast<uint32_t>(plan().commands.size()); }
 
 private:
-  HostPath(Device &device, int64_t rank, int64_t ranks);
+  /// Some blocks to a peer, or from it. Part number n of them is written into flags as first + n.
+  struct Blocks {
+    uint32_t stream;
+    int64_t peer;
+    const BlockShape &shape;
+    int64_t count, first;
+    char *row; ///< slot 0
+  };
+  HostPath(Cluster &cluster, int64_t rank);
   Status open(ControlPlane &control);
-  void send(uint32_t stream, int64_t to, const BlockShape &shape, int64_t first, int64_t count,
-            const char *mine);
-  void receive(uint32_t stream, int64_t from, const BlockShape &shape, int64_t first,
-               int64_t count, char *theirs);
-  void one(uint32_t stream, uint32_t command, uint32_t value, const BatchedCommand &step);
+  void issueTurns(const Moves &moves, const BlockShape &shape, int64_t count, char *mine,
+                  char *theirs);
+  void send(const Blocks &blocks);
+  void receive(const Blocks &blocks);
+  void one(const Blocks &blocks, uint32_t kind, int64_t number, void *dst, const void *src,
+           int64_t bytes);
+  int64_t partsOf(int64_t bytes) const { return (bytes + partBytes_ - 1) / partBytes_; }
+  /// What rank `owner` has for its transfers with `peer`.
+  char *area(int64_t owner, int64_t peer) const;
+  int64_t areaBytes() const;
 
   Device &device_;
-  const int64_t rank_;
-  std::vector<Plan> plans_; ///< of all ranks: names what is issued
-  std::vector<char *> areas_; ///< of each rank
-  uint32_t epoch_ = 0;        ///< the last value that was written into any flag
+  const int64_t rank_, ranks_;
+  const int64_t partBytes_;
+  std::vector<Plan> plans_;   ///< of all ranks
+  std::vector<char *> bases_; ///< of the areas of each rank
+  int64_t epoch_ = 0;         ///< the last value that was written into any flag
 };
 
 } // namespace braid

@@ -109,10 +109,10 @@ bool takeField(Measurement &line, char field, llvm::StringRef word) {
 
 std::string Measurement::encode() const {
   const Form &form = kForms[static_cast<size_t>(kind)];
-  std::string text = form.name;
+  std::string line = form.name;
   for (const char *field = form.fields; *field; ++field)
-    text += " " + encodeField(*this, *field);
-  return text + "\n";
+    line += " " + encodeField(*this, *field);
+  return line + "\n";
 }
 
 Result<Measurement> Measurement::decode(llvm::StringRef line) {

@@ -14,7 +14,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/pairs/path.h"
+#include "api/pairs/pair_names.h"
 #include "api/status.h"
 
 namespace braid {

@@ -15,9 +15,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kMostRanks = 4096;
 
-bool isSize(int64_t bytes) {
-  return bytes >= kLeastBytes && bytes <= kMostBytes && bytes % 4 == 0;
-}
+bool isSize(int64_t bytes) { return bytes >= kLeastTransfer && bytes <= kMostTransfer && bytes % 4 == 0; }
 
 Path pathIn(const Json &json) {
   const std::optional<Path> path = pathFromName(json.at("path").get<std::string>());
@@ -81,8 +79,8 @@ bool isSensible(const MeasuringJob &job) {
 } // namespace
 
 std::string MeasuringJob::encode() const {
-  Json all = {{"backend", backend},     {"devices", devices},         {"timeout_ms", timeoutMs},
-              {"seconds", seconds},     {"pairs", Json::array()},     {"together", Json::array()}};
+  Json all = {{"backend", backend}, {"devices", devices},     {"timeout_ms", timeoutMs},
+              {"seconds", seconds}, {"pairs", Json::array()}, {"together", Json::array()}};
   for (const PairWork &work : pairs)
     all["pairs"].push_back(jsonOf(work));
   for (const TogetherWork &work : together)

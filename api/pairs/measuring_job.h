@@ -1,7 +1,7 @@
 //===- api/pairs/measuring_job.h - what the ranks of one job are to measure -------------------===//
 #pragma once
 
-#include "api/pairs/path.h"
+#include "api/pairs/pair_names.h"
 #include "api/status.h"
 
 namespace braid {
@@ -41,6 +41,6 @@ struct MeasuringJob {
   static Result<MeasuringJob> decode(const std::string &text);
 };
 
-inline constexpr int64_t kLeastBytes = 4, kMostBytes = int64_t(1) << 40;
+inline constexpr int64_t kLeastTransfer = 4, kMostTransfer = int64_t(1) << 40;
 
 } // namespace braid

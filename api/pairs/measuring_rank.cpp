@@ -47,8 +47,7 @@ Status measureAsRank(const BackendRegistry &backends, int results) {
   const MeasuringJob job = BRAID_TRY(MeasuringJob::decode(text));
   const Backend *backend = backends.find(job.backend);
   Result<std::optional<Place>> place = findPlace(processEnvironment());
-  if (!backend || !place || !*place ||
-      (*place)->ranks != static_cast<int64_t>(job.devices.size()))
+  if (!backend || !place || !*place || (*place)->ranks != static_cast<int64_t>(job.devices.size()))
     return badInput("expected to be one rank of a job that measures");
   std::unique_ptr<JobRank> rank =
       BRAID_TRY(JobRank::join(**place, std::chrono::milliseconds(job.timeoutMs)));

@@ -6,7 +6,8 @@
 // compared then is what its last repetition has left. So nothing of this is in a time.
 //
 // A time is that of the rank that copies, on its device: between two events where it has a
-// stopwatch, else from the first copy's begin to the last one's end.
+// stopwatch; else, and while all run, from the begin of the first copy for a peer to the end of the
+// last one.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -35,8 +36,8 @@ public:
   Status measure();
 
 private:
-  /// A pair's work over one path in one direction, as far as it goes on.
-  struct Direction {
+  /// A pair's work over one path, one way.
+  struct Way {
     const PairWork *work;
     Moves moves;
     bool isOver = false;
@@ -46,30 +47,28 @@ private:
     BlockRun &run;
     const BlockTransfers &transfers;
     const Moves &moves;
-    HostPath::Turn turn; ///< of this rank
-    int64_t round = 0;   ///< of the first slot
+    std::vector<Moves::End> to, from; ///< of this rank
+    int64_t round = 0;                ///< of the first slot
   };
-  /// The microseconds of a run on each rank that is timed, else 0; none: data were wrong.
-  using RankTimes = std::vector<double>;
+  /// Microseconds of a run; none: data were wrong.
+  using MaybeUs = std::optional<double>;
 
-  Status measurePath(std::vector<Direction> directions);
-  Status measureSize(std::vector<Direction> &directions, int64_t bytes);
-  Status measureOneWay(Direction &direction, int64_t bytes);
-  Status measureThereAndBack(std::vector<Direction> &directions, int64_t bytes);
+  Status measurePath(std::vector<Way> ways);
+  Status measureSize(std::vector<Way> &ways, int64_t bytes);
+  Status measureOneWay(Way &way, int64_t bytes);
+  Status measureThereAndBack(std::vector<Way> &ways, int64_t bytes);
   Status measureTogether(const TogetherWork &work);
-  Status measureRing(const TogetherWork &work, int64_t shift);
 
-  Result<RankTimes> time(const BlockTransfers &transfers, const Moves &moves);
+  Result<MaybeUs> time(const BlockTransfers &transfers, const Moves &moves);
   Result<double> burst(const Attempt &attempt, int64_t runs);
-  double tracedUs(const BlockRun &run);
   Status prepareRound(Attempt &attempt);
   Result<bool> compareRound(const Attempt &attempt);
+  std::vector<double> tracedUs(const Attempt &attempt);
   PatternKey keyOf(int64_t from, int64_t to, const Attempt &attempt) const;
 
   BlockTransfers transfersOf(Path path, int64_t bytes) const;
-  bool fits(int64_t bytes);
+  bool fits(int64_t bytes, int64_t rows);
   Result<bool> haveAll(bool mine);
-  Result<RankTimes> timesOfRanks(double mine);
   Status meet();
   void say(Measurement measurement);
   Measurement lineOf(Measurement::Kind kind, Path path, int64_t bytes, int64_t from,

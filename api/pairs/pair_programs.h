@@ -1,11 +1,8 @@
 //===- api/pairs/pair_programs.h - programs that move blocks between ranks --------------------===//
 //
-// Texts, made into Plans as any other program. A rank has two rows of blocks in symmetric memory:
-// what it sends, and what it receives. Transfer number i moves block i mod slots.
-//
-//   one way          a block to one rank, `count` times
-//   there and back   the same, each answered by a block, before the next one
-//   ring             every rank to the one `shift` further on, at the same time
+// Texts, made into Plans as any other program. A rank has rows of blocks in symmetric memory: those
+// that it sends, and behind them those that it receives. Transfer number i moves block i mod slots
+// of its row.
 //
 // Between transfers of one direction nothing has to be said but at the ends: the first one needs
 // to hear that the other side is there, and the last one says that all have arrived. So other
@@ -15,7 +12,8 @@
 #pragma once
 
 #include "api/pairs/blocks.h"
-#include "api/pairs/path.h"
+#include "api/pairs/moves.h"
+#include "api/pairs/path_recipe.h"
 #include "runtime/plan/plan.h"
 
 namespace braid {
@@ -25,26 +23,13 @@ struct BlockTransfers {
   int64_t ranks = 2;
   Path path = Path::PutEngine;
   BlockShape shape;
-  int64_t count = 1;
+  int64_t count = 1; ///< of each pair that runs
 };
 
-/// The Plans of all ranks: `source` sends to `destination`.
-Result<std::vector<Plan>> oneWayPlans(const BlockTransfers &transfers, int64_t source,
-                                      int64_t destination);
-/// `source` sends, `destination` answers. Of two ranks.
-Result<std::vector<Plan>> thereAndBackPlans(const BlockTransfers &transfers, int64_t source,
-                                            int64_t destination);
-/// Each rank sends to (rank + shift) mod ranks, but for `silent` sources. Stream 0 has the copies of
-/// a rank, or its messages; where its peers copy, it waits on a stream of its own. So the time of
-/// stream 0 is that of the rank's own copies. Messages go in groups, so nobody is silent then.
-Result<std::vector<Plan>> ringPlans(const BlockTransfers &transfers, int64_t shift,
-                                    const std::vector<int64_t> &silent);
-
-/// The rank that copies; of messages, the one where they arrive.
-inline int64_t copyingRank(Path path, int64_t source, int64_t destination) {
-  const bool isDestination =
-      path == Path::Messages || recipeOf(path).protocol == Protocol::Get;
-  return isDestination ? destination : source;
-}
+/// The Plans of all ranks. One way, and there and back, all is on stream 0. Together, what rank r
+/// does with rank (r + k) mod ranks is on a stream of its own: stream k if r sends, and stream
+/// ranks + k if r receives from rank (r - k) mod ranks. These streams are not joined in the end. Of
+/// messages, which go in groups, two ranks at most.
+Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers, const Moves &moves);
 
 } // namespace braid
