@@ -175,6 +175,11 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
                                      {"OPENBLAS_NUM_THREADS", "1"}},
                      .standardInput = stdinFile.get()};
   llvm::append_range(child.environment, options_.environment);
+  FileDescriptor nowhere;
+  if (options_.discardOutput) {
+    nowhere = FileDescriptor(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    child.standardOutput = child.standardError = nowhere.get();
+  }
   OutputRelay::Pipes pipes;
   if (options_.prefixOutput) {
     pipes = BRAID_TRY(relay_.add(rank));

@@ -48,6 +48,8 @@ struct LaunchOptions {
   std::chrono::milliseconds teardown{3000};
   /// Pass on what ranks write to stdout and stderr line by line, as `[2] text`.
   bool prefixOutput = false;
+  /// What ranks write to stdout and stderr is nobody's business.
+  bool discardOutput = false;
   /// Those of all ranks, so that messages can say what a rank was doing; none as long as nobody
   /// knows. Called when there is such a message, by any thread; what it gives outlives launch().
   std::function<llvm::ArrayRef<Plan>(const JobMemory &memory)> plans = {};

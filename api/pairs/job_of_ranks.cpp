@@ -140,6 +140,7 @@ JobEnd runJob(const JobOfRanks &ranks) {
   options.input = job.encode();
   options.timeout = ranks.patience;
   options.grace = kGrace;
+  options.discardOutput = true; // libraries may print what they like, and Braid's names ranks
   options.watch = [&] { return listener.listen(); };
   Result<LaunchReport> report = launch(options);
   (void)listener.listen(); // what they said last

@@ -15,7 +15,9 @@ using Json = nlohmann::json;
 
 constexpr size_t kMostRanks = 4096;
 
-bool isSize(int64_t bytes) { return bytes >= kLeastTransfer && bytes <= kMostTransfer && bytes % 4 == 0; }
+bool isSize(int64_t bytes) {
+  return bytes >= kLeastTransfer && bytes <= kMostTransfer && bytes % 4 == 0;
+}
 
 Path pathIn(const Json &json) {
   const std::optional<Path> path = pathFromName(json.at("path").get<std::string>());

@@ -27,10 +27,16 @@ constexpr int64_t kMostTogether = 8; ///< transfers of a pair while all run
 
 constexpr Effort kOnDevice{int64_t(1) << 30, 2, 64, int64_t(4) << 20, 32, 2000};
 /// Cores that copy also have to do everything else.
-constexpr Effort kOnHost{int64_t(16) << 20, 2, 8, int64_t(1) << 20, 4, 0};
+constexpr Effort kOnHost{int64_t(4) << 20, 2, 8, int64_t(1) << 20, 4, 0};
 
 double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Of several times the usual one. Where the host's own cores copy, others that use them can only
+/// add to a time: there the least one says most.
+double usualOf(const std::vector<double> &us, const Device &device) {
+  return device.sharesHostMemory() ? *std::min_element(us.begin(), us.end()) : medianOf(us);
 }
 
 double bandwidth(const BlockTransfers &transfers, double us) {
@@ -203,7 +209,8 @@ Result<PairMeter::MaybeUs> PairMeter::time(const BlockTransfers &transfers, cons
   const bool isRight = BRAID_TRY(compareRound(attempt));
   if (!isRight)
     return MaybeUs();
-  const std::vector<double> us = BRAID_TRY(maximaOverRanks(control(), {medianOf(samples)}));
+  const std::vector<double> us =
+      BRAID_TRY(maximaOverRanks(control(), {usualOf(samples, device())}));
   return MaybeUs(us.front());
 }
 
@@ -321,12 +328,12 @@ Status PairMeter::measureTogether(const TogetherWork &work) {
   std::unique_ptr<BlockRun> run = BRAID_TRY(runs_.make(transfers, moves));
   Attempt attempt{*run, transfers, moves, moves.sendsOf(rank_, ranks),
                   moves.receivesOf(rank_, ranks)};
-  for (const Moves::End &to : attempt.to)
-    say(lineOf(Measurement::Kind::Begin, work.path, work.bytes, rank_, to.peer));
   BRAID_TRY(prepareRound(attempt));
   std::vector<std::vector<double>> samples; // by peer
   device().tracer()->startTrace();
   for (int i = 0; i < kBursts; ++i) {
+    for (const Moves::End &to : attempt.to)
+      say(lineOf(Measurement::Kind::Begin, work.path, work.bytes, rank_, to.peer));
     BRAID_TRY(meet());
     (void)device().tracer()->takeTrace();
     run->issue();
@@ -341,7 +348,7 @@ Status PairMeter::measureTogether(const TogetherWork &work) {
       us.push_back(sample[static_cast<size_t>(end.peer)]);
     Measurement line = lineOf(Measurement::Kind::Together, work.path, work.bytes,
                               gets ? end.peer : rank_, gets ? rank_ : end.peer);
-    line.value = bandwidth(transfers, medianOf(us));
+    line.value = bandwidth(transfers, usualOf(us, device()));
     say(line);
   }
   return Status::ok();
