@@ -2,6 +2,7 @@
 
 #include "api/pairs/verdict_words.h"
 
+#include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -77,7 +78,10 @@ llvm::StringRef name(VerdictScope scope) { return kScopeNames[static_cast<size_t
 llvm::StringRef name(Flow flow) { return kFlowNames[static_cast<size_t>(flow)]; }
 
 std::string byPaths(const std::vector<Path> &paths) {
-  if (paths.empty() || paths.size() == kPaths)
+  // By all of these it is the link, whichever the path.
+  const bool isLink =
+      llvm::all_of(kPeerPaths, [&](Path path) { return llvm::is_contained(paths, path); });
+  if (paths.empty() || isLink)
     return "";
   std::string words = " by ";
   for (size_t i = 0; i < paths.size(); ++i) {
