@@ -191,12 +191,12 @@ std::string heatMapHtml(const PairReport &report, const std::vector<Verdict> &ve
       "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
       "<title>Pairs of {0}</title>\n<style>\n:root{{--scale:{1};--n:{2};--least:{3}px}}\n{4}"
       "</style>\n</head>\n<body>\n<header><h1>Transfers between devices</h1>\n<p>{0}</p></header>\n"
-      "<main>\n<section><h2>Verdicts</h2>\n",
+      "<main>\n<div class=\"words\">\n<section><h2>Verdicts</h2>\n",
       machine, scaleStops(), report.devices.size(), report.devices.size() <= 16 ? 36 : 11,
       kPageStyle);
   page += verdictSection(verdicts) + "</section>\n";
   page += sentenceSection("What to do", recommendations.sentences());
-  page += sentenceSection("By design", remarks(report));
+  page += sentenceSection("By design", remarks(report)) + "</div>\n";
   page += kPageMap;
   page += "</main>\n<script type=\"application/json\" id=\"data\">" +
           scriptText(PageData(report).json(verdicts)) + "</script>\n<script>\n" + kPageScript +

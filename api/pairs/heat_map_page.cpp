@@ -5,7 +5,8 @@
 namespace braid {
 
 const char *const kPageStyle = R"css(
-:root{--ink:#1b1b1f;--soft:#5a5a66;--paper:#fff;--panel:#f4f4f7;--line:#d4d4dc;--none:#e3e3e8;
+:root{--mark:#d1410c;--ink:#1b1b1f;--soft:#5a5a66;
+--paper:#fff;--panel:#f4f4f7;--line:#d4d4dc;--none:#e3e3e8;
 --fault:#b0124f;--slow:#8a4b00;--note:#3d5a80;--focus:#1a5fd0}
 @media (prefers-color-scheme:dark){:root{--ink:#ececf1;--soft:#a5a5b2;--paper:#16161a;
 --panel:#212127;--line:#3b3b45;--none:#34343d;--fault:#ff7aa8;--slow:#f0b060;--note:#9dbce0;
@@ -34,25 +35,31 @@ border-radius:4px;padding:.15rem .5rem}
 .controls{display:flex;flex-wrap:wrap;gap:.5rem 1rem;margin:0 0 .75rem}
 .controls label{display:flex;gap:.5rem;align-items:center}
 .controls select{max-width:16rem}
+.words{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));
+gap:0 2.5rem}
 .board{display:flex;flex-wrap:wrap;gap:1rem 1.5rem;align-items:flex-start}
 .left{flex:0 1 auto;min-width:0;max-width:100%}
-.scroll{overflow:auto;max-width:100%;max-height:90vh;position:relative;padding:3px}
-table.map{--cell:clamp(var(--least),calc((min(100vw,56rem) - 5rem)/(var(--n) + 1)),3.75rem);
+.scroll{overflow:auto;max-width:100%;max-height:65vh;position:relative;padding:3px}
+table.map{--room:calc(100vw - 4.5rem);
+--cell:clamp(var(--least),calc(var(--room)/var(--n) - 1px),3.75rem);table-layout:fixed;width:0;
 border-collapse:separate;border-spacing:1px;font-variant-numeric:tabular-nums;
 font-size:clamp(.6rem,calc(var(--cell)*.27),.9rem)}
-.map th{font-weight:400;color:var(--soft);background:var(--paper);position:sticky;padding:0 3px;
-line-height:1;white-space:nowrap}
-.map thead th{top:-3px;z-index:1;height:1.6em}
-.map tbody th{left:-3px;text-align:right;z-index:1}
-.map thead th:first-child{left:-3px;z-index:2}
+.map th{font-weight:400;color:var(--soft);background:var(--paper);position:sticky;padding:0;
+line-height:1;white-space:nowrap;overflow:visible}
+.map thead th{top:-3px;z-index:1;height:1.6em;width:var(--cell);text-align:center}
+.map tbody th{left:-3px;text-align:right;z-index:1;padding-right:4px}
+.map thead td{position:sticky;top:-3px;left:-3px;z-index:2;width:2.25rem;min-width:2.25rem;
+height:1.6em;background:var(--paper)}
+.many th{font-size:.6rem}
+.many thead th{text-align:left}
 .map th.at{color:var(--ink);font-weight:700}
 .map td{width:var(--cell);min-width:var(--cell);height:var(--cell);padding:0;text-align:center;
 background:var(--none);overflow:hidden;line-height:1;cursor:default}
 .map td.self{background:none}
 .map td.failed{background:repeating-linear-gradient(45deg,#c2185b 0 4px,#8e1045 4px 8px);
 color:#fff;font-weight:600}
-.map td.slow{box-shadow:inset 0 0 0 2px var(--paper),inset 0 0 0 4px var(--slow)}
-.many td.slow{box-shadow:inset 0 0 0 2px var(--slow)}
+.map td.slow{box-shadow:inset 0 0 0 3px var(--mark)}
+.many td.slow{box-shadow:inset 0 0 0 2px var(--mark)}
 .many td{font-size:0}
 .map td:focus-visible,.map td.at{outline:3px solid var(--focus);outline-offset:0;z-index:1;
 position:relative}
@@ -62,9 +69,9 @@ margin:.5rem 0}
 background:linear-gradient(90deg,var(--scale))}
 .key{display:inline-block;width:.9rem;height:.9rem;vertical-align:-.1rem;margin-right:.3rem}
 .key.failed{background:repeating-linear-gradient(45deg,#c2185b 0 4px,#8e1045 4px 8px)}
-.key.slow{border:2px solid var(--slow)}
+.key.slow{border:3px solid var(--mark)}
 .key.none{background:var(--none)}
-#detail{flex:1 1 20rem;min-width:0;max-width:34rem;background:var(--panel);border-radius:8px;
+#detail{flex:1 1 19rem;min-width:0;max-width:34rem;background:var(--panel);border-radius:8px;
 padding:.75rem 1rem;font-size:.9rem}
 #detail p{margin:.25rem 0}
 #detail table{border-collapse:collapse;width:100%;margin:.5rem 0;font-variant-numeric:tabular-nums}
@@ -77,12 +84,14 @@ border-top:1px solid var(--line)}
 #detail svg{display:block;width:100%;height:auto;overflow:visible}
 .devices{columns:18rem;font-size:.85rem;list-style:none;padding:0}
 .devices li{margin:0}
+@media (min-width:60rem){.scroll{max-height:none}#detail{position:sticky;top:1rem}
+table.map{--room:calc(min(100vw,80rem) - 2rem - 24.5rem)}}
 @media (max-width:30rem){.badge{width:3rem}.controls label{width:100%;
 justify-content:space-between}}
 @media print{:root{--ink:#000;--soft:#444;--paper:#fff;--panel:#fff;--line:#999;--none:#e3e3e8;
 --fault:#b0124f;--slow:#8a4b00;--note:#3d5a80}*{print-color-adjust:exact;
 -webkit-print-color-adjust:exact}.scroll{overflow:visible;max-height:none}.show{display:none}
-table.map{--cell:min(3rem,calc(17cm/(var(--n) + 1)))}.map th{position:static}
+table.map{--cell:min(3rem,calc(16cm/var(--n) - 1px))}.map th,#detail{position:static}
 li,tr,#detail{break-inside:avoid}}
 )css";
 
@@ -189,7 +198,7 @@ const heads = {source: [], destination: []};
 const numbered = (i, step) => i % step ? '' : String(i);
 function build() {
   const top = table.tHead.insertRow();
-  top.append(el('th', {scope: 'col'}, 'from \\ to'));
+  top.append(el('td'));
   const step = N > 32 ? 4 : N > 16 ? 2 : 1;
   for (let d = 0; d < N; ++d)
     top.append(heads.destination[d] = el('th', {scope: 'col', 'aria-label': 'to ' + d},
@@ -240,10 +249,11 @@ function draw() {
   }
   const ends = isLog ? (measure.more ? [low, high] : [high, low])
                      : measure.more ? [0, high] : [0, low];
-  const left = isLog || measure.more ? figure(ends[0]) : 'longer';
+  const left = !ends[0] ? '0' : isLog || measure.more ? figure(ends[0]) : 'longer';
   byId('legend').replaceChildren(
     el('span', {}, none ? 'no figures' : left, none ? '' : el('span', {class: 'bar'}),
        none ? '' : `${figure(ends[1])} ${measure.unit}${isLog ? ', by logarithm' : ''}`),
+    el('span', {}, 'rows send, columns receive'),
     el('span', {}, el('span', {class: 'key failed'}), 'hung, crashed or wrong data'),
     el('span', {}, el('span', {class: 'key slow'}), 'slow by a verdict'),
     el('span', {}, el('span', {class: 'key none'}), 'not measured'));
@@ -418,7 +428,7 @@ function listen() {
 fill('path', [[-1, 'fastest of each pair'], ...D.paths.map((p, i) => [i, p])],
      v => { state.path = v; });
 fill('measure', measures.map((m, i) => [i, m.name]), v => { state.measure = v; });
-fill('size', [[-1, 'what says most'], ...D.sizes.map((s, i) => [i, sizeText(s)])],
+fill('size', [[-1, 'largest; of latency smallest'], ...D.sizes.map((s, i) => [i, sizeText(s)])],
      v => { state.size = v; });
 for (const [i, [name, pci, node]] of D.devices.entries())
   byId('devices').append(el('li', {}, `${i}: ${name} ${pci}${node >= 0 ? ', NUMA ' + node : ''}`));

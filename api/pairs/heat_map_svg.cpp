@@ -5,6 +5,8 @@
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +17,8 @@ namespace braid {
 namespace {
 
 constexpr int kMargin = 24, kTop = 84, kLineHeight = 18, kLeastWidth = 520;
-constexpr const char *kFailedColour = "#c2185b"; // which the scale does not have
+// Which the scale does not have.
+constexpr const char *kFailedColour = "#c2185b", *kSlowColour = "#d1410c";
 
 // By PathOutcome: in a cell with room for a word, and with room for a letter.
 constexpr const char *kCellWords[] = {"?", "?", "n/a", "wrong", "crash", "hung"};
@@ -30,7 +33,13 @@ public:
   HeatPicture(const PairReport &report, const std::vector<Verdict> &verdicts)
       : report_(report), verdicts_(verdicts), table_(report), cell_(cellSizeOf(table_.devices())) {
     for (const PairRow &row : report.rows)
-      fastest_ = std::max(fastest_, bestBandwidth(row));
+      if (const double rate = bestBandwidth(row); rate > 0) {
+        fastest_ = std::max(fastest_, rate);
+        slowest_ = slowest_ > 0 ? std::min(slowest_, rate) : rate;
+      }
+    // Figures that are far apart are shown by their logarithms, so that small ones differ, too.
+    constexpr double kFarApart = 20;
+    isLog_ = fastest_ > kFarApart * slowest_;
   }
 
   std::string svg() {
@@ -55,6 +64,16 @@ private:
   int side() const { return cell_ * static_cast<int>(table_.devices()); }
   int left() const { return kMargin + 44; }
   int width() const { return std::max(left() + side() + kMargin, kLeastWidth); }
+  double shareOf(double rate) const {
+    if (rate <= 0)
+      return 0;
+    return isLog_ ? std::log(rate / slowest_) / std::log(fastest_ / slowest_) : rate / fastest_;
+  }
+  bool isSlow(const PairRow &row) const {
+    return llvm::any_of(verdicts_, [&](const Verdict &verdict) {
+      return severityOf(verdict.kind) == VerdictSeverity::Slow && isAbout(verdict, row);
+    });
+  }
   bool hasWords() const { return cell_ >= 40; }
 
   void text(int x, int y, const std::string &content, const std::string &attributes = "") {
@@ -65,7 +84,7 @@ private:
     text(kMargin, 28, "Bandwidth between devices, GB/s", " font-size=\"18\" font-weight=\"600\"");
     text(kMargin, 46, machineText(report_));
     text(left(), kTop - 22, "to", " fill=\"#666\"");
-    text(kMargin, kTop + 12, "from", " fill=\"#666\"");
+    text(left() - 6, kTop - 6, "from", " fill=\"#666\" text-anchor=\"end\"");
   }
 
   void writeCells() {
@@ -86,30 +105,48 @@ private:
   }
 
   void writeCell(const PairRow &row, int x, int y) {
-    const double rate = bestBandwidth(row);
-    const PathOutcome outcome = worstOutcome(row);
-    const bool isFailed = isFault(outcome);
-    const double share = fastest_ > 0 ? rate / fastest_ : 0;
+    const double rate = bestBandwidth(row), share = shareOf(rate);
+    const bool isFailed = isFault(worstOutcome(row));
     const std::string fill = isFailed ? kFailedColour : rate > 0 ? heatColour(share) : "#e6e6e6";
     const int inner = cell_ - (cell_ >= 20 ? 2 : 1);
-    std::string hint = fmt::format("device {} to device {}: ", row.source, row.destination);
-    hint += isFailed ? name(outcome).str()
-            : rate > 0
-                ? fmt::format("{} GB/s by {}", figureText(rate), name(*fastestPath(row)).str())
-                : "not measured";
     add("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"><title>{}</title></rect>",
-        x, y, inner, inner, fill, markupText(hint));
-    const auto index =
-        static_cast<size_t>(isFailed || rate > 0 ? outcome : PathOutcome::NotMeasured);
-    const std::string words = hasWords()
-                                  ? (isFailed || rate <= 0 ? kCellWords[index] : figureText(rate))
-                                  : kCellLetters[index];
-    if (words.empty())
-      return;
+        x, y, inner, inner, fill, markupText(hintOf(row)));
+    if (!isFailed && isSlow(row))
+      frame(x, y, inner, hasWords() ? 3 : 2);
+    const std::string words = wordsOf(row);
     const char *colour = isFailed ? "#fff" : rate > 0 ? textColourOn(share) : "#222";
-    text(x + inner / 2, y + inner / 2 + 4, words,
-         fmt::format(" text-anchor=\"middle\" fill=\"{}\" font-size=\"{}\" pointer-events=\"none\"",
-                     colour, hasWords() ? 12 : cell_ - 3));
+    if (!words.empty())
+      text(x + inner / 2, y + inner / 2 + 4, words,
+           fmt::format(" text-anchor=\"middle\" fill=\"{}\" font-size=\"{}\" "
+                       "pointer-events=\"none\"",
+                       colour, hasWords() ? 12 : cell_ - 3));
+  }
+
+  static std::string hintOf(const PairRow &row) {
+    std::string hint = fmt::format("device {} to device {}: ", row.source, row.destination);
+    if (isFault(worstOutcome(row)))
+      return hint + name(worstOutcome(row)).str();
+    const std::optional<Path> path = fastestPath(row);
+    return hint +
+           (path ? fmt::format("{} GB/s by {}", figureText(bestBandwidth(row)), name(*path).str())
+                 : "not measured");
+  }
+
+  std::string wordsOf(const PairRow &row) const {
+    const double rate = bestBandwidth(row);
+    const bool isFailed = isFault(worstOutcome(row));
+    const auto outcome =
+        static_cast<size_t>(isFailed ? worstOutcome(row) : PathOutcome::NotMeasured);
+    if (!hasWords())
+      return kCellLetters[outcome];
+    return isFailed || rate <= 0 ? kCellWords[outcome] : figureText(rate);
+  }
+
+  /// Inside of the square at that place.
+  void frame(int x, int y, int side, int line) {
+    add("<rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{2}\" fill=\"none\" stroke=\"{3}\" "
+        "stroke-width=\"{4}\" pointer-events=\"none\"/>",
+        x + line / 2.0, y + line / 2.0, side - line, kSlowColour, line);
   }
 
   void writeScale() {
@@ -118,41 +155,50 @@ private:
     for (int i = 0; i < kSteps; ++i)
       add("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"12\" fill=\"{}\"/>",
           left() + i * kStepWidth, y, kStepWidth, heatColour((i + 0.5) / kSteps));
-    text(left(), y + 26, "0");
-    text(left() + kSteps * kStepWidth, y + 26, figureText(fastest_) + " GB/s",
-         " text-anchor=\"middle\"");
+    text(left(), y + 26, isLog_ ? figureText(slowest_) : "0");
+    text(left() + kSteps * kStepWidth, y + 26,
+         figureText(fastest_) + (isLog_ ? " GB/s, log" : " GB/s"), " text-anchor=\"middle\"");
     const int mark = left() + kSteps * kStepWidth + 48;
     add("<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{}\"/>", mark, y, kFailedColour);
     text(mark + 18, y + 11, "hung, crashed or wrong data");
-    bottom_ = y + 40;
+    frame(mark, y + 18, 12, 3);
+    text(mark + 18, y + 29, "slow by a verdict");
+    bottom_ = y + 44;
   }
 
   void writeDevices() {
-    constexpr size_t kMostNamed = 16;
+    constexpr size_t kMostNamed = 16, kMostVerdicts = 12;
     if (table_.devices() <= kMostNamed)
       for (size_t i = 0; i < table_.devices(); ++i)
-        line(fmt::format("{}  {}  {}", i, report_.devices[i].name, report_.devices[i].pci));
-    constexpr size_t kMostVerdicts = 12;
+        line(fmt::format("device {}: {} {}", i, report_.devices[i].name, report_.devices[i].pci));
+    bottom_ += kLineHeight / 2;
     for (size_t i = 0; i < std::min(verdicts_.size(), kMostVerdicts); ++i)
       line(fmt::format("{}: {}", name(severityOf(verdicts_[i].kind)).str(), verdicts_[i].sentence));
     if (verdicts_.size() > kMostVerdicts)
       line(fmt::format("and {} more", verdicts_.size() - kMostVerdicts));
+    if (verdicts_.empty())
+      line("no verdicts: every pair is as fast as its like");
   }
 
-  /// As much of it as there is room for.
-  void line(std::string content) {
-    const auto most = static_cast<size_t>((width() - 2 * kMargin) / 6);
-    if (content.size() > most)
-      content = content.substr(0, most - 3) + "...";
-    bottom_ += kLineHeight;
-    text(kMargin, bottom_, content);
+  /// Broken where there is no more room; 7 is the width of most letters.
+  void line(const std::string &content) {
+    const auto most = static_cast<size_t>((width() - 2 * kMargin) / 7);
+    std::string rest = content;
+    for (int indent = 0; !rest.empty(); indent = 16) {
+      size_t end = rest.size() <= most ? rest.size() : rest.rfind(' ', most);
+      end = end == 0 || end == std::string::npos ? std::min(most, rest.size()) : end;
+      bottom_ += kLineHeight;
+      text(kMargin + indent, bottom_, rest.substr(0, end));
+      rest.erase(0, rest.find_first_not_of(' ', end));
+    }
   }
 
   const PairReport &report_;
   const std::vector<Verdict> &verdicts_;
   PairTable table_;
   int cell_;
-  double fastest_ = 0;
+  double fastest_ = 0, slowest_ = 0;
+  bool isLog_ = false;
   int bottom_ = 0;
   std::string out_;
 };

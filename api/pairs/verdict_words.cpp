@@ -77,6 +77,25 @@ llvm::StringRef name(VerdictSeverity severity) {
 llvm::StringRef name(VerdictScope scope) { return kScopeNames[static_cast<size_t>(scope)]; }
 llvm::StringRef name(Flow flow) { return kFlowNames[static_cast<size_t>(flow)]; }
 
+bool isAbout(const Verdict &verdict, const PairRow &row) {
+  auto isPair = [&](int64_t source, int64_t destination) {
+    return row.source == source && row.destination == destination;
+  };
+  switch (verdict.scope) {
+  case VerdictScope::Pair:
+    return isPair(verdict.source, verdict.destination) ||
+           (verdict.bothWays && isPair(verdict.destination, verdict.source));
+  case VerdictScope::Device:
+    return (row.source == verdict.device && verdict.flow != Flow::Receiving) ||
+           (row.destination == verdict.device && verdict.flow != Flow::Sending);
+  case VerdictScope::Class:
+    return row.link.kind == verdict.link;
+  case VerdictScope::All:
+    break;
+  }
+  return true;
+}
+
 std::string byPaths(const std::vector<Path> &paths) {
   // By all of these it is the link, whichever the path.
   const bool isLink =
