@@ -46,13 +46,13 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
              "that many devices, from 0 on (default: all GPUs, or 4 CPU ranks)");
   addInteger(app, "--devices", flags.devices, "A,B,...", "these GPUs, by CUDA's numbers")
       ->delimiter(',')
-      ->expected(1);
+      ->allow_extra_args(false);
   addText(app, "--paths", flags.paths, "PATH,...", "measure only these (default: all)")
       ->delimiter(',')
-      ->expected(1);
+      ->allow_extra_args(false);
   addInteger(app, "--sizes", flags.sizes, "BYTES,...", "of transfers; multiples of 4")
       ->delimiter(',')
-      ->expected(1);
+      ->allow_extra_args(false);
   addInteger(app, "--min-bytes", flags.minBytes, "BYTES",
              "instead: from here on, each four times the one before (default 4)");
   addInteger(app, "--max-bytes", flags.maxBytes, "BYTES",

@@ -37,9 +37,9 @@ inline constexpr LinkLimits kLinkLimits[] = {
 /// measurement, and noise takes some of it.
 inline constexpr double kNominalShare = 0.9;
 
-/// A figure stands out from its like if it is this many times their scatter away (the median of the
-/// distances to the median, of the better half, scaled to a standard deviation). Of the 24,000 figures of 64 devices,
-/// one of normal noise is beyond 6 in 40,000 machines.
+/// A figure stands out from its like if it is this many times their scatter away: the median of the
+/// distances to the median, of the better half, scaled to a standard deviation. Of the 24,000
+/// figures of 64 devices, one of normal noise is beyond 6 in 40,000 machines.
 inline constexpr double kScatters = 6;
 inline constexpr double kScatterOfMad = 1.4826;
 /// However few and unlike the others are: what is further below them stands out.

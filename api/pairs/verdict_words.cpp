@@ -2,6 +2,7 @@
 
 #include "api/pairs/verdict_words.h"
 
+#include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -76,8 +77,30 @@ llvm::StringRef name(VerdictSeverity severity) {
 llvm::StringRef name(VerdictScope scope) { return kScopeNames[static_cast<size_t>(scope)]; }
 llvm::StringRef name(Flow flow) { return kFlowNames[static_cast<size_t>(flow)]; }
 
+bool isAbout(const Verdict &verdict, const PairRow &row) {
+  auto isPair = [&](int64_t source, int64_t destination) {
+    return row.source == source && row.destination == destination;
+  };
+  switch (verdict.scope) {
+  case VerdictScope::Pair:
+    return isPair(verdict.source, verdict.destination) ||
+           (verdict.bothWays && isPair(verdict.destination, verdict.source));
+  case VerdictScope::Device:
+    return (row.source == verdict.device && verdict.flow != Flow::Receiving) ||
+           (row.destination == verdict.device && verdict.flow != Flow::Sending);
+  case VerdictScope::Class:
+    return row.link.kind == verdict.link;
+  case VerdictScope::All:
+    break;
+  }
+  return true;
+}
+
 std::string byPaths(const std::vector<Path> &paths) {
-  if (paths.empty() || paths.size() == kPaths)
+  // By all of these it is the link, whichever the path.
+  const bool isLink =
+      llvm::all_of(kPeerPaths, [&](Path path) { return llvm::is_contained(paths, path); });
+  if (paths.empty() || isLink)
     return "";
   std::string words = " by ";
   for (size_t i = 0; i < paths.size(); ++i) {

@@ -12,7 +12,7 @@ std::string subjectOf(const Verdict &verdict);
 /// Fills in the sentence, from all other fields.
 void putIntoWords(Verdict &verdict);
 
-/// " by put-engine and host"; empty if there are none or if it is all of them.
+/// " by put-engine and host"; empty if there are none, or all into the other's memory.
 std::string byPaths(const std::vector<Path> &paths);
 
 } // namespace braid

@@ -73,6 +73,9 @@ llvm::StringRef name(VerdictScope scope);
 /// "both", "sending", "receiving".
 llvm::StringRef name(Flow flow);
 
+/// Whether the verdict is about the transfers of that row.
+bool isAbout(const Verdict &verdict, const PairRow &row);
+
 /// Every verdict about a report, faults first, then by kind, scope and device. Deterministic.
 std::vector<Verdict> judge(const PairReport &report);
 

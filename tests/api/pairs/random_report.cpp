@@ -158,4 +158,26 @@ void fail(PairRow &row, PathOutcome outcome) {
   }
 }
 
+void breakSome(PairReport &report) {
+  const auto devices = static_cast<int64_t>(report.devices.size());
+  if (devices < 8) {
+    makeSlow(rowOf(report, 1, 0), 3);
+    return;
+  }
+  for (PairRow &row : report.rows)
+    if (row.source == 6 || row.destination == 6)
+      makeSlow(row, 5);
+  fail(rowOf(report, 1, 2), PathOutcome::Hung);
+  fail(rowOf(report, 2, 1), PathOutcome::Hung);
+  fail(rowOf(report, 3, 0), PathOutcome::Crashed);
+  PathReport &wrong = on(rowOf(report, 4, 5), Path::PutKernel);
+  wrong = {};
+  wrong.outcome = PathOutcome::WrongData;
+  wrong.wrong = WrongData{1 << 20, 3, 4096, 0x5a, 0x5b};
+  makeSlow(rowOf(report, 5, 1), 2.5);
+  makeLate(rowOf(report, 0, 4), 3);
+  takePeerAccess(rowOf(report, 3, 7));
+  takePeerAccess(rowOf(report, 7, 3));
+}
+
 } // namespace braid::pairs_test

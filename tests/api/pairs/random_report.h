@@ -37,5 +37,7 @@ void makeLate(PairRow &row, double factor);
 void takePeerAccess(PairRow &row);
 /// All paths end like that.
 void fail(PairRow &row, PathOutcome outcome);
+/// As many kinds of faults as there is room for; the same ones each time.
+void breakSome(PairReport &report);
 
 } // namespace braid::pairs_test
