@@ -118,7 +118,7 @@ struct Setting {
   bool isSwitch = false; ///< it is on or off
 };
 
-constexpr std::array<Setting, 10> kSettings = {{
+constexpr std::array<Setting, 11> kSettings = {{
     {"BRAID_MEETING", "socket at which the ranks of the job meet"},
     {"XDG_RUNTIME_DIR", "folder for that socket, if it is this user's"},
     {"TMPDIR", "folder for that socket otherwise; /tmp if not set"},
@@ -128,6 +128,8 @@ constexpr std::array<Setting, 10> kSettings = {{
     {"BRAID_NCCL_LIBRARY",
      "file of NCCL, for --backend nccl; otherwise libnccl.so.2 is looked for"},
     {"BRAID_SITE_PACKAGES", "folders of Python packages, of which one may have NCCL"},
+    {"BRAID_NVML_LIBRARY",
+     "file of NVML, which says what is known of GPUs; otherwise libnvidia-ml.so.1 is looked for"},
     {"BRAID_CACHE_DIR", "folder of what was measured; none: keep none"},
     {"XDG_CACHE_HOME", "folder of the folder braid for that otherwise"},
     {"HOME", "has that in .cache/braid otherwise"},
