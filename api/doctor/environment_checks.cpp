@@ -51,7 +51,7 @@ void lookAtThreads(const Facts &facts, Lines &lines) {
     const std::string value = facts.variable(name).value_or("");
     if (llvm::StringRef(value).getAsInteger(10, threads))
       continue;
-    if (threads * std::max<int64_t>(facts.ranks, 1) > facts.processors)
+    if (threads > 1 && threads * std::max<int64_t>(facts.ranks, 1) > facts.processors)
       lines.add("many", name, shown(value), std::max<int64_t>(facts.ranks, 1), facts.processors);
   }
 }
