@@ -1,5 +1,6 @@
 //===- tools/doctor.cpp - `braid doctor` ------------------------------------------------------===//
 
+#include "api/doctor/between_ranks.h"
 #include "api/doctor/report.h"
 #include "api/launch/job_rank.h"
 #include "api/ranks/run.h"

@@ -4,18 +4,6 @@
 
 namespace braid::doctor {
 
-const char *strOf(Severity severity) {
-  switch (severity) {
-  case Severity::Ok:
-    return "ok";
-  case Severity::Note:
-    return "note";
-  case Severity::Problem:
-    return "problem";
-  }
-  return "";
-}
-
 const std::vector<Check> &allChecks() {
   static const std::vector<Check> all = [] {
     std::vector<Check> checks;

@@ -22,7 +22,10 @@ enum class Severity : uint8_t {
   Problem, ///< stops programs here from running
 };
 /// "ok", "note", "problem".
-const char *strOf(Severity severity);
+inline const char *strOf(Severity severity) {
+  constexpr const char *kNames[] = {"ok", "note", "problem"};
+  return kNames[static_cast<size_t>(severity)];
+}
 
 /// A line that a check can print. Texts are formats, {0}, {1}, ..., of the same values; `advice` may
 /// be empty.

@@ -34,8 +34,8 @@ bool isOfAnotherDriver(const Facts &facts) {
 
 void lookAtDriver(const Facts &facts, Lines &lines) {
   const std::string version = facts.nvml.value ? facts.nvml.value->driver : "";
-  const int64_t cuda =
-      facts.cudaNumber("driver").value_or(facts.nvml.value ? facts.nvml.value->cudaVersion : 0);
+  const int64_t known = facts.cudaNumber("driver").value_or(0); // 0: it could not be asked
+  const int64_t cuda = known == 0 && facts.nvml.value ? facts.nvml.value->cudaVersion : known;
   const int64_t needed = facts.cudaNumber("runtime").value_or(0) / 1000 * 1000;
   if (facts.kernelDriver.empty() && !facts.nvml.value && cuda == 0)
     return lines.add("missing", addressesOf(facts));

@@ -2,7 +2,6 @@
 
 #include "api/doctor/facts.h"
 
-#include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/tune/measurement_cache.h"
 
@@ -12,7 +11,6 @@
 #include "llvm/Support/Path.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -304,33 +302,6 @@ Facts readFacts(const Sources &sources) {
   readProcess(sources, facts);
   readFolders(sources, facts);
   readGpus(sources, facts);
-  return facts;
-}
-
-std::string RankFacts::encode() const {
-  nlohmann::json json = {
-      {"pid_namespace", pidNamespace}, {"ipc_namespace", ipcNamespace}, {"variables", variables}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-Result<RankFacts> RankFacts::decode(llvm::StringRef text) {
-  const nlohmann::json json =
-      nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  const Status wrong = badInput("expected what a rank says about itself, got something else");
-  if (!json.is_object() || !json.contains("variables") || !json["variables"].is_object())
-    return wrong;
-  RankFacts facts;
-  for (const auto &[name, field] : {std::pair("pid_namespace", &RankFacts::pidNamespace),
-                                    std::pair("ipc_namespace", &RankFacts::ipcNamespace)}) {
-    if (!json.contains(name) || !json[name].is_number_unsigned())
-      return wrong;
-    facts.*field = json[name].get<uint64_t>();
-  }
-  for (const auto &[name, value] : json["variables"].items()) {
-    if (!value.is_string())
-      return wrong;
-    facts.variables[name] = value.get<std::string>();
-  }
   return facts;
 }
 

@@ -2,8 +2,9 @@
 
 #include "api/doctor/report.h"
 
+#include "api/doctor/between_ranks.h"
+
 #include "ir/counted.h"
-#include "ir/failure.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -49,16 +50,6 @@ std::string summary(const Facts &facts, const std::vector<Finding> &findings) {
                      facts.hasGpu() ? "GPUs and cpu ranks" : "cpu ranks");
 }
 
-OrderedJson jsonOf(const Finding &finding) {
-  return {
-      {"check", finding.check}, {"line", finding.line},     {"severity", strOf(finding.severity)},
-      {"seen", finding.seen},   {"advice", finding.advice}, {"ranks", finding.ranks}};
-}
-
-std::string dump(const OrderedJson &json, int indent) {
-  return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
 OrderedJson gpusJson(const Facts &facts) {
   OrderedJson list = OrderedJson::array();
   if (facts.nvml.value)
@@ -68,33 +59,6 @@ OrderedJson gpusJson(const Facts &facts) {
     for (const PciGpu &gpu : facts.gpus)
       list.push_back({{"name", ""}, {"uuid", ""}, {"pci", gpu.address}});
   return list;
-}
-
-// -- From other ranks. --
-
-std::optional<Severity> severityOf(const std::string &text) {
-  for (Severity severity : {Severity::Ok, Severity::Note, Severity::Problem})
-    if (text == strOf(severity))
-      return severity;
-  return std::nullopt;
-}
-
-std::optional<Finding> findingOf(const OrderedJson &json) {
-  Finding finding;
-  std::string severity;
-  for (const auto &[name, field] :
-       {std::pair("check", &finding.check), std::pair("line", &finding.line),
-        std::pair("severity", &severity), std::pair("seen", &finding.seen),
-        std::pair("advice", &finding.advice)}) {
-    if (!json.is_object() || !json.contains(name) || !json[name].is_string())
-      return std::nullopt;
-    *field = json[name].get<std::string>();
-  }
-  const std::optional<Severity> known = severityOf(severity);
-  if (!known)
-    return std::nullopt;
-  finding.severity = *known;
-  return finding;
 }
 
 size_t placeInTable(const Finding &finding) {
@@ -133,7 +97,7 @@ std::string reportJson(const Facts &facts, const std::vector<Finding> &findings)
     lines.push_back(jsonOf(finding));
   const OrderedJson json = {
       {"exit_code", exitCodeOf(findings)}, {"gpus", gpusJson(facts)}, {"lines", std::move(lines)}};
-  return dump(json, 2) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 int exitCodeOf(const std::vector<Finding> &findings) {
@@ -142,29 +106,6 @@ int exitCodeOf(const std::vector<Finding> &findings) {
 
 std::string inOneLine(const Finding &finding) {
   return finding.advice.empty() ? finding.seen : finding.seen + "; " + finding.advice;
-}
-
-std::string encodeFindings(const std::vector<Finding> &findings) {
-  OrderedJson list = OrderedJson::array();
-  for (const Finding &finding : findings)
-    list.push_back(jsonOf(finding));
-  return dump(list, -1);
-}
-
-Result<std::vector<Finding>> decodeFindings(llvm::StringRef text) {
-  const OrderedJson json =
-      OrderedJson::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  const Status wrong = badInput("expected what a rank found, got something else");
-  if (!json.is_array())
-    return wrong;
-  std::vector<Finding> findings;
-  for (const OrderedJson &each : json) {
-    std::optional<Finding> finding = findingOf(each);
-    if (!finding)
-      return wrong;
-    findings.push_back(std::move(*finding));
-  }
-  return findings;
 }
 
 std::vector<Finding> mergeFindings(const std::vector<std::vector<Finding>> &ofRanks) {

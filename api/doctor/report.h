@@ -19,11 +19,6 @@ int exitCodeOf(const std::vector<Finding> &findings);
 /// "what was seen; what to do", for the end of another message.
 std::string inOneLine(const Finding &finding);
 
-// -- Between the ranks of a job. --
-
-std::string encodeFindings(const std::vector<Finding> &findings);
-/// BadInput for what encodeFindings() does not make.
-Result<std::vector<Finding>> decodeFindings(llvm::StringRef text);
 /// Those of all ranks, in the table's order. What several find is there once, and says which.
 std::vector<Finding> mergeFindings(const std::vector<std::vector<Finding>> &ofRanks);
 

@@ -1,6 +1,8 @@
 //===- tests/doctor/report_test.cpp - findings as text, JSON and one line, and merged ---------===//
 
 #include "api/doctor/report.h"
+
+#include "api/doctor/between_ranks.h"
 #include "tests/doctor/doctors_machine.h"
 
 #include <gmock/gmock.h>
