@@ -117,6 +117,9 @@ std::optional<Finding> explain(const Failure &failure, const Facts &facts);
 
 /// "GPU 0 (0000:18:00.0)", by NVML's number.
 std::string gpuName(const Facts &facts, size_t index);
+/// A process may have fewer addresses than CUDA reserves, which then finds no GPU.
+bool isShortOfAddresses(const Facts &facts);
+
 /// "13.0" of 13000.
 std::string cudaVersionText(int64_t version);
 

@@ -115,7 +115,7 @@ bool lookAtVisible(const Facts &facts, Lines &lines) {
 void lookAtCuda(const Facts &facts, Lines &lines) {
   if (!facts.hasCuda)
     return lines.add("not-built");
-  const bool isExplained = lookAtVisible(facts, lines);
+  const bool isExplained = lookAtVisible(facts, lines) || isShortOfAddresses(facts);
   if (facts.cuda.isLate)
     return lines.add("hung");
   const std::optional<int64_t> devices = facts.cudaNumber("devices");

@@ -87,13 +87,12 @@ void lookAtProcesses(const Facts &facts, Lines &lines) {
     lines.add("few", *facts.limits.processes, needed, ranksOf(facts));
 }
 
-/// CUDA reserves addresses for the memory of all GPUs and of the host, whatever is used.
 void lookAtAddresses(const Facts &facts, Lines &lines) {
-  constexpr uint64_t kOfGpu = 256 * kGiB, kOfRank = kGiB;
+  constexpr uint64_t kOfRank = kGiB;
   if (!facts.limits.addressBytes)
     return;
   const std::string limit = bytesText(*facts.limits.addressBytes);
-  if (facts.hasGpu() && *facts.limits.addressBytes < kOfGpu)
+  if (isShortOfAddresses(facts))
     lines.add("little-for-gpus", limit);
   else if (*facts.limits.addressBytes < kOfRank)
     lines.add("little", limit);
@@ -120,6 +119,12 @@ bool isAboutAddresses(const Failure &failure) {
 }
 
 } // namespace
+
+/// CUDA reserves addresses for the memory of all GPUs and of the host, whatever is used.
+bool isShortOfAddresses(const Facts &facts) {
+  constexpr uint64_t kOfGpu = 256 * kGiB;
+  return facts.hasGpu() && facts.limits.addressBytes.value_or(kOfGpu) < kOfGpu;
+}
 
 std::vector<Check> processChecks() {
   using enum Severity;

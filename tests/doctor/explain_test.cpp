@@ -53,6 +53,12 @@ const std::vector<Explained> &failures() {
       {"addresses", Unsupported, "out of memory (cudaErrorMemoryAllocation) from cudaMalloc", true,
        [](M &ill) { ill.limits.addressBytes = uint64_t(8) << 30; },
        "address-space.little-for-gpus"},
+      {"addresses_for_cuda", Unsupported, "--backend cuda: no GPU here (out of memory)", true,
+       [](M &ill) {
+         ill.limits.addressBytes = uint64_t(8) << 30;
+         ill.cuda = {{"driver", "13000"}, {"devices", "0"}, {"why none", "out of memory"}};
+       },
+       "address-space.little-for-gpus"},
       {"files", Unsupported, "2 ranks as processes take 76 open files, but this process may have 9",
        false, [](M &ill) { ill.limits.openFiles = 9; }, "open-files.few"},
       {"threads", Unsupported, "cannot start a thread: expected more memory or processes", false,
