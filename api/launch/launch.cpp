@@ -42,9 +42,8 @@ Status lacking(const char *what) {
   return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
 }
 
-/// For each rank: its process, its connection, the memory that it offers and two pipes.
 Status makeRoomForDescriptors(int64_t ranks) {
-  const rlim_t needed = 64 + static_cast<rlim_t>(ranks) * 6;
+  const rlim_t needed = static_cast<rlim_t>(openFilesFor(ranks));
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return lacking("a limit on open files");
@@ -351,6 +350,9 @@ LaunchReport JobLauncher::report() const {
 }
 
 } // namespace
+
+/// For each rank: its process, its connection, the memory that it offers and two pipes.
+int64_t openFilesFor(int64_t ranks) { return 64 + ranks * 6; }
 
 Result<LaunchReport> launch(const LaunchOptions &options) {
   std::string job = BRAID_TRY(randomName());

@@ -29,6 +29,9 @@ namespace braid {
 
 struct LaunchReport;
 
+/// Files that this process has to be able to have open for so many ranks.
+int64_t openFilesFor(int64_t ranks);
+
 struct LaunchOptions {
   int64_t ranks = 1;
   /// Every rank's command line, from argv[0] on. The program is this one, whatever that says.

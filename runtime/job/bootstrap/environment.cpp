@@ -130,6 +130,8 @@ constexpr std::array<Setting, 11> kSettings = {{
     {"BRAID_NCCL_LIBRARY",
      "file of NCCL, for --backend nccl; otherwise libnccl.so.2 is looked for"},
     {"BRAID_SITE_PACKAGES", "folders of Python packages, of which one may have NCCL"},
+    {"BRAID_NVML_LIBRARY",
+     "file of NVML, which says what is known of GPUs; otherwise libnvidia-ml.so.1 is looked for"},
     {"BRAID_CACHE_DIR", "folder of what was measured; none: keep none"},
     {"XDG_CACHE_HOME", "folder of the folder braid for that otherwise"},
     {"HOME", "has that in .cache/braid otherwise"},
