@@ -3,6 +3,7 @@
 #include "tools/p2p.h"
 
 #include "api/pairs/gpu_count.h"
+#include "api/pairs/known_links.h"
 #include "api/pairs/measuring_rank.h"
 #include "api/ranks/run.h"
 #include "ir/counted.h"
@@ -59,6 +60,7 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
              "up to here, as far as memory and time allow (default 1073741824)");
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
              "a transfer that takes longer hangs (default 20000)");
+  app.add_flag("--all-paths", flags.allPaths, "print a matrix for each path");
   addText(app, "--json", flags.json, "OUT.json", "write all figures");
   addText(app, "--html", flags.html, "OUT.html", "write a page with heat maps");
   addText(app, "--svg", flags.svg, "OUT.svg", "write a heat map");
@@ -158,13 +160,21 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   if (areGpus && gpus == 0)
     return unsupported("--backend cuda: no GPU here");
   options.devices = BRAID_TRY(chooseDevices(flags, areGpus, gpus));
-  for (const std::string *file : {&flags.json, &flags.html, &flags.svg})
+  int toStandardOutput = 0;
+  for (const std::string *file : {&flags.json, &flags.html, &flags.svg}) {
+    toStandardOutput += *file == "-";
     if (!file->empty())
       BRAID_TRY(checkWritable(*file));
+  }
+  if (toStandardOutput > 1)
+    return badInput("expected one of --json, --html and --svg to be -, got {}", toStandardOutput);
   options.secondsOfPath = secondsOfPath(options.devices.size(), options.paths.size());
   options.rankCommand = {"braid", "p2p", "--measure-to"};
   options.progress = PairProgress();
-  const MeasuredPairs measured = BRAID_TRY(measurePairs(options));
+  MeasuredPairs measured = BRAID_TRY(measurePairs(options));
+  if (areGpus)
+    if (const Result<NvmlReport> nvml = readNvml(processEnvironment()))
+      addKnownLinks(measured.report, readMachine(*nvml));
   BRAID_TRY(printP2p(flags, measured.report));
   if (measured.signal != 0)
     return 128 + measured.signal; // as a shell says it

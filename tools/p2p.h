@@ -15,8 +15,10 @@ struct P2pFlags {
   std::vector<int64_t> sizes;
   std::optional<int64_t> minBytes, maxBytes;
   int64_t timeoutMs = 20000;
+  bool allPaths = false;
   std::string json, html, svg;
-  std::optional<int> results; ///< of a process that measures: where it says what
+  bool writesToStandardOutput() const; ///< of a file
+  std::optional<int> results;          ///< of a process that measures: where it says what
 };
 
 /// As in command.h; `backends` are those that it may measure.

@@ -1,7 +1,10 @@
 //===- tools/p2p_output.cpp - what `braid p2p` takes and prints -------------------------------===//
 
+#include "api/pairs/heat_map.h"
+#include "api/pairs/matrix.h"
 #include "api/pairs/measuring_job.h"
 #include "api/pairs/pair_names.h"
+#include "api/pairs/report_json.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "tools/p2p.h"
@@ -10,6 +13,11 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <unistd.h>
 
 namespace braid::tools {
 namespace {
@@ -58,7 +66,15 @@ Status readPaths(const P2pFlags &flags, std::vector<Path> &paths) {
   return Status::ok();
 }
 
+/// Where somebody looks at it, unless they do not want to (https://no-color.org).
+bool wantsColours() {
+  const char *none = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) == 1 && !(none && *none);
+}
+
 } // namespace
+
+bool P2pFlags::writesToStandardOutput() const { return json == "-" || html == "-" || svg == "-"; }
 
 Status readP2pFlags(const P2pFlags &flags, MeasureOptions &options) {
   BRAID_TRY(readPaths(flags, options.paths));
@@ -69,23 +85,23 @@ Status readP2pFlags(const P2pFlags &flags, MeasureOptions &options) {
   return Status::ok();
 }
 
-Status printP2p(const P2pFlags &, const PairReport &report) {
-  for (const PairRow &row : report.rows)
-    for (size_t i = 0; i < kPaths; ++i) {
-      const PathReport &path = row.paths[i];
-      llvm::outs() << row.source << "->" << row.destination << " " << name(static_cast<Path>(i))
-                   << " " << name(path.outcome) << " " << path.reason << " together "
-                   << path.togetherGBps;
-      for (const PathPoint &point : path.points)
-        llvm::outs() << fmt::format(" [{} {:.2f}us {:.3f}]", point.bytes, point.latencyUs,
-                                    point.GBps);
-      if (path.wrong)
-        llvm::outs() << fmt::format(" wrong at {} of {} round {}", path.wrong->offset,
-                                    path.wrong->bytes, path.wrong->round);
-      llvm::outs() << "\n";
-    }
-  llvm::outs() << name(report.together) << " " << report.togetherReason << "\n";
-  return Status::ok();
+Status printP2p(const P2pFlags &flags, const PairReport &report) {
+  const std::vector<Verdict> verdicts = judge(report);
+  const Recommendations recommendations = recommend(report, verdicts);
+  llvm::raw_ostream &os = flags.writesToStandardOutput() ? llvm::errs() : llvm::outs();
+  MatrixOptions options;
+  options.colours = wantsColours();
+  options.allPaths = flags.allPaths;
+  os << matrixText(report, verdicts, recommendations, options);
+  if (report.together != PathOutcome::Measured && !report.togetherReason.empty())
+    os << fmt::format("All pairs at once {}: {}.\n", name(report.together).str(),
+                      report.togetherReason);
+  os.flush();
+  if (!flags.json.empty())
+    BRAID_TRY(writeFile(flags.json, encodePairReport(report, verdicts, recommendations)));
+  if (!flags.html.empty())
+    BRAID_TRY(writeFile(flags.html, heatMapHtml(report, verdicts, recommendations)));
+  return flags.svg.empty() ? Status::ok() : writeFile(flags.svg, heatMapSvg(report, verdicts));
 }
 
 } // namespace braid::tools

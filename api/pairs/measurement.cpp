@@ -30,7 +30,7 @@ constexpr Form kForms[] = {
 };
 
 std::string cleaned(llvm::StringRef text) {
-  std::string clean = text.take_front(kMostText).str();
+  std::string clean = text.take_front(kMostMeasurementText).str();
   for (char &c : clean)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
       c = ' ';

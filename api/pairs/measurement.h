@@ -36,6 +36,6 @@ struct Measurement {
   static Result<Measurement> decode(llvm::StringRef line);
 };
 
-inline constexpr size_t kMostText = 400; ///< of a line; a pipe takes 4096 bytes as a whole
+inline constexpr size_t kMostMeasurementText = 400; ///< of a line; a pipe takes 4096 bytes as a whole
 
 } // namespace braid

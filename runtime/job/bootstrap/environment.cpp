@@ -118,7 +118,7 @@ struct Setting {
   bool isSwitch = false; ///< it is on or off
 };
 
-constexpr std::array<Setting, 11> kSettings = {{
+constexpr std::array<Setting, 12> kSettings = {{
     {"BRAID_MEETING", "socket at which the ranks of the job meet"},
     {"XDG_RUNTIME_DIR", "folder for that socket, if it is this user's"},
     {"TMPDIR", "folder for that socket otherwise; /tmp if not set"},
