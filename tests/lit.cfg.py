@@ -29,4 +29,7 @@ config.substitutions += [
     ("%examples", os.path.join(config.braid_source, "examples")),
     ("%exits", "sh " + exits),
     ("%python", config.python),
+    ("%fake_nvml", os.path.join(config.braid_build, "lib", "libfake_nvml.so")),
 ]
+if not os.path.exists("/dev/nvidia0"):
+    config.available_features.add("no-gpu")

@@ -25,6 +25,8 @@ Command addExplain(CLI::App &app);
 Command addRun(CLI::App &app);
 Command addBench(CLI::App &app);
 Command addEnv(CLI::App &app);
+Command addDoctor(CLI::App &app);
+Command addP2p(CLI::App &app);
 
 /// The flags that say what to compile, common to the commands that take a FILE.
 struct SourceFlags {

@@ -2,6 +2,7 @@
 
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
+#include "api/doctor/explain_failure.h"
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
 #include "ir/counted.h"
@@ -18,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <mutex>
 
 #include <unistd.h>
@@ -291,6 +293,7 @@ private:
   llvm::ArrayRef<Plan> plansFor(const JobMemory &memory);
   int launchRanks();
   int fail(const Status &status);
+  int endFailed(const Status &cause) const;
   std::string leaveOwnRecords();
   std::string prefixed(const std::string &message) const;
   const RunFlags &flags_;
@@ -514,6 +517,8 @@ int Run::launchRanks() {
   llvm::errs() << records;
   if (report->signal != 0)
     return 128 + report->signal; // as a shell says it
+  if (!report->status.isOk() && !report->isOutputLost)
+    return endFailed(report->status);
   return static_cast<int>(report->isOutputLost ? StatusCode::Unsupported : report->status.code());
 }
 
@@ -546,7 +551,24 @@ int Run::fail(const Status &status) {
   llvm::errs() << prefixed(message);
   if (job_ && hasFailedRunning(cause))
     llvm::errs() << prefixed(leaveOwnRecords());
-  return static_cast<int>(cause.code());
+  return endFailed(cause);
+}
+
+/// Ends what is said with the doctor's line, if one explains the failure; one rank speaks for all.
+/// Returns the exit code.
+int Run::endFailed(const Status &cause) const {
+  const int code = static_cast<int>(cause.code());
+  if (setup_.place && setup_.place->rank != 0)
+    return code;
+  const bool isOnGpus = backend_ && backend_->facts;
+  const int64_t ranks = compiled_.program ? compiled_.program->ranks() : 0;
+  const doctor::Explanation why = doctor::explainFailure(cause, isOnGpus, ranks, registry_);
+  if (!why.line.empty())
+    llvm::errs() << prefixed("doctor: " + why.line + "\n");
+  if (!why.isStuck)
+    return code;
+  llvm::outs().flush();
+  std::_Exit(code);
 }
 
 /// Without a launcher of ours: each rank leaves its own record, and the host those of the ranks

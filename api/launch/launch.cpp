@@ -11,6 +11,8 @@
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/job_report.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -40,9 +42,8 @@ Status lacking(const char *what) {
   return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
 }
 
-/// For each rank: its process, its connection, the memory that it offers and two pipes.
 Status makeRoomForDescriptors(int64_t ranks) {
-  const rlim_t needed = 64 + static_cast<rlim_t>(ranks) * 6;
+  const rlim_t needed = static_cast<rlim_t>(openFilesFor(ranks));
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return lacking("a limit on open files");
@@ -96,6 +97,7 @@ private:
   void onSignals();
   void onEnded();
   void onStopped();
+  void onWatch();
   void abortFor(int64_t rank, const Ending &ending);
   void sayFailure();
   void killWhatIsLeft();
@@ -171,6 +173,12 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
                                      {"BRAID_MEETING", endpoint},
                                      {"OPENBLAS_NUM_THREADS", "1"}},
                      .standardInput = stdinFile.get()};
+  llvm::append_range(child.environment, options_.environment);
+  FileDescriptor nowhere;
+  if (options_.discardOutput) {
+    nowhere = FileDescriptor(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    child.standardOutput = child.standardError = nowhere.get();
+  }
   OutputRelay::Pipes pipes;
   if (options_.prefixOutput) {
     pipes = BRAID_TRY(relay_.add(rank));
@@ -206,6 +214,7 @@ LaunchReport JobLauncher::supervise() {
     onSignals();
     onEnded();
     onStopped();
+    onWatch();
     sayFailure();
     killWhatIsLeft();
   }
@@ -261,6 +270,13 @@ void JobLauncher::onStopped() {
       stopRule_.look(Clock::now(), [this](int64_t rank) { return children_.isStopped(rank); });
   if (stopped && !isDecided())
     memory_.abort(stopCause(memory_, plans(), *stopped, options_.timeout));
+}
+
+void JobLauncher::onWatch() {
+  if (!options_.watch || isDecided())
+    return;
+  if (Status status = options_.watch(); !status.isOk())
+    memory_.abort({status, -1});
 }
 
 /// Once: a failure is final as soon as the job has been aborted before its run counted. That all
@@ -334,6 +350,9 @@ LaunchReport JobLauncher::report() const {
 }
 
 } // namespace
+
+/// For each rank: its process, its connection, the memory that it offers and two pipes.
+int64_t openFilesFor(int64_t ranks) { return 64 + ranks * 6; }
 
 Result<LaunchReport> launch(const LaunchOptions &options) {
   std::string job = BRAID_TRY(randomName());

@@ -29,10 +29,15 @@ namespace braid {
 
 struct LaunchReport;
 
+/// Files that this process has to be able to have open for so many ranks.
+int64_t openFilesFor(int64_t ranks);
+
 struct LaunchOptions {
   int64_t ranks = 1;
   /// Every rank's command line, from argv[0] on. The program is this one, whatever that says.
   std::vector<std::string> arguments;
+  /// Added to every rank's environment, in place of what has the same name.
+  std::vector<std::pair<std::string, std::string>> environment = {};
   /// What every rank finds on its standard input, whole.
   std::string input;
   /// All ranks have to have joined the job within this, and none may stay stopped (SIGSTOP or the
@@ -46,12 +51,17 @@ struct LaunchOptions {
   std::chrono::milliseconds teardown{3000};
   /// Pass on what ranks write to stdout and stderr line by line, as `[2] text`.
   bool prefixOutput = false;
+  /// What ranks write to stdout and stderr is nobody's business.
+  bool discardOutput = false;
   /// Those of all ranks, so that messages can say what a rank was doing; none as long as nobody
   /// knows. Called when there is such a message, by any thread; what it gives outlives launch().
   std::function<llvm::ArrayRef<Plan>(const JobMemory &memory)> plans = {};
   /// Called once, as soon as it is certain that the job has failed, with what the report will say:
   /// ending all ranks may take seconds.
   std::function<void(const Status &cause)> onFailure = {};
+  /// Asked some fifty times a second until it is known how the job ends: the first failure that it
+  /// returns ends it, for that cause. By the calling thread.
+  std::function<Status()> watch = {};
   /// Called when all ranks have ended, while what they left in the job memory is still there.
   std::function<void(const LaunchReport &report, const JobMemory &memory, const std::string &job)>
       onEnd = {};

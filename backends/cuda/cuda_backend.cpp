@@ -94,8 +94,22 @@ CudaCluster::~CudaCluster() {
   group_.leave();
 }
 
-/// The GPU of this rank: the one of its number on this host, or the only one it sees.
+/// The number that BRAID_DEVICES gives this rank; -1: it says nothing.
+Result<int64_t> deviceFromEnvironment(int64_t localRank) {
+  const std::vector<int64_t> devices = BRAID_TRY(devicesOfRanks(processEnvironment()));
+  if (devices.empty())
+    return -1;
+  if (localRank >= static_cast<int64_t>(devices.size()))
+    return badInput("expected BRAID_DEVICES to name a GPU for each rank, got {} for rank {}",
+                    devices.size(), localRank);
+  return devices[static_cast<size_t>(localRank)];
+}
+
+/// The GPU of this rank: the one that it was given, or else the one of its number on this host, or
+/// the only one it sees.
 Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank, bool mayShare) {
+  const int64_t given =
+      rank.device >= 0 ? rank.device : BRAID_TRY(deviceFromEnvironment(localRank));
   int count = 0;
   cudaError_t code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess || count == 0) {
@@ -105,7 +119,7 @@ Result<int> chooseDevice(const CudaRankOptions &rank, int64_t localRank, bool ma
     return noGpu(code == cudaSuccess ? "none found" : cudaGetErrorString(code), driver, runtime,
                  rank.backend);
   }
-  int64_t device = rank.device >= 0 ? rank.device : count == 1 ? 0 : localRank;
+  int64_t device = given >= 0 ? given : count == 1 ? 0 : localRank;
   if (device >= count && mayShare)
     device %= count;
   if (device >= count)

@@ -6,6 +6,8 @@
 #include "backends/cuda/issuing.h"
 #include "ir/failure.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,6 +94,25 @@ Result<std::string> CudaDevice::uuid() const {
   cudaDeviceProp properties = {};
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDeviceProperties(&properties, options_.device));
   return std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
+}
+
+/// As nvidia-smi has it: "GPU-" and the bytes in hexadecimal, with dashes before bytes 4, 6, 8, 10.
+std::string CudaDevice::identity() const {
+  const Result<std::string> bytes = uuid();
+  if (!bytes)
+    return "";
+  std::string text = "GPU-" + llvm::toHex(*bytes, /*LowerCase=*/true);
+  for (size_t dash : {12, 17, 22, 27})
+    text.insert(dash, "-");
+  return text;
+}
+
+std::optional<int64_t> CudaDevice::freeBytes() {
+  enter();
+  size_t free = 0, all = 0;
+  if (cudaMemGetInfo(&free, &all) != cudaSuccess)
+    return std::nullopt;
+  return static_cast<int64_t>(free);
 }
 
 std::string CudaDevice::description() const {

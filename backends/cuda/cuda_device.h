@@ -61,6 +61,8 @@ public:
   /// Of the GPU: 16 bytes that no other one has.
   Result<std::string> uuid() const;
   std::string description() const override;
+  std::string identity() const override;
+  std::optional<int64_t> freeBytes() override;
   bool sharesHostMemory() const override { return false; }
   Compute &compute() override { return *this; }
   PeerMemory *peerMemory() override { return this; }

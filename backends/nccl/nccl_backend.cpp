@@ -2,6 +2,7 @@
 
 #include "backends/nccl/nccl_backend.h"
 
+#include "backends/cuda/cuda_facts.h"
 #include "backends/nccl/nccl_messages.h"
 #include "ir/failure.h"
 #include "runtime/execute/rank_group.h"
@@ -20,13 +21,24 @@ namespace {
 /// uses a GPU.
 void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
+/// "error", or "version" (2.28.3), "number" (22803) and "file".
+BackendFacts ncclFacts() {
+  const Result<const nccl::Library *> library = nccl::Library::load();
+  if (!library)
+    return {{"error", library.status().message()}};
+  return {{"version", nccl::versionText((*library)->version)},
+          {"number", std::to_string((*library)->version)},
+          {"file", (*library)->file}};
+}
+
 Backend backendOf(const char *name, const char *description, Transport transport,
-                  decltype(&joinGpus) join) {
+                  decltype(&joinGpus) join, BackendFacts (*facts)()) {
   return {.name = name,
           .description = description,
           .hasGraphs = true,
           .transport = transport,
           .messages = describeNccl,
+          .facts = facts,
           .join = [join](const ClusterOptions &options, std::unique_ptr<Client> client) {
             return join(options, std::move(client), {});
           }};
@@ -63,9 +75,9 @@ Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
 void registerGpuBackends(BackendRegistry &registry) {
   askForQueues();
   registry.add(backendOf("cuda", "ranks as processes, one GPU each, connected by CUDA IPC",
-                         Transport::PeerMemory, joinGpus));
+                         Transport::PeerMemory, joinGpus, cudaFacts));
   registry.add(backendOf("nccl", "ranks as processes, one GPU each, which send messages by NCCL",
-                         Transport::Messages, joinNccl));
+                         Transport::Messages, joinNccl, ncclFacts));
 }
 
 Result<std::string> describeNccl() {

@@ -20,6 +20,7 @@
 #include "runtime/execute/peer_memory.h"
 
 #include <memory>
+#include <optional>
 
 namespace braid {
 
@@ -87,6 +88,10 @@ public:
 
   /// What it is, for people: the machine's part and its driver. Empty: the host.
   virtual std::string description() const { return ""; }
+  /// What no other device has, as its vendor's tools print it: "GPU-8f2a...". Empty: the host.
+  virtual std::string identity() const { return ""; }
+  /// Bytes that allocate() may still give; nothing: nobody says.
+  virtual std::optional<int64_t> freeBytes() { return std::nullopt; }
   /// False if what it reads and writes, but for copies, must come from its own allocate().
   virtual bool sharesHostMemory() const { return true; }
 

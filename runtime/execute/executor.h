@@ -44,6 +44,8 @@ public:
   /// copy to where the capture expects them.
   Status replay(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   const Plan &plan() const { return *plan_; }
+  /// Where a buffer of the Plan lies that is not the caller's, on the device; until this goes.
+  void *address(uint32_t buffer) const { return bases_[buffer]; }
   /// How many runs have been issued, replays included.
   uint32_t epoch() const { return epoch_; }
 

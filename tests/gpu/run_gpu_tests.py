@@ -22,6 +22,7 @@ import time
 
 from gpu_commands import ROOT, Command, run
 from gpu_faults import faults
+from gpu_pairs import add_pairs
 from gpu_suite import LANE, Killed, Suite, be_told_of_signals, gpus, lanes, machine, only_on
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
@@ -498,6 +499,7 @@ def add_all(suite, fault_seeds):
     messages(suite)
     memories(suite)
     programs(suite)
+    add_pairs(suite, has_nccl=not nccl_missing(suite))
     tuning(suite)
     suite.add("bench, in turns with PyTorch", 2, lambda devices: bench(suite, devices),
               is_alone=True)

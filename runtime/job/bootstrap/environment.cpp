@@ -118,18 +118,22 @@ struct Setting {
   bool isSwitch = false; ///< it is on or off
 };
 
-constexpr std::array<Setting, 11> kSettings = {{
+constexpr std::array<Setting, 13> kSettings = {{
     {"BRAID_MEETING", "socket at which the ranks of the job meet"},
     {"XDG_RUNTIME_DIR", "folder for that socket, if it is this user's"},
     {"TMPDIR", "folder for that socket otherwise; /tmp if not set"},
     {"BRAID_TUNE", "off: on GPUs, multiply by the library's first guess and measure nothing", true},
     {"BRAID_SHARE_GPUS", "on: ranks may share GPUs, for results and not for speed; tunes nothing",
      true},
+    {"BRAID_DEVICES",
+     "GPUs of the ranks by CUDA's number, in rank order: 3,5,0; each its own if not set"},
     {"BRAID_NCCL_LIBRARY",
      "file of NCCL, for --backend nccl; otherwise libnccl.so.2 is looked for"},
     {"BRAID_NVSHMEM_LIBRARY",
      "file of NVSHMEM, for --memory nvshmem; otherwise libnvshmem_host.so.3 is looked for"},
     {"BRAID_SITE_PACKAGES", "folders of Python packages, which may have NCCL and NVSHMEM"},
+    {"BRAID_NVML_LIBRARY",
+     "file of NVML, which says what is known of GPUs; otherwise libnvidia-ml.so.1 is looked for"},
     {"BRAID_CACHE_DIR", "folder of what was measured; none: keep none"},
     {"XDG_CACHE_HOME", "folder of the folder braid for that otherwise"},
     {"HOME", "has that in .cache/braid otherwise"},
@@ -456,7 +460,24 @@ Result<bool> isOn(const Environment &environment, const std::string &name, bool 
   return badInput("expected {} to be on or off, got '{}'", name, printable(*value, kShownOfValue));
 }
 
+Result<std::vector<int64_t>> devicesOfRanks(const Environment &environment) {
+  std::vector<int64_t> devices;
+  const std::string text = environment("BRAID_DEVICES").value_or("");
+  llvm::SmallVector<llvm::StringRef, 8> parts;
+  llvm::StringRef(text).split(parts, ',', -1, /*KeepEmpty=*/!text.empty());
+  for (llvm::StringRef part : parts) {
+    uint16_t device = 0;
+    if (part.getAsInteger(10, device) || llvm::is_contained(devices, device))
+      return badInput("expected BRAID_DEVICES to be numbers of GPUs, each once, as in 3,5,0, "
+                      "got '{}'",
+                      printable(text, kShownOfValue));
+    devices.push_back(device);
+  }
+  return devices;
+}
+
 Status checkSettings(const Environment &environment) {
+  BRAID_TRY(devicesOfRanks(environment));
   for (const Setting &setting : kSettings)
     if (setting.isSwitch)
       if (Result<bool> value = isOn(environment, setting.name, false); !value)

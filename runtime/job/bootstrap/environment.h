@@ -71,7 +71,10 @@ std::string variablesOfPlace(const Environment &environment);
 /// What the setting `name` says, a BRAID_* variable that is on or off: `otherwise` if it is not
 /// set, BadInput if it is anything else.
 Result<bool> isOn(const Environment &environment, const std::string &name, bool otherwise);
-/// BadInput unless all such settings are on, off or not set.
+/// The numbers that BRAID_DEVICES has, in rank order; none if it is not set. BadInput unless they
+/// are whole numbers with commas between them, each once.
+Result<std::vector<int64_t>> devicesOfRanks(const Environment &environment);
+/// BadInput unless all such settings are on, off or not set, and BRAID_DEVICES is a list of numbers.
 Status checkSettings(const Environment &environment);
 
 /// A variable that Braid reads, for `braid env`.

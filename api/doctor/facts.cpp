@@ -1,0 +1,308 @@
+//===- api/doctor/facts.cpp - all that `braid doctor` looks at, as values ---------------------===//
+
+#include "api/doctor/facts.h"
+
+#include "runtime/files.h"
+#include "runtime/tune/measurement_cache.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+extern char **environ; // NOLINT: unistd.h has it for GNU only
+
+namespace braid::doctor {
+namespace {
+
+namespace fs = llvm::sys::fs;
+namespace path = llvm::sys::path;
+
+constexpr size_t kMostOfFile = 1 << 16; ///< bytes; of what the kernel writes
+
+/// What stands in a file of the kernel's; empty if there is none.
+std::string textAt(const std::string &file) {
+  Result<std::string> text = readFile(file, kMostOfFile);
+  return text ? llvm::StringRef(*text).trim().str() : "";
+}
+
+std::vector<std::string> namesIn(const std::string &folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; entry != end && !error;
+       entry.increment(error))
+    names.push_back(path::filename(entry->path()).str());
+  llvm::sort(names);
+  return names;
+}
+
+std::string linkAt(const std::string &file) {
+  std::array<char, 256> target = {};
+  const ssize_t size = readlink(file.c_str(), target.data(), target.size());
+  return size > 0 ? std::string(target.data(), static_cast<size_t>(size)) : "";
+}
+
+// -- What this process is. --
+
+std::optional<uint64_t> limitOf(int resource, rlim_t rlimit::*which) {
+  rlimit limit{};
+  if (getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 ||
+      limit.*which == RLIM_INFINITY)
+    return std::nullopt;
+  return limit.*which;
+}
+
+Limits ownLimits() {
+  return {.openFiles = limitOf(RLIMIT_NOFILE, &rlimit::rlim_max),
+          .lockedBytes = limitOf(RLIMIT_MEMLOCK, &rlimit::rlim_cur),
+          .processes = limitOf(RLIMIT_NPROC, &rlimit::rlim_cur),
+          .addressBytes = limitOf(RLIMIT_AS, &rlimit::rlim_cur)};
+}
+
+int64_t ownProcessors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    return CPU_COUNT(&set);
+  return std::thread::hardware_concurrency();
+}
+
+std::optional<Space> spaceOf(const std::string &folder) {
+  struct statvfs about = {};
+  if (statvfs(folder.c_str(), &about) != 0)
+    return std::nullopt;
+  return Space{uint64_t(about.f_blocks) * about.f_frsize,
+               uint64_t(about.f_bavail) * about.f_frsize};
+}
+
+std::map<std::string, std::string> ownVariables() {
+  std::map<std::string, std::string> variables;
+  for (char **entry = environ; entry && *entry; ++entry) {
+    const auto [name, value] = llvm::StringRef(*entry).split('=');
+    variables[name.str()] = value.str();
+  }
+  return variables;
+}
+
+void readProcess(const Sources &sources, Facts &facts) {
+  const std::string self = sources.root + "/proc/self";
+  for (const auto &[name, value] : sources.variables)
+    if (changesBehaviour(name))
+      facts.own.variables[name] = value;
+  facts.status = parseProcessStatus(textAt(self + "/status"));
+  facts.own.pidNamespace = parseNamespace(linkAt(self + "/ns/pid"), "pid").value_or(0);
+  facts.own.ipcNamespace = parseNamespace(linkAt(self + "/ns/ipc"), "ipc").value_or(0);
+  if (int64_t scope = 0;
+      !llvm::StringRef(textAt(sources.root + "/proc/sys/kernel/yama/ptrace_scope"))
+           .getAsInteger(10, scope))
+    facts.ptraceScope = scope;
+  if (sources.limits)
+    facts.limits = sources.limits();
+  facts.processors = sources.processors;
+}
+
+// -- Folders. --
+
+/// Why no file can be made in `folder`, which may be yet to be made; empty: one can.
+std::string whyNotWritable(llvm::StringRef folder) {
+  while (!folder.empty() && !fs::exists(folder))
+    folder = path::parent_path(folder);
+  if (folder.empty())
+    return std::strerror(ENOENT);
+  if (!fs::is_directory(folder))
+    return fmt::format("{} is no folder", folder.str());
+  return access(folder.str().c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
+}
+
+std::string nearestFolder(llvm::StringRef folder) {
+  while (!folder.empty() && !fs::is_directory(folder))
+    folder = path::parent_path(folder);
+  return folder.str();
+}
+
+Environment environmentOf(const std::map<std::string, std::string> &variables) {
+  return [&variables](const std::string &name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() || found->second.empty() ? std::nullopt
+                                                             : std::optional(found->second);
+  };
+}
+
+void readFolders(const Sources &sources, Facts &facts) {
+  if (sources.space)
+    facts.sharedMemory = sources.space(sources.root + "/dev/shm");
+  facts.cacheFolder = measurementFolder(environmentOf(sources.variables));
+  if (facts.cacheFolder.empty())
+    return;
+  facts.cacheTrouble = whyNotWritable(facts.cacheFolder);
+  if (sources.space)
+    facts.cacheSpace = sources.space(nearestFolder(facts.cacheFolder));
+}
+
+// -- GPUs. --
+
+bool isGpuOfNvidia(const std::string &folder) {
+  const std::string kind = textAt(folder + "/class");
+  return textAt(folder + "/vendor") == "0x10de" &&
+         (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
+}
+
+PciGpu readGpu(const std::string &address, const std::string &root) {
+  PciGpu gpu;
+  gpu.address = normalizedPci(address);
+  const std::string devices = root + "/sys/bus/pci/devices/";
+  gpu.iommu = textAt(devices + address + "/iommu_group/type");
+  gpu.bridges = pciPath(address, root);
+  if (!gpu.bridges.empty())
+    gpu.bridges.pop_back(); // the device itself
+  for (const std::string &bridge : gpu.bridges)
+    if (Result<std::string> config = readFile(devices + bridge + "/config", kMostOfFile))
+      if (redirectsPeers(*config).value_or(false))
+        gpu.redirecting.push_back(bridge);
+  return gpu;
+}
+
+bool isDeviceFile(llvm::StringRef name) {
+  return name.consume_front("nvidia") && !name.empty() && llvm::all_of(name, llvm::isDigit);
+}
+
+void readPci(const Sources &sources, Facts &facts) {
+  for (const std::string &address : namesIn(sources.root + "/sys/bus/pci/devices"))
+    if (isGpuOfNvidia(sources.root + "/sys/bus/pci/devices/" + address))
+      facts.gpus.push_back(readGpu(address, sources.root));
+  const std::string driver = textAt(sources.root + "/proc/driver/nvidia/version");
+  facts.kernelDriver = driver.substr(0, driver.find('\n'));
+  facts.deviceFiles = llvm::count_if(namesIn(sources.root + "/dev"), isDeviceFile);
+}
+
+/// What `ask` gives in time. Else its thread is left alone: nobody can end a call into a driver.
+template <class Value>
+std::optional<Value> within(std::chrono::milliseconds patience, std::function<Value()> ask) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<Value> value;
+  };
+  auto shared = std::make_shared<Shared>();
+  std::thread([shared, ask = std::move(ask)] {
+    Value value = ask();
+    std::lock_guard lock(shared->mutex);
+    shared->value = std::move(value);
+    shared->changed.notify_all();
+  }).detach();
+  std::unique_lock lock(shared->mutex);
+  shared->changed.wait_for(lock, patience, [&] { return shared->value.has_value(); });
+  return std::move(shared->value);
+}
+
+Answer<NvmlReport> askNvml(const Sources &sources) {
+  Answer<NvmlReport> answer;
+  if (!sources.nvml)
+    return answer;
+  auto report = within<Result<NvmlReport>>(sources.patience,
+                                           [ask = sources.nvml, variables = sources.variables] {
+                                             return ask(environmentOf(variables));
+                                           });
+  answer.isLate = !report;
+  if (report && *report)
+    answer.value = **report;
+  else if (report)
+    answer.error = report->status().message();
+  return answer;
+}
+
+Answer<BackendFacts> askBackend(const Sources &sources, const char *name) {
+  Answer<BackendFacts> answer;
+  const auto found = sources.backends.find(name);
+  if (found == sources.backends.end() || !found->second)
+    return answer;
+  answer.value = within<BackendFacts>(sources.patience, found->second);
+  answer.isLate = !answer.value;
+  return answer;
+}
+
+void readGpus(const Sources &sources, Facts &facts) {
+  readPci(sources, facts);
+  facts.nvml = askNvml(sources);
+  facts.machine = facts.nvml.value ? readMachine(*facts.nvml.value, sources.root) : Machine();
+  facts.hasCuda = sources.backends.count("cuda") != 0;
+  facts.cuda = askBackend(sources, "cuda");
+  facts.nccl = askBackend(sources, "nccl");
+}
+
+} // namespace
+
+bool changesBehaviour(llvm::StringRef variable) {
+  for (llvm::StringRef own : {"BRAID_RANK", "BRAID_RANKS", "BRAID_JOB", "BRAID_MEETING"})
+    if (variable == own)
+      return false;
+  for (llvm::StringRef prefix : {"BRAID_", "CUDA_", "NCCL_", "OMP_", "OPENBLAS_"})
+    if (variable.take_front(prefix.size()) == prefix)
+      return true;
+  for (llvm::StringRef name : {"LD_LIBRARY_PATH", "LD_PRELOAD", "XDG_CACHE_HOME"})
+    if (variable == name)
+      return true;
+  return false;
+}
+
+bool Facts::hasGpu() const {
+  return !gpus.empty() || deviceFiles > 0 || !kernelDriver.empty() ||
+         (nvml.value && !nvml.value->devices.empty()) || cudaNumber("devices").value_or(0) > 0;
+}
+
+std::optional<std::string> Facts::variable(const std::string &name) const {
+  const auto found = own.variables.find(name);
+  return found == own.variables.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<std::string> Facts::cudaText(const std::string &name) const {
+  if (!cuda.value)
+    return std::nullopt;
+  const auto found = cuda.value->find(name);
+  return found == cuda.value->end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<int64_t> Facts::cudaNumber(const std::string &name) const {
+  const std::optional<std::string> text = cudaText(name);
+  int64_t number = 0;
+  return !text || llvm::StringRef(*text).getAsInteger(10, number) ? std::nullopt
+                                                                  : std::optional(number);
+}
+
+Sources processSources(const BackendRegistry &registry) {
+  Sources sources;
+  sources.variables = ownVariables();
+  sources.limits = ownLimits;
+  sources.space = spaceOf;
+  sources.processors = ownProcessors();
+  sources.nvml = readNvml;
+  for (const Backend &backend : registry.all())
+    if (backend.facts)
+      sources.backends[backend.name] = backend.facts;
+  return sources;
+}
+
+Facts readFacts(const Sources &sources) {
+  Facts facts;
+  readProcess(sources, facts);
+  readFolders(sources, facts);
+  readGpus(sources, facts);
+  return facts;
+}
+
+} // namespace braid::doctor

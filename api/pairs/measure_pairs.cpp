@@ -1,0 +1,316 @@
+//===- api/pairs/measure_pairs.cpp - measures every pair of a machine's devices ---------------===//
+
+#include "api/pairs/measure_pairs.h"
+
+#include "api/launch/signals.h"
+#include "api/pairs/job_of_ranks.h"
+#include "api/pairs/pair_figures.h"
+#include "api/pairs/path_recipe.h"
+#include "ir/failure.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+#include <unistd.h>
+
+namespace braid {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// More is only more of the same, and every rank has a row for each other one.
+constexpr int64_t kMostTogetherBytes = int64_t(256) << 20;
+/// How much longer than its longest step so far a pair may take that has hung before.
+constexpr int kPatience = 4;
+constexpr milliseconds kLeastPatience{1000};
+
+std::string hostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+PathOutcome outcomeOfFailure(StatusCode code) {
+  switch (code) {
+  case StatusCode::TimedOut:
+    return PathOutcome::Hung;
+  case StatusCode::Unsupported:
+    return PathOutcome::Unavailable;
+  default:
+    return PathOutcome::Crashed;
+  }
+}
+
+bool isSettled(const PathReport &path) { return path.outcome != PathOutcome::NotMeasured; }
+
+class Measuring {
+public:
+  explicit Measuring(const MeasureOptions &options) : options_(options) {
+    report_.backend = options.backend;
+    report_.hostname = hostName();
+    report_.devices.resize(options.devices.size());
+    for (int64_t source : numbers())
+      for (int64_t destination : numbers())
+        if (source != destination)
+          report_.rows.push_back({source, destination, {}, {}});
+  }
+
+  Status measure();
+  MeasuredPairs take() { return {std::move(report_), signal_}; }
+
+private:
+  Status measurePair(int64_t one, int64_t other);
+  void measureTogether();
+  std::vector<PairWork> workOf(int64_t one, int64_t other) const;
+  std::vector<PairWork> left(const std::vector<PairWork> &works, const Measurement *last) const;
+  JobEnd run(const MeasuringJob &job, milliseconds patience);
+  void take(const Measurement &line);
+  void takeFailure(const std::vector<PairWork> &works, const JobEnd &end);
+  void settle(const std::vector<PairWork> &works);
+
+  /// Devices by their place in the report.
+  std::vector<int64_t> numbers() const {
+    std::vector<int64_t> all(options_.devices.size());
+    for (size_t i = 0; i < all.size(); ++i)
+      all[i] = static_cast<int64_t>(i);
+    return all;
+  }
+  PathReport &path(int64_t source, int64_t destination, Path path) {
+    const auto row = llvm::find_if(report_.rows, [&](const PairRow &each) {
+      return each.source == source && each.destination == destination;
+    });
+    return on(*row, path);
+  }
+  PathReport &path(const PairWork &work) { return path(work.source, work.destination, work.path); }
+  MeasuringJob jobFor(std::vector<int64_t> devices) const;
+
+  const MeasureOptions &options_;
+  PairReport report_;
+  SignalWatch signals_; ///< between jobs
+  int signal_ = 0;
+  bool hasMeasured_ = false; ///< some rank has begun to
+};
+
+MeasuringJob Measuring::jobFor(std::vector<int64_t> devices) const {
+  MeasuringJob job;
+  job.backend = options_.backend;
+  job.devices = std::move(devices);
+  job.seconds = options_.secondsOfPath;
+  return job;
+}
+
+JobEnd Measuring::run(const MeasuringJob &job, milliseconds patience) {
+  JobOfRanks ranks{
+      job, {}, patience, options_.rankCommand, [this](const Measurement &line) { take(line); }};
+  for (int64_t device : job.devices)
+    ranks.devices.push_back(options_.devices[static_cast<size_t>(device)]);
+  JobEnd end = runJob(ranks);
+  signal_ = end.signal != 0 ? end.signal : signals_.take();
+  return end;
+}
+
+void Measuring::take(const Measurement &line) {
+  const auto devices = static_cast<int64_t>(report_.devices.size());
+  if (line.kind == Measurement::Kind::Device) {
+    auto [identity, description] = llvm::StringRef(line.text).split(' ');
+    MachineDevice &device = report_.devices[static_cast<size_t>(line.source % devices)];
+    device.uuid = identity == "-" ? "" : identity.str();
+    device.name =
+        description.empty() ? options_.backend + " rank" : description.split(',').first.str();
+    return;
+  }
+  if (line.source == line.destination || line.source >= devices || line.destination >= devices)
+    return; // of a rank that has gone mad
+  hasMeasured_ = true;
+  PathReport &report = path(line.source, line.destination, line.path);
+  switch (line.kind) {
+  case Measurement::Kind::Bandwidth:
+    report.points.push_back({line.bytes, 0, line.value});
+    break;
+  case Measurement::Kind::Latency:
+    if (!report.points.empty() && report.points.back().bytes == line.bytes)
+      report.points.back().latencyUs = line.value;
+    break;
+  case Measurement::Kind::Wrong:
+    report.outcome = PathOutcome::WrongData;
+    if (!report.wrong)
+      report.wrong = line.wrong;
+    break;
+  case Measurement::Kind::Unavailable:
+    report.outcome = PathOutcome::Unavailable;
+    report.reason = line.text;
+    break;
+  case Measurement::Kind::Together:
+    report.togetherGBps = line.value;
+    break;
+  case Measurement::Kind::Device:
+  case Measurement::Kind::Begin:
+    break;
+  }
+}
+
+// -- One pair. --
+
+std::vector<PairWork> Measuring::workOf(int64_t one, int64_t other) const {
+  std::vector<PairWork> works;
+  for (Path path : options_.paths)
+    for (auto [source, destination] : {std::pair(one, other), {other, one}})
+      works.push_back({source, destination, path, options_.sizes});
+  return works;
+}
+
+/// Those have been measured as far as they will be.
+void Measuring::settle(const std::vector<PairWork> &works) {
+  for (const PairWork &work : works) {
+    PathReport &report = path(work);
+    if (!isSettled(report) && !report.points.empty())
+      report.outcome = PathOutcome::Measured;
+  }
+}
+
+/// What a job that ended early leaves to do: nothing of the paths before the one that it was at, of
+/// that one the sizes that are missing, and all that comes behind.
+std::vector<PairWork> Measuring::left(const std::vector<PairWork> &works,
+                                      const Measurement *last) const {
+  std::vector<PairWork> rest;
+  const auto current =
+      llvm::find_if(works, [&](const PairWork &work) { return last && work.path == last->path; });
+  for (auto work = current; work != works.end(); ++work) {
+    PairWork remaining = *work;
+    const PathReport &report = const_cast<Measuring *>(this)->path(*work);
+    if (!report.points.empty())
+      llvm::erase_if(remaining.sizes,
+                     [&](int64_t bytes) { return bytes <= report.points.back().bytes; });
+    if (!isSettled(report) && !remaining.sizes.empty())
+      rest.push_back(std::move(remaining));
+  }
+  return rest;
+}
+
+/// Gives the failure of a job to whatever it was doing; of one that did nothing yet, to all.
+void Measuring::takeFailure(const std::vector<PairWork> &works, const JobEnd &end) {
+  const PathOutcome outcome = outcomeOfFailure(end.status.code());
+  const bool isLacking = outcome == PathOutcome::Unavailable;
+  for (const PairWork &work : works) {
+    PathReport &report = path(work);
+    const bool isCurrent =
+        end.last && work.path == end.last->path && (isLacking || work.source == end.last->source);
+    // What one path cannot have of a peer's memory the others cannot have, either.
+    const bool isAlike = isLacking && end.last && report.points.empty() &&
+                         reachesPeers(end.last->path) && reachesPeers(work.path);
+    if (isSettled(report) || (end.last && !isCurrent && !isAlike))
+      continue;
+    report.reason = end.status.message();
+    report.outcome = isLacking && !report.points.empty() ? PathOutcome::Measured : outcome;
+  }
+}
+
+Status Measuring::measurePair(int64_t one, int64_t other) {
+  std::vector<PairWork> works = workOf(one, other);
+  milliseconds patience = options_.timeout;
+  while (!works.empty() && signal_ == 0) {
+    MeasuringJob job = jobFor({one, other});
+    job.pairs = works;
+    const JobEnd end = run(job, patience);
+    if (end.status.isOk() || signal_ != 0) {
+      settle(works);
+      return Status::ok();
+    }
+    if (!hasMeasured_ && outcomeOfFailure(end.status.code()) == PathOutcome::Unavailable)
+      return end.status;
+    takeFailure(works, end);
+    std::vector<PairWork> rest = left(works, end.last ? &*end.last : nullptr);
+    settle(works);
+    works = std::move(rest);
+    for (const PairWork &work : works) // it goes on
+      if (path(work).outcome == PathOutcome::Measured)
+        path(work).outcome = PathOutcome::NotMeasured;
+    if (end.status.code() == StatusCode::TimedOut)
+      patience = std::min(patience, std::max(kLeastPatience, kPatience * end.longestStep));
+  }
+  return Status::ok();
+}
+
+// -- All of them. --
+
+/// Pairs that do not work by themselves would only end it for all.
+void Measuring::measureTogether() {
+  MeasuringJob job = jobFor(numbers());
+  for (Path each : options_.paths) {
+    TogetherWork work{each, kMostTogetherBytes, {}};
+    for (const PairRow &row : report_.rows) {
+      const PathReport &report = on(row, each);
+      if (report.outcome == PathOutcome::Measured)
+        work.bytes = std::min(work.bytes, report.points.back().bytes);
+      else
+        work.without.emplace_back(row.source, row.destination);
+    }
+    if (work.without.size() < report_.rows.size())
+      job.together.push_back(std::move(work));
+  }
+  milliseconds patience = options_.timeout;
+  while (!job.together.empty() && signal_ == 0) {
+    const JobEnd end = run(job, patience);
+    if (end.status.isOk() || signal_ != 0)
+      break;
+    report_.together = outcomeOfFailure(end.status.code());
+    report_.togetherReason = end.status.message();
+    auto current = llvm::find_if(job.together, [&](const TogetherWork &work) {
+      return end.last && work.path == end.last->path;
+    });
+    const bool isKnown = current != job.together.end();
+    job.together.erase(job.together.begin(), isKnown ? current + 1 : current);
+    if (end.status.code() == StatusCode::TimedOut)
+      patience = std::min(patience, std::max(kLeastPatience, kPatience * end.longestStep));
+  }
+  if (report_.together == PathOutcome::NotMeasured && signal_ == 0)
+    report_.together = PathOutcome::Measured;
+}
+
+Status Measuring::measure() {
+  const auto devices = static_cast<int64_t>(options_.devices.size());
+  MeasureStep step{1, static_cast<size_t>(devices * (devices - 1) / 2 + 1)};
+  auto say = [&](int64_t source, int64_t destination) {
+    step.source = source;
+    step.destination = destination;
+    if (options_.progress)
+      options_.progress(step);
+    ++step.number;
+  };
+  auto number = [&](int64_t device) { return options_.devices[static_cast<size_t>(device)]; };
+  for (int64_t one = 0; one < devices; ++one)
+    for (int64_t other = one + 1; other < devices && signal_ == 0; ++other) {
+      say(number(one), number(other));
+      BRAID_TRY(measurePair(one, other));
+    }
+  if (signal_ == 0) {
+    say(-1, -1);
+    measureTogether();
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+Result<MeasuredPairs> measurePairs(const MeasureOptions &options) {
+  Measuring measuring(options);
+  BRAID_TRY(measuring.measure());
+  return measuring.take();
+}
+
+StatusCode outcomeOf(const PairReport &report) {
+  auto has = [&](PathOutcome outcome) {
+    return report.together == outcome || llvm::any_of(report.rows, [&](const PairRow &row) {
+             return llvm::any_of(row.paths,
+                                 [&](const PathReport &path) { return path.outcome == outcome; });
+           });
+  };
+  for (auto [outcome, code] : {std::pair(PathOutcome::WrongData, StatusCode::WrongResult),
+                               {PathOutcome::Crashed, StatusCode::PeerFailed},
+                               {PathOutcome::Hung, StatusCode::TimedOut}})
+    if (has(outcome))
+      return code;
+  return StatusCode::Ok;
+}
+
+} // namespace braid

@@ -1,0 +1,68 @@
+//===- api/pairs/pattern.cpp - what a transfer's bytes are, and where they are not ------------===//
+
+#include "api/pairs/pattern.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace braid {
+namespace {
+
+constexpr int64_t kWord = 8;
+
+/// splitmix64's: every bit of the result depends on every bit of `x`.
+uint64_t mixed(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+uint64_t seedOf(const PatternKey &key) {
+  uint64_t seed = 0;
+  for (int64_t part : {key.source, key.destination, key.bytes, key.round})
+    seed = mixed(seed ^ static_cast<uint64_t>(part));
+  return seed;
+}
+
+uint64_t wordAt(uint64_t seed, int64_t index) {
+  return mixed(seed + static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15u);
+}
+
+/// Looks at one word byte by byte.
+std::optional<WrongData> wrongIn(const PatternKey &key, uint64_t expected, int64_t offset,
+                                 const char *data, int64_t bytes) {
+  uint8_t want[kWord];
+  std::memcpy(want, &expected, kWord);
+  for (int64_t i = 0; i < bytes; ++i)
+    if (static_cast<uint8_t>(data[i]) != want[i])
+      return WrongData{key.bytes, key.round, offset + i, want[i], static_cast<uint8_t>(data[i])};
+  return std::nullopt;
+}
+
+} // namespace
+
+void drawPattern(const PatternKey &key, Drawn drawn, int64_t offset, char *data, int64_t bytes) {
+  assert(offset % kWord == 0 && "patterns are drawn in words");
+  const uint64_t seed = seedOf(key), flip = drawn == Drawn::Complement ? ~uint64_t(0) : 0;
+  for (int64_t at = 0; at < bytes; at += kWord) {
+    const uint64_t word = wordAt(seed, (offset + at) / kWord) ^ flip;
+    std::memcpy(data + at, &word, static_cast<size_t>(std::min(kWord, bytes - at)));
+  }
+}
+
+std::optional<WrongData> findWrong(const PatternKey &key, int64_t offset, const char *data,
+                                   int64_t bytes) {
+  assert(offset % kWord == 0 && "patterns are drawn in words");
+  const uint64_t seed = seedOf(key);
+  for (int64_t at = 0; at < bytes; at += kWord) {
+    const uint64_t expected = wordAt(seed, (offset + at) / kWord);
+    const int64_t length = std::min(kWord, bytes - at);
+    if (std::memcmp(data + at, &expected, static_cast<size_t>(length)) != 0)
+      return wrongIn(key, expected, offset + at, data + at, length);
+  }
+  return std::nullopt;
+}
+
+} // namespace braid

@@ -1,0 +1,78 @@
+//===- api/pairs/verdict_limits.h - from where on a figure stands out -------------------------===//
+//
+// Medians of a quiet machine differ by a few percent from pair to pair. The limits are far enough
+// from that to say nothing about a healthy machine, and close enough to see one lost lane in four.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "api/pairs/pair_report.h"
+
+#include "llvm/ADT/StringRef.h"
+
+namespace braid {
+
+/// What is usual for a class of link.
+struct LinkLimits {
+  /// What a healthy link gives of its nominal rate. Published: NVLink of H100 376 to 392 of 450
+  /// GB/s, PCIe 4.0 x16 25.5 to 26.5 of 31.5 below a switch; through a root complex, from 8 of 15.8
+  /// on older ones to 26 of 31.5; between sockets whatever the CPU forwards, often a third.
+  double efficiency;
+  /// Slow is less than this share of the median. Root complexes differ by which of their parts the
+  /// devices are on, so pairs of these classes are unlike each other on healthy machines.
+  double slowShare;
+  /// Whether the design has several pairs share it, so that each gets less while all run.
+  bool isShared;
+};
+
+/// By LinkClass.
+inline constexpr LinkLimits kLinkLimits[] = {
+    /*Own*/ {0, 0.85, false},         /*NvLink*/ {0.8, 0.85, false},
+    /*PcieSwitch*/ {0.8, 0.85, true}, /*HostBridge*/ {0.55, 0.7, true},
+    /*SameNuma*/ {0.5, 0.7, true},    /*CrossNuma*/ {0.3, 0.6, true},
+    /*Unknown*/ {0, 0.85, false},
+};
+
+/// What is below this share of what a link should give is slow: the efficiency is that of a good
+/// measurement, and noise takes some of it.
+inline constexpr double kNominalShare = 0.9;
+
+/// A figure stands out from its like if it is this many times their scatter away: the median of the
+/// distances to the median, of the better half, scaled to a standard deviation. Of the 24,000
+/// figures of 64 devices, one of normal noise is beyond 6 in 40,000 machines.
+inline constexpr double kScatters = 6;
+inline constexpr double kScatterOfMad = 1.4826;
+/// However few and unlike the others are: what is further below them stands out.
+inline constexpr double kMostScatter = 0.4;
+
+/// A median of fewer ordered pairs than that says nothing about one of them: among three, two slow
+/// ones are the median.
+inline constexpr size_t kLeastGroup = 4;
+
+/// A pair is slow only when others run below this share of what it alone gives, divided by the
+/// pairs that its busier end serves.
+inline constexpr double kTogetherShare = 0.6;
+
+/// The slower direction of a pair that has no like, as a share of the faster one.
+inline constexpr double kDirectionShare = 0.8;
+
+/// A latency stands out from this multiple of the median, and at least by these microseconds: the
+/// clocks of signals are no finer.
+inline constexpr double kLatencyTimes = 1.6;
+inline constexpr double kLatencyUs = 1;
+
+/// A peer path goes through the host if it is slow, and not faster than the host's path by more.
+inline constexpr double kHostTimes = 1.15;
+
+/// Bandwidth below this size is made of latencies, and no measure of a link.
+inline constexpr int64_t kLeastLinkBytes = 1 << 20;
+
+/// CPU ranks share cores with all that runs there: what is measured scatters by a factor of two.
+struct BackendLimits {
+  llvm::StringRef backend;
+  double slowShare, directionShare, togetherShare, latencyTimes; ///< at least as wide as those
+  double latencyUs;
+};
+inline constexpr BackendLimits kCpuLimits = {"cpu", 0.4, 0.4, 0.2, 4, 50};
+
+} // namespace braid

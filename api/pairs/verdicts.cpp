@@ -1,0 +1,454 @@
+//===- api/pairs/verdicts.cpp - what is wrong between the devices of a machine ----------------===//
+//
+// What was found out about a pair explains what comes after it: a pair that hangs is not also slow,
+// and a pair that goes through the host is not also below its nominal rate.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/pairs/verdicts.h"
+
+#include "api/pairs/outliers.h"
+#include "api/pairs/pair_figures.h"
+#include "api/pairs/pair_names.h"
+#include "api/pairs/pair_scopes.h"
+#include "api/pairs/verdict_limits.h"
+#include "api/pairs/verdict_words.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+using Rows = std::vector<const PairRow *>;
+
+/// From where on a figure of a report stands out.
+struct Limits {
+  explicit Limits(const PairReport &report) : isCpu(report.backend == kCpuLimits.backend) {}
+
+  bool isCpu;
+  double slowShare(LinkClass kind) const {
+    return isCpu ? kCpuLimits.slowShare : kLinkLimits[static_cast<size_t>(kind)].slowShare;
+  }
+  double directionShare() const { return isCpu ? kCpuLimits.directionShare : kDirectionShare; }
+  double togetherShare() const { return isCpu ? kCpuLimits.togetherShare : kTogetherShare; }
+  double latencyTimes() const { return isCpu ? kCpuLimits.latencyTimes : kLatencyTimes; }
+  double latencyUs() const { return isCpu ? kCpuLimits.latencyUs : kLatencyUs; }
+};
+
+const LinkLimits &limitsOf(const PairRow &row) {
+  return kLinkLimits[static_cast<size_t>(row.link.kind)];
+}
+
+/// Whether peer access was asked for and was never to be had, though data get there otherwise.
+bool hasNoPeerPath(const PairRow &row) {
+  auto is = [&](Path path, PathOutcome outcome) { return on(row, path).outcome == outcome; };
+  const bool isRefused =
+      llvm::any_of(kPeerPaths, [&](Path path) { return is(path, PathOutcome::Unavailable); });
+  const bool isHad =
+      llvm::any_of(kPeerPaths, [&](Path path) { return is(path, PathOutcome::Measured); });
+  const bool isReached =
+      is(Path::Host, PathOutcome::Measured) || is(Path::Messages, PathOutcome::Measured);
+  return isRefused && !isHad && isReached;
+}
+
+/// Why a pair has to go through the host; nothing if it does not.
+std::optional<std::string> hostReason(const PairRow &row) {
+  if (worstOutcome(row) != PathOutcome::Measured)
+    return std::nullopt;
+  if (!row.link.noPeerAccess.empty())
+    return row.link.noPeerAccess;
+  if (!hasNoPeerPath(row))
+    return std::nullopt;
+  for (Path path : kPeerPaths)
+    if (on(row, path).outcome == PathOutcome::Unavailable)
+      return on(row, path).reason;
+  return std::nullopt;
+}
+
+/// Whether reaching into the other device's memory is no faster than memory of the host.
+bool isAsSlowAsHost(const PairRow &row) {
+  const std::optional<Path> peer = fastestPath(row, kPeerPaths);
+  const double host = bandwidthOf(on(row, Path::Host));
+  return peer && host > 0 && bandwidthOf(on(row, *peer)) <= kHostTimes * host;
+}
+
+/// The fastest point of a peer path, if it is large enough to say something about the link.
+const PathPoint *linkPoint(const PairRow &row) {
+  const std::optional<Path> peer = fastestPath(row, kPeerPaths);
+  const PathPoint *point = peer ? largestPoint(on(row, *peer)) : nullptr;
+  return point && point->bytes >= kLeastLinkBytes ? point : nullptr;
+}
+
+double shouldGive(const PairRow &row) { return row.link.nominalGBps * limitsOf(row).efficiency; }
+
+/// A path of the pair that was measured and is not among those that stand out.
+std::optional<Path> rightPath(const PairFinding &finding) {
+  for (Path path : kPeerPaths)
+    if (bandwidthOf(on(*finding.row, path)) > 0 && !finding.paths.count(path))
+      return path;
+  return std::nullopt;
+}
+
+class Judge {
+public:
+  explicit Judge(const PairReport &report) : report_(report), limits_(report), table_(report) {}
+
+  std::vector<Verdict> verdicts() {
+    judgeFaults();
+    judgeHostOnly();
+    for (const Rows &like : groupsOfLike(report_))
+      for (bool isHostOnly : {false, true})
+        judgeGroup(only(like, [&](const PairRow &row) {
+          return hostReason(row).has_value() == isHostOnly && !faulty_.has(row);
+        }));
+    judgeNarrowLinks();
+    mergeDevices();
+    llvm::stable_sort(verdicts_, [](const Verdict &a, const Verdict &b) {
+      return std::tuple(severityOf(a.kind), a.kind) < std::tuple(severityOf(b.kind), b.kind);
+    });
+    for (Verdict &verdict : verdicts_)
+      putIntoWords(verdict);
+    return std::move(verdicts_);
+  }
+
+private:
+  template <class Predicate> static Rows only(const Rows &rows, Predicate predicate) {
+    Rows kept;
+    llvm::copy_if(rows, std::back_inserter(kept),
+                  [&](const PairRow *row) { return predicate(*row); });
+    return kept;
+  }
+  Rows allRows() const {
+    Rows rows;
+    for (size_t source = 0; source < table_.devices(); ++source)
+      for (size_t destination = 0; destination < table_.devices(); ++destination)
+        if (const PairRow *row = table_.row(source, destination))
+          rows.push_back(row);
+    return rows;
+  }
+
+  void add(VerdictKind kind, Verdict scope, std::string unit, std::string cause) {
+    scope.kind = kind;
+    scope.unit = std::move(unit);
+    scope.cause = std::move(cause);
+    verdicts_.push_back(std::move(scope));
+  }
+
+  // -- What failed. --
+
+  void judgeFaults() {
+    for (auto [outcome, kind] : {std::pair(PathOutcome::Hung, VerdictKind::Hung),
+                                 {PathOutcome::Crashed, VerdictKind::Crashed},
+                                 {PathOutcome::WrongData, VerdictKind::WrongData}})
+      judgeFault(outcome, kind);
+  }
+
+  void judgeFault(PathOutcome outcome, VerdictKind kind) {
+    PairFindings found;
+    for (const PairRow *row : allRows())
+      for (Path path : kAllPaths)
+        if (on(*row, path).outcome == outcome) {
+          found.add(*row, path);
+          faulty_.add(*row, path);
+        }
+    for (ScopedFindings &scoped : scopesOf(found, allRows(), VerdictScope::All)) {
+      const PairFinding &first = *scoped.findings.front();
+      const PathReport &path = on(*first.row, *first.paths.begin());
+      if (outcome == PathOutcome::WrongData)
+        scoped.scope.wrong = path.wrong;
+      add(kind, std::move(scoped.scope), "", causeOfFault(path));
+    }
+  }
+
+  static std::string causeOfFault(const PathReport &path) {
+    if (!path.wrong)
+      return path.reason;
+    const int differing = path.wrong->expected ^ path.wrong->got;
+    const bool isOneBit = differing != 0 && (differing & (differing - 1)) == 0;
+    return isOneBit ? "one bit of the byte differs, as a failing memory or link leaves it"
+                    : "the whole byte differs, as when data are not there yet or from before";
+  }
+
+  // -- What never reaches into the other device's memory. --
+
+  void judgeHostOnly() {
+    std::map<std::string, PairFindings> byReason;
+    for (const PairRow *row : allRows())
+      if (std::optional<std::string> reason = hostReason(*row))
+        byReason[*reason].add(*row, std::nullopt, bandwidthOf(on(*row, Path::Host)));
+    for (auto &[reason, found] : byReason)
+      for (ScopedFindings &scoped : scopesOf(found, allRows(), VerdictScope::All))
+        add(VerdictKind::HostFallback, std::move(scoped.scope), "GB/s", reason);
+  }
+
+  // -- What is unlike its like. --
+
+  void judgeGroup(const Rows &rows) {
+    if (rows.empty())
+      return;
+    PairFindings explained;
+    judgeBandwidth(rows, explained);
+    judgeNominal(rows, explained);
+    judgeTogether(rows, explained);
+    judgeLatency(rows, explained);
+  }
+
+  void judgeBandwidth(const Rows &rows, PairFindings &explained) {
+    const double share = limits_.slowShare(rows.front()->link.kind);
+    PairFindings slow;
+    for (Path path : kAllPaths) {
+      const std::vector<PairSample> samples = bandwidthSamples(rows, path);
+      for (const Outlier &outlier : samples.size() < kLeastGroup
+                                        ? slowerDirections(samples, limits_.directionShare())
+                                        : outliersOf(samples, share))
+        slow.add(*outlier.row, path, outlier.figure, outlier.expected);
+    }
+    for (ScopedFindings &scoped : scopesOf(slow, rows, VerdictScope::Class)) {
+      for (const PairFinding *finding : scoped.findings)
+        explained.add(*finding->row, std::nullopt);
+      addSlow(std::move(scoped));
+    }
+  }
+
+  void addSlow(ScopedFindings scoped) {
+    const bool isOfHost = llvm::all_of(scoped.findings, [](const PairFinding *finding) {
+      return !rightPath(*finding) && isAsSlowAsHost(*finding->row);
+    });
+    const PairFinding &first = *scoped.findings.front();
+    if (scoped.scope.scope != VerdictScope::Pair)
+      return add(VerdictKind::SlowDevice, std::move(scoped.scope), "GB/s",
+                 "it is slow with everybody and the others are not, so it is the device, its slot "
+                 "or its port");
+    if (isOfHost)
+      return add(VerdictKind::HostFallback, std::move(scoped.scope), "GB/s",
+                 "memory of the other device is reached no faster than memory of the host");
+    if (const std::optional<Path> right = rightPath(first))
+      return add(slowKind(scoped), std::move(scoped.scope), "GB/s",
+                 fmt::format("the same link is right by {}, so it is the way of copying",
+                             name(*right).str()));
+    const VerdictKind kind = slowKind(scoped);
+    add(kind, std::move(scoped.scope), "GB/s",
+        kind == VerdictKind::Asymmetric
+            ? "the other direction of the same link is right, so it is not its width"
+            : "both devices are fast with others, so it is the link between them");
+  }
+
+  /// One direction that is slow while the other was measured and is not is a kind of its own.
+  VerdictKind slowKind(ScopedFindings &scoped) const {
+    Verdict &scope = scoped.scope;
+    if (scope.scope != VerdictScope::Pair || scope.bothWays)
+      return VerdictKind::SlowPair;
+    const PairRow *back =
+        table_.row(static_cast<size_t>(scope.destination), static_cast<size_t>(scope.source));
+    for (Path path : scope.paths)
+      if (const double other = back ? bandwidthOf(on(*back, path)) : 0; other > 0) {
+        scope.figure = bandwidthOf(on(*scoped.findings.front()->row, path));
+        scope.expected = other;
+        return VerdictKind::Asymmetric;
+      }
+    return VerdictKind::SlowPair;
+  }
+
+  // -- What is less than the link should give. --
+
+  void judgeNominal(const Rows &rows, PairFindings &explained) {
+    const Rows judged = only(rows, [&](const PairRow &row) {
+      return linkPoint(row) && shouldGive(row) > 0 && !explained.has(row);
+    });
+    PairFindings ofLink, ofHost;
+    for (const PairRow *row : judged) {
+      const double figure = linkPoint(*row)->GBps;
+      if (figure < kNominalShare * shouldGive(*row))
+        (isAsSlowAsHost(*row) ? ofHost : ofLink).add(*row, std::nullopt, figure, shouldGive(*row));
+    }
+    for (ScopedFindings &scoped : scopesOf(ofHost, judged, VerdictScope::Class))
+      addBelowNominal(VerdictKind::HostFallback, std::move(scoped), explained,
+                      "memory of the other device is reached no faster than memory of the host");
+    for (ScopedFindings &scoped : scopesOf(ofLink, judged, VerdictScope::Class)) {
+      const PairRow &row = *scoped.findings.front()->row;
+      addBelowNominal(VerdictKind::BelowNominal, std::move(scoped), explained,
+                      fmt::format("nominal are {} GB/s, of which a healthy link of its class gives "
+                                  "{:.0f} %",
+                                  figureText(row.link.nominalGBps),
+                                  100 * limitsOf(row).efficiency));
+    }
+  }
+
+  void addBelowNominal(VerdictKind kind, ScopedFindings scoped, PairFindings &explained,
+                       std::string cause) {
+    for (const PairFinding *finding : scoped.findings)
+      explained.add(*finding->row, std::nullopt);
+    add(kind, std::move(scoped.scope), "GB/s", std::move(cause));
+  }
+
+  // -- What is slow only while others run. --
+
+  void judgeTogether(const Rows &rows, PairFindings &explained) {
+    if (limitsOf(*rows.front()).isShared)
+      return;
+    PairFindings slow;
+    for (Path path : kAllPaths)
+      if (path != Path::Host) // which all share
+        judgeTogetherBy(path, rows, explained, slow);
+    for (ScopedFindings &scoped : scopesOf(slow, rows, VerdictScope::Class)) {
+      for (const PairFinding *finding : scoped.findings)
+        explained.add(*finding->row, std::nullopt);
+      add(VerdictKind::SlowTogether, std::move(scoped.scope), "GB/s",
+          "alone it is right, and links of this class are not shared by pairs");
+    }
+  }
+
+  void judgeTogetherBy(Path path, const Rows &rows, const PairFindings &explained,
+                       PairFindings &slow) const {
+    std::vector<PairSample> samples;
+    for (const PairRow *row : rows)
+      if (const double share = shareTogether(*row, path); share > 0 && !explained.has(*row))
+        samples.push_back({row, on(*row, path).togetherGBps, share});
+    // What NVLinks give together is known; of other links, only how alike they are.
+    if (rows.front()->link.kind == LinkClass::NvLink)
+      for (const PairSample &sample : samples)
+        if (sample.goodness() < limits_.togetherShare())
+          slow.add(*sample.row, path, sample.figure, sample.usual);
+    for (const Outlier &outlier : outliersOf(samples, limits_.togetherShare()))
+      slow.add(*outlier.row, path, outlier.figure, outlier.expected);
+  }
+
+  /// What a pair alone gives, divided by the pairs that run at its busier end; 0: not known.
+  double shareTogether(const PairRow &row, Path path) const {
+    const double alone = bandwidthOf(on(row, path));
+    if (on(row, path).togetherGBps <= 0)
+      return 0;
+    auto runs = [&](size_t source, size_t destination) {
+      const PairRow *other = table_.row(source, destination);
+      return other && on(*other, path).togetherGBps > 0;
+    };
+    size_t from = 0, to = 0;
+    for (size_t other = 0; other < table_.devices(); ++other) {
+      from += runs(static_cast<size_t>(row.source), other);
+      to += runs(other, static_cast<size_t>(row.destination));
+    }
+    return alone / static_cast<double>(std::max<size_t>({from, to, 1}));
+  }
+
+  // -- What takes long. --
+
+  void judgeLatency(const Rows &rows, PairFindings &explained) {
+    PairFindings slow;
+    for (Path path : kAllPaths) {
+      const std::vector<PairSample> samples = latencySamples(rows, path);
+      const double share = 1 / limits_.latencyTimes();
+      for (const Outlier &outlier : samples.size() < kLeastGroup ? slowerDirections(samples, share)
+                                                                 : outliersOf(samples, share))
+        if (outlier.figure - outlier.expected >= limits_.latencyUs() &&
+            !explained.has(*outlier.row))
+          slow.add(*outlier.row, path, outlier.figure, outlier.expected);
+    }
+    for (ScopedFindings &scoped : scopesOf(slow, rows, VerdictScope::Class))
+      add(VerdictKind::Latency, std::move(scoped.scope), "us",
+          "the bandwidth of large transfers is right");
+  }
+
+  // -- What is joined by less than its like. --
+
+  void judgeNarrowLinks() {
+    for (bool isOfCount : {true, false})
+      for (size_t kind = 0; kind < kLinkClasses; ++kind) {
+        std::map<std::string, std::map<int64_t, double>> ofName;
+        for (const PairRow *row : allRows())
+          if (row->link.kind == static_cast<LinkClass>(kind))
+            for (int64_t device : {row->source, row->destination}) {
+              double &most = ofName[report_.devices[static_cast<size_t>(device)].name][device];
+              most = std::max(most, isOfCount ? static_cast<double>(row->link.count)
+                                              : row->link.nominalGBps);
+            }
+        for (const auto &[name, ofDevice] : ofName)
+          judgeNarrowOf(static_cast<LinkClass>(kind), isOfCount, ofDevice);
+      }
+  }
+
+  void judgeNarrowOf(LinkClass kind, bool isOfCount, const std::map<int64_t, double> &ofDevice) {
+    std::vector<double> all;
+    for (const auto &[device, most] : ofDevice)
+      all.push_back(most);
+    const double usual = medianOf(std::move(all));
+    constexpr size_t kLeastDevices = 3;
+    constexpr double kSame = 0.97; // of rates, whose last digits may differ
+    if (ofDevice.size() < kLeastDevices || usual <= 0)
+      return;
+    for (const auto &[device, most] : ofDevice) {
+      const bool isNamed = llvm::any_of(verdicts_, [&, device = device](const Verdict &verdict) {
+        return verdict.kind == VerdictKind::NarrowLink && verdict.device == device;
+      });
+      if (most >= kSame * usual || most <= 0 || isNamed)
+        continue;
+      Verdict scope;
+      scope.scope = VerdictScope::Device;
+      scope.device = device;
+      scope.link = kind;
+      scope.figure = most;
+      scope.expected = usual;
+      add(VerdictKind::NarrowLink, std::move(scope), isOfCount ? "NVLinks" : "GB/s of nominal rate",
+          isOfCount ? "links are down or were never joined"
+                    : "its slot is narrower or older, or lanes were lost");
+    }
+  }
+
+  /// A device that stands out over several classes of links does so once.
+  void mergeDevices() {
+    std::vector<Verdict> merged;
+    for (Verdict &verdict : verdicts_) {
+      auto same = llvm::find_if(merged, [&](const Verdict &other) {
+        return verdict.scope == VerdictScope::Device && other.scope == VerdictScope::Device &&
+               other.kind == verdict.kind && other.device == verdict.device;
+      });
+      if (same == merged.end()) {
+        merged.push_back(std::move(verdict));
+        continue;
+      }
+      same->flow = same->flow == verdict.flow ? same->flow : Flow::Both;
+      same->paths.insert(same->paths.end(), verdict.paths.begin(), verdict.paths.end());
+      llvm::sort(same->paths);
+      same->paths.erase(std::unique(same->paths.begin(), same->paths.end()), same->paths.end());
+    }
+    verdicts_ = std::move(merged);
+  }
+
+  const PairReport &report_;
+  Limits limits_;
+  PairTable table_;
+  PairFindings faulty_;
+  std::vector<Verdict> verdicts_;
+};
+
+} // namespace
+
+std::vector<Verdict> judge(const PairReport &report) { return Judge(report).verdicts(); }
+
+std::vector<std::string> remarks(const PairReport &report) {
+  struct Shared {
+    std::vector<double> together, alone;
+  };
+  constexpr double kNoticed = 0.8;
+  std::map<LinkClass, Shared> shared;
+  for (const PairRow &row : report.rows) {
+    const std::optional<Path> path = fastestPath(row, kPeerPaths);
+    const double together = path ? on(row, *path).togetherGBps : 0;
+    if (!limitsOf(row).isShared || together <= 0 || together >= kNoticed * bestBandwidth(row))
+      continue;
+    shared[row.link.kind].together.push_back(together);
+    shared[row.link.kind].alone.push_back(bandwidthOf(on(row, *path)));
+  }
+  std::vector<std::string> all;
+  for (const auto &[kind, of] : shared)
+    all.push_back(fmt::format("{} ordered pairs over {} links share them with others by design: "
+                              "while all pairs run they have {} GB/s in the median, alone {}",
+                              of.together.size(), name(kind).str(),
+                              figureText(medianOf(of.together)), figureText(medianOf(of.alone))));
+  return all;
+}
+
+} // namespace braid

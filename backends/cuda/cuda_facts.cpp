@@ -1,0 +1,97 @@
+//===- backends/cuda/cuda_facts.cpp - what CUDA says about this machine -----------------------===//
+
+#include "backends/cuda/cuda_facts.h"
+
+#include "backends/cuda/cuda_status.h"
+#include "backends/cuda/gemm/cublas_lt.h"
+
+#include <array>
+#include <cuda.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace braid {
+namespace {
+
+using DeviceGetAttribute = CUresult (*)(int *, CUdevice_attribute, CUdevice);
+
+/// Found by the runtime, since nothing links libcuda; null where there is no driver.
+DeviceGetAttribute findDeviceGetAttribute() {
+  void *address = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t code = cudaGetDriverEntryPointByVersion("cuDeviceGetAttribute", &address, 12000,
+                                                            cudaEnableDefault, &found);
+  return code == cudaSuccess && found == cudaDriverEntryPointSuccess
+             ? reinterpret_cast<DeviceGetAttribute>(address)
+             : nullptr;
+}
+
+struct Attribute {
+  const char *name;
+  CUdevice_attribute attribute;
+};
+constexpr std::array<Attribute, 3> kAttributes = {
+    {{"mode", CU_DEVICE_ATTRIBUTE_COMPUTE_MODE},
+     {"vmm", CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED},
+     {"fd", CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED}}};
+
+void addDevice(BackendFacts &facts, int device, DeviceGetAttribute getAttribute) {
+  std::array<char, 32> address = {};
+  if (cudaDeviceGetPCIBusId(address.data(), address.size(), device) == cudaSuccess)
+    facts[fmt::format("{}.pci", device)] = address.data();
+  // Memory is exported wherever events are; CUDA has no attribute for memory alone.
+  if (int ipc = 0; cudaDeviceGetAttribute(&ipc, cudaDevAttrIpcEventSupport, device) == cudaSuccess)
+    facts[fmt::format("{}.ipc", device)] = std::to_string(ipc);
+  for (const Attribute &each : kAttributes)
+    if (int value = 0; getAttribute && getAttribute(&value, each.attribute, device) == CUDA_SUCCESS)
+      facts[fmt::format("{}.{}", device, each.name)] = std::to_string(value);
+}
+
+void addAccess(BackendFacts &facts, int count) {
+  for (int from = 0; from < count; ++from)
+    for (int to = 0; to < count; ++to)
+      if (int can = 0; from != to && cudaDeviceCanAccessPeer(&can, from, to) == cudaSuccess)
+        facts[fmt::format("{}.access.{}", from, to)] = std::to_string(can);
+}
+
+void addDevices(BackendFacts &facts) {
+  int driver = 0, runtime = 0, count = 0;
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaRuntimeGetVersion(&runtime);
+  facts["driver"] = std::to_string(driver);
+  facts["runtime"] = std::to_string(runtime);
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess)
+    count = 0;
+  facts["devices"] = std::to_string(count);
+  if (count == 0)
+    facts["why none"] = code == cudaSuccess ? "it finds none" : cudaGetErrorString(code);
+  const DeviceGetAttribute getAttribute = count > 0 ? findDeviceGetAttribute() : nullptr;
+  for (int device = 0; device < count; ++device)
+    addDevice(facts, device, getAttribute);
+  addAccess(facts, count);
+  (void)cudaGetLastError(); // whatever was refused has been taken note of
+}
+
+void addCublasLt(BackendFacts &facts) {
+  const Result<const CublasLt *> library = CublasLt::load();
+  if (!library) {
+    facts["cublaslt error"] = library.status().message();
+    return;
+  }
+  facts["cublaslt version"] = std::to_string((*library)->version());
+  Dl_info info = {};
+  if (dladdr(reinterpret_cast<const void *>((*library)->version), &info) && info.dli_fname)
+    facts["cublaslt file"] = info.dli_fname;
+}
+
+} // namespace
+
+BackendFacts cudaFacts() {
+  BackendFacts facts;
+  addDevices(facts);
+  addCublasLt(facts);
+  return facts;
+}
+
+} // namespace braid

@@ -1,0 +1,41 @@
+//===- tests/doctor/doctors_machine.h - a healthy machine, to be made ill ---------------------===//
+#pragma once
+
+#include "api/doctor/facts.h"
+#include "tests/machine/fake_machine.h"
+
+namespace braid::test {
+
+inline constexpr uint64_t kMiB = uint64_t(1) << 20, kGiB = uint64_t(1) << 30;
+
+/// Two GPUs at a switch each, NvLinks, driver 580 of CUDA 13.0, no container. A test changes what
+/// it is about, and then lets the facts be read from the tree, the fake NVML and the rest.
+struct DoctorsMachine {
+  DoctorsMachine();
+
+  FakeMachine folder;
+  std::map<std::string, std::string> ofSystem;              ///< NVML's lines
+  std::vector<std::map<std::string, std::string>> ofDevice; ///< NVML's lines of each device
+  BackendFacts cuda, nccl;
+  doctor::Limits limits;
+  std::optional<doctor::Space> sharedMemory, disk;
+  std::map<std::string, std::string> variables;
+  int64_t processors = 64;
+  int64_t ranks = 0;
+  std::vector<doctor::RankFacts> ofRanks;
+  bool hasNvml = true, hasBackends = true;
+  bool isNvmlLate = false, isCudaLate = false;
+
+  void status(const std::string &line, const std::string &value);
+  void nameSpace(const std::string &kind, uint64_t number);
+  /// The configuration space of a bridge, whose ACS control has these bits.
+  void acs(const std::string &bridge, uint16_t control);
+  void removeGpus();
+  doctor::Facts facts();
+
+private:
+  std::map<std::string, std::string> statusLines_;
+  std::string nvmlText() const;
+};
+
+} // namespace braid::test

@@ -1,0 +1,396 @@
+//===- tests/doctor/lines_test.cpp - every line that a check can print has a machine ----------===//
+//
+// The list of lines is the table's: a new one without a case here fails.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "api/doctor/check.h"
+#include "tests/doctor/doctors_machine.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+namespace braid::test {
+namespace {
+
+using doctor::Check;
+using doctor::Finding;
+using doctor::Severity;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Ids = std::set<std::string>;
+
+struct Case {
+  const char *id;
+  void (*makeIll)(DoctorsMachine &);
+  /// Words that have to be in what was seen: what the machine was made to be.
+  std::vector<const char *> seen = {};
+  /// Other notes and problems that such a machine has.
+  Ids others = {};
+};
+
+doctor::RankFacts rankWith(const char *name, const char *value, uint64_t pid = 1,
+                           uint64_t ipc = 1) {
+  doctor::RankFacts rank;
+  if (name)
+    rank.variables[name] = value;
+  rank.pidNamespace = pid;
+  rank.ipcNamespace = ipc;
+  return rank;
+}
+
+/// Without NvLinks, and below bridges of different root complexes.
+void takeLinksAway(DoctorsMachine &ill) {
+  for (auto &device : ill.ofDevice)
+    for (int link = 0; link < 4; ++link)
+      device["link" + std::to_string(link) + ".up"] = "0";
+}
+
+const std::vector<Case> &cases() {
+  using M = DoctorsMachine;
+  static const std::vector<Case> all = {
+      // -- Driver and libraries. --
+      {"gpu.none", [](M &ill) { ill.removeGpus(); }, {"no GPU"}},
+      {"gpu.found", [](M &) {}, {"GPU 0 (0000:18:00.0): NVIDIA H100", "GPU 1 (0000:2a:00.0)"}},
+      {"driver.missing",
+       [](M &ill) {
+         (void)system(("rm -r " + ill.folder.root() + "/proc/driver").c_str());
+         ill.hasNvml = false;
+         ill.cuda = {{"driver", "0"}, {"runtime", "13000"}, {"devices", "0"}, {"why none", "no"}};
+       },
+       {"0000:18:00.0, 0000:2a:00.0", "no NVIDIA driver"},
+       {"cuda.none", "nvml.missing"}},
+      {"driver.mismatch",
+       [](M &ill) { ill.ofSystem["init"] = "18"; },
+       {"580.95.05"},
+       {"nvml.missing"}},
+      {"driver.no-devices",
+       [](M &ill) {
+         for (const char *name : {"/dev/nvidia0", "/dev/nvidia1"})
+           (void)remove((ill.folder.root() + name).c_str());
+         ill.hasNvml = false;
+       },
+       {"no /dev/nvidia0"},
+       {"nvml.missing"}},
+      {"driver.too-old",
+       [](M &ill) { ill.cuda["driver"] = "12040"; },
+       {"supports CUDA 12.4", "needs CUDA 13.0"}},
+      {"driver.found", [](M &) {}, {"580.95.05, which supports CUDA 13.0"}},
+      {"nvml.found", [](M &) {}, {BRAID_FAKE_NVML}},
+      {"nvml.missing", [](M &ill) { ill.hasNvml = false; }, {"/nowhere/libnvidia-ml.so.1"}},
+      {"nvml.hung", [](M &ill) { ill.isNvmlLate = true; }},
+      {"cuda.not-built", [](M &ill) { ill.hasBackends = false; }},
+      {"cuda.hidden",
+       [](M &ill) {
+         ill.variables["CUDA_VISIBLE_DEVICES"] = "";
+         ill.cuda = {{"driver", "13000"}, {"runtime", "13000"}, {"devices", "0"}};
+       },
+       {"is ''"}},
+      {"cuda.unknown",
+       [](M &ill) {
+         ill.variables["CUDA_VISIBLE_DEVICES"] = "GPU-9999-0000";
+         ill.cuda = {{"driver", "13000"}, {"runtime", "13000"}, {"devices", "0"}};
+       },
+       {"'GPU-9999-0000' is no GPU"}},
+      {"cuda.cut",
+       [](M &ill) {
+         ill.variables["CUDA_VISIBLE_DEVICES"] = "1,7,0";
+         ill.cuda["devices"] = "1";
+       },
+       {"'7' is no GPU here", "see the 1 before"}},
+      {"cuda.fewer",
+       [](M &ill) {
+         ill.variables["CUDA_VISIBLE_DEVICES"] = "1";
+         ill.cuda["devices"] = "1";
+       },
+       {"'1'", "1 of 2"}},
+      {"cuda.none",
+       [](M &ill) {
+         ill.cuda = {{"driver", "13000"},
+                     {"runtime", "13000"},
+                     {"devices", "0"},
+                     {"why none", "system not yet initialized"}};
+       },
+       {"CUDA sees no GPU: system not yet initialized"}},
+      {"cuda.hung", [](M &ill) { ill.isCudaLate = true; }},
+      {"cuda.found", [](M &) {}, {"CUDA 13.0 sees 2"}},
+      {"cublaslt.found", [](M &) {}, {"130100", "/usr/lib/libcublasLt.so.13"}},
+      {"cublaslt.missing",
+       [](M &ill) { ill.cuda["cublaslt error"] = "expected cuBLASLt for the GEMMs, got 'x'"; },
+       {"expected cuBLASLt"}},
+      {"nccl.found", [](M &) {}, {"NCCL 2.31.2", "/usr/lib/libnccl.so.2"}},
+      {"nccl.missing",
+       [](M &ill) {
+         ill.nccl = {{"error", "NCCL: expected libnccl.so.2"}};
+       },
+       {"NCCL: expected libnccl.so.2"}},
+      {"nccl.wrong",
+       [](M &ill) {
+         ill.nccl = {{"error", "NCCL: expected a library in /x"}};
+         ill.variables["BRAID_NCCL_LIBRARY"] = "/x";
+       },
+       {"NCCL: expected a library in /x"}},
+      {"nccl.lacks",
+       [](M &ill) {
+         ill.nccl["number"] = "21903";
+         ill.nccl["version"] = "2.19.3";
+       },
+       {"2.19.3 lacks windows", "(2.28.3)", "(2.29)"}},
+      {"nccl.zero-sm",
+       [](M &ill) {
+         ill.nccl["number"] = "23100";
+         ill.nccl["version"] = "2.31.0";
+       },
+       {"NCCL 2.31.0"}},
+      // -- Devices. --
+      {"compute-mode.prohibited",
+       [](M &ill) { ill.ofDevice[1]["compute_mode"] = "2"; },
+       {"GPU 1 "}},
+      {"compute-mode.not-shared",
+       [](M &ill) {
+         ill.ofDevice[0]["compute_mode"] = "3";
+         ill.variables["BRAID_SHARE_GPUS"] = "on";
+       },
+       {"GPU 0 "},
+       {"shared-gpus.on"}},
+      {"compute-mode.exclusive", [](M &ill) { ill.ofDevice[0]["compute_mode"] = "3"; }, {"GPU 0 "}},
+      {"mig.on", [](M &ill) { ill.ofDevice[1]["mig"] = "1"; }, {"GPU 1 "}},
+      {"sharing.no-ipc", [](M &ill) { ill.cuda["1.ipc"] = "0"; }, {"device 1"}},
+      {"sharing.no-descriptors", [](M &ill) { ill.cuda["0.fd"] = "0"; }, {"device 0"}},
+      {"sharing.fine", [](M &) {}, {"2 GPUs"}},
+      {"power.capped",
+       [](M &ill) { ill.ofDevice[0]["enforced_power_limit"] = "400000"; },
+       {"GPU 0 ", "400 W of 700 W"}},
+      {"clocks.throttled",
+       [](M &ill) {
+         ill.ofDevice[1]["clock_reasons"] = "0x44";
+         ill.ofDevice[1]["sm_clock"] = "990";
+       },
+       {"GPU 1 ", "the power cap, heat (hardware)", "990 MHz of 1980 MHz"}},
+      {"clocks.set", [](M &ill) { ill.ofDevice[0]["clock_reasons"] = "2"; }, {"GPU 0 ", "345 MHz"}},
+      {"ecc.off", [](M &ill) { ill.ofDevice[0]["ecc"] = "0"; }, {"GPU 0 "}},
+      {"ecc.errors",
+       [](M &ill) { ill.ofDevice[0]["uncorrected_volatile"] = "3"; },
+       {"GPU 0 ", "3 uncorrectable"}},
+      {"ecc.errors-before",
+       [](M &ill) { ill.ofDevice[1]["uncorrected_aggregate"] = "4"; },
+       {"GPU 1 ", "4 uncorrectable"}},
+      {"nvlink.down",
+       [](M &ill) { ill.ofDevice[0]["link2.up"] = "0"; },
+       {"1 of 4 NvLinks of GPU 0 "}},
+      {"nvlink.errors",
+       [](M &ill) {
+         ill.ofDevice[1]["link3.replay"] = "5";
+         ill.ofDevice[1]["link3.crc_data"] = "7";
+       },
+       {"NvLink 3 of GPU 1 ", "5 replays, 0 recoveries, 7 of"}},
+      {"pcie.narrow", [](M &ill) { ill.ofDevice[0]["pcie_width"] = "8"; }, {"GPU 0 ", "x8", "x16"}},
+      {"persistence.off", [](M &ill) { ill.ofDevice[0]["persistence"] = "0"; }, {"GPU 0 "}},
+      // -- Pairs. --
+      {"peer-access.none",
+       [](M &ill) {
+         ill.cuda["1.access.0"] = "0";
+         ill.ofDevice[1]["peer0.write"] = "1";
+       },
+       {"GPU 0 ", "GPU 1 ", "the chipset does not support it"}},
+      {"peer-access.all", [](M &) {}, {"1 pairs"}},
+      {"root-complex.different",
+       [](M &ill) {
+         takeLinksAway(ill);
+         (void)remove((ill.folder.root() + "/sys/bus/pci/devices/0000:2a:00.0").c_str());
+         ill.folder.addPci("pci0000:80/0000:80:01.0/0000:2a:00.0", 1);
+       },
+       {"GPU 0 ", "GPU 1 "}},
+      {"acs.redirects",
+       [](M &ill) {
+         takeLinksAway(ill);
+         ill.acs("0000:15:02.0", 0x1d);
+       },
+       {"GPU 0 ", "0000:15:02.0"}},
+      {"iommu.translates",
+       [](M &ill) {
+         ill.folder.write("/sys/bus/pci/devices/0000:18:00.0/iommu_group/type", "DMA-FQ\n");
+       },
+       {"0000:18:00.0"}},
+      // -- The process. --
+      {"address-space.little-for-gpus",
+       [](M &ill) { ill.limits.addressBytes = 8 * kGiB; },
+       {"8.0 GiB"}},
+      {"address-space.little",
+       [](M &ill) {
+         ill.removeGpus();
+         ill.limits.addressBytes = 500 * kMiB;
+       },
+       {"500 MiB"}},
+      {"address-space.limited",
+       [](M &ill) { ill.limits.addressBytes = 1000 * kGiB; },
+       {"1000 GiB"}},
+      {"open-files.few",
+       [](M &ill) { ill.limits.openFiles = 100; },
+       {"may have 100 files", "2 ranks need 256"}},
+      {"open-files.fine", [](M &) {}, {"65536"}},
+      {"processes.few",
+       [](M &ill) {
+         ill.limits.processes = 20;
+         ill.status("CapEff", "0000000000080000");
+       },
+       {"20 threads", "2 ranks need 32"}},
+      {"locked-memory.little", [](M &ill) { ill.limits.lockedBytes = 64 << 10; }, {"64 KiB"}},
+      {"shared-memory.missing", [](M &ill) { ill.sharedMemory.reset(); }, {"/dev/shm"}},
+      {"shared-memory.full",
+       [](M &ill) {
+         ill.sharedMemory = doctor::Space{64 * kMiB, kMiB};
+       },
+       {"64 MiB, of which 1 MiB"}},
+      {"shared-memory.small",
+       [](M &ill) {
+         ill.sharedMemory = doctor::Space{64 * kMiB, 64 * kMiB};
+       },
+       {"64 MiB"}},
+      {"shared-memory.fine", [](M &) {}, {"64 GiB"}},
+      {"pid-namespace.first", [](M &) {}},
+      {"pid-namespace.own", [](M &ill) { ill.nameSpace("pid", 4026532345); }},
+      {"ipc-namespace.first", [](M &) {}},
+      {"ipc-namespace.own", [](M &ill) { ill.nameSpace("ipc", 4026532346); }},
+      {"seccomp.off", [](M &) {}},
+      {"seccomp.filtered", [](M &ill) { ill.status("Seccomp", "2"); }},
+      {"ptrace.restricted",
+       [](M &ill) {
+         ill.folder.write("/proc/sys/kernel/yama/ptrace_scope", "1\n");
+         ill.status("CapEff", "0");
+       },
+       {"ptrace_scope 1"}},
+      {"processors.few",
+       [](M &ill) {
+         ill.processors = 2;
+         ill.ranks = 8;
+       },
+       {"8 ranks share 2 processors"}},
+      {"processors.fine", [](M &) {}, {"64 processors"}},
+      // -- The environment. --
+      {"launch-blocking.on", [](M &ill) { ill.variables["CUDA_LAUNCH_BLOCKING"] = "1"; }, {"'1'"}},
+      {"hardware-queues.few",
+       [](M &ill) { ill.variables["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"; },
+       {"'1'"}},
+      {"nccl-variables.set",
+       [](M &ill) {
+         ill.variables["NCCL_P2P_DISABLE"] = "1";
+         ill.variables["NCCL_DEBUG"] = "INFO";
+       },
+       {"NCCL_P2P_DISABLE=1"}},
+      {"shared-gpus.on", [](M &ill) { ill.variables["BRAID_SHARE_GPUS"] = "on"; }},
+      {"threads.many",
+       [](M &ill) {
+         ill.variables["OPENBLAS_NUM_THREADS"] = "32";
+         ill.ranks = 4;
+       },
+       {"OPENBLAS_NUM_THREADS is 32", "4 ranks", "64 processors"}},
+      {"preload.set", [](M &ill) { ill.variables["LD_PRELOAD"] = "libfoo.so"; }, {"libfoo.so"}},
+      {"cache.fine", [](M &) {}, {"/home/.cache/braid"}},
+      {"cache.none", [](M &ill) { ill.variables["BRAID_CACHE_DIR"] = "none"; }},
+      {"cache.unwritable",
+       [](M &ill) {
+         ill.folder.write("/file", "");
+         ill.variables["XDG_CACHE_HOME"] = ill.folder.root() + "/file";
+       },
+       {"/file/braid: ", "/file is no folder"}},
+      {"cache.full",
+       [](M &ill) {
+         ill.disk = doctor::Space{kGiB, 3 * kMiB};
+       },
+       {"3 MiB are free"}},
+      // -- The job. --
+      {"job-namespaces.pid",
+       [](M &ill) {
+         ill.ofRanks = {rankWith(nullptr, "", 1), rankWith(nullptr, "", 2)};
+       },
+       {"rank 0: 1; rank 1: 2"}},
+      {"job-namespaces.ipc",
+       [](M &ill) {
+         ill.ofRanks = {rankWith(nullptr, "", 1, 5), rankWith(nullptr, "", 1, 6)};
+       },
+       {"rank 0: 5; rank 1: 6"}},
+      {"job-variables.gpus",
+       [](M &ill) {
+         ill.ofRanks = {rankWith("CUDA_VISIBLE_DEVICES", "0"),
+                        rankWith("CUDA_VISIBLE_DEVICES", "1")};
+       },
+       {"rank 0: '0'; rank 1: '1'"}},
+      {"job-variables.differs",
+       [](M &ill) {
+         ill.ofRanks = {rankWith("NCCL_P2P_DISABLE", "1"), rankWith(nullptr, ""),
+                        rankWith(nullptr, "")};
+       },
+       {"NCCL_P2P_DISABLE differs", "rank 0: '1'; ranks 1, 2: not set"}},
+  };
+  return all;
+}
+
+Ids troublesOf(const std::vector<Finding> &findings) {
+  Ids ids;
+  for (const Finding &finding : findings)
+    if (finding.severity != Severity::Ok)
+      ids.insert(finding.id());
+  return ids;
+}
+
+std::vector<std::string> namesOfAll(const std::vector<Finding> &findings) {
+  std::vector<std::string> ids;
+  for (const Finding &finding : findings)
+    ids.push_back(finding.id());
+  return ids;
+}
+
+TEST(DoctorLines, EveryLineOfTheTableHasACase) {
+  Ids printed;
+  for (const Case &each : cases())
+    EXPECT_TRUE(printed.insert(each.id).second) << each.id << " is there twice";
+  for (const Check &check : doctor::allChecks())
+    for (const doctor::LineText &line : check.lines)
+      EXPECT_EQ(printed.erase(std::string(check.name) + "." + line.id), 1u)
+          << "no case prints " << check.name << "." << line.id;
+  EXPECT_THAT(printed, IsEmpty()) << "these cases are of no line";
+}
+
+TEST(DoctorLines, EveryLineSaysWhatToDo) {
+  for (const Check &check : doctor::allChecks())
+    for (const doctor::LineText &line : check.lines)
+      EXPECT_EQ(llvm::StringRef(line.advice).empty(), line.severity == Severity::Ok)
+          << check.name << "." << line.id;
+}
+
+TEST(DoctorLines, AHealthyMachineHasNoTrouble) {
+  DoctorsMachine machine;
+  EXPECT_THAT(troublesOf(runChecks(machine.facts())), IsEmpty());
+}
+
+class DoctorLine : public ::testing::TestWithParam<Case> {};
+
+TEST_P(DoctorLine, IsPrinted) {
+  DoctorsMachine machine;
+  GetParam().makeIll(machine);
+  const std::vector<Finding> findings = runChecks(machine.facts());
+  const auto found =
+      llvm::find_if(findings, [](const Finding &finding) { return finding.id() == GetParam().id; });
+  ASSERT_NE(found, findings.end()) << ::testing::PrintToString(namesOfAll(findings));
+  for (const char *words : GetParam().seen)
+    EXPECT_THAT(found->seen, HasSubstr(words));
+  EXPECT_THAT(found->seen + found->advice, ::testing::Not(HasSubstr("{")));
+  // Nothing else is wrong with that machine.
+  Ids expected = GetParam().others;
+  if (found->severity != Severity::Ok)
+    expected.insert(found->id());
+  EXPECT_EQ(troublesOf(findings), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DoctorLine, ::testing::ValuesIn(cases()), [](const auto &each) {
+  std::string name = each.param.id;
+  for (char &c : name)
+    if (c == '.' || c == '-')
+      c = '_';
+  return name;
+});
+
+} // namespace
+} // namespace braid::test

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""doctor_gpu_test.py BRAID [--only WORD]: settings that are broken, on a machine with GPUs.
+
+Each case breaks one thing, by environment, limits or name spaces and never by changing the device:
+`braid doctor --json` has to name it, and where `braid run` then fails, its last line has to. Uses
+the built command alone. A case is skipped where the kernel does not let it break anything, or where
+the machine is broken in that way already. Ends with `N passed, N failed, N skipped`; exits with 77
+where there is no GPU.
+"""
+import argparse
+import ctypes
+import glob
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
+SKIPPED = 77
+SECONDS = 120
+
+
+class Skipped(Exception):
+    """Why a case cannot be had here."""
+
+
+class Wrong(Exception):
+    """What was expected, and what came."""
+
+
+class Setting:
+    """What is broken: variables, what is done in the process before the command, and what the
+    command runs in."""
+
+    def __init__(self, variables=None, before=None, inside=()):
+        self.variables, self.before, self.inside = variables or {}, before, list(inside)
+
+    def run(self, command, variables=None):
+        environment = dict(os.environ, **self.variables, **(variables or {}))
+        return subprocess.run(self.inside + command, env=environment, text=True, timeout=SECONDS,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                              preexec_fn=self.before)
+
+    def start(self, command, variables):
+        environment = dict(os.environ, **self.variables, **variables)
+        return subprocess.Popen(self.inside + command, env=environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                preexec_fn=self.before)
+
+    def expect_possible(self):
+        try:
+            done = self.run(["true"])
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Skipped(f"cannot be set here: {error}") from None
+        if done.returncode != 0:
+            raise Skipped(f"cannot be set here: {done.stderr.strip()}")
+
+
+def limit(which, amount):
+    return lambda: resource.setrlimit(which, (amount, amount))
+
+
+class SockFilter(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte),
+                ("k", ctypes.c_uint)]
+
+
+class SockProgram(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.POINTER(SockFilter))]
+
+
+def filter_system_calls():
+    """A filter that lets everything pass."""
+    no_new_privileges, seccomp, mode_filter, returns, allow = 38, 22, 2, 0x06, 0x7fff0000
+    libc = ctypes.CDLL(None, use_errno=True)
+    program = SockProgram(1, ctypes.pointer(SockFilter(returns, 0, 0, allow)))
+    if libc.prctl(no_new_privileges, 1, 0, 0, 0) or libc.prctl(seccomp, mode_filter,
+                                                               ctypes.byref(program)):
+        raise OSError(ctypes.get_errno(), "no filter of system calls")
+
+
+class Doctor:
+    def __init__(self, braid):
+        self.braid = braid
+        self.gpus = len(glob.glob("/dev/nvidia[0-9]*"))
+        self.ranks = 2
+        self.base = self.findings(Setting())
+
+    def report(self, setting, variables=None):
+        done = setting.run([self.braid, "doctor", "--json"], variables)
+        return self.understood(done.stdout, done.stderr, done.returncode)
+
+    @staticmethod
+    def understood(output, errors, code):
+        try:
+            report = json.loads(output)
+        except ValueError:
+            raise Wrong(f"expected JSON from braid doctor, got exit status {code}: "
+                        f"{errors.strip()}") from None
+        if report["exit_code"] != code:
+            raise Wrong(f"expected exit status {report['exit_code']}, got {code}")
+        return report
+
+    def findings(self, setting, variables=None):
+        lines = self.report(setting, variables)["lines"]
+        return {f"{line['check']}.{line['line']}": line for line in lines}
+
+    def line_of(self, setting, name):
+        """The line, which a machine that is not broken in this way has not got."""
+        if name in self.base:
+            raise Skipped(f"{name} is so without it, too")
+        found = self.findings(setting)
+        if name not in found:
+            raise Wrong(f"expected {name}, got {', '.join(found)}")
+        return found[name]
+
+    def run(self, setting, backend="cuda"):
+        # Ranks share a GPU where there is but one: this is about failures.
+        share = {} if self.gpus >= self.ranks else {"BRAID_SHARE_GPUS": "on"}
+        command = [self.braid, "run", EXAMPLE, "--ranks", str(self.ranks), "--backend", backend,
+                   "--schedule", "pairwise", "--timeout-ms", "20000", "--flight-records", "none"]
+        return setting.run(command, share)
+
+
+def broken(name, finds, setting, fails=False, backend="cuda"):
+    """A case: the doctor finds `finds`, and a run fails, or does not, because of it."""
+    def test(doctor):
+        setting.expect_possible()
+        line = doctor.line_of(setting, finds)
+        done = doctor.run(setting, backend)
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        if not fails:
+            if done.returncode != 0:
+                raise Wrong(f"expected a run that works, got {done.returncode}: {done.stderr}")
+            return
+        if done.returncode not in (4, 5, 6):
+            raise Wrong(f"expected a run that fails, got {done.returncode}: {done.stderr}")
+        if not last.startswith(f"doctor: {line['seen']}"):
+            raise Wrong(f"expected a last line 'doctor: {line['seen']}', got: {done.stderr}")
+    return name, test
+
+
+def two_ranks(name, finds, first, second):
+    """A case: the doctors of two ranks meet, and rank 0's finds in what they differ."""
+    def test(doctor):
+        for setting in (first, second):
+            setting.expect_possible()
+        job = f"doctor{os.getpid()}{name.replace(' ', '')}"
+        command = [doctor.braid, "doctor", "--json", "--timeout-ms", "20000"]
+        ranks = [setting.start(command, {"BRAID_RANK": str(rank), "BRAID_RANKS": "2",
+                                         "BRAID_JOB": job})
+                 for rank, setting in enumerate((first, second))]
+        ends = [process.communicate(timeout=SECONDS) for process in ranks]
+        report = doctor.understood(*ends[0], ranks[0].returncode)
+        found = [f"{line['check']}.{line['line']}" for line in report["lines"]]
+        if finds not in found:
+            raise Wrong(f"expected {finds}, got {', '.join(found)}")
+    return name, test
+
+
+def broken_cublaslt(folder):
+    """Empty files under the names that the loader looks for, before the real ones."""
+    for major in range(11, 16):
+        with open(os.path.join(folder, f"libcublasLt.so.{major}"), "wb"):
+            pass
+    return Setting({"LD_LIBRARY_PATH": os.pathsep.join(
+        filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")]))})
+
+
+def in_name_space(*flags):
+    return Setting(inside=["unshare", *flags])
+
+
+def cases(folder):
+    small_shm = 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"'
+    new_pids = in_name_space("--pid", "--fork", "--mount-proc")
+    new_ipc = in_name_space("--ipc")
+    return [
+        broken("no visible device", "cuda.hidden", Setting({"CUDA_VISIBLE_DEVICES": ""}),
+               fails=True),
+        broken("an unknown device", "cuda.unknown",
+               Setting({"CUDA_VISIBLE_DEVICES": "GPU-00000000-dead-beef-0000-000000000000"}),
+               fails=True),
+        broken("launches that block", "launch-blocking.on", Setting({"CUDA_LAUNCH_BLOCKING": "1"}),
+               fails=True),
+        broken("an NCCL that is none", "nccl.wrong", Setting({"BRAID_NCCL_LIBRARY": EXAMPLE}),
+               fails=True, backend="nccl"),
+        broken("a cuBLASLt that is none", "cublaslt.missing", broken_cublaslt(folder), fails=True),
+        broken("few open files", "open-files.few",
+               Setting(before=limit(resource.RLIMIT_NOFILE, 40)), fails=True),
+        broken("few addresses", "address-space.little-for-gpus",
+               Setting(before=limit(resource.RLIMIT_AS, 4 << 30)), fails=True),
+        broken("no NVML", "nvml.missing", Setting({"BRAID_NVML_LIBRARY": "/nowhere/libnvml.so"})),
+        broken("little locked memory", "locked-memory.little",
+               Setting(before=limit(resource.RLIMIT_MEMLOCK, 64 << 10))),
+        broken("a cache that cannot be written", "cache.unwritable",
+               Setting({"XDG_CACHE_HOME": "/dev/null/cache"})),
+        broken("one hardware queue", "hardware-queues.few",
+               Setting({"CUDA_DEVICE_MAX_CONNECTIONS": "1"})),
+        broken("NCCL without peers", "nccl-variables.set", Setting({"NCCL_P2P_DISABLE": "1"})),
+        broken("a PID name space", "pid-namespace.own", new_pids),
+        broken("an IPC name space", "ipc-namespace.own", new_ipc),
+        broken("a small /dev/shm", "shared-memory.full",
+               Setting(inside=["unshare", "--mount", "sh", "-c", small_shm, "-"])),
+        broken("filtered system calls", "seccomp.filtered", Setting(before=filter_system_calls)),
+        two_ranks("ranks with other devices", "job-variables.gpus",
+                  Setting({"CUDA_VISIBLE_DEVICES": "0"}), Setting({"CUDA_VISIBLE_DEVICES": ""})),
+        two_ranks("ranks with other variables", "job-variables.differs",
+                  Setting({"NCCL_P2P_DISABLE": "1"}), Setting()),
+        two_ranks("ranks in PID name spaces", "job-namespaces.pid", Setting(), new_pids),
+        two_ranks("ranks in IPC name spaces", "job-namespaces.ipc", Setting(), new_ipc),
+    ]
+
+
+def outcome(test, doctor):
+    try:
+        test(doctor)
+    except Skipped as reason:
+        return "skipped", str(reason)
+    except (Wrong, subprocess.TimeoutExpired) as reason:
+        return "failed", str(reason)
+    return "passed", ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("braid")
+    parser.add_argument("--only", default="", help="cases whose names have this in them")
+    arguments = parser.parse_args()
+    if not glob.glob("/dev/nvidia[0-9]*"):
+        print("skipped: no GPU here")
+        sys.exit(SKIPPED)
+    doctor = Doctor(os.path.abspath(arguments.braid))
+    counts = dict.fromkeys(("passed", "failed", "skipped"), 0)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, test in cases(folder):
+            if arguments.only not in name:
+                continue
+            word, why = outcome(test, doctor)
+            counts[word] += 1
+            print(f"{word:8} {name}{': ' + why if why else ''}", flush=True)
+    print(", ".join(f"{count} {word}" for word, count in counts.items()))
+    sys.exit(1 if counts["failed"] else 0)
+
+
+if __name__ == "__main__":
+    main()

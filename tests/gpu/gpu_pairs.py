@@ -1,0 +1,140 @@
+"""Cases about `braid p2p`: what it says, and that its figures are those of plain copies."""
+import json
+import os
+import tempfile
+import time
+
+from gpu_commands import run
+from gpu_suite import SKIPPED, only_on
+
+MOST_SECONDS = 30  # for two GPUs
+LEAST_SHARE = 0.97  # of the bandwidth of a plain loop of copies
+MOST_US = 1  # more than a plain ping-pong
+PEER_PATHS = ("put-engine", "put-kernel", "get-engine", "get-kernel")
+GIB = 1 << 30
+
+
+def measured(braid, devices, flags=()):
+    """Exit code, seconds, the report, and what was printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "pairs.json")
+        page, picture = os.path.join(folder, "pairs.html"), os.path.join(folder, "pairs.svg")
+        begin = time.monotonic()
+        code, text, err = run([braid, "p2p", "--backend", "cuda", "--ranks", str(len(devices)),
+                               "--json", out, "--html", page, "--svg", picture, *flags], 300,
+                              only_on(devices))
+        seconds = time.monotonic() - begin
+        report = None
+        if os.path.exists(out):
+            with open(out, encoding="utf-8") as file:
+                report = json.load(file)
+            for path in (page, picture):
+                if os.path.getsize(path) == 0:
+                    raise RuntimeError(f"{path} is empty")
+        return code, seconds, report, text + err
+
+
+def points(report, source, destination, path):
+    """By size: latency and bandwidth; what was not measured is 0."""
+    for pair in report["pairs"]:
+        if (pair["source"], pair["destination"]) == (source, destination):
+            return {point[0]: point[1:] for point in pair["paths"][path].get("points", [])}
+    raise RuntimeError(f"no pair from {source} to {destination}")
+
+
+def faults_of(report, ranks, needed, has_nccl):
+    """What is wrong with a report about devices that are fine; `needed` sizes have to be there."""
+    wrong = []
+    pairs = {(pair["source"], pair["destination"]): pair["paths"] for pair in report["pairs"]}
+    expected = {(a, b) for a in range(ranks) for b in range(ranks) if a != b}
+    if set(pairs) != expected:
+        wrong.append(f"pairs {sorted(pairs)}")
+    for pair, paths in pairs.items():
+        for path in PEER_PATHS + ("host",) + (("messages",) if has_nccl else ()):
+            outcome = paths.get(path, {}).get("outcome", "nothing")
+            if outcome != "measured":
+                wrong.append(f"{pair} {path}: {outcome} {paths.get(path, {}).get('reason', '')}")
+                continue
+            sizes = points(report, *pair, path)
+            if not needed <= set(sizes):
+                wrong.append(f"{pair} {path}: sizes {sorted(sizes)}")
+            elif not (sizes[4][0] > 0 and all(each[1] > 0 for each in sizes.values())):
+                wrong.append(f"{pair} {path}: {sizes}")
+            if path != "messages" and not paths[path].get("together_GBps", 0) > 0:
+                wrong.append(f"{pair} {path}: nothing while all run")
+    return wrong
+
+
+def figures(report):
+    """A line for each path from device 0 to device 1."""
+    lines = []
+    for path in PEER_PATHS + ("messages", "host"):
+        sizes = points(report, 0, 1, path)
+        if sizes:
+            largest = max(sizes)
+            lines.append(f"{path}: {sizes[min(sizes)][0]:.2f} us, {sizes[largest][1]:.1f} GB/s at "
+                         f"{largest} bytes")
+    return "\n".join(lines)
+
+
+def check_report(suite, devices, has_nccl):
+    shares = len(set(devices)) < len(devices)
+    flags = ["--max-bytes", str(1 << 26)] if shares else []
+    code, seconds, report, said = measured(suite.braid, devices, flags)
+    if code != 0 or report is None:
+        return "failed", f"exit code {code}\n{said[-3000:]}"
+    # Ranks that share a GPU get it in turns, and then there is no time for large ones.
+    wrong = faults_of(report, len(devices), {4} if shares else {4, GIB}, has_nccl)
+    if not shares and len(devices) == 2 and seconds > MOST_SECONDS:
+        wrong.append(f"took more than {MOST_SECONDS} s")
+    detail = f"{seconds:.1f} s{', GPUs shared' if shares else ''}\n{figures(report)}"
+    return ("failed", "\n".join(wrong + [detail, said[-2000:]])) if wrong else ("passed", detail)
+
+
+def plain_figures(program, devices):
+    """By path, kind and size; nothing and why where there are too few GPUs."""
+    code, out, err = run([program], 120, only_on(devices))
+    if code == SKIPPED:
+        return None, out.strip()
+    if code != 0:
+        raise RuntimeError(f"{program} ends with {code}\n{out}{err}")
+    words = [line.split() for line in out.splitlines()]
+    return {(path, kind, int(size)): float(value) for path, kind, size, value in words}, ""
+
+
+def compare_with_plain(suite, devices):
+    program = os.path.join(os.path.dirname(suite.braid), "plain_copies")
+    if not os.path.exists(program):
+        return "skipped", "plain_copies was not built"
+    plain, why = plain_figures(program, devices[:2])
+    if plain is None:
+        return "skipped", why
+    code, _, report, said = measured(suite.braid, devices[:2],
+                                     ["--paths", ",".join(PEER_PATHS)])
+    if code != 0 or report is None:
+        return "failed", f"exit code {code}\n{said[-3000:]}"
+    lines, is_fine = [], True
+    for (path, kind, size), value in sorted(plain.items()):
+        latency, bandwidth = points(report, 0, 1, path).get(size, (0, 0))
+        if kind == "latency":
+            is_as_good = 0 < latency <= value + MOST_US
+            lines.append(f"{path} {size} bytes: {latency:.2f} us, plain {value:.2f} us")
+        else:
+            is_as_good = bandwidth >= LEAST_SHARE * value
+            lines.append(f"{path} {size} bytes: {bandwidth:.1f} GB/s, plain {value:.1f} GB/s")
+        is_fine = is_fine and is_as_good
+        lines[-1] += "" if is_as_good else "  <-"
+    return ("passed" if is_fine else "failed"), "\n".join(lines)
+
+
+def add_pairs(suite, has_nccl):
+    suite.add("p2p, 2 ranks", 2, lambda devices: check_report(suite, devices[:2], has_nccl),
+              is_alone=True, may_share=True)
+    suite.add("p2p, 4 ranks", 4, lambda devices: check_report(suite, devices[:4], has_nccl),
+              is_alone=True)
+    suite.add("p2p, beside plain copies", 2, lambda devices: compare_with_plain(suite, devices),
+              is_alone=True)
+    suite.add_command("p2p of a GPU that is not here",
+                      [suite.braid, "p2p", "--backend", "cuda", "--devices", "0,99"], 1, expect=4)
+    suite.add_command("p2p of a GPU twice",
+                      [suite.braid, "p2p", "--backend", "cuda", "--devices", "0,0"], 1, expect=2)

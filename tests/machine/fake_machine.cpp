@@ -1,0 +1,57 @@
+//===- tests/machine/fake_machine.cpp - a machine in a folder ---------------------------------===//
+
+#include "tests/machine/fake_machine.h"
+
+#include "runtime/files.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace braid::test {
+
+FakeMachine::FakeMachine() {
+  llvm::SmallString<128> folder;
+  EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("braid-machine", folder));
+  root_ = folder.str().str();
+}
+
+FakeMachine::~FakeMachine() { (void)llvm::sys::fs::remove_directories(root_); }
+
+void FakeMachine::write(const std::string &path, const std::string &text) {
+  const std::string file = root_ + path;
+  EXPECT_FALSE(llvm::sys::fs::create_directories(llvm::sys::path::parent_path(file)));
+  EXPECT_TRUE(writeFile(file, text).isOk()) << file;
+}
+
+void FakeMachine::addPci(const std::string &path, int64_t numaNode) {
+  const std::string folder = "/sys/devices/" + path;
+  write(folder + "/numa_node", std::to_string(numaNode) + "\n");
+  const std::string list = root_ + "/sys/bus/pci/devices";
+  EXPECT_FALSE(llvm::sys::fs::create_directories(list));
+  const std::string address = llvm::sys::path::filename(path).str();
+  EXPECT_FALSE(llvm::sys::fs::create_link("../../../devices/" + path, list + "/" + address));
+}
+
+Environment FakeMachine::environment() const {
+  return [variables = variables_](const std::string &name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() || found->second.empty() ? std::nullopt
+                                                             : std::optional(found->second);
+  };
+}
+
+Result<NvmlReport> FakeMachine::nvml(const std::string &lines, const std::string &library) {
+  write("/fake_nvml.txt", lines);
+  setenv("FAKE_NVML", (root_ + "/fake_nvml.txt").c_str(), 1);
+  return readNvml([&](const std::string &name) -> std::optional<std::string> {
+    return name == "BRAID_NVML_LIBRARY" ? std::optional(library) : std::nullopt;
+  });
+}
+
+} // namespace braid::test

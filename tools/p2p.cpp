@@ -1,0 +1,198 @@
+//===- tools/p2p.cpp - `braid p2p` ------------------------------------------------------------===//
+
+#include "tools/p2p.h"
+
+#include "api/pairs/gpu_count.h"
+#include "api/pairs/known_links.h"
+#include "api/pairs/measuring_rank.h"
+#include "api/ranks/run.h"
+#include "ir/counted.h"
+#include "ir/failure.h"
+#include "runtime/files.h"
+#include "runtime/job/bootstrap/environment.h"
+#include "tools/process.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace braid::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char *kP2pFooter = R"(
+Two devices at a time are measured by two processes: each PATH, both directions, each size; then all
+pairs at once. Before each run a destination holds the complement of what is to arrive, and after it
+every byte is compared. A process that dies, or a transfer that does not end, costs that path of that
+pair, and at most one --timeout-ms.
+
+  put-engine, put-kernel   the source writes into the destination's memory: a copy engine, a kernel
+  get-engine, get-kernel   the destination reads the source's memory
+  messages                 a send and a receive of NCCL
+  host                     through memory of the host
+
+Exit codes: 0, for slow pairs too; 1 wrong data; 5 a process died; 6 a transfer did not end.
+
+  braid p2p
+  braid p2p --devices 0,3 --paths put-engine,host --max-bytes 1048576
+  braid p2p --json pairs.json --html pairs.html)";
+
+void addFlags(CLI::App &app, P2pFlags &flags) {
+  addText(app, "--backend", flags.backend, "NAME", "cpu or cuda (default: cuda where GPUs are)");
+  addInteger(app, "--ranks", flags.ranks, "N",
+             "that many devices, from 0 on (default: all GPUs, or 4 CPU ranks)");
+  addInteger(app, "--devices", flags.devices, "A,B,...", "these GPUs, by CUDA's numbers")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  addText(app, "--paths", flags.paths, "PATH,...", "measure only these (default: all)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  addInteger(app, "--sizes", flags.sizes, "BYTES,...", "of transfers; multiples of 4")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  addInteger(app, "--min-bytes", flags.minBytes, "BYTES",
+             "instead: from here on, each four times the one before (default 4)");
+  addInteger(app, "--max-bytes", flags.maxBytes, "BYTES",
+             "up to here, as far as memory and time allow (default 1073741824)");
+  addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
+             "a transfer that takes longer hangs (default 20000)");
+  app.add_flag("--all-paths", flags.allPaths, "print a matrix for each path");
+  addText(app, "--json", flags.json, "OUT.json", "write all figures");
+  addText(app, "--html", flags.html, "OUT.html", "write a page with heat maps");
+  addText(app, "--svg", flags.svg, "OUT.svg", "write a heat map");
+  addInteger(app, "--measure-to", flags.results, "FD", "")->group("");
+  app.footer(kP2pFooter);
+}
+
+/// Each rank of another launcher would measure everything.
+Status checkIsAlone(const Environment &environment) {
+  const Result<std::optional<Place>> place = findPlace(environment);
+  if (place && (!*place || (*place)->ranks == 1))
+    return Status::ok();
+  if (!place)
+    return place.status();
+  return badInput("expected no other launcher, for braid p2p starts its own processes, but {} says "
+                  "that this is rank {} of {}; unset {}",
+                  (*place)->source, (*place)->rank, (*place)->ranks, variablesOfPlace(environment));
+}
+
+/// Numbers of the devices to measure.
+Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, int64_t gpus) {
+  if (!flags.devices.empty() && flags.ranks)
+    return badInput("expected --ranks or --devices, got both");
+  if (!flags.devices.empty() && !areGpus)
+    return badInput("--devices: expected --backend cuda with it; CPU ranks are alike");
+  const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", false));
+  std::vector<int64_t> devices = flags.devices;
+  if (devices.empty()) {
+    devices.resize(static_cast<size_t>(
+        std::clamp<int64_t>(flags.ranks.value_or(areGpus ? gpus : 4), 0, 4096)));
+    std::iota(devices.begin(), devices.end(), 0);
+  }
+  const char *flag = flags.devices.empty() ? "--ranks" : "--devices";
+  if (flags.ranks && *flags.ranks != static_cast<int64_t>(devices.size()))
+    return badInput("expected --ranks to be from 2 to 4096, got {}", *flags.ranks);
+  std::vector<int64_t> sorted = devices;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    return badInput("expected --devices to name each GPU once");
+  if (!sorted.empty() && sorted.front() < 0)
+    return badInput("expected --devices to be numbers of GPUs, got {}", sorted.front());
+  if (areGpus && !mayShare && !sorted.empty() && sorted.back() >= gpus)
+    return unsupported("{}: expected GPUs below {}, got {}; with BRAID_SHARE_GPUS=on ranks may "
+                       "share GPUs",
+                       flag, gpus, sorted.back());
+  if (devices.size() >= 2)
+    return devices;
+  if (flags.ranks || !flags.devices.empty())
+    return badInput("expected {} to give two devices or more, got {}", flag, devices.size());
+  return unsupported("expected two GPUs or more to measure between, got {}; with "
+                     "BRAID_SHARE_GPUS=on and --ranks 2 ranks may share one",
+                     devices.size());
+}
+
+/// Says on stderr which pair is next, and when the last one will be done.
+class PairProgress {
+public:
+  void operator()(const MeasureStep &step) const {
+    const std::string what = step.source < 0
+                                 ? std::string("all pairs at once")
+                                 : fmt::format("devices {} and {}", step.source, step.destination);
+    const double gone = std::chrono::duration<double>(Clock::now() - start_).count();
+    std::string rest;
+    if (step.number > 1)
+      rest = fmt::format(", about {:.0f} s left",
+                         gone / static_cast<double>(step.number - 1) *
+                             static_cast<double>(step.count - step.number + 1));
+    llvm::errs() << fmt::format("braid: {} of {}: {}{}\n", step.number, step.count, what, rest);
+  }
+
+private:
+  Clock::time_point start_ = Clock::now();
+};
+
+/// The fewer there are, the longer each may take: two GPUs in some ten seconds, eight in some
+/// minutes.
+double secondsOfPath(size_t devices, size_t paths) {
+  const auto pairs = static_cast<double>(devices * (devices - 1) / 2);
+  return std::clamp(18 / (pairs * static_cast<double>(paths)), 0.35, 3.0);
+}
+
+Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
+  if (flags.results)
+    return static_cast<int>(measureAsRank(registry, *flags.results).code());
+  BRAID_TRY(checkSettings(processEnvironment()));
+  MeasureOptions options;
+  BRAID_TRY(readP2pFlags(flags, options));
+  BRAID_TRY(checkIsAlone(processEnvironment()));
+  const bool asksForGpus = flags.backend == "cuda" || (!flags.backend && registry.find("cuda"));
+  const int64_t gpus = asksForGpus ? gpuCount() : 0;
+  options.backend = flags.backend.value_or(gpus > 0 ? "cuda" : "cpu");
+  if (options.backend != "cpu" && options.backend != "cuda")
+    return badChoice("--backend", options.backend, {"cpu", "cuda"});
+  if (!registry.find(options.backend))
+    return missingBackend(options.backend, registry, {"cpu", "cuda"});
+  const bool areGpus = options.backend == "cuda";
+  if (areGpus && gpus == 0)
+    return unsupported("--backend cuda: no GPU here");
+  options.devices = BRAID_TRY(chooseDevices(flags, areGpus, gpus));
+  int toStandardOutput = 0;
+  for (const std::string *file : {&flags.json, &flags.html, &flags.svg}) {
+    toStandardOutput += *file == "-";
+    if (!file->empty())
+      BRAID_TRY(checkWritable(*file));
+  }
+  if (toStandardOutput > 1)
+    return badInput("expected one of --json, --html and --svg to be -, got {}", toStandardOutput);
+  options.secondsOfPath = secondsOfPath(options.devices.size(), options.paths.size());
+  options.rankCommand = {"braid", "p2p", "--measure-to"};
+  options.progress = PairProgress();
+  MeasuredPairs measured = BRAID_TRY(measurePairs(options));
+  if (areGpus)
+    if (const Result<NvmlReport> nvml = readNvml(processEnvironment()))
+      addKnownLinks(measured.report, readMachine(*nvml));
+  BRAID_TRY(printP2p(flags, measured.report));
+  if (measured.signal != 0)
+    return 128 + measured.signal; // as a shell says it
+  return static_cast<int>(outcomeOf(measured.report));
+}
+
+} // namespace
+
+Command addP2p(CLI::App &app) { return addP2p(app, builtinBackends); }
+
+Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends) {
+  auto flags = std::make_shared<P2pFlags>();
+  CLI::App *command =
+      app.add_subcommand("p2p", "Measure every pair of devices, and say what is wrong with them");
+  addFlags(*command, *flags);
+  return {command, [flags, backends] {
+            return runCommand([&](std::unique_ptr<Source> &) { return p2p(*flags, backends()); });
+          }};
+}
+
+} // namespace braid::tools
