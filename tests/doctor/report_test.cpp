@@ -36,6 +36,9 @@ TEST(DoctorReport, TextEndsWithWhatRuns) {
   DoctorsMachine machine;
   EXPECT_THAT(reportText(machine.facts(), {}, false),
               HasSubstr("0 problems, 0 notes: programs run on GPUs and cpu ranks here\n"));
+  machine.hasBackends = false; // a build without CUDA
+  EXPECT_THAT(reportText(machine.facts(), {}, false),
+              HasSubstr("0 problems, 0 notes: programs run on cpu ranks here\n"));
 }
 
 TEST(DoctorReport, ColoursAreForTerminals) {
@@ -87,16 +90,28 @@ TEST(DoctorReport, FactsOfARankSurviveTheWay) {
   RankFacts rank;
   rank.variables = {{"NCCL_P2P_DISABLE", "1"}, {"CUDA_VISIBLE_DEVICES", ""}};
   rank.pidNamespace = kFirstPidNamespace;
+  rank.gpu = "0000:18:00.0";
   const auto other = RankFacts::decode(rank.encode());
   ASSERT_TRUE(other);
   EXPECT_EQ(other->variables, rank.variables);
   EXPECT_EQ(other->pidNamespace, rank.pidNamespace);
   EXPECT_EQ(other->ipcNamespace, 0u);
+  EXPECT_EQ(other->gpu, "0000:18:00.0");
+}
+
+TEST(DoctorReport, ARankTakesTheGpuOfItsNumberOrTheOnlyOne) {
+  DoctorsMachine machine;
+  EXPECT_EQ(machine.facts().gpuOfRank(1), "0000:2a:00.0");
+  EXPECT_EQ(machine.facts().gpuOfRank(2), "");
+  machine.cuda["devices"] = "1";
+  EXPECT_EQ(machine.facts().gpuOfRank(1), "0000:18:00.0");
 }
 
 TEST(DoctorReport, OtherTextsAreNoFacts) {
   for (const char *text :
        {"", "[]", "{}", R"({"variables":{"A":1},"pid_namespace":1,"ipc_namespace":1})",
+        R"({"variables":{},"pid_namespace":1,"ipc_namespace":1,"gpu":0})",
+        R"({"variables":{},"pid_namespace":1,"ipc_namespace":1})",
         R"({"variables":{},"pid_namespace":-1,"ipc_namespace":1})",
         R"({"variables":{},"pid_namespace":1})"})
     EXPECT_EQ(RankFacts::decode(text).status().message(),
