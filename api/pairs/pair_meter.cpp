@@ -125,6 +125,11 @@ Result<bool> PairMeter::compareRound(const Attempt &attempt) {
   return haveAll(isRight);
 }
 
+void PairMeter::startTrace() {
+  if (!std::exchange(isTracing_, true))
+    device().tracer()->startTrace();
+}
+
 /// By peer, of what was done since this was asked before: from the begin of this rank's first copy to or from it to the end of the last one.
 std::vector<double> PairMeter::tracedUs(const Attempt &attempt) {
   const Plan &plan = attempt.run.plan();
@@ -330,7 +335,7 @@ Status PairMeter::measureTogether(const TogetherWork &work) {
                   moves.receivesOf(rank_, ranks)};
   BRAID_TRY(prepareRound(attempt));
   std::vector<std::vector<double>> samples; // by peer
-  device().tracer()->startTrace();
+  startTrace();
   (void)tracedUs(attempt);
   for (int i = 0; i < kBursts; ++i) {
     for (const Moves::End &to : attempt.to)
@@ -362,7 +367,7 @@ Status PairMeter::measure() {
     return unsupported("expected a device that keeps the times of its copies, got that of '{}'",
                        job_.backend);
   if (!device().stopwatch())
-    device().tracer()->startTrace();
+    startTrace();
   std::vector<bool> isDone(job_.pairs.size(), false);
   for (size_t i = 0; i < job_.pairs.size(); ++i) {
     if (isDone[i])
