@@ -45,13 +45,16 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   addText(app, "--backend", flags.backend, "NAME", "cpu or cuda (default: cuda where GPUs are)");
   addInteger(app, "--ranks", flags.ranks, "N",
              "that many devices, from 0 on (default: all GPUs, or 4 CPU ranks)");
-  addInteger(app, "--devices", flags.devices, "A,B,...", "these GPUs, by CUDA's numbers")
+  addInteger(app, "--devices", flags.devices, "GPU",
+             "these GPUs, by CUDA's numbers, with commas between them")
       ->delimiter(',')
       ->allow_extra_args(false);
-  addText(app, "--paths", flags.paths, "PATH,...", "measure only these (default: all)")
+  addText(app, "--paths", flags.paths, "PATH",
+          "only these, with commas between them (default: all)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  addInteger(app, "--sizes", flags.sizes, "BYTES,...", "of transfers; multiples of 4")
+  addInteger(app, "--sizes", flags.sizes, "BYTES",
+             "of transfers, with commas between them; multiples of 4")
       ->delimiter(',')
       ->allow_extra_args(false);
   addInteger(app, "--min-bytes", flags.minBytes, "BYTES",
