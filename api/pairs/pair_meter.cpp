@@ -130,7 +130,8 @@ void PairMeter::startTrace() {
     device().tracer()->startTrace();
 }
 
-/// By peer, of what was done since this was asked before: from the begin of this rank's first copy to or from it to the end of the last one.
+/// By peer, of what was done since this was asked before: from the begin of this rank's first copy
+/// to or from it to the end of the last one.
 std::vector<double> PairMeter::tracedUs(const Attempt &attempt) {
   const Plan &plan = attempt.run.plan();
   const auto copying = recipeOf(attempt.transfers.path).protocol == Protocol::Get
