@@ -97,6 +97,9 @@ struct PairReport {
   std::string hostname;
   std::vector<MachineDevice> devices; ///< by number
   std::vector<PairRow> rows;          ///< by source, then destination; none from a device to itself
+  /// Of all pairs at once: Measured, or how that ended and `togetherReason`, why.
+  PathOutcome together = PathOutcome::NotMeasured;
+  std::string togetherReason = {};
 };
 
 } // namespace braid
