@@ -99,7 +99,14 @@ public:
     expected.insert(fmt::format("{} {} {}", kind, device, name(flow).str()));
   }
 
-  const MachineShape &shape() const { return shape_; }
+  /// As if one device did not run while all others did.
+  void shareAmongFewer() {
+    const auto others = static_cast<double>(shape_.devices - 1);
+    for (PairRow &row : report_.rows)
+      for (PathReport &path : row.paths)
+        path.togetherGBps *= others / (others - 1);
+  }
+
   std::set<std::string> expected;
 
 private:
@@ -201,6 +208,7 @@ const Fault kDeviceFaults[] = {
     {"dead device", hasLike,
      [](Breaker &breaker) {
        breaker.expectDevice("hung", Flow::Both, [](PairRow &row) { fail(row, PathOutcome::Hung); });
+       breaker.shareAmongFewer();
      }},
     {"late device", hasLike,
      [](Breaker &breaker) {
