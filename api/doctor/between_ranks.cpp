@@ -73,9 +73,10 @@ Result<std::vector<Finding>> decodeFindings(llvm::StringRef text) {
 }
 
 std::string RankFacts::encode() const {
-  Ordered json = {
-      {"pid_namespace", pidNamespace}, {"ipc_namespace", ipcNamespace}, {"variables", variables}};
-  return json.dump(-1, ' ', false, Ordered::error_handler_t::replace);
+  return textOf({{"pid_namespace", pidNamespace},
+                 {"ipc_namespace", ipcNamespace},
+                 {"gpu", gpu},
+                 {"variables", variables}});
 }
 
 Result<RankFacts> RankFacts::decode(llvm::StringRef text) {
@@ -91,6 +92,9 @@ Result<RankFacts> RankFacts::decode(llvm::StringRef text) {
       return wrong;
     facts.*field = json[name].get<uint64_t>();
   }
+  if (!json.contains("gpu") || !json["gpu"].is_string())
+    return wrong;
+  facts.gpu = json["gpu"].get<std::string>();
   for (const auto &[name, value] : json["variables"].items()) {
     if (!value.is_string())
       return wrong;

@@ -27,8 +27,8 @@ inline const char *strOf(Severity severity) {
   return kNames[static_cast<size_t>(severity)];
 }
 
-/// A line that a check can print. Texts are formats, {0}, {1}, ..., of the same values; `advice` may
-/// be empty.
+/// A line that a check can print. Texts are formats, {0}, {1}, ..., of the same values; `advice`
+/// may be empty.
 struct LineText {
   const char *id; ///< unlike the check's others
   Severity severity;

@@ -4,6 +4,8 @@
 
 #include "api/doctor/report.h"
 
+#include <exception>
+
 namespace braid::doctor {
 namespace {
 
@@ -12,10 +14,8 @@ bool mayBeExplained(StatusCode code) {
          code == StatusCode::TimedOut;
 }
 
-} // namespace
-
-Explanation explainFailure(const Status &failure, bool isOnGpus, int64_t ranks,
-                           const BackendRegistry &registry) {
+Explanation lookForCause(const Status &failure, bool isOnGpus, int64_t ranks,
+                         const BackendRegistry &registry) {
   if (!mayBeExplained(failure.code()))
     return {};
   Sources sources = processSources(registry);
@@ -31,6 +31,18 @@ Explanation explainFailure(const Status &failure, bool isOnGpus, int64_t ranks,
       explain({failure.code(), failure.message(), isOnGpus}, facts);
   return {finding ? inOneLine(*finding) : "",
           facts.nvml.isLate || facts.cuda.isLate || facts.nccl.isLate};
+}
+
+} // namespace
+
+/// Whatever made the run fail may be short here, too: memory, threads.
+Explanation explainFailure(const Status &failure, bool isOnGpus, int64_t ranks,
+                           const BackendRegistry &registry) {
+  try {
+    return lookForCause(failure, isOnGpus, ranks, registry);
+  } catch (const std::exception &) {
+    return {};
+  }
 }
 
 } // namespace braid::doctor

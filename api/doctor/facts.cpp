@@ -284,6 +284,11 @@ std::optional<int64_t> Facts::cudaNumber(const std::string &name) const {
                                                                   : std::optional(number);
 }
 
+std::string Facts::gpuOfRank(int64_t localRank) const {
+  const int64_t device = cudaNumber("devices") == 1 ? 0 : localRank;
+  return normalizedPci(cudaText(std::to_string(device) + ".pci").value_or(""));
+}
+
 Sources processSources(const BackendRegistry &registry) {
   Sources sources;
   sources.variables = ownVariables();

@@ -45,6 +45,7 @@ struct PciGpu {
 struct RankFacts {
   std::map<std::string, std::string> variables;
   uint64_t pidNamespace = 0, ipcNamespace = 0; ///< 0: not known
+  std::string gpu; ///< PCI address of the one that it would take; empty: none
 
   std::string encode() const;
   /// BadInput for what encode() does not make.
@@ -83,6 +84,9 @@ struct Facts {
   /// What CUDA says under that name: a text, a number.
   std::optional<std::string> cudaText(const std::string &name) const;
   std::optional<int64_t> cudaNumber(const std::string &name) const;
+  /// The PCI address of the GPU that the rank of that number on this host takes: its own, or the
+  /// only one that it sees. Empty: there is none.
+  std::string gpuOfRank(int64_t localRank) const;
 };
 
 /// Where facts come from.

@@ -68,11 +68,39 @@ void lookAtNamespaces(const Facts &facts, Lines &lines) {
   look("ipc", &RankFacts::ipcNamespace);
 }
 
+/// Two ranks that would take one GPU, each such pair once.
+void lookForSameGpus(const Facts &facts, Lines &lines) {
+  for (size_t rank = 0; rank < facts.ofRanks.size(); ++rank)
+    for (size_t other = 0; other < rank; ++other)
+      if (const std::string &gpu = facts.ofRanks[rank].gpu;
+          !gpu.empty() && gpu == facts.ofRanks[other].gpu)
+        return lines.add("same", other, rank, gpu);
+}
+
+void lookAtGpusOfRanks(const Facts &facts, Lines &lines) {
+  const std::optional<int64_t> devices = facts.cudaNumber("devices");
+  if (facts.variable("BRAID_SHARE_GPUS") == "on")
+    return;
+  if (!facts.ofRanks.empty())
+    return lookForSameGpus(facts, lines);
+  if (devices.value_or(0) > 0 && facts.ranks > *devices)
+    lines.add("few", facts.ranks, *devices);
+}
+
 } // namespace
 
 std::vector<Check> jobChecks() {
   using enum Severity;
   return {
+      {.name = "job-gpus",
+       .needsGpu = true,
+       .lines = {{"few", Problem, "{0} ranks need a GPU each, but programs see {1}",
+                  "start fewer ranks; BRAID_SHARE_GPUS=on lets them share, for results and not "
+                  "for speed"},
+                 {"same", Problem, "ranks {0} and {1} would take the same GPU, {2}",
+                  "let the launcher show all GPUs to all ranks, or another one to each"}},
+       .look = lookAtGpusOfRanks,
+       .explains = [](const Failure &failure) { return failure.mentions({"needs a GPU"}); }},
       {.name = "job-namespaces",
        .needsGpu = true,
        .lines = {{"pid", Problem, "ranks are in different PID name spaces: {0}",

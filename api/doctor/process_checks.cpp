@@ -112,10 +112,11 @@ bool isAboutFiles(const Failure &failure) {
   return failure.mentions({"open files", "Too many open files"});
 }
 
+/// CUDA that gets no addresses fails in many ways.
 bool isAboutAddresses(const Failure &failure) {
-  return failure.mentions({"ulimit -v", "memory addresses", "out of memory", "OutOfMemory",
-                           "MemoryAllocation", "Cannot allocate memory", "cannot allocate",
-                           "failed to map segment", "no GPU here"});
+  const bool isOfGpu = failure.isOnGpus && failure.mentions({"GPU", "CUDA", "cuda", "signal"});
+  return isOfGpu || failure.mentions({"ulimit -v", "memory addresses", "out of memory",
+                                      "Cannot allocate memory", "failed to map segment"});
 }
 
 } // namespace

@@ -47,8 +47,8 @@ public:
   virtual ControlPlane &control(int64_t rank) = 0;
 };
 
-/// What a backend knows of the machine and of the libraries that it opens, by name; values are plain
-/// text. Names are the backend's own.
+/// What a backend knows of the machine and of the libraries that it opens, by name; values are
+/// plain text. Names are the backend's own.
 using BackendFacts = std::map<std::string, std::string>;
 
 struct Backend {
@@ -66,8 +66,8 @@ struct Backend {
   /// Names the library that sends its messages, with version and file, or says why there is none.
   /// Opens it. Null: its ranks send no messages.
   std::function<Result<std::string>()> messages = {};
-  /// For `braid doctor`. Opens what the backend would open, and uses no device. What is not known is
-  /// not there. May block as long as a driver does. Null: there is nothing to know.
+  /// For `braid doctor`. Opens what the backend would open, and uses no device. What is not known
+  /// is not there. May block as long as a driver does. Null: there is nothing to know.
   std::function<BackendFacts()> facts = {};
   /// All ranks, in this process. Null if that is not possible.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};

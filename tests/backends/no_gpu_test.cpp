@@ -3,6 +3,7 @@
 #ifdef BRAID_HAS_CUDA
 
 #include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/cuda_facts.h"
 
 #include <gtest/gtest.h>
 
@@ -22,6 +23,18 @@ TEST(NoGpu, TellsADriverThatIsMissingFromOneThatIsTooOld) {
   EXPECT_EQ(noGpu("no device", 12000, 12080, "nccl").message(),
             "--backend nccl: no GPU here (no device)");
   EXPECT_EQ(said(13000, 12080), "--backend cuda: no GPU here (no device)");
+}
+
+/// On a machine with GPUs or without.
+TEST(NoGpu, FactsSayHowManyThereAreOrWhyNone) {
+  const BackendFacts facts = cudaFacts();
+  EXPECT_EQ(facts.at("devices"), std::to_string(countGpus()));
+  EXPECT_EQ(facts.count("why none"), countGpus() == 0 ? 1u : 0u);
+  EXPECT_EQ(facts.count("0.pci"), countGpus() > 0 ? 1u : 0u);
+  EXPECT_EQ(facts.count("0.fd"), countGpus() > 0 ? 1u : 0u);
+  EXPECT_EQ(facts.count("0.access.1"), countGpus() > 1 ? 1u : 0u);
+  EXPECT_EQ(facts.count("cublaslt version") + facts.count("cublaslt error"), 1u);
+  EXPECT_GE(std::stoi(facts.at("runtime")), 12000);
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "llvm/Support/FileSystem.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <thread>
 

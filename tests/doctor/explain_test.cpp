@@ -75,6 +75,11 @@ const std::vector<Explained> &failures() {
          ill.sharedMemory = doctor::Space{1 << 20, 1 << 20};
        },
        "shared-memory.full"},
+      {"few_gpus", Unsupported, "rank 2 needs a GPU of its own, but 2 are here", true,
+       [](M &ill) { ill.ranks = 3; }, "job-gpus.few"},
+      {"killed_for_addresses", PeerFailed, "rank 1 was killed by signal 11", true,
+       [](M &ill) { ill.limits.addressBytes = uint64_t(8) << 30; },
+       "address-space.little-for-gpus"},
       {"ecc", PeerFailed, "uncorrectable ECC error encountered (cudaErrorECCUncorrectable)", true,
        [](M &ill) { ill.ofDevice[0]["uncorrected_volatile"] = "1"; }, "ecc.errors"},
       {"hung", TimedOut, "rank 0 waits for rank 1", true, [](M &ill) { ill.isNvmlLate = true; },

@@ -263,10 +263,10 @@ const std::vector<Case> &cases() {
        {"ptrace_scope 1"}},
       {"processors.few",
        [](M &ill) {
-         ill.processors = 2;
-         ill.ranks = 8;
+         ill.processors = 1;
+         ill.ranks = 2;
        },
-       {"8 ranks share 2 processors"}},
+       {"2 ranks share 1 processors"}},
       {"processors.fine", [](M &) {}, {"64 processors"}},
       // -- The environment. --
       {"launch-blocking.on", [](M &ill) { ill.variables["CUDA_LAUNCH_BLOCKING"] = "1"; }, {"'1'"}},
@@ -282,10 +282,10 @@ const std::vector<Case> &cases() {
       {"shared-gpus.on", [](M &ill) { ill.variables["BRAID_SHARE_GPUS"] = "on"; }},
       {"threads.many",
        [](M &ill) {
-         ill.variables["OPENBLAS_NUM_THREADS"] = "32";
-         ill.ranks = 4;
+         ill.variables["OPENBLAS_NUM_THREADS"] = "33";
+         ill.ranks = 2;
        },
-       {"OPENBLAS_NUM_THREADS is 32", "4 ranks", "64 processors"}},
+       {"OPENBLAS_NUM_THREADS is 33", "2 ranks", "64 processors"}},
       {"preload.set", [](M &ill) { ill.variables["LD_PRELOAD"] = "libfoo.so"; }, {"libfoo.so"}},
       {"cache.fine", [](M &) {}, {"/home/.cache/braid"}},
       {"cache.none", [](M &ill) { ill.variables["BRAID_CACHE_DIR"] = "none"; }},
@@ -301,6 +301,14 @@ const std::vector<Case> &cases() {
        },
        {"3 MiB are free"}},
       // -- The job. --
+      {"job-gpus.few", [](M &ill) { ill.ranks = 3; }, {"3 ranks", "see 2"}},
+      {"job-gpus.same",
+       [](M &ill) {
+         ill.ofRanks = {rankWith(nullptr, ""), rankWith(nullptr, ""), rankWith(nullptr, "")};
+         ill.ofRanks[0].gpu = ill.ofRanks[2].gpu = "0000:18:00.0";
+         ill.ofRanks[1].gpu = "0000:2a:00.0";
+       },
+       {"ranks 0 and 2", "0000:18:00.0"}},
       {"job-namespaces.pid",
        [](M &ill) {
          ill.ofRanks = {rankWith(nullptr, "", 1), rankWith(nullptr, "", 2)};

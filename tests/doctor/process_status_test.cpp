@@ -1,4 +1,4 @@
-//===- tests/doctor/process_status_test.cpp - what the kernel gives is understood, or not known ===//
+//===- tests/doctor/process_status_test.cpp - what the kernel gives, understood or not --------===//
 
 #include "api/doctor/process_status.h"
 

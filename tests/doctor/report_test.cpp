@@ -87,16 +87,28 @@ TEST(DoctorReport, FactsOfARankSurviveTheWay) {
   RankFacts rank;
   rank.variables = {{"NCCL_P2P_DISABLE", "1"}, {"CUDA_VISIBLE_DEVICES", ""}};
   rank.pidNamespace = kFirstPidNamespace;
+  rank.gpu = "0000:18:00.0";
   const auto other = RankFacts::decode(rank.encode());
   ASSERT_TRUE(other);
   EXPECT_EQ(other->variables, rank.variables);
   EXPECT_EQ(other->pidNamespace, rank.pidNamespace);
   EXPECT_EQ(other->ipcNamespace, 0u);
+  EXPECT_EQ(other->gpu, "0000:18:00.0");
+}
+
+TEST(DoctorReport, ARankTakesTheGpuOfItsNumberOrTheOnlyOne) {
+  DoctorsMachine machine;
+  EXPECT_EQ(machine.facts().gpuOfRank(1), "0000:2a:00.0");
+  EXPECT_EQ(machine.facts().gpuOfRank(2), "");
+  machine.cuda["devices"] = "1";
+  EXPECT_EQ(machine.facts().gpuOfRank(1), "0000:18:00.0");
 }
 
 TEST(DoctorReport, OtherTextsAreNoFacts) {
   for (const char *text :
        {"", "[]", "{}", R"({"variables":{"A":1},"pid_namespace":1,"ipc_namespace":1})",
+        R"({"variables":{},"pid_namespace":1,"ipc_namespace":1,"gpu":0})",
+        R"({"variables":{},"pid_namespace":1,"ipc_namespace":1})",
         R"({"variables":{},"pid_namespace":-1,"ipc_namespace":1})",
         R"({"variables":{},"pid_namespace":1})"})
     EXPECT_EQ(RankFacts::decode(text).status().message(),

@@ -39,13 +39,13 @@ class Setting:
         self.variables, self.before, self.inside = variables or {}, before, list(inside)
 
     def run(self, command, variables=None):
-        environment = dict(os.environ, **self.variables, **(variables or {}))
+        environment = {**os.environ, **(variables or {}), **self.variables}
         return subprocess.run(self.inside + command, env=environment, text=True, timeout=SECONDS,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
                               preexec_fn=self.before)
 
     def start(self, command, variables):
-        environment = dict(os.environ, **self.variables, **variables)
+        environment = {**os.environ, **variables, **self.variables}
         return subprocess.Popen(self.inside + command, env=environment, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 preexec_fn=self.before)
@@ -85,12 +85,18 @@ def filter_system_calls():
 class Doctor:
     def __init__(self, braid):
         self.braid = braid
-        self.gpus = len(glob.glob("/dev/nvidia[0-9]*"))
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self.gpus = len(visible.split(",") if visible else glob.glob("/dev/nvidia[0-9]*"))
         self.ranks = 2
         self.base = self.findings(Setting())
 
+    def share(self):
+        """Ranks share a GPU where there is but one: this is about failures."""
+        return {} if self.gpus >= self.ranks else {"BRAID_SHARE_GPUS": "on"}
+
     def report(self, setting, variables=None):
-        done = setting.run([self.braid, "doctor", "--json"], variables)
+        done = setting.run([self.braid, "doctor", "--json", "--ranks", str(self.ranks)],
+                           {**self.share(), **(variables or {})})
         return self.understood(done.stdout, done.stderr, done.returncode)
 
     @staticmethod
@@ -118,11 +124,9 @@ class Doctor:
         return found[name]
 
     def run(self, setting, backend="cuda"):
-        # Ranks share a GPU where there is but one: this is about failures.
-        share = {} if self.gpus >= self.ranks else {"BRAID_SHARE_GPUS": "on"}
         command = [self.braid, "run", EXAMPLE, "--ranks", str(self.ranks), "--backend", backend,
                    "--schedule", "pairwise", "--timeout-ms", "20000", "--flight-records", "none"]
-        return setting.run(command, share)
+        return setting.run(command, self.share())
 
 
 def broken(name, finds, setting, fails=False, backend="cuda"):
@@ -150,8 +154,8 @@ def two_ranks(name, finds, first, second):
             setting.expect_possible()
         job = f"doctor{os.getpid()}{name.replace(' ', '')}"
         command = [doctor.braid, "doctor", "--json", "--timeout-ms", "20000"]
-        ranks = [setting.start(command, {"BRAID_RANK": str(rank), "BRAID_RANKS": "2",
-                                         "BRAID_JOB": job})
+        ranks = [setting.start(command, {**doctor.share(), "BRAID_RANK": str(rank),
+                                         "BRAID_RANKS": "2", "BRAID_JOB": job})
                  for rank, setting in enumerate((first, second))]
         ends = [process.communicate(timeout=SECONDS) for process in ranks]
         report = doctor.understood(*ends[0], ranks[0].returncode)
@@ -208,6 +212,11 @@ def cases(folder):
         broken("filtered system calls", "seccomp.filtered", Setting(before=filter_system_calls)),
         two_ranks("ranks with other devices", "job-variables.gpus",
                   Setting({"CUDA_VISIBLE_DEVICES": "0"}), Setting({"CUDA_VISIBLE_DEVICES": ""})),
+        broken("no GPU for each rank", "job-gpus.few",
+               Setting({"CUDA_VISIBLE_DEVICES": "0", "BRAID_SHARE_GPUS": "off"}), fails=True),
+        two_ranks("ranks with one device", "job-gpus.same",
+                  Setting({"CUDA_VISIBLE_DEVICES": "0", "BRAID_SHARE_GPUS": "off"}),
+                  Setting({"CUDA_VISIBLE_DEVICES": "0", "BRAID_SHARE_GPUS": "off"})),
         two_ranks("ranks with other variables", "job-variables.differs",
                   Setting({"NCCL_P2P_DISABLE": "1"}), Setting()),
         two_ranks("ranks in PID name spaces", "job-namespaces.pid", Setting(), new_pids),

@@ -257,6 +257,8 @@ def programs(suite):
             suite.add_command(f"{os.path.basename(program.split()[-1])}, {ranks} ranks",
                               program.split() + ["--ranks", str(ranks), "--runs", runs], ranks,
                               seconds=200)
+    suite.add_command("doctor", [sys.executable, os.path.join(
+        ROOT, "tests", "gpu", "doctor_gpu_test.py"), suite.braid], 1, seconds=400, is_alone=True)
     python = os.path.join(os.path.dirname(folder), "python")
     if os.path.isdir(python) and importlib.util.find_spec("torch"):
         suite.add_command("python, 2 ranks", [sys.executable, os.path.join(

@@ -2,8 +2,6 @@
 
 #include "tests/machine/fake_machine.h"
 
-#include "runtime/files.h"
-
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FileSystem.h"
@@ -12,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 
 namespace braid::test {
 
@@ -26,7 +25,7 @@ FakeMachine::~FakeMachine() { (void)llvm::sys::fs::remove_directories(root_); }
 void FakeMachine::write(const std::string &path, const std::string &text) {
   const std::string file = root_ + path;
   EXPECT_FALSE(llvm::sys::fs::create_directories(llvm::sys::path::parent_path(file)));
-  EXPECT_TRUE(writeFile(file, text).isOk()) << file;
+  EXPECT_TRUE(std::ofstream(file, std::ios::binary) << text) << file;
 }
 
 void FakeMachine::addPci(const std::string &path, int64_t numaNode) {
