@@ -27,8 +27,8 @@ using Clock = std::chrono::steady_clock;
 constexpr const char *kP2pFooter = R"(
 Two devices at a time are measured by two processes: each PATH, both directions, each size; then all
 pairs at once. Before each run a destination holds the complement of what is to arrive, and after it
-every byte is compared. A process that dies, or a transfer that does not end, costs that path of that
-pair, and at most one --timeout-ms.
+every byte is compared. A process that dies, or a transfer that does not end, costs that path of
+that pair, and at most one --timeout-ms.
 
   put-engine, put-kernel   the source writes into the destination's memory: a copy engine, a kernel
   get-engine, get-kernel   the destination reads the source's memory
@@ -45,13 +45,16 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   addText(app, "--backend", flags.backend, "NAME", "cpu or cuda (default: cuda where GPUs are)");
   addInteger(app, "--ranks", flags.ranks, "N",
              "that many devices, from 0 on (default: all GPUs, or 4 CPU ranks)");
-  addInteger(app, "--devices", flags.devices, "A,B,...", "these GPUs, by CUDA's numbers")
+  addInteger(app, "--devices", flags.devices, "GPU",
+             "these GPUs, by CUDA's numbers, with commas between them")
       ->delimiter(',')
       ->allow_extra_args(false);
-  addText(app, "--paths", flags.paths, "PATH,...", "measure only these (default: all)")
+  addText(app, "--paths", flags.paths, "PATH",
+          "only these, with commas between them (default: all)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  addInteger(app, "--sizes", flags.sizes, "BYTES,...", "of transfers; multiples of 4")
+  addInteger(app, "--sizes", flags.sizes, "BYTES",
+             "of transfers, with commas between them; multiples of 4")
       ->delimiter(',')
       ->allow_extra_args(false);
   addInteger(app, "--min-bytes", flags.minBytes, "BYTES",

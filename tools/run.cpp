@@ -5,6 +5,7 @@
 #include "api/doctor/explain_failure.h"
 #include "api/launch/job_rank.h"
 #include "api/launch/launch.h"
+#include "api/pairs/links_file.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
@@ -70,6 +71,8 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   addText(app, "--flight-records", flags.flightRecords, "DIR",
           "where failing processes leave what they did last, or none (default: a new "
           "folder)");
+  addText(app, "--links", flags.links, "FILE.json",
+          "put ranks on the GPUs that braid p2p --json found best, in its order");
   app.add_flag_callback(
       "--graph",
       [&launch = flags.source.knobs[static_cast<size_t>(Knob::Launch)]] {
@@ -189,6 +192,10 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend,
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
     return badInput("--prefix-output: expected --processes with it");
+  const bool canPlace =
+      !backend.isOnHost && (setup.kind == RankSetup::Launcher || setup.isLaunched());
+  if (!flags.links.empty() && !canPlace)
+    return badInput("--links: expected GPUs, and ranks that braid run starts itself");
   if (setup.kind == RankSetup::Threads)
     return Status::ok();
   if (flags.scheduleSeed)
@@ -493,6 +500,14 @@ int Run::launchRanks() {
   if (Status status = expectRunMemory(plans_, *backend_, options_, /*areThreads=*/false);
       !status.isOk())
     return fail(status);
+  LinkedRanks linked;
+  if (!flags_.links.empty()) {
+    Result<LinkedRanks> read = readLinks(flags_.links, compiled_.program->ranks());
+    if (!read)
+      return fail(read.status().annotated("--links"));
+    linked = std::move(*read);
+    llvm::errs() << fmt::format("braid: {}\n", linked.sentence);
+  }
   std::string records;
   auto onEnd = [&](const LaunchReport &end, const JobMemory &memory, const std::string &job) {
     if (hasFailedRunning(end.status) && end.signal == 0)
@@ -503,6 +518,7 @@ int Run::launchRanks() {
   auto onFailure = [](const Status &cause) { llvm::errs() << messageOf(cause); };
   Result<LaunchReport> report = launch({.ranks = compiled_.program->ranks(),
                                         .arguments = commandLine("run"),
+                                        .environment = environmentOf(linked),
                                         .input = source_->diags.text(),
                                         .timeout = options_.timeout,
                                         .prefixOutput = flags_.prefixOutput,

@@ -16,6 +16,7 @@ body{margin:0;background:var(--paper);color:var(--ink);font:1rem/1.5 system-ui,s
 header,main{max-width:80rem;margin:0 auto;padding:0 1rem}
 h1{font-size:1.5rem;margin:1.25rem 0 0}
 h2{font-size:1.125rem;margin:1.5rem 0 .5rem}
+summary{font-weight:600;font-size:1.125rem;margin:1.5rem 0 .5rem;cursor:pointer}
 h3{font-size:1rem;margin:0 0 .25rem}
 header p{margin:0;color:var(--soft)}
 ul{margin:0;padding-left:1.25rem}
@@ -38,7 +39,7 @@ border-radius:4px;padding:.15rem .5rem}
 .words{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));
 gap:0 2.5rem}
 .board{display:flex;flex-wrap:wrap;gap:1rem 1.5rem;align-items:flex-start}
-.left{flex:0 1 auto;min-width:0;max-width:100%}
+.left{flex:0 1 auto;min-width:min(20rem,100%);max-width:100%}
 .scroll{overflow:auto;max-width:100%;max-height:65vh;position:relative;padding:3px}
 table.map{--room:calc(100vw - 4.5rem);
 --cell:clamp(var(--least),calc(var(--room)/var(--n) - 1px),3.75rem);table-layout:fixed;width:0;
@@ -61,10 +62,11 @@ color:#fff;font-weight:600}
 .map td.slow{box-shadow:inset 0 0 0 3px var(--mark)}
 .many td.slow{box-shadow:inset 0 0 0 2px var(--mark)}
 .many td{font-size:0}
-.map td:focus-visible,.map td.at{outline:3px solid var(--focus);outline-offset:0;z-index:1;
-position:relative}
+.map td:focus-visible,.map td.at{outline:3px solid var(--ink);border:2px solid var(--paper);
+outline-offset:0;z-index:1;position:relative}
+.many td.at{outline-width:2px}
 .legend{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;align-items:center;font-size:.85rem;
-margin:.5rem 0}
+margin:.5rem 0;width:0;min-width:100%}
 .bar{display:inline-block;width:10rem;height:.9rem;vertical-align:-.1rem;margin:0 .4rem;
 background:linear-gradient(90deg,var(--scale))}
 .key{display:inline-block;width:.9rem;height:.9rem;vertical-align:-.1rem;margin-right:.3rem}
@@ -90,7 +92,7 @@ table.map{--room:calc(min(100vw,80rem) - 2rem - 24.5rem)}}
 justify-content:space-between}}
 @media print{:root{--ink:#000;--soft:#444;--paper:#fff;--panel:#fff;--line:#999;--none:#e3e3e8;
 --fault:#b0124f;--slow:#8a4b00;--note:#3d5a80}*{print-color-adjust:exact;
--webkit-print-color-adjust:exact}.scroll{overflow:visible;max-height:none}.show{display:none}
+-webkit-print-color-adjust:exact}.scroll{overflow:visible;max-height:none}.show,.controls{display:none}
 table.map{--cell:min(3rem,calc(16cm/var(--n) - 1px))}.map th,#detail{position:static}
 li,tr,#detail{break-inside:avoid}}
 )css";
@@ -107,7 +109,8 @@ const char *const kPageMap = R"html(<section><h2 id="title">Map</h2>
 <div id="detail" role="region" aria-live="polite" aria-label="The pair that is pointed at"></div>
 </div>
 </section>
-<section><h2>Devices</h2><ul class="devices" id="devices"></ul></section>
+<section><details id="parts"><summary>Devices</summary><ul class="devices" id="devices"></ul>
+</details></section>
 )html";
 
 const char *const kPageScript = R"js('use strict';
@@ -249,7 +252,7 @@ function draw() {
   }
   const ends = isLog ? (measure.more ? [low, high] : [high, low])
                      : measure.more ? [0, high] : [0, low];
-  const left = !ends[0] ? '0' : isLog || measure.more ? figure(ends[0]) : 'longer';
+  const left = isLog ? figure(ends[0]) : measure.more ? '0' : 'longer';
   byId('legend').replaceChildren(
     el('span', {}, none ? 'no figures' : left, none ? '' : el('span', {class: 'bar'}),
        none ? '' : `${figure(ends[1])} ${measure.unit}${isLog ? ', by logarithm' : ''}`),
@@ -432,6 +435,7 @@ fill('size', [[-1, 'largest; of latency smallest'], ...D.sizes.map((s, i) => [i,
      v => { state.size = v; });
 for (const [i, [name, pci, node]] of D.devices.entries())
   byId('devices').append(el('li', {}, `${i}: ${name} ${pci}${node >= 0 ? ', NUMA ' + node : ''}`));
+byId('parts').open = !MANY;
 build();
 listen();
 draw();

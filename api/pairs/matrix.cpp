@@ -156,8 +156,8 @@ private:
     });
     if (!isTried)
       return;
-    title(fmt::format("bandwidth in GB/s at {}, by {} ({})", largestSize(), name(path).str(),
-                      meaning(path).str()));
+    title(fmt::format("bandwidth in GB/s at {}, by {}", largestSize(), name(path).str()));
+    line("    " + meaning(path).str());
     writeFigures([&](const PairRow &row) { return bandwidthOf(on(row, path)); }, false, path);
     title(fmt::format("latency in us at the smallest size, by {}", name(path).str()));
     writeFigures([&](const PairRow &row) { return latencyOf(on(row, path)); }, true, path);
@@ -294,8 +294,8 @@ private:
                        figureText(*most)));
     }
     for (const auto &[outcome, rows] : summary.failed)
-      line(coloured(kSeverityColours[0],
-                    fmt::format("  {}: {} ordered pairs", name(outcome).str(), rows.size())));
+      line(coloured(kSeverityColours[0], fmt::format("  {}: {} ordered pair{}", name(outcome).str(),
+                                                     rows.size(), rows.size() == 1 ? "" : "s")));
   }
 
   // -- Sentences. --

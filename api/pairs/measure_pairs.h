@@ -5,8 +5,8 @@
 // that never ends, ends its job, and becomes the outcome of the path on which it happened. What was
 // measured before stays, and a new job goes on with the rest. Nothing is left of a job.
 //
-// The first hang of a pair costs the time limit. What is left of that pair is given a few times what
-// its steps took so far.
+// The first hang of a pair costs the time limit. What is left of that pair is given a few times
+// what its steps took so far.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

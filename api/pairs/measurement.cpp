@@ -119,7 +119,8 @@ Result<Measurement> Measurement::decode(llvm::StringRef line) {
   auto malformed = [&] {
     return badInput("expected a measurement, got '{}'", printable(line.str(), 80));
   };
-  auto [word, rest] = line.split(' ');
+  llvm::StringRef word, rest;
+  std::tie(word, rest) = line.split(' ');
   const Form *form = llvm::find_if(kForms, [&](const Form &each) { return word == each.name; });
   if (form == std::end(kForms))
     return malformed();

@@ -1,7 +1,7 @@
 //===- api/pairs/measurement.h - what ranks say while they measure, line by line --------------===//
 //
-// The ranks of a job write lines into one pipe, each with a single write of fewer bytes than a pipe
-// takes as a whole. A rank may die at any point, so nothing is said twice, and what was said counts.
+// The ranks of a job write lines into one pipe, each by a single write of fewer bytes than a pipe
+// takes as a whole. A rank may die at any point; nothing is said twice, and what was said counts.
 //
 //   device 3 GPU-8f2a... NVIDIA H200, driver ...     rank 3 has this one
 //   begin 3 5 put-engine 1048576                     devices 3 and 5 are about to transfer
@@ -36,6 +36,7 @@ struct Measurement {
   static Result<Measurement> decode(llvm::StringRef line);
 };
 
-inline constexpr size_t kMostMeasurementText = 400; ///< of a line; a pipe takes 4096 bytes as a whole
+inline constexpr size_t kMostMeasurementText =
+    400; ///< of a line; a pipe takes 4096 bytes as a whole
 
 } // namespace braid

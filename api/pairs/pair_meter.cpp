@@ -125,7 +125,13 @@ Result<bool> PairMeter::compareRound(const Attempt &attempt) {
   return haveAll(isRight);
 }
 
-/// By peer: from the begin of this rank's first copy to or from it to the end of the last one.
+void PairMeter::startTrace() {
+  if (!std::exchange(isTracing_, true))
+    device().tracer()->startTrace();
+}
+
+/// By peer, of what was done since this was asked before: from the begin of this rank's first copy
+/// to or from it to the end of the last one.
 std::vector<double> PairMeter::tracedUs(const Attempt &attempt) {
   const Plan &plan = attempt.run.plan();
   const auto copying = recipeOf(attempt.transfers.path).protocol == Protocol::Get
@@ -168,8 +174,6 @@ Result<double> PairMeter::burst(const Attempt &attempt, int64_t runs) {
   if (!isTimed)
     issueAll();
   BRAID_TRY(meet());
-  if (!device().stopwatch())
-    (void)device().tracer()->takeTrace();
   const Clock::time_point start = Clock::now();
   if (stopwatch)
     stopwatch->startClock();
@@ -178,10 +182,12 @@ Result<double> PairMeter::burst(const Attempt &attempt, int64_t runs) {
   if (stopwatch)
     stopwatch->stopClock();
   BRAID_TRY(device().synchronize());
+  const std::vector<double> traced =
+      device().stopwatch() ? std::vector<double>() : tracedUs(attempt);
   const int64_t peer = rank_ == moves.source ? moves.destination : moves.source;
   const double us = !isTimed    ? 0
                     : stopwatch ? stopwatch->clockedUs()
-                    : isTraced  ? tracedUs(attempt)[static_cast<size_t>(peer)]
+                    : isTraced  ? traced[static_cast<size_t>(peer)]
                                 : secondsSince(start) * 1e6;
   return us / static_cast<double>(runs);
 }
@@ -330,12 +336,12 @@ Status PairMeter::measureTogether(const TogetherWork &work) {
                   moves.receivesOf(rank_, ranks)};
   BRAID_TRY(prepareRound(attempt));
   std::vector<std::vector<double>> samples; // by peer
-  device().tracer()->startTrace();
+  startTrace();
+  (void)tracedUs(attempt);
   for (int i = 0; i < kBursts; ++i) {
     for (const Moves::End &to : attempt.to)
       say(lineOf(Measurement::Kind::Begin, work.path, work.bytes, rank_, to.peer));
     BRAID_TRY(meet());
-    (void)device().tracer()->takeTrace();
     run->issue();
     BRAID_TRY(device().synchronize());
     samples.push_back(tracedUs(attempt));
@@ -362,7 +368,7 @@ Status PairMeter::measure() {
     return unsupported("expected a device that keeps the times of its copies, got that of '{}'",
                        job_.backend);
   if (!device().stopwatch())
-    device().tracer()->startTrace();
+    startTrace();
   std::vector<bool> isDone(job_.pairs.size(), false);
   for (size_t i = 0; i < job_.pairs.size(); ++i) {
     if (isDone[i])

@@ -63,6 +63,7 @@ private:
   Result<double> burst(const Attempt &attempt, int64_t runs);
   Status prepareRound(Attempt &attempt);
   Result<bool> compareRound(const Attempt &attempt);
+  void startTrace();
   std::vector<double> tracedUs(const Attempt &attempt);
   PatternKey keyOf(int64_t from, int64_t to, const Attempt &attempt) const;
 
@@ -87,6 +88,7 @@ private:
   BlockRuns runs_;
   std::optional<Blocks> blocks_;
   int64_t nextRound_ = 0; ///< of this size
+  bool isTracing_ = false;
 };
 
 } // namespace braid

@@ -126,11 +126,8 @@ private:
 void PairFindings::add(const PairRow &row, std::optional<Path> path, double figure,
                        double expected) {
   PairFinding &finding = findings_[{row.source, row.destination}];
-  if (!finding.row || apart(figure, expected) > apart(finding.figure, finding.expected)) {
-    finding.figure = figure;
-    finding.expected = expected;
-  }
-  finding.row = &row;
+  if (!finding.row)
+    finding = {&row, {}, figure, expected};
   if (path)
     finding.paths.insert(*path);
 }

@@ -14,13 +14,13 @@ namespace braid {
 struct PairFinding {
   const PairRow *row = nullptr;
   std::set<Path> paths;
-  double figure = 0, expected = 0; ///< of the path on which they are furthest apart
+  double figure = 0, expected = 0; ///< of the path that was added first
 };
 
 /// Findings of one kind, by pair.
 class PairFindings {
 public:
-  /// Adds a path to what is known about a pair. The figures stay that are furthest apart.
+  /// Adds a path to what is known about a pair.
   void add(const PairRow &row, std::optional<Path> path, double figure = 0, double expected = 0);
   bool has(const PairRow &row) const { return find(row.source, row.destination); }
   /// Null if there is nothing about that pair.

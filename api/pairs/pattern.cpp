@@ -46,23 +46,37 @@ std::optional<WrongData> wrongIn(const PatternKey &key, uint64_t expected, int64
 void drawPattern(const PatternKey &key, Drawn drawn, int64_t offset, char *data, int64_t bytes) {
   assert(offset % kWord == 0 && "patterns are drawn in words");
   const uint64_t seed = seedOf(key), flip = drawn == Drawn::Complement ? ~uint64_t(0) : 0;
-  for (int64_t at = 0; at < bytes; at += kWord) {
-    const uint64_t word = wordAt(seed, (offset + at) / kWord) ^ flip;
-    std::memcpy(data + at, &word, static_cast<size_t>(std::min(kWord, bytes - at)));
+  const int64_t first = offset / kWord, words = bytes / kWord, rest = bytes % kWord;
+  for (int64_t i = 0; i < words; ++i) {
+    const uint64_t word = wordAt(seed, first + i) ^ flip;
+    std::memcpy(data + i * kWord, &word, kWord);
   }
+  const uint64_t last = wordAt(seed, first + words) ^ flip;
+  std::memcpy(data + words * kWord, &last, static_cast<size_t>(rest));
 }
 
+/// A gigabyte is compared in a fraction of a second, so what is right is passed over in blocks.
 std::optional<WrongData> findWrong(const PatternKey &key, int64_t offset, const char *data,
                                    int64_t bytes) {
   assert(offset % kWord == 0 && "patterns are drawn in words");
+  constexpr int64_t kBlock = 512; // words
   const uint64_t seed = seedOf(key);
-  for (int64_t at = 0; at < bytes; at += kWord) {
-    const uint64_t expected = wordAt(seed, (offset + at) / kWord);
-    const int64_t length = std::min(kWord, bytes - at);
-    if (std::memcmp(data + at, &expected, static_cast<size_t>(length)) != 0)
-      return wrongIn(key, expected, offset + at, data + at, length);
+  const int64_t first = offset / kWord, words = bytes / kWord;
+  for (int64_t block = 0; block < words; block += kBlock) {
+    const int64_t end = std::min(block + kBlock, words);
+    uint64_t difference = 0;
+    for (int64_t i = block; i < end; ++i) {
+      uint64_t got;
+      std::memcpy(&got, data + i * kWord, kWord);
+      difference |= got ^ wordAt(seed, first + i);
+    }
+    for (int64_t i = block; i < end && difference != 0; ++i)
+      if (auto wrong =
+              wrongIn(key, wordAt(seed, first + i), (first + i) * kWord, data + i * kWord, kWord))
+        return wrong;
   }
-  return std::nullopt;
+  return wrongIn(key, wordAt(seed, first + words), (first + words) * kWord, data + words * kWord,
+                 bytes % kWord);
 }
 
 } // namespace braid

@@ -18,7 +18,8 @@ namespace {
 using PairJson = nlohmann::ordered_json;
 
 constexpr const char *kPairFormat = "braid p2p";
-constexpr size_t kMostText = 4096;
+/// Of texts that are written; what was cut within a letter, or is none, takes more when read.
+constexpr size_t kMostText = 1024, kMostTextRead = 4 * kMostText;
 constexpr size_t kMostPoints = 64;
 /// No time and no rate of a machine is larger.
 constexpr double kMostFigure = 1e12;
@@ -109,6 +110,8 @@ PairJson jsonOf(const Verdict &verdict) {
                  {"both_ways", verdict.bothWays}});
   if (verdict.scope == VerdictScope::Device)
     json.update({{"device", verdict.device}, {"flow", name(verdict.flow).str()}});
+  if (verdict.together)
+    json["together"] = true;
   json["link"] = name(verdict.link).str();
   if (!verdict.paths.empty())
     json["paths"] = jsonOf(verdict.paths);
@@ -230,9 +233,9 @@ std::string PairReportReader::text(const PairJson &object, const char *key,
   const PairJson &json = field(object, key);
   if (json.is_null())
     return "";
-  if (json.is_string() && json.get_ref<const std::string &>().size() <= kMostText)
+  if (json.is_string() && json.get_ref<const std::string &>().size() <= kMostTextRead)
     return json.get<std::string>();
-  fail(where + "." + key, fmt::format("a text of at most {} bytes", kMostText), json);
+  fail(where + "." + key, fmt::format("a text of at most {} bytes", kMostTextRead), json);
   return "";
 }
 
@@ -359,6 +362,11 @@ Result<PairReport> PairReportReader::report(const PairJson &json) {
   PairReport report;
   report.backend = text(json, "backend", "it");
   report.hostname = text(json, "hostname", "it");
+  if (const PairJson &together = field(json, "together"); !together.is_null()) {
+    report.together =
+        word<PathOutcome>(together, "outcome", "together", pathOutcomeFromName, pathOutcomeNames());
+    report.togetherReason = text(together, "reason", "together");
+  }
   for (const PairJson &each : list(json, "devices", "devices", kMostPairDevices))
     report.devices.push_back(device(each, fmt::format("devices[{}]", report.devices.size())));
   const size_t devices = report.devices.size();
@@ -412,6 +420,9 @@ std::string encodePairReport(const PairReport &report, const std::vector<Verdict
   for (const auto &[key, text] :
        {std::pair("backend", &report.backend), {"hostname", &report.hostname}})
     parts.push_back(line(key, text->substr(0, kMostText)));
+  PairJson together = {{"outcome", name(report.together).str()}};
+  put(together, "reason", report.togetherReason);
+  parts.push_back(line("together", together));
   parts.push_back(" \"devices\": " + lines(report.devices));
   parts.push_back(line("columns", {"bytes", "latency_us", "GBps"}));
   parts.push_back(" \"pairs\": " + lines(report.rows));

@@ -2,6 +2,7 @@
 //
 // {
 //  "format": "braid p2p", "version": 1, "backend": "cuda", "hostname": "...",
+//  "together": {"outcome", "reason"},
 //  "devices": [{"name", "uuid", "pci", "numa_node"}, ...],
 //  "columns": ["bytes", "latency_us", "GBps"],
 //  "pairs": [

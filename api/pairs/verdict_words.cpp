@@ -16,15 +16,15 @@ struct KindWords {
   llvm::StringRef name;
   VerdictSeverity severity;
   llvm::StringRef meaning;
-  const char *sentence; ///< of: who, by, figure, expected, unit, detail
+  const char *sentence; ///< of: who, by, when, figure, expected, unit, detail
 };
 
 // By VerdictKind.
 constexpr KindWords kKindWords[] = {
-    {"hung", VerdictSeverity::Fault, "no end within the deadline", "{who} hang{by}"},
-    {"crashed", VerdictSeverity::Fault, "a process of the pair died", "{who} crash{by}"},
+    {"hung", VerdictSeverity::Fault, "no end within the deadline", "{who} hang{by}{when}"},
+    {"crashed", VerdictSeverity::Fault, "a process of the pair died", "{who} crash{by}{when}"},
     {"wrong-data", VerdictSeverity::Fault, "other bytes arrive than were sent",
-     "{who} bring wrong data{by}{detail}"},
+     "{who} bring wrong data{by}{when}{detail}"},
     {"host-fallback", VerdictSeverity::Slow, "through the host, or as slow as that",
      "{who} go through the host{detail}"},
     {"slow-device", VerdictSeverity::Slow, "all links of a device are slow beside the others'",
@@ -132,7 +132,9 @@ std::string subjectOf(const Verdict &verdict) {
 void putIntoWords(Verdict &verdict) {
   verdict.sentence = fmt::format(
       fmt::runtime(wordsOf(verdict.kind).sentence), fmt::arg("who", subjectOf(verdict)),
-      fmt::arg("by", byPaths(verdict.paths)), fmt::arg("figure", figureText(verdict.figure)),
+      fmt::arg("by", byPaths(verdict.paths)),
+      fmt::arg("when", verdict.together ? " while all pairs run" : ""),
+      fmt::arg("figure", figureText(verdict.figure)),
       fmt::arg("expected", figureText(verdict.expected)), fmt::arg("unit", verdict.unit),
       fmt::arg("detail", detailOf(verdict)), fmt::arg("device", verdict.device));
 }

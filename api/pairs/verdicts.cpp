@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace braid {
 namespace {
@@ -162,6 +163,12 @@ private:
         scoped.scope.wrong = path.wrong;
       add(kind, std::move(scoped.scope), "", causeOfFault(path));
     }
+    if (report_.together != outcome)
+      return;
+    Verdict all;
+    all.scope = VerdictScope::All;
+    all.together = true;
+    add(kind, std::move(all), "", report_.togetherReason);
   }
 
   static std::string causeOfFault(const PathReport &path) {
@@ -304,12 +311,13 @@ private:
 
   void judgeTogetherBy(Path path, const Rows &rows, const PairFindings &explained,
                        PairFindings &slow) const {
+    const int64_t bytes = togetherBytes(path);
     std::vector<PairSample> samples;
     for (const PairRow *row : rows)
-      if (const double share = shareTogether(*row, path); share > 0 && !explained.has(*row))
+      if (const double share = shareTogether(*row, path, bytes); share > 0 && !explained.has(*row))
         samples.push_back({row, on(*row, path).togetherGBps, share});
     // What NVLinks give together is known; of other links, only how alike they are.
-    if (rows.front()->link.kind == LinkClass::NvLink)
+    if (rows.front()->link.kind == LinkClass::NvLink && bytes >= kLeastLinkBytes)
       for (const PairSample &sample : samples)
         if (sample.goodness() < limits_.togetherShare())
           slow.add(*sample.row, path, sample.figure, sample.usual);
@@ -317,9 +325,25 @@ private:
       slow.add(*outlier.row, path, outlier.figure, outlier.expected);
   }
 
+  /// All pairs run at the largest size that each of them was measured at.
+  int64_t togetherBytes(Path path) const {
+    int64_t bytes = std::numeric_limits<int64_t>::max();
+    for (const PairRow &row : report_.rows)
+      if (const PathPoint *point = largestPoint(on(row, path)))
+        bytes = std::min(bytes, point->bytes);
+    return bytes;
+  }
+  static double aloneAt(int64_t bytes, const PathReport &path) {
+    double GBps = 0;
+    for (const PathPoint &point : path.points)
+      if (point.bytes <= bytes && point.GBps > 0)
+        GBps = point.GBps;
+    return GBps;
+  }
+
   /// What a pair alone gives, divided by the pairs that run at its busier end; 0: not known.
-  double shareTogether(const PairRow &row, Path path) const {
-    const double alone = bandwidthOf(on(row, path));
+  double shareTogether(const PairRow &row, Path path, int64_t bytes) const {
+    const double alone = aloneAt(bytes, on(row, path));
     if (on(row, path).togetherGBps <= 0)
       return 0;
     auto runs = [&](size_t source, size_t destination) {

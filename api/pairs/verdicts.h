@@ -52,8 +52,9 @@ struct Verdict {
   int64_t device = -1;                   ///< of a device
   Flow flow = Flow::Both;                ///< of a device
   LinkClass link = LinkClass::Unknown;
+  bool together = false;   ///< only while all pairs run, of All
   std::vector<Path> paths; ///< by value; empty: the link, whichever the path
-  double figure = 0;       ///< of the path on which it stands out most; 0: there is none
+  double figure = 0;       ///< by the first of the paths, of the pair that is furthest off; 0: none
   double expected = 0;
   std::string unit;               ///< of both: "GB/s", "us", "NVLinks"; empty if there are none
   std::optional<WrongData> wrong; ///< of the first path that brought wrong data

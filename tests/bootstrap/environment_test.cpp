@@ -358,6 +358,14 @@ TEST(Environment, SwitchesAreOnOrOff) {
   EXPECT_FALSE(*isOn(environmentOf("X=off"), "X", true));
   EXPECT_TRUE(*isOn(environmentOf(""), "X", true));
   EXPECT_TRUE(checkSettings(environmentOf("BRAID_TUNE=off BRAID_SHARE_GPUS=on X=y")).isOk());
+  EXPECT_EQ(*devicesOfRanks(environmentOf("BRAID_DEVICES=3,5,0")), (std::vector<int64_t>{3, 5, 0}));
+  EXPECT_TRUE(devicesOfRanks(environmentOf(""))->empty());
+  for (const char *text : {"3,3", "a", "1,", ",", "-1", "1 2", "99999"}) {
+    Status status = checkSettings(environmentOf({{"BRAID_DEVICES", text}}));
+    EXPECT_EQ(status.message(), std::string("expected BRAID_DEVICES to be numbers of GPUs, each "
+                                            "once, as in 3,5,0, got '") +
+                                    text + "'");
+  }
   for (const char *name : {"BRAID_TUNE", "BRAID_SHARE_GPUS"}) {
     Status status = checkSettings(environmentOf({{name, "ON\x1b"}}));
     EXPECT_EQ(status.code(), StatusCode::BadInput);

@@ -6,12 +6,12 @@
 
 #include <cstdlib>
 
-/// What is accepted is judged and shown without an end, and is written as it would be read.
+/// What is accepted is judged and shown, and is written in a way that is read as it was.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string text(reinterpret_cast<const char *>(data), size);
   braid::Result<braid::PairReport> report = braid::decodePairReport(text);
   if (!report) {
-    if (report.status().message().empty())
+    if (report.status().code() != braid::StatusCode::BadInput || report.status().message().empty())
       std::abort();
     return 0;
   }
@@ -22,10 +22,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   (void)braid::heatMapHtml(*report, verdicts, all);
   const std::string written = braid::encodePairReport(*report, verdicts, all);
   braid::Result<braid::PairReport> again = braid::decodePairReport(written);
-  if (!again)
-    std::abort();
-  const std::vector<braid::Verdict> same = braid::judge(*again);
-  if (braid::encodePairReport(*again, same, braid::recommend(*again, same)).size() == 0)
+  // Remarks are made from figures that may have had more digits.
+  const size_t rest = written.find("\n \"remarks\"");
+  if (!again ||
+      braid::encodePairReport(*again, verdicts, all).substr(0, rest) != written.substr(0, rest))
     std::abort();
   return 0;
 }

@@ -1,4 +1,4 @@
-//===- tests/gpu/plain_copies.cu - copies between two GPUs, as one would write them by hand ----===//
+//===- tests/gpu/plain_copies.cu - copies between two GPUs, as one would write them by hand ---===//
 //
 //   plain_copies [--share]
 //
@@ -44,8 +44,8 @@ void check(cudaError_t code, const char *what) {
 /// One of the two processes, and what it reaches.
 struct Side {
   bool isFirst;
-  int toOther, fromOther; ///< pipes
-  uint32_t *hostFlags;    ///< shared: [0] of the first, [16] of the second
+  int toOther, fromOther;               ///< pipes
+  uint32_t *hostFlags;                  ///< shared: [0] of the first, [16] of the second
   char *own = nullptr, *peer = nullptr; ///< kMost bytes to receive, kFlagBytes of flags behind them
   char *source = nullptr;
   cudaStream_t stream = nullptr;
@@ -240,7 +240,8 @@ int main(int argc, char **argv) {
   int there[2], back[2];
   if (pipe(there) != 0 || pipe(back) != 0)
     return 1;
-  void *flags = mmap(nullptr, kFlagBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void *flags =
+      mmap(nullptr, kFlagBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (flags == MAP_FAILED)
     return 1;
   const pid_t pid = fork();

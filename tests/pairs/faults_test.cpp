@@ -101,7 +101,8 @@ bool isOf(const Verdict &verdict, const LinkFault &fault) {
 bool says(const Verdict &verdict, const LinkFault &fault) {
   switch (fault.kind) {
   case Kind::Slow:
-    return verdict.kind == VerdictKind::SlowPair || verdict.kind == VerdictKind::Asymmetric;
+    return verdict.kind == VerdictKind::SlowPair || verdict.kind == VerdictKind::Asymmetric ||
+           verdict.kind == VerdictKind::HostFallback; // the host is as fast as any link here
   case Kind::SlowTogether:
     return verdict.kind == VerdictKind::SlowTogether;
   case Kind::Hang:

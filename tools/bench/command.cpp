@@ -9,6 +9,7 @@
 #include "tools/command.h"
 #include "api/bench/file_bench.h"
 #include "api/compile/plans.h"
+#include "api/pairs/links_file.h"
 #include "api/ranks/run.h"
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/environment.h"
@@ -56,6 +57,16 @@ Result<int> bench(BenchFlags flags) {
   BRAID_TRY(checkSettings(processEnvironment()));
   if (!flags.requests.empty())
     return benchRank(flags);
+  if (!flags.links.empty() && !flags.usesGpus())
+    return badInput("--links: expected GPUs, got backend '{}'", flags.backend);
+  if (!flags.links.empty() && !flags.against.empty())
+    return badInput("expected --links or --against, whose ranks would be elsewhere, got both");
+  if (!flags.links.empty()) {
+    Result<LinkedRanks> linked = readLinks(flags.links, flags.ranks);
+    if (!linked)
+      return linked.status().annotated("--links");
+    flags.environment = environmentOf(*linked);
+  }
   TemporaryFolder folder;
   if (!folder.isMade())
     return unsupported("cannot make a folder like {}", folder.path());

@@ -167,6 +167,8 @@ void BenchFlags::addTo(CLI::App &app) {
              "(default 100 on GPUs above 5e10 operations a row, else 0)");
   addInteger(app, "--idle-gap-us", idleGapUs, "T",
              "how long a device idles before each run (default 30)");
+  addText(app, "--links", links, "FILE.json",
+          "put ranks on the GPUs that braid p2p --json found best, in its order");
   addInteger(app, "--timeout-ms", timeoutMs, "T",
              "a row without progress for this long has failed (default 60000)");
   addInteger(app, "--time-limit", timeLimit, "S",

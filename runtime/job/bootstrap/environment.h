@@ -74,7 +74,7 @@ Result<bool> isOn(const Environment &environment, const std::string &name, bool 
 /// The numbers that BRAID_DEVICES has, in rank order; none if it is not set. BadInput unless they
 /// are whole numbers with commas between them, each once.
 Result<std::vector<int64_t>> devicesOfRanks(const Environment &environment);
-/// BadInput unless all such settings are on, off or not set, and BRAID_DEVICES is a list of numbers.
+/// BadInput unless all such settings are on, off or not set, and BRAID_DEVICES is as above.
 Status checkSettings(const Environment &environment);
 
 /// A variable that Braid reads, for `braid env`.

@@ -26,6 +26,8 @@ PairReport withEverything() {
   PairReport report = healthyReport({.devices = 4, .island = 2}, random);
   report.hostname = "a \"host\"\n<name>";
   report.devices[1] = {};
+  report.together = PathOutcome::Hung;
+  report.togetherReason = "no step for 20 s";
   fail(rowOf(report, 0, 1), PathOutcome::Hung);
   fail(rowOf(report, 1, 0), PathOutcome::Crashed);
   fail(rowOf(report, 2, 3), PathOutcome::WrongData);
@@ -40,6 +42,8 @@ TEST(PairReportJson, IsReadAsItWasWritten) {
   ASSERT_TRUE(report) << report.status().message();
   EXPECT_EQ(encoded(*report), text);
   EXPECT_EQ(report->hostname, "a \"host\"\n<name>");
+  EXPECT_EQ(report->together, PathOutcome::Hung);
+  EXPECT_EQ(report->togetherReason, "no step for 20 s");
   const PathReport &wrong = on(rowOf(*report, 2, 3), Path::Host);
   ASSERT_TRUE(wrong.wrong);
   EXPECT_EQ(wrong.wrong->offset, 4096);
@@ -85,6 +89,7 @@ TEST(PairReportJson, EveryMistakeIsLocated) {
       {"/format", "braid", "format: expected \"braid p2p\", got \"braid\""},
       {"/version", 2, "version: expected 1, got 2"},
       {"/backend", 3, "it.backend: expected a text of at most 4096 bytes, got 3"},
+      {"/together", 3, "together.outcome: expected not-measured, measured"},
       {"/devices", 3, "devices: expected a list, got 3"},
       {"/devices", Json(std::vector<int>(300)), "devices: expected at most 256 of them, got 300"},
       {"/devices/0", 3, "devices[0]: expected an object, got 3"},

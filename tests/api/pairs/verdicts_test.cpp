@@ -99,7 +99,14 @@ public:
     expected.insert(fmt::format("{} {} {}", kind, device, name(flow).str()));
   }
 
-  const MachineShape &shape() const { return shape_; }
+  /// As if one device did not run while all others did.
+  void shareAmongFewer() {
+    const auto others = static_cast<double>(shape_.devices - 1);
+    for (PairRow &row : report_.rows)
+      for (PathReport &path : row.paths)
+        path.togetherGBps *= others / (others - 1);
+  }
+
   std::set<std::string> expected;
 
 private:
@@ -201,6 +208,7 @@ const Fault kDeviceFaults[] = {
     {"dead device", hasLike,
      [](Breaker &breaker) {
        breaker.expectDevice("hung", Flow::Both, [](PairRow &row) { fail(row, PathOutcome::Hung); });
+       breaker.shareAmongFewer();
      }},
     {"late device", hasLike,
      [](Breaker &breaker) {
@@ -224,7 +232,7 @@ MachineShape oneClass(std::mt19937 &random) {
 
 TEST(Verdicts, HealthyMachinesHaveNone) {
   std::mt19937 random(1);
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     const MachineShape shape = randomShape(random);
     const PairReport report = healthyReport(shape, random);
     ASSERT_EQ(keysOf(judge(report)), std::set<std::string>()) << described(shape, report);
@@ -349,6 +357,31 @@ TEST(Verdicts, WrongDataSaysWhere) {
             "4096 of 1 MiB in round 3: expected 0x5a, got 0x5b");
   EXPECT_EQ(verdicts.front().cause,
             "one bit of the byte differs, as a failing memory or link leaves it");
+}
+
+TEST(Verdicts, AllAtOnceMayFailWhereEachWorks) {
+  std::mt19937 random(12);
+  PairReport report = healthyReport({.devices = 4, .island = 4}, random);
+  report.together = PathOutcome::Measured;
+  EXPECT_TRUE(judge(report).empty());
+  report.together = PathOutcome::Hung;
+  report.togetherReason = "rank 2 did nothing for 20 s";
+  const std::vector<Verdict> verdicts = judge(report);
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_EQ(verdicts.front().sentence, "all transfers between devices hang while all pairs run");
+  EXPECT_EQ(verdicts.front().cause, "rank 2 did nothing for 20 s");
+}
+
+TEST(Verdicts, TogetherIsComparedAtItsSize) {
+  // One pair had no time for large sizes, so all of them ran at small ones together.
+  std::mt19937 random(13);
+  PairReport report = healthyReport({.devices = 4, .island = 4}, random);
+  for (PairRow &row : report.rows)
+    for (PathReport &path : row.paths)
+      path.togetherGBps = path.points[4].GBps / 3;
+  for (PathReport &path : rowOf(report, 2, 3).paths)
+    path.points.resize(5);
+  EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
 }
 
 TEST(Verdicts, CpuRanksMayScatter) {

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""p2p_command_test.py P2P_FAULTY: the command on CPU ranks whose links have faults: its exit codes,
+what it writes, and that nothing is left of it, also if it is interrupted."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.path.abspath(sys.argv.pop(1))
+LARGE = 1 << 20
+FLAGS = ["--sizes", f"4096,{LARGE}", "--paths", "put-engine,get-engine", "--timeout-ms", "1500"]
+
+
+def fault(kind, source, destination, path, factor=1, size=LARGE, count=0, offset=0):
+    """As FaultyLinks reads it; paths are 0 put, 1 get, 2 host, 3 all."""
+    return f" {kind} {source} {destination} {path} {factor} {size} {count} {offset}"
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.json = os.path.join(self.folder.name, "pairs.json")
+        meeting = os.path.join(self.folder.name, "m")
+        os.mkdir(meeting, 0o700)
+        self.meeting = meeting
+
+    def tearDown(self):
+        self.assertEqual(os.listdir(self.meeting), [])
+        self.assertEqual(self.processes(), [])
+        self.folder.cleanup()
+
+    def environment(self, faults):
+        return dict(os.environ, TMPDIR=self.meeting, XDG_RUNTIME_DIR=self.meeting,
+                    BRAID_TEST_LINKS="300 500" + faults)
+
+    def processes(self):
+        """Those of this test that are there."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if self.meeting.encode() in file.read():
+                        found.append(pid)
+            except OSError:
+                pass
+        return found
+
+    def start(self, ranks, faults=""):
+        return subprocess.Popen(
+            [PROGRAM, "p2p", "--ranks", str(ranks), "--json", self.json] + FLAGS,
+            env=self.environment(faults), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def run_it(self, ranks, faults=""):
+        process = self.start(ranks, faults)
+        self.out, self.err = process.communicate(timeout=120)
+        with open(self.json, encoding="utf-8") as file:
+            report = json.load(file)
+        outcomes = {(pair["source"], pair["destination"], path): values["outcome"]
+                    for pair in report["pairs"] for path, values in pair["paths"].items()}
+        wrong = {key: outcome for key, outcome in outcomes.items() if outcome != "measured"}
+        return process.returncode, report, wrong
+
+    def test_slow_is_fine(self):
+        code, _, wrong = self.run_it(3, fault("slow", 0, 2, 3, 5))
+        self.assertEqual((code, wrong), (0, {}))
+        self.assertIn("from device 0 to device 2", self.out)
+
+    def test_wrong_data(self):
+        code, report, wrong = self.run_it(2, fault("flip", 1, 0, 0, offset=77777))
+        self.assertEqual((code, wrong), (1, {(1, 0, "put-engine"): "wrong-data"}))
+        found = report["pairs"][1]["paths"]["put-engine"]["wrong"]
+        self.assertEqual((found["bytes"], found["offset"]), (LARGE, 77777))
+        self.assertEqual(found["expected"] ^ found["got"], 0x10)
+
+    def test_crash(self):
+        code, _, wrong = self.run_it(2, fault("exit", 0, 1, 1))
+        self.assertEqual((code, wrong), (5, {(0, 1, "get-engine"): "crashed"}))
+
+    def test_hang_costs_one_limit(self):
+        begin = time.monotonic()
+        code, _, wrong = self.run_it(2, fault("hang", 0, 1, 0))
+        self.assertEqual((code, wrong), (6, {(0, 1, "put-engine"): "hung"}))
+        self.assertLess(time.monotonic() - begin, 1.5 + 8)
+
+    def test_the_worst_counts(self):
+        faults = fault("hang", 0, 1, 0) + fault("crash", 1, 0, 0)
+        code, _, wrong = self.run_it(2, faults)
+        self.assertEqual(code, 5)
+        self.assertEqual(wrong, {(0, 1, "put-engine"): "hung", (1, 0, "put-engine"): "crashed"})
+        code, _, _ = self.run_it(2, faults + fault("flip", 1, 0, 1))
+        self.assertEqual(code, 1)
+
+    def test_a_link_that_hangs_on_every_path(self):
+        """The first costs the limit, the others little."""
+        begin = time.monotonic()
+        code, _, wrong = self.run_it(2, fault("hang", 1, 0, 3))
+        self.assertEqual(code, 6)
+        self.assertEqual(set(wrong), {(1, 0, "put-engine"), (1, 0, "get-engine")})
+        self.assertLess(time.monotonic() - begin, 2 * 1.5 + 8)
+
+    def interrupt(self, number, code):
+        process = self.start(5)
+        for line in process.stderr:
+            if line.startswith("braid: 3 of "):
+                break
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, code)
+        self.assertIn("5 devices of", out)
+        with open(self.json, encoding="utf-8") as file:
+            pairs = json.load(file)["pairs"]
+        self.assertEqual(pairs[0]["paths"]["put-engine"]["outcome"], "measured")
+        self.assertNotIn("put-engine", pairs[-1]["paths"])
+
+    def test_interrupt(self):
+        self.interrupt(signal.SIGINT, 130)
+
+    def test_terminate(self):
+        self.interrupt(signal.SIGTERM, 143)
+
+
+if __name__ == "__main__":
+    unittest.main()
