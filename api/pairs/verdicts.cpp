@@ -362,11 +362,11 @@ private:
     return bytes;
   }
   static double aloneAt(int64_t bytes, const PathReport &path) {
-    double GBps = 0;
+    double rate = 0;
     for (const PathPoint &point : path.points)
       if (point.bytes <= bytes && point.GBps > 0)
-        GBps = point.GBps;
-    return GBps;
+        rate = point.GBps;
+    return rate;
   }
 
   /// What a pair alone gives, divided by the pairs that run at its busier end; 0: not known.
