@@ -308,8 +308,13 @@ TEST(Verdicts, TwoDevicesAreHeldToTheirNominalRate) {
     PairReport report = healthyReport({.devices = 2, .within = kind, .island = 2}, random);
     EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
     for (PairRow &row : report.rows)
-      makeSlow(row, 2);
+      makeSlow(row, 2.5);
     EXPECT_EQ(keysOf(judge(report)), std::set<std::string>{"below-nominal 0=1"});
+    // Of small transfers, it says nothing.
+    for (PairRow &row : report.rows)
+      for (PathReport &path : row.paths)
+        path.points.resize(6);
+    EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
   }
 }
 
@@ -382,6 +387,20 @@ TEST(Verdicts, TogetherIsComparedAtItsSize) {
   for (PathReport &path : rowOf(report, 2, 3).paths)
     path.points.resize(5);
   EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
+}
+
+TEST(Verdicts, TheHostMayBeNearerToSomeDevices) {
+  std::mt19937 random(14);
+  for (size_t devices : {2, 8}) {
+    PairReport report = healthyReport({.devices = devices, .island = devices}, random);
+    for (PairRow &row : report.rows)
+      if (row.source >= static_cast<int64_t>(devices) - 2)
+        for (PathPoint &point : on(row, Path::Host).points)
+          point.GBps /= 2;
+    for (size_t device = 0; device < devices; ++device)
+      report.devices[device].numaNode = device + 2 >= devices;
+    EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
+  }
 }
 
 TEST(Verdicts, CpuRanksMayScatter) {
