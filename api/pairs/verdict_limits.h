@@ -68,12 +68,18 @@ inline constexpr double kHostTimes = 1.15;
 /// measure of the link: a copy costs a few microseconds whatever its size.
 inline constexpr double kLeastTransferUs = 100;
 
-/// CPU ranks share cores with all that runs there: what is measured scatters by a factor of two.
+/// What runs together in smaller transfers than that shares the time that it takes to begin them.
+inline constexpr int64_t kLeastTogetherBytes = 1 << 20;
+
+/// CPU ranks share cores, caches and memory with all that runs there. On a machine with other work
+/// a pair was seen at a third of the median, and what ran together at no rate at all; what is told
+/// from that is a link that is slowed down on purpose, by ten times or more.
 struct BackendLimits {
   llvm::StringRef backend;
-  double slowShare, directionShare, togetherShare, latencyTimes; ///< at least as wide as those
-  double latencyUs;
+  double slowShare, directionShare;
+  double togetherShare; ///< 0: nothing is slow
+  double latencyTimes, latencyUs;
 };
-inline constexpr BackendLimits kCpuLimits = {"cpu", 0.4, 0.4, 0.2, 4, 50};
+inline constexpr BackendLimits kCpuLimits = {"cpu", 0.15, 0.15, 0, 10, 100};
 
 } // namespace braid

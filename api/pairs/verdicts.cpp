@@ -340,6 +340,8 @@ private:
   void judgeTogetherBy(Path path, const Rows &rows, const PairFindings &explained,
                        PairFindings &slow) const {
     const int64_t bytes = togetherBytes(path);
+    if (bytes < kLeastTogetherBytes)
+      return;
     std::vector<PairSample> samples;
     for (const PairRow *row : rows)
       if (const double share = shareTogether(*row, path, bytes); share > 0 && !explained.has(*row))

@@ -411,10 +411,29 @@ TEST(Verdicts, CpuRanksMayScatter) {
     shape.noise = 0.3;
     PairReport report = healthyReport(shape, random);
     report.backend = "cpu";
+    // Whatever else runs there, some are slow by chance.
     for (PairRow &row : report.rows)
-      for (PathReport &path : row.paths)
-        path.togetherGBps /= 1.5;
+      for (PathReport &path : row.paths) {
+        path.togetherGBps /= static_cast<double>(1 + random() % 50);
+        if (random() % 8 == 0)
+          path.points.back().GBps /= 3;
+      }
     ASSERT_EQ(keysOf(judge(report)), std::set<std::string>()) << described(shape, report);
+  }
+}
+
+TEST(Verdicts, CpuLinksThatAreSlowedDownAreNamed) {
+  std::mt19937 random(15);
+  for (int i = 0; i < 100; ++i) {
+    MachineShape shape{.devices = 8, .island = 8, .noise = 0.3, .hasTopology = false};
+    PairReport report = healthyReport(shape, random);
+    report.backend = "cpu";
+    Breaker breaker(shape, report, random);
+    breaker.expectPair(
+        "asymmetric", "slow-pair", [](PairRow &row) { makeSlow(row, 20); }, breaker.flips());
+    breaker.expectPair(
+        "hung", "hung", [](PairRow &row) { fail(row, PathOutcome::Hung); }, breaker.flips());
+    ASSERT_EQ(keysOf(judge(report)), breaker.expected) << described(shape, report);
   }
 }
 
