@@ -99,6 +99,7 @@ Result<Examined> examine(const DoctorFlags &flags, const std::optional<Place> &p
   facts.ranks = flags.ranks.value_or(place ? place->ranks : 0);
   if (!meeting)
     return Examined{facts, doctor::runChecks(facts)};
+  facts.own.gpu = facts.gpuOfRank(place->localRank);
   facts.ofRanks =
       BRAID_TRY(meeting->gather<doctor::RankFacts>(facts.own.encode(), doctor::RankFacts::decode));
   const auto findings = BRAID_TRY(meeting->gather<std::vector<doctor::Finding>>(

@@ -102,13 +102,30 @@ void HostPath::issue(const Moves &moves, const BlockShape &shape, int64_t count,
   auto streamOf = [&](int64_t shift, int64_t base) {
     return isTogether ? static_cast<uint32_t>(base + shift) : 0;
   };
+  std::vector<Blocks> received, sent;
   for (const Moves::End &end : moves.receivesOf(rank_, ranks_))
-    receive({streamOf((rank_ + ranks_ - end.peer) % ranks_, ranks_), end.peer, shape, count,
-             epoch_ + 1, theirs + end.row * shape.allBytes()});
+    received.push_back({streamOf((rank_ + ranks_ - end.peer) % ranks_, ranks_), end.peer, shape,
+                        epoch_ + 1, theirs + end.row * shape.allBytes()});
   for (const Moves::End &end : moves.sendsOf(rank_, ranks_))
-    send({streamOf((end.peer + ranks_ - rank_) % ranks_, 0), end.peer, shape, count, epoch_ + 1,
-          mine + end.row * shape.allBytes()});
+    sent.push_back({streamOf((end.peer + ranks_ - rank_) % ranks_, 0), end.peer, shape, epoch_ + 1,
+                    mine + end.row * shape.allBytes()});
+  issueParts(received, sent, parts);
   epoch_ += parts;
+}
+
+/// Part by part in all directions: a GPU takes about a thousand commands of a stream that waits, and
+/// then holds up whoever issues more. Two ranks that first issued all that they receive would wait
+/// for each other.
+void HostPath::issueParts(llvm::ArrayRef<Blocks> received, llvm::ArrayRef<Blocks> sent,
+                          int64_t parts) {
+  for (int64_t number = 0; number < parts; ++number) {
+    for (const Blocks &blocks : received)
+      receive(blocks, number);
+    for (const Blocks &blocks : sent)
+      send(blocks, number);
+  }
+  for (const Blocks &blocks : sent)
+    finishSending(blocks, parts);
 }
 
 /// Block by block: one to the destination, one back.
@@ -119,43 +136,42 @@ void HostPath::issueTurns(const Moves &moves, const BlockShape &shape, int64_t c
     const int64_t there = epoch_ + 1 + 2 * turn * parts, back = there + parts;
     const int64_t at = turn % shape.slots * shape.stride;
     if (rank_ == moves.source) {
-      send({0, moves.destination, shape, 1, there, mine + at});
-      receive({0, moves.destination, shape, 1, back, theirs + at});
+      issueParts({}, {{0, moves.destination, shape, there, mine + at}}, parts);
+      issueParts({{0, moves.destination, shape, back, theirs + at}}, {}, parts);
     } else if (rank_ == moves.destination) {
-      receive({0, moves.source, shape, 1, there, theirs + at});
-      send({0, moves.source, shape, 1, back, mine + at});
+      issueParts({{0, moves.source, shape, there, theirs + at}}, {}, parts);
+      issueParts({}, {{0, moves.source, shape, back, mine + at}}, parts);
     }
   }
 }
 
-/// Ends when the last parts have been read, so that a time until then is that of whole transfers.
-void HostPath::send(const Blocks &blocks) {
+void HostPath::send(const Blocks &blocks, int64_t number) {
   char *own = area(rank_, blocks.peer), *peer = area(blocks.peer, rank_);
   const BlockShape &shape = blocks.shape;
-  const int64_t ofBlock = partsOf(shape.bytes), all = blocks.count * ofBlock;
-  for (int64_t number = 0; number < all; ++number) {
-    const int64_t at = number % ofBlock * partBytes_, slot = number / ofBlock % shape.slots;
-    if (number >= kParts)
-      one(blocks, kAwaitFree, number - kParts, flag(own, kFree, number), nullptr, 0);
-    one(blocks, kWrite, number, own + kData + number % kParts * partBytes_,
-        blocks.row + slot * shape.stride + at, std::min(partBytes_, shape.bytes - at));
-    one(blocks, kSignalFull, number, flag(peer, kFull, number), nullptr, 0);
-  }
-  for (int64_t number = std::max<int64_t>(all - kParts, 0); number < all; ++number)
-    one(blocks, kAwaitFree, number, flag(own, kFree, number), nullptr, 0);
+  const int64_t ofBlock = partsOf(shape.bytes);
+  const int64_t at = number % ofBlock * partBytes_, slot = number / ofBlock % shape.slots;
+  if (number >= kParts)
+    one(blocks, kAwaitFree, number - kParts, flag(own, kFree, number), nullptr, 0);
+  one(blocks, kWrite, number, own + kData + number % kParts * partBytes_,
+      blocks.row + slot * shape.stride + at, std::min(partBytes_, shape.bytes - at));
+  one(blocks, kSignalFull, number, flag(peer, kFull, number), nullptr, 0);
 }
 
-void HostPath::receive(const Blocks &blocks) {
+/// Ends when the last parts have been read, so that a time until then is that of whole transfers.
+void HostPath::finishSending(const Blocks &blocks, int64_t parts) {
+  for (int64_t number = std::max<int64_t>(parts - kParts, 0); number < parts; ++number)
+    one(blocks, kAwaitFree, number, flag(area(rank_, blocks.peer), kFree, number), nullptr, 0);
+}
+
+void HostPath::receive(const Blocks &blocks, int64_t number) {
   char *own = area(rank_, blocks.peer), *peer = area(blocks.peer, rank_);
   const BlockShape &shape = blocks.shape;
-  const int64_t ofBlock = partsOf(shape.bytes), all = blocks.count * ofBlock;
-  for (int64_t number = 0; number < all; ++number) {
-    const int64_t at = number % ofBlock * partBytes_, slot = number / ofBlock % shape.slots;
-    one(blocks, kAwaitFull, number, flag(own, kFull, number), nullptr, 0);
-    one(blocks, kRead, number, blocks.row + slot * shape.stride + at,
-        peer + kData + number % kParts * partBytes_, std::min(partBytes_, shape.bytes - at));
-    one(blocks, kSignalFree, number, flag(peer, kFree, number), nullptr, 0);
-  }
+  const int64_t ofBlock = partsOf(shape.bytes);
+  const int64_t at = number % ofBlock * partBytes_, slot = number / ofBlock % shape.slots;
+  one(blocks, kAwaitFull, number, flag(own, kFull, number), nullptr, 0);
+  one(blocks, kRead, number, blocks.row + slot * shape.stride + at,
+      peer + kData + number % kParts * partBytes_, std::min(partBytes_, shape.bytes - at));
+  one(blocks, kSignalFree, number, flag(peer, kFree, number), nullptr, 0);
 }
 
 /// `dst` is the flag, of what is no copy.

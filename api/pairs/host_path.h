@@ -37,20 +37,22 @@ public:
   uint32_t commands() const { return static_cast<uint32_t>(plan().commands.size()); }
 
 private:
-  /// Some blocks to a peer, or from it. Part number n of them is written into flags as first + n.
+  /// Blocks to a peer, or from it. Part number n of them is written into flags as first + n.
   struct Blocks {
     uint32_t stream;
     int64_t peer;
     const BlockShape &shape;
-    int64_t count, first;
+    int64_t first;
     char *row; ///< slot 0
   };
   HostPath(Cluster &cluster, int64_t rank);
   Status open(ControlPlane &control);
   void issueTurns(const Moves &moves, const BlockShape &shape, int64_t count, char *mine,
                   char *theirs);
-  void send(const Blocks &blocks);
-  void receive(const Blocks &blocks);
+  void issueParts(llvm::ArrayRef<Blocks> received, llvm::ArrayRef<Blocks> sent, int64_t parts);
+  void send(const Blocks &blocks, int64_t number);
+  void finishSending(const Blocks &blocks, int64_t parts);
+  void receive(const Blocks &blocks, int64_t number);
   void one(const Blocks &blocks, uint32_t kind, int64_t number, void *dst, const void *src,
            int64_t bytes);
   int64_t partsOf(int64_t bytes) const { return (bytes + partBytes_ - 1) / partBytes_; }
