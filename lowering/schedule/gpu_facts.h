@@ -18,7 +18,7 @@ struct GpuFacts {
   /// apart. Source: 1.23 to 1.28 seen on 4 GPUs (docs/cost-model.md).
   double driftedFactor;
   /// A run of more operations than this draws so much power that clocks fall, and go on falling for
-  /// `steadyUs`. Source: docs/measurements.md.
+  /// `steadyUs`. Source: tools/bench/README.md.
   double manyOperations;
   double steadyUs;
 };

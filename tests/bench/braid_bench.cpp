@@ -1,6 +1,6 @@
 //===- tests/bench/braid_bench.cpp - what the host pays: lowering, Plans, issuing -------------===//
 //
-// The limits that DESIGN and docs/measurements.md name are for a release build.
+// The limits that DESIGN and tools/bench/README.md name are for a release build.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -14,8 +14,8 @@ import tempfile
 import time
 
 SKIPPED = 77
-PARTS = ("eager", "come_back", "captured", "gradients", "compiled", "taken_over", "refused",
-         "host_time")
+PARTS = ("eager", "symmetric", "come_back", "captured", "gradients", "compiled", "taken_over",
+         "refused", "host_time")
 
 
 class Rank:
@@ -59,6 +59,23 @@ class Rank:
         B = self.draw(64, 96)
         self.expect(bt.all_gather_matmul(self.mine(X, 1), B, gather_dim=1),
                     X.double() @ B.double())
+
+    def symmetric(self):
+        """Inputs in PyTorch's symmetric memory are read where they are: what peers are to have is
+        put there from the input, and nothing is staged."""
+        from torch.distributed import _symmetric_memory as symmetric_memory
+        torch, bt = self.torch, self.bt
+        bt.synchronize()
+        before = {(each.operator, each.shape): each.calls for each in bt.report().calls}
+        A = symmetric_memory.empty(48, 64, dtype=torch.bfloat16, device=self.device)
+        for _ in range(20):
+            X, B = self.draw(48 * self.ranks, 64), self.draw(64, 80)
+            A.copy_(self.mine(X))
+            self.expect(bt.all_gather_matmul(A, B), X.double() @ B.double())
+        ours = [each for each in bt.report().calls
+                if each.calls != before.get((each.operator, each.shape))]
+        assert ours and all(each.copies == 0 and "protocol=put" in each.schedule
+                            for each in ours), ours
 
     def come_back(self):
         """The third call at the same addresses is a replay: with new contents, on two streams."""
