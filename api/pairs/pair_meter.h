@@ -7,7 +7,7 @@
 //
 // A time is that of the rank that copies, on its device: between two events where it has a
 // stopwatch; else, and while all run, from the begin of the first copy for a peer to the end of the
-// last one.
+// last one, where it keeps a trace. Without either it is the host's, and none while all run.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -205,9 +205,9 @@ TEST(Faults, AreNamedEachWhereItIs) {
   }
 }
 
-TEST(Faults, NoneAreFoundWhereThereAreNone) {
+void expectHealthy(const FaultyLinks &links) {
   const std::vector<Path> paths = {Path::PutEngine, Path::GetEngine, Path::Host};
-  const PairReport report = measureWith({}, optionsFor(3, paths));
+  const PairReport report = measureWith(links, optionsFor(3, paths));
   expectOutcomes(report, {}, paths);
   expectVerdicts(report, {});
   for (const PairRow &row : report.rows)
@@ -221,6 +221,14 @@ TEST(Faults, NoneAreFoundWhereThereAreNone) {
       EXPECT_GT(large.GBps, 0.1);
       EXPECT_GT(on(row, path).togetherGBps, 0.1);
     }
+}
+
+TEST(Faults, NoneAreFoundWhereThereAreNone) { expectHealthy({}); }
+
+TEST(Faults, NoneAreFoundInGraphs) {
+  FaultyLinks links;
+  links.hasGraphs = true;
+  expectHealthy(links);
 }
 
 /// What was measured before stays, what comes behind is measured, and others have nothing of it.

@@ -34,6 +34,7 @@ struct LinkFault {
 
 struct FaultyLinks {
   double latencyUs = 300, bytesPerUs = 500;
+  bool hasGraphs = false; ///< runs are recorded, and replayed
   std::vector<LinkFault> faults;
 
   /// For the variable below, and back.

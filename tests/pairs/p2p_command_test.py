@@ -35,7 +35,7 @@ class Command(unittest.TestCase):
 
     def environment(self, faults):
         return dict(os.environ, TMPDIR=self.meeting, XDG_RUNTIME_DIR=self.meeting,
-                    BRAID_TEST_LINKS="300 500" + faults)
+                    BRAID_TEST_LINKS="300 500 0" + faults)
 
     def processes(self):
         """Those of this test that are there."""
