@@ -92,7 +92,8 @@ table.map{--room:calc(min(100vw,80rem) - 2rem - 24.5rem)}}
 justify-content:space-between}}
 @media print{:root{--ink:#000;--soft:#444;--paper:#fff;--panel:#fff;--line:#999;--none:#e3e3e8;
 --fault:#b0124f;--slow:#8a4b00;--note:#3d5a80}*{print-color-adjust:exact;
--webkit-print-color-adjust:exact}.scroll{overflow:visible;max-height:none}.show,.controls{display:none}
+-webkit-print-color-adjust:exact}.scroll{overflow:visible;max-height:none}
+.show,.controls{display:none}
 table.map{--cell:min(3rem,calc(16cm/var(--n) - 1px))}.map th,#detail{position:static}
 li,tr,#detail{break-inside:avoid}}
 )css";

@@ -5,6 +5,7 @@
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
 #include "api/pairs/ring_order.h"
+#include "api/pairs/verdict_limits.h"
 #include "api/pairs/verdict_words.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -19,10 +20,17 @@
 namespace braid {
 namespace {
 
-/// Below that, an order or a path that is faster is faster by noise.
-constexpr double kNoticedGain = 1.05;
-/// Noise of 5 % makes the largest of equal rates that many times the smallest.
-constexpr double kSameLevel = 1.12;
+/// What is no more than noise.
+struct Noise {
+  explicit Noise(const PairReport &report) {
+    // CPU ranks share cores with all that runs there.
+    if (report.backend == kCpuLimits.backend)
+      noticedGain = sameLevel = 3;
+  }
+  double noticedGain = 1.05; ///< an order or a path that is faster by less is not faster
+  double sameLevel = 1.12;   ///< noise of 5 % makes the largest of equal rates that times the least
+};
+
 /// A ring of one device less does that much less of everything. It has to be worth more than the
 /// noise on top, and a ring that is half as fast again is worth asking for.
 constexpr double kLeastWorth = 1.5;
@@ -43,7 +51,7 @@ std::string listed(const std::vector<int64_t> &devices) {
 class MeshChoice {
 public:
   MeshChoice(const PairReport &report, const std::vector<Verdict> &verdicts)
-      : verdicts_(verdicts), table_(report), rates_(report.devices.size()),
+      : verdicts_(verdicts), noise_(report), table_(report), rates_(report.devices.size()),
         levels_(report.devices.size()) {
     for (size_t source = 0; source < table_.devices(); ++source) {
       members_.push_back(source);
@@ -80,7 +88,7 @@ private:
     llvm::sort(sorted, [](const double *a, const double *b) { return *a < *b; });
     double lowest = 0;
     for (double *level : sorted) {
-      if (*level > kSameLevel * lowest)
+      if (*level > noise_.sameLevel * lowest)
         lowest = *level;
       *level = lowest;
     }
@@ -93,7 +101,7 @@ private:
     members_ = without(members_, device);
     left.slowestWithoutGBps = slowestOf(members_);
     left.sentence = fmt::format("leave out device {}: {}", device, reason);
-    if (left.slowestWithoutGBps > kNoticedGain * left.slowestWithGBps)
+    if (left.slowestWithoutGBps > noise_.noticedGain * left.slowestWithGBps)
       left.sentence += ", and " + gain(left.slowestWithGBps, left.slowestWithoutGBps);
     all.push_back(std::move(left));
   }
@@ -186,9 +194,9 @@ private:
 
   /// Half of a machine is no machine.
   size_t leastMembers() const { return std::max<size_t>(2, (table_.devices() + 1) / 2); }
-  static double worthOf(size_t with, size_t after) {
+  double worthOf(size_t with, size_t after) const {
     return std::max(kLeastWorth,
-                    kNoticedGain * static_cast<double>(with) / static_cast<double>(after));
+                    noise_.noticedGain * static_cast<double>(with) / static_cast<double>(after));
   }
 
   /// Both ends of the slowest hop of the best ring: no other device makes it faster by leaving.
@@ -216,7 +224,7 @@ private:
     const Members ring = ringOf(members_);
     order.slowestGBps = rateOf(rates_, ring).slowest;
     order.slowestByNumberGBps = rateOf(rates_, members_).slowest;
-    const bool isFaster = order.slowestGBps > kNoticedGain * order.slowestByNumberGBps;
+    const bool isFaster = order.slowestGBps > noise_.noticedGain * order.slowestByNumberGBps;
     const Members &chosen = isFaster ? ring : members_;
     order.devices.assign(chosen.begin(), chosen.end());
     if (!isFaster)
@@ -242,6 +250,7 @@ private:
   }
 
   const std::vector<Verdict> &verdicts_;
+  const Noise noise_;
   PairTable table_;
   HopRates rates_, levels_;
   Members members_;
@@ -255,8 +264,8 @@ double meritOfSmall(const PathReport &path) {
 }
 
 /// The path of each row, by one merit: that of most rows wherever it is as good as the row's best.
-std::vector<std::optional<Path>> choosePaths(const std::vector<const PairRow *> &rows,
-                                             Merit merit) {
+std::vector<std::optional<Path>> choosePaths(const std::vector<const PairRow *> &rows, Merit merit,
+                                             const Noise &noise) {
   auto bestOf = [&](const PairRow &row) {
     std::optional<Path> best;
     for (Path path : kAllPaths)
@@ -273,7 +282,7 @@ std::vector<std::optional<Path>> choosePaths(const std::vector<const PairRow *> 
     std::optional<Path> best = bestOf(*row);
     auto most = std::max_element(votes.begin(), votes.end(),
                                  [](const auto &a, const auto &b) { return a.second < b.second; });
-    if (best && kNoticedGain * merit(on(*row, most->first)) >= merit(on(*row, *best)))
+    if (best && noise.noticedGain * merit(on(*row, most->first)) >= merit(on(*row, *best)))
       best = most->first;
     chosen.push_back(best);
   }
@@ -331,7 +340,9 @@ void choosePathsOf(const PairReport &report, Recommendations &recommendations) {
         rows.push_back(row);
   if (rows.empty())
     return;
-  const auto small = choosePaths(rows, meritOfSmall), large = choosePaths(rows, bandwidthOf);
+  const Noise noise(report);
+  const auto small = choosePaths(rows, meritOfSmall, noise),
+             large = choosePaths(rows, bandwidthOf, noise);
   for (size_t i = 0; i < rows.size(); ++i) {
     PathChoice choice{rows[i]->source, rows[i]->destination, small[i], large[i]};
     choice.latencyUs = small[i] ? latencyOf(on(*rows[i], *small[i])) : 0;

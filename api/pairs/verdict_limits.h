@@ -15,8 +15,8 @@ namespace braid {
 /// What is usual for a class of link.
 struct LinkLimits {
   /// What a healthy link gives of its nominal rate. Published: NVLink of H100 376 to 392 of 450
-  /// GB/s, PCIe 4.0 x16 25.5 to 26.5 of 31.5 below a switch; through a root complex, from 8 of 15.8
-  /// on older ones to 26 of 31.5; between sockets whatever the CPU forwards, often a third.
+  /// GB/s, PCIe 4.0 x16 25.5 to 26.5 of 31.5 below a switch. Root complexes and the links between
+  /// sockets forward what they were made for, on some healthy machines half or a third of it.
   double efficiency;
   /// Slow is less than this share of the median. Root complexes differ by which of their parts the
   /// devices are on, so pairs of these classes are unlike each other on healthy machines.
@@ -28,8 +28,8 @@ struct LinkLimits {
 /// By LinkClass.
 inline constexpr LinkLimits kLinkLimits[] = {
     /*Own*/ {0, 0.85, false},         /*NvLink*/ {0.8, 0.85, false},
-    /*PcieSwitch*/ {0.8, 0.85, true}, /*HostBridge*/ {0.55, 0.7, true},
-    /*SameNuma*/ {0.5, 0.7, true},    /*CrossNuma*/ {0.3, 0.6, true},
+    /*PcieSwitch*/ {0.8, 0.85, true}, /*HostBridge*/ {0.4, 0.7, true},
+    /*SameNuma*/ {0.35, 0.7, true},   /*CrossNuma*/ {0.25, 0.6, true},
     /*Unknown*/ {0, 0.85, false},
 };
 
@@ -64,15 +64,22 @@ inline constexpr double kLatencyUs = 1;
 /// A peer path goes through the host if it is slow, and not faster than the host's path by more.
 inline constexpr double kHostTimes = 1.15;
 
-/// Bandwidth below this size is made of latencies, and no measure of a link.
-inline constexpr int64_t kLeastLinkBytes = 1 << 20;
+/// Bandwidth of transfers that a link could bring in a shorter time is made of latencies, and no
+/// measure of the link: a copy costs a few microseconds whatever its size.
+inline constexpr double kLeastTransferUs = 100;
 
-/// CPU ranks share cores with all that runs there: what is measured scatters by a factor of two.
+/// What runs together in smaller transfers than that shares the time that it takes to begin them.
+inline constexpr int64_t kLeastTogetherBytes = 1 << 20;
+
+/// CPU ranks share cores, caches and memory with all that runs there. On a machine with other work
+/// a pair was seen at a third of the median, and what ran together at no rate at all; what is told
+/// from that is a link that is slowed down on purpose, by ten times or more.
 struct BackendLimits {
   llvm::StringRef backend;
-  double slowShare, directionShare, togetherShare, latencyTimes; ///< at least as wide as those
-  double latencyUs;
+  double slowShare, directionShare;
+  double togetherShare; ///< 0: nothing is slow
+  double latencyTimes, latencyUs;
 };
-inline constexpr BackendLimits kCpuLimits = {"cpu", 0.4, 0.4, 0.2, 4, 50};
+inline constexpr BackendLimits kCpuLimits = {"cpu", 0.15, 0.15, 0, 10, 100};
 
 } // namespace braid

@@ -77,11 +77,17 @@ bool isAsSlowAsHost(const PairRow &row) {
   return peer && host > 0 && bandwidthOf(on(row, *peer)) <= kHostTimes * host;
 }
 
+/// Whether a transfer of that size takes so long that its bandwidth is the link's.
+bool fillsLink(const PairRow &row, int64_t bytes) {
+  constexpr double kBytesOfGBpsAndUs = 1e3;
+  return static_cast<double>(bytes) >= row.link.nominalGBps * kLeastTransferUs * kBytesOfGBpsAndUs;
+}
+
 /// The fastest point of a peer path, if it is large enough to say something about the link.
 const PathPoint *linkPoint(const PairRow &row) {
   const std::optional<Path> peer = fastestPath(row, kPeerPaths);
   const PathPoint *point = peer ? largestPoint(on(row, *peer)) : nullptr;
-  return point && point->bytes >= kLeastLinkBytes ? point : nullptr;
+  return point && fillsLink(row, point->bytes) ? point : nullptr;
 }
 
 double shouldGive(const PairRow &row) { return row.link.nominalGBps * limitsOf(row).efficiency; }
@@ -204,16 +210,38 @@ private:
     judgeLatency(rows, explained);
   }
 
+  /// What goes through the host depends on which nodes both devices are near.
+  std::vector<Rows> likeOnPath(const Rows &rows, Path path) const {
+    if (path != Path::Host)
+      return {rows};
+    auto nodeOf = [&](int64_t device) {
+      return report_.devices[static_cast<size_t>(device)].numaNode;
+    };
+    std::map<std::pair<int64_t, int64_t>, Rows> ofNodes;
+    for (const PairRow *row : rows)
+      ofNodes[{nodeOf(row->source), nodeOf(row->destination)}].push_back(row);
+    std::vector<Rows> all;
+    for (auto &[nodes, like] : ofNodes)
+      all.push_back(std::move(like));
+    return all;
+  }
+
+  /// Of few, the slower directions; but both directions through the host are unlike each other.
+  static std::vector<Outlier> unlike(Path path, const std::vector<PairSample> &samples,
+                                     double share, double directionShare) {
+    if (samples.size() >= kLeastGroup)
+      return outliersOf(samples, share);
+    return path == Path::Host ? std::vector<Outlier>() : slowerDirections(samples, directionShare);
+  }
+
   void judgeBandwidth(const Rows &rows, PairFindings &explained) {
     const double share = limits_.slowShare(rows.front()->link.kind);
     PairFindings slow;
-    for (Path path : kAllPaths) {
-      const std::vector<PairSample> samples = bandwidthSamples(rows, path);
-      for (const Outlier &outlier : samples.size() < kLeastGroup
-                                        ? slowerDirections(samples, limits_.directionShare())
-                                        : outliersOf(samples, share))
-        slow.add(*outlier.row, path, outlier.figure, outlier.expected);
-    }
+    for (Path path : kAllPaths)
+      for (const Rows &like : likeOnPath(rows, path))
+        for (const Outlier &outlier :
+             unlike(path, bandwidthSamples(like, path), share, limits_.directionShare()))
+          slow.add(*outlier.row, path, outlier.figure, outlier.expected);
     for (ScopedFindings &scoped : scopesOf(slow, rows, VerdictScope::Class)) {
       for (const PairFinding *finding : scoped.findings)
         explained.add(*finding->row, std::nullopt);
@@ -312,12 +340,14 @@ private:
   void judgeTogetherBy(Path path, const Rows &rows, const PairFindings &explained,
                        PairFindings &slow) const {
     const int64_t bytes = togetherBytes(path);
+    if (bytes < kLeastTogetherBytes)
+      return;
     std::vector<PairSample> samples;
     for (const PairRow *row : rows)
       if (const double share = shareTogether(*row, path, bytes); share > 0 && !explained.has(*row))
         samples.push_back({row, on(*row, path).togetherGBps, share});
     // What NVLinks give together is known; of other links, only how alike they are.
-    if (rows.front()->link.kind == LinkClass::NvLink && bytes >= kLeastLinkBytes)
+    if (rows.front()->link.kind == LinkClass::NvLink && fillsLink(*rows.front(), bytes))
       for (const PairSample &sample : samples)
         if (sample.goodness() < limits_.togetherShare())
           slow.add(*sample.row, path, sample.figure, sample.usual);
@@ -334,11 +364,11 @@ private:
     return bytes;
   }
   static double aloneAt(int64_t bytes, const PathReport &path) {
-    double GBps = 0;
+    double rate = 0;
     for (const PathPoint &point : path.points)
       if (point.bytes <= bytes && point.GBps > 0)
-        GBps = point.GBps;
-    return GBps;
+        rate = point.GBps;
+    return rate;
   }
 
   /// What a pair alone gives, divided by the pairs that run at its busier end; 0: not known.
@@ -362,15 +392,13 @@ private:
 
   void judgeLatency(const Rows &rows, PairFindings &explained) {
     PairFindings slow;
-    for (Path path : kAllPaths) {
-      const std::vector<PairSample> samples = latencySamples(rows, path);
-      const double share = 1 / limits_.latencyTimes();
-      for (const Outlier &outlier : samples.size() < kLeastGroup ? slowerDirections(samples, share)
-                                                                 : outliersOf(samples, share))
-        if (outlier.figure - outlier.expected >= limits_.latencyUs() &&
-            !explained.has(*outlier.row))
-          slow.add(*outlier.row, path, outlier.figure, outlier.expected);
-    }
+    const double share = 1 / limits_.latencyTimes();
+    for (Path path : kAllPaths)
+      for (const Rows &like : likeOnPath(rows, path))
+        for (const Outlier &outlier : unlike(path, latencySamples(like, path), share, share))
+          if (outlier.figure - outlier.expected >= limits_.latencyUs() &&
+              !explained.has(*outlier.row))
+            slow.add(*outlier.row, path, outlier.figure, outlier.expected);
     for (ScopedFindings &scoped : scopesOf(slow, rows, VerdictScope::Class))
       add(VerdictKind::Latency, std::move(scoped.scope), "us",
           "the bandwidth of large transfers is right");

@@ -204,6 +204,18 @@ TEST(Recommend, PathsDifferOnlyWhereItMatters) {
               choice.source == 3 && choice.destination == 1 ? Path::GetEngine : Path::PutEngine);
 }
 
+TEST(Recommend, NoiseOfCpuRanksChangesNothing) {
+  std::mt19937 random(3);
+  PairReport report =
+      healthyReport({.devices = 6, .island = 6, .noise = 0.4, .hasTopology = false}, random);
+  report.backend = "cpu";
+  const Recommendations all = recommendFor(report);
+  EXPECT_TRUE(all.leaveOut.empty());
+  EXPECT_THAT(all.order.devices, ElementsAre(0, 1, 2, 3, 4, 5));
+  for (const std::string &sentence : all.pathSentences)
+    EXPECT_THAT(sentence, ::testing::Not(HasSubstr("but")));
+}
+
 TEST(Recommend, NothingOfNothing) {
   EXPECT_EQ(recommendFor({}).order.sentence, "there are no pairs");
   PairReport report;

@@ -308,8 +308,13 @@ TEST(Verdicts, TwoDevicesAreHeldToTheirNominalRate) {
     PairReport report = healthyReport({.devices = 2, .within = kind, .island = 2}, random);
     EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
     for (PairRow &row : report.rows)
-      makeSlow(row, 2);
+      makeSlow(row, 2.5);
     EXPECT_EQ(keysOf(judge(report)), std::set<std::string>{"below-nominal 0=1"});
+    // Of small transfers, it says nothing.
+    for (PairRow &row : report.rows)
+      for (PathReport &path : row.paths)
+        path.points.resize(6);
+    EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
   }
 }
 
@@ -384,6 +389,20 @@ TEST(Verdicts, TogetherIsComparedAtItsSize) {
   EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
 }
 
+TEST(Verdicts, TheHostMayBeNearerToSomeDevices) {
+  std::mt19937 random(14);
+  for (size_t devices : {2, 8}) {
+    PairReport report = healthyReport({.devices = devices, .island = devices}, random);
+    for (PairRow &row : report.rows)
+      if (row.source >= static_cast<int64_t>(devices) - 2)
+        for (PathPoint &point : on(row, Path::Host).points)
+          point.GBps /= 2;
+    for (size_t device = 0; device < devices; ++device)
+      report.devices[device].numaNode = device + 2 >= devices;
+    EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
+  }
+}
+
 TEST(Verdicts, CpuRanksMayScatter) {
   std::mt19937 random(11);
   for (int i = 0; i < 200; ++i) {
@@ -392,10 +411,29 @@ TEST(Verdicts, CpuRanksMayScatter) {
     shape.noise = 0.3;
     PairReport report = healthyReport(shape, random);
     report.backend = "cpu";
+    // Whatever else runs there, some are slow by chance.
     for (PairRow &row : report.rows)
-      for (PathReport &path : row.paths)
-        path.togetherGBps /= 1.5;
+      for (PathReport &path : row.paths) {
+        path.togetherGBps /= static_cast<double>(1 + random() % 50);
+        if (random() % 8 == 0)
+          path.points.back().GBps /= 3;
+      }
     ASSERT_EQ(keysOf(judge(report)), std::set<std::string>()) << described(shape, report);
+  }
+}
+
+TEST(Verdicts, CpuLinksThatAreSlowedDownAreNamed) {
+  std::mt19937 random(15);
+  for (int i = 0; i < 100; ++i) {
+    MachineShape shape{.devices = 8, .island = 8, .noise = 0.3, .hasTopology = false};
+    PairReport report = healthyReport(shape, random);
+    report.backend = "cpu";
+    Breaker breaker(shape, report, random);
+    breaker.expectPair(
+        "asymmetric", "slow-pair", [](PairRow &row) { makeSlow(row, 20); }, breaker.flips());
+    breaker.expectPair(
+        "hung", "hung", [](PairRow &row) { fail(row, PathOutcome::Hung); }, breaker.flips());
+    ASSERT_EQ(keysOf(judge(report)), breaker.expected) << described(shape, report);
   }
 }
 
