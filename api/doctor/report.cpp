@@ -47,7 +47,8 @@ std::string summary(const Facts &facts, const std::vector<Finding> &findings) {
   if (problems > 0)
     return rest + "\n";
   return fmt::format("{}: programs run on {} here\n", rest,
-                     facts.hasGpu() ? "GPUs and cpu ranks" : "cpu ranks");
+                     facts.cudaNumber("devices").value_or(0) > 0 ? "GPUs and cpu ranks"
+                                                                 : "cpu ranks");
 }
 
 OrderedJson gpusJson(const Facts &facts) {

@@ -36,6 +36,9 @@ TEST(DoctorReport, TextEndsWithWhatRuns) {
   DoctorsMachine machine;
   EXPECT_THAT(reportText(machine.facts(), {}, false),
               HasSubstr("0 problems, 0 notes: programs run on GPUs and cpu ranks here\n"));
+  machine.hasBackends = false; // a build without CUDA
+  EXPECT_THAT(reportText(machine.facts(), {}, false),
+              HasSubstr("0 problems, 0 notes: programs run on cpu ranks here\n"));
 }
 
 TEST(DoctorReport, ColoursAreForTerminals) {
