@@ -65,7 +65,7 @@ class Command(unittest.TestCase):
         return process.returncode, report, wrong
 
     def test_slow_is_fine(self):
-        code, _, wrong = self.run_it(3, fault("slow", 0, 2, 3, 5))
+        code, _, wrong = self.run_it(3, fault("slow", 0, 2, 3, 16))
         self.assertEqual((code, wrong), (0, {}))
         self.assertIn("from device 0 to device 2", self.out)
 
