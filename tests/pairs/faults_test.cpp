@@ -93,7 +93,7 @@ PathOutcome outcomeOf(const LinkFault &fault) {
   return PathOutcome::NotMeasured;
 }
 
-/// Slower than its like by enough. Through the host, ranks that share cores also wait for each other.
+/// Times slower than its like. Through the host, ranks that share cores also wait for each other.
 constexpr double kSlowTogether = 2;
 
 /// The verdicts about CPU ranks say nothing about what runs together, since that depends on the
