@@ -54,6 +54,9 @@ private:
   using MaybeUs = std::optional<double>;
 
   Status measurePath(std::vector<Way> ways);
+  /// Whether there is no such path here. Says so.
+  bool lacks(const std::vector<Way> &ways);
+  Status open(const Way &way, int64_t bytes);
   Status measureSize(std::vector<Way> &ways, int64_t bytes);
   Status measureOneWay(Way &way, int64_t bytes);
   Status measureThereAndBack(std::vector<Way> &ways, int64_t bytes);
