@@ -96,7 +96,8 @@ Result<std::unique_ptr<BlockRun>> BlockRuns::makeProgram(const BlockTransfers &t
   std::vector<Plan> plans = BRAID_TRY(blockPlans(transfers, moves));
   nextCommand_ = numberCommands(plans, nextCommand_);
   plans_.push_back(std::move(plans));
-  cluster_.setPlans(plans_.back());
+  if (cluster_.hosted() == 1)
+    cluster_.setPlans(plans_.back());
   auto prepared = BRAID_TRY(prepare(plans_.back()[static_cast<size_t>(rank_)], device(),
                                     cluster_.control(rank_), modeOf(transfers.path)));
   const int64_t rowBytes = moves.rows(transfers.ranks) * transfers.shape.allBytes();

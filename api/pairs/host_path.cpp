@@ -65,7 +65,8 @@ Result<std::unique_ptr<HostPath>> HostPath::create(Cluster &cluster, int64_t ran
   for (int64_t each = 0; each < cluster.ranks(); ++each)
     path->plans_.push_back(namingPlan(each, cluster.ranks(), firstCommand));
   BRAID_TRY(path->open(cluster.control(rank)));
-  cluster.setPlans(path->plans_);
+  if (cluster.hosted() == 1)
+    cluster.setPlans(path->plans_);
   return path;
 }
 

@@ -23,6 +23,8 @@ using std::chrono::milliseconds;
 
 /// The ranks look at their own clocks first, and can say more.
 constexpr milliseconds kRanksTurn{300};
+/// Processes take their time to start, whatever a transfer may take.
+constexpr milliseconds kLeastToStart{10000};
 /// Whoever has not ended by then never will.
 constexpr milliseconds kGrace{300};
 
@@ -55,9 +57,11 @@ public:
       received_.erase(0, end + 1);
     }
     const auto silent = std::chrono::duration_cast<milliseconds>(Clock::now() - lastStep_);
-    if (silent <= ranks_.patience + kRanksTurn)
+    const milliseconds patience =
+        hasBegun_ ? ranks_.patience : std::max(ranks_.patience, kLeastToStart);
+    if (silent <= patience + kRanksTurn)
       return Status::ok();
-    return timedOut("nothing happened for {} ms", ranks_.patience.count());
+    return timedOut("nothing happened for {} ms", patience.count());
   }
   std::optional<Measurement> last() const { return last_; }
   milliseconds longestStep() const { return longestStep_; }
@@ -72,6 +76,7 @@ private:
     longestStep_ =
         std::max(longestStep_, std::chrono::duration_cast<milliseconds>(now - lastStep_));
     lastStep_ = now;
+    hasBegun_ = true;
     if (measurement->kind == Measurement::Kind::Begin)
       last_ = *measurement;
     ranks_.take(*measurement);
@@ -81,6 +86,7 @@ private:
   const FileDescriptor &pipe_;
   std::string received_;
   Clock::time_point lastStep_ = Clock::now();
+  bool hasBegun_ = false; ///< some rank has said something
   std::optional<Measurement> last_;
   milliseconds longestStep_{0};
 };
@@ -138,7 +144,7 @@ JobEnd runJob(const JobOfRanks &ranks) {
   options.arguments.push_back(std::to_string(pipe->write.get()));
   options.environment = {{"BRAID_DEVICES", fmt::format("{}", fmt::join(ranks.devices, ","))}};
   options.input = job.encode();
-  options.timeout = ranks.patience;
+  options.timeout = std::max(ranks.patience, kLeastToStart);
   options.grace = kGrace;
   options.discardOutput = true; // libraries may print what they like, and Braid's names ranks
   options.watch = [&] { return listener.listen(); };

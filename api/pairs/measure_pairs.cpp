@@ -89,6 +89,7 @@ private:
   SignalWatch signals_; ///< between jobs
   int signal_ = 0;
   bool hasMeasured_ = false; ///< some rank has begun to
+  Status lack_;              ///< the first that is no fault
 };
 
 MeasuringJob Measuring::jobFor(std::vector<int64_t> devices) const {
@@ -216,8 +217,10 @@ Status Measuring::measurePair(int64_t one, int64_t other) {
       settle(works);
       return Status::ok();
     }
-    if (!hasMeasured_ && outcomeOfFailure(end.status.code()) == PathOutcome::Unavailable)
+    if (end.status.code() == StatusCode::BadInput)
       return end.status;
+    if (lack_.isOk() && end.status.code() == StatusCode::Unsupported)
+      lack_ = end.status;
     takeFailure(works, end);
     std::vector<PairWork> rest = left(works, end.last ? &*end.last : nullptr);
     settle(works);
@@ -283,6 +286,8 @@ Status Measuring::measure() {
       say(number(one), number(other));
       BRAID_TRY(measurePair(one, other));
     }
+  if (!hasMeasured_ && !lack_.isOk())
+    return lack_;
   if (signal_ == 0) {
     say(-1, -1);
     measureTogether();

@@ -166,7 +166,7 @@ Result<double> PairMeter::burst(const Attempt &attempt, int64_t runs) {
                             : copyingRank(attempt.transfers.path, moves.source, moves.destination);
   const bool isTimed = rank_ == timed;
   Stopwatch *stopwatch = isTimed ? device().stopwatch() : nullptr;
-  const bool isTraced = isTimed && !stopwatch && !areTurns;
+  const bool isTraced = isTimed && isTracing_ && !areTurns;
   auto issueAll = [&] {
     for (int64_t i = 0; i < runs; ++i)
       attempt.run.issue();
@@ -182,8 +182,7 @@ Result<double> PairMeter::burst(const Attempt &attempt, int64_t runs) {
   if (stopwatch)
     stopwatch->stopClock();
   BRAID_TRY(device().synchronize());
-  const std::vector<double> traced =
-      device().stopwatch() ? std::vector<double>() : tracedUs(attempt);
+  const std::vector<double> traced = isTracing_ ? tracedUs(attempt) : std::vector<double>();
   const int64_t peer = rank_ == moves.source ? moves.destination : moves.source;
   const double us = !isTimed    ? 0
                     : stopwatch ? stopwatch->clockedUs()
@@ -281,29 +280,44 @@ bool PairMeter::fits(int64_t bytes, int64_t rows) {
   return needed * static_cast<double>(cluster_.ranks()) <= static_cast<double>(availableMemory());
 }
 
-/// From one size to the next, four times as many bytes take at most four times as long.
+bool PairMeter::lacks(const std::vector<Way> &ways) {
+  const std::string lack = runs_.lackOf(ways.front().work->path);
+  for (const Way &way : ways)
+    if (!lack.empty() && rank_ == 0) {
+      Measurement line = lineOf(Measurement::Kind::Unavailable, way.work->path, 0, way.moves.source,
+                                way.moves.destination);
+      line.text = lack;
+      say(line);
+    }
+  return !lack.empty();
+}
+
+/// What has to be opened and connected before the first transfer is no part of the time of a size.
+Status PairMeter::open(const Way &way, int64_t bytes) {
+  const Path path = way.work->path;
+  if (rank_ == 0)
+    say(lineOf(Measurement::Kind::Begin, path, bytes, way.moves.source, way.moves.destination));
+  return runs_.make(transfersOf(path, bytes), way.moves).status();
+}
+
+/// Four times as many bytes take at most four times as long, and of a few no longer than fewer.
 Status PairMeter::measurePath(std::vector<Way> ways) {
-  constexpr double kGrowth = 4.5;
-  const Path path = ways.front().work->path;
+  constexpr double kGrowth = 4.5, kGrowthOfFew = 1.5;
+  constexpr int64_t kFew = int64_t(1) << 20;
   std::vector<int64_t> sizes;
   for (const Way &way : ways)
     llvm::append_range(sizes, way.work->sizes);
   llvm::sort(sizes);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  const std::string lack = runs_.lackOf(path);
-  for (const Way &way : ways)
-    if (!lack.empty() && rank_ == 0) {
-      Measurement line =
-          lineOf(Measurement::Kind::Unavailable, path, 0, way.moves.source, way.moves.destination);
-      line.text = lack;
-      say(line);
-    }
-  if (!lack.empty())
+  if (lacks(ways) || sizes.empty())
     return Status::ok();
+  BRAID_TRY(open(ways.front(), sizes.front()));
   const Clock::time_point start = Clock::now();
   double last = 0;
   for (int64_t bytes : sizes) {
-    const bool isInTime = rank_ != 0 || secondsSince(start) + kGrowth * last <= job_.seconds;
+    const double next = last * (bytes <= kFew ? kGrowthOfFew : kGrowth);
+    const bool isInTime = rank_ != 0 || bytes == sizes.front() || // that one is never left out
+                          secondsSince(start) + next <= job_.seconds;
     const bool goesOn = BRAID_TRY(haveAll(isInTime && fits(bytes, 1)));
     if (!goesOn)
       return Status::ok();
@@ -323,7 +337,8 @@ Status PairMeter::measureTogether(const TogetherWork &work) {
   Moves moves{.kind = Moves::Kind::Together};
   for (const auto &[source, destination] : work.without)
     moves.without.emplace_back(rankOf(source), rankOf(destination));
-  const bool canDo = runs_.lackOf(work.path).empty() && work.path != Path::Messages;
+  const bool canDo =
+      runs_.lackOf(work.path).empty() && work.path != Path::Messages && device().tracer();
   const bool goesOn = BRAID_TRY(haveAll(canDo && fits(work.bytes, ranks)));
   if (!goesOn)
     return Status::ok();
@@ -364,10 +379,7 @@ Status PairMeter::measureTogether(const TogetherWork &work) {
 
 Status PairMeter::measure() {
   blocks_ = BRAID_TRY(Blocks::create(device()));
-  if (!device().tracer())
-    return unsupported("expected a device that keeps the times of its copies, got that of '{}'",
-                       job_.backend);
-  if (!device().stopwatch())
+  if (!device().stopwatch() && device().tracer())
     startTrace();
   std::vector<bool> isDone(job_.pairs.size(), false);
   for (size_t i = 0; i < job_.pairs.size(); ++i) {

@@ -7,7 +7,7 @@
 //
 // A time is that of the rank that copies, on its device: between two events where it has a
 // stopwatch; else, and while all run, from the begin of the first copy for a peer to the end of the
-// last one.
+// last one, where it keeps a trace. Without either it is the host's, and none while all run.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -54,6 +54,9 @@ private:
   using MaybeUs = std::optional<double>;
 
   Status measurePath(std::vector<Way> ways);
+  /// Whether there is no such path here. Says so.
+  bool lacks(const std::vector<Way> &ways);
+  Status open(const Way &way, int64_t bytes);
   Status measureSize(std::vector<Way> &ways, int64_t bytes);
   Status measureOneWay(Way &way, int64_t bytes);
   Status measureThereAndBack(std::vector<Way> &ways, int64_t bytes);

@@ -390,14 +390,20 @@ private:
 
   // -- What takes long. --
 
+  /// Half of there and back is of both directions: what is wrong with one explains the other's.
   void judgeLatency(const Rows &rows, PairFindings &explained) {
+    auto isExplained = [&](const PairRow &row) {
+      const PairRow *back =
+          table_.row(static_cast<size_t>(row.destination), static_cast<size_t>(row.source));
+      return explained.has(row) || (back && explained.has(*back));
+    };
     PairFindings slow;
     const double share = 1 / limits_.latencyTimes();
     for (Path path : kAllPaths)
       for (const Rows &like : likeOnPath(rows, path))
         for (const Outlier &outlier : unlike(path, latencySamples(like, path), share, share))
           if (outlier.figure - outlier.expected >= limits_.latencyUs() &&
-              !explained.has(*outlier.row))
+              !isExplained(*outlier.row))
             slow.add(*outlier.row, path, outlier.figure, outlier.expected);
     for (ScopedFindings &scoped : scopesOf(slow, rows, VerdictScope::Class))
       add(VerdictKind::Latency, std::move(scoped.scope), "us",

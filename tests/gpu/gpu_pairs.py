@@ -38,7 +38,7 @@ def points(report, source, destination, path):
     """By size: latency and bandwidth; what was not measured is 0."""
     for pair in report["pairs"]:
         if (pair["source"], pair["destination"]) == (source, destination):
-            return {point[0]: point[1:] for point in pair["paths"][path].get("points", [])}
+            return {point[0]: point[1:] for point in pair["paths"].get(path, {}).get("points", [])}
     raise RuntimeError(f"no pair from {source} to {destination}")
 
 

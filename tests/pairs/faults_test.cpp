@@ -93,6 +93,35 @@ PathOutcome outcomeOf(const LinkFault &fault) {
   return PathOutcome::NotMeasured;
 }
 
+/// Times slower than its like. Through the host, ranks that share cores also wait for each other.
+constexpr double kSlowTogether = 2;
+
+/// The verdicts about CPU ranks say nothing about what runs together, since that depends on the
+/// cores; here it is the clock's matter, and so can be told.
+void expectSlowTogether(const PairReport &report, const std::vector<LinkFault> &faults,
+                        const std::vector<Path> &paths) {
+  for (Path path : paths) {
+    std::vector<double> figures;
+    for (const PairRow &row : report.rows)
+      if (on(row, path).togetherGBps > 0)
+        figures.push_back(on(row, path).togetherGBps);
+    const double usual = medianOf(figures);
+    for (const PairRow &row : report.rows) {
+      const bool isSlow = llvm::any_of(faults, [&](const LinkFault &fault) {
+        return (fault.kind == Kind::Slow || fault.kind == Kind::SlowTogether) &&
+               fault.source == row.source && fault.destination == row.destination;
+      });
+      const double figure = on(row, path).togetherGBps;
+      if (on(row, path).outcome == PathOutcome::Measured)
+        EXPECT_EQ(figure < usual / kSlowTogether, isSlow)
+            << row.source << " to " << row.destination << " by " << name(path).str() << ": "
+            << figure << " of " << usual;
+      else
+        EXPECT_EQ(figure, 0);
+    }
+  }
+}
+
 bool isOf(const Verdict &verdict, const LinkFault &fault) {
   return verdict.scope == VerdictScope::Pair && verdict.source == fault.source &&
          verdict.destination == fault.destination && !verdict.bothWays;
@@ -149,8 +178,10 @@ void expectOutcomes(const PairReport &report, const std::vector<LinkFault> &faul
 void expectVerdicts(const PairReport &report, const std::vector<LinkFault> &faults) {
   const std::vector<Verdict> verdicts = judge(report);
   for (const LinkFault &fault : faults)
-    EXPECT_TRUE(llvm::any_of(
-        verdicts, [&](const Verdict &each) { return isOf(each, fault) && says(each, fault); }))
+    EXPECT_TRUE(
+        fault.kind == Kind::SlowTogether ||
+        llvm::any_of(verdicts,
+                     [&](const Verdict &each) { return isOf(each, fault) && says(each, fault); }))
         << "not named: " << fault;
   for (const Verdict &verdict : verdicts)
     EXPECT_TRUE(llvm::any_of(
@@ -174,7 +205,7 @@ LinkFault drawFault(Kind kind, std::mt19937_64 &random,
   taken.insert({fault.source, fault.destination});
   const bool isOfPath = kind != Kind::Slow && kind != Kind::SlowTogether;
   fault.path = isOfPath ? (below(2) ? LinkPath::Put : LinkPath::Host) : LinkPath::All;
-  fault.factor = kind == Kind::Slow ? 4 + static_cast<double>(below(4)) : 20;
+  fault.factor = 14 + static_cast<double>(below(6));
   fault.bytes = below(2) ? kSmall : kLarge;
   fault.count = below(2);
   fault.offset = below(fault.bytes);
@@ -199,28 +230,37 @@ TEST(Faults, AreNamedEachWhereItIs) {
     const PairReport report = measureWith(links, optionsFor(kDevices, paths));
     expectOutcomes(report, links.faults, paths);
     expectVerdicts(report, links.faults);
+    expectSlowTogether(report, links.faults, paths);
     EXPECT_EQ(report.together, PathOutcome::Measured) << report.togetherReason;
     if (cases > 1)
       std::cerr << "seed " << seed << ": " << secondsSince(start) << " s\n";
   }
 }
 
-TEST(Faults, NoneAreFoundWhereThereAreNone) {
+void expectHealthy(const FaultyLinks &links) {
   const std::vector<Path> paths = {Path::PutEngine, Path::GetEngine, Path::Host};
-  const PairReport report = measureWith({}, optionsFor(3, paths));
+  const PairReport report = measureWith(links, optionsFor(3, paths));
   expectOutcomes(report, {}, paths);
   expectVerdicts(report, {});
   for (const PairRow &row : report.rows)
     for (Path path : paths) {
       ASSERT_EQ(on(row, path).points.size(), 2u);
       const PathPoint &small = on(row, path).points[0], &large = on(row, path).points[1];
-      // A copy takes 300 us and 2 ns a KiB more or less; what else happens only adds to that.
-      EXPECT_GT(small.latencyUs, 290);
-      EXPECT_LT(small.latencyUs, 3000);
-      EXPECT_LT(large.GBps, 0.46);
+      // A copy takes 200 us and 1 us a KiB; what else happens only adds to that.
+      EXPECT_GT(small.latencyUs, 200);
+      EXPECT_LT(small.latencyUs, 4000);
+      EXPECT_LT(large.GBps, 0.85);
       EXPECT_GT(large.GBps, 0.1);
-      EXPECT_GT(on(row, path).togetherGBps, 0.1);
+      EXPECT_GT(on(row, path).togetherGBps, 0.05);
     }
+}
+
+TEST(Faults, NoneAreFoundWhereThereAreNone) { expectHealthy({}); }
+
+TEST(Faults, NoneAreFoundInGraphs) {
+  FaultyLinks links;
+  links.hasGraphs = true;
+  expectHealthy(links);
 }
 
 /// What was measured before stays, what comes behind is measured, and others have nothing of it.

@@ -133,7 +133,7 @@ std::ostream &operator<<(std::ostream &os, const LinkFault &fault) {
 
 std::string FaultyLinks::encode() const {
   std::ostringstream os;
-  os << latencyUs << ' ' << bytesPerUs;
+  os << latencyUs << ' ' << bytesPerUs << ' ' << hasGraphs;
   for (const LinkFault &fault : faults)
     os << ' ' << fault;
   return os.str();
@@ -142,7 +142,7 @@ std::string FaultyLinks::encode() const {
 FaultyLinks FaultyLinks::decode(const std::string &text) {
   std::istringstream is(text);
   FaultyLinks links;
-  is >> links.latencyUs >> links.bytesPerUs;
+  is >> links.latencyUs >> links.bytesPerUs >> links.hasGraphs;
   std::string kind;
   int path = 0;
   for (LinkFault fault; is >> kind >> fault.source >> fault.destination >> path >> fault.factor >>
@@ -158,17 +158,20 @@ FaultyLinks FaultyLinks::decode(const std::string &text) {
 }
 
 BackendRegistry faultyBackends() {
-  BackendRegistry registry;
+  BackendRegistry cpu, registry;
   const char *text = std::getenv(kLinksVariable);
   const Result<std::vector<int64_t>> devices = devicesOfRanks(processEnvironment());
   if (!text || !devices) {
     registerCpuBackend(registry);
     return registry;
   }
-  registerCpuBackend(registry,
-                     [links = FaultyLinks::decode(text), devices = *devices](int64_t rank) {
-                       return std::make_unique<LinkObserver>(rank, links, devices);
-                     });
+  const FaultyLinks links = FaultyLinks::decode(text);
+  registerCpuBackend(cpu, [links, devices = *devices](int64_t rank) {
+    return std::make_unique<LinkObserver>(rank, links, devices);
+  });
+  Backend backend = *cpu.find("cpu");
+  backend.hasGraphs = links.hasGraphs;
+  registry.add(std::move(backend));
   return registry;
 }
 

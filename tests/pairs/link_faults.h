@@ -33,7 +33,8 @@ struct LinkFault {
 };
 
 struct FaultyLinks {
-  double latencyUs = 300, bytesPerUs = 500;
+  double latencyUs = 200, bytesPerUs = 1000;
+  bool hasGraphs = false; ///< runs are recorded, and replayed
   std::vector<LinkFault> faults;
 
   /// For the variable below, and back.

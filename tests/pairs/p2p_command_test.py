@@ -35,7 +35,7 @@ class Command(unittest.TestCase):
 
     def environment(self, faults):
         return dict(os.environ, TMPDIR=self.meeting, XDG_RUNTIME_DIR=self.meeting,
-                    BRAID_TEST_LINKS="300 500" + faults)
+                    BRAID_TEST_LINKS="300 500 0" + faults)
 
     def processes(self):
         """Those of this test that are there."""
@@ -65,7 +65,7 @@ class Command(unittest.TestCase):
         return process.returncode, report, wrong
 
     def test_slow_is_fine(self):
-        code, _, wrong = self.run_it(3, fault("slow", 0, 2, 3, 5))
+        code, _, wrong = self.run_it(3, fault("slow", 0, 2, 3, 16))
         self.assertEqual((code, wrong), (0, {}))
         self.assertIn("from device 0 to device 2", self.out)
 
