@@ -14,7 +14,7 @@ set(braid_asan_flags ${braid_address_flags})
 set(braid_tsan_flags ${braid_thread_flags})
 
 # Copies to `twin` what `original` is made of, with instrumentation; makes the instrumented
-# libraries. Left out is what no instrumented test runs: the cuda backend, which needs a GPU, and
+# libraries. Left out is what no instrumented test runs: the backends that need a GPU, and
 # the sources that match `original`'s property BRAID_PLAIN_SOURCES, a regular expression.
 function(braid_instrument twin original sanitizer)
   get_target_property(folder ${original} SOURCE_DIR)
@@ -25,7 +25,7 @@ function(braid_instrument twin original sanitizer)
   if(plain)
     list(FILTER sources EXCLUDE REGEX "${plain}")
   endif()
-  list(REMOVE_ITEM links braid_backend_cuda)
+  list(REMOVE_ITEM links braid_backend_cuda braid_backend_nccl)
   list(REMOVE_ITEM definitions BRAID_HAS_CUDA)
   foreach(source ${sources})
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})

@@ -407,12 +407,17 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
 /// with nothing left to do, no copy and no signal of such a program is under way to anyone, not
 /// even one that nobody awaits; and no peer touches the memory for the next program before it has
 /// been told where it is, which comes after the device has zeroed it.
-Status recycle(Device &device, ControlPlane &control) {
+///
+/// Ranks that want memory of different kinds would meet in different calls next: here they hear of
+/// it.
+Status recycle(Device &device, ControlPlane &control, MemoryFrom memory) {
   // A device that cannot prepare now, because its stream is being captured, has to say so before it
   // is asked to wait: that would spoil the capture, and give another reason.
   BRAID_TRY(device.reserveStreams(0));
   BRAID_TRY(device.synchronize());
-  BRAID_TRY(control.allGather("idle"));
+  const std::vector<std::string> choices =
+      BRAID_TRY(control.allGather(encodeChoices({{"--memory", name(memory).str()}})));
+  BRAID_TRY(compareChoices(choices));
   device.recycle();
   return Status::ok();
 }
@@ -444,7 +449,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
                     plan.ranks, control.rank(), control.size());
   Status mine = checkCapabilities(plan, device, transferMode);
   if (mine.isOk())
-    mine = recycle(device, control);
+    mine = recycle(device, control, transferMode.memory);
   if (!mine.isOk()) {
     control.abort(mine);
     return mine;

@@ -2,6 +2,7 @@
 
 #include "api/ranks/run.h"
 #include "runtime/execute/executor.h"
+#include "runtime/execute/handshake.h"
 #include "runtime/plan/specialize.h"
 #include "tests/support/idle_device.h"
 
@@ -113,6 +114,30 @@ TEST(Batch, RefusesMeansThatTheDeviceHasNot) {
   EXPECT_EQ(device.used, offered);
   auto refused = prepare(*plan, device, control, {CopyBy::Engine, SignalBy::Default});
   EXPECT_EQ(refused.status().code(), StatusCode::Unsupported);
+}
+
+/// Rank 0 of two, of which the other one says `theirs`.
+class BesideAnother final : public Alone {
+public:
+  explicit BesideAnother(std::string theirs) : theirs_(std::move(theirs)) {}
+  int64_t size() const override { return 2; }
+  Result<std::vector<std::string>> allGather(std::string mine) override {
+    return std::vector{std::move(mine), theirs_};
+  }
+
+private:
+  const std::string theirs_;
+};
+
+TEST(Prepare, RanksThatWantOtherMemoryAreNamed) {
+  auto source = parseSource("t.braid", "program @t mesh [0 .. 2) (%A: f32[4]) -> () {\n}\n");
+  Result<Compiled> compiled = compile(*source, {});
+  Result<Plan> plan = specialize(*compiled->program, 0, source->diags);
+  Recorder device;
+  BesideAnother control(encodeChoices({{"--memory", "vmm"}}));
+  EXPECT_EQ(prepare(*plan, device, control).status().message(),
+            "expected all ranks to have the same --memory, got\n  rank 0: --memory default\n"
+            "  rank 1: --memory vmm");
 }
 
 } // namespace
