@@ -47,6 +47,11 @@ Status registerWithGpu(void *base, size_t bytes) {
 
 } // namespace
 
+CudaMemory::CudaMemory(ProcessGroup &group, MakeOfMessages makeOfMessages)
+    : group_(group), makeOfMessages_(std::move(makeOfMessages)) {
+  providers_[static_cast<size_t>(MemoryFrom::Default)] = makeIpcMemory();
+}
+
 CudaMemory::~CudaMemory() {
   closePeers();
   for (const Arena &arena : arenas_)
@@ -62,7 +67,7 @@ Result<std::unique_ptr<SymmetricMemory>> CudaMemory::make(MemoryFrom from, Contr
   switch (from) {
   case MemoryFrom::Default:
   case MemoryFrom::Ipc:
-    return makeIpcMemory(group_);
+    return makeIpcMemory();
   case MemoryFrom::Vmm:
     return makeVmmMemory(group_);
   case MemoryFrom::Nvshmem:
@@ -99,10 +104,7 @@ Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
     return allocatePrivate(roundUp(bytes, 256));
   if (kind == ArenaKind::Flags)
     return allocateFlags(roundUp(bytes, kPage), /*holdsReports=*/false);
-  std::unique_ptr<SymmetricMemory> &ipc = providers_[static_cast<size_t>(MemoryFrom::Default)];
-  if (!ipc)
-    ipc = BRAID_TRY(makeIpcMemory(group_));
-  return allocateSymmetric(MemoryFrom::Default, roundUp(bytes, ipc->granularity()));
+  return allocateSymmetric(MemoryFrom::Default, roundUp(bytes, ipc().granularity()));
 }
 
 Result<std::vector<void *>> CudaMemory::allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,

@@ -24,8 +24,7 @@ public:
       std::function<Result<std::unique_ptr<SymmetricMemory>>(ControlPlane &control)>;
 
   /// Shared host memory is the group's.
-  CudaMemory(ProcessGroup &group, MakeOfMessages makeOfMessages)
-      : group_(group), makeOfMessages_(std::move(makeOfMessages)) {}
+  CudaMemory(ProcessGroup &group, MakeOfMessages makeOfMessages);
   ~CudaMemory();
   CudaMemory(const CudaMemory &) = delete;
 
@@ -87,6 +86,7 @@ private:
   std::vector<Flags> flags_; ///< of peers
   /// By MemoryFrom; null: not used so far.
   std::array<std::unique_ptr<SymmetricMemory>, kMemories> providers_;
+  SymmetricMemory &ipc() const { return *providers_[static_cast<size_t>(MemoryFrom::Default)]; }
 };
 
 } // namespace braid

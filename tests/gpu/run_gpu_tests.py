@@ -209,10 +209,10 @@ MEMORIES = ("vmm", "nccl", "nvshmem")
 
 def memories(suite):
     """The same programs with memory that peers reach in another way. CUDA IPC has been tested."""
-    def add(memory, name, flags, example=EXAMPLE):
+    def add(memory, name, flags, example=EXAMPLE, iterations=100):
         arguments = [suite.braid, "run", example, "--backend", "cuda", "--verify", "--memory",
                      memory, "--flight-records", "none", "--timeout-ms", "20000", "--ranks", "2",
-                     "--iterations", "100"]
+                     "--iterations", str(iterations)]
 
         def check(devices):
             code, out, err = run(arguments + flags, 120, only_on(devices))
@@ -230,8 +230,8 @@ def memories(suite):
         add(memory, "reduce-scatter", ["--schedule", "pairwise;chunks=3", "--graph"] + sizes,
             SCATTER)
         add(memory, "all-reduce", ["--schedule", "bulk;copies=kernel"] + sizes, ALL_REDUCE)
-        add(memory, "mlp", ["--schedule", "pairwise", "--graph", "--iterations", "20"],
-            os.path.join(ROOT, "examples", "mlp.braid"))
+        add(memory, "mlp", ["--schedule", "pairwise", "--graph"],
+            os.path.join(ROOT, "examples", "mlp.braid"), iterations=20)
         program = os.path.join(os.path.dirname(suite.braid), "gpu_memory_test")
         if os.path.exists(program):
             suite.add_command(f"memory {memory} gpu_memory_test",

@@ -106,8 +106,6 @@ void IpcMemory::closePeers() {
 
 } // namespace
 
-Result<std::unique_ptr<SymmetricMemory>> makeIpcMemory(ProcessGroup &) {
-  return std::unique_ptr<SymmetricMemory>(new IpcMemory);
-}
+std::unique_ptr<SymmetricMemory> makeIpcMemory() { return std::make_unique<IpcMemory>(); }
 
 } // namespace braid

@@ -40,7 +40,7 @@ public:
 };
 
 /// What makes a provider on this rank: Unsupported, with the reason, where it has none.
-Result<std::unique_ptr<SymmetricMemory>> makeIpcMemory(ProcessGroup &group);
+std::unique_ptr<SymmetricMemory> makeIpcMemory();
 Result<std::unique_ptr<SymmetricMemory>> makeVmmMemory(ProcessGroup &group);
 
 /// Numbers and names in a handle, one after the other: "17:0:cafe".
