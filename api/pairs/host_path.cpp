@@ -114,9 +114,9 @@ void HostPath::issue(const Moves &moves, const BlockShape &shape, int64_t count,
   epoch_ += parts;
 }
 
-/// Part by part in all directions: a GPU takes about a thousand commands of a stream that waits, and
-/// then holds up whoever issues more. Two ranks that first issued all that they receive would wait
-/// for each other.
+/// Part by part in all directions: a GPU takes about a thousand commands of a stream that waits,
+/// and then holds up whoever issues more. Two ranks that first issued all that they receive would
+/// wait for each other.
 void HostPath::issueParts(llvm::ArrayRef<Blocks> received, llvm::ArrayRef<Blocks> sent,
                           int64_t parts) {
   for (int64_t number = 0; number < parts; ++number) {
