@@ -118,8 +118,8 @@ Result<Examined> examine(const DoctorFlags &flags, const std::optional<Place> &p
 Result<int> doctorCommand(const DoctorFlags &flags) {
   if (flags.ranks.value_or(1) < 1)
     return badInput("expected --ranks to be at least 1, got {}", *flags.ranks);
-  if (flags.timeoutMs < 1)
-    return badInput("expected --timeout-ms to be at least 1, got {}", flags.timeoutMs);
+  if (flags.timeoutMs < 1 || flags.timeoutMs > 86400000)
+    return badInput("expected --timeout-ms to be from 1 to 86400000, got {}", flags.timeoutMs);
   const std::optional<Place> place = BRAID_TRY(placeInJob());
   const Examined examined = BRAID_TRY(examine(flags, place));
   const auto &[facts, findings] = examined;

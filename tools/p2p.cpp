@@ -145,6 +145,19 @@ double secondsOfPath(size_t devices, size_t paths) {
   return std::clamp(18 / (pairs * static_cast<double>(paths)), 0.35, 3.0);
 }
 
+/// Unsupported, with the reason, if no path of any pair could be tried.
+Status expectAny(const PairReport &report) {
+  std::string reason;
+  for (const PairRow &row : report.rows)
+    for (const PathReport &path : row.paths) {
+      if (path.outcome != PathOutcome::NotMeasured && path.outcome != PathOutcome::Unavailable)
+        return Status::ok();
+      reason = reason.empty() ? path.reason : reason;
+    }
+  return unsupported("nothing was measured: {}",
+                     reason.empty() ? "no size fits into the memory that is free" : reason);
+}
+
 Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   if (flags.results)
     return static_cast<int>(measureAsRank(registry, *flags.results).code());
@@ -169,6 +182,11 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
     if (!file->empty())
       BRAID_TRY(checkWritable(*file));
   }
+  for (auto [one, other] :
+       {std::pair(&flags.json, &flags.html), {&flags.json, &flags.svg}, {&flags.html, &flags.svg}})
+    if (!one->empty() && *one != "-" && *one == *other)
+      return badInput("expected --json, --html and --svg to be different files, got '{}' twice",
+                      *one);
   if (toStandardOutput > 1)
     return badInput("expected one of --json, --html and --svg to be -, got {}", toStandardOutput);
   options.secondsOfPath = secondsOfPath(options.devices.size(), options.paths.size());
@@ -178,9 +196,12 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   if (areGpus)
     if (const Result<NvmlReport> nvml = readNvml(processEnvironment()))
       addKnownLinks(measured.report, readMachine(*nvml));
+  if (measured.signal != 0)
+    llvm::errs() << "braid: interrupted: what follows is what had been measured by then\n";
   BRAID_TRY(printP2p(flags, measured.report));
   if (measured.signal != 0)
     return 128 + measured.signal; // as a shell says it
+  BRAID_TRY(expectAny(measured.report));
   return static_cast<int>(outcomeOf(measured.report));
 }
 

@@ -48,6 +48,9 @@ Status readSizes(const P2pFlags &flags, std::vector<int64_t> &sizes) {
     sizes.push_back(bytes);
   llvm::sort(sizes);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  if (sizes.size() > kMostPairPoints)
+    return badInput("expected --sizes to be at most {} sizes, got {}", kMostPairPoints,
+                    sizes.size());
   return Status::ok();
 }
 
@@ -97,11 +100,18 @@ Status printP2p(const P2pFlags &flags, const PairReport &report) {
     os << fmt::format("All pairs at once {}: {}.\n", name(report.together).str(),
                       report.togetherReason);
   os.flush();
+  Status first; // whatever becomes of one file, the others are written
+  auto write = [&](const std::string &file, const std::string &text) {
+    if (const Status status = writeFile(file, text); first.isOk())
+      first = status;
+  };
   if (!flags.json.empty())
-    BRAID_TRY(writeFile(flags.json, encodePairReport(report, verdicts, recommendations)));
+    write(flags.json, encodePairReport(report, verdicts, recommendations));
   if (!flags.html.empty())
-    BRAID_TRY(writeFile(flags.html, heatMapHtml(report, verdicts, recommendations)));
-  return flags.svg.empty() ? Status::ok() : writeFile(flags.svg, heatMapSvg(report, verdicts));
+    write(flags.html, heatMapHtml(report, verdicts, recommendations));
+  if (!flags.svg.empty())
+    write(flags.svg, heatMapSvg(report, verdicts));
+  return first;
 }
 
 } // namespace braid::tools

@@ -105,10 +105,10 @@ std::vector<Check> jobChecks() {
        .needsGpu = true,
        .lines = {{"pid", Problem, "ranks are in different PID name spaces: {0}",
                   "CUDA IPC fails between them: start all ranks in one container, or with "
-                  "--pid=host"},
+                  "--pid=host; or choose --memory vmm"},
                  {"ipc", Problem, "ranks are in different IPC name spaces: {0}",
                   "CUDA IPC fails between them: start all ranks in one container, or with "
-                  "--ipc=host"}},
+                  "--ipc=host; or choose --memory vmm"}},
        .look = lookAtNamespaces},
       {.name = "job-variables",
        .lines = {{"gpus", Note, "{0} differs between ranks: {1}",

@@ -182,14 +182,14 @@ std::vector<Check> processChecks() {
        .lines = {{"first", Ok, "processes are in the machine's own PID name space", ""},
                  {"own", Note, "processes are in a PID name space of their own",
                   "fine if all ranks are in this one; CUDA IPC fails between several: docker run "
-                  "--pid=host"}},
+                  "--pid=host; or choose --memory vmm"}},
        .look = lookAtPidNamespace},
       {.name = "ipc-namespace",
        .needsGpu = true,
        .lines = {{"first", Ok, "processes are in the machine's own IPC name space", ""},
                  {"own", Note, "processes are in an IPC name space of their own",
                   "fine if all ranks are in this one; CUDA IPC fails between several: docker run "
-                  "--ipc=host"}},
+                  "--ipc=host; or choose --memory vmm"}},
        .look = lookAtIpcNamespace},
       {.name = "seccomp",
        .needsGpu = true,

@@ -139,8 +139,8 @@ struct LinkSpeed {
   unsigned leastMBps;
   double GBps;
 };
-constexpr std::array<LinkSpeed, 4> kLinkSpeeds = {
-    {{100000, 100}, {50000, 50}, {25000, 25}, {1, 20}}};
+constexpr std::array<LinkSpeed, 5> kLinkSpeeds = {
+    {{100000, 100}, {50000, 50}, {25000, 25}, {19000, 20}, {1, 14.0625}}};
 
 } // namespace
 

@@ -23,38 +23,38 @@ Status checkMachine(const PairReport &report, const std::string &host,
                     llvm::ArrayRef<std::string> uuids) {
   if (report.backend != "cuda")
     return badInput("expected a report about GPUs, got one of backend '{}'", report.backend);
-  if (report.hostname != host)
-    return badInput("expected a report about this machine, '{}', got one about '{}'", host,
-                    report.hostname);
   for (const MachineDevice &device : report.devices)
     if (!llvm::is_contained(uuids, device.uuid))
-      return badInput("expected a report about GPUs that are here ({}), got one about '{}'",
-                      fmt::join(uuids, ", "), device.uuid);
+      return badInput("expected a report about GPUs that are here, on '{}' ({}), got one about "
+                      "'{}' on '{}'",
+                      host, fmt::join(uuids, ", "), device.uuid, report.hostname);
   return Status::ok();
+}
+
+/// In GB/s, of these one behind the other, and the first behind the last; 0: they are not joined.
+double slowestHop(const std::vector<int64_t> &devices, const PairTable &table) {
+  double least = 1e300;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const PairRow *row = table.row(static_cast<size_t>(devices[i]),
+                                   static_cast<size_t>(devices[(i + 1) % devices.size()]));
+    least = std::min(least, row ? bestBandwidth(*row) : 0);
+  }
+  return least;
 }
 
 /// So many of the ring, one behind the other: those whose slowest hop is fastest.
 std::vector<int64_t> partOf(const std::vector<int64_t> &ring, size_t count,
-                            const PairReport &report) {
-  const PairTable table(report);
+                            const PairTable &table) {
   auto part = [&](size_t first) {
     std::vector<int64_t> devices;
     for (size_t i = 0; i < count; ++i)
       devices.push_back(ring[(first + i) % ring.size()]);
     return devices;
   };
-  auto slowest = [&](const std::vector<int64_t> &devices) {
-    double least = 1e300;
-    for (size_t i = 0; i < devices.size(); ++i) {
-      const PairRow *row = table.row(static_cast<size_t>(devices[i]),
-                                     static_cast<size_t>(devices[(i + 1) % devices.size()]));
-      least = std::min(least, row ? bestBandwidth(*row) : 0);
-    }
-    return least;
-  };
   std::vector<int64_t> best = part(0);
   for (size_t first = 1; first < ring.size() && count > 1 && count < ring.size(); ++first)
-    if (std::vector<int64_t> other = part(first); slowest(other) > slowest(best))
+    if (std::vector<int64_t> other = part(first);
+        slowestHop(other, table) > slowestHop(best, table))
       best = std::move(other);
   return best;
 }
@@ -73,7 +73,11 @@ Result<LinkedRanks> chooseByLinks(const PairReport &report, int64_t ranks, const
     return badInput("expected at most {} ranks for the devices of the report, got {}{}",
                     ring.size(), ranks, why);
   }
-  const std::vector<int64_t> devices = partOf(ring, static_cast<size_t>(ranks), report);
+  const PairTable table(report);
+  const std::vector<int64_t> devices = partOf(ring, static_cast<size_t>(ranks), table);
+  if (ranks > 1 && slowestHop(devices, table) <= 0)
+    return badInput("expected a report with {} devices that reach each other in a ring, got none",
+                    ranks);
   LinkedRanks linked;
   for (int64_t device : devices)
     linked.uuids.push_back(report.devices[static_cast<size_t>(device)].uuid);

@@ -20,7 +20,6 @@ using PairJson = nlohmann::ordered_json;
 constexpr const char *kPairFormat = "braid p2p";
 /// Of texts that are written; what was cut within a letter, or is none, takes more when read.
 constexpr size_t kMostText = 1024, kMostTextRead = 4 * kMostText;
-constexpr size_t kMostPoints = 64;
 /// No time and no rate of a machine is larger.
 constexpr double kMostFigure = 1e12;
 constexpr int64_t kMostInteger = int64_t(1) << 50;
@@ -325,7 +324,8 @@ PathReport PairReportReader::path(const PairJson &json, const std::string &where
   path.outcome = word<PathOutcome>(json, "outcome", where, pathOutcomeFromName, pathOutcomeNames());
   path.reason = text(json, "reason", where);
   if (!field(json, "points").is_null())
-    path.points = points(list(json, "points", where + ".points", kMostPoints), where + ".points");
+    path.points =
+        points(list(json, "points", where + ".points", kMostPairPoints), where + ".points");
   if (const PairJson &found = field(json, "wrong"); !found.is_null())
     path.wrong = wrong(found, where + ".wrong");
   path.togetherGBps = figure(field(json, "together_GBps"), where + ".together_GBps");

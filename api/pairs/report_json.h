@@ -26,6 +26,9 @@
 
 namespace braid {
 
+/// Sizes of one path that a report has.
+inline constexpr size_t kMostPairPoints = 64;
+
 /// Counts up with every change after which a reader of the version before would be wrong.
 inline constexpr int64_t kPairReportVersion = 1;
 /// A file of more devices or a larger one is not read.

@@ -79,7 +79,8 @@ struct BackendLimits {
   double slowShare, directionShare;
   double togetherShare; ///< 0: nothing is slow
   double latencyTimes, latencyUs;
+  int64_t leastBytes; ///< smaller transfers say nothing about bandwidth
 };
-inline constexpr BackendLimits kCpuLimits = {"cpu", 0.15, 0.15, 0, 10, 100};
+inline constexpr BackendLimits kCpuLimits = {"cpu", 0.15, 0.15, 0, 10, 100, 1 << 20};
 
 } // namespace braid

@@ -37,6 +37,7 @@ struct Limits {
   double directionShare() const { return isCpu ? kCpuLimits.directionShare : kDirectionShare; }
   double togetherShare() const { return isCpu ? kCpuLimits.togetherShare : kTogetherShare; }
   double latencyTimes() const { return isCpu ? kCpuLimits.latencyTimes : kLatencyTimes; }
+  int64_t leastBytes() const { return isCpu ? kCpuLimits.leastBytes : 0; }
   double latencyUs() const { return isCpu ? kCpuLimits.latencyUs : kLatencyUs; }
 };
 
@@ -160,7 +161,8 @@ private:
       for (Path path : kAllPaths)
         if (on(*row, path).outcome == outcome) {
           found.add(*row, path);
-          faulty_.add(*row, path);
+          if (llvm::is_contained(kPeerPaths, path)) // what fails elsewhere says nothing of these
+            faulty_.add(*row, path);
         }
     for (ScopedFindings &scoped : scopesOf(found, allRows(), VerdictScope::All)) {
       const PairFinding &first = *scoped.findings.front();
@@ -234,11 +236,19 @@ private:
     return path == Path::Host ? std::vector<Outlier>() : slowerDirections(samples, directionShare);
   }
 
+  /// Those whose transfers by that path are large enough to say something.
+  Rows largeEnough(const Rows &rows, Path path) const {
+    return only(rows, [&](const PairRow &row) {
+      const PathPoint *point = largestPoint(on(row, path));
+      return point && point->bytes >= limits_.leastBytes();
+    });
+  }
+
   void judgeBandwidth(const Rows &rows, PairFindings &explained) {
     const double share = limits_.slowShare(rows.front()->link.kind);
     PairFindings slow;
     for (Path path : kAllPaths)
-      for (const Rows &like : likeOnPath(rows, path))
+      for (const Rows &like : likeOnPath(largeEnough(rows, path), path))
         for (const Outlier &outlier :
              unlike(path, bandwidthSamples(like, path), share, limits_.directionShare()))
           slow.add(*outlier.row, path, outlier.figure, outlier.expected);

@@ -69,6 +69,8 @@ Result<void *> NcclMemory::open(int64_t peer, llvm::StringRef handle) {
     return badInput("expected an allocation of memory 'nccl' of rank {}, got '{}'", peer,
                     handle.str());
   std::lock_guard lock(calls_.exclusive);
+  if (calls_.isAborted) // the windows have gone
+    return peerFailed("memory 'nccl': the job has failed");
   void *base = nullptr;
   const Code code =
       library_.call.GetPeerDevicePointer(own_[number].window, 0, static_cast<int>(peer), &base);

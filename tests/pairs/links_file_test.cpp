@@ -70,13 +70,22 @@ TEST(LinksFile, LeavesOutWhoIsBroken) {
       << four.status().message();
 }
 
+TEST(LinksFile, NeedsAWayBetweenRanks) {
+  PairReport report = someReport();
+  for (PairRow &row : report.rows)
+    for (PathReport &path : row.paths)
+      path = {};
+  EXPECT_EQ(chooseByLinks(report, 2, "here", kHere).status().message(),
+            "expected a report with 2 devices that reach each other in a ring, got none");
+  EXPECT_TRUE(chooseByLinks(report, 1, "here", kHere).isOk());
+}
+
 TEST(LinksFile, IsOfThisMachine) {
   PairReport report = someReport();
-  EXPECT_EQ(chooseByLinks(report, 2, "there", kHere).status().message(),
-            "expected a report about this machine, 'there', got one about 'here'");
-  EXPECT_EQ(chooseByLinks(report, 2, "here", {kHere.data(), 3}).status().message(),
-            "expected a report about GPUs that are here (GPU-a, GPU-b, GPU-c), got one about "
-            "'GPU-d'");
+  EXPECT_TRUE(chooseByLinks(report, 2, "a container of it", kHere).isOk());
+  EXPECT_EQ(chooseByLinks(report, 2, "there", {kHere.data(), 3}).status().message(),
+            "expected a report about GPUs that are here, on 'there' (GPU-a, GPU-b, GPU-c), got one "
+            "about 'GPU-d' on 'here'");
   report.backend = "cpu";
   EXPECT_EQ(chooseByLinks(report, 2, "here", kHere).status().message(),
             "expected a report about GPUs, got one of backend 'cpu'");

@@ -150,15 +150,22 @@ Status take(const nvshmem::Library &library) {
                            "again before the process ends");
 }
 
+/// What take() has taken is for the next job that wants it: NVSHMEM has not been started.
+Status giveBack(Status why) {
+  owner = Owner::Nobody;
+  return why;
+}
+
 /// This rank's part of the number by which ranks find each other, which rank 0 makes up.
 Result<std::string> firstMessage(const nvshmem::Library &library, int64_t rank) {
+  BRAID_TRY(setEnvironment());
   BRAID_TRY(take(library));
   nvshmem::UniqueId id;
   id.version = nvshmem::versionOf<nvshmem::UniqueId>();
   if (rank != 0)
     return std::string("taken");
   if (const int code = library.nvshmemx_get_uniqueid(&id))
-    return unsupported("NVSHMEM: error {} from nvshmemx_get_uniqueid", code);
+    return giveBack(unsupported("NVSHMEM: error {} from nvshmemx_get_uniqueid", code));
   return llvm::toHex(llvm::StringRef(reinterpret_cast<const char *>(&id), sizeof(id)));
 }
 
@@ -170,7 +177,7 @@ Status start(ProcessGroup &group, const nvshmem::Library &library, const std::st
   auto held = std::make_shared<Arguments>(); // NVSHMEM keeps the address of the number
   std::string bytes;
   if (!llvm::tryGetFromHex(number, bytes) || bytes.size() != sizeof(held->id))
-    return peerFailed("NVSHMEM: rank 0 made up no number: {}", number);
+    return giveBack(peerFailed("NVSHMEM: rank 0 made up no number: {}", number));
   std::memcpy(&held->id, bytes.data(), sizeof(held->id));
   nvshmem::InitAttributes &attributes = held->attributes;
   attributes.version = nvshmem::versionOf<nvshmem::InitAttributes>();
@@ -178,13 +185,15 @@ Status start(ProcessGroup &group, const nvshmem::Library &library, const std::st
   attributes.arguments.uniqueId.version = nvshmem::versionOf<nvshmem::UniqueIdArguments>();
   if (const int code = library.nvshmemx_set_attr_uniqueid_args(
           static_cast<int>(group.rank()), static_cast<int>(group.size()), &held->id, &attributes))
-    return unsupported("NVSHMEM: error {} from nvshmemx_set_attr_uniqueid_args", code);
+    return giveBack(unsupported("NVSHMEM: error {} from nvshmemx_set_attr_uniqueid_args", code));
   const auto init = library.nvshmemx_hostlib_init_attr;
   const int code = BRAID_TRY(bounded<int>(group, "nvshmemx_hostlib_init_attr", [init, held] {
     return init(nvshmem::kInitWithUniqueId, &held->attributes);
   }));
-  if (code != 0)
+  if (code != 0) {
+    owner = Owner::Lost; // nobody knows what has been started
     return unsupported("NVSHMEM: error {} from nvshmemx_hostlib_init_attr", code);
+  }
   return Status::ok();
 }
 
@@ -195,16 +204,13 @@ Result<std::unique_ptr<SymmetricMemory>> makeNvshmemMemory(ProcessGroup &group,
                                                            ControlPlane &control) {
   const Result<const nvshmem::Library *> library = nvshmem::Library::load();
   Result<std::string> mine = library ? firstMessage(**library, group.rank()) : library.status();
-  if (Status environment = setEnvironment(); !environment.isOk())
-    mine = environment;
   constexpr llvm::StringRef kFailed = "failed ";
   const std::vector<std::string> ranks =
       BRAID_TRY(control.allGather(mine ? *mine : kFailed.str() + mine.status().message()));
   BRAID_TRY(mine);
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     if (llvm::StringRef text = ranks[rank]; text.consume_front(kFailed)) {
-      owner = Owner::Nobody;
-      return unsupported("rank {}: {}", rank, text.str());
+      return giveBack(unsupported("rank {}: {}", rank, text.str()));
     }
   BRAID_TRY(start(group, **library, ranks.front()));
   return std::unique_ptr<SymmetricMemory>(new NvshmemMemory(group, **library));

@@ -437,6 +437,34 @@ TEST(Verdicts, CpuLinksThatAreSlowedDownAreNamed) {
   }
 }
 
+/// Where NCCL cannot start on any pair, links are judged by the copies.
+TEST(Verdicts, AFailureOfMessagesHidesNoSlowLink) {
+  std::mt19937 random(16);
+  PairReport report = healthyReport({.devices = 8, .island = 8}, random);
+  for (PairRow &row : report.rows)
+    on(row, Path::Messages).outcome = PathOutcome::Crashed;
+  for (PathReport &path : rowOf(report, 5, 1).paths)
+    for (PathPoint &point : path.points)
+      point.GBps /= 2;
+  const std::vector<Verdict> verdicts = judge(report);
+  ASSERT_EQ(verdicts.size(), 2u);
+  EXPECT_EQ(verdicts[0].kind, VerdictKind::Crashed);
+  EXPECT_EQ(verdicts[1].kind, VerdictKind::Asymmetric);
+}
+
+TEST(Verdicts, SmallTransfersOfCpuRanksAreNoMeasureOfBandwidth) {
+  std::mt19937 random(17);
+  PairReport report = healthyReport({.devices = 8, .island = 8, .hasTopology = false}, random);
+  report.backend = "cpu";
+  for (PairRow &row : report.rows)
+    for (PathReport &path : row.paths) {
+      path.points.resize(1);
+      path.points.front().latencyUs = 0;
+      path.points.front().GBps /= static_cast<double>(1 + random() % 100);
+    }
+  EXPECT_EQ(keysOf(judge(report)), std::set<std::string>());
+}
+
 TEST(Verdicts, OfNothingThereAreNone) {
   EXPECT_TRUE(judge({}).empty());
   PairReport report;
