@@ -192,10 +192,15 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   options.secondsOfPath = secondsOfPath(options.devices.size(), options.paths.size());
   options.rankCommand = {"braid", "p2p", "--measure-to"};
   options.progress = PairProgress();
-  MeasuredPairs measured = BRAID_TRY(measurePairs(options));
-  if (areGpus)
+  std::optional<Machine> machine; // before anything is measured: a driver that hangs costs nothing
+  if (areGpus) {
+    llvm::errs() << "braid: asking NVML how GPUs are joined\n";
     if (const Result<NvmlReport> nvml = readNvml(processEnvironment()))
-      addKnownLinks(measured.report, readMachine(*nvml));
+      machine = readMachine(*nvml);
+  }
+  MeasuredPairs measured = BRAID_TRY(measurePairs(options));
+  if (machine)
+    addKnownLinks(measured.report, *machine);
   if (measured.signal != 0)
     llvm::errs() << "braid: interrupted: what follows is what had been measured by then\n";
   BRAID_TRY(printP2p(flags, measured.report));
