@@ -47,7 +47,9 @@ LaunchMode launchModeOf(const Configuration &config) {
 }
 
 Configuration withTransferMode(Configuration config, TransferMode mode) {
-  return config.set(Knob::Copies, valueOf(mode.copies)).set(Knob::Signals, valueOf(mode.signals));
+  return config.set(Knob::Copies, valueOf(mode.copies))
+      .set(Knob::Signals, valueOf(mode.signals))
+      .set(Knob::Memory, valueOf(mode.memory));
 }
 
 std::array<std::string, 3> traitsOf(const Candidate &candidate) {

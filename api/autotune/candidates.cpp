@@ -189,9 +189,9 @@ void vary(std::vector<Candidate> &all, const Trial &trial, const Configuration &
   all = std::move(varied);
 }
 
-/// One with each transfer mode in place of each, in each way. Messages have none.
+/// One with each transfer mode in place of each, in each way. Messages have none but memory.
 std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
-  const TransferMode none;
+  const TransferMode none{.memory = transferModeOf(space.given).memory};
   std::vector<Candidate> varied;
   for (const Candidate &candidate : all)
     for (TransferMode transferMode :

@@ -94,10 +94,7 @@ struct KnownChoice {
 
 /// Messages have no protocol, nobody who copies or signals, and no order of additions.
 bool mayBeMessages(const CompileOptions &given) {
-  auto isOpen = [](const Configuration &config) {
-    return llvm::none_of(kKnobsOfPeerMemory,
-                         [&](Knob knob) { return config.get(knob).has_value(); });
-  };
+  auto isOpen = [](const Configuration &config) { return !knobOfPeerMemoryIn(config); };
   return !given.reproducible && isOpen(given.schedule.all) &&
          llvm::all_of(given.schedule.stages,
                       [&](const Configurations::OfStage &each) { return isOpen(each.config); });

@@ -224,16 +224,11 @@ Status checkTransport(const CompileOptions &options) {
   if (transportOf(options.schedule.all, options.transport) == Transport::PeerMemory)
     return Status::ok();
   auto check = [](const Configuration &configuration) {
-    for (Knob knob : kKnobsOfPeerMemory)
-      if (configuration.get(knob))
-        return badInput("--{}: expected none, for ranks send messages: there is no memory that "
-                        "peers reach",
-                        rowOf(knob).name);
-    const std::optional<int64_t> memory = configuration.get(Knob::Memory);
-    if (memory && *memory != static_cast<int64_t>(schedule::Memory::Nccl))
-      return badInput("--memory: expected nccl, for ranks send messages, got '{}'",
-                      rowOf(Knob::Memory).str(memory));
-    return Status::ok();
+    const std::optional<Knob> knob = knobOfPeerMemoryIn(configuration);
+    return knob ? badInput("--{}: expected {}, for ranks send messages: there is no memory that "
+                           "peers reach",
+                           rowOf(*knob).name, *knob == Knob::Memory ? "none but nccl" : "none")
+                : Status::ok();
   };
   BRAID_TRY(check(options.schedule.all));
   for (const auto &stage : options.schedule.stages)
@@ -245,6 +240,15 @@ Status checkTransport(const CompileOptions &options) {
 
 static_assert(int(Transport::PeerMemory) == int(schedule::DataPlane::PeerMemory) &&
               int(Transport::Messages) == int(schedule::DataPlane::Messages));
+
+std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config) {
+  for (Knob knob : kKnobsOfPeerMemory)
+    if (config.get(knob))
+      return knob;
+  constexpr auto kOfNccl = static_cast<int64_t>(schedule::Memory::Nccl);
+  return config.get(Knob::Memory).value_or(kOfNccl) == kOfNccl ? std::nullopt
+                                                               : std::optional(Knob::Memory);
+}
 
 Transport transportOf(const Configuration &config, Transport otherwise) {
   return static_cast<Transport>(

@@ -47,6 +47,8 @@ struct Compiled {
 
 /// What is chosen about peers' memory, and means nothing over messages.
 constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::Partials, Knob::Copies, Knob::Signals};
+/// The first of them that `config` says, or memory that is not NCCL's, which messages may have.
+std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config);
 
 /// What `config` says, or else `otherwise`.
 Transport transportOf(const Configuration &config, Transport otherwise);

@@ -75,11 +75,16 @@ private:
       all[i] = static_cast<int64_t>(i);
     return all;
   }
+  /// By source, then destination, without a device's row to itself.
+  size_t rowOf(int64_t source, int64_t destination) const {
+    const auto others = static_cast<int64_t>(report_.devices.size()) - 1;
+    return static_cast<size_t>(source * others + destination - (destination > source ? 1 : 0));
+  }
   PathReport &path(int64_t source, int64_t destination, Path path) {
-    const auto row = llvm::find_if(report_.rows, [&](const PairRow &each) {
-      return each.source == source && each.destination == destination;
-    });
-    return on(*row, path);
+    return on(report_.rows[rowOf(source, destination)], path);
+  }
+  const PathReport &path(const PairWork &work) const {
+    return on(report_.rows[rowOf(work.source, work.destination)], work.path);
   }
   PathReport &path(const PairWork &work) { return path(work.source, work.destination, work.path); }
   MeasuringJob jobFor(std::vector<int64_t> devices) const;
@@ -178,7 +183,7 @@ std::vector<PairWork> Measuring::left(const std::vector<PairWork> &works,
       llvm::find_if(works, [&](const PairWork &work) { return last && work.path == last->path; });
   for (auto work = current; work != works.end(); ++work) {
     PairWork remaining = *work;
-    const PathReport &report = const_cast<Measuring *>(this)->path(*work);
+    const PathReport &report = path(*work);
     if (!report.points.empty())
       llvm::erase_if(remaining.sizes,
                      [&](int64_t bytes) { return bytes <= report.points.back().bytes; });

@@ -13,7 +13,6 @@ namespace {
 
 constexpr LibraryPlaces kPlaces = {"NCCL", "BRAID_NCCL_LIBRARY", "libnccl.so.2", "nvidia/nccl/lib"};
 constexpr int kLeast = 21900;
-constexpr const char *kWhere = "BRAID_NCCL_LIBRARY may name the file";
 
 Result<Library> read(const OpenLibrary &opened) {
   Library library;
@@ -38,11 +37,13 @@ Result<Library> read(const OpenLibrary &opened) {
       return unsupported("NCCL: {} does not say its version: error {} from ncclGetVersion",
                          library.file, static_cast<int>(code));
     if (library.version < kLeast)
-      return unsupported("NCCL: expected version {} or later, got {} from {}; {}",
-                         versionText(kLeast), versionText(library.version), library.file, kWhere);
+      return unsupported("NCCL: expected version {} or later, got {} from {}; {} may name the file",
+                         versionText(kLeast), versionText(library.version), library.file,
+                         kPlaces.variable);
   }
   if (missing)
-    return unsupported("NCCL: {} lacks {}; {}", library.file, missing, kWhere);
+    return unsupported("NCCL: {} lacks {}; {} may name the file", library.file, missing,
+                       kPlaces.variable);
   return library;
 }
 

@@ -323,8 +323,9 @@ TEST(Candidate, MayTakeLongerWhereCopiesDriftApart) {
 TEST(Candidate, ConvertsModesOfTheRun) {
   for (CopyBy copies : {CopyBy::Default, CopyBy::Engine, CopyBy::Kernel})
     for (SignalBy signals : {SignalBy::Default, SignalBy::Memory, SignalBy::Kernel}) {
-      const Candidate candidate = withTransferMode({}, {copies, signals});
-      EXPECT_EQ(transferModeOf(candidate), (TransferMode{copies, signals}));
+      const TransferMode mode{copies, signals, MemoryFrom::Vmm};
+      const Candidate candidate = withTransferMode({}, mode);
+      EXPECT_EQ(transferModeOf(candidate), mode);
       EXPECT_EQ(rowOf(Knob::Copies).str(candidate.get(Knob::Copies)), name(copies));
       EXPECT_EQ(rowOf(Knob::Signals).str(candidate.get(Knob::Signals)), name(signals));
     }

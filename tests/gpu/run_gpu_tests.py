@@ -237,6 +237,13 @@ def memories(suite):
             suite.add_command(f"memory {memory} gpu_memory_test",
                               ["env", f"BRAID_TEST_MEMORY={memory}", program, "--ranks", "2",
                                "--runs", "10000"], 2, seconds=400)
+    # If the flag were ignored, these would pass by CUDA IPC.
+    for memory in ("nccl", "nvshmem"):
+        suite.add_command(f"memory {memory} that is not there",
+                          ["env", f"BRAID_{memory.upper()}_LIBRARY=/nonexistent", suite.braid,
+                           "run", EXAMPLE, "--backend", "cuda", "--ranks", "2", "--schedule",
+                           "pairwise", "--memory", memory, "--flight-records", "none"], 2,
+                          expect=4)
     add("nccl", "windows for collectives", ["--transport", "messages", "--schedule", "collective",
                                             "--graph"] + sizes)
 
