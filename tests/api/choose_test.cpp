@@ -163,15 +163,19 @@ TEST(Candidate, ReachesPeersOrSendsMessages) {
   const Transport both[] = {Transport::PeerMemory, Transport::Messages};
   const FusionStage stage{{"C"}, /*isReduction=*/true, 192};
   std::map<bool, std::set<std::string>> collectives;
+  std::map<bool, int> all;
   for (const Candidate &each : broadCandidates({{}, launchModes, transferModes, stage, both})) {
     const bool sends = transportOf(each, both[0]) == Transport::Messages;
     EXPECT_FALSE(sends && (each.get(Knob::Protocol) || each.get(Knob::Copies))) << each.str();
+    ++all[sends];
     if (each.preset() == "collective")
       collectives[sends].insert(each.str());
   }
   EXPECT_THAT(collectives[true], ElementsAre("collective;chunks=2;transport=messages",
                                              "collective;transport=messages"));
   EXPECT_EQ(collectives[false].size(), 4u) << "chunks and transfer modes";
+  EXPECT_GT(all[true], 4);
+  EXPECT_GT(all[false], all[true]) << "protocols, and transfer modes";
   for (const Candidate &each : broadCandidates(
            {of("transport=messages"), launchModes, transferModes, stage, {&both[1], 1}}))
     EXPECT_EQ(transportOf(each, both[0]), Transport::Messages);
@@ -509,13 +513,10 @@ TEST(Choose, WeighsBothTransports) {
     const ScheduleChoice &choice = *all[0];
     for (const auto &each : all)
       EXPECT_EQ(each->best().str(), choice.best().str());
+    // Which has more depends on what was measured: the best predicted are varied.
     const auto [sending, reaching] = transportsOf(choice);
     EXPECT_GT(sending, 4);
     EXPECT_GT(reaching, 4);
-    // They have protocols. What is left to try for a second stage depends on the first one's best.
-    if (choice.before.empty()) {
-      EXPECT_GT(reaching, sending);
-    }
     EXPECT_THAT(choice.source, HasSubstr("messages in "));
     EXPECT_THAT(explain(choice, 1000), HasSubstr("transport=messages"));
   }
