@@ -4,7 +4,9 @@
 #include "ir/failure.h"
 #include "tools/check_progress.h"
 #include "tools/command.h"
+#include "tools/view.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -31,7 +33,8 @@ outputs in between, and says what it proved, or prints a counterexample and exit
   braid check examples/ag_matmul.braid --ranks 8
   braid check examples/by_hand.braid --queues 1
   braid check examples/by_hand.braid --backend nccl
-  braid check broken.braid --emit dot | dot -Tsvg > why.svg)";
+  braid check broken.braid --emit dot | dot -Tsvg > why.svg
+  braid check broken.braid --emit html > why.html)";
 
 void addFlags(CLI::App &app, CheckFlags &flags) {
   flags.source.addTo(app);
@@ -43,7 +46,7 @@ void addFlags(CLI::App &app, CheckFlags &flags) {
           "messages");
   app.add_flag("--json", flags.json, "the report as JSON");
   addText(app, "--emit", flags.emit, "WHAT",
-          "text (default) or dot, a picture of a counterexample");
+          "text (default), or a counterexample as dot, a picture, or html, a page");
   app.footer(kCheckFooter);
 }
 
@@ -139,8 +142,9 @@ Status toOptions(const CheckFlags &flags, CheckOptions &options) {
 }
 
 Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &source) {
-  if (flags.emit != "text" && flags.emit != "dot")
-    return badChoice("--emit", flags.emit, {"text", "dot"});
+  const std::vector<std::string> choices = {"text", "dot", "html"};
+  if (!llvm::is_contained(choices, flags.emit))
+    return badChoice("--emit", flags.emit, choices);
   CheckProgress progress;
   CheckOptions checkOptions;
   checkOptions.progress = std::ref(progress);
@@ -155,7 +159,9 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
   source = BRAID_TRY(readSource(flags.source.file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
   const CheckReport checked = BRAID_TRY(checkProgram(compiled, checkOptions));
-  if (flags.json)
+  if (flags.emit == "html")
+    BRAID_TRY(printCounterexample(compiled, checked));
+  else if (flags.json)
     printJson(checked);
   else if (flags.emit == "dot")
     printDot(checked);

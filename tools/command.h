@@ -27,6 +27,7 @@ Command addBench(CLI::App &app);
 Command addEnv(CLI::App &app);
 Command addDoctor(CLI::App &app);
 Command addP2p(CLI::App &app);
+Command addView(CLI::App &app);
 
 /// The flags that say what to compile, common to the commands that take a FILE.
 struct SourceFlags {
@@ -41,7 +42,8 @@ struct SourceFlags {
   bool isRun = false; ///< --schedule may be auto, and knobs of the run have flags
   std::string defaultSchedule = "pairwise"; ///< for help
 
-  void addTo(CLI::App &app);
+  /// FILE may be missing if `isFileOptional`.
+  void addTo(CLI::App &app, bool isFileOptional = false);
   /// The schedule is to be chosen by measuring.
   bool isAuto() const { return schedule == "auto"; }
   /// Reads the values into `options`; BadInput names the flag, what was expected and what came.

@@ -4,6 +4,7 @@
 #include "ir/failure.h"
 #include "lowering/lower.h"
 #include "tools/command.h"
+#include "tools/view.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -29,7 +30,8 @@ What is printed is text that braid reads.
   braid compile examples/ag_matmul.braid --print-after all --emit program
   braid compile examples/ag_matmul.braid --emit dot | dot -Tsvg > program.svg)";
 
-const std::vector<std::string> kEmitChoices = {"all", "program", "fusion", "plan", "dot", "json"};
+const std::vector<std::string> kEmitChoices = {"all", "program", "fusion", "plan",
+                                               "dot", "json",    "html"};
 
 void printPasses() {
   for (const Pass &pass : allPasses()) {
@@ -44,7 +46,7 @@ void printPasses() {
 void addFlags(CLI::App &app, CompileFlags &flags) {
   flags.source.addTo(app);
   addText(app, "--emit", flags.emit, "WHAT",
-          "all (default: fusion and program), program, fusion, plan, dot or json");
+          "all (default: fusion and program), program, fusion, plan, dot, json or html, a page");
   addText(app, "--print-after", flags.printAfter, "PASS|all",
           "print the program to stderr after PASS, or after all; repeatable")
       ->expected(1)
@@ -73,6 +75,8 @@ Status checkPassNames(const std::vector<std::string> &names) {
 /// Prints what compile() made; the source's module then holds the program, too.
 Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled) {
   llvm::raw_ostream &os = llvm::outs();
+  if (flags.emit == "html")
+    return printPredicted(compiled);
   if (flags.emit == "dot")
     emitDot(source.module, os);
   else if (flags.emit == "json")

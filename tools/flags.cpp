@@ -31,9 +31,9 @@ void addReproducible(CLI::App &app, bool &isReproducible) {
                "let results depend on the inputs alone: not on schedule, M or timing");
 }
 
-void SourceFlags::addTo(CLI::App &app) {
+void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
   app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
-      ->required();
+      ->required(!isFileOptional);
   addText(app, "--entry", entry, "NAME", "which fusion or program, where FILE holds several");
   addInteger(app, "--ranks", ranks, "N", "size of the mesh (a program in FILE fixes it)");
   addReproducible(app, reproducible);

@@ -100,7 +100,7 @@ public:
     for (const RankTrace &rank : ranks_)
       writeSpans(rank);
     writeArrows();
-    os_ << "\n]}\n";
+    os_ << "\n]" << programText() << "}\n";
   }
 
 private:
@@ -111,6 +111,19 @@ private:
         startNs_ = any ? std::min(startNs_, span.beginNs) : span.beginNs;
         any = true;
       }
+  }
+
+  /// What ran, as it was printed, so that a trace can be read without its source.
+  std::string programText() const {
+    if (ranks_.empty())
+      return "";
+    const Plan &plan = *ranks_.front().plan;
+    const bool sends = plan.transport == Transport::Messages;
+    const Json other{{"program", plan.text},
+                     {"source", plan.sourceName},
+                     {"ranks", plan.ranks},
+                     {"transport", sends ? "messages" : "peer-memory"}};
+    return ",\"otherData\":" + other.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
   /// `times` are further members, as text: a double would not print all digits.
@@ -162,6 +175,7 @@ private:
           std::vector<int64_t>(plan.trips.begin() + origin.firstTrip,
                                plan.trips.begin() + origin.firstTrip + origin.tripCount);
     arguments["run"] = span.tag.run;
+    arguments["command"] = span.tag.command;
     if (const std::optional<int64_t> bytes = bytesOf(plan, command))
       arguments["bytes"] = *bytes;
     const Json slice{{"name", name(command.kind).str()},

@@ -67,7 +67,7 @@ double errorOf(const MeasuredRow &row, const CostModel &model) {
 }
 
 TEST(Prediction, IsWithinFifteenPercentOnAverage) {
-  Result<CostModel> model = CostModel::decode(readAll("tests/data/cost_model.json"));
+  Result<CostModel> model = CostModel::decode(readAll("machines/h200-4.json"));
   ASSERT_TRUE(model.isOk()) << model.status().message();
   const std::vector<MeasuredRow> rows = readRows();
   ASSERT_EQ(rows.size(), 64u);

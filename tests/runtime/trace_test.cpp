@@ -150,6 +150,7 @@ TEST(Trace, DescribesEveryCommand) {
                                    {"place", "two.braid:7:9"},
                                    {"trip", {4, 2}},
                                    {"run", 2},
+                                   {"command", 2},
                                    {"bytes", 64}}));
   EXPECT_FALSE(slices[0]["args"].contains("trip"));
   EXPECT_EQ(slices[0]["ts"], 0.0);

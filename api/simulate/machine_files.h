@@ -1,0 +1,9 @@
+//===- api/simulate/machine_files.h - the machines that come with Braid -----------------------===//
+#pragma once
+
+namespace braid {
+
+/// From machines/; made by the build (cmake/BraidEmbed.cmake).
+extern const char *const kH200x4;
+
+} // namespace braid

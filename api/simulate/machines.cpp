@@ -1,0 +1,38 @@
+//===- api/simulate/machines.cpp - machines by name, or by their files ------------------------===//
+
+#include "api/simulate/machines.h"
+
+#include "api/simulate/machine_files.h"
+#include "ir/failure.h"
+#include "runtime/files.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+
+namespace braid {
+
+constexpr size_t kMostBytes = 16 << 20;
+
+llvm::ArrayRef<ShippedMachine> shippedMachines() {
+  static const ShippedMachine all[] = {{"h200-4", kH200x4}};
+  return all;
+}
+
+Result<CostModel> findMachine(const std::string &nameOrFile) {
+  std::string names;
+  for (const ShippedMachine &machine : shippedMachines()) {
+    if (machine.name == nameOrFile)
+      return CostModel::decode(machine.file);
+    names += (names.empty() ? "" : ", ") + machine.name;
+  }
+  if (!llvm::sys::fs::exists(nameOrFile))
+    return badInput("--machine: expected {} or the file of a cost model, got '{}'", names,
+                    nameOrFile);
+  const std::string text = BRAID_TRY(readFile(nameOrFile, kMostBytes));
+  Result<CostModel> model = CostModel::decode(text);
+  if (!model)
+    return badInput("{}: {}", nameOrFile, model.status().message());
+  return model;
+}
+
+} // namespace braid

@@ -1,0 +1,75 @@
+//===- api/view/counterexample.cpp - pages about what the checker found -----------------------===//
+
+#include "api/view/counterexample.h"
+
+#include "api/view/steps.h"
+#include "runtime/plan/spell_out.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace braid::view {
+namespace {
+
+std::string asSentence(std::string text) {
+  if (!text.empty())
+    text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text.empty() || text.back() == '.' ? text : text + ".";
+}
+
+/// As many runs as the accused are in.
+uint32_t runsOf(const CheckReport &report) {
+  uint32_t runs = 1;
+  if (report.violation)
+    for (const CheckedEvent &event : report.violation->events)
+      runs = std::max(runs, event.run);
+  return std::min<uint32_t>(runs, 4);
+}
+
+void addViolation(Page &page, const Violation &violation, llvm::ArrayRef<Plan> plans) {
+  page.isFailure = true;
+  page.findings.push_back(
+      asSentence(fmt::format("{}: {}", name(violation.rule).str(), violation.summary)));
+  for (const CheckedEvent &event : violation.events) {
+    std::string text = event.text;
+    if (!event.waitsFor.empty())
+      text += fmt::format(" waits for {}, which is queued behind {}", event.waitsFor, event.behind);
+    const auto rank = static_cast<size_t>(event.rank);
+    CommandRef command;
+    if (event.command != kNone && rank < plans.size())
+      command = {static_cast<int32_t>(rank),
+                 (event.run - 1) * static_cast<uint32_t>(plans[rank].commands.size()) +
+                     event.command};
+    if (command.isValid() && command.command >= page.ranks[rank].commands.size())
+      command = {};
+    page.marks.push_back({command, asSentence(text)});
+  }
+  if (violation.rule == CheckRule::Deadlock)
+    page.relation = Page::Relation::Circle;
+  else if (page.marks.size() == 2)
+    page.relation = Page::Relation::Pair;
+  for (const std::string &note : violation.notes)
+    page.findings.push_back(asSentence(note));
+}
+
+} // namespace
+
+Page counterexamplePage(const PrintedProgram &program, const CheckReport &report) {
+  const std::vector<Plan> plans = report.isOfMessages ? spellOut(program.plans) : program.plans;
+  Page page = pageOf(program, plans, runsOf(report));
+  page.unit = "step";
+  if (report.violation)
+    addViolation(page, *report.violation, plans);
+  else
+    page.findings.push_back(asSentence(str(report)));
+  page.subtitle =
+      fmt::format("checked on {} ranks, {} runs; an order in which commands can run, one step each",
+                  report.ranks, report.runs);
+  const bool isStuck = report.violation && report.violation->rule == CheckRule::Deadlock;
+  page.timings.push_back(stepsOf(page, isStuck ? report.queues : 0));
+  return page;
+}
+
+} // namespace braid::view

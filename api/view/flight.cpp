@@ -1,0 +1,152 @@
+//===- api/view/flight.cpp - pages about flight records ---------------------------------------===//
+
+#include "api/view/flight.h"
+
+#include "ir/failure.h"
+#include "runtime/job/flight_page.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+namespace braid::view {
+namespace {
+
+Kind kindOf(const std::string &name) {
+  return llvm::StringSwitch<Kind>(name)
+      .Case("copy", Kind::Copy)
+      .Case("matmul", Kind::Gemm)
+      .Cases("add", "sum", "pointwise", Kind::Compute)
+      .Case("signal", Kind::Signal)
+      .Case("await", Kind::Await)
+      .Case("record", Kind::Record)
+      .Case("wait_event", Kind::WaitEvent)
+      .Default(Kind::Message);
+}
+
+/// The nodes that records name, as lines, in the order in which they are first named.
+class Lines {
+public:
+  uint32_t number(const FlightNode &node) {
+    const std::string text =
+        node.place == node.text ? node.text : fmt::format("{}    // {}", node.text, node.place);
+    const auto [known, isNew] =
+        numbers_.try_emplace(text, static_cast<uint32_t>(numbers_.size() + 1));
+    if (isNew)
+      text_.push_back(text);
+    return known->second;
+  }
+  std::vector<std::string> take() { return std::move(text_); }
+
+private:
+  std::map<std::string, uint32_t> numbers_;
+  std::vector<std::string> text_;
+};
+
+uint64_t firstMoment(llvm::ArrayRef<FlightRecord> records) {
+  uint64_t first = ~uint64_t(0);
+  for (const FlightRecord &record : records)
+    for (const FlightSnapshot &entry : record.flight)
+      first = std::min(first, entry.beginNs);
+  return first;
+}
+
+/// Each entry of the flight ring is a command.
+Rank rankOf(const FlightRecord &record, Lines &lines, uint64_t first, std::vector<Span> &spans) {
+  Rank rank;
+  rank.numbers = {record.rank};
+  rank.streams = record.streams;
+  auto micros = [first](uint64_t ns) {
+    return ns >= first ? static_cast<double>(ns - first) / 1e3 : 0;
+  };
+  for (const FlightSnapshot &entry : record.flight) {
+    const FlightCommand *known = record.find(entry.id.command);
+    if (!known)
+      continue;
+    Command command{.kind = kindOf(known->kind), .stream = known->stream, .run = entry.id.run};
+    if (known->node < record.nodes.size())
+      command.line = lines.number(record.nodes[known->node]);
+    command.peer = known->peer;
+    command.trips = fmt::format("{}", fmt::join(known->trips, ", "));
+    rank.commands.push_back(std::move(command));
+    spans.push_back({micros(entry.beginNs), entry.endNs == 0 ? kDidNotRun : micros(entry.endNs)});
+  }
+  for (const Command &command : rank.commands)
+    for (size_t stream = rank.streams.size(); stream <= command.stream; ++stream)
+      rank.streams.push_back(fmt::format("stream({})", stream));
+  return rank;
+}
+
+/// The command that a rank has begun and not ended, the earliest.
+CommandRef openOf(const std::vector<Span> &spans, size_t rank) {
+  CommandRef open;
+  for (uint32_t i = 0; i < spans.size(); ++i)
+    if (spans[i].end != spans[i].end &&
+        (!open.isValid() || spans[i].begin < spans[open.command].begin))
+      open = {static_cast<int32_t>(rank), i};
+  return open;
+}
+
+void addFindings(Page &page, const FlightPage &flight) {
+  if (flight.cause)
+    page.findings.push_back(
+        fmt::format("First cause{}: {}",
+                    flight.cause->rank < 0 ? "" : fmt::format(", of rank {}", flight.cause->rank),
+                    flight.cause->text));
+  if (!flight.missing.empty())
+    page.findings.push_back(
+        fmt::format("There is no record of ranks {}.", fmt::join(flight.missing, ", ")));
+  if (!flight.difference)
+    return;
+  std::vector<int64_t> past, in, before;
+  for (const FlightStanding &each : flight.difference->standings)
+    (each.state == PointState::Completed ? past
+     : each.state == PointState::In      ? in
+                                         : before)
+        .push_back(each.rank);
+  page.findings.push_back(fmt::format(
+      "Ranks differ first in run {} at {}: completed by {}, under way on {}, not begun on {}.",
+      flight.difference->run, flight.difference->node,
+      past.empty() ? "none" : fmt::format("{}", fmt::join(past, ", ")),
+      in.empty() ? "none" : fmt::format("{}", fmt::join(in, ", ")),
+      before.empty() ? "none" : fmt::format("{}", fmt::join(before, ", "))));
+}
+
+} // namespace
+
+Result<Page> flightPage(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std::string> names) {
+  const FlightPage flight = BRAID_TRY(merge(records, names));
+  std::vector<const FlightRecord *> byRank;
+  for (const FlightRecord &record : records)
+    byRank.push_back(&record);
+  llvm::sort(byRank, [](const auto *a, const auto *b) { return a->rank < b->rank; });
+  Page page;
+  page.title = flight.program.empty() ? "a job without a program" : "@" + flight.program;
+  page.isFailure = true;
+  page.subtitle = fmt::format("flight records of {} of {} ranks of job {}", records.size(),
+                              flight.ranks, flight.job);
+  Lines lines;
+  Timing timing{.name = "recorded"};
+  const uint64_t first = firstMoment(records);
+  for (const FlightRecord *record : byRank)
+    page.ranks.push_back(rankOf(*record, lines, first, timing.spans.emplace_back()));
+  page.text = lines.take();
+  addFindings(page, flight);
+  for (size_t i = 0; i < byRank.size(); ++i)
+    for (const FlightRow &row : flight.rows)
+      if (row.rank == byRank[i]->rank)
+        page.marks.push_back(
+            {openOf(timing.spans[i], i), fmt::format("Rank {} was in {}.", row.rank, row.in)});
+  for (const auto &spans : timing.spans)
+    for (const Span &span : spans)
+      timing.total = std::max({timing.total, span.begin, span.end == span.end ? span.end : 0});
+  page.timings.push_back(std::move(timing));
+  return page;
+}
+
+} // namespace braid::view

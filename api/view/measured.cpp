@@ -1,0 +1,150 @@
+//===- api/view/measured.cpp - when commands ran, by a trace ----------------------------------===//
+
+#include "api/view/measured.h"
+
+#include "api/view/critical_path.h"
+#include "api/view/trace_file.h"
+#include "ir/failure.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace braid::view {
+namespace {
+
+/// Puts slices where the commands of the Plans are.
+class SliceReader {
+public:
+  SliceReader(const std::string &name, TraceFile &file) : name_(name), file_(file) {}
+
+  Status add(const TraceSlice &slice) {
+    const std::vector<Plan> &plans = file_.program.plans;
+    if (slice.rank >= plans.size())
+      return badInput("{}: expected commands of ranks below {}, got rank {}", name_, plans.size(),
+                      slice.rank);
+    const size_t commands = plans[slice.rank].commands.size();
+    if (slice.command >= commands)
+      return badInput("{}: expected commands of {} below {}, got {}", name_, file_.program.title,
+                      commands, slice.command);
+    auto &spans = file_.runs[slice.run];
+    if (spans.empty())
+      for (const Plan &plan : plans) {
+        spans.emplace_back(plan.commands.size());
+        spans_ += plan.commands.size();
+      }
+    if (spans_ > kMostSpans)
+      return unsupported("{}: expected at most {} commands in all its runs", name_, kMostSpans);
+    spans[slice.rank][slice.command] = {slice.begin, slice.end};
+    return Status::ok();
+  }
+
+private:
+  static constexpr size_t kMostSpans = size_t(1) << 26;
+
+  const std::string &name_;
+  TraceFile &file_;
+  size_t spans_ = 0; ///< of all runs
+};
+
+/// Times of a line of the text: of all its commands, over all ranks.
+std::vector<double> timesOfLines(const Page &page, const Timing &timing) {
+  std::vector<double> times(page.text.size() + 1, 0);
+  for (size_t rank = 0; rank < page.ranks.size(); ++rank)
+    for (size_t i = 0; i < page.ranks[rank].commands.size(); ++i)
+      if (const Span &span = timing.spans[rank][i]; !std::isnan(span.end - span.begin))
+        times[page.ranks[rank].commands[i].line] += span.end - span.begin;
+  for (double &time : times)
+    time /= static_cast<double>(page.ranks.size());
+  return times;
+}
+
+/// Between the first two timings, the whole first, then the lines that differ most.
+std::vector<std::string> differencesOf(const Page &page) {
+  const Timing &mine = page.timings[0], &its = page.timings[1];
+  const std::vector<double> first = timesOfLines(page, mine), second = timesOfLines(page, its);
+  std::vector<size_t> order(first.size());
+  for (size_t line = 0; line < order.size(); ++line)
+    order[line] = line;
+  llvm::stable_sort(order, [&](size_t a, size_t b) {
+    return std::abs(first[a] - second[a]) > std::abs(first[b] - second[b]);
+  });
+  std::vector<std::string> found = {
+      fmt::format("The run took {:.1f} µs {} and {:.1f} µs {}: {:+.0f} %.", mine.total, mine.name,
+                  its.total, its.name, 100 * (its.total - mine.total) / mine.total)};
+  for (size_t i = 0; i < order.size() && i < 3; ++i)
+    if (const size_t line = order[i]; line > 0 && first[line] + second[line] > 0)
+      found.push_back(fmt::format("On line {}, a rank spends {:.1f} µs {} and {:.1f} µs {}: {}",
+                                  line, first[line], mine.name, second[line], its.name,
+                                  llvm::StringRef(page.text[line - 1]).trim().str()));
+  return found;
+}
+
+/// Times of the first run begin with it.
+void moveToZero(std::vector<std::vector<Span>> &spans) {
+  double first = std::numeric_limits<double>::infinity();
+  for (const auto &rank : spans)
+    for (const Span &span : rank)
+      if (!std::isnan(span.begin))
+        first = std::min(first, span.begin);
+  for (auto &rank : spans)
+    for (Span &span : rank) {
+      span.begin -= first;
+      span.end -= first;
+    }
+}
+
+} // namespace
+
+Result<TraceFile> readTrace(const std::string &name, const std::string &text) {
+  const TraceText trace = BRAID_TRY(parseTrace(name, text));
+  TraceFile file;
+  file.program =
+      BRAID_TRY(readAgain(trace.source.empty() ? name : trace.source, trace.program,
+                          trace.sendsMessages ? Transport::Messages : Transport::PeerMemory));
+  SliceReader reader(name, file);
+  for (const TraceSlice &slice : trace.slices)
+    BRAID_TRY(reader.add(slice));
+  return file;
+}
+
+Result<Page> measuredPage(const TraceFile &trace, std::optional<uint32_t> run) {
+  const uint32_t chosen = run.value_or(trace.runs.rbegin()->first);
+  const auto found = trace.runs.find(chosen);
+  if (found == trace.runs.end())
+    return badInput("--run: expected a run from {} to {}, got {}", trace.runs.begin()->first,
+                    trace.runs.rbegin()->first, chosen);
+  Page page = pageOf(trace.program, trace.program.plans);
+  Timing timing{.name = "measured", .spans = found->second};
+  moveToZero(timing.spans);
+  findCriticalPath(page, timing);
+  page.subtitle = fmt::format("measured on {} ranks: run {} of {}", page.ranks.size(), chosen,
+                              trace.runs.rbegin()->first);
+  page.findings.push_back(
+      fmt::format("The run took {:.1f} µs: {}.", timing.total, whatLimits(timing, page.unit)));
+  page.timings.push_back(std::move(timing));
+  return page;
+}
+
+/// The predicted page has the fusion, too.
+Result<Page> layOver(const Page &measured, Page predicted) {
+  const bool areAlike =
+      measured.program == predicted.program && measured.ranks.size() == predicted.ranks.size() &&
+      llvm::all_of(llvm::zip(measured.ranks, predicted.ranks), [](const auto &pair) {
+        return std::get<0>(pair).commands.size() == std::get<1>(pair).commands.size();
+      });
+  if (!areAlike)
+    return badInput("expected the trace of {} with this schedule and these sizes, got one of {}; "
+                    "messages are not laid over what spells them out",
+                    predicted.title, measured.title);
+  Page page = std::move(predicted);
+  page.timings.insert(page.timings.begin(), measured.timings.front());
+  page.subtitle = measured.subtitle + "; " + page.subtitle;
+  page.findings = differencesOf(page);
+  return page;
+}
+
+} // namespace braid::view

@@ -1,0 +1,46 @@
+//===- api/view/predicted.cpp - when a model says that commands run ---------------------------===//
+
+#include "api/view/predicted.h"
+
+#include "api/view/critical_path.h"
+#include "ir/failure.h"
+#include "runtime/plan/spell_out.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+
+namespace braid::view {
+
+/// What is spelled out is simulated as it is shown, so that each command has its span.
+static std::vector<Plan> withoutMessages(const std::vector<Plan> &plans) {
+  if (llvm::all_of(
+          plans, [](const Plan &plan) { return plan.groups.empty() && plan.collectives.empty(); }))
+    return plans;
+  return spellOut(plans);
+}
+
+Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
+                           const SimulationOptions &options) {
+  std::vector<Plan> plans = withoutMessages(program.plans);
+  for (Plan &plan : plans)
+    plan.transport = Transport::PeerMemory;
+  const Simulation simulation = BRAID_TRY(simulate(plans, model, options));
+  Page page = pageOf(program, plans);
+  Timing timing{.name = "predicted"};
+  for (const std::vector<SimulatedSpan> &rank : simulation.spans) {
+    std::vector<Span> &spans = timing.spans.emplace_back();
+    for (const SimulatedSpan &span : rank)
+      spans.push_back({span.beginUs, span.endUs});
+  }
+  findCriticalPath(page, timing);
+  page.subtitle = fmt::format("predicted for {} ranks: {}, {}", plans.size(), model.machine,
+                              options.launchMode == LaunchMode::Graph ? "replayed as a graph"
+                                                                      : "issued eagerly");
+  page.findings.push_back(
+      fmt::format("A run takes {:.1f} µs: {}.", simulation.us, whatLimits(timing, page.unit)));
+  page.timings.push_back(std::move(timing));
+  return page;
+}
+
+} // namespace braid::view

@@ -1,0 +1,14 @@
+//===- api/view/predicted.h - when a model says that commands run -----------------------------===//
+#pragma once
+
+#include "api/view/of_plans.h"
+#include "runtime/simulate/simulator.h"
+
+namespace braid::view {
+
+/// One run of a program on the machine of a cost model. Groups and collectives are shown with the
+/// signals and copies that spell them out. As simulate() fails.
+Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
+                           const SimulationOptions &options);
+
+} // namespace braid::view

@@ -1,0 +1,93 @@
+//===- api/view/trace_file.cpp - what a trace says --------------------------------------------===//
+
+#include "api/view/trace_file.h"
+
+#include "ir/failure.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <optional>
+
+namespace braid::view {
+namespace {
+
+using nlohmann::json;
+
+const json *member(const json &object, const char *name) {
+  if (!object.is_object())
+    return nullptr;
+  auto found = object.find(name);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::string textAt(const json &object, const char *name) {
+  const json *found = member(object, name);
+  return found && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::optional<double> numberAt(const json &object, const char *name) {
+  const json *found = member(object, name);
+  return found && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
+}
+
+/// A whole number of 31 bits.
+std::optional<uint32_t> indexAt(const json &object, const char *name) {
+  const json *found = member(object, name);
+  if (!found || !found->is_number_unsigned() || found->get<uint64_t>() >> 31 != 0)
+    return std::nullopt;
+  return static_cast<uint32_t>(found->get<uint64_t>());
+}
+
+/// Nothing if it lacks something.
+std::optional<TraceSlice> sliceOf(const json &event) {
+  const json *arguments = member(event, "args");
+  if (!arguments)
+    return std::nullopt;
+  const std::optional<uint32_t> rank = indexAt(event, "pid"), run = indexAt(*arguments, "run"),
+                                command = indexAt(*arguments, "command");
+  const std::optional<double> begin = numberAt(event, "ts"), took = numberAt(event, "dur");
+  if (!rank || !run || !command || !begin || !took || !std::isfinite(*begin + *took))
+    return std::nullopt;
+  return TraceSlice{*rank, *run, *command, *begin, *begin + *took};
+}
+
+std::string shown(const json &event) {
+  return event.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 160);
+}
+
+} // namespace
+
+Result<TraceText> parseTrace(const std::string &name, const std::string &text) {
+  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (root.is_discarded())
+    return badInput("{}: expected JSON, as 'braid run --trace' writes it", name);
+  const json *events = member(root, "traceEvents");
+  const json *other = member(root, "otherData");
+  if (!events || !events->is_array())
+    return badInput("{}: expected traceEvents", name);
+  TraceText trace;
+  if (other) {
+    trace.source = textAt(*other, "source");
+    trace.program = textAt(*other, "program");
+    trace.sendsMessages = textAt(*other, "transport") == "messages";
+  }
+  if (trace.program.empty())
+    return badInput("{}: expected otherData with the program that ran, as 'braid run --trace' "
+                    "writes it",
+                    name);
+  for (const json &event : *events) {
+    if (textAt(event, "ph") != "X")
+      continue;
+    const std::optional<TraceSlice> slice = sliceOf(event);
+    if (!slice)
+      return badInput("{}: expected pid, ts, dur, and args with run and command, got {}", name,
+                      shown(event));
+    trace.slices.push_back(*slice);
+  }
+  if (trace.slices.empty())
+    return badInput("{}: expected at least one command that ran", name);
+  return trace;
+}
+
+} // namespace braid::view

@@ -1,0 +1,66 @@
+#include "tests/view/pages.h"
+
+#include "api/view/critical_path.h"
+
+#include <gmock/gmock.h>
+
+namespace braid::view {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+/// Two ranks: rank 1's GEMM waits for what rank 0 copies.
+struct Made {
+  Page page;
+  Timing timing{.name = "made"};
+  Made() {
+    page.ranks.resize(2);
+    for (Rank &rank : page.ranks)
+      rank.streams = {"main"};
+    page.ranks[0].commands = {{.kind = Kind::Copy}, {.kind = Kind::Signal}};
+    page.ranks[1].commands = {{.kind = Kind::Await, .cause = {0, 1}}, {.kind = Kind::Gemm}};
+    timing.spans = {{{1, 5}, {5, 6}}, {{0, 8}, {9, 20}}};
+  }
+};
+
+TEST(CriticalPath, GoesFromRankToRank) {
+  Made made;
+  findCriticalPath(made.page, made.timing);
+  std::vector<std::pair<std::string, double>> steps;
+  for (const PathStep &step : made.timing.critical)
+    steps.emplace_back(step.what, step.took);
+  EXPECT_THAT(steps, ElementsAre(Pair("launch", 1), Pair("copy", 4), Pair("signal", 1),
+                                 Pair("signal", 2), Pair("launch", 1), Pair("GEMM", 11)));
+  EXPECT_EQ(made.timing.total, 20);
+  EXPECT_THAT(partsOf(made.timing),
+              ElementsAre(Pair("GEMM", 11), Pair("copy", 4), Pair("signal", 3), Pair("launch", 2)));
+  EXPECT_EQ(whatLimits(made.timing, "µs"),
+            "the critical path of 20.0 µs is 55 % GEMM, 20 % copy, 15 % signal, 10 % launch");
+}
+
+TEST(CriticalPath, IsEmptyWhereNothingRan) {
+  Made made;
+  made.timing.spans = {{{}, {}}, {{0, kDidNotRun}, {}}};
+  findCriticalPath(made.page, made.timing);
+  EXPECT_TRUE(made.timing.critical.empty());
+  EXPECT_EQ(whatLimits(made.timing, "µs"), "");
+}
+
+/// Its steps follow one another without a gap, from the beginning to the end.
+TEST(CriticalPath, IsAsLongAsTheRun) {
+  for (int64_t ranks : {2, 3, 5}) {
+    const Page page = test::predicted(test::printed(test::kGather, ranks));
+    const Timing &timing = page.timings.front();
+    ASSERT_FALSE(timing.critical.empty());
+    double at = timing.critical.front().begin;
+    for (const PathStep &step : timing.critical) {
+      EXPECT_NEAR(step.begin, at, 1e-6);
+      at = step.begin + step.took;
+    }
+    EXPECT_NEAR(at - timing.critical.front().begin, timing.total, 1e-6);
+  }
+}
+
+} // namespace
+} // namespace braid::view

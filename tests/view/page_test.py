@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""page_test.py BRAID: what `braid view` writes, used as a reader uses it.
+
+Every input of the fuzzers gives a page or a message. In a headless Chromium, if there is one, a
+script at the end of the page points, searches, zooms and presses keys, and says what it saw.
+"""
+import html.parser
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BRAID = os.path.abspath(sys.argv.pop(1))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BROWSER = next((found for name in ("chromium", "chromium-browser", "google-chrome")
+                if (found := shutil.which(name))), None)
+
+# Waits for the first frame, then collects lines.
+DRIVER = """
+<pre id="seen"></pre><script>
+const see = text => { document.getElementById('seen').textContent += text + '\\n'; };
+addEventListener('error', event => see('error: ' + event.message));
+const frame = () => new Promise(done => requestAnimationFrame(() => setTimeout(done, 20)));
+const press = (key, target = document.body) => target.dispatchEvent(
+  new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true}));
+const all = name => [...document.querySelectorAll(name)].map(each => each.dataset.line).join(' ');
+const pixels = () => {
+  const canvas = document.getElementById('canvas'), seen = new Set();
+  const bytes = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  let sum = 0;
+  for (let i = 0; i < bytes.length; i += 4) {
+    const colour = bytes[i] << 16 | bytes[i + 1] << 8 | bytes[i + 2];
+    seen.add(colour);
+    sum = (sum * 31 + colour) % 1000003;
+  }
+  return [seen.size, sum];
+};
+const point = (type, element, x, y) => element.dispatchEvent(new PointerEvent(
+  type, {clientX: x, clientY: y, bubbles: true, pointerId: 1, pointerType: 'mouse'}));
+(async () => {
+  await frame(); await frame();
+  DRIVE
+  see('end');
+})();
+</script>
+"""
+
+
+def braid(*arguments, expected=0):
+    done = subprocess.run([BRAID, *map(str, arguments)], capture_output=True, timeout=120,
+                          check=False)
+    if done.returncode != expected:
+        raise AssertionError(f"{arguments}: {done.returncode}\n{done.stderr.decode()}")
+    return done.stdout.decode()
+
+
+class Balanced(html.parser.HTMLParser):
+    """Every element that is opened is closed, in order, and every id is there once."""
+    VOID = {"meta", "input", "br", "img", "link"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids = [], set()
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), (tag, attrs)
+        for name, value in attrs:
+            if name == "id":
+                assert value not in self.ids, value
+                self.ids.add(value)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, (self.open, tag)
+        self.open.pop()
+
+
+class Pages(unittest.TestCase):
+    def test_every_source_gives_a_page_or_a_message(self):
+        pages = 0
+        for path in sorted((ROOT / "tests" / "fuzz" / "corpus").iterdir()):
+            for arguments in ([path], [path, "--check"], ["--trace", path], ["--records", path]):
+                done = subprocess.run([BRAID, "view", *map(str, arguments)], capture_output=True,
+                                      timeout=120, check=False)
+                self.assertIn(done.returncode, (0, 2, 4), (path, arguments, done.stderr))
+                self.assertEqual(bool(done.stdout), done.returncode == 0, (path, arguments))
+                self.assertEqual(bool(done.stderr), done.returncode != 0, (path, arguments))
+                if done.returncode == 0:
+                    Balanced(done.stdout.decode())
+                    pages += 1
+        self.assertGreaterEqual(pages, 5)
+
+    def test_documents_show_what_is_written(self):
+        tools = ROOT.relative_to(pathlib.Path.cwd()) / "tests" / "tools"
+        for name, source in (("deadlock", tools / "deadlock.braid"),
+                             ("race", tools / "inputs" / "racy.braid")):
+            page = braid("view", source, "--check")
+            self.assertEqual((ROOT / "docs" / "pages" / f"{name}.html").read_text(), page,
+                             f"write docs/pages/{name}.html again: braid view {source} --check")
+
+    def test_script_is_small(self):
+        page = ROOT / "api" / "view" / "page"
+        self.assertLessEqual((page / "page.js").stat().st_size, 60_000)
+
+
+@unittest.skipUnless(BROWSER, "no Chromium is installed")
+class InBrowser(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def drive(self, page, script, size="1280,900", dark=False):
+        """What `script` saw, line by line; nothing went wrong on the way."""
+        path = pathlib.Path(self.folder.name) / "page.html"
+        driver = DRIVER.replace("DRIVE", script)
+        # Nothing is shown, so no frame would ever come.
+        frames = "<script>requestAnimationFrame = then => setTimeout(then, 16);</script>"
+        path.write_text(page.replace("<title>", frames + "<title>", 1)
+                        .replace("</body>", driver + "</body>"))
+        command = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                   f"--window-size={size}", "--virtual-time-budget=20000",
+                   f"--user-data-dir={self.folder.name}/profile", "--enable-logging=stderr",
+                   "--v=0", path.as_uri()]
+        if dark:
+            command.insert(1, "--blink-settings=preferredColorScheme=0")
+        done = subprocess.run(command, capture_output=True, timeout=120, check=False)
+        found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout.decode(), re.S)
+        self.assertTrue(found, done.stderr.decode()[-2000:])
+        seen = found.group(1).strip().split("\n")
+        self.assertEqual(seen[-1], "end", seen)
+        said = [line for line in done.stderr.decode().splitlines()
+                if "CONSOLE" in line and "willReadFrequently" not in line]
+        self.assertEqual(said, [])
+        return seen[:-1]
+
+    def page(self, *arguments, expected=0):
+        return braid("view", ROOT / "examples" / "ag_matmul.braid", *arguments, expected=expected)
+
+    def test_line_lights_up_its_commands(self):
+        seen = self.drive(self.page("--ranks", 4), """
+  const before = pixels(), lines = [...document.querySelectorAll('#text div')];
+  const line = lines.find(each => each.textContent.includes('matmul %out'));
+  point('pointermove', line, 10, 10);
+  await frame();
+  see(all('.lit') === line.dataset.line ? 'lit' : 'dark ' + all('.lit'));
+  see(pixels()[1] === before[1] ? 'the same' : 'drawn again');
+  line.click();
+  press('n'); await frame();
+  see(document.getElementById('told').textContent);
+  press('n'); press('p'); press('Escape'); await frame();
+  see('chosen: ' + all('.chosen'));""")
+        self.assertEqual(seen[:2], ["lit", "drawn again"])
+        self.assertRegex(seen[2], r"^matmul %out, %block, %B\. GEMM, rank 0, stream\(1\), trip 1")
+        self.assertEqual(seen[3], "chosen: ")
+
+    def test_command_lights_up_its_line(self):
+        seen = self.drive(self.page("--ranks", 2), """
+  const lanes = document.getElementById('lanes'), box = lanes.getBoundingClientRect();
+  let found = null;
+  for (let y = 24; y < box.height && !found; y += 4)
+    for (let x = 110; x < box.width && !found; x += 6) {
+      point('pointermove', lanes, box.left + x, box.top + y);
+      if (document.getElementById('tip').textContent.includes('matmul %out')) found = [x, y];
+    }
+  see(found ? 'found' : 'not found');
+  see(document.querySelector('.lit').textContent.trim());
+  point('pointerdown', lanes, box.left + found[0], box.top + found[1]);
+  point('pointerup', lanes, box.left + found[0], box.top + found[1]);
+  await frame();
+  see(document.querySelector('.chosen').textContent.trim());
+  point('pointerleave', lanes, 0, 0);
+  see(document.getElementById('tip').hidden ? 'tip is gone' : 'tip stays');""")
+        self.assertEqual(seen[0], "found")
+        self.assertIn("matmul %out, %block, %B", seen[1])
+        self.assertIn("matmul %out, %block, %B", seen[2])
+        self.assertEqual(seen[3], "tip is gone")
+
+    def test_search_and_keys(self):
+        seen = self.drive(self.page("--ranks", 4), """
+  press('/'); const field = document.getElementById('search');
+  see(document.activeElement === field ? 'in the field' : 'elsewhere');
+  field.value = 'P2P'; field.dispatchEvent(new Event('input'));
+  see(document.getElementById('hits').textContent);
+  const chosen = () => document.querySelector('.chosen').textContent.match(/p2p (\\w+)/)[1];
+  press('Enter', field); see(chosen());
+  press('Enter', field); see(chosen());
+  press('Enter', field); see(document.getElementById('hits').textContent);
+  press('Escape', field); await frame();
+  const whole = pixels()[1];
+  press('+'); await frame(); const nearer = pixels()[1];
+  press('ArrowRight'); await frame(); const later = pixels()[1];
+  press('0'); await frame();
+  see([whole !== nearer, nearer !== later, pixels()[1] === whole].join(' '));
+  press('c'); await frame();
+  see(document.getElementById('told').textContent ? 'on the path' : 'nowhere');""")
+        self.assertEqual(seen, ["in the field", "2 lines", "send", "recv", "1 of 2 lines",
+                                "true true true", "on the path"])
+
+    def test_counterexample_and_records(self):
+        inputs = ROOT / "tests" / "tools"
+        page = braid("view", inputs / "deadlock.braid", "--check")
+        seen = self.drive(page, """
+  see(document.querySelectorAll('#marks li').length);
+  document.querySelectorAll('#marks button')[1].click(); await frame();
+  see(document.getElementById('told').textContent);""")
+        self.assertEqual(seen[0], "2")
+        self.assertRegex(seen[1], r"rank 1, main.* and never ends")
+        records = inputs / "inputs" / "records"
+        page = braid("view", "--records", records / "rank0.json", "--records",
+                     records / "rank1.json")
+        seen = self.drive(page, "see(document.querySelector('.chosen').textContent.trim());")
+        self.assertIn("p2p recv", seen[0])
+
+    def test_sizes_and_themes(self):
+        for ranks in (4, 64):
+            page = self.page("--ranks", ranks, "--set", "M=65536", "--schedule",
+                             "pairwise;chunks=4")
+            for size in ("1280,900", "400,900"):
+                for dark in (False, True):
+                    seen = self.drive(page, """
+  see(pixels()[0] > 8 ? 'drawn' : 'empty');
+  see(document.documentElement.scrollWidth <= innerWidth ? 'fits' : 'too wide');
+  see(matchMedia('(prefers-color-scheme:dark)').matches);""", size, dark)
+                    self.assertEqual(seen, ["drawn", "fits", str(dark).lower()], (ranks, size))
+
+
+if __name__ == "__main__":
+    if not BROWSER:
+        print("no Chromium is installed: the pages are not driven", file=sys.stderr)
+    unittest.main()

@@ -1,0 +1,86 @@
+#include "tests/view/pages.h"
+
+#include "api/compile/check.h"
+#include "api/view/counterexample.h"
+#include "api/view/steps.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace braid::view {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Both receive before they send, and the data of one is ready when the other has received.
+constexpr const char *kCircle = R"(program @circle mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
+  %all = allocate symmetric f32[2, 4]
+  %h = share_mem_handles get %all
+  %mine = select %all[0]
+  %theirs = select %all[1]
+  %r = p2p recv %theirs from (rank + 1) mod 2 via %h
+  wait %r
+  %s = p2p send %mine to (rank + 1) mod 2 via %h
+  wait %s
+  set %C, %theirs
+})";
+
+Page checked(const std::string &text, int64_t ranks) {
+  const auto source = parseSource("t.braid", text);
+  CompileOptions options;
+  options.ranks = ranks;
+  Result<Compiled> compiled = compile(*source, options);
+  EXPECT_TRUE(compiled.isOk()) << source->diags.str();
+  Result<CheckReport> report = checkProgram(*compiled, {});
+  EXPECT_TRUE(report.isOk()) << report.status().message();
+  Result<PrintedProgram> program = printAgain(*compiled);
+  EXPECT_TRUE(program.isOk()) << program.status().message();
+  return counterexamplePage(*program, *report);
+}
+
+TEST(Steps, FollowWhatCommandsWaitFor) {
+  const PrintedProgram program = test::printed(test::kGather, 4);
+  const Page page = pageOf(program, program.plans, /*runs=*/2);
+  for (uint32_t queues : {0u, 1u, 2u}) {
+    const Timing timing = stepsOf(page, queues);
+    for (size_t rank = 0; rank < page.ranks.size(); ++rank)
+      for (size_t i = 0; i < page.ranks[rank].commands.size(); ++i) {
+        const Span &span = timing.spans[rank][i];
+        ASSERT_FALSE(std::isnan(span.end)) << "with " << queues << " queues";
+        if (const CommandRef cause = page.ranks[rank].commands[i].cause; cause.isValid()) {
+          EXPECT_GE(span.end - 1, timing.spans[static_cast<size_t>(cause.rank)][cause.command].end);
+        }
+      }
+  }
+}
+
+TEST(Steps, EndWhereNobodyGoesOn) {
+  const Page page = checked(kCircle, 2);
+  EXPECT_TRUE(page.isFailure);
+  EXPECT_EQ(page.relation, Page::Relation::Circle);
+  ASSERT_EQ(page.marks.size(), 2u);
+  EXPECT_THAT(page.findings.front(), HasSubstr("Deadlock: "));
+  for (const Mark &mark : page.marks) {
+    ASSERT_TRUE(mark.command.isValid());
+    const Span &span =
+        page.timings.front().spans[static_cast<size_t>(mark.command.rank)][mark.command.command];
+    EXPECT_FALSE(std::isnan(span.begin)) << "it is reached";
+    EXPECT_TRUE(std::isnan(span.end)) << "and never ends";
+    EXPECT_EQ(page.text[page.ranks[static_cast<size_t>(mark.command.rank)]
+                            .commands[mark.command.command]
+                            .line -
+                        1],
+              "  %r = p2p recv %theirs from (rank + 1) mod 2 via %h");
+  }
+}
+
+TEST(Steps, SayWhatWasProved) {
+  const Page page = checked(test::kGather, 3);
+  EXPECT_FALSE(page.isFailure);
+  EXPECT_TRUE(page.marks.empty());
+  EXPECT_THAT(page.findings.front(), HasSubstr("Safe on 3 ranks"));
+}
+
+} // namespace
+} // namespace braid::view

@@ -1,0 +1,103 @@
+#include "tests/view/pages.h"
+
+#include "api/view/measured.h"
+#include "runtime/execute/trace.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <gmock/gmock.h>
+
+namespace braid::view {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// A trace in which every command takes a microsecond, one behind the other on each rank; run r
+/// takes r times as long.
+std::string traceOf(const PrintedProgram &program, uint32_t runs) {
+  std::vector<RankTrace> traces;
+  for (const Plan &plan : program.plans) {
+    RankTrace trace{&plan, {}};
+    int64_t at = 0;
+    for (uint32_t run = 1; run <= runs; ++run)
+      for (uint32_t i = 0; i < plan.commands.size(); ++i) {
+        braid::Span span{};
+        span.tag.run = run;
+        span.tag.command = i;
+        span.stream = plan.commands[i].stream;
+        span.beginNs = at;
+        span.endNs = at += 1000 * run;
+        trace.spans.push_back(span);
+      }
+    traces.push_back(std::move(trace));
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeTrace(traces, os);
+  return text;
+}
+
+TEST(TracePage, ShowsTheRunThatIsAsked) {
+  const PrintedProgram program = test::printed(test::kGather, 3);
+  Result<TraceFile> trace = readTrace("run.json", traceOf(program, 2));
+  ASSERT_TRUE(trace.isOk()) << trace.status().message();
+  const auto count = static_cast<double>(program.plans[0].commands.size());
+  Result<Page> last = measuredPage(*trace, std::nullopt), first = measuredPage(*trace, 1);
+  ASSERT_TRUE(last.isOk() && first.isOk());
+  EXPECT_EQ(last->timings[0].total, 2 * count);
+  EXPECT_EQ(first->timings[0].total, count);
+  EXPECT_EQ(last->timings[0].spans[1][3].begin, 6) << "from the run's beginning";
+  const Result<Page> none = measuredPage(*trace, 3);
+  ASSERT_FALSE(none.isOk());
+  EXPECT_EQ(none.status().message(), "--run: expected a run from 1 to 2, got 3");
+}
+
+TEST(TracePage, LiesOverThePrediction) {
+  const PrintedProgram program = test::printed(test::kGather, 3);
+  Result<TraceFile> trace = readTrace("run.json", traceOf(program, 1));
+  ASSERT_TRUE(trace.isOk()) << trace.status().message();
+  const Result<Page> measured = measuredPage(*trace, std::nullopt);
+  ASSERT_TRUE(measured.isOk());
+  const Result<Page> both = layOver(*measured, test::predicted(program));
+  ASSERT_TRUE(both.isOk()) << both.status().message();
+  ASSERT_EQ(both->timings.size(), 2u);
+  EXPECT_EQ(both->timings[0].name, "measured");
+  EXPECT_THAT(both->findings[0], StartsWith("The run took "));
+  EXPECT_THAT(both->findings[1], StartsWith("On line "));
+  const Result<Page> other = layOver(*measured, test::predicted(test::printed(test::kGather, 4)));
+  ASSERT_FALSE(other.isOk());
+  EXPECT_THAT(other.status().message(), HasSubstr("expected the trace of @gather_pairwise"));
+}
+
+/// Each says the file, and what was expected.
+TEST(TracePage, RefusesWhatIsNoTrace) {
+  const std::string good = traceOf(test::printed(test::kGather, 2), 1);
+  auto with = [&](const std::string &from, const std::string &to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  };
+  const std::pair<std::string, const char *> cases[] = {
+      {"", "expected JSON"},
+      {"{", "expected JSON"},
+      {"[]", "expected traceEvents"},
+      {"{\"traceEvents\":[]}", "expected otherData with the program that ran"},
+      {with("program @", "programme @"), "expected"},
+      {with("\"pid\":0,\"tid\":", "\"pid\":7,\"tid\":"), "expected commands of ranks below 2"},
+      {with("\"run\":1,\"command\":0", "\"run\":1,\"command\":99999"),
+       "expected commands of @gather_pairwise below"},
+      {with("\"run\":1,\"command\":0", "\"run\":-1,\"command\":0"),
+       "run.json: expected pid, ts, dur, and args"},
+  };
+  for (const auto &[text, expected] : cases) {
+    const Result<TraceFile> read = readTrace("run.json", text);
+    ASSERT_FALSE(read.isOk()) << text;
+    EXPECT_EQ(read.status().code(), StatusCode::BadInput);
+    EXPECT_THAT(read.status().message(), HasSubstr(expected));
+  }
+}
+
+} // namespace
+} // namespace braid::view

@@ -1,0 +1,181 @@
+//===- tools/view.cpp - `braid view` ----------------------------------------------------------===//
+
+#include "tools/view.h"
+
+#include "api/autotune/candidate.h"
+#include "api/compile/check.h"
+#include "api/simulate/machines.h"
+#include "api/view/counterexample.h"
+#include "api/view/flight.h"
+#include "api/view/measured.h"
+#include "api/view/predicted.h"
+#include "ir/failure.h"
+#include "runtime/files.h"
+#include "tools/check_progress.h"
+#include "tools/command.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace braid::tools {
+namespace {
+
+constexpr size_t kMostBytes = size_t(1) << 30; ///< of a trace
+constexpr size_t kMostRecordBytes = 256 << 20;
+constexpr const char *kMachine = "h200-4";
+
+struct ViewFlags {
+  SourceFlags source;
+  std::string machine = kMachine, trace, out;
+  std::vector<std::string> records;
+  std::optional<uint32_t> run;
+  bool check = false;
+};
+
+constexpr const char *kViewFooter = R"(
+Writes a page to look at, one HTML file that needs nothing else: the program's text beside the
+commands of all ranks, what each wait waits for, and the critical path.
+
+  braid view examples/mlp.braid --ranks 4 --out mlp.html      as a model of a machine predicts it
+  braid run examples/mlp.braid --ranks 4 --trace run.json
+  braid view --trace run.json --out run.html                  as it was measured
+  braid view examples/mlp.braid --ranks 4 --trace run.json    both, one over the other
+  braid view broken.braid --check                             a counterexample, if it is not safe
+  braid view --records records/rank*.json                     where a failed job stood)";
+
+std::string machineNames() {
+  std::string names;
+  for (const ShippedMachine &machine : shippedMachines())
+    names += (names.empty() ? "" : "|") + machine.name;
+  return names + "|FILE";
+}
+
+void addFlags(CLI::App &app, ViewFlags &flags) {
+  flags.source.isRun = true; // launch and transfer modes decide what is predicted
+  flags.source.addTo(app, /*isFileOptional=*/true);
+  addText(app, "--machine", flags.machine, machineNames(),
+          std::string("whose cost model predicts (default ") + kMachine + ")");
+  addText(app, "--trace", flags.trace, "RUN.json", "what braid run --trace wrote");
+  addInteger(app, "--run", flags.run, "R", "which run of the trace (default: the last)");
+  app.add_flag("--check", flags.check, "what braid check finds");
+  addText(app, "--records", flags.records, "FILE", "flight records of a failed job, one a rank");
+  addText(app, "--out", flags.out, "OUT.html", "where to write (default: standard output)");
+  app.footer(kViewFooter);
+}
+
+Result<Compiled> compileSource(const ViewFlags &flags, std::unique_ptr<Source> &source,
+                               CompileOptions &options) {
+  BRAID_TRY(flags.source.refuseAuto("braid view"));
+  BRAID_TRY(flags.source.toOptions(options));
+  options.transport = transportOf(options.schedule.all, Transport::PeerMemory);
+  source = BRAID_TRY(readSource(flags.source.file));
+  return compile(*source, options);
+}
+
+Result<view::Page> predict(const Compiled &compiled, const std::string &machine,
+                           const Configuration &run) {
+  const CostModel model = BRAID_TRY(findMachine(machine));
+  const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
+  return view::predictedPage(program, model, {launchModeOf(run), transferModeOf(run)});
+}
+
+Result<view::Page> pageOfSource(const ViewFlags &flags, std::unique_ptr<Source> &source) {
+  CompileOptions options;
+  const Compiled compiled = BRAID_TRY(compileSource(flags, source, options));
+  if (!flags.check)
+    return predict(compiled, flags.machine, options.schedule.all);
+  CheckProgress progress;
+  CheckOptions checkOptions;
+  checkOptions.progress = std::ref(progress);
+  const CheckReport report = BRAID_TRY(checkProgram(compiled, checkOptions));
+  const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
+  return view::counterexamplePage(program, report);
+}
+
+Result<view::Page> pageOfTrace(const ViewFlags &flags) {
+  const std::string text = BRAID_TRY(readFile(flags.trace, kMostBytes));
+  const view::TraceFile trace = BRAID_TRY(view::readTrace(flags.trace, text));
+  return view::measuredPage(trace, flags.run);
+}
+
+/// One of FILE, with or without --trace; --trace; --records.
+Status checkFlags(const ViewFlags &flags) {
+  const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
+  if (!flags.records.empty() && (hasFile || hasTrace || flags.check))
+    return badInput("--records: expected no FILE, --trace or --check with it");
+  if (!hasFile && !hasTrace && flags.records.empty())
+    return badInput("expected FILE, --trace or --records");
+  if (flags.check && (!hasFile || hasTrace))
+    return badInput("--check: expected FILE, and no --trace, with it");
+  if (flags.run && !hasTrace)
+    return badInput("--run: expected --trace with it");
+  return Status::ok();
+}
+
+Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &source) {
+  BRAID_TRY(checkFlags(flags));
+  if (!flags.records.empty()) {
+    const std::vector<FlightRecord> records = BRAID_TRY(readFlightRecords(flags.records));
+    return view::flightPage(records, flags.records);
+  }
+  if (flags.trace.empty())
+    return pageOfSource(flags, source);
+  view::Page measured = BRAID_TRY(pageOfTrace(flags));
+  if (flags.source.file.empty())
+    return measured;
+  view::Page predicted = BRAID_TRY(pageOfSource(flags, source));
+  return view::layOver(measured, std::move(predicted));
+}
+
+/// To a file, or to stdout.
+Status write(view::Page page, const std::string &file) {
+  view::joinAlikeRanks(page);
+  const std::string html = view::toHtml(page);
+  if (!file.empty())
+    return writeFile(file, html);
+  llvm::outs() << html;
+  return Status::ok();
+}
+
+Result<int> viewCommand(const ViewFlags &flags, std::unique_ptr<Source> &source) {
+  view::Page page = BRAID_TRY(makePage(flags, source));
+  BRAID_TRY(write(std::move(page), flags.out));
+  return 0;
+}
+
+} // namespace
+
+Status printPredicted(const Compiled &compiled) {
+  view::Page page = BRAID_TRY(predict(compiled, kMachine, {}));
+  return write(std::move(page), "");
+}
+
+Status printCounterexample(const Compiled &compiled, const CheckReport &report) {
+  const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
+  return write(view::counterexamplePage(program, report), "");
+}
+
+Status printFlight(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std::string> names) {
+  view::Page page = BRAID_TRY(view::flightPage(records, names));
+  return write(std::move(page), "");
+}
+
+Result<std::vector<FlightRecord>> readFlightRecords(llvm::ArrayRef<std::string> files) {
+  std::vector<FlightRecord> records;
+  for (const std::string &path : files) {
+    const std::string text = BRAID_TRY(readFile(path, kMostRecordBytes));
+    records.push_back(BRAID_TRY(FlightRecord::decode(text, path)));
+  }
+  return records;
+}
+
+Command addView(CLI::App &app) {
+  auto flags = std::make_shared<ViewFlags>();
+  CLI::App *command =
+      app.add_subcommand("view", "Write a page to look at: a program, a run, a counterexample");
+  addFlags(*command, *flags);
+  return {command, [flags] {
+            return runCommand([&](auto &source) { return viewCommand(*flags, source); });
+          }};
+}
+
+} // namespace braid::tools
