@@ -14,7 +14,8 @@ namespace braid {
 constexpr size_t kMostBytes = 16 << 20;
 
 llvm::ArrayRef<ShippedMachine> shippedMachines() {
-  static const ShippedMachine all[] = {{"h200-4", kH200x4}};
+  static const ShippedMachine all[] = {
+      {"h200-4", kH200x4}, {"dgx-h100-8", kDgxH100}, {"gb200-nvl72", kGb200Nvl72}};
   return all;
 }
 

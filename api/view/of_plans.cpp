@@ -5,6 +5,7 @@
 #include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "ir/program.h"
+#include "runtime/simulate/alike_ranks.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -12,7 +13,6 @@
 #include <fmt/ranges.h>
 
 #include <map>
-#include <tuple>
 
 namespace braid::view {
 namespace {
@@ -58,36 +58,25 @@ int64_t bytesOf(const Plan &plan, const braid::Command &command) {
   }
 }
 
-/// Where an endpoint's partner is: by source, destination, channel and sequence.
-using TransferKey = std::tuple<int64_t, int64_t, uint32_t, uint32_t>;
-TransferKey keyOf(const Plan &plan, const Endpoint &endpoint) {
-  const bool sends = endpoint.direction == Direction::Send;
-  return {sends ? plan.rank : endpoint.peer, sends ? endpoint.peer : plan.rank, endpoint.channel,
-          endpoint.sequence};
-}
-
 /// Which command of which rank gives the signal that an endpoint awaits.
 class Signals {
 public:
-  explicit Signals(llvm::ArrayRef<Plan> plans) {
+  explicit Signals(llvm::ArrayRef<Plan> plans) : period_(static_cast<int64_t>(plans.size())) {
     for (size_t rank = 0; rank < plans.size(); ++rank)
       for (uint32_t i = 0; i < plans[rank].commands.size(); ++i)
         if (const braid::Command &command = plans[rank].commands[i];
-            command.kind == CommandKind::Signal) {
-          const Endpoint &endpoint = plans[rank].endpoints[command.endpoint];
-          given_[{endpoint.direction, keyOf(plans[rank], endpoint)}] = {static_cast<int32_t>(rank),
-                                                                        i};
-        }
+            command.kind == CommandKind::Signal)
+          given_[keyOf(plans[rank], plans[rank].endpoints[command.endpoint])] = {
+              static_cast<int32_t>(rank), i};
   }
   CommandRef awaitedBy(const Plan &plan, const Endpoint &endpoint) const {
-    const Direction other =
-        endpoint.direction == Direction::Send ? Direction::Receive : Direction::Send;
-    const auto found = given_.find({other, keyOf(plan, endpoint)});
+    const auto found = given_.find(partnerKeyOf(plan, endpoint, period_));
     return found == given_.end() ? CommandRef() : found->second;
   }
 
 private:
-  std::map<std::pair<Direction, TransferKey>, CommandRef> given_;
+  const int64_t period_; ///< ranks that stand for all
+  std::map<EndpointKey, CommandRef> given_;
 };
 
 /// The commands of one rank, run after run.

@@ -3,6 +3,7 @@
 #include "runtime/simulate/simulated_job.h"
 
 #include "ir/failure.h"
+#include "runtime/simulate/alike_ranks.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -13,9 +14,11 @@
 namespace braid::simulator {
 namespace {
 
+/// All ranks, or those that stand for all.
 Status checkRank(llvm::ArrayRef<Plan> plans, size_t rank) {
   const Plan &plan = plans[rank];
-  if (plan.rank == static_cast<int64_t>(rank) && plan.ranks == static_cast<int64_t>(plans.size()))
+  if (plan.rank == static_cast<int64_t>(rank) && plan.ranks == plans.front().ranks &&
+      plan.ranks % static_cast<int64_t>(plans.size()) == 0)
     return Status::ok();
   return badInput("expected the Plan of rank {} of {}, got that of rank {} of {}", rank,
                   plans.size(), plan.rank, plan.ranks);
@@ -105,20 +108,15 @@ Result<RankState> makeRank(Job &job, const Plan &plan, const CostModel &model,
 
 /// Finds the flag that each endpoint's signal sets, as the executor does.
 Status matchEndpoints(std::vector<RankState> &ranks) {
-  using Key = std::tuple<int64_t, int64_t, uint32_t, uint32_t>; // from, to, channel, sequence
-  auto keyOf = [](const Plan &plan, const Endpoint &e) {
-    bool isSend = e.direction == Direction::Send;
-    return Key(isSend ? plan.rank : e.peer, isSend ? e.peer : plan.rank, e.channel, e.sequence);
-  };
-  std::map<Key, uint32_t> flags[2];
+  const auto period = static_cast<int64_t>(ranks.size());
+  std::map<EndpointKey, uint32_t> flags;
   for (const RankState &state : ranks)
     for (const Endpoint &endpoint : state.plan->endpoints)
-      flags[endpoint.direction == Direction::Send][keyOf(*state.plan, endpoint)] = endpoint.flag;
+      flags[keyOf(*state.plan, endpoint)] = endpoint.flag;
   for (RankState &state : ranks)
     for (const Endpoint &endpoint : state.plan->endpoints) {
-      const auto &others = flags[endpoint.direction != Direction::Send];
-      auto found = others.find(keyOf(*state.plan, endpoint));
-      if (found == others.end())
+      auto found = flags.find(partnerKeyOf(*state.plan, endpoint, period));
+      if (found == flags.end())
         return badInput("{} on rank {} meets nothing on rank {}",
                         describeOrigin(*state.plan, endpoint.origin), state.plan->rank,
                         endpoint.peer);

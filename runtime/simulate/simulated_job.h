@@ -42,7 +42,8 @@ struct Job {
 };
 
 /// All ranks before the first moment. `plans`, which outlive the result, are those of all ranks, in
-/// rank order: BadInput if not. Unsupported if `model` lacks a GEMM.
+/// rank order, or of the first ones, which stand for all (alike_ranks.h): BadInput if not.
+/// Unsupported if `model` lacks a GEMM.
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
                     const OperationCosts &costs);
 

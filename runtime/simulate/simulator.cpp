@@ -69,6 +69,10 @@ private:
   void fire(const Timer &timer);
   Status deadlock() const;
 
+  /// The rank here that stands for a rank of the mesh.
+  uint32_t standsFor(int64_t rank) const {
+    return static_cast<uint32_t>(static_cast<size_t>(rank) % ranks_.size());
+  }
   const Command &commandOf(const Lane &lane) const {
     return ranks_[lane.rank].plan->commands[lane.command()];
   }
@@ -180,8 +184,7 @@ std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &comman
   const CopyCost *cost = &costs_.local;
   uint32_t from = rank, to = rank;
   if (command.endpoint != kNone) {
-    const uint32_t peer =
-        static_cast<uint32_t>(ranks_[rank].plan->endpoints[command.endpoint].peer);
+    const uint32_t peer = standsFor(ranks_[rank].plan->endpoints[command.endpoint].peer);
     const bool isPull = command.src.buffer == kPeerBuffer;
     cost = isPull ? &costs_.pull : &costs_.push;
     (isPull ? from : to) = peer;
@@ -240,7 +243,7 @@ void Simulator::beginWaitEvent(uint32_t number) {
 
 /// The flag on the peer is set once the signal has reached it.
 void Simulator::setFlag(const RankState &rank, const Command &signal) {
-  RankState &peer = ranks_[static_cast<size_t>(rank.plan->endpoints[signal.endpoint].peer)];
+  RankState &peer = ranks_[standsFor(rank.plan->endpoints[signal.endpoint].peer)];
   const uint32_t flag = rank.peerFlag[signal.endpoint];
   peer.flagSetUs[flag] = now_ + costs_.flightUs;
   if (peer.flagLane[flag] != kNone)

@@ -46,7 +46,8 @@ struct Simulation {
   std::vector<std::vector<SimulatedSpan>> spans;
 };
 
-/// Predicts one run of the Plans of all ranks, in rank order. BadInput if they are not such Plans;
+/// Predicts one run of the Plans of all ranks, in rank order, or of those that stand for all
+/// (alike_ranks.h; not over messages). BadInput if they are not such Plans;
 /// Unsupported if the model lacks what they need; TimedOut if the run cannot end, naming what
 /// waits. Ends on any Plans.
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,

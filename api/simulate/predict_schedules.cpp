@@ -1,0 +1,141 @@
+//===- api/simulate/predict_schedules.cpp - what `auto` would choose on a machine -------------===//
+
+#include "api/autotune/candidates.h"
+#include "api/autotune/stage_choices.h"
+#include "api/ranks/run.h"
+#include "api/simulate/simulate_program.h"
+#include "ir/failure.h"
+#include "lowering/schedule/gpu_facts.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <set>
+
+namespace braid {
+namespace {
+
+/// Of GPUs as in gpu_facts.h.
+constexpr int64_t kTilesAtOnce = 132;
+/// With more, those that do the same are not compared one by one for each candidate.
+constexpr int64_t kMostCompared = 4;
+
+class SchedulePredictor {
+public:
+  SchedulePredictor(const std::string &name, const std::string &text, const CompileOptions &given,
+                    const CostModel &model)
+      : name_(name), text_(text), given_(given), model_(model) {
+    for (const OperationCosts &costs : model.operations) {
+      if (!llvm::is_contained(launchModes_, costs.launchMode))
+        launchModes_.push_back(costs.launchMode);
+      if (!llvm::is_contained(transferModes_, costs.transferMode))
+        transferModes_.push_back(costs.transferMode);
+    }
+  }
+
+  Result<std::vector<PredictedSchedule>> predict() {
+    const std::unique_ptr<Source> source = parseSource(name_, text_);
+    Result<Compiled> compiled = compile(*source, given_);
+    if (!compiled)
+      return located(compiled.status(), *source);
+    if (!compiled->isLowered)
+      return badInput("--schedule auto: @{} in '{}' is a program already",
+                      compiled->program->name(), name_);
+    StageChoices choices(stagesOf(*compiled->fusion, source->diags), given_.schedule);
+    for (size_t stage = 0; stage < choices.count(); ++stage)
+      BRAID_TRY(choose(choices, stage));
+    return std::move(predicted_);
+  }
+
+private:
+  static Status located(const Status &status, const Source &source) {
+    return source.diags.hasErrors() ? Status(status.code(), source.diags.str()) : status;
+  }
+
+  Status choose(StageChoices &choices, size_t stage) {
+    predicted_.clear();
+    candidates_.clear();
+    seen_.clear();
+    const CandidateSpace space{choices.given(stage), launchModes_, transferModes_,
+                               choices.stage(stage)};
+    if (choices.isBegun())
+      add(choices.best(stage), choices, stage);
+    for (const Candidate &candidate : broadCandidates(space))
+      add(candidate, choices, stage);
+    if (predicted_.empty())
+      return refusal_.isOk() ? unsupported("expected a candidate that can be predicted, got none")
+                             : refusal_;
+    for (const Candidate &best : worthVariants(bestFirst()))
+      for (const Candidate &variant : variantsOf(best, space, waveRows_))
+        add(variant, choices, stage);
+    bestFirst();
+    choices.take(stage, candidates_.front());
+    return Status::ok();
+  }
+
+  void add(const Candidate &candidate, const StageChoices &choices, size_t stage) {
+    const Configurations schedule = choices.with(stage, candidate);
+    if (!seen_.insert(schedule.str()).second)
+      return;
+    Result<MachinePrediction> prediction = predictOne(candidate, schedule);
+    if (!prediction) {
+      if (refusal_.isOk())
+        refusal_ = prediction.status();
+      return;
+    }
+    predicted_.push_back({schedule, std::move(*prediction)});
+    candidates_.push_back(candidate);
+  }
+
+  Result<MachinePrediction> predictOne(const Candidate &candidate, const Configurations &schedule) {
+    const std::unique_ptr<Source> source = parseSource(name_, text_);
+    Result<Compiled> compiled = compile(*source, applyTo(given_, schedule));
+    if (!compiled)
+      return located(compiled.status(), *source);
+    Result<std::vector<Plan>> plans = plansToSimulate(*compiled, kMostCompared);
+    if (!plans)
+      return located(plans.status(), *source);
+    for (const PlanMatmul &gemm : plans->front().matmuls)
+      waveRows_ = std::max(waveRows_, waveRowsOf(kTilesAtOnce, gemm.n));
+    return simulateProgram(*plans, model_, {launchModeOf(candidate), transferModeOf(candidate)});
+  }
+
+  std::vector<Candidate> bestFirst() {
+    std::vector<size_t> order(predicted_.size());
+    for (size_t i = 0; i < order.size(); ++i)
+      order[i] = i;
+    llvm::stable_sort(order, [&](size_t a, size_t b) {
+      return predicted_[a].prediction.us < predicted_[b].prediction.us;
+    });
+    std::vector<PredictedSchedule> predicted;
+    std::vector<Candidate> candidates;
+    for (size_t i : order) {
+      predicted.push_back(std::move(predicted_[i]));
+      candidates.push_back(candidates_[i]);
+    }
+    predicted_ = std::move(predicted);
+    candidates_ = candidates;
+    return candidates;
+  }
+
+  const std::string &name_, &text_;
+  const CompileOptions &given_;
+  const CostModel &model_;
+  std::vector<LaunchMode> launchModes_;
+  std::vector<TransferMode> transferModes_;
+  std::vector<PredictedSchedule> predicted_; ///< of the stage, with `candidates_`
+  std::vector<Candidate> candidates_;
+  std::set<std::string> seen_;
+  int64_t waveRows_ = 0;
+  Status refusal_;
+};
+
+} // namespace
+
+Result<std::vector<PredictedSchedule>> predictSchedules(const std::string &name,
+                                                        const std::string &text,
+                                                        const CompileOptions &given,
+                                                        const CostModel &model) {
+  return SchedulePredictor(name, text, given, model).predict();
+}
+
+} // namespace braid

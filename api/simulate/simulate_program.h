@@ -1,0 +1,41 @@
+//===- api/simulate/simulate_program.h - how long a program would take on a machine -----------===//
+#pragma once
+
+#include "api/compile/compile.h"
+#include "runtime/simulate/simulator.h"
+
+namespace braid {
+
+struct MachinePrediction {
+  std::string program;
+  int64_t ranks = 0, simulated = 0; ///< how many stood for all
+  double us = 0;                    ///< a run
+  /// All GEMMs where nothing else takes time, and all else where GEMMs take none.
+  double gemmsUs = 0, othersUs = 0;
+  /// What the critical path is made of, "GEMM" with its time, the largest first.
+  std::vector<std::pair<std::string, double>> parts = {};
+
+  /// Of the larger of the two, how much of the run it is: 1 if the other one is hidden.
+  double efficiency() const { return std::max(gemmsUs, othersUs) / us; }
+};
+
+/// The Plans that stand for all ranks. With `most` not 0 only so many ranks are compared with them.
+/// Located mistakes are in the source's diags.
+Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0);
+
+/// As simulate() fails.
+Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
+                                          const SimulationOptions &options);
+
+/// The schedules that `auto` would try, predicted, the best first.
+struct PredictedSchedule {
+  Configurations schedule;
+  MachinePrediction prediction;
+};
+/// For each stage in turn, while the others keep what is best so far. BadInput for a program.
+Result<std::vector<PredictedSchedule>> predictSchedules(const std::string &name,
+                                                        const std::string &text,
+                                                        const CompileOptions &given,
+                                                        const CostModel &model);
+
+} // namespace braid

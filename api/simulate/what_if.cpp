@@ -1,0 +1,110 @@
+//===- api/simulate/what_if.cpp - a machine that is other than it is --------------------------===//
+
+#include "api/simulate/what_if.h"
+
+#include "ir/failure.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace braid {
+namespace {
+
+struct Aspect {
+  const char *name;
+  const char *help;
+  bool isSpeed; ///< its factor must not be 0
+  void (*apply)(CostModel &model, double factor);
+};
+
+void speedUp(CopyCost &cost, double factor) {
+  cost.bytesPerUs *= factor;
+  cost.sharedBytesPerUs *= factor;
+}
+
+constexpr Aspect kAspects[] = {
+    {"link", "speed of links between ranks", true,
+     [](CostModel &model, double factor) {
+       for (OperationCosts &costs : model.operations) {
+         speedUp(costs.pull, factor);
+         speedUp(costs.push, factor);
+       }
+     }},
+    {"memory", "speed of copies and sums within a rank", true,
+     [](CostModel &model, double factor) {
+       for (OperationCosts &costs : model.operations)
+         speedUp(costs.local, factor);
+     }},
+    {"gemm", "speed of GEMMs", true,
+     [](CostModel &model, double factor) {
+       for (GemmCost &gemm : model.gemms)
+         gemm.us /= factor;
+     }},
+    {"copy", "fixed time of a copy", false,
+     [](CostModel &model, double factor) {
+       for (OperationCosts &costs : model.operations)
+         for (CopyCost *copy : {&costs.local, &costs.pull, &costs.push})
+           copy->fixedUs *= factor;
+     }},
+    {"signal", "time of a signal and of its wait", false,
+     [](CostModel &model, double factor) {
+       for (OperationCosts &costs : model.operations)
+         for (double *us : {&costs.signalUs, &costs.flightUs, &costs.awaitUs})
+           *us *= factor;
+     }},
+    {"launch", "time to issue commands, and to begin and end a run", false,
+     [](CostModel &model, double factor) {
+       for (OperationCosts &costs : model.operations)
+         for (double *us : {&costs.issueCopyUs, &costs.issueMatmulUs, &costs.issueSignalUs,
+                            &costs.issueEventUs, &costs.eventUs, &costs.runUs})
+           *us *= factor;
+     }},
+};
+
+std::string namesOfAspects() {
+  std::string names;
+  for (const Aspect &aspect : kAspects)
+    names += (names.empty() ? "" : ", ") + std::string(aspect.name);
+  return names;
+}
+
+Status applyOne(CostModel &model, llvm::StringRef part) {
+  auto [name, value] = part.split('=');
+  const auto *aspect =
+      llvm::find_if(kAspects, [&, n = name](const Aspect &a) { return n == a.name; });
+  if (aspect == std::end(kAspects))
+    return badInput("--what-if: expected one of {}, got '{}'", namesOfAspects(), name.str());
+  double factor = 0;
+  llvm::StringRef number = value;
+  number.consume_back("x");
+  const bool isNumber = !number.getAsDouble(factor) && std::isfinite(factor) && factor >= 0;
+  if (!isNumber || (factor == 0 && aspect->isSpeed))
+    return badInput("--what-if: expected {}=FACTOR with a number {}, got '{}'", aspect->name,
+                    aspect->isSpeed ? "above 0" : "of at least 0", part.str());
+  aspect->apply(model, factor);
+  return Status::ok();
+}
+
+} // namespace
+
+Result<CostModel> applyWhatIf(CostModel model, const std::string &text) {
+  llvm::SmallVector<llvm::StringRef> parts;
+  llvm::StringRef(text).split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef part : parts)
+    BRAID_TRY(applyOne(model, part));
+  return model;
+}
+
+std::string whatIfHelp() {
+  std::string text;
+  for (const Aspect &aspect : kAspects)
+    text += fmt::format("  {:<8} {}\n", aspect.name, aspect.help);
+  return text;
+}
+
+} // namespace braid

@@ -1,0 +1,103 @@
+//===- runtime/simulate/alike_ranks.cpp - ranks that do the same are simulated once -----------===//
+
+#include "runtime/simulate/alike_ranks.h"
+
+#include "ir/failure.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+namespace braid {
+namespace {
+
+int64_t around(int64_t rank, int64_t ranks) { return ((rank % ranks) + ranks) % ranks; }
+
+bool isMovedCommand(const Command &a, const Command &b) {
+  auto sameSize = [](const Range &x, const Range &y) {
+    return x.bytes == y.bytes && (x.buffer == kPeerBuffer) == (y.buffer == kPeerBuffer);
+  };
+  return a.kind == b.kind && a.dtype == b.dtype && a.stream == b.stream &&
+         a.endpoint == b.endpoint && a.flag == b.flag && a.event == b.event &&
+         a.matmul == b.matmul && a.sum == b.sum && a.pointwise == b.pointwise &&
+         sameSize(a.dst, b.dst) && sameSize(a.src, b.src);
+}
+
+bool isMovedGemm(const PlanMatmul &a, const PlanMatmul &b) {
+  return a.dtype == b.dtype && a.m == b.m && a.n == b.n && a.k == b.k &&
+         a.transposeB == b.transposeB && a.overlaps == b.overlaps && a.partial == b.partial;
+}
+
+bool isMovedSum(const PlanSum &a, const PlanSum &b) {
+  return a.count == b.count && a.partial == b.partial && a.result == b.result &&
+         a.dst.bytes == b.dst.bytes;
+}
+
+bool isMovedPointwise(const PlanPointwise &a, const PlanPointwise &b) {
+  return a.dst.bytes == b.dst.bytes && a.first.range.bytes == b.first.range.bytes &&
+         a.steps.size() == b.steps.size();
+}
+
+template <class T, class Fn>
+bool allMoved(const std::vector<T> &a, const std::vector<T> &b, Fn isMoved) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), isMoved);
+}
+
+} // namespace
+
+EndpointKey keyOf(const Plan &plan, const Endpoint &endpoint) {
+  return {plan.rank, endpoint.direction, endpoint.peer, endpoint.channel, endpoint.sequence};
+}
+
+EndpointKey partnerKeyOf(const Plan &plan, const Endpoint &endpoint, int64_t period) {
+  const int64_t stands = endpoint.peer % period;
+  const Direction other =
+      endpoint.direction == Direction::Send ? Direction::Receive : Direction::Send;
+  return {stands, other, around(plan.rank - (endpoint.peer - stands), plan.ranks), endpoint.channel,
+          endpoint.sequence};
+}
+
+bool isMoved(const Plan &plan, const Plan &other) {
+  const int64_t by = plan.rank - other.rank;
+  auto isMovedEndpoint = [&](const Endpoint &a, const Endpoint &b) {
+    return a.direction == b.direction && a.protocol == b.protocol && a.channel == b.channel &&
+           a.sequence == b.sequence && a.flag == b.flag && a.range.bytes == b.range.bytes &&
+           a.peer == around(b.peer + by, plan.ranks);
+  };
+  return plan.ranks == other.ranks && plan.flags == other.flags && plan.events == other.events &&
+         plan.streams.size() == other.streams.size() && plan.groups.empty() &&
+         plan.collectives.empty() && allMoved(plan.endpoints, other.endpoints, isMovedEndpoint) &&
+         allMoved(plan.matmuls, other.matmuls, isMovedGemm) &&
+         allMoved(plan.sums, other.sums, isMovedSum) &&
+         allMoved(plan.pointwise, other.pointwise, isMovedPointwise) &&
+         allMoved(plan.commands, other.commands, isMovedCommand);
+}
+
+/// Nothing, if some rank does something else than the one of its period.
+static Result<std::vector<Plan>> tryPeriod(int64_t ranks, int64_t period, PlanOfRank planOfRank,
+                                           int64_t most) {
+  std::vector<Plan> plans;
+  for (int64_t rank = 0; rank < period; ++rank)
+    plans.push_back(BRAID_TRY(planOfRank(rank)));
+  const int64_t others = ranks - period;
+  const int64_t step = most == 0 ? 1 : std::max<int64_t>(1, others / std::max<int64_t>(1, most));
+  for (int64_t i = 0; i < others; i += step) {
+    const int64_t rank = ranks - 1 - i;
+    const Plan plan = BRAID_TRY(planOfRank(rank));
+    if (!isMoved(plan, plans[static_cast<size_t>(rank % period)]))
+      return std::vector<Plan>();
+  }
+  return plans;
+}
+
+Result<std::vector<Plan>> plansOfPeriod(int64_t ranks, llvm::ArrayRef<int64_t> periods,
+                                        PlanOfRank planOfRank, int64_t most) {
+  for (int64_t period : periods) {
+    std::vector<Plan> plans = BRAID_TRY(tryPeriod(ranks, period, planOfRank, most));
+    if (!plans.empty())
+      return plans;
+  }
+  return tryPeriod(ranks, ranks, planOfRank, 0);
+}
+
+} // namespace braid

@@ -1,0 +1,200 @@
+//===- tools/simulate.cpp - `braid simulate` --------------------------------------------------===//
+
+#include "api/autotune/candidate.h"
+#include "api/simulate/machines.h"
+#include "api/simulate/sweep.h"
+#include "api/simulate/what_if.h"
+#include "ir/failure.h"
+#include "runtime/files.h"
+#include "tools/command.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace braid::tools {
+namespace {
+
+struct SimulateFlags {
+  SourceFlags source;
+  std::string machine = shippedMachines().front().name, whatIf, sweep, csv, svg;
+  bool json = false;
+};
+
+constexpr const char *kSimulateFooter = R"(
+Predicts how long a run would take on a machine that need not be here. E is the larger of all GEMMs
+alone and all else alone, over the time of the run. --what-if multiplies, and any may be named:
+
+{}
+  braid simulate examples/mlp.braid --ranks 8
+  braid simulate examples/ag_matmul.braid --set M=32768 --set K=16384 --set N=8192 --schedule auto
+  braid simulate examples/ag_matmul.braid --what-if link=2x,gemm=0.9x,launch=0
+  braid simulate examples/ag_matmul.braid --set M=65536 --sweep ranks=2..64 --svg ranks.svg)";
+
+void addFlags(CLI::App &app, SimulateFlags &flags) {
+  flags.source.isRun = true;
+  flags.source.addTo(app);
+  std::string names;
+  for (const ShippedMachine &machine : shippedMachines())
+    names += machine.name + "|";
+  addText(app, "--machine", flags.machine, names + "FILE",
+          "whose cost model predicts (default " + flags.machine + ")");
+  addText(app, "--what-if", flags.whatIf, "WHAT=FACTOR,...", "as if the machine were other");
+  addText(app, "--sweep", flags.sweep, "NAME=FROM..TO",
+          "a row for each value from FROM on, each twice the one before; NAME is a parameter, or "
+          "ranks");
+  addText(app, "--csv", flags.csv, "OUT.csv", "write the rows of --sweep there (default: print)");
+  addText(app, "--svg", flags.svg, "OUT.svg", "draw time and E of --sweep");
+  app.add_flag("--json", flags.json, "the prediction as JSON");
+  app.footer(fmt::format(kSimulateFooter, whatIfHelp()));
+}
+
+/// What is predicted, and with what.
+struct Subject {
+  std::unique_ptr<Source> &source;
+  CostModel model;
+  CompileOptions options;
+};
+
+Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, const Subject &subject) {
+  const std::string &name = subject.source->diags.fileName();
+  const std::string text = subject.source->diags.text();
+  if (flags.source.isAuto())
+    return predictSchedules(name, text, subject.options, subject.model);
+  const std::unique_ptr<Source> source = parseSource(name, text);
+  auto failed = [&](const Status &status) {
+    return source->diags.hasErrors() ? Status(status.code(), source->diags.str()) : status;
+  };
+  Result<Compiled> compiled = compile(*source, subject.options);
+  if (!compiled)
+    return failed(compiled.status());
+  Result<std::vector<Plan>> plans = plansToSimulate(*compiled);
+  if (!plans)
+    return failed(plans.status());
+  const Configuration &run = subject.options.schedule.all;
+  MachinePrediction prediction =
+      BRAID_TRY(simulateProgram(*plans, subject.model, {launchModeOf(run), transferModeOf(run)}));
+  return std::vector<PredictedSchedule>{{subject.options.schedule, std::move(prediction)}};
+}
+
+std::string limitsOf(const MachinePrediction &prediction) {
+  double all = 0;
+  for (const auto &part : prediction.parts)
+    all += part.second;
+  std::string text;
+  for (const auto &[what, us] : prediction.parts)
+    if (us >= 0.005 * all)
+      text += fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", 100 * us / all, what);
+  return text;
+}
+
+void print(const SimulateFlags &flags, const Subject &subject,
+           const std::vector<PredictedSchedule> &all) {
+  const MachinePrediction &best = all.front().prediction;
+  llvm::outs() << fmt::format(
+      "@{} on {} ranks of {}{}\n"
+      "  time       {:.1f} µs a run\n"
+      "  E          {:.3f}: all GEMMs alone take {:.1f} µs, all else alone {:.1f} µs\n"
+      "  limits     {} of the critical path\n"
+      "  simulated  {} of {} ranks{}\n",
+      best.program, best.ranks, subject.model.machine,
+      flags.whatIf.empty() ? "" : ", if " + flags.whatIf, best.us, best.efficiency(), best.gemmsUs,
+      best.othersUs, limitsOf(best), best.simulated, best.ranks,
+      best.simulated < best.ranks ? "; the others do the same" : "");
+  if (all.size() == 1)
+    return;
+  constexpr size_t kShown = 12;
+  llvm::outs() << fmt::format("  of {} schedules, the best:\n  {:>12}  {:>6}  schedule\n",
+                              all.size(), "µs", "E");
+  for (size_t i = 0; i < all.size() && i < kShown; ++i)
+    llvm::outs() << fmt::format("  {:>11.1f}  {:>6.3f}  {}\n", all[i].prediction.us,
+                                all[i].prediction.efficiency(), all[i].schedule.str());
+}
+
+void printJson(const Subject &subject, const std::vector<PredictedSchedule> &all) {
+  using Json = nlohmann::ordered_json;
+  Json rows = Json::array();
+  for (const PredictedSchedule &each : all) {
+    Json parts = Json::object();
+    for (const auto &[what, us] : each.prediction.parts)
+      parts[what] = us;
+    rows.push_back({{"schedule", each.schedule.str()},
+                    {"us", each.prediction.us},
+                    {"E", each.prediction.efficiency()},
+                    {"gemms_us", each.prediction.gemmsUs},
+                    {"others_us", each.prediction.othersUs},
+                    {"critical_path_us", parts}});
+  }
+  const Json json = {{"program", all.front().prediction.program},
+                     {"machine", subject.model.machine},
+                     {"ranks", all.front().prediction.ranks},
+                     {"simulated", all.front().prediction.simulated},
+                     {"predictions", rows}};
+  llvm::outs() << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+Status sweep(const SimulateFlags &flags, Subject &subject) {
+  const auto [name, values] = BRAID_TRY(parseSweep(flags.sweep));
+  Sweep sweep{name, subject.model.machine, {}};
+  for (int64_t value : values) {
+    Subject point{subject.source, subject.model, subject.options};
+    if (name == "ranks")
+      point.options.ranks = value;
+    else
+      point.options.parameters.emplace_back(name, value);
+    Result<std::vector<PredictedSchedule>> all = predict(flags, point);
+    if (!all)
+      return all.status().annotated(fmt::format("--sweep {}={}", name, value));
+    sweep.points.push_back({value, all->front().schedule.str(), all->front().prediction});
+    llvm::errs() << fmt::format("{} = {}: {:.1f} µs\n", name, value, all->front().prediction.us);
+  }
+  if (!flags.svg.empty())
+    BRAID_TRY(writeFile(flags.svg, toSvg(sweep)));
+  if (!flags.csv.empty())
+    return writeFile(flags.csv, toCsv(sweep));
+  llvm::outs() << toCsv(sweep);
+  return Status::ok();
+}
+
+Status checkFlags(const SimulateFlags &flags) {
+  if (flags.sweep.empty() && (!flags.csv.empty() || !flags.svg.empty()))
+    return badInput("{}: expected --sweep with it", flags.csv.empty() ? "--svg" : "--csv");
+  if (!flags.sweep.empty() && flags.json)
+    return badInput("--json: expected no --sweep with it");
+  return Status::ok();
+}
+
+Result<int> simulateCommand(const SimulateFlags &flags, std::unique_ptr<Source> &source) {
+  BRAID_TRY(checkFlags(flags));
+  Subject subject{source, {}, {}};
+  subject.model = BRAID_TRY(findMachine(flags.machine));
+  subject.model = BRAID_TRY(applyWhatIf(std::move(subject.model), flags.whatIf));
+  BRAID_TRY(flags.source.toOptions(subject.options));
+  subject.options.transport = transportOf(subject.options.schedule.all, Transport::PeerMemory);
+  source = BRAID_TRY(readSource(flags.source.file));
+  if (!flags.sweep.empty()) {
+    BRAID_TRY(sweep(flags, subject));
+    return 0;
+  }
+  const std::vector<PredictedSchedule> all = BRAID_TRY(predict(flags, subject));
+  if (flags.json)
+    printJson(subject, all);
+  else
+    print(flags, subject, all);
+  return 0;
+}
+
+} // namespace
+
+Command addSimulate(CLI::App &app) {
+  auto flags = std::make_shared<SimulateFlags>();
+  CLI::App *command =
+      app.add_subcommand("simulate", "Predict how long a program takes on a machine");
+  addFlags(*command, *flags);
+  return {command, [flags] {
+            return runCommand([&](auto &source) { return simulateCommand(*flags, source); });
+          }};
+}
+
+} // namespace braid::tools
