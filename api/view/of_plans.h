@@ -25,8 +25,8 @@ Result<PrintedProgram> printAgain(const Compiled &compiled);
 Result<PrintedProgram> readAgain(const std::string &name, const std::string &text,
                                  Transport transport);
 
-/// A page with the text and the commands of `runs` successive runs, and no times. `plans` are of all
-/// ranks, or of those that stand for all (runtime/simulate/alike_ranks.h).
+/// A page with the text and the commands of `runs` successive runs, and no times. `plans` are of
+/// all ranks, or of those that stand for all (runtime/simulate/alike_ranks.h).
 Page pageOf(const PrintedProgram &program, llvm::ArrayRef<Plan> plans, uint32_t runs = 1);
 
 } // namespace braid::view

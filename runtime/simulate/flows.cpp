@@ -12,11 +12,13 @@ bool isGemmAtWork(const Flow &flow) { return flow.isGemm && flow.left > 0; }
 
 } // namespace
 
-Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from, uint32_t to) {
+Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, bool crosses, uint32_t from,
+              uint32_t to) {
   return {.lane = lane,
           .left = static_cast<double>(bytes),
           .limit = cost.bytesPerUs,
           .shared = cost.sharedBytesPerUs,
+          .crosses = crosses,
           .from = from,
           .to = to};
 }
@@ -52,13 +54,13 @@ void Flows::shareLinks() {
   std::vector<uint32_t> leaving(ranks_, 0), reaching(ranks_, 0), within(ranks_, 0);
   for (const Flow &flow : flows_)
     if (!flow.isGemm) {
-      ++(flow.from == flow.to ? within : leaving)[flow.from];
-      reaching[flow.to] += flow.from != flow.to;
+      ++(flow.crosses ? leaving : within)[flow.from];
+      reaching[flow.to] += flow.crosses;
     }
   for (Flow &flow : flows_)
     if (!flow.isGemm) {
-      uint32_t most = flow.from == flow.to ? within[flow.from]
-                                           : std::max(leaving[flow.from], reaching[flow.to]);
+      uint32_t most =
+          flow.crosses ? std::max(leaving[flow.from], reaching[flow.to]) : within[flow.from];
       flow.rate = std::min(flow.limit, flow.shared / most);
     }
 }

@@ -22,10 +22,12 @@ struct Flow {
   double contention = 1;     ///< what a GEMM's rate is divided by once it has met another one
   bool hasMet = false;       ///< a GEMM, another one of its rank
   double shared = 0;         ///< a link's, of a copy
+  bool crosses = false;      ///< a copy, a link; ranks that stand for others have both ends of it
   uint32_t from = 0, to = 0; ///< ranks; of a GEMM both are its own
 };
 
-Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, uint32_t from, uint32_t to);
+Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, bool crosses, uint32_t from,
+              uint32_t to);
 /// `isEmpty`: has no rows, and so takes no time.
 Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank);
 

@@ -189,7 +189,8 @@ std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &comman
     cost = isPull ? &costs_.pull : &costs_.push;
     (isPull ? from : to) = peer;
   }
-  return {simulator::copyFlow(number, bytes, *cost, from, to), cost->fixedUs};
+  const bool crosses = command.endpoint != kNone;
+  return {simulator::copyFlow(number, bytes, *cost, crosses, from, to), cost->fixedUs};
 }
 
 /// Usually one.
