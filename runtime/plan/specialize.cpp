@@ -46,6 +46,7 @@ Specializer::Specializer(const Program &program, int64_t rank, Diagnostics &diag
   plan_.fingerprint = llvm::xxHash64(plan_.text);
   plan_.rank = rank;
   plan_.ranks = program.ranks();
+  plan_.ranksPerHost = program.ranksPerHost();
   plan_.transport = transport;
   plan_.streams.push_back("main");
   loops_.resize(static_cast<size_t>(program.scalars().loopIndexCount()));
@@ -542,7 +543,7 @@ void Specializer::markOverlaps() {
 
 void Specializer::listPreparation() {
   plan_.preparation.push_back({PrepareKind::AllocateArenas});
-  if (plan_.transport == Transport::Messages)
+  if (plan_.mayHaveMessages())
     plan_.preparation.push_back({PrepareKind::Connect});
   for (uint32_t channel = 0; channel < channels_.size(); ++channel)
     plan_.preparation.push_back({PrepareKind::Share, channel});

@@ -101,13 +101,15 @@ private:
                        size_t count);
   bool cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part);
   bool peerOf(const P2POp &op, int64_t &peer);
-  bool addEndpoint(const P2POp &op);
+  bool addEndpoint(const P2POp &op, int64_t peer);
   uint32_t addEndpoint(Endpoint endpoint);
   static bool isPassive(Direction direction, Protocol protocol);
   static bool isPassive(const P2POp &op) { return isPassive(op.direction, op.protocol()); }
-  bool postMessage(const P2POp &op);
+  bool postMessage(const P2POp &op, int64_t peer);
   void endGroup();
   void emitInOrder(Command command);
+  bool postTogether(const GroupOp &op, llvm::ArrayRef<int64_t> peers, bool wantPassive);
+  bool staysWhole(const PlanCollective &collective) const;
   bool collectiveOf(const CollectiveOp &op, PlanCollective &collective);
   bool checkCounts(const CollectiveOp &op, const PlanCollective &collective);
   bool exchange(const CollectiveOp &op, const PlanCollective &collective);
