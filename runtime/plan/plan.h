@@ -26,14 +26,16 @@
 // together are a group. Groups and collectives follow one another in issue order, by streams and
 // events.
 //
-// What is posted together, some of it within a host and some between hosts, is issued as
+// Where ranks are on several hosts, p2p nodes between which a rank issues nothing else are posted
+// together, wherever the peers are, and issued as
 //
 //   signals of the passive sides | the group | awaits of the active sides, copies, their signals
 //
-// and holds nobody up for ever if peers post it together, too. A signal waits for nobody. In front
-// of a group stand signals only, so all groups that exchange messages come to start; with a copy in
-// front of it a group would hold up another host because a rank of its own is late. An await passes
-// by a signal in front of its peer's group, so it does not matter that both stand behind groups.
+// Then who is safe over messages alone does not hang here. The groups are those of Messages without
+// what stays within a host, so a whole of groups has become smaller at most. No await and no copy
+// stands in front of a message that was posted with it, and a signal waits for nobody. An await
+// passes by a signal in front of its peer's group, where over messages alone it would take that
+// group to start; and the await at `wait` by a copy right behind it, where it would take its end.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

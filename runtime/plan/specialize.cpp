@@ -435,10 +435,15 @@ uint32_t Specializer::eventBehind(uint32_t stream) {
 /// Appends to the current stream. Returns true, to end visit functions with.
 bool Specializer::emit(Command command) {
   endGroup();
+  append(command);
+  return true;
+}
+
+/// In front of what is posted.
+void Specializer::append(Command command) {
   command.stream = current_;
   lastEvent_[current_] = kNone;
   plan_.commands.push_back(command);
-  return true;
 }
 
 uint32_t Specializer::siteOf(const Op &op) {

@@ -261,7 +261,7 @@ void Specializer::exchangeParts(const CollectiveOp &op, llvm::ArrayRef<Part> par
                           .stream = current_});
     }
   for (const Request &request : passive)
-    readySignal(request);
+    emit(readySignal(request));
   for (const Request &request : active)
     awaitSignal(request);
   for (Request &request : active)

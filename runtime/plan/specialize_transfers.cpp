@@ -69,12 +69,12 @@ bool Specializer::visitP2P(const P2POp &op) {
   Request &request = requests_[&op.result];
   if (request.endpoint == kNone)
     return true;
-  if (isPassive(op)) {
-    readySignal(request);
-  } else {
-    awaitSignal(request);
-    moveAndSignal(request);
-  }
+  if (isPassive(op))
+    append(readySignal(request));
+  else if (plan_.hosts() > 1)
+    delayed_.push_back({request, &op.result});
+  else
+    issueDelayed({request, &op.result});
   return true;
 }
 
@@ -99,12 +99,30 @@ bool Specializer::postMessage(const P2POp &op, int64_t peer) {
   return true;
 }
 
-/// What has been posted becomes a group, on the stream of the last post, behind the streams of the
-/// others.
+/// What has been posted is issued: the messages as a group, and then what waits for peers.
 void Specializer::endGroup() {
-  if (posted_.empty())
+  if (posted_.empty() && delayed_.empty())
     return;
   const std::vector<Posted> posted = std::exchange(posted_, {});
+  const std::vector<Delayed> delayed = std::exchange(delayed_, {});
+  if (!posted.empty())
+    issueGroup(posted);
+  for (const Delayed &each : delayed)
+    issueDelayed(each);
+}
+
+void Specializer::issueDelayed(Delayed delayed) {
+  const uint32_t current = std::exchange(current_, delayed.request.stream);
+  awaitSignal(delayed.request);
+  moveAndSignal(delayed.request);
+  if (auto known = requests_.find(delayed.name);
+      known != requests_.end() && known->second.endpoint == delayed.request.endpoint)
+    known->second = delayed.request;
+  current_ = current;
+}
+
+/// On the stream of the last post, behind the streams of the others.
+void Specializer::issueGroup(llvm::ArrayRef<Posted> posted) {
   const uint32_t current = std::exchange(current_, posted.back().stream);
   const uint32_t origin = posted.back().message.origin;
   std::set<uint32_t> others;
@@ -174,7 +192,7 @@ bool Specializer::postTogether(const GroupOp &op, llvm::ArrayRef<int64_t> peers,
     if (requests_[&p2p.result].endpoint == kNone)
       continue;
     if (wantPassive)
-      readySignal(requests_[&p2p.result]);
+      append(readySignal(requests_[&p2p.result]));
     else
       awaitSignal(requests_[&p2p.result]);
   }
@@ -186,9 +204,9 @@ bool Specializer::isPassive(Direction direction, Protocol protocol) {
 }
 
 /// The passive side's: the peer may copy from here on.
-void Specializer::readySignal(const Request &request) {
+Command Specializer::readySignal(const Request &request) const {
   const Endpoint &endpoint = plan_.endpoints[request.endpoint];
-  emit({.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint});
+  return {.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint};
 }
 
 void Specializer::awaitSignal(const Request &request) {
