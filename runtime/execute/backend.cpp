@@ -21,8 +21,9 @@ Status checkHosts(const Cluster &cluster, const Plan &plan) {
   const int64_t got = plan.ranks / plan.hosts();
   if (expected == 0 || expected == got || plan.ranks != cluster.ranks())
     return Status::ok();
-  return badInput("@{} is for {}, but the job has {}: expected a mesh of {}", plan.program,
-                  hostsText(plan.ranks, got), hostsText(cluster.ranks(), expected), expected);
+  return badInput("@{} is for {}, but the job has {}: expected mesh [0 .. {}) of {}", plan.program,
+                  hostsText(plan.ranks, got), hostsText(cluster.ranks(), expected), plan.ranks,
+                  expected);
 }
 
 const Backend *BackendRegistry::find(llvm::StringRef name) const {
