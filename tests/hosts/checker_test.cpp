@@ -31,8 +31,8 @@ std::vector<HostsCase> cases() {
        {std::pair<int64_t, int64_t>{4, 2}, {6, 2}, {6, 3}, {4, 1}, {8, 4}}) {
     for (const char *schedule :
          {"pairwise", "ring", "batched", "bulk", "sequential", "coalesced", "broadcast",
-          "collective", "pairwise;chunks=2", "pairwise;order=xor", "pairwise;placement=shared",
-          "pairwise;protocol=put", "ring;protocol=put"})
+          "collective", "pairwise;chunks=2", "pairwise;placement=shared", "pairwise;protocol=put",
+          "ring;protocol=put"})
       all.push_back(hostsCase(gatherOf(ranks, ofHost), schedule));
     for (const char *schedule :
          {"pairwise", "ring", "bulk", "sequential", "pairwise;chunks=2", "collective"})

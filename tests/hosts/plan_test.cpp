@@ -55,7 +55,7 @@ TEST(HostsPlan, IsAsBeforeOnOneHost) {
 /// Signals, the group, and then what waits for ranks of the host, whatever the order of the nodes,
 /// and whether a `group` is around them.
 TEST(HostsPlan, IssuesWhatIsPostedTogetherInThreeParts) {
-  const std::string before = R"(program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4, 4]) {
+  const std::string before = R"(program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[4, 4]
   %h = share_mem_handles get %all
   %mine = select %all[rank]
@@ -72,7 +72,7 @@ TEST(HostsPlan, IssuesWhatIsPostedTogetherInThreeParts) {
   wait %r2
   wait %s1
   wait %s2
-  set %C, %all
+  set %C, %b
 }
 )";
   for (const std::string &between : {posts, "  group {\n" + posts + "  }\n"}) {
@@ -94,7 +94,7 @@ TEST(HostsPlan, IssuesWhatIsPostedTogetherInThreeParts) {
                   "main       await      flag " +
                   std::string(between == posts ? "1" : "0") +
                   " from rank 1\n"
-                  "main       copy       %C[0 .. 64) <- %all[0 .. 64)\n");
+                  "main       copy       %C[0 .. 16) <- %all[32 .. 48)\n");
     const Result<CheckReport> report = check(made.plans, nullptr, {.queues = 1});
     EXPECT_TRUE(report.isOk() && !report->violation) << str(*report);
   }
@@ -108,7 +108,7 @@ TEST(HostsPlan, KeepsACollectiveWholeThatLeavesTheHost) {
   wait %d
 }
 )");
-  EXPECT_THAT(commandsOf(made, 0), HasSubstr("copy       rank 1's side"));
+  EXPECT_THAT(commandsOf(made, 0), HasSubstr("<- rank 1's side"));
   EXPECT_THAT(commandsOf(made, 0), HasSubstr("collective allgather %C[0 .. 32) <- %A[0 .. 16), "
                                              "team [0, 2]"));
   EXPECT_EQ(made.plans[0].collectives.size(), 1u);

@@ -20,6 +20,8 @@ namespace braid::test {
 namespace {
 
 constexpr std::chrono::seconds kPatience{20};
+/// More than a rank has messages under way.
+constexpr uint32_t kSlots = 4096;
 
 /// Where the ranks of a job meet. Functions return false if nobody comes.
 class Exchange {
@@ -208,12 +210,12 @@ public:
     peers().issueBatch(stream, tag, steps, areDisjoint, mode);
   }
 
-  Status openTeams(llvm::ArrayRef<Team>, ControlPlane &) override {
-    if (isDumb_)
-      return peerFailed("this rank has no voice");
-    if (!hasCome_) // the device's: streams may write there until that is destroyed
-      hasCome_ = BRAID_TRY(inner_.allocate(ArenaKind::Flags, 2 * kFlagStride));
-    isDone_ = static_cast<char *>(hasCome_) + kFlagStride;
+  Status openTeams(llvm::ArrayRef<Team>, ControlPlane &control) override {
+    for (const std::string &each : BRAID_TRY(control.allGather(isDumb_ ? "dumb" : "")))
+      if (!each.empty())
+        return peerFailed("this rank has no voice");
+    if (!isDone_) // the device's: streams may write there until that is destroyed
+      isDone_ = BRAID_TRY(inner_.allocate(ArenaKind::Flags, (1 + kSlots) * kFlagStride));
     return Status::ok();
   }
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override {
@@ -226,6 +228,10 @@ public:
 
 private:
   PeerMemory &peers() const { return *inner_.peerMemory(); }
+  /// Of the message of that number. Streams may come in another order than that of issue.
+  void *hasCome(uint32_t number) const {
+    return static_cast<char *>(isDone_) + (1 + number % kSlots) * kFlagStride;
+  }
 
   void later(uint32_t stream, Tag tag, std::function<bool()> meeting) {
     {
@@ -235,7 +241,7 @@ private:
     changed_.notify_all();
     tag.run = ++issued_; // what the flags count
     const BatchedCommand steps[] = {
-        {CommandKind::Signal, tag.command, hasCome_, nullptr, nullptr, 0},
+        {CommandKind::Signal, tag.command, hasCome(issued_), nullptr, nullptr, 0},
         {CommandKind::Await, tag.command, isDone_, nullptr, nullptr, 0}};
     peers().issueBatch(stream, tag, steps, false, {});
   }
@@ -260,14 +266,14 @@ private:
   /// Until the stream has come to the message of that number. False if it never will.
   bool waitFor(uint32_t number) {
     for (;;) {
-      const uint32_t seen = flagAt(hasCome_).load(std::memory_order_acquire);
+      const uint32_t seen = flagAt(hasCome(number)).load(std::memory_order_acquire);
       if (hasReached(seen, number))
         return true;
       std::unique_lock lock(mutex_);
       if (isOver_)
         return false;
       lock.unlock();
-      futexWait(hasCome_, seen, std::chrono::milliseconds(20));
+      futexWait(hasCome(number), seen, std::chrono::milliseconds(20));
     }
   }
 
@@ -275,8 +281,7 @@ private:
   ControlPlane &control_;
   Exchange &exchange_;
   const bool isDumb_;
-  void *hasCome_ = nullptr; ///< a flag that streams write
-  void *isDone_ = nullptr;  ///< one that the thread writes
+  void *isDone_ = nullptr; ///< a flag that the thread writes, and behind it those of streams
   uint32_t issued_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
