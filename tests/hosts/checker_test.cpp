@@ -6,7 +6,10 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
+#include "runtime/plan/spell_out.h"
 #include "tests/hosts/support.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -188,6 +191,13 @@ std::optional<bool> splitGroup(Plan &plan, size_t k) {
   return true;
 }
 
+/// The two groups that one was split into.
+bool haveOneWhole(const Plans &plans, size_t rank) {
+  const std::vector<Whole> wholes = wholesOf(plans)[rank];
+  return llvm::any_of(llvm::ArrayRef(wholes).drop_back(),
+                      [&](const Whole &each) { return each.number == wholes.back().number; });
+}
+
 std::optional<bool> otherHosts(Plan &plan, size_t k) {
   if (k > 0)
     return false;
@@ -217,6 +227,8 @@ TEST(HostsChecker, FindsEveryDamage) {
             continue;
           if (!*done)
             break;
+          if (named.damage == splitGroup && !haveOneWhole(damaged, rank))
+            continue; // its halves never waited for each other
           EXPECT_FALSE(judge(made, damaged).isSafe()) << named.name << " " << k << " of\n"
                                                       << str(made.plans[rank]) << "damaged\n"
                                                       << str(damaged[rank]);
