@@ -1,6 +1,7 @@
 //===- runtime/plan/specialize_collectives.cpp - collectives, whole or spelled out ------------===//
 //
-// Over peers' memory, and so within one host, a collective is an exchange of parts: each member tells the others where it
+// Over peers' memory, and so within one host, a collective is an exchange of parts: each member
+// tells the others where it
 // takes parts, or that they may take them, copies, and awaits what others copy, all on one stream.
 // So it is done when the stream goes on. Sums are made of parts side by side, in the order of the
 // team, and an allreduce sums one block on each member before all blocks go to all: its bits are

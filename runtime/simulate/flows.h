@@ -1,7 +1,8 @@
 //===- runtime/simulate/flows.h - copies share links, GEMMs a machine -------------------------===//
 //
 // A flow proceeds at a rate that depends on what else is under way. Copies that leave one rank, or
-// reach one, get even parts of its link; those that leave a host, or reach one, of its network. GEMMs get what those before them leave of the rank's
+// reach one, get even parts of its link; those that leave a host, or reach one, of its network.
+// GEMMs get what those before them leave of the rank's
 // machine, and from when two are under way at once, both proceed slower by their contention until
 // they end: the later one, which mostly waits, must not have its own speed back because the first
 // is over. Between two moments at which a flow begins or ends, all rates are constant.

@@ -14,7 +14,8 @@
 //                together at the end
 //   message      between hosts, latencyUs after all have come; then its bytes share the network of
 //                both hosts with whatever leaves the one or reaches the other
-//   group, collective, on one host: takes its measured time from when all who meet there have come, less the
+//   group, collective, on one host: takes its measured time from when all who meet there have come,
+//                less the
 //                time of one signal between them
 //   matmul       takes the share of the machine that is left by GEMMs which began before it,
 //                its own share at most. From when another one is under way, too, it takes
