@@ -109,6 +109,7 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   Result<std::vector<Plan>> plans = makePlans(compiled);
   if (!plans)
     return withDiagnostics(*program.impl_->source, plans.status());
+  BRAID_TRY(checkHosts(state.mesh->cluster(), plans->front()));
   SessionPlans own{std::move(*plans), 0, 0};
   for (const Plan &plan : own.plans) {
     own.bytes += state.mesh->hosts(plan.rank) ? bytesOf(plan) : 0;

@@ -42,8 +42,8 @@ void addFlags(CLI::App &app, CheckFlags &flags) {
              "hardware queues a rank (default: find the smallest that is safe)");
   addInteger(app, "--runs", flags.runs, "R", "successive runs (default 3)");
   addText(app, "--backend", flags.backend, "NAME",
-          "where it is to be safe: cuda (default), whose peers reach memory, or nccl, which sends "
-          "messages");
+          "where it is to be safe: cuda (default), whose peers on a host reach memory, or nccl, "
+          "which sends messages");
   app.add_flag("--json", flags.json, "the report as JSON");
   addText(app, "--emit", flags.emit, "WHAT",
           "text (default), or a counterexample as dot, a picture, or html, a page");
@@ -68,6 +68,7 @@ OrderedJson toJson(const CheckedEvent &event) {
 void printJson(const CheckReport &report) {
   OrderedJson json = {{"safe", report.isSafe()},
                       {"ranks", report.ranks},
+                      {"hosts", report.hosts},
                       {"runs", report.runs},
                       {"queues", report.queues},
                       {"commands", report.commands},

@@ -94,6 +94,7 @@ Result<std::unique_ptr<BlockRun>> BlockRuns::make(const BlockTransfers &transfer
 Result<std::unique_ptr<BlockRun>> BlockRuns::makeProgram(const BlockTransfers &transfers,
                                                          const Moves &moves) {
   std::vector<Plan> plans = BRAID_TRY(blockPlans(transfers, moves));
+  BRAID_TRY(checkHosts(cluster_, plans.front()));
   nextCommand_ = numberCommands(plans, nextCommand_);
   plans_.push_back(std::move(plans));
   if (cluster_.hosted() == 1)

@@ -43,6 +43,7 @@ Status LocalMesh::prepare(const Compiled &compiled, TransferMode transferMode) {
 Status LocalMesh::prepare(llvm::ArrayRef<Plan> plans, TransferMode transferMode) {
   if (static_cast<int64_t>(plans.size()) != ranks())
     return badInput("expected the Plans of {} ranks, got those of {}", ranks(), plans.size());
+  BRAID_TRY(checkHosts(*cluster_, plans.front()));
   plans_ = plans;
   cluster_->setPlans(plans_);
   prepared_.resize(static_cast<size_t>(hosted()));

@@ -107,6 +107,7 @@ Status PlanTimer::issueAs(TimedPlan &timed, LaunchMode launchMode) {
 
 Result<TimedPlan> PlanTimer::makeReady(std::vector<Plan> plans, LaunchMode launchMode,
                                        TransferMode transferMode) {
+  BRAID_TRY(checkHosts(cluster_, plans.front()));
   nextCommand_ = numberCommands(plans, nextCommand_);
   plans_.push_back(std::move(plans));
   TimedPlan timed;

@@ -20,7 +20,7 @@ Result<std::unique_ptr<Cluster>> CpuRank::join(const ClusterOptions &options,
   // Stream 0 is there without being asked for.
   BRAID_TRY(parts->device.reserveStreams(1));
   BRAID_TRY(parts->group.start());
-  return std::unique_ptr<Cluster>(new CpuRank(std::move(parts)));
+  return std::unique_ptr<Cluster>(new CpuRank(std::move(parts), options.hosts));
 }
 
 CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> client,

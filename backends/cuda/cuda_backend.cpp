@@ -27,17 +27,19 @@ public:
   int64_t ranks() const override { return group_.size(); }
   int64_t firstHosted() const override { return group_.rank(); }
   int64_t hosted() const override { return 1; }
+  std::optional<int64_t> ranksPerHost() const override { return ranks() / hosts_; }
   void setPlans(llvm::ArrayRef<Plan> plans) override { group_.setPlans(plans); }
   Device &device(int64_t) override { return *device_; }
   ControlPlane &control(int64_t) override { return group_; }
 
 private:
   CudaCluster(const ClusterOptions &options, std::unique_ptr<Client> client)
-      : group_(std::move(client), options.timeout) {}
+      : group_(std::move(client), options.timeout), hosts_(options.hosts) {}
   Status start(const CudaDevice::Options &device);
   Status checkOwnGpus(const CudaDevice::Options &options);
 
   ProcessGroup group_;
+  const int64_t hosts_; ///< of the job
   std::unique_ptr<CudaDevice> device_;
 };
 

@@ -106,6 +106,14 @@ Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs) {
 
 namespace {
 
+/// Of one run, messages not counted.
+size_t transfersOf(llvm::ArrayRef<Plan> plans) {
+  size_t endpoints = 0;
+  for (const Plan &plan : plans)
+    endpoints += plan.endpoints.size();
+  return endpoints / 2;
+}
+
 /// Of Plans without groups and collectives, or with those spelled out.
 Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                                  const CheckOptions &options) {
@@ -113,11 +121,9 @@ Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusio
   report.ranks = static_cast<int64_t>(plans.size());
   report.runs = options.runs;
   report.seamsChecked = options.runs > 1;
-  for (const Plan &plan : plans) {
+  for (const Plan &plan : plans)
     report.commands += commandsToCheck(plan, options.runs);
-    report.transfers += plan.endpoints.size();
-  }
-  report.transfers /= 2;
+  report.transfers = transfersOf(plans);
   double bytes = 0;
   if (Status status = expectRoom(plans, report, bytes); !status.isOk())
     return status;
@@ -151,7 +157,9 @@ Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusio
   return report;
 }
 
-bool sendsMessages(const Plan &plan) { return plan.transport == Transport::Messages; }
+bool sendsMessages(const Plan &plan) {
+  return plan.mayHaveMessages() || !plan.groups.empty() || !plan.collectives.empty();
+}
 
 /// Messages of one run, over all ranks.
 size_t messagesOf(llvm::ArrayRef<Plan> plans) {
@@ -178,8 +186,10 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   if (report.violation)
     return report;
   report = BRAID_TRY(checkSpelled(spellOut(plans), fusion, options));
-  report.transfers = messagesOf(plans);
+  report.messages = messagesOf(plans);
+  report.transfers = report.messages + transfersOf(plans);
   report.collectives = plans.front().collectives.size();
+  report.hosts = plans.front().hosts();
   report.isOfMessages = true;
   return report;
 }
@@ -209,16 +219,19 @@ std::string str(const CheckReport &report) {
   const std::string messages =
       report.isOfMessages
           ? fmt::format(
-                "  messages   groups meet as a whole; {} collectives a rank, in one order\n",
+                "  messages   {}groups meet as a whole; {} collectives a rank, in one order\n",
+                report.hosts > 1 ? fmt::format("{} of these; ", report.messages) : "",
                 report.collectives)
           : std::string();
+  const std::string hosts =
+      report.hosts > 1 ? fmt::format(" of {} hosts", report.hosts) : std::string();
   std::string text = fmt::format(
-      "safe on {} rank{}, {} successive run{}, {} commands\n"
+      "safe on {} rank{}{}, {} successive run{}, {} commands\n"
       "  transfers  {} a run: each send meets one receive, same bytes, type and order\n{}"
       "  deadlock   none, with {} hardware queue{} a rank{}\n"
       "  races      none: {} accesses to memory, every conflicting pair ordered\n",
-      report.ranks, report.ranks == 1 ? "" : "s", report.runs, report.runs == 1 ? "" : "s",
-      report.commands, report.transfers, messages, report.queues, report.queues == 1 ? "" : "s",
+      report.ranks, report.ranks == 1 ? "" : "s", hosts, report.runs,
+      report.runs == 1 ? "" : "s", report.commands, report.transfers, messages, report.queues, report.queues == 1 ? "" : "s",
       report.queues == 1 ? ", so with any number" : "", report.accesses);
   if (!report.seamsChecked)
     text += "  seams      not looked at: what a run does to the next shows with 2 runs or more\n";

@@ -14,8 +14,9 @@
 //               the right blocks of the right run, with every partial result added exactly once,
 //               and nothing is read before it is written
 //
-// Where ranks send messages, the checker follows what groups and collectives guarantee
-// (runtime/plan/spell_out.h): a program that is safe over peers' memory may hang so.
+// Groups and collectives are followed as what they guarantee (runtime/plan/spell_out.h), beside the
+// endpoints of ranks that reach each other: a program that is safe over peers' memory may hang so.
+// Ranks of different hosts have no endpoints.
 //
 // The caller is part of the history: it writes all inputs on the main stream before each run, and
 // reads all outputs there after it, at the same addresses every time.
@@ -70,11 +71,13 @@ struct Violation {
 
 struct CheckReport {
   int64_t ranks = 0;
+  int64_t hosts = 1;
   uint32_t runs = 0;
   uint32_t queues = 0;          ///< that the proof holds for
   size_t commands = 0;          ///< of all ranks and runs
   size_t transfers = 0;         ///< of one run, over all ranks
-  bool isOfMessages = false;    ///< ranks send messages; they were followed spelled out
+  size_t messages = 0;          ///< transfers that are messages; they were followed spelled out
+  bool isOfMessages = false;    ///< ranks may send messages
   size_t collectives = 0;       ///< of one run, on rank 0
   size_t accesses = 0;          ///< to memory, of all ranks and runs
   bool seamsChecked = false;    ///< what successive runs do to each other: not of a single one

@@ -8,10 +8,11 @@ std::optional<Violation> findEarlySignal(const History &history, const HappensBe
                                          EventId id) {
   const Event &event = history.event(id);
   if (event.kind != EventKind::Command || event.run == 0 ||
-      history.command(event).kind != CommandKind::Signal ||
-      history.plan(event).transport == Transport::Messages) // where no flag stands for a signal
+      history.command(event).kind != CommandKind::Signal)
     return std::nullopt;
   uint32_t endpoint = history.command(event).endpoint;
+  if (history.plan(event).endpoints[endpoint].isOfMessages) // where no flag stands for a signal
+    return std::nullopt;
   auto peer = static_cast<size_t>(history.plan(event).endpoints[endpoint].peer);
   EventId await = history.awaitOf(peer, history.partner(event.rank, endpoint), event.run - 1);
   if (await == kNone || before.isBeforePresent(await))

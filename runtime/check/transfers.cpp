@@ -58,6 +58,8 @@ private:
             fmt::format("expected the plan of rank {} of {}, got that of rank {} of {}", rank,
                         plans_.size(), plan.rank, plan.ranks),
             {});
+      if (plan.ranksPerHost != plans_.front().ranksPerHost)
+        return violation(fmt::format("ranks 0 and {} do not agree about their hosts", rank), {});
       if (plan.fingerprint != plans_.front().fingerprint)
         return violation(fmt::format("ranks 0 and {} hold different programs", rank), {});
     }
@@ -110,12 +112,16 @@ private:
     return std::nullopt;
   }
 
-  /// The side that its peer copies from or to lies in memory that peers can reach.
+  /// The side that its peer copies from or to lies in memory that peers can reach, on their host.
   std::optional<Violation> checkReach() {
-    for (const Plan &plan : plans_) {
-      if (plan.transport == Transport::Messages)
-        continue; // they come from and go anywhere
+    for (const Plan &plan : plans_)
       for (const Endpoint &e : plan.endpoints) {
+        if (e.isOfMessages)
+          continue; // they come from and go anywhere
+        if (!plan.isSameHost(e.peer))
+          return violation(fmt::format("rank {} is on another host, so only messages reach it",
+                                       e.peer),
+                           {describe(plan, e)});
         bool isPassive = (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
         if (isPassive && e.range.buffer == kPeerBuffer)
           return violation("a peer is to reach what is stored at it", {describe(plan, e)});
@@ -124,7 +130,6 @@ private:
               fmt::format("%{} is out of the peer's reach", plan.buffers[e.range.buffer].name),
               {describe(plan, e)});
       }
-    }
     return std::nullopt;
   }
 

@@ -14,6 +14,8 @@ class Client; // runtime/job/bootstrap/client.h
 /// How the ranks of one run are set up. A backend refuses what it cannot honour.
 struct ClusterOptions {
   int64_t ranks = 1;
+  /// On which they lie, as many on each, consecutive ones. Means something of processes only.
+  int64_t hosts = 1;
   /// No progress for this long is TimedOut.
   std::chrono::milliseconds timeout{60000};
   /// If set, commands run one at a time in an order drawn from this seed, out of all orders that
@@ -35,6 +37,9 @@ public:
   /// have a Device and a ControlPlane here.
   virtual int64_t firstHosted() const { return 0; }
   virtual int64_t hosted() const { return ranks(); }
+  /// How many ranks each host of the job has, consecutive ones. Nothing: they are threads of one
+  /// process, and each program says on which hosts they are.
+  virtual std::optional<int64_t> ranksPerHost() const { return std::nullopt; }
   /// The Plans of all ranks, so that messages can name what other ranks do: of one program more, in
   /// place of what had its numbers (Plan::firstCommand). None: all are forgotten. They outlive the
   /// cluster's last call, or that.
@@ -46,6 +51,9 @@ public:
   virtual Device &device(int64_t rank) = 0;
   virtual ControlPlane &control(int64_t rank) = 0;
 };
+
+/// BadInput, with both shapes, if a program is for other hosts than the job's.
+Status checkHosts(const Cluster &cluster, const Plan &plan);
 
 /// What a backend knows of the machine and of the libraries that it opens, by name; values are
 /// plain text. Names are the backend's own.

@@ -21,6 +21,11 @@ Result<std::vector<void *>> PeerMemory::allocateFrom(MemoryFrom from, llvm::Arra
   return unsupported("this backend has no memory '{}'", name(from));
 }
 
+/// Under which messages are published.
+constexpr uint32_t kChannelOfMessages = kNone;
+/// What a rank that has groups says before its collectives.
+constexpr llvm::StringLiteral kHasGroups = "groups\n";
+
 /// A group or a collective.
 static bool isWhole(CommandKind kind) {
   return kind == CommandKind::Group || kind == CommandKind::Collective;
@@ -222,8 +227,9 @@ std::vector<PublishedEndpoint> Binder::publishMessages() const {
   std::map<std::pair<Direction, int64_t>, uint32_t> sequences;
   for (const PlanGroup &group : plan_.groups)
     for (const PlanMessage &m : group)
-      rows.push_back({m.direction, m.peer, 0, sequences[{m.direction, m.peer}]++, m.dtype,
-                      m.range.bytes, 0, -1, describeOrigin(plan_, m.origin)});
+      rows.push_back({m.direction, m.peer, kChannelOfMessages,
+                      sequences[{m.direction, m.peer}]++, m.dtype, m.range.bytes, 0, -1,
+                      describeOrigin(plan_, m.origin)});
   return rows;
 }
 
@@ -232,6 +238,10 @@ Status Binder::openPeers(const std::vector<Hello> &ranks) {
     void *&base = prepared_->bases_[peerBase(endpoint.peer)];
     if (base)
       continue;
+    if (!plan_.isSameHost(endpoint.peer))
+      return badInput("{} on rank {} goes to the memory of rank {}, which is on another host: "
+                      "expected a message",
+                      describeOrigin(plan_, endpoint.origin), plan_.rank, endpoint.peer);
     const Hello &peer = ranks[static_cast<size_t>(endpoint.peer)];
     void *memory = BRAID_TRY(peers_->open(endpoint.peer, peer.memory));
     void *flags = BRAID_TRY(peers_->open(endpoint.peer, peer.flags));
@@ -245,7 +255,7 @@ Status Binder::openPeers(const std::vector<Hello> &ranks) {
 Status Binder::meetPeers(const std::vector<Hello> &ranks) {
   for (const PublishedEndpoint &mine : ranks[static_cast<size_t>(plan_.rank)].endpoints) {
     const PublishedEndpoint *other = BRAID_TRY(matchingEndpoint(ranks, plan_.rank, mine));
-    if (!sendsMessages())
+    if (mine.channel != kChannelOfMessages)
       meetings_.push_back({peerFlags_[mine.peer] + other->flagOffset, other->dataOffset});
   }
   return Status::ok();
@@ -316,10 +326,46 @@ void Binder::bindMessages() {
         {operand(collective.dst, kNone), operand(collective.src, kNone)});
 }
 
+/// The first group or collective that leaves the host, and a rank that it meets on another one.
+static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan &plan) {
+  for (const Command &command : plan.commands) {
+    if (command.kind == CommandKind::Group)
+      for (const PlanMessage &message : plan.groups[command.group])
+        if (!plan.isSameHost(message.peer))
+          return std::pair(message.origin, message.peer);
+    if (command.kind == CommandKind::Collective)
+      for (int64_t rank : plan.collectives[command.collective].team)
+        if (!plan.isSameHost(rank))
+          return std::pair(command.origin, rank);
+  }
+  return std::nullopt;
+}
+
 /// All ranks open the teams of all, in one order. What does not match is found before it hangs.
+/// Where no rank has anything to send, no library is needed.
 Status Binder::openTeams() {
-  const std::vector<std::string> all = BRAID_TRY(control_.allGather(encodeCollectives(plan_)));
-  return prepared_->messages_->openTeams(BRAID_TRY(compareCollectives(all)), control_);
+  const std::string mine =
+      (plan_.groups.empty() ? "" : kHasGroups.str()) + encodeCollectives(plan_);
+  std::vector<std::string> all = BRAID_TRY(control_.allGather(mine));
+  const bool hasAny = llvm::any_of(all, [](const std::string &text) { return !text.empty(); });
+  if (!hasAny && !sendsMessages())
+    return Status::ok();
+  for (std::string &text : all) {
+    llvm::StringRef rest = text;
+    rest.consume_front(kHasGroups);
+    text = rest.str();
+  }
+  const std::vector<Team> teams = BRAID_TRY(compareCollectives(all));
+  if (!prepared_->messages_)
+    return unsupported("rank {}: expected a backend that sends messages, for other ranks have some "
+                       "for another host",
+                       plan_.rank);
+  Status opened = prepared_->messages_->openTeams(teams, control_);
+  const auto between = firstBetweenHosts(plan_);
+  return between && !sendsMessages()
+             ? opened.annotated(fmt::format("between hosts, for {}",
+                                            describeOrigin(plan_, between->first)))
+             : opened;
 }
 
 /// A library connects ranks when they first send each other something of that kind and size. So
@@ -435,6 +481,10 @@ Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
   const PeerMemory *peers = device.peerMemory();
   if (!peers)
     return unsupported("expected a backend with memory that peers reach");
+  if (const auto between = firstBetweenHosts(plan); between && !device.messages())
+    return unsupported("{}: ranks {} and {} are on different hosts: expected a backend that sends "
+                       "messages",
+                       place(plan, between->first), plan.rank, between->second);
   return peers->offers(mode)
              ? Status::ok()
              : unsupported(

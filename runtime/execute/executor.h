@@ -128,8 +128,9 @@ private:
 /// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of
 /// the same program. Fingerprints are compared first, then every send is matched with its
 /// receive; a difference is BadInput and says which ranks differ, and where. `plan` and `device`
-/// outlive the result. Unsupported if the device does not offer `transferMode`. Waits for all that
-/// was issued to the device before. All ranks say the same about `unknown` GEMMs.
+/// outlive the result. Unsupported if the device does not offer `transferMode`, or cannot send what
+/// goes to another host. Only memory of ranks of this host is opened. Waits for all that was issued
+/// to the device before. All ranks say the same about `unknown` GEMMs.
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, ControlPlane &control,
                                           TransferMode transferMode = {},
                                           UnknownGemms unknown = UnknownGemms::Measure);

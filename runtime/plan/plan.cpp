@@ -165,7 +165,10 @@ std::string str(const Plan &plan, const Command &command) {
 }
 
 std::string str(const Plan &plan) {
-  std::string text = fmt::format("plan @{} rank {} of {}\n", plan.program, plan.rank, plan.ranks);
+  std::string text = fmt::format("plan @{} rank {} of {}", plan.program, plan.rank, plan.ranks);
+  text += plan.hosts() > 1
+              ? fmt::format(", host {} of {}\n", plan.hostOf(plan.rank), plan.hosts())
+              : "\n";
   text += fmt::format("  symmetric {} bytes, device {} bytes, {} flags, {} events, {} streams\n",
                       plan.symmetricBytes, plan.deviceBytes, plan.flags, plan.events,
                       plan.streams.size());

@@ -20,9 +20,22 @@
 // endpoint only writes a flag, once a run, so no signal is lost or taken twice, and no reset is
 // needed between runs.
 //
-// Where ranks send messages instead (Transport::Messages) groups of sends and receives, and
-// collectives, stay whole, and there are no endpoints. They follow one another in issue order, by
-// streams and events.
+// Ranks of different hosts reach no memory of each other: a transfer between them is a message, and
+// a collective of a team on several hosts stays whole. Where ranks send messages anyway
+// (Transport::Messages) all are so, and there are no endpoints. Sends and receives that start
+// together are a group. Groups and collectives follow one another in issue order, by streams and
+// events.
+//
+// Where ranks are on several hosts, p2p nodes between which a rank issues nothing else are posted
+// together, wherever the peers are, and issued as
+//
+//   signals of the passive sides | the group | awaits of the active sides, copies, their signals
+//
+// Then who is safe over messages alone does not hang here. The groups are those of Messages without
+// what stays within a host, so a whole of groups has become smaller at most. No await and no copy
+// stands in front of a message that was posted with it, and a signal waits for nobody. An await
+// passes by a signal in front of its peer's group, where over messages alone it would take that
+// group to start; and the await at `wait` by a copy right behind it, where it would take its end.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -79,6 +92,8 @@ struct Endpoint {
   DType dtype;
   uint32_t flag = 0; ///< the flag that this rank awaits for this transfer
   uint32_t origin;   ///< index into Plan::origins
+  /// Spells out messages (spell_out.h): no flag stands for its signals, and any memory is in reach.
+  bool isOfMessages = false;
 };
 
 /// A node of the program that commands come from.
@@ -238,6 +253,9 @@ struct Plan {
   std::string text;         ///< the program as printed, to show where ranks differ
   int64_t rank = 0;
   int64_t ranks = 1;
+  /// Each host has so many of the ranks, consecutive ones; 0: one host has all.
+  int64_t ranksPerHost = 0;
+  /// Between ranks of one host.
   Transport transport = Transport::PeerMemory;
   /// Where ranks say what they do, commands[0] has this number and the others follow: a job gives
   /// each program numbers of its own, the same for all ranks.
@@ -265,6 +283,16 @@ struct Plan {
   std::vector<Site> sites;
   std::vector<Origin> origins;
   std::vector<int64_t> trips;
+
+  int64_t hostOf(int64_t peer) const { return ranksPerHost == 0 ? 0 : peer / ranksPerHost; }
+  int64_t hosts() const { return hostOf(ranks - 1) + 1; }
+  bool isSameHost(int64_t peer) const { return hostOf(peer) == hostOf(rank); }
+  /// What travels between the two is messages.
+  bool sendsMessagesTo(int64_t peer) const {
+    return transport == Transport::Messages || !isSameHost(peer);
+  }
+  /// Some rank may have groups or collectives.
+  bool mayHaveMessages() const { return transport == Transport::Messages || hosts() > 1; }
 };
 
 /// Gives the Plans of all ranks of a program their numbers, from `first` on; returns the next one.

@@ -46,6 +46,7 @@ Specializer::Specializer(const Program &program, int64_t rank, Diagnostics &diag
   plan_.fingerprint = llvm::xxHash64(plan_.text);
   plan_.rank = rank;
   plan_.ranks = program.ranks();
+  plan_.ranksPerHost = program.ranksPerHost();
   plan_.transport = transport;
   plan_.streams.push_back("main");
   loops_.resize(static_cast<size_t>(program.scalars().loopIndexCount()));
@@ -434,10 +435,15 @@ uint32_t Specializer::eventBehind(uint32_t stream) {
 /// Appends to the current stream. Returns true, to end visit functions with.
 bool Specializer::emit(Command command) {
   endGroup();
+  append(command);
+  return true;
+}
+
+/// In front of what is posted.
+void Specializer::append(Command command) {
   command.stream = current_;
   lastEvent_[current_] = kNone;
   plan_.commands.push_back(command);
-  return true;
 }
 
 uint32_t Specializer::siteOf(const Op &op) {
@@ -542,7 +548,7 @@ void Specializer::markOverlaps() {
 
 void Specializer::listPreparation() {
   plan_.preparation.push_back({PrepareKind::AllocateArenas});
-  if (plan_.transport == Transport::Messages)
+  if (plan_.mayHaveMessages())
     plan_.preparation.push_back({PrepareKind::Connect});
   for (uint32_t channel = 0; channel < channels_.size(); ++channel)
     plan_.preparation.push_back({PrepareKind::Share, channel});

@@ -11,9 +11,11 @@ namespace braid {
 /// reported to `diags`, with the rank and the trip; nothing is returned then. Nodes this version
 /// cannot execute give Unsupported with their place.
 ///
-/// Over peers' memory a collective becomes copies, signals and awaits among the members, and sums
-/// in the order of the team. Over messages, p2p nodes between which this rank issues nothing make
-/// one group.
+/// `transport` is that between ranks of one host; ranks of different hosts send messages. Over
+/// peers' memory a collective becomes copies, signals and awaits among the members, and sums in the
+/// order of the team. One whose team is on several hosts stays whole. P2p nodes between which this
+/// rank issues nothing make one group of messages; plan.h says what comes before and behind it.
+/// Unsupported: a send of what is computed at the peer, if that is reached by messages.
 ///
 /// Placement: buffers lie in their arena in the order allocated, aligned to 256 bytes. Memory of a
 /// deallocated device buffer is given only to a buffer allocated later on the same stream, so that

@@ -1,6 +1,7 @@
 //===- runtime/plan/specialize_collectives.cpp - collectives, whole or spelled out ------------===//
 //
-// Over peers' memory a collective is an exchange of parts: each member tells the others where it
+// Over peers' memory, and so within one host, a collective is an exchange of parts: each member
+// tells the others where it
 // takes parts, or that they may take them, copies, and awaits what others copy, all on one stream.
 // So it is done when the stream goes on. Sums are made of parts side by side, in the order of the
 // team, and an allreduce sums one block on each member before all blocks go to all: its bits are
@@ -24,12 +25,13 @@ bool Specializer::visitCollective(const CollectiveOp &op) {
   if (!collectiveOf(op, collective))
     return false;
   Request &request = requests_[&op.result] = {.stream = current_};
-  if (plan_.transport == Transport::PeerMemory) // all ranks share it, members or not
+  const bool isWhole = staysWhole(collective);
+  if (!isWhole) // all ranks share it, members or not
     channels_.try_emplace(nullptr, static_cast<uint32_t>(channels_.size()));
   const bool isMember = llvm::is_contained(collective.team, plan_.rank);
   if (!isMember || (collective.src.bytes == 0 && collective.dst.bytes == 0))
     return true;
-  if (plan_.transport == Transport::Messages) {
+  if (isWhole) {
     const auto number = static_cast<uint32_t>(plan_.collectives.size());
     plan_.collectives.push_back(std::move(collective));
     emitInOrder({.kind = CommandKind::Collective, .origin = originOf(op), .collective = number});
@@ -38,6 +40,13 @@ bool Specializer::visitCollective(const CollectiveOp &op) {
   }
   request.event = eventBehind(current_);
   return true;
+}
+
+/// The same on all ranks.
+bool Specializer::staysWhole(const PlanCollective &collective) const {
+  const int64_t host = plan_.hostOf(collective.team.front());
+  return plan_.transport == Transport::Messages ||
+         llvm::any_of(collective.team, [&](int64_t rank) { return plan_.hostOf(rank) != host; });
 }
 
 bool Specializer::collectiveOf(const CollectiveOp &op, PlanCollective &collective) {
@@ -253,7 +262,7 @@ void Specializer::exchangeParts(const CollectiveOp &op, llvm::ArrayRef<Part> par
                           .stream = current_});
     }
   for (const Request &request : passive)
-    readySignal(request);
+    emit(readySignal(request));
   for (const Request &request : active)
     awaitSignal(request);
   for (Request &request : active)

@@ -3,6 +3,11 @@
 #include "ir/failure.h"
 #include "runtime/plan/specializer.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <fmt/format.h>
+
 #include <set>
 #include <utility>
 
@@ -34,10 +39,7 @@ uint32_t Specializer::addEndpoint(Endpoint endpoint) {
 
 /// The endpoint and the request of a transfer that is being posted. One of no rows has no endpoint,
 /// nor has the peer's side of it: so sequence numbers go on matching.
-bool Specializer::addEndpoint(const P2POp &op) {
-  int64_t peer = 0;
-  if (!peerOf(op, peer))
-    return false;
+bool Specializer::addEndpoint(const P2POp &op, int64_t peer) {
   auto shared = channels_.find(op.handles);
   if (shared == channels_.end())
     return error(op) << "the handles %" << op.handles->name << " have not been shared" << trips();
@@ -57,33 +59,37 @@ bool Specializer::addEndpoint(const P2POp &op) {
 }
 
 bool Specializer::visitP2P(const P2POp &op) {
-  if (plan_.transport == Transport::Messages)
-    return postMessage(op);
-  if (!addEndpoint(op))
+  int64_t peer = 0;
+  if (!peerOf(op, peer))
+    return false;
+  if (plan_.sendsMessagesTo(peer))
+    return postMessage(op, peer);
+  if (!addEndpoint(op, peer))
     return false;
   Request &request = requests_[&op.result];
   if (request.endpoint == kNone)
     return true;
-  if (isPassive(op)) {
-    readySignal(request);
-  } else {
-    awaitSignal(request);
-    moveAndSignal(request);
-  }
+  if (isPassive(op))
+    append(readySignal(request));
+  else if (plan_.hosts() > 1)
+    delayed_.push_back({request, &op.result});
+  else
+    issueDelayed({request, &op.result});
   return true;
 }
 
 //===- Messages -------------------------------------------------------------------------------===//
 
-bool Specializer::postMessage(const P2POp &op) {
-  int64_t peer = 0;
-  if (!peerOf(op, peer))
-    return false;
+bool Specializer::postMessage(const P2POp &op, int64_t peer) {
   if (op.gemm) {
+    const std::string why =
+        plan_.isSameHost(peer)
+            ? "this backend sends messages"
+            : fmt::format("ranks {} and {} are on different hosts", plan_.rank, peer);
     unsupported_ =
         unsupported("{}: expected memory that peers reach for a send of what is computed "
-                    "there; this backend sends messages",
-                    diags_.place(op.location()));
+                    "there; {}",
+                    diags_.place(op.location()), why);
     return false;
   }
   requests_[&op.result] = {.stream = current_};
@@ -93,12 +99,30 @@ bool Specializer::postMessage(const P2POp &op) {
   return true;
 }
 
-/// What has been posted becomes a group, on the stream of the last post, behind the streams of the
-/// others.
+/// What has been posted is issued: the messages as a group, and then what waits for peers.
 void Specializer::endGroup() {
-  if (posted_.empty())
+  if (posted_.empty() && delayed_.empty())
     return;
   const std::vector<Posted> posted = std::exchange(posted_, {});
+  const std::vector<Delayed> delayed = std::exchange(delayed_, {});
+  if (!posted.empty())
+    issueGroup(posted);
+  for (const Delayed &each : delayed)
+    issueDelayed(each);
+}
+
+void Specializer::issueDelayed(Delayed delayed) {
+  const uint32_t current = std::exchange(current_, delayed.request.stream);
+  awaitSignal(delayed.request);
+  moveAndSignal(delayed.request);
+  if (auto known = requests_.find(delayed.name);
+      known != requests_.end() && known->second.endpoint == delayed.request.endpoint)
+    known->second = delayed.request;
+  current_ = current;
+}
+
+/// On the stream of the last post, behind the streams of the others.
+void Specializer::issueGroup(llvm::ArrayRef<Posted> posted) {
   const uint32_t current = std::exchange(current_, posted.back().stream);
   const uint32_t origin = posted.back().message.origin;
   std::set<uint32_t> others;
@@ -128,38 +152,50 @@ void Specializer::emitInOrder(Command command) {
 
 //===- Peers' memory --------------------------------------------------------------------------===//
 
-/// Posted together: all ready signals first, so that no copy waits for one that stands behind it;
-/// then all awaits of ready signals, so that copies follow one another.
+/// Posted together: all ready signals first, so that nothing waits for one that stands behind it;
+/// then all messages as one group; then all awaits of ready signals, so that copies follow one
+/// another. plan.h says why in this order.
 bool Specializer::visitGroup(const GroupOp &op) {
-  for (const Op &inner : op.body)
-    if (!llvm::isa<P2POp>(&inner)) // the verifier sees to that, if it was asked
+  endGroup();
+  llvm::SmallVector<int64_t> peers;
+  for (const Op &inner : op.body) {
+    const auto *p2p = llvm::dyn_cast<P2POp>(&inner);
+    if (!p2p) // the verifier sees to that, if it was asked
       return error(inner) << "expected only 'p2p' in 'group'";
-  if (plan_.transport == Transport::Messages) {
-    endGroup();
-    for (const Op &inner : op.body)
-      if (!postMessage(*llvm::cast<P2POp>(&inner)))
-        return false;
-    endGroup();
-    return true;
+    if (!peerOf(*p2p, peers.emplace_back()))
+      return false;
   }
-  for (bool wantPassive : {true, false})
-    for (const Op &inner : op.body) {
-      const auto &p2p = *llvm::cast<P2POp>(&inner);
-      if (isPassive(p2p) != wantPassive)
-        continue;
-      if (!addEndpoint(p2p))
-        return false;
-      if (requests_[&p2p.result].endpoint == kNone)
-        continue;
-      if (wantPassive)
-        readySignal(requests_[&p2p.result]);
-      else
-        awaitSignal(requests_[&p2p.result]);
-    }
+  if (!postTogether(op, peers, /*wantPassive=*/true))
+    return false;
+  for (const auto &[inner, peer] : llvm::zip(op.body, peers))
+    if (plan_.sendsMessagesTo(peer) && !postMessage(*llvm::cast<P2POp>(&inner), peer))
+      return false;
+  endGroup();
+  if (!postTogether(op, peers, /*wantPassive=*/false))
+    return false;
   for (const Op &inner : op.body)
     if (const auto &p2p = *llvm::cast<P2POp>(&inner); !isPassive(p2p))
       if (Request &request = requests_[&p2p.result]; request.endpoint != kNone)
         moveAndSignal(request);
+  return true;
+}
+
+/// Those that go through memory: passive sides say that they are ready, active ones await that.
+bool Specializer::postTogether(const GroupOp &op, llvm::ArrayRef<int64_t> peers,
+                               bool wantPassive) {
+  for (const auto &[inner, peer] : llvm::zip(op.body, peers)) {
+    const auto &p2p = *llvm::cast<P2POp>(&inner);
+    if (plan_.sendsMessagesTo(peer) || isPassive(p2p) != wantPassive)
+      continue;
+    if (!addEndpoint(p2p, peer))
+      return false;
+    if (requests_[&p2p.result].endpoint == kNone)
+      continue;
+    if (wantPassive)
+      append(readySignal(requests_[&p2p.result]));
+    else
+      awaitSignal(requests_[&p2p.result]);
+  }
   return true;
 }
 
@@ -168,9 +204,9 @@ bool Specializer::isPassive(Direction direction, Protocol protocol) {
 }
 
 /// The passive side's: the peer may copy from here on.
-void Specializer::readySignal(const Request &request) {
+Command Specializer::readySignal(const Request &request) const {
   const Endpoint &endpoint = plan_.endpoints[request.endpoint];
-  emit({.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint});
+  return {.kind = CommandKind::Signal, .origin = endpoint.origin, .endpoint = request.endpoint};
 }
 
 void Specializer::awaitSignal(const Request &request) {

@@ -11,6 +11,7 @@
 #include "runtime/plan/arena.h"
 #include "runtime/plan/plan.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
 
 #include <map>
@@ -79,6 +80,11 @@ private:
     const Value *request;
     uint32_t stream;
   };
+  /// An active side that has been posted with messages, and comes behind their group.
+  struct Delayed {
+    Request request;
+    const Value *name;
+  };
   /// What is done of a collective for one other member.
   struct Part {
     int64_t peer;
@@ -101,13 +107,17 @@ private:
                        size_t count);
   bool cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part);
   bool peerOf(const P2POp &op, int64_t &peer);
-  bool addEndpoint(const P2POp &op);
+  bool addEndpoint(const P2POp &op, int64_t peer);
   uint32_t addEndpoint(Endpoint endpoint);
   static bool isPassive(Direction direction, Protocol protocol);
   static bool isPassive(const P2POp &op) { return isPassive(op.direction, op.protocol()); }
-  bool postMessage(const P2POp &op);
+  bool postMessage(const P2POp &op, int64_t peer);
   void endGroup();
+  void issueGroup(llvm::ArrayRef<Posted> posted);
+  void issueDelayed(Delayed delayed);
   void emitInOrder(Command command);
+  bool postTogether(const GroupOp &op, llvm::ArrayRef<int64_t> peers, bool wantPassive);
+  bool staysWhole(const PlanCollective &collective) const;
   bool collectiveOf(const CollectiveOp &op, PlanCollective &collective);
   bool checkCounts(const CollectiveOp &op, const PlanCollective &collective);
   bool exchange(const CollectiveOp &op, const PlanCollective &collective);
@@ -120,7 +130,7 @@ private:
   int64_t memberOf(const PlanCollective &collective) const;
   template <class Fn> void forOthers(const PlanCollective &collective, Fn fn) const;
   bool scratch(const CollectiveOp &op, llvm::StringRef name, int64_t bytes, Range &range);
-  void readySignal(const Request &request);
+  Command readySignal(const Request &request) const;
   void awaitSignal(const Request &request);
   void moveAndSignal(Request &request);
   void copy(const Request &request);
@@ -130,6 +140,7 @@ private:
 
   const View &view(const Value *value) const { return views_.find(value)->second; }
   bool emit(Command command);
+  void append(Command command);
   uint32_t eventBehind(uint32_t stream);
   uint32_t originOf(const Op &op);
   uint32_t siteOf(const Op &op);
@@ -153,6 +164,7 @@ private:
   llvm::DenseMap<const Value *, uint32_t> channels_;
   std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
   std::vector<Posted> posted_;
+  std::vector<Delayed> delayed_;
   uint32_t lastMessages_ = kNone; ///< an event behind the last group or collective
   uint32_t messageStream_ = 0;    ///< where that is
   std::map<std::pair<std::string, uint32_t>, uint32_t> scratch_; ///< buffers, by name and stream

@@ -8,6 +8,7 @@
 #include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <map>
 
 namespace braid {
@@ -17,15 +18,27 @@ using Team = std::vector<int64_t>;
 
 /// Of transfers: two for groups, and two for each team, which are numbered on all ranks alike.
 struct Channels {
-  uint32_t data = 0, come = 1;
-  static Channels ofTeam(uint32_t team) { return {2 + 2 * team, 3 + 2 * team}; }
+  uint32_t data, come;
+};
+
+/// What is the same for all ranks.
+struct Numbering {
+  std::vector<Team> teams;
+  uint32_t firstChannel = 0; ///< behind those of what is no message
+
+  Channels ofGroups() const { return {firstChannel, firstChannel + 1}; }
+  Channels ofTeam(size_t team) const {
+    const uint32_t data = firstChannel + 2 + 2 * static_cast<uint32_t>(team);
+    return {data, data + 1};
+  }
 };
 
 /// Spells out the Plan of one rank.
 class Speller {
 public:
-  Speller(Plan plan, llvm::ArrayRef<Whole> wholes, llvm::ArrayRef<Team> teams, bool onlyMeets)
-      : plan_(std::move(plan)), wholes_(wholes), teams_(teams), onlyMeets_(onlyMeets) {
+  Speller(Plan plan, llvm::ArrayRef<Whole> wholes, const Numbering &numbering, bool onlyMeets)
+      : plan_(std::move(plan)), wholes_(wholes), numbering_(numbering), onlyMeets_(onlyMeets),
+        channels_(numbering.ofGroups()) {
     arena_.allocate(plan_.deviceBytes, 0);
   }
 
@@ -39,8 +52,8 @@ public:
         spellCollective(plan_.collectives[command.collective]);
       made.push_back(command);
     });
-    const Channels end = Channels::ofTeam(static_cast<uint32_t>(teams_.size()));
-    for (uint32_t channel = 0; channel < end.data; ++channel)
+    const Channels end = numbering_.ofTeam(numbering_.teams.size());
+    for (uint32_t channel = numbering_.firstChannel; channel < end.data; ++channel)
       plan_.preparation.push_back({PrepareKind::Share, channel});
     plan_.flags = static_cast<uint32_t>(plan_.endpoints.size());
     (void)newBuffer("communicators", 1);
@@ -50,15 +63,15 @@ public:
 
 private:
   void spellGroup(uint32_t number) {
-    channels_ = {};
+    channels_ = numbering_.ofGroups();
     meet(wholes_[number].ranks, wholes_[number].number);
     if (!onlyMeets_)
       exchange(plan_.groups[number]);
   }
 
   void spellCollective(const PlanCollective &collective) {
-    const auto team = llvm::find(teams_, collective.team) - teams_.begin();
-    channels_ = Channels::ofTeam(static_cast<uint32_t>(team));
+    const auto team = llvm::find(numbering_.teams, collective.team) - numbering_.teams.begin();
+    channels_ = numbering_.ofTeam(static_cast<size_t>(team));
     meet({collective.team.begin(), collective.team.end()}, issued_[collective.team]++);
     if (onlyMeets_)
       return;
@@ -174,6 +187,7 @@ private:
 
   uint32_t addEndpoint(Endpoint endpoint) {
     endpoint.flag = static_cast<uint32_t>(plan_.endpoints.size());
+    endpoint.isOfMessages = true;
     plan_.endpoints.push_back(endpoint);
     return endpoint.flag;
   }
@@ -201,7 +215,7 @@ private:
 
   Plan plan_;
   llvm::ArrayRef<Whole> wholes_; ///< by group
-  llvm::ArrayRef<Team> teams_;   ///< of all ranks
+  const Numbering &numbering_;
   const bool onlyMeets_;
   ArenaLayout arena_;
   std::vector<Command> *commands_ = nullptr;
@@ -256,16 +270,28 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans) {
   return wholes;
 }
 
-static std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans, bool onlyMeetings) {
+static Numbering numberingOf(llvm::ArrayRef<Plan> plans) {
+  Numbering numbering;
   std::set<Team> teams;
-  for (const Plan &plan : plans)
+  for (const Plan &plan : plans) {
     for (const PlanCollective &collective : plan.collectives)
       teams.insert(collective.team);
-  const std::vector<Team> numbered(teams.begin(), teams.end());
+    for (const PrepareAction &step : plan.preparation)
+      if (step.kind == PrepareKind::Share)
+        numbering.firstChannel = std::max(numbering.firstChannel, step.channel + 1);
+    for (const Endpoint &endpoint : plan.endpoints)
+      numbering.firstChannel = std::max(numbering.firstChannel, endpoint.channel + 1);
+  }
+  numbering.teams.assign(teams.begin(), teams.end());
+  return numbering;
+}
+
+static std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans, bool onlyMeetings) {
+  const Numbering numbering = numberingOf(plans);
   const std::vector<std::vector<Whole>> wholes = wholesOf(plans);
   std::vector<Plan> spelled;
   for (size_t rank = 0; rank < plans.size(); ++rank)
-    spelled.push_back(Speller(plans[rank], wholes[rank], numbered, onlyMeetings).run());
+    spelled.push_back(Speller(plans[rank], wholes[rank], numbering, onlyMeetings).run());
   return spelled;
 }
 

@@ -1,6 +1,6 @@
 //===- runtime/plan/spell_out.h - what messages guarantee, command by command -----------------===//
 //
-// A Plan that sends messages keeps groups and collectives whole. What they guarantee can be said
+// A Plan keeps groups and collectives whole. What they guarantee can be said
 // with signals, awaits, copies and sums, and who judges or predicts a Plan reads it so:
 //
 //   * nobody goes on before all of a team, or of a whole of groups, have come: ranks tell each
@@ -33,7 +33,7 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 /// above, on its stream; the command itself stays, and stands for the use of the communicators,
 /// which is a write to the last buffer, `communicators`. Any buffer may be read by a peer. What
 /// reduces is spelled as a sum in the order of the team, whatever the operator, and though a
-/// library adds in an order of its own.
+/// library adds in an order of its own. Endpoints that were there before stay as they are.
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
 /// The same with nothing but the meeting of ranks in front of each.
 std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans);

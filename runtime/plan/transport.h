@@ -1,10 +1,11 @@
-//===- runtime/plan/transport.h - how data travels between ranks ------------------------------===//
+//===- runtime/plan/transport.h - how data travels between ranks of one host ------------------===//
 #pragma once
 
 #include <cstdint>
 
 namespace braid {
 
+/// Between ranks of different hosts it always travels by messages.
 enum class Transport : uint8_t {
   PeerMemory, ///< by copies, signals and awaits
   Messages,   ///< by groups of sends and receives, and by collectives

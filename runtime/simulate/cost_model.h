@@ -13,6 +13,8 @@
 //              flag is set goes on after awaitUs
 //   message    a group or a collective takes what is measured for as many bytes, from when all
 //              ranks have come
+//   network    bytes between hosts flow latencyUs after that; those that leave one host, or reach
+//              one, share its rate evenly
 //   event      the waiting stream goes on eventUs after what was recorded
 //   issue      the host needs so long for a command; nothing begins before it was issued
 //   run        so long passes besides: until the first command begins, and until the host knows
@@ -93,12 +95,20 @@ std::string nameOfMessage(std::optional<CollectiveKind> collective);
 std::optional<CollectiveKind> kindOfMessage(const Plan &plan, const Command &command);
 int64_t bytesOfMessage(const Plan &plan, const Command &command);
 
+/// What a message between hosts costs beside the meeting of its ranks. The default is nobody's
+/// measurement: one network card of 400 Gbit/s a host.
+struct NetworkCost {
+  double latencyUs = 10;
+  double bytesPerUs = 50000; ///< of all ranks of a host together, in each direction
+};
+
 struct CostModel {
   std::string machine; ///< what was measured, for people
   int64_t ranks = 0;   ///< with how many ranks
   std::vector<OperationCosts> operations;
   std::vector<GemmCost> gemms;
   std::vector<MessageCost> messages;
+  NetworkCost network;
 
   /// Null if that was not measured.
   const OperationCosts *find(LaunchMode launchMode, TransferMode transferMode) const;

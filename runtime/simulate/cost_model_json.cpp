@@ -46,6 +46,12 @@ template <class Cost, class Visit> void forEachNumberOfCopy(Cost &cost, Visit vi
   visit("shared_bytes_per_us", cost.sharedBytesPerUs, kLeastRate);
 }
 
+/// Likewise.
+template <class Cost, class Visit> void forEachNumberOfNetwork(Cost &cost, Visit visit) {
+  visit("latency_us", cost.latencyUs, 0);
+  visit("bytes_per_us", cost.bytesPerUs, kLeastRate);
+}
+
 // -- Writing. --
 
 Json toJson(const OperationCosts &costs) {
@@ -256,6 +262,10 @@ Result<CostModel> Reader::read(llvm::StringRef bytes) {
   if (json.is_object() && json.contains("messages"))
     for (const Json &each : list(json, "messages"))
       model.add(message(each, fmt::format("messages[{}]", model.messages.size())));
+  if (json.is_object() && json.contains("network")) // older files have none
+    forEachNumberOfNetwork(model.network, [&](const char *key, double &value, double least) {
+      value = number(json["network"], key, "network", least);
+    });
   if (!status_.isOk())
     return status_;
   return model;
@@ -275,6 +285,8 @@ std::string CostModel::encode() const {
     json["messages"] = Json::array();
   for (const MessageCost &cost : messages)
     json["messages"].push_back(toJson(cost));
+  forEachNumberOfNetwork(
+      network, [&](const char *key, double value, double) { json["network"][key] = value; });
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -23,6 +23,18 @@ Flow copyFlow(uint32_t lane, int64_t bytes, const CopyCost &cost, bool crosses, 
           .to = to};
 }
 
+Flow networkFlow(uint32_t lane, int64_t bytes, const NetworkCost &cost, uint32_t from,
+                 uint32_t to) {
+  return {.lane = lane,
+          .left = static_cast<double>(bytes),
+          .limit = cost.bytesPerUs,
+          .shared = cost.bytesPerUs,
+          .crosses = true,
+          .isOnNetwork = true,
+          .from = from,
+          .to = to};
+}
+
 Flow gemmFlow(uint32_t lane, const GemmCost &cost, bool isEmpty, uint32_t rank) {
   const double left = isEmpty ? 0 : cost.us * cost.utilisation;
   return {.lane = lane,
@@ -45,20 +57,21 @@ void Flows::share() {
   if (!haveChanged_)
     return;
   haveChanged_ = false;
-  shareLinks();
+  shareLinks(/*isOnNetwork=*/false);
+  shareLinks(/*isOnNetwork=*/true);
   shareMachines();
 }
 
 /// Each copy gets an even part of the links it goes through.
-void Flows::shareLinks() {
+void Flows::shareLinks(bool isOnNetwork) {
   std::vector<uint32_t> leaving(ranks_, 0), reaching(ranks_, 0), within(ranks_, 0);
   for (const Flow &flow : flows_)
-    if (!flow.isGemm) {
+    if (!flow.isGemm && flow.isOnNetwork == isOnNetwork) {
       ++(flow.crosses ? leaving : within)[flow.from];
       reaching[flow.to] += flow.crosses;
     }
   for (Flow &flow : flows_)
-    if (!flow.isGemm) {
+    if (!flow.isGemm && flow.isOnNetwork == isOnNetwork) {
       uint32_t most =
           flow.crosses ? std::max(leaving[flow.from], reaching[flow.to]) : within[flow.from];
       flow.rate = std::min(flow.limit, flow.shared / most);

@@ -31,7 +31,8 @@ constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
 class Simulator {
 public:
   /// `messages` knows what groups and collectives cost; null: what is in front of them is all.
-  Simulator(simulator::Job job, const OperationCosts &costs, const CostModel *messages);
+  Simulator(simulator::Job job, const OperationCosts &costs, const NetworkCost &network,
+            const CostModel *messages);
 
   Result<Simulation> run();
 
@@ -84,6 +85,7 @@ private:
   SimulatedSpan &span(const Lane &lane) { return result_.spans[lane.rank][lane.command()]; }
 
   const OperationCosts &costs_;
+  const NetworkCost &network_;
   const CostModel *messages_;
   Simulation result_;
   std::vector<RankState> ranks_;
@@ -96,8 +98,9 @@ private:
   double now_ = 0;
 };
 
-Simulator::Simulator(simulator::Job job, const OperationCosts &costs, const CostModel *messages)
-    : costs_(costs), messages_(messages), ranks_(std::move(job.ranks)),
+Simulator::Simulator(simulator::Job job, const OperationCosts &costs, const NetworkCost &network,
+                     const CostModel *messages)
+    : costs_(costs), network_(network), messages_(messages), ranks_(std::move(job.ranks)),
       lanes_(std::move(job.lanes)), pending_(lanes_.size()), flows_(ranks_.size()) {
   for (const RankState &rank : ranks_)
     result_.spans.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
@@ -184,7 +187,14 @@ std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &comman
   const CopyCost *cost = &costs_.local;
   uint32_t from = rank, to = rank;
   if (command.endpoint != kNone) {
-    const uint32_t peer = standsFor(ranks_[rank].plan->endpoints[command.endpoint].peer);
+    const Plan &plan = *ranks_[rank].plan;
+    const int64_t other = plan.endpoints[command.endpoint].peer;
+    if (!plan.isSameHost(other)) // a message, whose receiver copies
+      return {simulator::networkFlow(number, bytes, network_,
+                                     static_cast<uint32_t>(plan.hostOf(other)),
+                                     static_cast<uint32_t>(plan.hostOf(plan.rank))),
+              network_.latencyUs};
+    const uint32_t peer = standsFor(other);
     const bool isPull = command.src.buffer == kPeerBuffer;
     cost = isPull ? &costs_.pull : &costs_.push;
     (isPull ? from : to) = peer;
@@ -355,6 +365,24 @@ Result<Simulation> Simulator::run() {
 
 } // namespace
 
+/// Of Plans with messages spelled out: receivers copy.
+static NetworkTraffic trafficOf(llvm::ArrayRef<Plan> spelled) {
+  NetworkTraffic traffic;
+  traffic.sentByRank.assign(spelled.size(), 0);
+  traffic.sentByHost.assign(static_cast<size_t>(spelled.front().hosts()), 0);
+  for (const Plan &plan : spelled)
+    for (const Command &command : plan.commands) {
+      if (command.kind != CommandKind::Copy || command.endpoint == kNone)
+        continue;
+      const int64_t sender = plan.endpoints[command.endpoint].peer;
+      if (plan.isSameHost(sender))
+        continue;
+      traffic.sentByRank[static_cast<size_t>(sender)] += command.dst.bytes;
+      traffic.sentByHost[static_cast<size_t>(plan.hostOf(sender))] += command.dst.bytes;
+    }
+  return traffic;
+}
+
 /// All groups and collectives of the Plans.
 static bool knowsMessages(const CostModel &model, LaunchMode launchMode,
                           llvm::ArrayRef<Plan> plans) {
@@ -372,16 +400,19 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
   if (!costs)
     return unsupported("the cost model knows no operations issued as {} with {}",
                        name(options.launchMode).str(), str(options.transferMode));
-  if (!llvm::any_of(plans, [](const Plan &p) { return p.transport == Transport::Messages; })) {
+  if (!llvm::any_of(plans, [](const Plan &plan) { return plan.mayHaveMessages(); })) {
     simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, *costs));
-    return Simulator(std::move(job), *costs, nullptr).run();
+    return Simulator(std::move(job), *costs, model.network, nullptr).run();
   }
-  const bool isKnown = knowsMessages(model, options.launchMode, plans);
+  // What was measured of messages is of one host.
+  const bool isOnOneHost = llvm::all_of(plans, [](const Plan &plan) { return plan.hosts() == 1; });
+  const bool isKnown = isOnOneHost && knowsMessages(model, options.launchMode, plans);
   const std::vector<Plan> spelled = isKnown ? spellOutMeetings(plans) : spellOut(plans);
   simulator::Job job = BRAID_TRY(simulator::makeJob(spelled, model, *costs));
   Simulation simulation =
-      BRAID_TRY(Simulator(std::move(job), *costs, isKnown ? &model : nullptr).run());
+      BRAID_TRY(Simulator(std::move(job), *costs, model.network, isKnown ? &model : nullptr).run());
   simulation.spans.clear(); // of other commands
+  simulation.traffic = trafficOf(spelled);
   return simulation;
 }
 

@@ -12,7 +12,10 @@
 //                Where kernels copy, copies that stand together are one kernel: they begin
 //                together, after the longest of their fixedUs, and signals among them leave
 //                together at the end
-//   group, collective: takes its measured time from when all who meet there have come, less the
+//   message      between hosts, latencyUs after all have come; then its bytes share the network of
+//                both hosts with whatever leaves the one or reaches the other
+//   group, collective, on one host: takes its measured time from when all who meet there have come,
+//                less the
 //                time of one signal between them
 //   matmul       takes the share of the machine that is left by GEMMs which began before it,
 //                its own share at most. From when another one is under way, too, it takes
@@ -37,6 +40,12 @@ struct SimulatedSpan {
   double beginUs = 0, endUs = 0;
 };
 
+/// Bytes that one run sends over the network, between hosts; of a collective as it is spelled out,
+/// each part straight from who has it to who gets it. Empty where no rank may send messages.
+struct NetworkTraffic {
+  std::vector<int64_t> sentByRank, sentByHost;
+};
+
 struct Simulation {
   /// From the call of a run until its slowest rank's host knows that it is over.
   double us = 0;
@@ -44,6 +53,7 @@ struct Simulation {
   /// predicted with what spells them out (runtime/plan/spell_out.h), and, unless the model knows
   /// what they cost, as that.
   std::vector<std::vector<SimulatedSpan>> spans;
+  NetworkTraffic traffic;
 };
 
 /// Predicts one run of the Plans of all ranks, in rank order, or of those that stand for all

@@ -3,6 +3,7 @@
 #include "tests/support/message_cluster.h"
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/queue/flags.h"
 #include "ir/failure.h"
 #include "tests/support/elements.h"
 
@@ -19,6 +20,8 @@ namespace braid::test {
 namespace {
 
 constexpr std::chrono::seconds kPatience{20};
+/// More than a rank has messages under way.
+constexpr uint32_t kSlots = 4096;
 
 /// Where the ranks of a job meet. Functions return false if nobody comes.
 class Exchange {
@@ -135,14 +138,20 @@ private:
   std::map<Team, Meeting> meetings_;
 };
 
-/// Forwards what is issued to another device, in order, by a thread of its own.
+/// Another device, which sends messages, too. Its stream says that it has come to a message, and
+/// waits until a thread of this rank, which takes messages one after the other in the order issued,
+/// says that it is over.
 class MessageDevice final : public Device, public Compute, public PeerMemory, public Messages {
 public:
   MessageDevice(Device &inner, ControlPlane &control, Exchange &exchange, bool isDumb)
       : inner_(inner), control_(control), exchange_(exchange), isDumb_(isDumb),
         thread_([this] { work(); }) {}
   ~MessageDevice() override {
-    later([this] { isOver_ = true; });
+    {
+      std::lock_guard lock(mutex_);
+      isOver_ = true;
+    }
+    changed_.notify_all();
     thread_.join();
   }
 
@@ -150,63 +159,43 @@ public:
   PeerMemory *peerMemory() override { return this; }
   Messages *messages() override { return this; }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
-    drain();
     return inner_.allocate(kind, bytes);
   }
-  Status reserveStreams(uint32_t count) override {
-    drain();
-    return inner_.reserveStreams(count);
-  }
-  Result<uint32_t> createEvents(uint32_t count) override {
-    drain();
-    return inner_.createEvents(count);
-  }
+  Status reserveStreams(uint32_t count) override { return inner_.reserveStreams(count); }
+  Result<uint32_t> createEvents(uint32_t count) override { return inner_.createEvents(count); }
   Status registerPlan(const Plan &plan, TransferMode mode) override {
-    drain();
     return inner_.registerPlan(plan, mode);
   }
-  void release(void *base) override {
-    drain();
-    inner_.release(base);
-  }
-  void releaseEvents(uint32_t first) override {
-    drain();
-    inner_.releaseEvents(first);
-  }
-  void releasePlan(const Plan &plan) override {
-    drain();
-    inner_.releasePlan(plan);
-  }
+  void release(void *base) override { inner_.release(base); }
+  void releaseEvents(uint32_t first) override { inner_.releaseEvents(first); }
+  void releasePlan(const Plan &plan) override { inner_.releasePlan(plan); }
   void recycle() override { inner_.recycle(); }
-  Status synchronize() override {
-    drain();
-    return inner_.synchronize();
-  }
+  Status synchronize() override { return inner_.synchronize(); }
   std::vector<PendingWait> pending() override { return inner_.pending(); }
 
   void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) override {
-    later([=, this] { inner_.copy(stream, tag, dst, src, bytes); });
+    inner_.copy(stream, tag, dst, src, bytes);
   }
   void record(uint32_t stream, Tag tag, uint32_t event) override {
-    later([=, this] { inner_.record(stream, tag, event); });
+    inner_.record(stream, tag, event);
   }
   void waitEvent(uint32_t stream, Tag tag, uint32_t event) override {
-    later([=, this] { inner_.waitEvent(stream, tag, event); });
+    inner_.waitEvent(stream, tag, event);
   }
 
   Status warm(const PlanMatmul &shape) override { return inner_.compute().warm(shape); }
   void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) override {
-    later([=, this] { inner_.compute().matmul(stream, tag, args); });
+    inner_.compute().matmul(stream, tag, args);
   }
   void add(uint32_t stream, Tag tag, DType dtype, void *dst, const void *src,
            int64_t elements) override {
-    later([=, this] { inner_.compute().add(stream, tag, dtype, dst, src, elements); });
+    inner_.compute().add(stream, tag, dtype, dst, src, elements);
   }
   void sum(uint32_t stream, Tag tag, const SumArgs &args) override {
-    later([=, this] { inner_.compute().sum(stream, tag, args); });
+    inner_.compute().sum(stream, tag, args);
   }
   void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) override {
-    later([=, this] { inner_.compute().pointwise(stream, tag, args); });
+    inner_.compute().pointwise(stream, tag, args);
   }
 
   bool countsRuns() const override { return peers().countsRuns(); }
@@ -218,52 +207,73 @@ public:
   }
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override {
-    later([=, this, held = steps.vec()] {
-      peers().issueBatch(stream, tag, held, areDisjoint, mode);
-    });
+    peers().issueBatch(stream, tag, steps, areDisjoint, mode);
   }
 
-  Status openTeams(llvm::ArrayRef<Team>, ControlPlane &) override {
-    return isDumb_ ? peerFailed("this rank has no voice") : Status::ok();
+  Status openTeams(llvm::ArrayRef<Team>, ControlPlane &control) override {
+    for (const std::string &each : BRAID_TRY(control.allGather(isDumb_ ? "dumb" : "")))
+      if (!each.empty())
+        return peerFailed("this rank has no voice");
+    if (!isDone_) // the device's: streams may write there until that is destroyed
+      isDone_ = BRAID_TRY(inner_.allocate(ArenaKind::Flags, (1 + kSlots) * kFlagStride));
+    return Status::ok();
   }
-  void group(uint32_t, Tag, llvm::ArrayRef<MessageArgs> messages) override {
-    later([this, held = messages.vec()] {
-      meet([&] { return exchange_.group(control_.rank(), held); });
-    });
+  void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override {
+    later(stream, tag,
+          [this, held = messages.vec()] { return exchange_.group(control_.rank(), held); });
   }
-  void collective(uint32_t, Tag, const CollectiveArgs &args) override {
-    later([this, args] { meet([&] { return exchange_.collective(control_.rank(), args); }); });
+  void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override {
+    later(stream, tag, [this, args] { return exchange_.collective(control_.rank(), args); });
   }
 
 private:
   PeerMemory &peers() const { return *inner_.peerMemory(); }
-  template <class Meeting> void meet(Meeting meeting) {
-    Status status = inner_.synchronize();
-    if (status.isOk() && !meeting())
-      status = Status(StatusCode::TimedOut, "nobody has come");
-    if (!status.isOk())
-      control_.abort(status);
+  /// Of the message of that number. Streams may come in another order than that of issue.
+  void *hasCome(uint32_t number) const {
+    return static_cast<char *>(isDone_) + (1 + number % kSlots) * kFlagStride;
   }
 
-  void later(std::function<void()> call) {
-    std::lock_guard lock(mutex_);
-    calls_.push_back(std::move(call));
+  void later(uint32_t stream, Tag tag, std::function<bool()> meeting) {
+    {
+      std::lock_guard lock(mutex_);
+      meetings_.push_back(std::move(meeting));
+    }
     changed_.notify_all();
+    tag.run = ++issued_; // what the flags count
+    const BatchedCommand steps[] = {
+        {CommandKind::Signal, tag.command, hasCome(issued_), nullptr, nullptr, 0},
+        {CommandKind::Await, tag.command, isDone_, nullptr, nullptr, 0}};
+    peers().issueBatch(stream, tag, steps, false, {});
   }
-  void drain() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return calls_.empty(); });
-  }
+
   void work() {
-    std::unique_lock lock(mutex_);
-    while (!isOver_) {
-      changed_.wait(lock, [&] { return !calls_.empty(); });
-      const std::function<void()> call = calls_.front();
+    for (uint32_t number = 1;; ++number) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return isOver_ || !meetings_.empty(); });
+      if (isOver_)
+        return;
+      const std::function<bool()> meeting = std::move(meetings_.front());
+      meetings_.pop_front();
       lock.unlock();
-      call();
-      lock.lock();
-      calls_.pop_front();
-      changed_.notify_all();
+      if (!waitFor(number))
+        return;
+      if (!meeting())
+        control_.abort(Status(StatusCode::TimedOut, "nobody has come"));
+      storeFlag(isDone_, number, FutexScope::Process);
+    }
+  }
+
+  /// Until the stream has come to the message of that number. False if it never will.
+  bool waitFor(uint32_t number) {
+    for (;;) {
+      const uint32_t seen = flagAt(hasCome(number)).load(std::memory_order_acquire);
+      if (hasReached(seen, number))
+        return true;
+      std::unique_lock lock(mutex_);
+      if (isOver_)
+        return false;
+      lock.unlock();
+      futexWait(hasCome(number), seen, std::chrono::milliseconds(20));
     }
   }
 
@@ -271,10 +281,12 @@ private:
   ControlPlane &control_;
   Exchange &exchange_;
   const bool isDumb_;
+  void *isDone_ = nullptr; ///< a flag that the thread writes, and behind it those of streams
+  uint32_t issued_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> calls_; ///< the first one is under way
-  bool isOver_ = false;                     ///< only looked at by the thread
+  std::deque<std::function<bool()>> meetings_;
+  bool isOver_ = false;
   std::thread thread_;
 };
 

@@ -2,8 +2,7 @@
 //
 // What a library of messages guarantees, and no more: an operation of a rank begins when the one
 // before it is over and all that its stream has to wait for; a group is over when all its messages
-// have met, and a collective when all members have come. Each rank has one thread that issues, so
-// a rank waits in an operation and not in the call that asks for it.
+// have met, and a collective when all members have come. Other streams go on meanwhile.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

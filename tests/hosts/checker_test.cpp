@@ -1,0 +1,310 @@
+//===- tests/hosts/checker_test.cpp - damaged programs of several hosts are found -------------===//
+//
+// Plans that are safe, each damaged in one place, in every place there is: a message becomes an
+// endpoint, an endpoint a message, a group is split, a local wait stands before a group. All of
+// these would hang, reach for memory of another host, or move something wrong.
+//
+//===----------------------------------------------------------------------------------------===//
+
+#include "runtime/plan/spell_out.h"
+#include "tests/hosts/support.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace braid::test {
+namespace {
+
+using Plans = std::vector<Plan>;
+
+CheckReport judge(const HostsCase &of, const Plans &plans) {
+  Result<CheckReport> report = check(plans, of.compiled.fusion, {.queues = 1});
+  EXPECT_TRUE(report.isOk()) << report.status().message();
+  return report ? *report : CheckReport();
+}
+
+std::vector<HostsCase> cases() {
+  std::vector<HostsCase> all;
+  for (const auto &[ranks, ofHost] :
+       {std::pair<int64_t, int64_t>{4, 2}, {6, 2}, {6, 3}, {4, 1}, {8, 4}}) {
+    for (const char *schedule :
+         {"pairwise", "ring", "batched", "bulk", "sequential", "coalesced", "broadcast",
+          "collective", "pairwise;chunks=2", "pairwise;placement=shared", "pairwise;protocol=put",
+          "ring;protocol=put"})
+      all.push_back(hostsCase(gatherOf(ranks, ofHost), schedule));
+    for (const char *schedule :
+         {"pairwise", "ring", "bulk", "sequential", "pairwise;chunks=2", "collective"})
+      all.push_back(hostsCase(scatterOf(ranks, ofHost), schedule));
+  }
+  return all;
+}
+
+TEST(HostsChecker, ProvesWhatLoweringMakes) {
+  for (const HostsCase &made : cases()) {
+    const CheckReport report = judge(made, made.plans);
+    EXPECT_TRUE(report.isSafe()) << str(report) << str(made.plans[0]);
+    EXPECT_TRUE(report.resultChecked) << str(report);
+    EXPECT_GT(report.messages + report.collectives, 0u);
+  }
+}
+
+/// Who is safe over messages alone is safe here.
+TEST(HostsChecker, HasNoGroupThatMessagesHaveNot) {
+  for (const HostsCase &made : cases()) {
+    Compiled asMessages = made.compiled;
+    asMessages.transport = Transport::Messages;
+    const Result<Plans> all = makePlans(asMessages);
+    ASSERT_TRUE(all.isOk());
+    for (const Plan &plan : made.plans) {
+      std::vector<std::vector<PlanMessage>> expected;
+      const Plan &whole = (*all)[static_cast<size_t>(plan.rank)];
+      for (PlanGroup group : whole.groups) {
+        std::erase_if(group, [&](const PlanMessage &m) { return plan.isSameHost(m.peer); });
+        if (!group.empty())
+          expected.push_back(std::move(group));
+      }
+      ASSERT_EQ(plan.groups.size(), expected.size()) << str(plan) << str(whole);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(plan.groups[i].size(), expected[i].size());
+        for (size_t k = 0; k < expected[i].size(); ++k) {
+          EXPECT_EQ(plan.groups[i][k].peer, expected[i][k].peer);
+          EXPECT_EQ(plan.groups[i][k].direction, expected[i][k].direction);
+        }
+      }
+    }
+  }
+}
+
+//===- Damage ---------------------------------------------------------------------------------===//
+
+void insert(Plan &plan, size_t before, const Command &command) {
+  for (PlanRelease &release : plan.releases)
+    release.beforeCommand += release.beforeCommand >= before;
+  plan.commands.insert(plan.commands.begin() + static_cast<std::ptrdiff_t>(before), command);
+}
+
+void erase(Plan &plan, size_t index) {
+  for (PlanRelease &release : plan.releases)
+    release.beforeCommand -= release.beforeCommand > index;
+  plan.commands.erase(plan.commands.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+/// The k-th command that `isWanted`, or none.
+template <class Fn> std::optional<size_t> find(const Plan &plan, size_t k, Fn isWanted) {
+  for (size_t i = 0; i < plan.commands.size(); ++i)
+    if (isWanted(plan.commands[i]) && k-- == 0)
+      return i;
+  return std::nullopt;
+}
+
+bool isGroup(const Command &command) { return command.kind == CommandKind::Group; }
+
+/// False: there is no k-th place. Nothing: it would be no damage.
+using Damage = std::optional<bool> (*)(Plan &plan, size_t k);
+constexpr std::optional<bool> kSame = std::nullopt;
+
+/// A message of a group becomes an endpoint, with the commands of its side.
+std::optional<bool> toEndpoint(Plan &plan, size_t k) {
+  for (uint32_t number = 0; number < plan.groups.size(); ++number) {
+    PlanGroup &group = plan.groups[number];
+    if (k >= group.size()) {
+      k -= group.size();
+      continue;
+    }
+    const PlanMessage message = group[k];
+    const auto index =
+        *find(plan, 0, [&](const Command &c) { return isGroup(c) && c.group == number; });
+    Command command = plan.commands[index];
+    if (group.size() == 1)
+      erase(plan, index);
+    else
+      group.erase(group.begin() + static_cast<std::ptrdiff_t>(k));
+    const auto endpoint = static_cast<uint32_t>(plan.endpoints.size());
+    plan.endpoints.push_back({.direction = message.direction,
+                              .protocol = Protocol::Get,
+                              .peer = message.peer,
+                              .channel = 0,
+                              .range = message.range,
+                              .dtype = message.dtype,
+                              .flag = endpoint,
+                              .origin = message.origin});
+    ++plan.flags;
+    command.group = kNone;
+    command.endpoint = endpoint;
+    command.kind = CommandKind::Signal;
+    insert(plan, index, command);
+    command.kind = CommandKind::Await;
+    command.flag = endpoint;
+    insert(plan, index + (message.direction == Direction::Send), command);
+    return true;
+  }
+  return false;
+}
+
+/// The k-th endpoint of a host becomes a message, on this side.
+std::optional<bool> toMessage(Plan &plan, size_t k) {
+  if (k >= plan.endpoints.size())
+    return false;
+  const Endpoint endpoint = plan.endpoints[k];
+  const auto ofEndpoint = [&](const Command &c) { return c.endpoint == k; };
+  const std::optional<size_t> first = find(plan, 0, ofEndpoint);
+  if (!first || endpoint.range.buffer == kPeerBuffer)
+    return kSame;
+  Command command = plan.commands[*first];
+  while (const std::optional<size_t> next = find(plan, 0, ofEndpoint))
+    erase(plan, *next);
+  command.kind = CommandKind::Group;
+  command.endpoint = command.flag = kNone;
+  command.group = static_cast<uint32_t>(plan.groups.size());
+  plan.groups.push_back(
+      {{endpoint.direction, endpoint.peer, endpoint.range, endpoint.dtype, endpoint.origin}});
+  insert(plan, *first, command);
+  return true;
+}
+
+std::optional<bool> dropGroup(Plan &plan, size_t k) {
+  const std::optional<size_t> index = find(plan, k, isGroup);
+  if (index)
+    erase(plan, *index);
+  return index.has_value();
+}
+
+/// The last message of a group comes in one of its own behind it.
+std::optional<bool> splitGroup(Plan &plan, size_t k) {
+  const std::optional<size_t> index = find(plan, k, isGroup);
+  if (!index)
+    return false;
+  PlanGroup &group = plan.groups[plan.commands[*index].group];
+  if (group.size() < 2)
+    return kSame;
+  Command second = plan.commands[*index];
+  second.group = static_cast<uint32_t>(plan.groups.size());
+  const PlanMessage last = group.back();
+  group.pop_back();
+  plan.groups.push_back({last});
+  insert(plan, *index + 1, second);
+  return true;
+}
+
+/// The two groups that one was split into.
+bool haveOneWhole(const Plans &plans, size_t rank) {
+  const std::vector<Whole> wholes = wholesOf(plans)[rank];
+  return llvm::any_of(llvm::ArrayRef(wholes).drop_back(),
+                      [&](const Whole &each) { return each.number == wholes.back().number; });
+}
+
+std::optional<bool> otherHosts(Plan &plan, size_t k) {
+  if (k > 0)
+    return false;
+  plan.ranksPerHost = plan.ranksPerHost == 1 ? 2 : 1;
+  return true;
+}
+
+struct Named {
+  const char *name;
+  Damage damage;
+};
+constexpr Named kDamages[] = {{"a message becomes an endpoint", toEndpoint},
+                              {"an endpoint becomes a message", toMessage},
+                              {"drop a group", dropGroup},
+                              {"split a group", splitGroup},
+                              {"other hosts", otherHosts}};
+
+TEST(HostsChecker, FindsEveryDamage) {
+  std::map<std::string, int> counts;
+  for (const HostsCase &made : cases())
+    for (const Named &named : kDamages)
+      for (size_t rank = 0; rank < made.plans.size(); ++rank)
+        for (size_t k = 0;; ++k) {
+          Plans damaged = made.plans;
+          const std::optional<bool> done = named.damage(damaged[rank], k);
+          if (done == kSame)
+            continue;
+          if (!*done)
+            break;
+          if (named.damage == splitGroup && !haveOneWhole(damaged, rank))
+            continue; // its halves never waited for each other
+          EXPECT_FALSE(judge(made, damaged).isSafe()) << named.name << " " << k << " of\n"
+                                                      << str(made.plans[rank]) << "damaged\n"
+                                                      << str(damaged[rank]);
+          ++counts[named.name];
+        }
+  for (const Named &named : kDamages)
+    EXPECT_GT(counts[named.name], 20) << named.name;
+}
+
+/// On both sides, so that they meet: the host is what is wrong.
+TEST(HostsChecker, RefusesAnEndpointThatReachesAnotherHost) {
+  HostsCase made = hostsCase(gatherOf(4, 4), "pairwise");
+  for (Plan &plan : made.plans)
+    plan.ranksPerHost = 2;
+  const CheckReport report = judge(made, made.plans);
+  ASSERT_FALSE(report.isSafe());
+  EXPECT_EQ(report.violation->rule, CheckRule::Transfers);
+  EXPECT_THAT(report.violation->summary, testing::HasSubstr("is on another host"));
+}
+
+/// Rank 1 waits for rank 0 before it sends to rank 2, and rank 0 waits for rank 3, which waits for
+/// rank 2: a circle over two hosts.
+TEST(HostsChecker, FindsACircleOverTwoHosts) {
+  const auto circle = [](bool waitsFirst) {
+    const std::string exchange =
+        waitsFirst ? "  %r = p2p recv %in from (rank - 1) mod 4 via %h\n  wait %r\n"
+                     "  %s = p2p send %out to (rank + 1) mod 4 via %h\n"
+                   : "  %s = p2p send %out to (rank + 1) mod 4 via %h\n"
+                     "  %r = p2p recv %in from (rank - 1) mod 4 via %h\n  wait %r\n";
+    return hostsCase("program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4]) {\n"
+                     "  %all = allocate symmetric f32[2, 4]\n"
+                     "  %h = share_mem_handles get %all\n"
+                     "  %out = select %all[0]\n  %in = select %all[1]\n  set %out, %A\n" +
+                     exchange + "  set %C, %in\n  wait %s\n}\n");
+  };
+  const HostsCase good = circle(false), bad = circle(true);
+  EXPECT_TRUE(judge(good, good.plans).isSafe()) << str(judge(good, good.plans));
+  const CheckReport report = judge(bad, bad.plans);
+  ASSERT_FALSE(report.isSafe());
+  EXPECT_EQ(report.violation->rule, CheckRule::Deadlock) << str(report);
+  std::set<int64_t> ranks;
+  for (const CheckedEvent &event : report.violation->events)
+    ranks.insert(event.rank);
+  EXPECT_EQ(ranks.size(), 4u) << str(report);
+}
+
+/// A local wait that stands in front of a group of its own step.
+TEST(HostsChecker, FindsALocalWaitBeforeAGroup) {
+  int moved = 0, found = 0;
+  for (const HostsCase &made : cases())
+    for (size_t rank = 0; rank < made.plans.size(); ++rank)
+      for (size_t k = 0;; ++k) {
+        Plans damaged = made.plans;
+        Plan &plan = damaged[rank];
+        const std::optional<size_t> group = find(plan, k, isGroup);
+        if (!group)
+          break;
+        const auto isPassiveAwait = [&](const Command &c) {
+          if (c.kind != CommandKind::Await)
+            return false;
+          const Endpoint &e = plan.endpoints[c.endpoint];
+          return (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
+        };
+        const std::optional<size_t> await = find(plan, 0, isPassiveAwait);
+        if (!await || *await < *group)
+          continue;
+        Command command = plan.commands[*await];
+        command.stream = plan.commands[*group].stream;
+        erase(plan, *await);
+        insert(plan, 0, command); // before its own signal, even
+        ++moved;
+        found += !judge(made, damaged).isSafe();
+      }
+  EXPECT_GT(moved, 50);
+  EXPECT_EQ(found, moved);
+}
+
+} // namespace
+} // namespace braid::test

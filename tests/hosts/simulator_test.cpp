@@ -1,0 +1,92 @@
+//===- tests/hosts/simulator_test.cpp - what the network costs --------------------------------===//
+
+#include "runtime/simulate/simulator.h"
+#include "tests/hosts/support.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace braid::test {
+namespace {
+
+/// Within a host all but arithmetic is free.
+CostModel freeModel() {
+  CostModel model;
+  OperationCosts costs;
+  for (CopyCost *copy : {&costs.local, &costs.pull, &costs.push})
+    *copy = {0, 1e12, 1e12};
+  model.add(costs);
+  model.add(GemmCost{.dtype = DType::F32, .m = 1, .n = 1, .k = 1, .us = 0});
+  model.network = {.latencyUs = 7, .bytesPerUs = 2};
+  return model;
+}
+
+/// Each rank sends `count` floats to the rank of its number on the other host.
+std::string crossing(int64_t ranks, int64_t count) {
+  const std::string n = std::to_string(ranks), half = std::to_string(ranks / 2),
+                    c = std::to_string(count);
+  return "program @p mesh [0 .. " + n + ") of " + half + " (%A: f32[" + c + "]) -> (%C: f32[" + c +
+         "]) {\n  %a = allocate symmetric f32[" + c + "]\n  %h = share_mem_handles get %a\n" +
+         "  set %a, %A\n  group {\n    %s = p2p send %a to (rank + " + half + ") mod " + n +
+         " via %h\n    %r = p2p recv %C from (rank + " + half + ") mod " + n +
+         " via %h\n  }\n  wait %r\n  wait %s\n}\n";
+}
+
+Simulation simulated(const HostsCase &made, const CostModel &model) {
+  Result<Simulation> result = simulate(made.plans, model, {});
+  EXPECT_TRUE(result.isOk()) << result.status().message();
+  return result ? std::move(*result) : Simulation();
+}
+
+TEST(HostsSimulator, TakesTheLatencyAndTheBytes) {
+  const Simulation one = simulated(hostsCase(crossing(2, 100)), freeModel());
+  EXPECT_NEAR(one.us, 7 + 400 / 2.0, 0.01);
+  EXPECT_THAT(one.traffic.sentByRank, testing::ElementsAre(400, 400));
+  EXPECT_THAT(one.traffic.sentByHost, testing::ElementsAre(400, 400));
+}
+
+TEST(HostsSimulator, SharesTheNetworkOfAHost) {
+  const Simulation three = simulated(hostsCase(crossing(6, 100)), freeModel());
+  EXPECT_NEAR(three.us, 7 + 3 * 400 / 2.0, 0.01);
+  EXPECT_THAT(three.traffic.sentByHost, testing::ElementsAre(1200, 1200));
+}
+
+TEST(HostsSimulator, CountsWhatAGatherSends) {
+  const int64_t block = 4 * 5 * 4;
+  const Simulation pairwise = simulated(hostsCase(gatherOf(6, 3), "pairwise"), freeModel());
+  EXPECT_THAT(pairwise.traffic.sentByRank, testing::Each(3 * block)); // once for each rank there
+  EXPECT_THAT(pairwise.traffic.sentByHost, testing::ElementsAre(9 * block, 9 * block));
+  const Simulation ring = simulated(hostsCase(gatherOf(6, 3), "ring"), freeModel());
+  EXPECT_THAT(ring.traffic.sentByHost, testing::ElementsAre(5 * block, 5 * block));
+  EXPECT_LT(ring.us, pairwise.us);
+  const Simulation collective = simulated(hostsCase(gatherOf(6, 3), "collective"), freeModel());
+  EXPECT_THAT(collective.traffic.sentByHost, testing::ElementsAre(9 * block, 9 * block));
+}
+
+TEST(HostsSimulator, CountsNothingOnOneHost) {
+  const Simulation one = simulated(hostsCase(gatherOf(6, 6), "pairwise"), freeModel());
+  EXPECT_TRUE(one.traffic.sentByRank.empty());
+}
+
+TEST(HostsSimulator, KeepsTheNetworkInTheModel) {
+  const CostModel model = freeModel();
+  const Result<CostModel> again = CostModel::decode(model.encode());
+  ASSERT_TRUE(again.isOk()) << again.status().message();
+  EXPECT_EQ(again->network.latencyUs, 7);
+  EXPECT_EQ(again->network.bytesPerUs, 2);
+  std::string older = model.encode();
+  const size_t begin = older.find(",\n \"network\"");
+  ASSERT_NE(begin, std::string::npos);
+  older.erase(begin, older.rfind('}') - begin);
+  const Result<CostModel> known = CostModel::decode(older);
+  ASSERT_TRUE(known.isOk()) << known.status().message() << older;
+  EXPECT_EQ(known->network.latencyUs, NetworkCost().latencyUs);
+  EXPECT_EQ(known->network.bytesPerUs, NetworkCost().bytesPerUs);
+  std::string bad = model.encode();
+  bad.replace(bad.find("\"bytes_per_us\": 2.0"), 19, "\"bytes_per_us\": 0.0");
+  EXPECT_THAT(CostModel::decode(bad).status().message(),
+              testing::HasSubstr("network.bytes_per_us: expected a number from 0.001"));
+}
+
+} // namespace
+} // namespace braid::test

@@ -1,0 +1,61 @@
+//===- tests/hosts/support.cpp - Plans of programs of several hosts ---------------------------===//
+
+#include "tests/hosts/support.h"
+
+#include "tests/support/configured.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace braid::test {
+
+HostsCase hostsCase(const std::string &text, const std::string &schedule,
+                    const CompileOptions &options) {
+  HostsCase made{parseSource("h.braid", text), {}, {}};
+  CompileOptions given = options;
+  if (!schedule.empty())
+    given.schedule = configured(schedule);
+  Result<Compiled> compiled = compile(*made.source, given);
+  EXPECT_TRUE(compiled.isOk()) << made.source->diags.str() << compiled.status().message();
+  if (!compiled)
+    return made;
+  made.compiled = *compiled;
+  Result<std::vector<Plan>> plans = makePlans(made.compiled);
+  EXPECT_TRUE(plans.isOk()) << plans.status().message() << made.source->diags.str();
+  if (plans)
+    made.plans = std::move(*plans);
+  return made;
+}
+
+std::string commandsOf(const HostsCase &of, size_t rank) {
+  std::string text;
+  for (const Command &command : of.plans.at(rank).commands)
+    text += str(of.plans[rank], command) + "\n";
+  return text;
+}
+
+std::string gatherOf(int64_t ranks, int64_t ranksPerHost) {
+  return fmt::format(R"(fusion @g(D = {}, L = {}) {{
+  mesh [0 .. D) of L
+  %A = input f32[DIDx{{D}}, 4, 5]
+  %B = input f32[5, 6]
+  %C = matmul %A, %B : f32[Stream{{D}}, 4, 6]
+  output %C
+}}
+)",
+                     ranks, ranksPerHost);
+}
+
+std::string scatterOf(int64_t ranks, int64_t ranksPerHost) {
+  return fmt::format(R"(fusion @r(D = {}, L = {}) {{
+  mesh [0 .. D) of L
+  %A = input f32[D, 4, DIDx{{D}}, 5]
+  %B = input f32[DIDx{{D}}, 5, 6]
+  %C = matmul %A, %B : f32[DIDx{{D}}, 4, 6]
+  output %C
+}}
+)",
+                     ranks, ranksPerHost);
+}
+
+} // namespace braid::test
