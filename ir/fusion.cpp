@@ -190,9 +190,10 @@ const Scalar *FusionBuilder::parameter(llvm::StringRef name, int64_t value, Loca
   return scalar;
 }
 
-void FusionBuilder::mesh(const Scalar *size, Location location) {
+void FusionBuilder::mesh(const Scalar *size, Location location, const Scalar *hostSize) {
   fusion_.mesh_ = size;
   fusion_.meshLocation_ = location;
+  fusion_.hostSize_ = hostSize == size ? nullptr : hostSize;
 }
 
 template <class Node> Node *FusionBuilder::append(Location location) {

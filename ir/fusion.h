@@ -198,6 +198,8 @@ public:
   /// The upper end of `mesh [0 .. D)`; null until the builder set it.
   const Scalar *mesh() const { return mesh_; }
   Location meshLocation() const { return meshLocation_; }
+  /// The number of ranks of each host, L in `mesh [0 .. D) of L`; null where all are on one host.
+  const Scalar *hostSize() const { return hostSize_; }
   /// The parameter whose value is the mesh size, or null where the mesh is another expression.
   const FusionParameter *meshParameter() const;
 
@@ -215,6 +217,8 @@ public:
   std::optional<UnevenRows> unevenRows(const FusionType &type) const;
   /// Mesh size. Only for a verified fusion.
   int64_t ranks() const { return valueOf(mesh_).value; }
+  /// Rank r is on host r / ranksPerHost(). ranks() on one host. Only for a verified fusion.
+  int64_t ranksPerHost() const { return hostSize_ ? valueOf(hostSize_).value : ranks(); }
 
 private:
   friend class FusionBuilder;
@@ -223,6 +227,7 @@ private:
   ScalarContext scalars_{Division::Exact};
   std::vector<FusionParameter> parameters_;
   const Scalar *mesh_ = nullptr;
+  const Scalar *hostSize_ = nullptr;
   Location meshLocation_;
   std::vector<std::unique_ptr<FusionNode>> nodes_;
 };
@@ -243,7 +248,8 @@ public:
   explicit FusionBuilder(Fusion &fusion) : fusion_(fusion) {}
 
   const Scalar *parameter(llvm::StringRef name, int64_t value, Location location = {});
-  void mesh(const Scalar *size, Location location = {});
+  /// `hostSize`: the number of ranks of each host. Null, or `size` itself: all are on one host.
+  void mesh(const Scalar *size, Location location = {}, const Scalar *hostSize = nullptr);
 
   const Scalar *constant(int64_t value) { return fusion_.scalars().constant(value); }
   const Scalar *add(const Scalar *a, const Scalar *b) { return fusion_.scalars().add(a, b); }

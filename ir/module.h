@@ -40,6 +40,9 @@ void print(const Program &program, llvm::raw_ostream &os);
 void print(const Module &module, llvm::raw_ostream &os);
 std::string str(const Fusion &fusion);
 std::string str(const Program &program);
+/// `mesh [0 .. 16) of 8`; without `of` where all ranks are on one host.
+std::string meshText(const Fusion &fusion);
+std::string meshText(const Program &program);
 /// One node on one line, without its blocks: `%r = p2p recv %block from (rank + 1) mod 4 via %h`.
 std::string str(const Op &op);
 

@@ -1,6 +1,7 @@
 //===- ir/program.h - the host program: what every rank issues, in order ----------------------===//
 //
-// A Program is one text for all ranks of a mesh [0 .. ranks). Executing a node issues it to the
+// A Program is one text for all ranks of a mesh [0 .. ranks), which are on one host or on several
+// of as many ranks each, consecutive ones. Executing a node issues it to the
 // rank's current stream and goes on; only stream order, `synchronize` and `wait` order the work.
 // Buffers, streams, requests and handles are values with names, so that order can be checked and
 // text needs no addresses. Each class below says its meaning and shows its text; ir/README.md has
@@ -377,16 +378,19 @@ TensorType slicedType(const TensorType &type, const Scalar *extent);
 class Program {
 public:
   /// `ranks` >= 1 is the mesh size. `implements` names the fusion whose result this program
-  /// computes, or is empty.
-  Program(std::string name, std::string implements, int64_t ranks, Location location = {})
+  /// computes, or is empty. Each host has `ranksPerHost` of the ranks; if not given, one has all.
+  Program(std::string name, std::string implements, int64_t ranks, Location location = {},
+          std::optional<int64_t> ranksPerHost = std::nullopt)
       : name_(std::move(name)), implements_(std::move(implements)), ranks_(ranks),
-        location_(location) {
+        ranksPerHost_(ranksPerHost.value_or(ranks)), location_(location) {
     scalars_.setRanks(ranks);
   }
 
   const std::string &name() const { return name_; }
   const std::string &implements() const { return implements_; }
   int64_t ranks() const { return ranks_; }
+  /// Rank r is on host r / ranksPerHost(). ranks() on one host; in a verified program a divisor.
+  int64_t ranksPerHost() const { return ranksPerHost_; }
   Location location() const { return location_; }
   ScalarContext &scalars() { return scalars_; }
   const ScalarContext &scalars() const { return scalars_; }
@@ -405,6 +409,7 @@ private:
   std::string name_;
   std::string implements_;
   int64_t ranks_;
+  int64_t ranksPerHost_;
   Location location_;
   ScalarContext scalars_;
   std::vector<std::unique_ptr<Value>> params_;

@@ -82,7 +82,7 @@ void DotEmitter::close() {
 }
 
 void DotEmitter::emit(const Fusion &fusion) {
-  open("fusion @" + fusion.name());
+  open("fusion @" + fusion.name() + (fusion.hostSize() ? "\n" + meshText(fusion) : ""));
   for (const auto &node : fusion.nodes()) {
     const FusionTensor *result = resultOf(*node);
     std::string label = keyword(*node).str();
@@ -98,7 +98,8 @@ void DotEmitter::emit(const Fusion &fusion) {
 }
 
 void DotEmitter::emit(const Program &program) {
-  open("program @" + program.name());
+  const bool hasHosts = program.ranksPerHost() != program.ranks();
+  open("program @" + program.name() + (hasHosts ? "\n" + meshText(program) : ""));
   for (const auto &value : program.params())
     definitions_[value.get()] = box("%" + value->name + ": " + value->type.str(), "ellipse");
   for (const auto &value : program.results())

@@ -70,6 +70,7 @@ Json convert(const Fusion &fusion) {
   for (const FusionParameter &parameter : fusion.parameters())
     json["parameters"].push_back({{"name", parameter.name}, {"value", parameter.value}});
   json["mesh"] = text(fusion.mesh());
+  json["ranksPerHost"] = text(fusion.hostSize());
   json["nodes"] = Json::array();
   for (const auto &node : fusion.nodes())
     json["nodes"].push_back(convert(*node));
@@ -217,6 +218,7 @@ Json convert(const Program &program) {
   Json json = {{"name", program.name()},
                {"implements", program.implements()},
                {"ranks", program.ranks()},
+               {"ranksPerHost", program.ranksPerHost()},
                {"params", define(program.params())},
                {"results", define(program.results())}};
   for (const std::string &pass : program.passes)

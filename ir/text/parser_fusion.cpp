@@ -110,7 +110,7 @@ bool FusionParser::parseParameter() {
   return true;
 }
 
-/// mesh := 'mesh' '[' '0' '..' scalar ')'
+/// mesh := 'mesh' '[' '0' '..' scalar ')' ['of' scalar]
 bool FusionParser::parseMesh() {
   Location location = cursor_.peek().location;
   if (!cursor_.expectWord("mesh") || !parseMeshStart(cursor_))
@@ -118,7 +118,10 @@ bool FusionParser::parseMesh() {
   const Scalar *size = parseScalar();
   if (!size || !cursor_.expect(TokenKind::RightParen))
     return false;
-  builder_.mesh(size, location);
+  const Scalar *hostSize = nullptr;
+  if (cursor_.acceptWord("of") && !(hostSize = parseScalar()))
+    return false;
+  builder_.mesh(size, location, hostSize);
   return true;
 }
 

@@ -824,12 +824,14 @@ void ProgramParser::leaveScope(size_t visibleBefore) {
 
 } // namespace
 
-/// program := 'program' '@'id ['implements' '@'id] 'mesh' '[' '0' '..' integer ')' ...
+/// program := 'program' '@'id ['implements' '@'id] 'mesh' '[' '0' '..' integer ')' ['of' integer]
+///            ...
 std::unique_ptr<Program> parseProgram(TokenCursor &cursor) {
   Location location = cursor.take().location;
   const Token *name = cursor.expect(TokenKind::Symbol);
   const Token *implements = nullptr;
   int64_t ranks = 0;
+  std::optional<int64_t> hostSize;
   auto parseFirstLine = [&] {
     if (!name)
       return false;
@@ -839,11 +841,14 @@ std::unique_ptr<Program> parseProgram(TokenCursor &cursor) {
       return false;
     std::optional<int64_t> size = parseInteger(cursor, /*isSigned=*/false);
     ranks = size.value_or(0);
-    return size && cursor.expect(TokenKind::RightParen);
+    if (!size || !cursor.expect(TokenKind::RightParen))
+      return false;
+    return !cursor.acceptWord("of") || (hostSize = parseInteger(cursor, /*isSigned=*/false));
   };
   bool isBroken = !parseFirstLine();
-  auto program = std::make_unique<Program>(
-      name ? name->name().str() : "", implements ? implements->name().str() : "", ranks, location);
+  auto program = std::make_unique<Program>(name ? name->name().str() : "",
+                                           implements ? implements->name().str() : "", ranks,
+                                           location, hostSize);
   ProgramParser(cursor, *program).run(isBroken);
   return name ? std::move(program) : nullptr;
 }

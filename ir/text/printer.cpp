@@ -12,6 +12,11 @@ namespace braid {
 // Fusions
 //===----------------------------------------------------------------------------------------===//
 
+std::string meshText(const Fusion &fusion) {
+  std::string text = "mesh [0 .. " + fusion.mesh()->str() + ")";
+  return fusion.hostSize() ? text + " of " + fusion.hostSize()->str() : text;
+}
+
 static void printHeader(const Fusion &fusion, llvm::raw_ostream &os) {
   os << "fusion @" << fusion.name();
   if (!fusion.parameters().empty()) {
@@ -22,7 +27,7 @@ static void printHeader(const Fusion &fusion, llvm::raw_ostream &os) {
   }
   os << " {\n";
   if (fusion.mesh())
-    os << "  mesh [0 .. " << fusion.mesh()->str() << ")\n";
+    os << "  " << meshText(fusion) << "\n";
 }
 
 static void printNode(const FusionNode &node, llvm::raw_ostream &os) {
@@ -214,6 +219,13 @@ private:
 
 } // namespace
 
+std::string meshText(const Program &program) {
+  std::string text = "mesh [0 .. " + std::to_string(program.ranks()) + ")";
+  if (program.ranksPerHost() == program.ranks())
+    return text;
+  return text + " of " + std::to_string(program.ranksPerHost());
+}
+
 static void printDeclarations(llvm::ArrayRef<std::unique_ptr<Value>> values,
                               llvm::raw_ostream &os) {
   auto texts = llvm::map_range(
@@ -232,7 +244,7 @@ void print(const Program &program, llvm::raw_ostream &os) {
   os << "program @" << program.name();
   if (!program.implements().empty())
     os << " implements @" << program.implements();
-  os << " mesh [0 .. " << program.ranks() << ")\n    ";
+  os << " " << meshText(program) << "\n    ";
   printDeclarations(program.params(), os);
   os << " -> ";
   printDeclarations(program.results(), os);

@@ -21,6 +21,8 @@ std::string typed(const Value *value);
 /// Reports names that could not be read back.
 bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, Diagnostics &diags);
 bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags);
+/// `ranks` has no error.
+bool verifyRanksPerHost(int64_t ranksPerHost, int64_t ranks, Location location, Diagnostics &diags);
 
 /// What the walk over a program knows where it stands.
 struct ProgramContext {

@@ -20,6 +20,8 @@ public:
 private:
   void verifyParameters();
   void verifyMesh();
+  void verifyHosts();
+  std::optional<int64_t> verifyMeshScalar(llvm::StringRef what, const Scalar *scalar);
   void verifyNode(const FusionNode &node);
   bool verifyOperands(const FusionNode &node);
   void verifyUse();
@@ -102,14 +104,32 @@ void FusionVerifier::verifyMesh() {
     diags_.error(fusion_.location()) << "fusion @" << fusion_.name() << " has no mesh";
     return;
   }
-  ScalarValue size = fusion_.valueOf(fusion_.mesh());
-  std::string subject = "mesh size " + fusion_.mesh()->str();
-  if (!size.isOk())
-    reportValue(fusion_.mesh(), size.error, fusion_.meshLocation(), subject);
-  else if (usesCeil(fusion_.mesh()))
+  std::optional<int64_t> ranks = verifyMeshScalar("mesh size", fusion_.mesh());
+  if (ranks && verifyMeshSize(*ranks, fusion_.meshLocation(), diags_)) {
+    ranks_ = *ranks;
+    verifyHosts();
+  }
+}
+
+void FusionVerifier::verifyHosts() {
+  if (!fusion_.hostSize())
+    return;
+  if (auto size = verifyMeshScalar("number of ranks per host", fusion_.hostSize()))
+    verifyRanksPerHost(*size, ranks_, fusion_.meshLocation(), diags_);
+}
+
+/// The value of a number in `mesh`; nothing after an error.
+std::optional<int64_t> FusionVerifier::verifyMeshScalar(llvm::StringRef what,
+                                                        const Scalar *scalar) {
+  ScalarValue value = fusion_.valueOf(scalar);
+  std::string subject = what.str() + " " + scalar->str();
+  if (!value.isOk())
+    reportValue(scalar, value.error, fusion_.meshLocation(), subject);
+  else if (usesCeil(scalar))
     diags_.error(fusion_.meshLocation()) << subject << " uses 'ceil', which is for extents of axes";
-  else if (verifyMeshSize(size.value, fusion_.meshLocation(), diags_))
-    ranks_ = size.value;
+  else
+    return value.value;
+  return std::nullopt;
 }
 
 void FusionVerifier::verifyNode(const FusionNode &node) {

@@ -67,6 +67,11 @@ void verifyInterface(const Program &program, const Module &module, Diagnostics &
     diags.error(program.location()).note(fusion->meshLocation(), "the fusion's mesh is here")
         << "program @" << program.name() << " has a mesh of " << program.ranks() << ", expected "
         << fusion->ranks() << ", that of @" << fusion->name();
+  else if (program.ranksPerHost() != fusion->ranksPerHost())
+    diags.error(program.location()).note(fusion->meshLocation(), "the fusion's mesh is here")
+        << "program @" << program.name() << " has " << program.ranksPerHost()
+        << " ranks per host, expected " << fusion->ranksPerHost() << ", those of @"
+        << fusion->name();
   verifyList("parameter", "input", program, program.params(), *fusion, fusion->inputs(), diags);
   verifyList("result", "output", program, program.results(), *fusion, fusion->outputs(), diags);
 }

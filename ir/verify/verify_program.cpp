@@ -27,6 +27,14 @@ bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags) {
                                << ranks;
 }
 
+bool verifyRanksPerHost(int64_t ranksPerHost, int64_t ranks, Location location,
+                        Diagnostics &diags) {
+  if (ranksPerHost >= 1 && ranks % ranksPerHost == 0)
+    return true;
+  return diags.error(location) << "expected a number of ranks per host that divides the mesh size "
+                               << ranks << ", got " << ranksPerHost;
+}
+
 bool anyLeaf(const Scalar *scalar, llvm::function_ref<bool(const Scalar *)> leaf) {
   if (!isBinary(scalar->kind()))
     return leaf(scalar);
@@ -74,7 +82,8 @@ private:
 
 void ProgramVerifier::run() {
   verifyName("program", program_.name(), program_.location(), diags_);
-  verifyMeshSize(program_.ranks(), program_.location(), diags_);
+  if (verifyMeshSize(program_.ranks(), program_.location(), diags_))
+    verifyRanksPerHost(program_.ranksPerHost(), program_.ranks(), program_.location(), diags_);
   for (auto list : {program_.params(), program_.results()}) {
     for (const auto &value : list) {
       defineValue(*value);

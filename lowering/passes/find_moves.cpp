@@ -372,8 +372,9 @@ bool findMoves(LoweringState &state) {
   if (!findStages(state) || !configureStages(state))
     return false;
   const std::string &fusion = state.fusion.name();
-  state.program = std::make_unique<Program>(fusion + "_" + scheduleName(state), fusion,
-                                            state.fusion.ranks(), state.fusion.location());
+  state.program =
+      std::make_unique<Program>(fusion + "_" + scheduleName(state), fusion, state.fusion.ranks(),
+                                state.fusion.location(), state.fusion.ranksPerHost());
   Declarer(state).run();
   warnOfWhole(state);
   return connectStages(state);

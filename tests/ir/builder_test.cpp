@@ -31,6 +31,29 @@ TEST(FusionBuilder, ADozenLinesAreAFusion) {
   EXPECT_EQ(fusion.localShape(A->type), (Shape{1, 128, 512}));
 }
 
+TEST(FusionBuilder, HostsOfAMesh) {
+  Fusion fusion("f");
+  FusionBuilder b(fusion);
+  const Scalar *d = b.parameter("D", 8), *l = b.parameter("L", 2);
+  b.mesh(d, {}, l);
+  EXPECT_EQ(fusion.ranksPerHost(), 2);
+  EXPECT_TRUE(fusion.setParameter("L", 4));
+  EXPECT_EQ(fusion.ranksPerHost(), 4);
+  EXPECT_EQ(meshText(fusion), "mesh [0 .. D) of L");
+  b.mesh(d, {}, d);
+  EXPECT_EQ(fusion.hostSize(), nullptr);
+  EXPECT_EQ(fusion.ranksPerHost(), 8);
+  b.mesh(d);
+  EXPECT_EQ(fusion.ranksPerHost(), 8);
+}
+
+TEST(ProgramBuilder, HostsOfAMesh) {
+  EXPECT_EQ(Program("p", "", 8).ranksPerHost(), 8);
+  EXPECT_EQ(Program("p", "", 8, {}, 2).ranksPerHost(), 2);
+  EXPECT_EQ(meshText(Program("p", "", 8)), "mesh [0 .. 8)");
+  EXPECT_EQ(meshText(Program("p", "", 8, {}, 2)), "mesh [0 .. 8) of 2");
+}
+
 /// A gather of one block, and its GEMM.
 void buildProgram(Program &program) {
   ProgramBuilder b(program);

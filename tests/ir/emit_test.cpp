@@ -83,6 +83,7 @@ TEST(EmitJson, FieldsAreNamedAsInTheClasses) {
       "name": "f",
       "parameters": [{"name": "D", "value": 2}],
       "mesh": "D",
+      "ranksPerHost": null,
       "nodes": [
         {"kind": "input", "result": {"name": "A", "dtype": "f32", "axes": [
           {"kind": "DIDx", "extent": "D"}, {"kind": "Plain", "extent": "4"}]}},
@@ -93,6 +94,7 @@ TEST(EmitJson, FieldsAreNamedAsInTheClasses) {
       "name": "p",
       "implements": "",
       "ranks": 2,
+      "ranksPerHost": 2,
       "params": [{"name": "A", "kind": "tensor", "dtype": "f32", "shape": ["4"]}],
       "results": [{"name": "C", "kind": "tensor", "dtype": "f32", "shape": ["4"]}],
       "body": [{
@@ -104,6 +106,17 @@ TEST(EmitJson, FieldsAreNamedAsInTheClasses) {
     }]
   })");
   EXPECT_EQ(json(parseOrFail(kText)), expected);
+}
+
+TEST(Emit, HostsOfAMesh) {
+  Module module = parseOrFail("fusion @f(L = 2) { mesh [0 .. 8) of L %A = input f32[4] output %A }"
+                              "program @p mesh [0 .. 8) of 4 () -> () {}");
+  EXPECT_EQ(json(module)["fusions"][0]["mesh"], "8");
+  EXPECT_EQ(json(module)["fusions"][0]["ranksPerHost"], "L");
+  EXPECT_EQ(json(module)["programs"][0]["ranks"], 8);
+  EXPECT_EQ(json(module)["programs"][0]["ranksPerHost"], 4);
+  EXPECT_NE(dot(module).find(R"(label="fusion @f\nmesh [0 .. 8) of L")"), std::string::npos);
+  EXPECT_NE(dot(module).find(R"(label="program @p\nmesh [0 .. 8) of 4")"), std::string::npos);
 }
 
 /// What is not written is null.

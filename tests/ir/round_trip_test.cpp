@@ -52,8 +52,9 @@ INSTANTIATE_TEST_SUITE_P(Files, RoundTrip,
 TEST(RoundTripOfRandomTexts, ParseVerifyAndPrintTheSame) {
   std::string all;
   for (uint64_t seed = 0; seed < 200; ++seed)
-    for (const std::string &text : {randomProgram(seed), randomCase(seed).text,
-                                    randomCase(seed, {.sums = true, .functions = true}).text}) {
+    for (const std::string &text :
+         {randomProgram(seed), randomProgram(seed, {.hosts = true}), randomCase(seed).text,
+          randomCase(seed, {.sums = true, .functions = true, .hosts = true}).text}) {
       Module first = parseOrFail(text);
       Diagnostics diags;
       EXPECT_TRUE(verify(first, diags)) << diags.str() << text;
@@ -66,7 +67,8 @@ TEST(RoundTripOfRandomTexts, ParseVerifyAndPrintTheSame) {
        {R"(  sum %\w+, %\w+\n)", R"(  sum %\w+, %\w+, %\w+\n)", R"(  sum %\w+, %\w+\[[^\n]*\]\n)",
         R"(  sum %\w+, %\w+\[[^\n]*\], %\w+\n)", R"(= matmul [^\n]* partial f32 : b?f16)",
         R"(= linear [^\n]* partial b?f16 : )", R"(= linear %\w+, %\w+, %\w+ partial )",
-        R"(= gelu_tanh %\w+ : )", R"(= (multiply|add) %\w+, %\w+ : )", R"(= reshard %\w+ : )"})
+        R"(= gelu_tanh %\w+ : )", R"(= (multiply|add) %\w+, %\w+ : )", R"(= reshard %\w+ : )",
+        R"(  mesh \[0 \.\. D\) of L\n)", R"(program @drawn mesh \[0 \.\. 4\) of 2\n)"})
     EXPECT_TRUE(std::regex_search(all, std::regex(form))) << form;
 }
 
@@ -89,6 +91,26 @@ TEST(Print, KeepsTheLayoutOfTheDesign) {
 }
 )";
   EXPECT_EQ(printed(parseOrFail(program)), program);
+}
+
+/// All on one host is not written in a program. A fusion keeps what was written, unless it is the
+/// mesh size itself, because its parameters may change.
+TEST(Print, HostsOfAMesh) {
+  auto printedMesh = [](const std::string &mesh) {
+    return printed(
+        parseOrFail("fusion @f(D = 8, L = 8) { " + mesh + " %A = input f32[4] output %A }"));
+  };
+  EXPECT_EQ(printedMesh("mesh [0 .. D) of (D/2)"), "fusion @f(D = 8, L = 8) {\n"
+                                                   "  mesh [0 .. D) of D/2\n"
+                                                   "  %A = input f32[4]\n"
+                                                   "  output %A\n"
+                                                   "}\n");
+  EXPECT_NE(printedMesh("mesh [0 .. D) of L").find("  mesh [0 .. D) of L\n"), std::string::npos);
+  EXPECT_NE(printedMesh("mesh [0 .. D) of D").find("  mesh [0 .. D)\n"), std::string::npos);
+  EXPECT_EQ(printed(parseOrFail("program @p mesh [0 .. 8) of 4 () -> () {}")),
+            "program @p mesh [0 .. 8) of 4\n    () -> () {\n}\n");
+  EXPECT_EQ(printed(parseOrFail("program @p mesh [0 .. 8) of 8 () -> () {}")),
+            "program @p mesh [0 .. 8)\n    () -> () {\n}\n");
 }
 
 TEST(Print, CommentsAlignmentAndEmptyElseAreNotKept) {

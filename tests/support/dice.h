@@ -21,4 +21,13 @@ private:
   std::mt19937_64 engine_;
 };
 
+/// Any that leaves no rest.
+inline int64_t divisorOf(int64_t number, Dice &dice) {
+  std::vector<int64_t> divisors;
+  for (int64_t each = 1; each <= number; ++each)
+    if (number % each == 0)
+      divisors.push_back(each);
+  return dice.pick(divisors);
+}
+
 } // namespace braid::test

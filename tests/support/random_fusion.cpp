@@ -26,7 +26,8 @@ struct Operand {
 /// chunking suits every step.
 class Writer {
 public:
-  Writer(Dice &dice, const RandomKinds &kinds) : dice_(dice), isWhole_(kinds.whole) {
+  Writer(Dice &dice, const RandomKinds &kinds)
+      : dice_(dice), isWhole_(kinds.whole), hasHosts_(kinds.hosts) {
     ranks_ = dice.pick<int64_t>({1, 2, 2, 3, 3, 4, 4, 5, 7, 8});
     rows_ = dice.pick<int64_t>({1, 2, 3, 5, 7, 8});
     heads_ = dice.chance(15) ? 2 : 0;
@@ -54,8 +55,10 @@ public:
         outputs += ", %" + gemms_[i].name;
     if (functions_ && !inputs_.empty() && !isLocal_ && dice_.chance(30))
       outputs += ", %" + addReshard(dice_.pick(inputs_));
-    return fmt::format("fusion @drawn(D = {}, M = {}) {{\n  mesh [0 .. D)\n{}  output {}\n}}\n",
-                       ranks_, total_, body_, outputs);
+    const int64_t hostSize = hasHosts_ ? divisorOf(ranks_, dice_) : ranks_;
+    return fmt::format("fusion @drawn(D = {}, M = {}{}) {{\n  mesh [0 .. D){}\n{}  output {}\n}}\n",
+                       ranks_, total_, hasHosts_ ? fmt::format(", L = {}", hostSize) : "",
+                       hasHosts_ ? " of L" : "", body_, outputs);
   }
 
   int64_t ranks() const { return ranks_; }
@@ -273,7 +276,7 @@ private:
   }
 
   Dice &dice_;
-  const bool isWhole_;
+  const bool isWhole_, hasHosts_;
   int64_t ranks_, rows_, heads_, steps_;
   int64_t sums_;      ///< over devices
   int64_t total_ = 0; ///< rows over all blocks, which need not divide; 0: every row exists

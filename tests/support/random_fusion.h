@@ -29,6 +29,8 @@ struct RandomKinds {
   bool uneven = true;
   /// Results without a Stream axis, and operands that are whole on every device.
   bool whole = false;
+  /// A mesh of several hosts.
+  bool hosts = false;
 };
 
 /// Draws a case. The same seed and kinds give the same case on every machine. Without kinds, every

@@ -65,7 +65,7 @@ public:
     seen_.assign(static_cast<size_t>(streams_), std::vector<int64_t>(streams_, 0));
   }
 
-  std::string write() {
+  std::string write(const ProgramKinds &kinds) {
     declare();
     fence();
     for (const std::string &buffer : buffers_)
@@ -78,7 +78,7 @@ public:
       if (buffer != "C")
         flushAndCollect(buffer);
     join();
-    return text_ + "}\n";
+    return header(kinds) + text_ + "}\n";
   }
 
 private:
@@ -96,9 +96,15 @@ private:
     return stream == kMain ? "%main" : fmt::format("stream({})", stream - 1);
   }
 
+  /// Drawn last, so that a program with hosts is one without but for them.
+  std::string header(const ProgramKinds &kinds) {
+    const int64_t hostSize = kinds.hosts ? divisorOf(ranks_, dice_) : ranks_;
+    const std::string hosts = hostSize == ranks_ ? "" : fmt::format(" of {}", hostSize);
+    return fmt::format("program @drawn mesh [0 .. {}){} (%A: {}) -> (%C: {}) {{\n", ranks_, hosts,
+                       type(), type());
+  }
+
   void declare() {
-    text_ = fmt::format("program @drawn mesh [0 .. {}) (%A: {}) -> (%C: {}) {{\n", ranks_, type(),
-                        type());
     buffers_ = {"C"};
     for (int64_t i = 0, count = 1 + dice_.below(3); i < count; ++i)
       addBuffer("device", fresh("D"));
@@ -571,9 +577,9 @@ private:
 
 } // namespace
 
-std::string randomProgram(uint64_t seed) {
+std::string randomProgram(uint64_t seed, const ProgramKinds &kinds) {
   Dice dice(seed);
-  return ProgramWriter(dice).write();
+  return ProgramWriter(dice).write(kinds);
 }
 
 } // namespace braid::test

@@ -15,7 +15,13 @@
 
 namespace braid::test {
 
-/// The same seed gives the same text on every machine.
-std::string randomProgram(uint64_t seed);
+/// What random programs may have besides.
+struct ProgramKinds {
+  /// A mesh of several hosts.
+  bool hosts = false;
+};
+
+/// The same seed and kinds give the same text on every machine.
+std::string randomProgram(uint64_t seed, const ProgramKinds &kinds = {});
 
 } // namespace braid::test
