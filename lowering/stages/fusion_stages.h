@@ -18,6 +18,7 @@ struct FusionStage {
   std::optional<int64_t> rowsInTwoShots = {};
   bool moves = false;          ///< other devices take part in it
   bool gathersSlices = false;  ///< of all devices, by a collective each
+  bool hasHosts = false;       ///< several, of several ranks each, which can pass on what came
   std::string notOverlapped{}; ///< why no schedule hides its transfers; "" if one may
 };
 
