@@ -139,7 +139,8 @@ Values partials(const Candidate &candidate, const Surroundings &around) {
   const bool isScattered = stage.isReduction && (!stage.rowsInTwoShots || hasTwoShots(candidate));
   const bool isPushed = candidate.protocol() == Protocol::Put && takesBlocksInTurn(candidate) &&
                         candidate.placement() == Placement::Each;
-  return isScattered && isPushed && rowsOfStep(candidate, stage) <= kMostRowsAtPeers
+  const bool staysInHosts = stage.isOnOneHost || isHierarchical(candidate);
+  return isScattered && isPushed && staysInHosts && rowsOfStep(candidate, stage) <= kMostRowsAtPeers
              ? Values{int64_t(Partials::Local), int64_t(Partials::Peer)}
              : Values{int64_t(Partials::Local)};
 }

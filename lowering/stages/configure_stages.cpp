@@ -188,8 +188,13 @@ std::string conflictOfCollective(const Stage &stage, const Configuration &config
   return "";
 }
 
-/// Why the mesh has no hosts that blocks could be passed on in.
+/// Why the mesh's hosts do not suit `config`: none to pass blocks on in, or peers on others.
 std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
+  const bool staysInHosts = stage.ranksPerHost == stage.steps || !stage.isReduction() ||
+                            config.order() == Order::Hierarchical;
+  if (config.partials() == Partials::Peer && !staysInHosts)
+    return "partials=peer stores in the memory of peers, and some are on other hosts; only "
+           "partials=local or order=hierarchical would be accepted";
   if (config.order() != Order::Hierarchical || stage.gathersSlices)
     return "";
   if (stage.hosts() == 1)

@@ -34,6 +34,7 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
     const bool isWhole = stage.isGather() && !stage.isStreamed;
     stages.push_back({stage.tensors(), stage.isReduction(), stage.rows,
                       rowsInTwoShots(fusion, stage), stage.moves(), stage.gathersSlices, hasHosts,
+                      fusion.ranksPerHost() == fusion.ranks(),
                       isWhole ? whyNotOverlapped(stage) : ""});
   }
   return stages;

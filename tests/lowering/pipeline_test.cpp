@@ -302,6 +302,29 @@ TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
   expectToGoOn(kMixed, "ring,Y=pairwise;protocol=put");
 }
 
+/// The example, its eight ranks on two hosts.
+std::string onTwoHosts(const char *name) {
+  std::string text = readExample(name);
+  const std::string mesh = "mesh [0 .. D)";
+  return text.replace(text.find(mesh), mesh.size(), mesh + " of 4");
+}
+
+TEST(Pipeline, GoesOnWithHosts) {
+  for (const char *protocol : {"", ";protocol=put"})
+    for (const char *placement : {"", ";placement=shared;streams=7"}) {
+      for (const char *cut : {"", ";chunks=2;tail-split=2"})
+        for (const char *name : {"ag_matmul.braid", "ag_linear.braid", "ag_reshard.braid",
+                                 "matmul_reduce_scatter.braid"})
+          expectToGoOn(onTwoHosts(name), std::string("hierarchical") + protocol + placement + cut);
+      expectToGoOn(onTwoHosts("matmul_all_reduce.braid"),
+                   std::string("hierarchical;reduction=two-shot") + protocol + placement);
+      expectToGoOn(onTwoHosts("mlp.braid"), std::string("hierarchical") + protocol + placement);
+    }
+  expectToGoOn(onTwoHosts("ag_matmul.braid"), "hierarchical;granularity=whole");
+  expectToGoOn(onTwoHosts("matmul_reduce_scatter.braid"),
+               "hierarchical;protocol=put;partials=peer");
+}
+
 TEST(Pipeline, GoesOnWithFunctionsAndReshards) {
   for (const char *name : {"mlp.braid", "gated_mlp.braid", "ag_reshard.braid"})
     for (const char *preset : {"pairwise", "pairwise;placement=shared", "sequential", "bulk"})
