@@ -118,7 +118,7 @@ void HostStreams::assignSumGather(int64_t first) {
 
 void HostStreams::assign(Block &block, const Places &places) {
   llvm::SmallVector<StreamRef, 4> used;
-  bool hasTransfers = false, hasComputed = false;
+  bool hasTransfers = false, hasSent = false, hasComputed = false;
   auto place = [&](Op &op, StreamRef stream, std::optional<StreamRef> other = std::nullopt) {
     fork(block, op.getIterator(), stream, other);
     if (!llvm::is_contained(used, stream))
@@ -128,7 +128,9 @@ void HostStreams::assign(Block &block, const Places &places) {
     const P2POp *awaited = awaitedTransfer(op);
     if (const auto *transfer = llvm::dyn_cast<P2POp>(&op)) {
       const StreamRef passive = isSend(*transfer) ? places.sends : places.ready;
-      std::optional<StreamRef> other = isSend(*transfer) ? places.beforeSends : std::nullopt;
+      // Once, as nothing may come between transfers that are to meet as one group of messages.
+      const bool isFirstSend = isSend(*transfer) && !std::exchange(hasSent, true);
+      std::optional<StreamRef> other = isFirstSend ? places.beforeSends : std::nullopt;
       if (!std::exchange(hasTransfers, true) && places.beforePair)
         other = places.beforePair;
       place(op, copiesHere(*transfer) ? places.copies : passive, other);

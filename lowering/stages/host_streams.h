@@ -45,7 +45,7 @@ private:
     StreamRef arrivals = {}; ///< waits for receives
     StreamRef reads = {};    ///< waits for sends that peers read
     StreamRef computes = {}; ///< everything else
-    std::optional<StreamRef> beforeSends = {};    ///< done before a send
+    std::optional<StreamRef> beforeSends = {};    ///< done before the first send
     std::optional<StreamRef> beforePair = {};     ///< done before the first transfer
     std::optional<StreamRef> beforeComputes = {}; ///< done before the first of everything else
   };

@@ -594,7 +594,8 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
               testing::HasSubstr("cannot reduce to %C: reduction=two-shot takes an all-reduce"));
   EXPECT_THAT(
       messageFor("coalesced"),
-      testing::HasSubstr("cannot reduce to %C: expected order=shift or ring, got order=xor"));
+      testing::HasSubstr(
+          "cannot reduce to %C: expected order=shift or ring or hierarchical, got order=xor"));
   EXPECT_THAT(messageFor("coalesced;chunks=2"),
               testing::HasSubstr(" (schedule coalesced; these would do: pairwise, "));
   EXPECT_THAT(messageFor("coalesced;posting=all"),
@@ -615,7 +616,7 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
   const std::pair<const char *, const char *> kNotAtPeers[] = {
       {"", "takes protocol=put, got get\n"},
       {"ring;protocol=put",
-       "takes order=shift, got ring (schedule ring; these would do: pairwise)"},
+       "takes order=shift or hierarchical, got ring (schedule ring; these would do: pairwise)"},
       {"bulk;protocol=put", "takes granularity=chunk, got whole (schedule bulk; these would do: "},
       {"placement=shared;protocol=put", "takes placement=each, got shared\n"}};
   for (const auto &[schedule, takes] : kNotAtPeers)

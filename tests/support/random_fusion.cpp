@@ -376,6 +376,8 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
     config.set(Knob::Protocol, dice.chance(50) ? Protocol::Get : Protocol::Put);
     chunks = 1;
   }
+  if (kinds.hosts) // peers may be on other hosts
+    config.set(Knob::Partials, std::nullopt);
   if (kinds.hosts && writer.canPassOn())
     chunks = suitHosts(config, chunks, writer, dice);
   config.set(Knob::Chunks, chunks);
