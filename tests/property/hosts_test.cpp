@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
+#include "api/autotune/candidates.h"
+#include "lowering/stages/fusion_stages.h"
 #include "runtime/plan/specialize.h"
 #include "tests/support/check_text.h"
 #include "tests/support/configured.h"
@@ -74,7 +76,7 @@ std::vector<std::string> schedulesOf(Kind kind) {
         if (!isWhole)
           add(more);
     }
-  if (kind == Kind::ReduceScatter || kind == Kind::AllReduce)
+  if (kind == Kind::ReduceScatter || kind == Kind::AllReduce) // stored at ranks of the host
     for (const char *cut : {"", ";chunks=2"})
       all.push_back("hierarchical;protocol=put;partials=peer" + extra + cut);
   return all;
@@ -96,6 +98,29 @@ TEST(Hosts, UnevenReduceScattersAreSafe) {
   expectAllSafe(kUnevenReduceScatter, Kind::ReduceScatter);
 }
 TEST(Hosts, AllReducesAreSafe) { expectAllSafe(kAllReduce, Kind::AllReduce); }
+
+/// What auto looks at first: flat and hierarchical.
+void expectCandidatesSafe(const Mesh &mesh, const std::string &text) {
+  std::unique_ptr<Source> source = parseSource("hosts.braid", text);
+  const std::vector<FusionStage> stages = stagesOf(*source->module.fusions.front(), source->diags);
+  ASSERT_EQ(stages.size(), 1u) << source->diags.str();
+  const LaunchMode launchModes[] = {LaunchMode::Eager};
+  const TransferMode transferModes[] = {{}};
+  size_t hierarchical = 0;
+  const CandidateSpace space{{}, launchModes, transferModes, stages.front()};
+  for (const Candidate &candidate : broadCandidates(space)) {
+    hierarchical += candidate.order() == schedule::Order::Hierarchical;
+    const Status status = checkText(text, {.schedule = {candidate}});
+    ASSERT_TRUE(status.isOk()) << candidate.str() << "\n" << status.message();
+  }
+  EXPECT_EQ(hierarchical > 0, mesh.hosts > 1 && mesh.ranksPerHost > 1);
+}
+
+TEST(Hosts, CandidatesOfAutoAreSafe) {
+  for (const Mesh &mesh : {Mesh{2, 2}, Mesh{2, 3}, Mesh{4, 1}, Mesh{1, 4}})
+    for (const char *body : {kGather, kReduceScatter, kAllReduce})
+      expectCandidatesSafe(mesh, fusionOf(mesh, body));
+}
 
 TEST(Hosts, RandomCasesAreExact) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
