@@ -124,6 +124,9 @@ Values streamCounts(const Candidate &candidate, const Surroundings &around) {
 }
 
 Values protocols(const Candidate &candidate, const Surroundings &around) {
+  const FusionStage &stage = around.stage;
+  if (stage.isReduction && !stage.isOnOneHost && !isHierarchical(candidate))
+    return {int64_t(Protocol::Get)};
   return around.of(candidate) == Transport::Messages || candidate.transfers() != Transfers::Pairs
              ? Values{int64_t(Protocol::Get)}
              : Values{int64_t(Protocol::Get), int64_t(Protocol::Put)};

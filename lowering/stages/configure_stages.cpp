@@ -195,6 +195,10 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
   if (config.partials() == Partials::Peer && !staysInHosts)
     return "partials=peer stores in the memory of peers, and some are on other hosts; only "
            "partials=local or order=hierarchical would be accepted";
+  if (config.protocol() == Protocol::Put && config.transfers() == Transfers::Pairs && !staysInHosts)
+    return "under protocol=put parts are awaited apart from those that are sent, and messages "
+           "between "
+           "hosts meet in pairs; only protocol=get or order=hierarchical would be accepted";
   if (config.order() != Order::Hierarchical || stage.gathersSlices)
     return "";
   if (stage.hosts() == 1)

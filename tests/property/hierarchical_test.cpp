@@ -145,10 +145,16 @@ Crossings countCrossings(const std::string &text, const std::string &schedule, c
   for (int64_t rank = 0; compiled && rank < mesh.ranks(); ++rank) {
     Result<Plan> plan = specialize(*compiled->program, rank, source->diags);
     EXPECT_TRUE(plan.isOk()) << source->diags.str();
+    auto count = [&](Direction direction, int64_t peer, const Range &range) {
+      const int64_t host = rank / mesh.ranksPerHost;
+      if (direction == Direction::Receive && peer / mesh.ranksPerHost != host)
+        crossings[{host, range.offset}] += range.bytes;
+    };
     for (const Endpoint &endpoint : plan->endpoints)
-      if (endpoint.direction == Direction::Receive &&
-          endpoint.peer / mesh.ranksPerHost != rank / mesh.ranksPerHost)
-        crossings[{rank / mesh.ranksPerHost, endpoint.range.offset}] += endpoint.range.bytes;
+      count(endpoint.direction, endpoint.peer, endpoint.range);
+    for (const PlanGroup &group : plan->groups)
+      for (const PlanMessage &message : group)
+        count(message.direction, message.peer, message.range);
   }
   return crossings;
 }

@@ -378,6 +378,8 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
   }
   if (kinds.hosts) // peers may be on other hosts
     config.set(Knob::Partials, std::nullopt);
+  if (kinds.hosts && writer.hasSums() && !writer.canPassOn())
+    config.set(Knob::Protocol, Protocol::Get);
   if (kinds.hosts && writer.canPassOn())
     chunks = suitHosts(config, chunks, writer, dice);
   config.set(Knob::Chunks, chunks);
