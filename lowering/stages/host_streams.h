@@ -17,8 +17,8 @@
 //   stream(4)   with placement=shared, copies of parts
 //
 // and behind those in two shots four more: the final sums' way to other hosts; waits for those of
-// other hosts; what is passed on; and waits for that, with what copies to the result. GEMMs have the
-// streams that are left. With fewer streams the last of these share one.
+// other hosts; what is passed on; and waits for that, with what copies to the result. GEMMs have
+// the streams that are left. With fewer streams the last of these share one.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -1,4 +1,4 @@
-//===- tests/property/hierarchical_test.cpp - what crosses from host to host, and how often -----===//
+//===- tests/property/hierarchical_test.cpp - what crosses from host to host, how often -------===//
 //
 // On several meshes of hosts, in both directions: every program is proved safe with one queue and
 // gives the right result, and the Plans of all ranks say how often each block crosses.
