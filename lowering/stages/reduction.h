@@ -57,7 +57,8 @@
 //
 // In a hierarchical order each host adds its parts of a row on the rank that has the owner's number
 // there, in the order of its ranks, and rounds the sum once to their type. So one part for each
-// host crosses the network, and the owner adds those in the order of hosts. Its own host's comes last:
+// host crosses the network, and the owner adds those in the order of hosts. Its own host's
+// comes last:
 //
 //   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // of a host's rows, a part from each rank
 //   %C_sent = allocate device f32[8, 128, 1024]          // what goes to ranks of this host
