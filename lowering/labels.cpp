@@ -34,6 +34,10 @@ public:
     label("steps", stage_.loop, {stage_.chunks, stage_.tailSplit});
     label("chunks", stage_.chunkLoop);
     label("block", stage_.block);
+    label("relay", stage_.relay);
+    label("relayed", stage_.relayed);
+    label("given", stage_.given);
+    label("host_sums", stage_.hostSums);
     label("mine", stage_.mine);
     label("staging", stage_.staging);
     label("guard", stage_.guard);
@@ -104,7 +108,9 @@ public:
         {"gather", &Reader::takeGather},   {"parts", &Reader::takeParts},
         {"sent", &Reader::takeSent},       {"sum", &Reader::takeSum},
         {"own", &Reader::takeOwn},         {"own_stream", &Reader::takeOwnStream},
-        {"streams", &Reader::takeStreams}, {"sync", &Reader::takeSync}};
+        {"streams", &Reader::takeStreams}, {"sync", &Reader::takeSync},
+        {"relay", &Reader::takeRelay},     {"relayed", &Reader::takeRelayed},
+        {"given", &Reader::takeGiven},     {"host_sums", &Reader::takeHostSums}};
     for (auto [role, take] : kRoles)
       if (label_.role == role)
         return (this->*take)();
@@ -150,6 +156,21 @@ private:
   std::string takeBuffer(Value *&field) {
     return put(field, op_.kind() == OpKind::Allocate ? resultOf(op_) : nullptr, "an allocate");
   }
+  std::string takeGiven() { return takeBuffer(stage_.given); }
+  std::string takeHostSums() { return takeBuffer(stage_.hostSums); }
+  /// In the steps, or in the chunks that are in these.
+  bool isInSteps() const {
+    const bool hasChunks = stage_.isHierarchical() && stage_.isGather() && stage_.chunkLoop;
+    return steps() && (&block_ == steps() || (hasChunks && &block_ == &stage_.stepBody()));
+  }
+  std::string takeRelay() {
+    return put(stage_.relay, isInSteps() ? llvm::dyn_cast<ForOp>(&op_) : nullptr,
+               "a loop in the steps of hosts");
+  }
+  std::string takeRelayed() {
+    return stage_.relay ? putValue(stage_.relayed, &stage_.relay->body, "a tensor in the relay")
+                        : "expected it in the relay";
+  }
   std::string takeParts() { return takeBuffer(stage_.parts); }
   std::string takeSent() { return takeBuffer(stage_.sent); }
   /// Behind the steps, but for a ring, which has it in the last one, and for collectives.
@@ -181,7 +202,8 @@ private:
   }
   std::string takeStaging() { return put(stage_.staging, as<SetOp>(body_), "a set"); }
   std::string takeGuard() {
-    return put(stage_.guard, steps() ? as<IfOp>(*steps()) : nullptr, "a condition in the steps");
+    return put(stage_.guard, isInSteps() ? llvm::dyn_cast<IfOp>(&op_) : nullptr,
+               "a condition in the steps");
   }
   std::string takeGather() {
     auto *loop = stage_.isTwoShot() ? as<ForOp>(*aroundSteps()) : nullptr;
@@ -346,6 +368,12 @@ private:
     const bool hasStreams = hasSteps && hasRun("assign-streams") && stage.loop && !isOnCallers;
     const std::pair<bool, const char *> kWanted[] = {
         {isReduction && !stage.parts, "parts"},
+        {isReduction && stage.isHierarchical() && !stage.given, "given"},
+        {isReduction && stage.isHierarchical() && !stage.hostSums, "host_sums"},
+        {isReduction && stage.isHierarchical() && hasSteps && !stage.guard, "guard"},
+        {stage.isHierarchical() && hasSteps && stage.loop && !stage.relay, "relay"},
+        {isGather && stage.isHierarchical() && stage.relay && !stage.relayed, "relayed"},
+        {isGather && stage.isHierarchical() && isMoved && hasSteps && !stage.guard, "guard"},
         {isReduction && !stage.sum, "sum"},
         {isReduction && (stage.isScattered() || stage.isCollective()) && !stage.sent, "sent"},
         {isReduction && ((hasSteps && !stage.mine) || sendsNoPart(stage)), "mine"},

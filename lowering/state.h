@@ -67,6 +67,7 @@ struct Stage {
   int64_t rows = 0; ///< leading extent of a step's block on one device; 0: the block is a vector
   /// Which rows of the operand and of what is made from it exist; nothing if all do.
   std::optional<UnevenRows> uneven = {};
+  int64_t ranksPerHost = 1;
   /// Of a gather: a result is produced slice by slice; else GEMMs are computed whole, and hide
   /// nothing.
   bool isStreamed = true;
@@ -91,6 +92,12 @@ struct Stage {
   Op *first = nullptr;    ///< the first top-level node of the stage
   ForOp *loop = nullptr;  ///< the steps; of a GEMM of everything, made by insert-transfers
   Value *block = nullptr; ///< selected in the loop
+  /// Of a hierarchical order: steps are of hosts, and each has a loop over the other ranks of the
+  /// own host, to which it passes `block` on, while they pass on `relayed`.
+  ForOp *relay = nullptr;
+  Value *relayed = nullptr;
+  /// Of a reduction in that order: the sums that go to other hosts, and those of all hosts.
+  Value *given = nullptr, *hostSums = nullptr;
 
   // From insert-transfers on.
   /// What is sent: this device's own block, which is multiplied from there, too; of a reduction, a
@@ -143,8 +150,8 @@ struct Stage {
       first = nullptr;
     if (isReduction() && isScattered())
       mine = nullptr; // it was selected in the steps
-    loop = chunkLoop = gather = nullptr;
-    block = nullptr;
+    loop = chunkLoop = gather = relay = nullptr;
+    block = relayed = nullptr;
     guard = nullptr;
     chunks = tailSplit = 1;
   }
@@ -154,6 +161,11 @@ struct Stage {
   }
   /// Half of the last GEMM need not wait for the last blocks.
   bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
+  /// What another host has crosses the network once, and is passed on by the ranks of this one.
+  bool isHierarchical() const {
+    return movesByPairs() && config.order() == schedule::Order::Hierarchical;
+  }
+  int64_t hosts() const { return steps / ranksPerHost; }
   bool isGather() const { return kind == StageKind::Gather; }
   /// All devices take part in the transfer of a step, and no step is of the own block alone. Of a
   /// reduction the steps are its chunks.

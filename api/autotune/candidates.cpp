@@ -49,16 +49,27 @@ bool multipliesWhole(const Candidate &candidate) {
 
 /// So that its transfers may be on streams of GEMMs, or on their own.
 bool takesBlocksInTurn(const Candidate &candidate) {
-  return candidate.order() == Order::Shift && candidate.posting() == Posting::Each &&
+  const bool isInTurn =
+      candidate.order() == Order::Shift || candidate.order() == Order::Hierarchical;
+  return isInTurn && candidate.posting() == Posting::Each &&
          candidate.granularity() == Granularity::Chunk && candidate.transfers() == Transfers::Pairs;
+}
+
+bool isHierarchical(const Candidate &candidate) { return candidate.order() == Order::Hierarchical; }
+
+/// Several hosts of several ranks pass on what has crossed the network once; an all-reduce does so
+/// in two shots. Who asks for it where there is nothing to pass on is told why not.
+bool canPassOn(const Candidate &candidate, const CandidateSpace &space) {
+  return !isHierarchical(candidate) || space.stage.hasHosts ||
+         space.given.get(Knob::Order) == int64_t(Order::Hierarchical);
 }
 
 /// A step of a reduction makes what it sends: so only the transfers of one GEMM of everything are
 /// posted at once. A ring adds in another order, and rounds at each rank: who wants that says so.
 bool canReduce(const Candidate &candidate, const CandidateSpace &space) {
   const bool isRingGiven = space.given.get(Knob::Order) == int64_t(Order::Ring);
-  const bool isOrdered =
-      candidate.order() == Order::Shift || (candidate.order() == Order::Ring && isRingGiven);
+  const bool isOrdered = candidate.order() == Order::Shift || isHierarchical(candidate) ||
+                         (candidate.order() == Order::Ring && isRingGiven);
   return isOrdered && !isGeometric(candidate) &&
          (candidate.posting() == Posting::Each || multipliesWhole(candidate));
 }
@@ -81,8 +92,10 @@ Values transports(const Candidate &, const Surroundings &around) {
 bool hasTwoShots(const Candidate &candidate) { return candidate.reduction() == Reduction::TwoShot; }
 
 Values reductions(const Candidate &candidate, const Surroundings &around) {
-  return candidate.transfers() != Transfers::Collective &&
-                 around.stage.rowsInTwoShots.value_or(0) > 0
+  const bool hasRows = around.stage.rowsInTwoShots.value_or(0) > 0;
+  if (isHierarchical(candidate) && hasRows)
+    return {int64_t(Reduction::TwoShot)};
+  return candidate.transfers() != Transfers::Collective && hasRows
              ? Values{int64_t(Reduction::OneShot), int64_t(Reduction::TwoShot)}
              : Values{int64_t(Reduction::OneShot)};
 }
@@ -97,9 +110,10 @@ Values placements(const Candidate &candidate, const Surroundings &) {
 int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage) {
   const bool areShared =
       candidate.placement() == Placement::Shared && candidate.posting() == Posting::Each;
+  const int64_t forHosts = isHierarchical(candidate) ? 2 : 0;
   if (stage.isReduction && !multipliesWhole(candidate) && candidate.transfers() == Transfers::Pairs)
-    return (areShared ? 3 : 2) + (hasTwoShots(candidate) ? 2 : 0);
-  return areShared ? 2 : 0;
+    return forHosts + (areShared ? 3 : 2) + (hasTwoShots(candidate) ? 2 + forHosts : 0);
+  return forHosts + (areShared ? 2 : 0);
 }
 
 /// Where some streams are for transfers alone, GEMMs are on one stream or on two: which of both
@@ -110,6 +124,9 @@ Values streamCounts(const Candidate &candidate, const Surroundings &around) {
 }
 
 Values protocols(const Candidate &candidate, const Surroundings &around) {
+  const FusionStage &stage = around.stage;
+  if (stage.isReduction && !stage.isOnOneHost && !isHierarchical(candidate))
+    return {int64_t(Protocol::Get)};
   return around.of(candidate) == Transport::Messages || candidate.transfers() != Transfers::Pairs
              ? Values{int64_t(Protocol::Get)}
              : Values{int64_t(Protocol::Get), int64_t(Protocol::Put)};
@@ -125,7 +142,8 @@ Values partials(const Candidate &candidate, const Surroundings &around) {
   const bool isScattered = stage.isReduction && (!stage.rowsInTwoShots || hasTwoShots(candidate));
   const bool isPushed = candidate.protocol() == Protocol::Put && takesBlocksInTurn(candidate) &&
                         candidate.placement() == Placement::Each;
-  return isScattered && isPushed && rowsOfStep(candidate, stage) <= kMostRowsAtPeers
+  const bool staysInHosts = stage.isOnOneHost || isHierarchical(candidate);
+  return isScattered && isPushed && staysInHosts && rowsOfStep(candidate, stage) <= kMostRowsAtPeers
              ? Values{int64_t(Partials::Local), int64_t(Partials::Peer)}
              : Values{int64_t(Partials::Local)};
 }
@@ -232,7 +250,7 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   std::vector<Candidate> all;
   for (const Preset &preset : presets()) {
     const Candidate each = space.given.over(preset.fields);
-    if (!llvm::is_contained(all, each) && canTransfer(each, space) &&
+    if (!llvm::is_contained(all, each) && canTransfer(each, space) && canPassOn(each, space) &&
         (!space.stage.isReduction || canReduce(each, space)))
       all.push_back(each);
   }

@@ -13,6 +13,11 @@
 // In a ring a block is forwarded as soon as it is here. So the transfers of `ring` share stream(0),
 // the ring stream, and the GEMMs follow on the others: forwarding never waits for a GEMM.
 //
+// In a hierarchical order what crosses the network is on stream(0), the network stream, and
+// stream(1) waits for it: so nothing waits for the network that does not need what it brings. What
+// is passed on to a rank of the host, and GEMMs, begin with `synchronize stream(1)`, on the other
+// streams.
+//
 // Copies may be on one stream, too (placement=shared; always in `batched` and `coalesced`): one
 // after the other, each gets the whole link, and the first block is here after one copy instead of
 // after all of them. A ready signal behind a copy would come too late, so ready signals have
@@ -31,6 +36,7 @@
 #include "lowering/emit.h"
 #include "lowering/passes/passes.h"
 #include "lowering/stages/gather_order.h"
+#include "lowering/stages/host_streams.h"
 #include "lowering/stages/transfers.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -53,7 +59,9 @@ public:
     builder_.setLocation(stage.location());
     if (stage.ownFirst)
       assignOwnStep(stage);
-    if (placement_ == Placement::Ring)
+    if (stage.isHierarchical())
+      HostStreams(state_, stage, main_.named, first_).assignGather();
+    else if (placement_ == Placement::Ring)
       assignRingStep(stage);
     else if (placement_ == Placement::Shared)
       assignSharedStep(stage);
@@ -68,6 +76,11 @@ private:
     available_ = stage.config.streams();
     const bool isChosen = stage.moves() && available_ > 1;
     placement_ = isChosen ? stage.config.placement() : Placement::Each;
+    if (stage.isHierarchical()) {
+      const int64_t others = placement_ == Placement::Shared ? 4 : 2;
+      first_ = std::min(others, available_ - 1);
+      return;
+    }
     first_ = placement_ == Placement::Each ? 0 : 1;
     // A group gives its ready signals itself, before its first copy.
     const bool postsEach = stage.config.posting() == schedule::Posting::Each;
@@ -81,11 +94,14 @@ private:
   /// waits for what peers give and copies it. GEMMs wait for none of these, and take turns on the
   /// rest.
   void assignReduction(Stage &stage) {
-    const int64_t others = stage.config.placement() == Placement::Shared ? 3 : 2;
-    first_ = std::min(others + (stage.isTwoShot() ? 2 : 0), available_ - 1);
+    const int64_t forHosts = stage.isHierarchical() ? 2 : 0;
+    const int64_t others = forHosts + (stage.config.placement() == Placement::Shared ? 3 : 2);
+    first_ = std::min(others + (stage.isTwoShot() ? 2 + forHosts : 0), available_ - 1);
     stage.transferStreams = first_;
     stage.streams = available_;
     builder_.setLocation(stage.location());
+    if (stage.isHierarchical())
+      return HostStreams(state_, stage, main_.named, first_).assignReduction(others);
     if (placement_ == Placement::Ring)
       return assignRingReduction(stage);
     assignReductionStep(stage);
@@ -254,6 +270,8 @@ private:
       const GatherOrder order(scalars_, stage.config.order(), stage.steps);
       return 1 + static_cast<int64_t>(order.runs(stage.halvesLastGemm()).size());
     }
+    if (stage.isHierarchical())
+      return (stage.hosts() - 1 + stage.tailSplit) * stage.chunks * stage.ranksPerHost;
     return (stage.loop->end->value() - firstStep(stage) + stage.tailSplit - 1) * stage.chunks;
   }
 

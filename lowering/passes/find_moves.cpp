@@ -356,6 +356,8 @@ bool findStages(LoweringState &state) {
   Grouper grouper(state);
   for (const auto &node : state.fusion.nodes())
     grouper.add(*node);
+  for (Stage &stage : state.stages)
+    stage.ranksPerHost = state.fusion.ranksPerHost();
   return true;
 }
 

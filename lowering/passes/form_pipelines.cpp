@@ -18,6 +18,7 @@
 #include "lowering/passes/passes.h"
 #include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
+#include "lowering/stages/host_order.h"
 #include "lowering/stages/legality.h"
 #include "lowering/stages/reduction.h"
 
@@ -115,7 +116,36 @@ private:
     builder_.set(to, existingRows(state_, builder_, uneven, src));
   }
 
+  /// Of each host the block that comes over the network, and those that are passed on.
+  void formHosts(Stage &stage) {
+    const HostOrder order(scalars_, stage);
+    builder_.setLocation(stage.location());
+    stage.loop = builder_.forLoop(state_.names.local("host"), scalars_.constant(0),
+                                  scalars_.constant(stage.hosts()));
+    stage.first = stage.loop;
+    builder_.insertAtEnd(stage.loop->body);
+    stage.block = formBlock(stage, "block", "", order.far(stage.loop->index));
+    stage.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
+                                   scalars_.constant(stage.ranksPerHost));
+    builder_.insertAtEnd(stage.relay->body);
+    stage.relayed =
+        formBlock(stage, "relayed", "relayed_", order.block(stage.loop->index, stage.relay->index));
+  }
+
+  Value *formBlock(Stage &stage, const char *name, const std::string &prefix, const Scalar *slot) {
+    builder_.setLocation(stage.location());
+    Value *block =
+        selectBlock(state_, builder_, stage, state_.names.local(name), stage.whole, slot);
+    emitStep(state_, builder_, stage, block, slot, [&](const Value &whole) {
+      return state_.names.local(prefix + (stage.makesOne() ? "out" : whole.name + "_out"));
+    });
+    builder_.setLocation(stage.location());
+    return block;
+  }
+
   void formLoop(Stage &stage) {
+    if (stage.isHierarchical())
+      return formHosts(stage);
     builder_.setLocation(stage.location());
     stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
                                   scalars_.constant(stage.steps));
@@ -124,11 +154,7 @@ private:
     const Scalar *slot = stage.loop->index;
     if (stage.isGather() && !stage.isCollective())
       slot = GatherOrder(scalars_, stage.config.order(), stage.steps).source(slot);
-    stage.block =
-        selectBlock(state_, builder_, stage, state_.names.local("block"), stage.whole, slot);
-    emitStep(state_, builder_, stage, stage.block, slot, [&](const Value &whole) {
-      return state_.names.local(stage.makesOne() ? "out" : whole.name + "_out");
-    });
+    stage.block = formBlock(stage, "block", "", slot);
   }
 
   LoweringState &state_;

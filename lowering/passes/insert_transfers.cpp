@@ -27,6 +27,7 @@
 #include "lowering/passes/passes.h"
 #include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
+#include "lowering/stages/host_order.h"
 #include "lowering/stages/reduction.h"
 #include "lowering/stages/sum_gather.h"
 
@@ -67,7 +68,10 @@ private:
   }
 
   void addReached(Stage &stage, llvm::SmallVectorImpl<Value *> &buffers) {
-    buffers.push_back(stage.isGather() ? stage.whole : shareParts(stage));
+    if (stage.isGather())
+      buffers.push_back(stage.whole);
+    else
+      buffers.append(shareParts(stage));
     if (!stage.isTwoShot())
       return;
     builder_.setLocation(stage.location());
@@ -136,14 +140,15 @@ private:
   }
 
   /// The slot in which the own block is staged. Peers pull it from there; pushed, it goes from
-  /// where it lies, but in a ring, which forwards what lies in slots.
+  /// where it lies, but where blocks are forwarded, which lie in slots.
   Value *selectOwnBlock(Stage &stage) {
     std::string mine = state_.names.global(nameInStage(state_, stage, "mine"));
     std::string own = state_.names.global(nameInStage(state_, stage, "own"));
     const Scalar *rank = scalars_.rank();
     Value *slot = selectBlock(state_, builder_, stage, mine, stage.whole, rank);
     own_ = selectBlock(state_, builder_, stage, own, stage.input, scalars_.constant(0), rank);
-    const bool isPushed = stage.config.protocol() == Protocol::Put && !isRing(stage);
+    const bool isForwarded = isRing(stage) || stage.isHierarchical();
+    const bool isPushed = stage.config.protocol() == Protocol::Put && !isForwarded;
     stage.mine = isPushed ? own_ : slot;
     return slot;
   }
@@ -154,16 +159,41 @@ private:
     stage.guard =
         builder_.ifOp(scalars_.binary(ScalarKind::Ne, stage.loop->index, scalars_.constant(0)));
     builder_.insertAtEnd(stage.guard->thenBlock);
-    insertTransfer(stage);
+    if (!stage.isHierarchical())
+      return insertTransfer(stage);
+    const HostOrder order(scalars_, stage);
+    insertPair(stage, stage.mine, order.farther(stage.loop->index), stage.block,
+               order.far(stage.loop->index));
+    builder_.insertAfter(stage.relay->body, *stage.relayed->definition);
+    Value *passed = selectBlock(state_, builder_, stage, state_.names.local("passed"), stage.whole,
+                                order.far(stage.loop->index));
+    insertPair(stage, passed, order.nearer(stage.relay->index), stage.relayed,
+               order.near(stage.relay->index));
   }
 
   /// Of a GEMM of everything: the GEMMs stay as they are, behind a loop that only moves.
   void makeLoop(Stage &stage) {
+    if (stage.isHierarchical())
+      return makeHostLoop(stage);
     stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
                                   scalars_.constant(stage.steps));
     builder_.insertAtEnd(stage.loop->body);
     stage.block = selectBlock(state_, builder_, stage, state_.names.local("block"), stage.whole,
                               orderOf(stage).source(stage.loop->index));
+  }
+
+  void makeHostLoop(Stage &stage) {
+    const HostOrder order(scalars_, stage);
+    stage.loop = builder_.forLoop(state_.names.local("host"), scalars_.constant(0),
+                                  scalars_.constant(stage.hosts()));
+    builder_.insertAtEnd(stage.loop->body);
+    stage.block = selectBlock(state_, builder_, stage, state_.names.local("block"), stage.whole,
+                              order.far(stage.loop->index));
+    stage.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
+                                   scalars_.constant(stage.ranksPerHost));
+    builder_.insertAtEnd(stage.relay->body);
+    stage.relayed = selectBlock(state_, builder_, stage, state_.names.local("relayed"), stage.whole,
+                                order.block(stage.loop->index, stage.relay->index));
   }
 
   static bool isRing(const Stage &stage) { return stage.config.order() == schedule::Order::Ring; }
@@ -175,7 +205,7 @@ private:
     if (isRing(stage))
       return insertRing(stage, step);
     const GatherOrder order = orderOf(stage);
-    insertPair(stage, stage.mine, order.target(step), order.source(step));
+    insertPair(stage, stage.mine, order.target(step), stage.block, order.source(step));
   }
 
   void insertRing(const Stage &stage, const Scalar *step) {
@@ -185,17 +215,18 @@ private:
         scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), steps);
     Value *from =
         selectBlock(state_, builder_, stage, state_.names.local("from"), stage.whole, previous);
-    insertPair(stage, from, scalars_.mod(scalars_.sub(scalars_.rank(), one), steps),
+    insertPair(stage, from, scalars_.mod(scalars_.sub(scalars_.rank(), one), steps), stage.block,
                orderOf(stage).source(one));
   }
 
-  void insertPair(const Stage &stage, Value *source, const Scalar *to, const Scalar *from) {
+  void insertPair(const Stage &stage, Value *source, const Scalar *to, Value *dst,
+                  const Scalar *from) {
     const bool isGet = stage.config.protocol() == Protocol::Get;
     Value *handles = handlesFor(stage), *sent = nullptr;
     auto send = [&] { sent = builder_.send(state_.names.local("s"), source, to, handles); };
     if (isGet)
       send();
-    Value *received = builder_.receive(state_.names.local("r"), stage.block, from, handles);
+    Value *received = builder_.receive(state_.names.local("r"), dst, from, handles);
     if (!isGet)
       send();
     builder_.wait(received);

@@ -9,6 +9,17 @@
 // A rank that pushes its block multiplies it from where it lies, too. Then nobody reads the staged
 // copy, and it goes; unless a later stage takes its steps from the gathered buffer.
 //
+// In a hierarchical order step 0 is that of the own host, which passes its blocks on. There it is
+// only the own block's GEMM that goes, and what follows of other hosts' blocks is guarded:
+//
+//   for %host in 0 .. 2 {
+//     %block = select %A_all[(rank + %host * 4) mod 8]
+//     if %host != 0 {
+//       ... comes over the network, and is multiplied
+//     }
+//     for %i in 1 .. 4 {
+//       ... is passed on
+//
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
@@ -25,6 +36,15 @@ void dropGuard(Stage &stage) {
   body.splice(stage.guard->getIterator(), stage.guard->thenBlock);
   body.erase(stage.guard->getIterator());
   stage.guard = nullptr;
+}
+
+/// What is computed of the block that came over the network belongs behind its transfer; of the own
+/// host nothing comes so, and its block is still passed on.
+void guardStep(Stage &stage) {
+  Block &body = stage.loop->body, &guarded = stage.guard->thenBlock;
+  const auto first = std::next(stage.guard->getIterator());
+  const auto end = std::find_if(first, body.end(), [&](Op &op) { return &op == stage.relay; });
+  guarded.splice(guarded.end(), body, first, end);
 }
 
 /// Computes the own block where the loop stands, ahead of it.
@@ -49,7 +69,7 @@ bool isStagingRead(const LoweringState &state, const Stage &stage) {
 bool peelOwnStep(LoweringState &state) {
   bool changed = false;
   for (Stage &stage : state.stages) {
-    if (!stage.guard)
+    if (!stage.guard || !stage.isGather())
       continue;
     if (!stage.multipliesWhole()) {
       emitOwnStep(state, stage);
@@ -58,8 +78,12 @@ bool peelOwnStep(LoweringState &state) {
         stage.staging = nullptr;
       }
     }
-    stage.loop->begin = state.program->scalars().constant(1);
-    dropGuard(stage);
+    if (stage.isHierarchical()) {
+      guardStep(stage);
+    } else {
+      stage.loop->begin = state.program->scalars().constant(1);
+      dropGuard(stage);
+    }
     changed = true;
   }
   return changed;

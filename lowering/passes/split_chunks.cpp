@@ -95,12 +95,9 @@ private:
   /// The chunks are around the steps already: all that is missing is their rows.
   void cutReduction() {
     stage_.chunkLoop->end = ranges_;
-    llvm::SmallVector<Block *, 3> blocks = {&stage_.chunkLoop->body, &stage_.loop->body};
-    if (stage_.gather)
-      blocks.push_back(&stage_.gather->body);
-    for (Block *block : blocks)
-      for (Op &op : llvm::make_early_inc_range(*block))
-        useRows(*block, op);
+    Block &body = stage_.chunkLoop->body;
+    for (Op &op : llvm::make_early_inc_range(body))
+      useRows(body, op);
   }
 
   /// How many row ranges a step has: stage.chunks, and the last one stage.tailSplit times as many.
@@ -121,8 +118,8 @@ private:
 
   /// Makes a moved node work on its chunk's rows.
   void useRows(Block &block, Op &op) {
-    if (auto *either = llvm::dyn_cast<IfOp>(&op))
-      return useRowsInside(*either);
+    if (llvm::isa<IfOp>(op) || llvm::isa<ForOp>(op))
+      return useRowsInside(op);
     if (auto *transfer = llvm::dyn_cast<P2POp>(&op)) {
       transfer->tensor = rowsOf(block, transfer->tensor, op);
     } else if (auto *matmul = llvm::dyn_cast<MatmulOp>(&op)) {
@@ -142,10 +139,11 @@ private:
     }
   }
 
-  void useRowsInside(IfOp &either) {
-    for (Block *block : {&either.thenBlock, &either.elseBlock})
-      for (Op &op : llvm::make_early_inc_range(*block))
-        useRows(*block, op);
+  void useRowsInside(Op &op) {
+    forEachBlock(op, [&](Block &inner) {
+      for (Op &each : llvm::make_early_inc_range(inner))
+        useRows(inner, each);
+    });
   }
 
   /// The chunk's rows of a step's tensor, sliced before their first use.

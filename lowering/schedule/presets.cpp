@@ -35,6 +35,8 @@ llvm::ArrayRef<Preset> presets() {
       {"batched", fields(Order::Shift, Posting::All, Granularity::Chunk, Placement::Shared)},
       {"bulk", fields(Order::Shift, Posting::All, Granularity::Whole, Placement::Caller)},
       {"coalesced", fields(Order::Xor, Posting::Each, Granularity::Geometric, Placement::Shared)},
+      {"hierarchical",
+       fields(Order::Hierarchical, Posting::Each, Granularity::Chunk, Placement::Each)},
       {"broadcast", fields(Order::Shift, Posting::Each, Granularity::Chunk, Placement::Each,
                            Transfers::Broadcast)},
       {"collective", fields(Order::Shift, Posting::Each, Granularity::Chunk, Placement::Each,

@@ -42,6 +42,12 @@ constexpr Rule kRules[] = {
     rule(Knob::Posting, Posting::All, Knob::Placement, only(Placement::Shared, Placement::Caller)),
     rule(Knob::Placement, Placement::Caller, Knob::Posting, only(Posting::All)),
     rule(Knob::Placement, Placement::Caller, Knob::Granularity, only(Granularity::Whole)),
+    // What is passed on has to be here first, which is no step for each block.
+    rule(Knob::Order, Order::Hierarchical, Knob::Granularity,
+         only(Granularity::Chunk, Granularity::Whole)),
+    rule(Knob::Order, Order::Hierarchical, Knob::Posting, only(Posting::Each)),
+    rule(Knob::Order, Order::Hierarchical, Knob::Placement,
+         only(Placement::Each, Placement::Shared)),
     // All ranks take part in the transfer of a step, so they have the steps in one order.
     rule(Knob::Transfers, Transfers::Broadcast, Knob::Order, only(Order::Shift)),
     rule(Knob::Transfers, Transfers::Broadcast, Knob::Posting, only(Posting::Each)),
@@ -62,7 +68,7 @@ struct ReductionRule {
 };
 
 constexpr ReductionRule kReductionRules[] = {
-    {Knob::Order, only(Order::Shift, Order::Ring)},
+    {Knob::Order, only(Order::Shift, Order::Ring, Order::Hierarchical)},
     {Knob::Granularity, only(Granularity::Chunk, Granularity::Whole)},
     {Knob::Placement, only(Placement::Each, Placement::Shared, Placement::Ring, Placement::Caller)},
     {Knob::Transfers, only(Transfers::Pairs, Transfers::Collective)},
@@ -80,10 +86,12 @@ constexpr Rule kRulesOfReductions[] = {
     // What a step makes for a peer is stored there: no copy is left to be placed, nor is anything
     // added before it goes on.
     rule(Knob::Partials, Partials::Peer, Knob::Protocol, only(Protocol::Put)),
-    rule(Knob::Partials, Partials::Peer, Knob::Order, only(Order::Shift)),
+    rule(Knob::Partials, Partials::Peer, Knob::Order, only(Order::Shift, Order::Hierarchical)),
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each)),
     rule(Knob::Partials, Partials::Peer, Knob::Transfers, only(Transfers::Pairs)),
+    // The host's parts of a chunk are added while the next chunk's are made.
+    rule(Knob::Order, Order::Hierarchical, Knob::Granularity, only(Granularity::Chunk)),
     // A collective has shots of its own, and is of a chunk: of one, the GEMM is of everything.
     rule(Knob::Transfers, Transfers::Collective, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Reduction,
@@ -135,6 +143,9 @@ std::string conflictOfAllReduce(const Stage &stage, const Configuration &config)
   if (config.order() == Order::Ring)
     return "around a ring every rank gets the sum of its own rows alone; only order=shift would be "
            "accepted";
+  if (config.order() == Order::Hierarchical && config.reduction() != schedule::Reduction::TwoShot)
+    return "in one shot every part of a rank crosses the network to all ranks; order=hierarchical "
+           "takes reduction=two-shot, got one-shot";
   if (config.reduction() == schedule::Reduction::TwoShot && stage.rows == 0)
     return "reduction=two-shot shares rows, and it has none; only one-shot would be accepted";
   if (config.partials() == Partials::Peer && !stage.isTwoShot())
@@ -177,6 +188,29 @@ std::string conflictOfCollective(const Stage &stage, const Configuration &config
   return "";
 }
 
+/// Why the mesh's hosts do not suit `config`: none to pass blocks on in, or peers on others.
+std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
+  const bool staysInHosts = stage.ranksPerHost == stage.steps || !stage.isReduction() ||
+                            config.order() == Order::Hierarchical;
+  if (config.partials() == Partials::Peer && !staysInHosts)
+    return "partials=peer stores in the memory of peers, and some are on other hosts; only "
+           "partials=local or order=hierarchical would be accepted";
+  if (config.protocol() == Protocol::Put && config.transfers() == Transfers::Pairs && !staysInHosts)
+    return "under protocol=put parts are awaited apart from those that are sent, and messages "
+           "between "
+           "hosts meet in pairs; only protocol=get or order=hierarchical would be accepted";
+  if (config.order() != Order::Hierarchical || stage.gathersSlices)
+    return "";
+  if (stage.hosts() == 1)
+    return "order=hierarchical takes a mesh of several hosts, like mesh [0 .. " +
+           std::to_string(2 * stage.ranksPerHost) + ") of " + std::to_string(stage.ranksPerHost) +
+           ", got one host";
+  if (stage.ranksPerHost == 1)
+    return "order=hierarchical takes hosts of several ranks, which pass on to one another what "
+           "came, got one rank per host";
+  return "";
+}
+
 /// Why a stage that moves something cannot have `config`; nothing if it can.
 std::string conflictOf(const Stage &stage, const Configuration &config, bool isReproducible) {
   std::string conflict;
@@ -193,6 +227,8 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
     conflict = brokenRule(kRulesOfReductions, config);
   if (conflict.empty())
     conflict = conflictOfCollective(stage, config);
+  if (conflict.empty())
+    conflict = conflictOfHosts(stage, config);
   if (conflict.empty() && stage.isReduction() && !stage.keepsOwnRows())
     conflict = conflictOfAllReduce(stage, config);
   return conflict;

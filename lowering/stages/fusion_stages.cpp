@@ -29,9 +29,12 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
   for (Stage &stage : state.stages) {
     if (stage.kind == StageKind::Straight)
       continue;
+    const bool hasHosts = stage.moves() && !stage.gathersSlices && stage.ranksPerHost > 1 &&
+                          stage.ranksPerHost < fusion.ranks();
     const bool isWhole = stage.isGather() && !stage.isStreamed;
     stages.push_back({stage.tensors(), stage.isReduction(), stage.rows,
-                      rowsInTwoShots(fusion, stage), stage.moves(), stage.gathersSlices,
+                      rowsInTwoShots(fusion, stage), stage.moves(), stage.gathersSlices, hasHosts,
+                      fusion.ranksPerHost() == fusion.ranks(),
                       isWhole ? whyNotOverlapped(stage) : ""});
   }
   return stages;

@@ -16,8 +16,10 @@ struct FusionStage {
   int64_t rows = 0;         ///< of a step's block on one device, which chunks divide; 0: a vector
   /// Of an all-reduce: the same in two shots; nothing for what is none.
   std::optional<int64_t> rowsInTwoShots = {};
-  bool moves = false;          ///< other devices take part in it
-  bool gathersSlices = false;  ///< of all devices, by a collective each
+  bool moves = false;         ///< other devices take part in it
+  bool gathersSlices = false; ///< of all devices, by a collective each
+  bool hasHosts = false;      ///< several, of several ranks each, which can pass on what came
+  bool isOnOneHost = true;
   std::string notOverlapped{}; ///< why no schedule hides its transfers; "" if one may
 };
 

@@ -5,6 +5,7 @@
 #include "lowering/emit.h"
 #include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
+#include "lowering/stages/host_order.h"
 #include "lowering/stages/reduced_rows.h"
 #include "lowering/stages/sum_gather.h"
 
@@ -35,6 +36,8 @@ public:
       formWhole();
     else if (isRing(stage_))
       formRing();
+    else if (stage_.isHierarchical())
+      formHosts();
     else
       formChunks();
     stage_.first = &*std::next(state_.program->body().begin(), before);
@@ -156,6 +159,51 @@ private:
     builder_.sum(next, pair, rows ? scalars_.constant(0) : nullptr, rows);
     builder_.insertAtEnd(isNotLast->elseBlock);
     addParts(pair);
+  }
+
+  /// Of each host the parts of its rows of this rank's number are added here, and one sum goes on.
+  void formHosts() {
+    const HostOrder order(scalars_, stage_);
+    const Scalar *one = scalars_.constant(1), *last = scalars_.constant(stage_.hosts());
+    formChunkLoop();
+    stage_.loop = builder_.forLoop(state_.names.local("host"), one, scalars_.add(last, one));
+    builder_.insertAtEnd(stage_.loop->body);
+    const Scalar *host = stage_.loop->index, *before = scalars_.sub(host, one);
+    Value *parts = builder_.select(state_.names.local("parts"), stage_.parts, before);
+    formParts(order);
+    builder_.insertAtEnd(stage_.loop->body);
+    const Scalar *rank = order.far(host);
+    multiply(selectBlock(state_, builder_, stage_, state_.names.local("own_part"), parts,
+                         order.number(), rank),
+             selectRows(state_.names.local("own_block"), rank));
+    stage_.guard = builder_.ifOp(scalars_.binary(ScalarKind::Ne, host, last));
+    builder_.insertAtEnd(stage_.guard->thenBlock);
+    addOfHost(selectBlock(state_, builder_, stage_, state_.names.local("given"), stage_.given,
+                          before, rank),
+              parts, rank);
+    builder_.insertAtEnd(stage_.guard->elseBlock);
+    rank = scalars_.rank();
+    addOfHost(selectBlock(state_, builder_, stage_, state_.names.local("own_sum"), stage_.hostSums,
+                          order.hostOf(rank), rank),
+              parts, rank);
+    builder_.insertAtEnd(stage_.chunkLoop->body);
+    addParts(stage_.hostSums);
+  }
+
+  /// Those that other ranks of this host add.
+  void formParts(const HostOrder &order) {
+    stage_.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
+                                    scalars_.constant(stage_.ranksPerHost));
+    builder_.insertAtEnd(stage_.relay->body);
+    const Scalar *rank = order.block(stage_.loop->index, stage_.relay->index);
+    Value *rows = selectRows(state_.names.local("block"), rank);
+    stage_.mine = select(state_.names.local("part"), stage_.sent, rank);
+    multiply(stage_.mine, rows);
+  }
+
+  void addOfHost(Value *dst, Value *parts, const Scalar *rank) {
+    const Scalar *rows = rowsOfBlock(scalars_, stage_, rank);
+    builder_.sum(dst, parts, rows ? scalars_.constant(0) : nullptr, rows);
   }
 
   /// Whose rows are so many steps on.
@@ -300,6 +348,13 @@ void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) 
     stage.parts = allocate("_parts", {chunks, 1});
     return;
   }
+  if (stage.isHierarchical()) {
+    stage.parts = allocate("_parts", {stage.hosts(), stage.ranksPerHost});
+    stage.sent = allocate("_sent", {stage.steps});
+    stage.given = allocate("_given", {stage.hosts() - 1});
+    stage.hostSums = allocate("_host_sums", {stage.hosts()});
+    return;
+  }
   const int64_t entries = isRing(stage) ? stage.steps - 1 : stage.steps;
   stage.parts = isRing(stage) ? allocate("_parts", {entries, 2}) : allocate("_parts", {entries});
   if (stage.isScattered())
@@ -308,10 +363,13 @@ void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) 
 
 void formReduction(LoweringState &state, Stage &stage) { ReductionFormer(state, stage).run(); }
 
-Value *shareParts(const Stage &stage) {
+llvm::SmallVector<Value *, 2> shareParts(const Stage &stage) {
   const bool isGet = stage.config.protocol() == Protocol::Get;
-  Value *reached = isGet && stage.sent ? stage.sent : stage.parts;
-  llvm::cast<AllocateOp>(reached->definition)->space = MemorySpace::Symmetric;
+  llvm::SmallVector<Value *, 2> reached = {isGet && stage.sent ? stage.sent : stage.parts};
+  if (stage.isHierarchical())
+    reached.push_back(isGet ? stage.given : stage.hostSums);
+  for (Value *buffer : reached)
+    llvm::cast<AllocateOp>(buffer->definition)->space = MemorySpace::Symmetric;
   return reached;
 }
 
@@ -349,33 +407,82 @@ static void insertRingTransfers(LoweringState &state, Stage &stage, Value *handl
     builder.wait(sent);
 }
 
-void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles) {
-  if (isRing(stage))
-    return insertRingTransfers(state, stage, handles);
-  ScalarContext &scalars = state.program->scalars();
+namespace {
+
+/// A part that is given, and one that comes into what `slot` makes.
+struct Exchange {
+  Value *given;
+  const Scalar *to, *from;
+  llvm::function_ref<Value *(ProgramBuilder &)> slot;
+};
+
+/// At the end of `body`; what receives of pushed parts say comes where `early` is.
+void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block::iterator early,
+                    const Exchange &exchange, Value *handles) {
   ProgramBuilder builder = builderFor(state);
   builder.setLocation(stage.location());
-  Block &body = stage.loop->body;
-  const GatherOrder order(scalars, stage.config.order(), stage.steps);
-  const Scalar *to = order.source(stage.loop->index), *from = order.target(stage.loop->index);
   const bool isGet = stage.config.protocol() == Protocol::Get;
-  Value *received = nullptr, *sent = nullptr;
+  Value *received = nullptr;
   auto receive = [&] {
-    Value *slot = selectBlock(state, builder, stage, state.names.local("slot"), stage.parts, from,
-                              scalars.rank());
-    received = builder.receive(state.names.local("r"), slot, from, handles);
+    Value *slot = exchange.slot(builder);
+    received = builder.receive(state.names.local("r"), slot, exchange.from, handles);
   };
   // The receiver of what is pushed gives its ready signal first: nothing in the step delays it.
-  builder.setInsertionPoint(body, body.begin());
+  builder.setInsertionPoint(body, early);
   if (!isGet)
     receive();
   builder.insertAtEnd(body);
-  sent = builder.send(state.names.local("s"), stage.mine, to, handles);
+  Value *sent = builder.send(state.names.local("s"), exchange.given, exchange.to, handles);
   if (isGet)
     receive();
   // Each rank sends before it waits for what it receives, so none waits for another's wait.
   builder.wait(isGet ? received : sent);
   builder.wait(isGet ? sent : received);
+}
+
+/// Parts go to ranks of this host, and their sums to other hosts.
+void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
+  ScalarContext &scalars = state.program->scalars();
+  const HostOrder order(scalars, stage);
+  const Scalar *host = stage.loop->index, *step = stage.relay->index, *rank = scalars.rank();
+  auto partSlot = [&](ProgramBuilder &builder) {
+    Value *come = builder.select(state.names.local("come"), stage.parts,
+                                 scalars.sub(host, scalars.constant(1)));
+    return selectBlock(state, builder, stage, state.names.local("slot"), come,
+                       order.nearerNumber(step), order.far(host));
+  };
+  Block &parts = stage.relay->body, &sums = stage.guard->thenBlock;
+  insertExchange(state, stage, parts, parts.begin(),
+                 {stage.mine, order.near(step), order.nearer(step), partSlot}, handles);
+  auto sumSlot = [&](ProgramBuilder &builder) {
+    return selectBlock(state, builder, stage, state.names.local("slot"), stage.hostSums,
+                       order.hostOf(order.farther(host)), rank);
+  };
+  insertExchange(
+      state, stage, sums, sums.end(),
+      {llvm::cast<SumOp>(sums.back()).dst, order.far(host), order.farther(host), sumSlot}, handles);
+}
+
+} // namespace
+
+void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles) {
+  if (isRing(stage))
+    return insertRingTransfers(state, stage, handles);
+  ScalarContext &scalars = state.program->scalars();
+  const GatherOrder order(scalars, stage.config.order(), stage.steps);
+  auto slot = [&](ProgramBuilder &builder) {
+    return selectBlock(state, builder, stage, state.names.local("slot"), stage.parts,
+                       order.target(stage.loop->index), scalars.rank());
+  };
+  if (stage.isHierarchical()) {
+    insertHostTransfers(state, stage, handles);
+  } else {
+    Block &body = stage.loop->body;
+    insertExchange(
+        state, stage, body, body.begin(),
+        {stage.mine, order.source(stage.loop->index), order.target(stage.loop->index), slot},
+        handles);
+  }
   if (stage.isTwoShot())
     insertSumGather(state, stage, handles);
 }

@@ -55,6 +55,35 @@
 //     }
 //   }
 //
+// In a hierarchical order each host adds its parts of a row on the rank that has the owner's number
+// there, in the order of its ranks, and rounds the sum once to their type. So one part for each
+// host crosses the network, and the owner adds those in the order of hosts. Its own host's
+// comes last:
+//
+//   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // of a host's rows, a part from each rank
+//   %C_sent = allocate device f32[8, 128, 1024]          // what goes to ranks of this host
+//   %C_given = allocate device f32[1, 128, 1024]         // sums that go to other hosts
+//   %C_host_sums = allocate symmetric f32[2, 128, 1024]  // sums of all hosts
+//   for %c in 0 .. 1 {
+//     for %host in 1 .. 3 {
+//       %parts = select %C_parts[%host - 1]
+//       for %i in 1 .. 4 {
+//         ... a GEMM of rows of that host, sent to a rank of this one
+//       }
+//       ... the GEMM of those that are added here
+//       if %host != 2 {
+//         %given = select %C_given[%host - 1]
+//         sum %given, %parts
+//         ... sent to rank + 4 * %host
+//       } else {
+//         %own_sum = select %C_host_sums[rank / 4]
+//         sum %own_sum, %parts
+//       }
+//     }
+//     %C_sum = select %C[0]
+//     sum %C_sum, %C_host_sums
+//   }
+//
 // Functions of a sum follow it on the same rows. It is then of f32, whatever the parts are of.
 //
 // By collectives, each chunk of all ranks' rows is reduced at once, while the next is multiplied.
@@ -96,8 +125,8 @@ namespace braid {
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
 /// Makes the stage's loops, GEMMs and sum, at the end of the program.
 void formReduction(LoweringState &state, Stage &stage);
-/// Makes the buffer symmetric that peers reach by the stage's protocol, and returns it.
-Value *shareParts(const Stage &stage);
+/// Makes the buffers symmetric that peers reach by the stage's protocol, and returns them.
+llvm::SmallVector<Value *, 2> shareParts(const Stage &stage);
 /// Fills the stage's loop with the transfers of a step.
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles);
 /// The same, of a stage that is reduced by collectives.

@@ -5,6 +5,7 @@
 #include "lowering/emit.h"
 #include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
+#include "lowering/stages/host_order.h"
 #include "lowering/stages/reduced_rows.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -55,7 +56,9 @@ public:
     for (Value *whole : sharedOf(state_, stage_))
       shared_.push_back({shared_.empty() ? "" : "_" + whole->name,
                          joinRows(state_, builder_, stage_, whole), ownOf(whole)});
-    if (stage_.config.protocol() == Protocol::Put)
+    if (stage_.isHierarchical())
+      passOn();
+    else if (stage_.config.protocol() == Protocol::Put)
       push();
     else
       fetch();
@@ -115,14 +118,65 @@ private:
       builder_.set(each.own, each.slot);
   }
 
-  /// In the buffer that peers reach, which has the own rows alone.
+  /// All sums come to slots from where they are passed on, and that is where own ones are made.
+  void passOn() {
+    for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
+      makeInSlot(each, sums);
+    const HostOrder order(scalars_, stage_);
+    builder_.insertAfter(*around_, *made_.back());
+    stage_.gather = builder_.forLoop(state_.names.local("host"), scalars_.constant(0),
+                                     scalars_.constant(stage_.hosts()));
+    builder_.insertAtEnd(stage_.gather->body);
+    const Scalar *host = stage_.gather->index, *none = scalars_.constant(0);
+    IfOp *isOther = builder_.ifOp(scalars_.binary(ScalarKind::Ne, host, none));
+    ForOp *relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
+                                    scalars_.constant(stage_.ranksPerHost));
+    const Scalar *step = relay->index;
+    builder_.insertAtEnd(isOther->thenBlock);
+    exchange(scalars_.rank(), order.farther(host), order.far(host), order.far(host));
+    builder_.insertAtEnd(relay->body);
+    exchange(order.far(host), order.nearer(step), order.block(host, step), order.near(step));
+    builder_.insertAfter(*around_, *stage_.gather);
+    for (const Shared &each : shared_)
+      builder_.set(each.own, each.slot);
+  }
+
+  /// Gives the sums of rank `given`, and takes those of rank `taken`.
+  void exchange(const Scalar *given, const Scalar *to, const Scalar *taken, const Scalar *from) {
+    std::vector<Value *> slots, passed;
+    for (auto [each, sums] : llvm::zip(shared_, stage_.sums)) {
+      passed.push_back(selectBlock(state_, builder_, stage_, inSteps("passed", each), sums, given));
+      slots.push_back(
+          selectBlock(state_, builder_, stage_, inSteps("sum_slot", each), sums, taken));
+    }
+    const bool isGet = stage_.config.protocol() == Protocol::Get;
+    auto send = [&] {
+      for (auto [each, source] : llvm::zip(shared_, passed))
+        each.sent = builder_.send(inSteps("s", each), source, to, handles_);
+    };
+    if (isGet)
+      send();
+    for (auto [each, slot] : llvm::zip(shared_, slots))
+      each.received = builder_.receive(inSteps("r", each), slot, from, handles_);
+    if (!isGet)
+      send();
+    for (const Shared &each : shared_)
+      builder_.wait(isGet ? each.received : each.sent);
+    for (const Shared &each : shared_)
+      builder_.wait(isGet ? each.sent : each.received);
+    from_ = taken;
+    for (auto [each, slot] : llvm::zip(shared_, slots))
+      builder_.set(selectRows(each), slot);
+  }
+
+  /// In the buffer that peers reach, which has the own rows alone unless they are passed on.
   void makeInSlot(Shared &shared, Value *sums) {
     builder_.insertBefore(*around_, *stage_.sum);
     const std::string name = "mine" + shared.suffix;
-    shared.slot =
-        selectBlock(state_, builder_, stage_,
-                    stage_.chunkLoop ? state_.names.local(name) : state_.names.global(name), sums,
-                    scalars_.constant(0), scalars_.rank());
+    shared.slot = selectBlock(
+        state_, builder_, stage_,
+        stage_.chunkLoop ? state_.names.local(name) : state_.names.global(name), sums,
+        stage_.isHierarchical() ? scalars_.rank() : scalars_.constant(0), scalars_.rank());
     for (Op *op : made_)
       forEachOperand(*op,
                      [&](Value *&value) { value = value == shared.own ? shared.slot : value; });
@@ -163,7 +217,8 @@ private:
 
 void allocateSums(LoweringState &state, Stage &stage, ProgramBuilder &builder) {
   Shape shape = partShape(state.fusion, stage);
-  shape.insert(shape.begin(), stage.config.protocol() == Protocol::Put ? stage.steps : 1);
+  const bool hasAll = stage.config.protocol() == Protocol::Put || stage.isHierarchical();
+  shape.insert(shape.begin(), hasAll ? stage.steps : 1);
   for (const Value *whole : sharedOf(state, stage))
     stage.sums.push_back(builder.allocate(state.names.global(whole->name + "_sums"),
                                           MemorySpace::Symmetric,

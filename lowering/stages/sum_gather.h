@@ -15,6 +15,9 @@
 //     set %theirs, %slot                            set %C_sum, %mine
 //   }
 //
+// In a hierarchical order sums are made in such a buffer, come to it, and are passed on from it, as
+// blocks are in a gather.
+//
 // Functions of the sum are computed by who has added, on the same rows, and it is what others read
 // that is given: of a sum that only functions take, what they make of it.
 //

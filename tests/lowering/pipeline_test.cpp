@@ -302,6 +302,29 @@ TEST(Pipeline, GoesOnWithWhatWasPrintedAfterAnyPass) {
   expectToGoOn(kMixed, "ring,Y=pairwise;protocol=put");
 }
 
+/// The example, its eight ranks on two hosts.
+std::string onTwoHosts(const char *name) {
+  std::string text = readExample(name);
+  const std::string mesh = "mesh [0 .. D)";
+  return text.replace(text.find(mesh), mesh.size(), mesh + " of 4");
+}
+
+TEST(Pipeline, GoesOnWithHosts) {
+  for (const char *protocol : {"", ";protocol=put"})
+    for (const char *placement : {"", ";placement=shared;streams=7"}) {
+      for (const char *cut : {"", ";chunks=2;tail-split=2"})
+        for (const char *name : {"ag_matmul.braid", "ag_linear.braid", "ag_reshard.braid",
+                                 "matmul_reduce_scatter.braid"})
+          expectToGoOn(onTwoHosts(name), std::string("hierarchical") + protocol + placement + cut);
+      expectToGoOn(onTwoHosts("matmul_all_reduce.braid"),
+                   std::string("hierarchical;reduction=two-shot") + protocol + placement);
+      expectToGoOn(onTwoHosts("mlp.braid"), std::string("hierarchical") + protocol + placement);
+    }
+  expectToGoOn(onTwoHosts("ag_matmul.braid"), "hierarchical;granularity=whole");
+  expectToGoOn(onTwoHosts("matmul_reduce_scatter.braid"),
+               "hierarchical;protocol=put;partials=peer");
+}
+
 TEST(Pipeline, GoesOnWithFunctionsAndReshards) {
   for (const char *name : {"mlp.braid", "gated_mlp.braid", "ag_reshard.braid"})
     for (const char *preset : {"pairwise", "pairwise;placement=shared", "sequential", "bulk"})
@@ -571,7 +594,8 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
               testing::HasSubstr("cannot reduce to %C: reduction=two-shot takes an all-reduce"));
   EXPECT_THAT(
       messageFor("coalesced"),
-      testing::HasSubstr("cannot reduce to %C: expected order=shift or ring, got order=xor"));
+      testing::HasSubstr(
+          "cannot reduce to %C: expected order=shift or ring or hierarchical, got order=xor"));
   EXPECT_THAT(messageFor("coalesced;chunks=2"),
               testing::HasSubstr(" (schedule coalesced; these would do: pairwise, "));
   EXPECT_THAT(messageFor("coalesced;posting=all"),
@@ -592,7 +616,7 @@ TEST(Reductions, RefuseWhatGathersAloneHave) {
   const std::pair<const char *, const char *> kNotAtPeers[] = {
       {"", "takes protocol=put, got get\n"},
       {"ring;protocol=put",
-       "takes order=shift, got ring (schedule ring; these would do: pairwise)"},
+       "takes order=shift or hierarchical, got ring (schedule ring; these would do: pairwise)"},
       {"bulk;protocol=put", "takes granularity=chunk, got whole (schedule bulk; these would do: "},
       {"placement=shared;protocol=put", "takes placement=each, got shared\n"}};
   for (const auto &[schedule, takes] : kNotAtPeers)

@@ -55,6 +55,16 @@ TEST(Generated, RandomFunctions) {
   }
 }
 
+TEST(Generated, RandomHosts) {
+  const char *text = std::getenv("BRAID_CASES");
+  uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 1000;
+  for (uint64_t seed = 1; seed <= cases; ++seed) {
+    Status status = checkCase(
+        randomCase(seed, {.sums = seed % 2 == 0, .functions = seed % 3 == 0, .hosts = true}));
+    ASSERT_TRUE(status.isOk()) << status.message();
+  }
+}
+
 TEST(Generated, RandomWholeResults) {
   const char *text = std::getenv("BRAID_CASES");
   uint64_t cases = text ? std::strtoull(text, nullptr, 10) : 1000;

@@ -14,11 +14,12 @@ inline Configurations configured(const std::string &text) {
   return parsed ? *parsed : Configurations();
 }
 
-/// Presets that take any stage: blocks come by pairs of a send and a receive.
+/// Presets that take any stage on one host: blocks come by pairs of a send and a receive.
 inline std::vector<Preset> pairPresets() {
   std::vector<Preset> found;
   for (const Preset &preset : presets())
-    if (preset.fields.transfers() == schedule::Transfers::Pairs)
+    if (preset.fields.transfers() == schedule::Transfers::Pairs &&
+        preset.fields.order() != schedule::Order::Hierarchical)
       found.push_back(preset);
   return found;
 }

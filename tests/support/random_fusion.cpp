@@ -28,7 +28,8 @@ class Writer {
 public:
   Writer(Dice &dice, const RandomKinds &kinds)
       : dice_(dice), isWhole_(kinds.whole), hasHosts_(kinds.hosts) {
-    ranks_ = dice.pick<int64_t>({1, 2, 2, 3, 3, 4, 4, 5, 7, 8});
+    ranks_ = kinds.hosts ? dice.pick<int64_t>({4, 4, 5, 6, 6, 8, 9})
+                         : dice.pick<int64_t>({1, 2, 2, 3, 3, 4, 4, 5, 7, 8});
     rows_ = dice.pick<int64_t>({1, 2, 3, 5, 7, 8});
     heads_ = dice.chance(15) ? 2 : 0;
     dtype_ = dice.pick<std::string>({"bf16", "f16", "f32", "f64"});
@@ -55,13 +56,15 @@ public:
         outputs += ", %" + gemms_[i].name;
     if (functions_ && !inputs_.empty() && !isLocal_ && dice_.chance(30))
       outputs += ", %" + addReshard(dice_.pick(inputs_));
-    const int64_t hostSize = hasHosts_ ? divisorOf(ranks_, dice_) : ranks_;
+    const int64_t hostSize = hostSize_ = hasHosts_ ? divisorOf(ranks_, dice_) : ranks_;
     return fmt::format("fusion @drawn(D = {}, M = {}{}) {{\n  mesh [0 .. D){}\n{}  output {}\n}}\n",
                        ranks_, total_, hasHosts_ ? fmt::format(", L = {}", hostSize) : "",
                        hasHosts_ ? " of L" : "", body_, outputs);
   }
 
   int64_t ranks() const { return ranks_; }
+  /// Hosts can pass on what has come.
+  bool canPassOn() const { return !isLocal_ && hostSize_ > 1 && hostSize_ < ranks_; }
   int64_t steps() const { return steps_; }
   /// Leading extent of a step's block, which chunks cut.
   int64_t blockRows() const {
@@ -277,7 +280,7 @@ private:
 
   Dice &dice_;
   const bool isWhole_, hasHosts_;
-  int64_t ranks_, rows_, heads_, steps_;
+  int64_t ranks_, rows_, heads_, steps_, hostSize_ = 1;
   int64_t sums_;      ///< over devices
   int64_t total_ = 0; ///< rows over all blocks, which need not divide; 0: every row exists
   bool functions_;
@@ -328,6 +331,29 @@ int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Di
   return chunks;
 }
 
+/// In two shots if there is an all-reduce. Returns how many chunks it may have.
+int64_t suitHosts(Configuration &config, int64_t chunks, const Writer &writer, Dice &dice) {
+  const Configuration fields = findPreset("hierarchical");
+  for (Knob field : presetFields())
+    config.set(field, fields.get(field));
+  if (dice.chance(50))
+    config.set(Knob::Placement, schedule::Placement::Shared);
+  config.set(Knob::Reduction, std::nullopt).set(Knob::Partials, std::nullopt);
+  config.set(Knob::Streams, 1 + dice.below(12));
+  if (writer.hasAllReduces())
+    config.set(Knob::Reduction, schedule::Reduction::TwoShot);
+  const bool isPushed = config.placement() == schedule::Placement::Each &&
+                        config.protocol() == Protocol::Put && writer.hasSums();
+  if (isPushed && dice.chance(50))
+    config.set(Knob::Partials, schedule::Partials::Peer);
+  if (!writer.hasSums())
+    return chunks;
+  const int64_t rows = std::min(writer.leastRows(true), writer.blockRows());
+  chunks = std::min(chunks, rows);
+  config.set(Knob::TailSplit, 1 + dice.below(rows / chunks));
+  return chunks;
+}
+
 } // namespace
 
 RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
@@ -350,6 +376,12 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
     config.set(Knob::Protocol, dice.chance(50) ? Protocol::Get : Protocol::Put);
     chunks = 1;
   }
+  if (kinds.hosts) // peers may be on other hosts
+    config.set(Knob::Partials, std::nullopt);
+  if (kinds.hosts && writer.hasSums() && !writer.canPassOn())
+    config.set(Knob::Protocol, Protocol::Get);
+  if (kinds.hosts && writer.canPassOn())
+    chunks = suitHosts(config, chunks, writer, dice);
   config.set(Knob::Chunks, chunks);
   drawn.run.iterations = 1 + dice.below(5);
   drawn.run.verify = true;

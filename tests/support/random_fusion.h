@@ -29,7 +29,8 @@ struct RandomKinds {
   bool uneven = true;
   /// Results without a Stream axis, and operands that are whole on every device.
   bool whole = false;
-  /// A mesh of several hosts.
+  /// A mesh of several hosts, if it has so many ranks. Where each has several, the schedule is
+  /// hierarchical.
   bool hosts = false;
 };
 
