@@ -14,7 +14,8 @@ namespace braid {
 /// thread is blocked in synchronize() or allGather(). synchronize() is then collective: every rank
 /// calls it equally often, and a deadlock is reported at once.
 ///
-/// Issuing allocates host memory once in some hundreds of commands. Destroying the cluster drops
+/// Issuing allocates host memory once in some hundreds of commands, and for each group and
+/// collective. Destroying the cluster drops
 /// what has not been synchronized, and aborts a job in which somebody may wait for that.
 ///
 /// A rank that has joined may be left, after an abort, with a command that never ends. Its cluster

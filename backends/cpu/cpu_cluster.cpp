@@ -23,6 +23,7 @@ void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe) {
   registry.add({.name = "cpu",
                 .description = "ranks as threads or processes, GEMMs by OpenBLAS",
                 .isOnHost = true,
+                .messages = [] { return Result<std::string>("the backend's own"); },
                 .create = create,
                 .join = join});
 }
@@ -41,7 +42,8 @@ Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &option
 }
 
 CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe)
-    : group_(options.ranks, options.timeout), isScheduled_(picker != nullptr) {
+    : group_(options.ranks, options.timeout), isScheduled_(picker != nullptr),
+      mailboxes_(options.ranks) {
   for (int64_t rank = 0; rank < options.ranks; ++rank) {
     observers_.push_back(observe ? observe(rank) : nullptr);
     devices_.push_back(std::make_unique<CpuDevice>(
@@ -49,7 +51,8 @@ CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const Obser
                                    .queues = options.queues,
                                    .hasWorkers = !isScheduled_,
                                    .observer = observers_.back().get(),
-                                   .isReproducible = options.reproducible}));
+                                   .isReproducible = options.reproducible},
+        std::make_unique<MailboxLink>(mailboxes_, rank)));
     controls_.emplace_back(group_, rank);
   }
   group_.setProbe([this] { return progress(); });

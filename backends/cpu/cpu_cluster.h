@@ -1,6 +1,7 @@
 //===- backends/cpu/cpu_cluster.h - the ranks of one process, connected -----------------------===//
 #pragma once
 
+#include "backends/cpu/messages/mailboxes.h"
 #include "backends/cpu/queue/scheduler.h"
 #include "runtime/job/in_process_group.h"
 
@@ -31,6 +32,7 @@ private:
   InProcessGroup group_;
   std::vector<std::unique_ptr<CommandObserver>> observers_;
   const bool isScheduled_;
+  Mailboxes mailboxes_;
   std::vector<std::unique_ptr<CpuDevice>> devices_;
   std::vector<InProcessControl> controls_;
   std::unique_ptr<Scheduler> scheduler_; ///< if isScheduled_

@@ -11,8 +11,9 @@
 
 namespace braid {
 
-CpuDevice::CpuDevice(RankGroup &group, Options options)
-    : group_(group), options_(options), memory_(group, options_.rank) {
+CpuDevice::CpuDevice(RankGroup &group, Options options, std::unique_ptr<Link> link)
+    : group_(group), options_(options), memory_(group, options_.rank), link_(std::move(link)),
+      operations_(*link_, options_.rank, group.size()) {
   lists_.push_back(std::make_unique<QueueList>());
   published_.store(lists_.back().get(), std::memory_order_release);
 }
@@ -161,6 +162,34 @@ void CpuDevice::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedComma
   }
 }
 
+// -- Messages. --
+
+/// Teams need nothing of their own: each collective is messages between its members.
+Status CpuDevice::openTeams(llvm::ArrayRef<Team>, ControlPlane &control) {
+  return link_->open(control);
+}
+
+void CpuDevice::group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) {
+  issue(stream, tag, {messages.vec(), {}, {}});
+}
+
+void CpuDevice::collective(uint32_t stream, Tag tag, const CollectiveArgs &args) {
+  issue(stream, tag, {{}, args, args.team.vec()});
+}
+
+void CpuDevice::issue(uint32_t stream, Tag tag, IssuedMessages messages) {
+  if (recording_) {
+    recording_->push_back({{Kind::Exchange, false, stream, tag, {}}, {}, std::move(messages)});
+    return;
+  }
+  if (!link_->isOpen())
+    return group_.abort(internalError("rank {} was to send messages before openTeams()",
+                                      options_.rank));
+  issue(stream, tag, Kind::Exchange, {.operation = operations_.make(tag, messages).release()});
+}
+
+// -- Events. --
+
 CpuDevice::EventOnQueue &CpuDevice::find(Event &event, uint32_t queue) {
   for (EventOnQueue &each : event.queues)
     if (each.queue == queue)
@@ -205,7 +234,9 @@ void CpuDevice::launch(uint32_t graph, Tag tag) {
     QueuedCommand::Args args = command.args;
     if (command.kind == Kind::Store || command.kind == Kind::Wait)
       args.flag.value = tag.run;
-    if (!each.event)
+    if (each.messages)
+      issue(command.stream, tag, *each.messages);
+    else if (!each.event)
       issue(command.stream, tag, command.kind, args);
     else if (command.kind == Kind::Store)
       record(command.stream, tag, *each.event);

@@ -16,6 +16,7 @@ using QueueList = std::vector<HardwareQueue *>;
 class CpuDevice final : public Device,
                         public Compute,
                         public PeerMemory,
+                        public Messages,
                         public Graphs,
                         public Tracer {
 public:
@@ -26,10 +27,12 @@ public:
     CommandObserver *observer = nullptr; ///< outlives the device
     bool isReproducible = false;         ///< as ClusterOptions::reproducible
   };
-  CpuDevice(RankGroup &group, Options options);
+  /// `link`: what carries its messages.
+  CpuDevice(RankGroup &group, Options options, std::unique_ptr<Link> link);
 
   Compute &compute() override { return *this; }
   PeerMemory *peerMemory() override { return this; }
+  Messages *messages() override { return this; }
   Graphs *graphs() override { return this; }
   Tracer *tracer() override { return this; }
   Result<void *> allocate(ArenaKind kind, int64_t bytes) override {
@@ -65,6 +68,11 @@ public:
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override;
 
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
+  bool connectsLater() const override { return false; }
+  void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
+  void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
+
   // Of use to callers who try on CPU ranks what they will do on GPUs; nothing is saved by them.
   Status beginCapture() override;
   Result<uint32_t> endCapture() override {
@@ -98,6 +106,7 @@ private:
                                 : streamQueues_[stream];
   }
   void issue(uint32_t stream, Tag tag, Kind kind, const QueuedCommand::Args &args);
+  void issue(uint32_t stream, Tag tag, IssuedMessages messages);
   /// Of signal flags.
   FutexScope scope() const {
     return group_.spansProcesses() ? FutexScope::Processes : FutexScope::Process;
@@ -121,10 +130,11 @@ private:
 
   void sleepUntilDrained(std::chrono::milliseconds slice);
 
-  /// A command of a graph; of an event, which stands for other things in each run.
+  /// A command of a graph; of an event or of messages, which stand for other things in each run.
   struct Recorded {
     QueuedCommand command;
-    std::optional<uint32_t> event;
+    std::optional<uint32_t> event = {};
+    std::optional<IssuedMessages> messages = {}; ///< of an exchange
   };
 
   RankGroup &group_;
@@ -132,6 +142,8 @@ private:
   bool isTracing_ = false;
   std::atomic<size_t> scratchHint_{0};
   HostMemory memory_;
+  const std::unique_ptr<Link> link_;
+  OperationMaker operations_;
   std::deque<EventFlag> eventFlags_; ///< addresses stay
   EventFlag neverRecorded_;
   std::vector<Event> events_;

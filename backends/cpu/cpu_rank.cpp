@@ -2,6 +2,8 @@
 
 #include "backends/cpu/cpu_rank.h"
 
+#include "backends/cpu/messages/connect_processes.h"
+#include "backends/cpu/messages/socket_link.h"
 #include "ir/failure.h"
 
 namespace braid {
@@ -31,7 +33,9 @@ CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> cli
                                        .queues = options.queues,
                                        .hasWorkers = true,
                                        .observer = &recorder,
-                                       .isReproducible = options.reproducible}) {
+                                       .isReproducible = options.reproducible},
+             std::make_unique<SocketLink>(
+                 group.rank(), [this](ControlPlane &) { return connectByDescriptors(group); })) {
   group.setWake([this] { wakeWorkers(); });
 }
 

@@ -62,11 +62,19 @@ void JobRecorder::waiting(uint32_t queue, const QueuedCommand &command, uint32_t
   if (queue < kQueueSlots) {
     QueueSlot &slot = slot_.queue[queue];
     slot.flagValue.store(seen, kRelaxed);
-    slot.wantedValue.store(command.args.flag.value, kRelaxed);
+    const bool isOfFlag = command.kind == QueuedCommand::Kind::Wait;
+    slot.wantedValue.store(isOfFlag ? command.args.flag.value : 0, kRelaxed);
     slot.isWaiting.store(1, kRelaxed);
   }
   if (next_)
     next_->waiting(queue, command, seen);
+}
+
+/// Progress within a command.
+void JobRecorder::moved(uint32_t queue, const QueuedCommand &command) {
+  slot_.arrivals.fetch_add(1, kRelaxed);
+  if (next_)
+    next_->moved(queue, command);
 }
 
 void JobRecorder::end(uint32_t queue, const QueuedCommand &command, uint32_t flag) {

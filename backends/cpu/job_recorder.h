@@ -18,6 +18,7 @@ public:
   void issued(uint32_t queue, const QueuedCommand &command) override;
   bool begin(uint32_t queue, const QueuedCommand &command) override;
   void waiting(uint32_t queue, const QueuedCommand &command, uint32_t seen) override;
+  void moved(uint32_t queue, const QueuedCommand &command) override;
   void end(uint32_t queue, const QueuedCommand &command, uint32_t flag) override;
 
 private:

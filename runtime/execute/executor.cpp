@@ -373,6 +373,8 @@ Status Binder::openTeams() {
 /// connects, and any run can be captured. Tensors of the caller's are not there yet: what stands in
 /// for them is read and overwritten, and so are the arenas, which hold nothing yet.
 Status Binder::connect() {
+  if (!prepared_->messages_->connectsLater())
+    return Status::ok();
   int64_t most = 0;
   for (const PlanBuffer &buffer : plan_.buffers)
     if (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Output)

@@ -44,6 +44,10 @@ public:
   /// all ranks call it with the same teams in the same order, members or not. Blocks.
   virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) = 0;
 
+  /// openTeams() leaves something to the first operation of each kind and size, which must not be
+  /// one of a run.
+  virtual bool connectsLater() const { return true; }
+
   // -- Issuing. --
 
   /// The n-th send to a peer, over all groups, meets the peer's n-th receive from here. The stream

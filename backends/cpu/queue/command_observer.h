@@ -23,8 +23,11 @@ public:
   /// the run, as if the command had thrown it. If the run is aborted meanwhile the command is
   /// dropped.
   virtual bool begin(uint32_t /*queue*/, const QueuedCommand &) { return true; }
-  /// A wait that found `seen` in its flag and has to wait on. Called again now and then.
+  /// A wait that found `seen` in its flag and has to wait on, or a group or a collective that has
+  /// to wait for others. Called again now and then.
   virtual void waiting(uint32_t /*queue*/, const QueuedCommand &, uint32_t /*seen*/) {}
+  /// A group or a collective that goes on has moved something.
+  virtual void moved(uint32_t /*queue*/, const QueuedCommand &) {}
   /// It is done, or was passed over. `flag`: what a wait saw or a signal wrote, else 0.
   virtual void end(uint32_t /*queue*/, const QueuedCommand &, uint32_t /*flag*/) {}
 };

@@ -18,6 +18,8 @@
 
 namespace braid {
 
+class Operation; // backends/cpu/messages/operation.h
+
 /// A command with its operands, as it is issued.
 struct QueuedCommand {
   enum class Kind : uint8_t {
@@ -28,6 +30,7 @@ struct QueuedCommand {
     Pointwise,
     Store, ///< value into flag, for signals and events
     Wait,  ///< until flag has reached value, for signals and events
+    Exchange, ///< a group or a collective, in as many steps as it takes
     Stop,  ///< the worker ends
   };
   struct Bytes {
@@ -47,6 +50,7 @@ struct QueuedCommand {
     SumArgs sum;
     PointwiseArgs pointwise;
     Flag flag;
+    Operation *operation; ///< owned by the command: the queue deletes it when it is done
   };
 
   Kind kind;

@@ -16,15 +16,29 @@ namespace {
 constexpr std::chrono::milliseconds kIdleSlice(100);
 constexpr std::chrono::milliseconds kWaitSlice(50);
 
+/// Nobody runs it any more.
+void release(const QueuedCommand &command) {
+  if (command.kind == QueuedCommand::Kind::Exchange)
+    delete command.args.operation;
+}
+
 int64_t nowNs() { return static_cast<int64_t>(monotonicNs()); }
 
 } // namespace
 
 bool isRunnable(const QueuedCommand &command) {
+  if (command.kind == QueuedCommand::Kind::Exchange)
+    return command.args.operation->canAdvance();
   if (command.kind != QueuedCommand::Kind::Wait)
     return true;
   const QueuedCommand::Flag &flag = command.args.flag;
   return hasReached(flagAt(flag.address).load(std::memory_order_acquire), flag.value);
+}
+
+HardwareQueue::~HardwareQueue() {
+  stop();
+  while (commands_.front()) // dropped
+    finishFront();
 }
 
 Status HardwareQueue::start() {
@@ -59,11 +73,13 @@ bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
 
 void HardwareQueue::issue(const QueuedCommand &command) {
   if (group_.isAborted())
-    return;
+    return release(command);
   if (options_.observer)
     options_.observer->issued(options_.number, command);
-  if (!commands_.push(command))
-    group_.abort(unsupported("out of memory for issued commands"));
+  if (commands_.push(command))
+    return;
+  release(command);
+  group_.abort(unsupported("out of memory for issued commands"));
 }
 
 bool HardwareQueue::isDrained() const {
@@ -88,7 +104,8 @@ std::vector<Span> HardwareQueue::takeSpans() {
 // -- For everyone. --
 
 uint64_t HardwareQueue::progress() const {
-  return uint64_t(commands_.published()) + completed_.load(std::memory_order_relaxed);
+  return uint64_t(commands_.published()) + completed_.load(std::memory_order_relaxed) +
+         moved_.load(std::memory_order_relaxed);
 }
 
 bool HardwareQueue::isBusy() const {
@@ -137,6 +154,11 @@ void HardwareQueue::work() {
 void HardwareQueue::step(int64_t &clock) {
   const QueuedCommand *command = commands_.front();
   const int64_t begin = command->isTraced ? std::max(nowNs(), clock + 1) : 0;
+  bool isWhole = true;
+  if (command->kind == QueuedCommand::Kind::Exchange)
+    guard(*command, [&] { isWhole = advance(*command) && lastAdvance_ == Advance::IsOver; });
+  if (!isWhole)
+    return;
   runGuarded(*command);
   if (command->isTraced) {
     clock = std::max(nowNs(), begin + 1);
@@ -146,6 +168,7 @@ void HardwareQueue::step(int64_t &clock) {
 }
 
 void HardwareQueue::finishFront() {
+  release(*commands_.front());
   commands_.pop();
   // Sequentially consistent for the same reason as CommandQueue::push().
   completed_.store(++done_, std::memory_order_seq_cst);
@@ -160,13 +183,19 @@ void HardwareQueue::keepSpan(const QueuedCommand &command, int64_t begin, int64_
 }
 
 void HardwareQueue::runGuarded(const QueuedCommand &command) {
-  try {
+  guard(command, [&] {
     if (options_.observer)
       runObserved(command);
     else
       run(command);
+  });
+}
+
+void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void()> body) {
+  try {
+    body();
   } catch (const std::bad_alloc &) {
-    group_.abort(unsupported("out of memory for the operands of a GEMM"));
+    group_.abort(unsupported("out of memory for the operands of a GEMM or of a collective"));
   } catch (const std::exception &error) {
     group_.abort(failed(command, error.what()));
   } catch (...) {
@@ -219,6 +248,8 @@ bool HardwareQueue::run(const QueuedCommand &command) {
     return true;
   case QueuedCommand::Kind::Wait:
     return await(command);
+  case QueuedCommand::Kind::Exchange:
+    return exchange(command);
   case QueuedCommand::Kind::Stop:
     break;
   }
@@ -232,12 +263,7 @@ bool HardwareQueue::await(const QueuedCommand &command) {
   lastFlag_ = seen;
   if (hasReached(seen, flag.value))
     return true;
-  blocked_.plan.store(command.tag.plan, std::memory_order_relaxed);
-  blocked_.command.store(command.tag.command, std::memory_order_relaxed);
-  blocked_.run.store(command.tag.run, std::memory_order_relaxed);
-  blocked_.stream.store(command.stream, std::memory_order_relaxed);
-  blocked_.scope.store(flag.scope, std::memory_order_relaxed);
-  blocked_.flag.store(flag.address, std::memory_order_release);
+  block(command, flag.address, flag.scope);
   // An abort wakes all sleepers, but may just miss one that is about to sleep.
   while (!hasReached(seen, flag.value) && !group_.isAborted()) {
     if (options_.observer)
@@ -245,9 +271,54 @@ bool HardwareQueue::await(const QueuedCommand &command) {
     futexWait(flag.address, seen, kWaitSlice, flag.scope);
     seen = counter.load(std::memory_order_acquire);
   }
-  blocked_.flag.store(nullptr, std::memory_order_relaxed);
+  unblock();
   lastFlag_ = seen;
   return hasReached(seen, flag.value);
+}
+
+void HardwareQueue::block(const QueuedCommand &command, const void *futex, FutexScope scope) {
+  blocked_.plan.store(command.tag.plan, std::memory_order_relaxed);
+  blocked_.command.store(command.tag.command, std::memory_order_relaxed);
+  blocked_.run.store(command.tag.run, std::memory_order_relaxed);
+  blocked_.stream.store(command.stream, std::memory_order_relaxed);
+  blocked_.scope.store(scope, std::memory_order_relaxed);
+  blocked_.flag.store(futex, std::memory_order_release);
+}
+
+/// Moves what can be moved now. False after an abort.
+bool HardwareQueue::advance(const QueuedCommand &command) {
+  const Result<Advance> advance = command.args.operation->advance();
+  if (!advance) {
+    group_.abort(advance.status());
+    return false;
+  }
+  lastAdvance_ = *advance;
+  if (lastAdvance_ == Advance::Moved) {
+    moved_.store(moved_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (options_.observer)
+      options_.observer->moved(options_.number, command);
+  }
+  return true;
+}
+
+/// It counts as blocked from its first wait on: what moves is counted.
+bool HardwareQueue::exchange(const QueuedCommand &command) {
+  Operation &operation = *command.args.operation;
+  while (!group_.isAborted() && advance(command)) {
+    if (lastAdvance_ == Advance::IsOver) {
+      unblock();
+      return true;
+    }
+    if (lastAdvance_ == Advance::Moved)
+      continue;
+    block(command, operation.sleepsOn(), FutexScope::Process);
+    if (options_.observer)
+      options_.observer->waiting(options_.number, command, 0);
+    operation.sleep(kWaitSlice);
+  }
+  operation.withdraw();
+  unblock();
+  return false;
 }
 
 } // namespace braid

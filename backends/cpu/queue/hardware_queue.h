@@ -12,6 +12,7 @@
 #pragma once
 
 #include "backends/cpu/gemm.h"
+#include "backends/cpu/messages/operation.h"
 #include "backends/cpu/queue/command_observer.h"
 #include "backends/cpu/queue/command_queue.h"
 #include "runtime/execute/rank_group.h"
@@ -32,7 +33,7 @@ public:
   /// `scratchHint`: bytes that the GEMMs announced so far need. All outlive the queue.
   HardwareQueue(RankGroup &group, Options options, const std::atomic<size_t> &scratchHint)
       : group_(group), options_(options), scratchHint_(scratchHint) {}
-  ~HardwareQueue() { stop(); }
+  ~HardwareQueue();
 
   /// Starts the worker.
   Status start();
@@ -69,16 +70,22 @@ public:
   // -- For the scheduler, where there is no worker. --
 
   const QueuedCommand *front() { return commands_.front(); }
-  /// Runs the front command, which must be able to go on. `clock` is the time at which the last
-  /// command of the group ended; the spans of two commands never overlap.
+  /// Runs the front command, which must be able to go on; of a group or a collective, as much as can
+  /// be done now. `clock` is the time at which the last command of the group ended; the spans of two
+  /// commands never overlap, so that of a group or a collective is the last part of it.
   void step(int64_t &clock);
 
 private:
   void work();
+  void guard(const QueuedCommand &command, llvm::function_ref<void()> body);
   void runGuarded(const QueuedCommand &command);
   void runObserved(const QueuedCommand &command);
   bool run(const QueuedCommand &command);
   bool await(const QueuedCommand &command);
+  bool exchange(const QueuedCommand &command);
+  bool advance(const QueuedCommand &command);
+  void block(const QueuedCommand &command, const void *futex, FutexScope scope);
+  void unblock() { blocked_.flag.store(nullptr, std::memory_order_relaxed); }
   Status failed(const QueuedCommand &command, const char *what) const;
   void finishFront();
   void keepSpan(const QueuedCommand &command, int64_t begin, int64_t end);
@@ -94,12 +101,14 @@ private:
   std::vector<Span> spans_;
   uint32_t done_ = 0;
   uint32_t lastFlag_ = 0; ///< that the current command saw or wrote
+  Advance lastAdvance_ = Advance::Waits; ///< of the current group or collective
 
   alignas(64) std::atomic<uint32_t> completed_{0};
+  std::atomic<uint64_t> moved_{0}; ///< steps of groups and collectives
   std::atomic<bool> isHostWaiting_{false};
   std::atomic<uint32_t> hasEnded_{0}; ///< the worker; a futex
 
-  /// What the worker is blocked in; meaningful while `flag` is not null.
+  /// What the worker is blocked in; meaningful while `flag`, a futex, is not null.
   struct Blocked {
     std::atomic<const void *> flag{nullptr};
     std::atomic<FutexScope> scope{FutexScope::Process};
