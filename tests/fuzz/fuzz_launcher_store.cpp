@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_launcher_store.cpp - any bytes, as what a launcher's store answers -------===//
+//===- tests/fuzz/fuzz_launcher_store.cpp - any bytes, as what a launcher's store answers -----===//
 
 #include "runtime/job/network/pmi_store.h"
 #include "runtime/job/network/torch_store.h"

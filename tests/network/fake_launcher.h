@@ -1,4 +1,4 @@
-//===- tests/network/fake_launcher.h - the other side of a launcher's store --------------------===//
+//===- tests/network/fake_launcher.h - the other side of a launcher's store -------------------===//
 #pragma once
 
 #include "runtime/job/network/byte_stream.h"

@@ -1,4 +1,4 @@
-//===- tests/network/launcher_store_rank.cpp - a rank that reaches the others by its launcher --===//
+//===- tests/network/launcher_store_rank.cpp - a rank that reaches the others by its launcher
 //
 // launcher_store_rank FILE: rank 0 waits until FILE is there, then puts two texts, and stays until
 // its standard input, or FILE, is gone; others print what they get.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""launcher_store_ranks_test.py LAUNCHER PROGRAM: do ranks find each other by their launcher's store?
+"""launcher_store_ranks_test.py LAUNCHER PROGRAM: do ranks meet by their launcher's store?
 
 LAUNCHER is torchrun, openmpi, hydra or srun; the test is skipped with status 77 where it is not
 installed. BRAID_TEST_TORCHRUN, BRAID_TEST_MPIRUN, BRAID_TEST_MPIEXEC and BRAID_TEST_SRUN name

@@ -1,4 +1,4 @@
-//===- tests/network/launcher_store_test.cpp - what all stores have in common ------------------===//
+//===- tests/network/launcher_store_test.cpp - what all stores have in common -----------------===//
 
 #include "runtime/job/network/launcher_store.h"
 #include "tests/network/fake_launcher.h"

@@ -1,4 +1,4 @@
-//===- tests/network/pmi_store_test.cpp - launchers that speak PMI, well or not ----------------===//
+//===- tests/network/pmi_store_test.cpp - launchers that speak PMI, well or not ---------------===//
 
 #include "runtime/job/network/pmi_store.h"
 #include "tests/network/fake_launcher.h"

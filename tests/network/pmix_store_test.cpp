@@ -1,4 +1,4 @@
-//===- tests/network/pmix_store_test.cpp - PMIx, by a library that is none ---------------------===//
+//===- tests/network/pmix_store_test.cpp - PMIx, by a library that is none --------------------===//
 
 #include "runtime/job/network/pmix_store.h"
 #include "tests/network/fake_launcher.h"

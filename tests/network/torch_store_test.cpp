@@ -1,4 +1,4 @@
-//===- tests/network/torch_store_test.cpp - torchrun's store, and servers that are none --------===//
+//===- tests/network/torch_store_test.cpp - torchrun's store, and servers that are none -------===//
 
 #include "runtime/job/network/torch_store.h"
 #include "tests/network/fake_launcher.h"

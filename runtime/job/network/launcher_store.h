@@ -34,8 +34,8 @@ inline constexpr size_t kMaxStoreName = 32;
 /// PMI has lines of 1024 bytes for all, and escapes what is no letter or digit.
 inline constexpr size_t kMaxStoreValue = 256;
 
-/// The store of the launcher that `place` came from. Blocks at most until the deadline. Unsupported,
-/// naming BRAID_RENDEZVOUS and BRAID_SECRET_FILE, where it has none.
+/// The store of the launcher that `place` came from. Blocks at most until the deadline.
+/// Unsupported, naming BRAID_RENDEZVOUS and BRAID_SECRET_FILE, where it has none.
 ///
 /// Every rank of the job opens it, also those that have nothing to put or get, and closes it before
 /// the process ends: Open MPI ends a job of which only some ranks have been PMIx's.
