@@ -24,7 +24,8 @@ of BRAID_*, torchrun, Open MPI, PMI (MPICH, Intel MPI) and SLURM's srun that is 
 partial or contradictory is an error, with exit code 2. What is set but does not count is of a
 source that was not chosen, or says what a better variable of its source says. An empty variable is
 taken for one that is not set. Ranks started by hand, with BRAID_RANK and BRAID_RANKS, need a
-BRAID_JOB if there are several such jobs at once.
+BRAID_JOB if there are several such jobs at once; on several hosts, also BRAID_LOCAL_RANK,
+BRAID_LOCAL_RANKS, BRAID_RENDEZVOUS and BRAID_SECRET_FILE.
 
   braid env
   mpirun -n 4 braid env --json
@@ -35,7 +36,9 @@ constexpr size_t kWidestValue = 32, kLongestJob = 200;
 std::string describe(const std::optional<Place> &place) {
   if (!place)
     return "no rank of a job: no launcher says anything";
-  return fmt::format("rank {} of {}, from {}, in job '{}'", place->rank, place->ranks,
+  const std::string host =
+      place->hosts > 1 ? fmt::format(" on host {} of {}", place->host, place->hosts) : "";
+  return fmt::format("rank {} of {}{}, from {}, in job '{}'", place->rank, place->ranks, host,
                      place->source, printable(place->job, kLongestJob));
 }
 
@@ -86,6 +89,8 @@ OrderedJson placeJson(const Found &place) {
           {"ranks", is.ranks},
           {"local_rank", is.localRank},
           {"local_ranks", is.localRanks},
+          {"host", is.host},
+          {"hosts", is.hosts},
           {"job", is.job}};
 }
 

@@ -44,6 +44,21 @@ void lookAtSharedGpus(const Facts &facts, Lines &lines) {
     lines.add("on");
 }
 
+/// Where hosts meet without a launcher's store. What is wrong would be said when they meet.
+void lookAtRendezvous(const Facts &facts, Lines &lines) {
+  const std::string address = facts.variable("BRAID_RENDEZVOUS").value_or("");
+  const std::string secret = facts.variable("BRAID_SECRET_FILE").value_or("");
+  auto given = [&](const std::string &) { return std::optional(address); };
+  if (Status status = address.empty() ? Status::ok() : rendezvousAddress(given).status();
+      !status.isOk())
+    lines.add("address", status.message());
+  if (address.empty() != secret.empty())
+    lines.add("half", address.empty() ? "BRAID_SECRET_FILE" : "BRAID_RENDEZVOUS",
+              address.empty() ? "BRAID_RENDEZVOUS" : "BRAID_SECRET_FILE");
+  if (!facts.secretTrouble.empty())
+    lines.add("secret", shown(secret), facts.secretTrouble);
+}
+
 /// Ranks that are processes get one thread from Braid's launcher, others what the variable says.
 void lookAtThreads(const Facts &facts, Lines &lines) {
   for (const char *name : {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}) {
@@ -108,6 +123,13 @@ std::vector<Check> environmentChecks() {
        .lines = {{"many", Note, "{0} is {1}: {2} ranks together ask for more than {3} processors",
                   "set it to the processors that a rank has"}},
        .look = lookAtThreads},
+      {.name = "rendezvous",
+       .lines = {{"address", Problem, "{0}", "name a host and a port of this network"},
+                 {"half", Problem, "{0} is set, and {1} is not: hosts cannot meet",
+                  "set both on all hosts, or none where the launcher has a store"},
+                 {"secret", Problem, "BRAID_SECRET_FILE '{0}' is no secret: {1}",
+                  "head -c 32 /dev/urandom > FILE; chmod 600 FILE; copy it to each host"}},
+       .look = lookAtRendezvous},
       {.name = "preload",
        .lines = {{"set", Note, "LD_PRELOAD puts '{0}' before every library",
                   "unset it, unless that is meant"}},

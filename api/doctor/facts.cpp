@@ -22,6 +22,7 @@
 
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -129,6 +130,20 @@ std::string whyNotWritable(llvm::StringRef folder) {
   return access(folder.str().c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
 }
 
+/// Why the file is no secret that this process can read; empty: it is one.
+std::string whyNotSecret(const std::string &file) {
+  struct stat about = {};
+  if (stat(file.c_str(), &about) != 0 || access(file.c_str(), R_OK) != 0)
+    return std::strerror(errno);
+  if (!S_ISREG(about.st_mode))
+    return "it is no file";
+  if (about.st_size == 0)
+    return "it is empty";
+  return (about.st_mode & 077) == 0
+             ? ""
+             : fmt::format("others may read or change it (mode {:o})", about.st_mode & 0777);
+}
+
 std::string nearestFolder(llvm::StringRef folder) {
   while (!folder.empty() && !fs::is_directory(folder))
     folder = path::parent_path(folder);
@@ -146,6 +161,8 @@ Environment environmentOf(const std::map<std::string, std::string> &variables) {
 void readFolders(const Sources &sources, Facts &facts) {
   if (sources.space)
     facts.sharedMemory = sources.space(sources.root + "/dev/shm");
+  if (const auto secret = environmentOf(sources.variables)("BRAID_SECRET_FILE"))
+    facts.secretTrouble = whyNotSecret(*secret);
   facts.cacheFolder = measurementFolder(environmentOf(sources.variables));
   if (facts.cacheFolder.empty())
     return;
@@ -248,7 +265,8 @@ void readGpus(const Sources &sources, Facts &facts) {
 } // namespace
 
 bool changesBehaviour(llvm::StringRef variable) {
-  for (llvm::StringRef own : {"BRAID_RANK", "BRAID_RANKS", "BRAID_JOB", "BRAID_MEETING"})
+  for (llvm::StringRef own : {"BRAID_RANK", "BRAID_RANKS", "BRAID_LOCAL_RANK", "BRAID_LOCAL_RANKS",
+                              "BRAID_JOB", "BRAID_MEETING"})
     if (variable == own)
       return false;
   for (llvm::StringRef prefix : {"BRAID_", "CUDA_", "NCCL_", "OMP_", "OPENBLAS_"})

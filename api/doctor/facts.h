@@ -65,6 +65,7 @@ struct Facts {
   std::string cacheFolder;           ///< empty: none
   std::string cacheTrouble;          ///< why nothing can be written there; empty: it can
   std::optional<Space> cacheSpace;
+  std::string secretTrouble; ///< why BRAID_SECRET_FILE is no secret; empty: it is, or is not set
 
   // GPUs.
   std::vector<PciGpu> gpus;

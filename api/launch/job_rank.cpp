@@ -132,6 +132,10 @@ void JobRank::greetOtherHosts(Host &host, const ClientHello &hello) {
 
 Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, milliseconds timeout,
                                                Stragglers stragglers) {
+  if (place.hosts > 1)
+    return unsupported("ranks on several hosts are not supported: expected all on this one, got "
+                       "{} of {}",
+                       place.localRanks, place.ranks);
   Clock::time_point start = Clock::now();
   Deadline deadline = deadlineIn(timeout);
   ClientHello hello{place.job, place.rank, place.ranks};

@@ -73,8 +73,9 @@ std::string describe(const Result<std::optional<Place>> &place) {
   if (!*place)
     return "no rank";
   const Place &is = **place;
-  return fmt::format("{} of {}, {} of {} here, {}, job {}{}", is.rank, is.ranks, is.localRank,
-                     is.localRanks, is.source, is.job,
+  const std::string host = is.hosts > 1 ? fmt::format(" on host {} of {}", is.host, is.hosts) : "";
+  return fmt::format("{} of {}, {} of {} here{}, {}, job {}{}", is.rank, is.ranks, is.localRank,
+                     is.localRanks, host, is.source, is.job,
                      is.meeting.empty() ? "" : " meets at " + is.meeting);
 }
 
@@ -147,7 +148,8 @@ const Row kRows[] = {
     {"@openmpi @hydra @torchrun", kTorchrun},
     {"@batch @hydra", kHydra},
     {"@srun @intel", kHydra},
-    {"@srun @pmi2", kPmi2},
+    {"@srun @pmi2", kSrun}, // SLURM's variables say more
+    {"@srun @pmi2 SLURM_STEP_ID=1", kPmi2},
     {"@srun PMIX_RANK=1 PMIX_NAMESPACE=slurm.pmix.77.0", kSrun}, // srun --mpi=pmix
     {"@srun MASTER_ADDR=node1 MASTER_PORT=29500", kSrun},
     // What is wrong in a source that is not chosen is no concern.
@@ -218,14 +220,49 @@ const Row kRows[] = {
     {"@srun SLURM_STEP_TASKS_PER_NODE=4294967295(x2147483647),4294967295(x2147483647)",
      "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be a list"},
 
-    // Several hosts.
-    {"@torchrun LOCAL_WORLD_SIZE=2", "4: torchrun: ranks on several hosts are not supported: "
-                                     "expected all on this one, got 2 of 4"},
-    {"@openmpi OMPI_COMM_WORLD_LOCAL_SIZE=3", "4: Open MPI: ranks on several hosts"},
-    {"@hydra MPI_LOCALNRANKS=2", "4: PMI: ranks on several hosts"},
+    // Several hosts: ranks are numbered host by host, equally many on each.
+    {"@braid BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=2",
+     "1 of 4, 1 of 2 here on host 0 of 2, BRAID_*, job j7 meets at /run/x"},
+    {"@braid BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=4", kBraid},
+    {"@braid BRAID_LOCAL_RANK=1", "2: BRAID_*: expected BRAID_LOCAL_RANKS to be set too"},
+    {"@braid BRAID_LOCAL_RANKS=2", "2: BRAID_*: expected BRAID_LOCAL_RANK to be set too"},
+    {"@braid BRAID_RANK=2 BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=2",
+     "4: BRAID_*: expected the ranks of a host to be consecutive, got rank 2 as number 1 of 2 on "
+     "its host; number the ranks host by host, as BRAID_RANK = host * BRAID_LOCAL_RANKS + "
+     "BRAID_LOCAL_RANK"},
+    {"@torchrun RANK=3 LOCAL_WORLD_SIZE=2 GROUP_RANK=1 GROUP_WORLD_SIZE=2",
+     "3 of 4, 1 of 2 here on host 1 of 2, torchrun, job torchrun MASTER_ADDR=localhost "
+     "MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0"},
+    {"@torchrun RANK=3 LOCAL_WORLD_SIZE=2 -GROUP_RANK",
+     "3 of 4, 1 of 2 here on host 1 of 2, torchrun, job torchrun MASTER_ADDR=localhost "
+     "MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0"},
+    {"@torchrun RANK=4 LOCAL_RANK=0 WORLD_SIZE=6 LOCAL_WORLD_SIZE=2 GROUP_RANK=1 "
+     "GROUP_WORLD_SIZE=2",
+     "4: torchrun: expected equally many ranks on each host, got 2 of 6 on this one of 2; use the "
+     "same --nproc-per-node on each host"},
+    {"@torchrun RANK=3 LOCAL_WORLD_SIZE=2 GROUP_RANK=0",
+     "2: torchrun: expected GROUP_RANK to be 1, as ranks are numbered host by host, got 0"},
+    {"@torchrun GROUP_RANK=one", "2: torchrun: expected GROUP_RANK to be a whole number"},
+    {"@openmpi OMPI_COMM_WORLD_LOCAL_SIZE=3",
+     "4: Open MPI: expected equally many ranks on each host, got 3 of 4 on this one; use mpirun "
+     "--map-by slot, with equally many slots on each host"},
+    {"@openmpi OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2", // --map-by node
+     "4: Open MPI: expected the ranks of a host to be consecutive, got rank 1 as number 0 of 2 on "
+     "its host; use mpirun --map-by slot"},
+    {"@hydra PMI_RANK=2 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2",
+     "2 of 4, 0 of 2 here on host 1 of 2, PMI, job PMI launcher=12@345"},
+    {"@hydra MPI_LOCALRANKID=0 MPI_LOCALNRANKS=1", // mpiexec -ppn 1
+     "1 of 4, 0 of 1 here on host 1 of 4, PMI, job PMI launcher=12@345"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=2(x2)",
-     "4: SLURM: ranks on several hosts are not supported: expected all on this one, got 2 hosts"},
-    {"@srun SLURM_STEP_TASKS_PER_NODE=1(x2),2", "4: SLURM: ranks on several hosts"},
+     "1 of 4, 1 of 2 here on host 0 of 2, SLURM, job SLURM SLURM_STEP_ID=0 SLURM_JOB_ID=77"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=2,2 SLURM_PROCID=2 SLURM_LOCALID=0 @pmi2 PMI_RANK=2",
+     "2 of 4, 0 of 2 here on host 1 of 2, SLURM, job SLURM SLURM_STEP_ID=0 SLURM_JOB_ID=77"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=1(x2),2",
+     "4: SLURM: expected equally many ranks on each host, got 1(x2),2; use srun "
+     "--distribution=block --ntasks-per-node=N"},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=2(x2) SLURM_LOCALID=0", // --distribution=cyclic
+     "4: SLURM: expected the ranks of a host to be consecutive, got rank 1 as number 0 of 2 on its "
+     "host; use srun --distribution=block"},
 };
 
 TEST(Environment, FindsThePlaceThatLaunchersGive) {
@@ -371,6 +408,30 @@ TEST(Environment, SwitchesAreOnOrOff) {
     EXPECT_EQ(status.code(), StatusCode::BadInput);
     EXPECT_EQ(status.message(), fmt::format("expected {} to be on or off, got 'ON\\x1B'", name));
   }
+}
+
+TEST(Environment, TheRendezvousIsAnAddress) {
+  auto addressOf = [](const std::string &text) -> std::string {
+    const auto address = rendezvousAddress(environmentOf({{"BRAID_RENDEZVOUS", text}}));
+    if (!address)
+      return address.status().message();
+    return fmt::format("{} {}", (*address)->host, (*address)->port);
+  };
+  EXPECT_FALSE(*rendezvousAddress(environmentOf("")));
+  EXPECT_EQ(addressOf("tcp://node1:29500"), "node1 29500");
+  EXPECT_EQ(addressOf("tcp://10.0.0.1:1"), "10.0.0.1 1");
+  EXPECT_EQ(addressOf("tcp://[fe80::1%eth0]:65535"), "fe80::1%eth0 65535");
+  for (const std::string &text :
+       {std::string("node1:29500"), std::string("tcp://node1"), std::string("tcp://:1"),
+        std::string("tcp://node1:0"), std::string("tcp://node1:65536"), std::string("tcp://a:+1"),
+        std::string("tcp://fe80::1:29500"), std::string("tcp://[fe80::1:29500"),
+        std::string("tcp://a b:1"), "tcp://" + std::string(254, 'a') + ":1"}) {
+    EXPECT_THAT(addressOf(text),
+                testing::StartsWith("expected BRAID_RENDEZVOUS to be tcp://host:port, as in "))
+        << text;
+    EXPECT_FALSE(checkSettings(environmentOf({{"BRAID_RENDEZVOUS", text}})).isOk());
+  }
+  EXPECT_TRUE(checkSettings(environmentOf("BRAID_RENDEZVOUS=tcp://node1:29500")).isOk());
 }
 
 TEST(Environment, PrintableEscapesAndShortens) {

@@ -44,8 +44,11 @@ void checkPlace(const Place &place) {
   require(0 <= place.localRank && place.localRank < place.localRanks,
           "expected a local rank in [0, local ranks)",
           std::to_string(place.localRank) + " of " + std::to_string(place.localRanks));
-  require(place.localRanks == place.ranks, "expected all ranks on this host",
-          std::to_string(place.localRanks));
+  require(place.localRanks * place.hosts == place.ranks, "expected equally many on each host",
+          std::to_string(place.hosts));
+  require(place.host == place.rank / place.localRanks &&
+              (place.hosts == 1 || place.localRank == place.rank % place.localRanks),
+          "expected the ranks of a host to be consecutive", std::to_string(place.host));
   require(!place.job.empty(), "expected a name of the job", "none");
 }
 
@@ -88,6 +91,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   require(isChosen == (!place || *place), "expected a place or an error where a source is chosen",
           place ? "none" : place.status().message());
+  if (auto address = rendezvousAddress(environment); address && *address)
+    require(!(*address)->host.empty() && (*address)->port != 0, "expected an address",
+            (*address)->host);
+  else
+    require(!environment("BRAID_RENDEZVOUS") || !address, "expected an address or an error",
+            "none");
   if (!place)
     checkError(place.status(), reports);
   else if (*place)

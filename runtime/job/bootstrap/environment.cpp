@@ -27,6 +27,9 @@ enum class Role {
   LocalRank,
   LocalRanks,
   TasksPerNode, ///< SLURM's list, "4(x2),3"
+  Host,         ///< number of this host
+  Hosts,        ///< number of hosts
+  Store,        ///< the way to the launcher's store, see network/launcher_store.h
   Job,          ///< the job's name
   JobPart,      ///< a part of the job's name
 };
@@ -49,6 +52,7 @@ struct Source {
   /// The launcher's process is part of the job's name if no variable gives one, or always.
   enum class JobOfLauncher { Never, IfUnnamed, Always } jobOfLauncher;
   const char *defaultJob; ///< or null
+  const char *advice;     ///< where ranks are not placed host by host, equally many on each
   std::vector<Variable> variables;
 };
 
@@ -60,24 +64,33 @@ const std::vector<Source> &sources() {
       {"BRAID_*",
        From::Never,
        "default",
+       "number the ranks host by host, as BRAID_RANK = host * BRAID_LOCAL_RANKS + BRAID_LOCAL_RANK",
        {{"BRAID_RANK", Rank, Identifies, "rank of this process"},
-        {"BRAID_RANKS", Ranks, Identifies, "number of ranks, all on this host"},
+        {"BRAID_RANKS", Ranks, Identifies, "number of ranks"},
+        {"BRAID_LOCAL_RANK", LocalRank, Optional, "rank among those of this host"},
+        {"BRAID_LOCAL_RANKS", LocalRanks, Optional, "number of ranks on this host; all if not set"},
         {"BRAID_JOB", Job, Optional,
          "name of the job, equal in its ranks and no other's; \"default\" if not set"}}},
       {"torchrun",
        From::Never,
        nullptr,
+       "use the same --nproc-per-node on each host",
        {{"RANK", Rank, Identifies, "rank of this process"},
         {"WORLD_SIZE", Ranks, Identifies, "number of ranks"},
         {"LOCAL_RANK", LocalRank, Identifies, "rank among those of this host"},
         {"LOCAL_WORLD_SIZE", LocalRanks, Identifies, "number of ranks on this host"},
-        {"MASTER_ADDR", JobPart, Required, "part of the job's name; nothing connects to it"},
-        {"MASTER_PORT", JobPart, Required, "part of the job's name; nothing connects to it"},
+        {"GROUP_RANK", Host, Optional, "number of this host"},
+        {"GROUP_WORLD_SIZE", Hosts, Optional, "number of hosts"},
+        {"MASTER_ADDR", JobPart, Required, "part of the job's name; host of torchrun's store"},
+        {"MASTER_PORT", JobPart, Required, "part of the job's name; port of torchrun's store"},
+        {"TORCHELASTIC_USE_AGENT_STORE", Store, Optional,
+         "True: torchrun itself has the store, through which hosts find each other"},
         {"TORCHELASTIC_RUN_ID", JobPart, Optional, "part of the job's name"},
         {"TORCHELASTIC_RESTART_COUNT", JobPart, Optional, "part of the job's name"}}},
       {"Open MPI",
        From::IfUnnamed,
        nullptr,
+       "use mpirun --map-by slot, with equally many slots on each host",
        {{"OMPI_COMM_WORLD_RANK", Rank, Identifies, "rank of this process"},
         {"OMPI_COMM_WORLD_SIZE", Ranks, Identifies, "number of ranks"},
         {"OMPI_COMM_WORLD_LOCAL_RANK", LocalRank, Identifies, "rank among those of this host"},
@@ -90,16 +103,20 @@ const std::vector<Source> &sources() {
       {"PMI",
        From::Always,
        nullptr,
+       "use mpiexec -ppn N, with N ranks on each host",
        {{"PMI_RANK", Rank, Identifies, "rank of this process"},
         {"PMI_SIZE", Ranks, Identifies, "number of ranks"},
         {"MPI_LOCALRANKID", LocalRank, Optional, "rank among those of this host"},
         {"PMI_LOCAL_RANK", LocalRank, Optional, "the same, from other launchers"},
         {"MPI_LOCALNRANKS", LocalRanks, Optional, "number of ranks on this host; all if not set"},
         {"PMI_LOCAL_SIZE", LocalRanks, Optional, "the same, from other launchers"},
-        {"PMI_JOBID", JobPart, Optional, "part of the job's name, beside the launcher's process"}}},
+        {"PMI_JOBID", JobPart, Optional, "part of the job's name, beside the launcher's process"},
+        {"PMI_FD", Store, Optional,
+         "connection to the launcher, through which hosts find each other"}}},
       {"SLURM",
        From::Never,
        nullptr,
+       "use srun --distribution=block --ntasks-per-node=N",
        {{"SLURM_STEP_ID", JobPart, Identifies, "part of the job's name; says that srun started it"},
         {"SLURM_JOB_ID", JobPart, Required, "part of the job's name"},
         {"SLURM_RESTART_COUNT", JobPart, Optional, "part of the job's name"},
@@ -118,10 +135,15 @@ struct Setting {
   bool isSwitch = false; ///< it is on or off
 };
 
-constexpr std::array<Setting, 13> kSettings = {{
+constexpr std::array<Setting, 16> kSettings = {{
     {"BRAID_MEETING", "socket at which the ranks of the job meet"},
     {"XDG_RUNTIME_DIR", "folder for that socket, if it is this user's"},
     {"TMPDIR", "folder for that socket otherwise; /tmp if not set"},
+    {"BRAID_RENDEZVOUS",
+     "tcp://host:port where the hosts of the job meet; otherwise the launcher's store says where"},
+    {"BRAID_SECRET_FILE", "file that only its owner may read, with the job's secret, for that"},
+    {"BRAID_PMIX_LIBRARY",
+     "file of PMIx, for mpirun and srun on several hosts; otherwise libpmix.so.2 is looked for"},
     {"BRAID_TUNE", "off: on GPUs, multiply by the library's first guess and measure nothing", true},
     {"BRAID_SHARE_GPUS", "on: ranks may share GPUs, for results and not for speed; tunes nothing",
      true},
@@ -169,18 +191,28 @@ bool isThere(const Source &source, const Environment &environment) {
   return false;
 }
 
-const Source *chosenSource(const Environment &environment) {
-  for (const Source &source : sources())
-    if (isThere(source, environment))
-      return &source;
-  return nullptr;
-}
-
 /// The variable of that role that counts, or null if none is set.
 const Variable *first(const Source &source, Role role, const Environment &environment) {
   for (const Variable &variable : source.variables)
     if (variable.role == role && environment(variable.name))
       return &variable;
+  return nullptr;
+}
+
+/// srun sets PMI's variables beside its own, which also say what is on which host.
+bool isOfSrun(const Source &source, const Environment &environment) {
+  if (source.name != llvm::StringRef("PMI") || first(source, Role::LocalRank, environment) ||
+      first(source, Role::LocalRanks, environment))
+    return false;
+  const std::optional<std::string> job = environment("SLURM_JOB_ID");
+  const std::optional<std::string> step = environment("SLURM_STEP_ID");
+  return job && step && environment("PMI_JOBID") == *job + "." + *step;
+}
+
+const Source *chosenSource(const Environment &environment) {
+  for (const Source &source : sources())
+    if (isThere(source, environment) && !isOfSrun(source, environment))
+      return &source;
   return nullptr;
 }
 
@@ -226,11 +258,13 @@ Status readNumber(const Source &source, Role role, const Environment &environmen
 
 struct Nodes {
   int64_t nodes = 0, tasks = 0;
+  bool areAlike = true; ///< each has equally many tasks
 };
 
 /// "4(x2),3" is two nodes with 4 tasks and one with 3. Nothing if it is not of that form.
 std::optional<Nodes> parseTasksPerNode(llvm::StringRef text) {
   Nodes sum;
+  uint32_t tasksOfFirst = 0;
   llvm::SmallVector<llvm::StringRef, 4> items;
   text.split(items, ',');
   for (llvm::StringRef item : items) {
@@ -244,14 +278,15 @@ std::optional<Nodes> parseTasksPerNode(llvm::StringRef text) {
     if (__builtin_mul_overflow(int64_t(tasks), int64_t(nodes), &added) ||
         __builtin_add_overflow(sum.tasks, added, &sum.tasks))
       return std::nullopt;
+    tasksOfFirst = sum.nodes == 0 ? tasks : tasksOfFirst;
+    sum.areAlike &= tasks == tasksOfFirst;
     sum.nodes += nodes;
   }
   return sum;
 }
 
-Status severalHosts(const std::string &got) {
-  return unsupported("ranks on several hosts are not supported: expected all on this one, got {}",
-                     got);
+Status unevenHosts(const Source &source, const std::string &got) {
+  return unsupported("expected equally many ranks on each host, got {}; {}", got, source.advice);
 }
 
 /// Reads how many of the ranks are on this host from SLURM's list, if the source has one.
@@ -268,9 +303,9 @@ Status readTasksPerNode(const Source &source, const Environment &environment, in
   if (nodes->tasks != ranks)
     return badInput("expected {} to sum up to {}, got '{}'", variable->name, ranks,
                     printable(value, kShownOfValue));
-  if (nodes->nodes > 1)
-    return severalHosts(fmt::format("{} hosts", nodes->nodes));
-  localRanks = nodes->tasks;
+  if (!nodes->areAlike)
+    return unevenHosts(source, printable(value, kShownOfValue));
+  localRanks = nodes->tasks / nodes->nodes;
   return Status::ok();
 }
 
@@ -311,10 +346,28 @@ Status readLocal(const Source &source, const Environment &environment, Place &pl
   if (*ranks > place.ranks)
     return badInput("expected {} to be at most {} = {}, got {}", countName,
                     nameOf(source, Role::Ranks, environment), place.ranks, *ranks);
-  if (*ranks < place.ranks)
-    return severalHosts(fmt::format("{} of {}", *ranks, place.ranks));
   place.localRank = *rank;
   place.localRanks = *ranks;
+  return Status::ok();
+}
+
+/// Which host this is, of hosts that have equally many ranks each, numbered host by host.
+Status readHost(const Source &source, const Environment &environment, Place &place) {
+  std::optional<int64_t> host, hosts;
+  BRAID_TRY(readNumber(source, Role::Host, environment, host));
+  BRAID_TRY(readNumber(source, Role::Hosts, environment, hosts));
+  place.hosts = place.ranks / place.localRanks;
+  place.host = place.rank / place.localRanks;
+  if (place.ranks % place.localRanks != 0 || hosts.value_or(place.hosts) != place.hosts)
+    return unevenHosts(source, fmt::format("{} of {} on this{}", place.localRanks, place.ranks,
+                                           hosts ? fmt::format(" one of {}", *hosts) : " one"));
+  if (place.hosts > 1 && place.rank % place.localRanks != place.localRank)
+    return unsupported("expected the ranks of a host to be consecutive, got rank {} as number {} "
+                       "of {} on its host; {}",
+                       place.rank, place.localRank, place.localRanks, source.advice);
+  if (host.value_or(place.host) != place.host)
+    return badInput("expected {} to be {}, as ranks are numbered host by host, got {}",
+                    nameOf(source, Role::Host, environment), place.host, *host);
   return Status::ok();
 }
 
@@ -361,6 +414,7 @@ Result<Place> readPlace(const Source &source, const Environment &environment,
   place.rank = *rank;
   place.ranks = *ranks;
   BRAID_TRY(readLocal(source, environment, place));
+  BRAID_TRY(readHost(source, environment, place));
   BRAID_TRY(readJob(source, environment, launcher, place));
   return place;
 }
@@ -476,8 +530,35 @@ Result<std::vector<int64_t>> devicesOfRanks(const Environment &environment) {
   return devices;
 }
 
+Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment) {
+  const std::optional<std::string> value = environment("BRAID_RENDEZVOUS");
+  if (!value)
+    return std::optional<TcpAddress>();
+  const Status wrong = badInput("expected BRAID_RENDEZVOUS to be tcp://host:port, as in "
+                                "tcp://node1:29500 or tcp://[fe80::1]:29500, got '{}'",
+                                printable(*value, kShownOfValue));
+  llvm::StringRef text = *value;
+  if (!text.consume_front("tcp://"))
+    return wrong;
+  auto [host, port] = text.rsplit(':');
+  const bool isBracketed = host.consume_front("[") && host.consume_back("]");
+  TcpAddress address;
+  constexpr size_t kLongestName = 253; // of DNS
+  auto isOfName = [&](char c) {
+    return llvm::isAlnum(c) || c == '-' || c == '.' || c == '_' ||
+           (isBracketed && (c == ':' || c == '%'));
+  };
+  if (host.empty() || host.size() > kLongestName || !llvm::all_of(host, isOfName) ||
+      !llvm::all_of(port, llvm::isDigit) || port.getAsInteger(10, address.port) ||
+      address.port == 0)
+    return wrong;
+  address.host = host.str();
+  return std::optional<TcpAddress>(std::move(address));
+}
+
 Status checkSettings(const Environment &environment) {
   BRAID_TRY(devicesOfRanks(environment));
+  BRAID_TRY(rendezvousAddress(environment));
   for (const Setting &setting : kSettings)
     if (setting.isSwitch)
       if (Result<bool> value = isOn(environment, setting.name, false); !value)

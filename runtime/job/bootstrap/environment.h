@@ -4,7 +4,8 @@
 // several: torchrun inside srun, mpirun inside a SLURM job. One source is chosen, whole: the first
 // in this order of which any identifying variable (listed first) is set.
 //
-//   BRAID_*    BRAID_RANK, BRAID_RANKS; BRAID_JOB       braid run --processes, or a user by hand
+//   BRAID_*    BRAID_RANK, BRAID_RANKS; BRAID_LOCAL_RANK, BRAID_LOCAL_RANKS, BRAID_JOB
+//                                                  braid run --processes, or a user by hand
 //   torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; MASTER_ADDR, MASTER_PORT, ...
 //   Open MPI   OMPI_COMM_WORLD_RANK, ..._SIZE, ..._LOCAL_RANK, ..._LOCAL_SIZE; PMIX_NAMESPACE
 //   PMI        PMI_RANK, PMI_SIZE; MPI_LOCALRANKID, MPI_LOCALNRANKS, ...         MPICH, Intel MPI
@@ -12,7 +13,12 @@
 //
 // A source of which only some variables are set, or whose variables contradict each other, is an
 // error that lists everything that was found. A batch script is no rank: SLURM sets SLURM_PROCID
-// and SLURM_NTASKS there too, but no SLURM_STEP_ID, or one that stands for the script.
+// and SLURM_NTASKS there too, but no SLURM_STEP_ID, or one that stands for the script. Where srun
+// sets PMI's variables for its ranks, SLURM's count, as only they say what is on which host.
+//
+// A host is a set of ranks that one launcher's daemon has started: two daemons on one machine are
+// two hosts. Each has equally many ranks, with consecutive numbers:
+// rank = host * localRanks + localRank. A job on one host may number its ranks there at will.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -31,6 +37,7 @@ struct Place {
   std::string source; ///< "BRAID_*", "torchrun", "Open MPI", "PMI" or "SLURM"
   int64_t rank = 0, ranks = 1;
   int64_t localRank = 0, localRanks = 1; ///< on this host
+  int64_t host = 0, hosts = 1;           ///< this host's number, and how many there are
   /// Equal on all ranks of the job, and unlike that of any other job of this user on this host.
   std::string job;
   /// The socket of a launcher of ours, which hosts the job; empty: rank 0 does.
@@ -56,11 +63,13 @@ std::optional<std::string> launcherProcess(const std::string &rankVariable);
 
 /// This process's place, or nothing if no launcher says anything. BadInput for what is partial,
 /// malformed (not a whole number, rank >= ranks) or contradictory: the message lists each variable
-/// that was found, with its source and value. Unsupported if the ranks are on several hosts.
+/// that was found, with its source and value. Unsupported if the ranks of a host are not
+/// consecutive, or hosts have unlike numbers of them, as far as this rank is told: of hosts that
+/// have 4 and 2 ranks, the second may see nothing wrong.
 ///
 /// Ranks started by hand, with BRAID_RANK and BRAID_RANKS, are the job BRAID_JOB or else "default",
-/// so whoever starts two such jobs at once has to name them. Where PMI does not say which ranks are
-/// on this host, all are taken to be.
+/// so whoever starts two such jobs at once has to name them. Where PMI, or BRAID_LOCAL_RANKS, does
+/// not say which ranks are on this host, all are taken to be.
 Result<std::optional<Place>> findPlace(const Environment &environment,
                                        const Launcher &launcher = launcherProcess);
 
@@ -74,7 +83,15 @@ Result<bool> isOn(const Environment &environment, const std::string &name, bool 
 /// The numbers that BRAID_DEVICES has, in rank order; none if it is not set. BadInput unless they
 /// are whole numbers with commas between them, each once.
 Result<std::vector<int64_t>> devicesOfRanks(const Environment &environment);
-/// BadInput unless all such settings are on, off or not set, and BRAID_DEVICES is as above.
+/// What BRAID_RENDEZVOUS says.
+struct TcpAddress {
+  std::string host; ///< a name or an address, that of IPv6 without brackets
+  uint16_t port = 0;
+};
+/// Nothing if it is not set; BadInput if it is not tcp://host:port.
+Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment);
+/// BadInput unless all such settings are on, off or not set, and BRAID_DEVICES and BRAID_RENDEZVOUS
+/// are as above.
 Status checkSettings(const Environment &environment);
 
 /// A variable that Braid reads, for `braid env`.

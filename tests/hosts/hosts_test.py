@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""hosts_test.py BRAID PART [FIRST-LAST]: jobs on several hosts that are network name spaces.
+
+PART is
+  examples   every example on 4 hosts with 4 ranks each, flat and hierarchical
+  drawn      fusions drawn from the seeds FIRST to LAST
+  started    an example, started by torchrun, mpirun and by hand
+  faults     faults drawn from the seeds FIRST to LAST, on 3 hosts with 2 ranks each
+Skipped with status 77 where name spaces cannot be made, or this Braid has no ranks on hosts.
+"""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import cases
+import name_spaces
+from name_spaces import Hosts, left_behind
+from starters import PORT, STARTERS, Unavailable, by_hand
+from tcp_proxy import TcpProxy
+
+BRAID = os.path.abspath(sys.argv[1])
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TIMEOUT = 3.0  # seconds without progress
+GRACE = 2.0    # within which all ranks then end
+START = 20.0   # that processes may take to start on a loaded machine, before any limit begins
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": ROOT}
+
+
+def write_case(case, folder, ranks, ranks_of_host):
+    text = case.get("text")
+    if text is None:
+        with open(os.path.join(ROOT, case["file"]), encoding="utf-8") as file:
+            text = cases.on_hosts(file.read(), ranks, ranks_of_host)
+    path = os.path.join(folder, "case.braid")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return [BRAID, "run", path, "--backend", "cpu", "--verify", "--flight-records", "none"
+            ] + case["flags"]
+
+
+def finish(started, seconds):
+    """Exit codes, and what each said; those that do not end in time are None."""
+    deadline = time.monotonic() + seconds
+    ends = []
+    for child in started:
+        try:
+            text = child.communicate(timeout=max(0.1, deadline - time.monotonic()))[0]
+        except subprocess.TimeoutExpired:
+            text = ""
+        ends.append((child.returncode, text))
+    return ends
+
+
+def check_clean(hosts):
+    left = hosts.left_running()
+    assert left == [], left
+    files = [file for host in hosts for file in host.files()]
+    assert files == [], files
+
+
+def expect_exact(case, starter, hosts, ranks_of_host):
+    ranks = len(hosts) * ranks_of_host
+    command = write_case(case, hosts.folder, ranks, ranks_of_host)
+    ends = finish(starter(hosts, ranks_of_host, command, **PIPES), 120)
+    assert {code for code, _ in ends} == {0}, (case, ends)
+    assert any("exact" in text or "verified" in text for _, text in ends), (case, ends)
+    check_clean(hosts)
+
+
+def run_examples(_):
+    with Hosts(4) as hosts:
+        for case in cases.example_cases():
+            expect_exact(case, by_hand, hosts, 4)
+            print(case["file"], *case["flags"], flush=True)
+    return hosts
+
+
+def run_drawn(seeds):
+    with Hosts(4) as hosts:
+        for seed in seeds:
+            expect_exact(cases.drawn_case(seed, 16, 4), by_hand, hosts, 4)
+    return hosts
+
+
+def run_started(_):
+    with Hosts(2) as hosts:
+        for name, starter in STARTERS.items():
+            try:
+                expect_exact({"file": "examples/ag_matmul.braid", "flags": []}, starter, hosts, 2)
+            except Unavailable as why:
+                print(f"{name}: skipped, {why}")
+    return hosts
+
+
+def strike(fault, hosts, ranks_of_host, proxy, started):
+    host = hosts[fault["host"]]
+    victim = started[fault["host"] * ranks_of_host + fault["local"]]
+    actions = {
+        "kill": victim.kill,
+        "stop": lambda: victim.send_signal(signal.SIGSTOP),
+        "kill host": host.kill,
+        "stop host": host.stop,
+        "cable": host.pull_cable,
+        "partition": lambda: setattr(proxy, "holds", True),
+        "delay": lambda: setattr(proxy, "delay", 2.0),
+        "swallow": lambda: setattr(proxy, "swallows", True),
+        "missing host": lambda: None,
+    }
+    actions[fault["kind"]]()
+
+
+def expect_failure(fault, hosts, ranks_of_host, proxy):
+    """All ranks but the one that was struck end in time, fail, and name the same first cause."""
+    case = {"file": "examples/ag_matmul.braid",
+            "flags": ["--iterations", "1000000", "--timeout-ms", str(int(TIMEOUT * 1000))]}
+    command = write_case(case, hosts.folder, len(hosts) * ranks_of_host, ranks_of_host)
+    only = [h.number for h in hosts if fault["kind"] != "missing host" or h.number != fault["host"]]
+    started = by_hand(hosts, ranks_of_host, command, meet_at=proxy.address, only=only, **PIPES)
+    time.sleep(fault["after"])
+    strike(fault, hosts, ranks_of_host, proxy, started)
+    struck = [fault["host"] * ranks_of_host + fault["local"]] if fault["kind"] in ("kill", "stop") \
+        else [rank for rank in range(len(hosts) * ranks_of_host)
+              if rank // ranks_of_host == fault["host"] and fault["kind"] != "missing host"]
+    others = [child for rank, child in enumerate(started) if rank not in struck]
+    if fault["kind"] == "delay":  # slow, and no failure: it goes on
+        time.sleep(TIMEOUT + GRACE)
+        assert all(child.poll() is None for child in others), (fault, finish(others, 1))
+    else:
+        ends = finish(others, START + TIMEOUT + GRACE)
+        assert all(code not in (None, 0) for code, _ in ends), (fault, ends)
+        assert all("error:" in text for _, text in ends), (fault, ends)
+    for host in hosts:
+        host.go_on()
+        host.kill()
+        host.plug_in()
+    for file in {file for host in hosts for file in host.files()}:
+        if os.path.isfile(file):
+            os.unlink(file)  # of those that were killed
+
+
+def run_faults(seeds):
+    for seed in seeds:
+        with Hosts(3) as hosts, TcpProxy((hosts.here, 0), (hosts[0].address, PORT)) as proxy:
+            fault = cases.drawn_fault(seed, 3, 2)
+            expect_failure(fault, hosts, 2, proxy)
+            print(seed, fault, flush=True)
+        assert left_behind(hosts.mark) == [], left_behind(hosts.mark)
+    return hosts
+
+
+def why_not():
+    reason = name_spaces.why_not()
+    if reason:
+        return reason
+    with Hosts(2) as hosts:
+        command = write_case({"file": "examples/ag_matmul.braid", "flags": []}, hosts.folder, 2, 1)
+        texts = [text for _, text in finish(by_hand(hosts, 1, command, **PIPES), 60)]
+    lacks = [text for text in texts
+             if "several hosts are not supported" in text or "case.braid:" in text]
+    return f"this Braid has no ranks on several hosts: {lacks[0].strip()}" if lacks else None
+
+
+def main():
+    name_spaces.enter()
+    reason = why_not()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    first, _, last = (sys.argv[3] if len(sys.argv) > 3 else "0-0").partition("-")
+    parts = {"examples": run_examples, "drawn": run_drawn, "started": run_started,
+             "faults": run_faults}
+    hosts = parts[sys.argv[2]](range(int(first), int(last) + 1))
+    assert left_behind(hosts.mark) == [], left_behind(hosts.mark)
+
+
+main()

@@ -1,0 +1,213 @@
+"""Hosts for tests: network name spaces that a bridge joins.
+
+    with Hosts(3) as hosts:
+        rank = hosts[1].start(["command", ...], {"BRAID_RANK": "2"})
+        hosts[1].pull_cable()
+
+A host has an address, a name of its own (its UTS name space, too), and a folder for TMPDIR. What
+joins them is the bridge, where this process is as well, at `hosts.here`: a proxy may stand there.
+When the block ends, everything that was started is killed and everything that was made is removed.
+Linux only, as root or where users may have name spaces of their own; `why_not()` says why not.
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+PREFIX = "brd"  # of all names of links and name spaces; those of links have at most 15 letters
+
+
+def ip(*arguments):
+    result = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise OSError(f"ip {' '.join(arguments)}: {result.stderr.strip()}")
+    return result.stdout
+
+
+def enter():
+    """Starts this script again where it may make name spaces, if it may not here."""
+    if os.geteuid() == 0 or "BRAID_TEST_ENTERED" in os.environ or not shutil.which("unshare"):
+        return
+    probe = ["unshare", "-Urnm", "true"]
+    if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+        script = 'mount -t tmpfs none /run && mkdir /run/netns && exec "$@"'
+        os.execvpe("unshare", ["unshare", "-Urnm", "sh", "-c", script, "sh", sys.executable]
+                   + sys.argv, dict(os.environ, BRAID_TEST_ENTERED="1"))
+
+
+def why_not():
+    """Why there can be no hosts here; None if there can."""
+    for command in ("ip", "unshare", "hostname"):
+        if not shutil.which(command):
+            return f"{command} is not installed"
+    try:
+        with Hosts(1):
+            return None
+    except OSError as error:
+        return str(error)
+
+
+class Host:
+    def __init__(self, hosts, number):
+        self.number = number
+        self.name = f"{PREFIX}{hosts.mark}h{number}"  # of the name space and the host
+        self.cable = f"{PREFIX}{hosts.mark}c{number}"
+        self.address = f"{hosts.network}.{number + 1}"
+        self.folder = os.path.join(hosts.folder, f"host{number}")
+        self.children = []
+        os.mkdir(self.folder)
+
+    def make(self, bridge):
+        ip("netns", "add", self.name)
+        ip("link", "add", self.cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        ip("link", "set", self.cable, "master", bridge, "up")
+        ip("-n", self.name, "link", "set", "lo", "up")
+        ip("-n", self.name, "address", "add", f"{self.address}/24", "dev", "eth0")
+        ip("-n", self.name, "link", "set", "eth0", "up")
+
+    def command(self, command):
+        """What runs `command` on this host. Several such are on one host."""
+        script = f'hostname {self.name} && exec "$@"'
+        return ["ip", "netns", "exec", self.name, "unshare", "--uts", "sh", "-c", script, "sh"
+                ] + command
+
+    def start(self, command, variables=None, **options):
+        """A Popen of the command itself. Its TMPDIR is this host's."""
+        environment = dict(os.environ, TMPDIR=self.folder, **(variables or {}))
+        environment.pop("XDG_RUNTIME_DIR", None)
+        child = subprocess.Popen(self.command(command), env=environment,
+                                 stdin=subprocess.DEVNULL, **options)
+        self.children.append(child)
+        return child
+
+    def processes(self):
+        return [int(pid) for pid in ip("netns", "pids", self.name).split()]
+
+    def signal(self, number):
+        """To everything that runs on this host."""
+        for pid in self.processes():
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+
+    def stop(self):
+        self.signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.signal(signal.SIGCONT)
+
+    def kill(self):
+        """Until nothing runs there, as what is being started may start others."""
+        deadline = time.monotonic() + 30
+        while self.processes():
+            self.signal(signal.SIGKILL)
+            for child in self.children:
+                child.poll()
+            if time.monotonic() > deadline:
+                raise OSError(f"{self.name}: processes {self.processes()} cannot be killed")
+            time.sleep(0.005)
+        for child in self.children:
+            child.wait()
+
+    def pull_cable(self):
+        ip("link", "set", self.cable, "down")
+
+    def plug_in(self):
+        ip("link", "set", self.cable, "up")
+
+    def sockets(self):
+        """Lines of those that listen or are connected, TCP of both kinds."""
+        found = []
+        for kind in ("tcp", "tcp6"):
+            text = subprocess.run(["ip", "netns", "exec", self.name, "cat", f"/proc/net/{kind}"],
+                                  capture_output=True, text=True, check=True).stdout
+            # 06 is TIME_WAIT: nobody's any more.
+            found += [line for line in text.splitlines()[1:] if line.split()[3] != "06"]
+        return found
+
+    def files(self):
+        return [os.path.join(folder, name) for folder, folders, names in os.walk(self.folder)
+                for name in folders + names]
+
+    def remove(self):
+        # The kernel would remove it together with the name space, but some time later.
+        ip("link", "del", self.cable)
+        ip("netns", "del", self.name)
+
+
+class Hosts(list):
+    def __init__(self, count):
+        super().__init__()
+        # Two tests at once have networks of their own.
+        self.mark = f"{os.getpid() % 46656:x}"
+        self.network = f"10.{64 + os.getpid() % 64}.{os.getpid() // 64 % 256}"
+        self.here = f"{self.network}.254"
+        self.bridge = f"{PREFIX}{self.mark}b"
+        self.folder = tempfile.mkdtemp(prefix="braid-hosts-")
+        self.count = count
+
+    def __enter__(self):
+        try:
+            ip("link", "add", self.bridge, "type", "bridge")
+            ip("address", "add", f"{self.here}/24", "dev", self.bridge)
+            ip("link", "set", self.bridge, "up")
+            for number in range(self.count):
+                self.append(Host(self, number))
+                self[-1].make(self.bridge)
+            self.name_hosts()
+        except OSError:
+            self.remove()
+            raise
+        return self
+
+    def name_hosts(self):
+        """`ip netns exec` puts the files of /etc/netns/NAME in the place of those of /etc."""
+        text = "127.0.0.1 localhost\n" + "".join(f"{h.address} {h.name}\n" for h in self)
+        for host in self:
+            try:
+                os.makedirs(f"/etc/netns/{host.name}", exist_ok=True)
+                with open(f"/etc/netns/{host.name}/hosts", "w", encoding="ascii") as file:
+                    file.write(text)
+            except OSError:
+                return  # then hosts know each other by address only
+
+    def __exit__(self, *_):
+        self.remove()
+
+    def remove(self):
+        for host in self:
+            try:
+                host.kill()
+                host.remove()
+            except OSError:
+                pass
+            shutil.rmtree(f"/etc/netns/{host.name}", ignore_errors=True)
+        try:
+            ip("link", "del", self.bridge)
+        except OSError:
+            pass
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def left_running(self, patience=5):
+        """What still runs or is connected, after everything should have ended."""
+        deadline = time.monotonic() + patience
+        while True:
+            left = [f"{h.name}: process {pid}" for h in self for pid in h.processes()]
+            left += [f"{h.name}: socket {line}" for h in self for line in h.sockets()]
+            if not left or time.monotonic() > deadline:
+                return left
+            time.sleep(0.05)
+
+
+def left_behind(mark):
+    """What a Hosts of that mark has left on this machine."""
+    start = PREFIX + mark
+    left = [line.split()[0] for line in ip("netns", "list").splitlines() if line.startswith(start)]
+    left += [name for name in os.listdir("/sys/class/net") if name.startswith(start)]
+    if os.path.isdir("/etc/netns"):
+        left += [name for name in os.listdir("/etc/netns") if name.startswith(start)]
+    return left
