@@ -161,7 +161,7 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
   const Compiled compiled = BRAID_TRY(compile(*source, options));
   const CheckReport checked = BRAID_TRY(checkProgram(compiled, checkOptions));
   if (flags.emit == "html")
-    BRAID_TRY(printCounterexample(compiled, checked));
+    BRAID_TRY(printCounterexample(compiled, checkOptions));
   else if (flags.json)
     printJson(checked);
   else if (flags.emit == "dot")

@@ -24,7 +24,8 @@ struct SimulateFlags {
 
 constexpr const char *kSimulateFooter = R"(
 Predicts how long a run would take on a machine that need not be here. E is the larger of all GEMMs
-alone and all else alone, over the time of the run. --what-if multiplies, and any may be named:
+alone and all else alone, over the time of the run: how much is hidden, not how busy GEMMs are.
+--what-if multiplies, and any may be named:
 
 {}
   braid simulate examples/mlp.braid --ranks 8
@@ -96,12 +97,17 @@ void print(const SimulateFlags &flags, const Subject &subject,
       "@{} on {} ranks of {}{}\n"
       "  time       {:.1f} µs a run\n"
       "  E          {:.3f}: all GEMMs alone take {:.1f} µs, all else alone {:.1f} µs\n"
+      "  GEMMs      {:.0f} % of the run\n"
       "  limits     {} of the critical path\n"
       "  simulated  {} of {} ranks{}\n",
       best.program, best.ranks, subject.model.machine,
       flags.whatIf.empty() ? "" : ", if " + flags.whatIf, best.us, best.efficiency(), best.gemmsUs,
-      best.othersUs, limitsOf(best), best.simulated, best.ranks,
+      best.othersUs, 100 * best.gemmsUs / best.us, limitsOf(best), best.simulated, best.ranks,
       best.simulated < best.ranks ? "; the others do the same" : "");
+  if (best.ranks > subject.model.ranks)
+    llvm::outs() << fmt::format(
+        "  measured   with {} ranks: for {} the machine's figures are taken as they are\n",
+        subject.model.ranks, best.ranks);
   if (all.size() == 1)
     return;
   constexpr size_t kShown = 12;
@@ -137,6 +143,7 @@ void printJson(const Subject &subject, const std::vector<PredictedSchedule> &all
 Status sweep(const SimulateFlags &flags, Subject &subject) {
   const auto [name, values] = BRAID_TRY(parseSweep(flags.sweep));
   Sweep sweep{name, subject.model.machine, {}};
+  Status failed;
   for (int64_t value : values) {
     Subject point{subject.source, subject.model, subject.options};
     if (name == "ranks")
@@ -144,17 +151,22 @@ Status sweep(const SimulateFlags &flags, Subject &subject) {
     else
       point.options.parameters.emplace_back(name, value);
     Result<std::vector<PredictedSchedule>> all = predict(flags, point);
-    if (!all)
-      return all.status().annotated(fmt::format("--sweep {}={}", name, value));
+    if (!all) {
+      failed = all.status().annotated(fmt::format("--sweep {}={}", name, value));
+      break; // what came before is kept
+    }
     sweep.points.push_back({value, all->front().schedule.str(), all->front().prediction});
     llvm::errs() << fmt::format("{} = {}: {:.1f} µs\n", name, value, all->front().prediction.us);
   }
+  if (sweep.points.empty())
+    return failed;
   if (!flags.svg.empty())
     BRAID_TRY(writeFile(flags.svg, toSvg(sweep)));
-  if (!flags.csv.empty())
-    return writeFile(flags.csv, toCsv(sweep));
-  llvm::outs() << toCsv(sweep);
-  return Status::ok();
+  if (flags.csv.empty())
+    llvm::outs() << toCsv(sweep);
+  else
+    BRAID_TRY(writeFile(flags.csv, toCsv(sweep)));
+  return failed;
 }
 
 Status checkFlags(const SimulateFlags &flags) {

@@ -86,8 +86,8 @@ Result<view::Page> pageOfSource(const ViewFlags &flags, std::unique_ptr<Source> 
   CheckProgress progress;
   CheckOptions checkOptions;
   checkOptions.progress = std::ref(progress);
-  const CheckReport report = BRAID_TRY(checkProgram(compiled, checkOptions));
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
+  const CheckReport report = BRAID_TRY(checkProgram(program.compiled, checkOptions));
   return view::counterexamplePage(program, report);
 }
 
@@ -149,8 +149,10 @@ Status printPredicted(const Compiled &compiled) {
   return write(std::move(page), "");
 }
 
-Status printCounterexample(const Compiled &compiled, const CheckReport &report) {
+/// What is printed again is checked again, so that places are lines of the page.
+Status printCounterexample(const Compiled &compiled, const CheckOptions &options) {
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
+  const CheckReport report = BRAID_TRY(checkProgram(program.compiled, options));
   return write(view::counterexamplePage(program, report), "");
 }
 

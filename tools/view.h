@@ -9,7 +9,7 @@ namespace braid::tools {
 
 /// Each prints a page of api/view to stdout.
 Status printPredicted(const Compiled &compiled);
-Status printCounterexample(const Compiled &compiled, const CheckReport &report);
+Status printCounterexample(const Compiled &compiled, const CheckOptions &options);
 Status printFlight(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std::string> names);
 
 /// BadInput names the file that is no record.

@@ -21,7 +21,8 @@ Result<double> simulateOther(llvm::ArrayRef<Plan> plans, const CostModel &model,
   return simulation.us;
 }
 
-/// What the critical path is made of.
+/// What the critical path is made of; "run" is what passes before the first command is issued and
+/// after the last has ended.
 std::vector<std::pair<std::string, double>> partsOf(llvm::ArrayRef<Plan> plans,
                                                     const Simulation &simulation) {
   const view::PrintedProgram untitled;
@@ -33,7 +34,10 @@ std::vector<std::pair<std::string, double>> partsOf(llvm::ArrayRef<Plan> plans,
       spans.push_back({span.beginUs, span.endUs});
   }
   view::findCriticalPath(page, timing);
-  return view::partsOf(timing);
+  std::vector<std::pair<std::string, double>> parts = view::partsOf(timing);
+  if (simulation.us > timing.total)
+    parts.emplace_back("run", simulation.us - timing.total);
+  return parts;
 }
 
 bool hasMessages(const Plan &plan) { return !plan.groups.empty() || !plan.collectives.empty(); }
@@ -58,7 +62,12 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
       plan.transport = Transport::PeerMemory;
     plans = spelled;
   }
-  const Simulation simulation = BRAID_TRY(simulate(plans, model, options));
+  Result<Simulation> simulated = simulate(plans, model, options);
+  if (!simulated && simulated.status().code() == StatusCode::TimedOut)
+    return Status(StatusCode::Rejected, simulated.status().message() +
+                                            "\n  braid check says why, and braid view --check "
+                                            "shows it");
+  const Simulation simulation = BRAID_TRY(std::move(simulated));
   MachinePrediction prediction;
   prediction.program = plans.front().program;
   prediction.ranks = plans.front().ranks;
@@ -66,8 +75,8 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
   prediction.us = simulation.us;
   prediction.parts = partsOf(plans, simulation);
   prediction.gemmsUs = BRAID_TRY(
-      simulateOther(plans, model, "link=1e9x,memory=1e9x,copy=0,signal=0,launch=0", options));
-  prediction.othersUs = BRAID_TRY(simulateOther(plans, model, "gemm=1e9x", options));
+      simulateOther(plans, model, "link=1e6x,memory=1e6x,copy=0,signal=0,launch=0", options));
+  prediction.othersUs = BRAID_TRY(simulateOther(plans, model, "gemm=1e6x", options));
   return prediction;
 }
 

@@ -31,7 +31,8 @@ Result<std::pair<std::string, std::vector<int64_t>>> parseSweep(const std::strin
 
 namespace {
 
-constexpr const char *kParts[] = {"GEMM", "copy", "sum", "signal", "event", "message", "launch"};
+constexpr const char *kParts[] = {"GEMM",  "copy",    "sum",    "signal",
+                                  "event", "message", "launch", "run"};
 
 double partOf(const MachinePrediction &prediction, llvm::StringRef part) {
   for (const auto &[name, us] : prediction.parts)
@@ -102,14 +103,16 @@ std::string markup(llvm::StringRef text) {
 } // namespace
 
 std::string toCsv(const Sweep &sweep) {
-  std::string csv = sweep.name + ",ranks,us,E,gemms_us,others_us";
+  const bool isOfRanks = sweep.name == "ranks";
+  std::string csv = (isOfRanks ? "" : sweep.name + ",") + "ranks,us,E,gemms_us,others_us";
   for (const char *part : kParts)
     csv += fmt::format(",{}_us", part);
   csv += ",schedule\n";
   for (const SweepPoint &point : sweep.points) {
     const MachinePrediction &each = point.prediction;
-    csv += fmt::format("{},{},{:.2f},{:.4f},{:.2f},{:.2f}", point.value, each.ranks, each.us,
-                       each.efficiency(), each.gemmsUs, each.othersUs);
+    csv += isOfRanks ? "" : fmt::format("{},", point.value);
+    csv += fmt::format("{},{:.2f},{:.4f},{:.2f},{:.2f}", each.ranks, each.us, each.efficiency(),
+                       each.gemmsUs, each.othersUs);
     for (const char *part : kParts)
       csv += fmt::format(",{:.2f}", partOf(each, part));
     csv += ",\"" + point.schedule + "\"\n";

@@ -15,6 +15,8 @@
 namespace braid {
 namespace {
 
+constexpr double kLeast = 1e-6, kMost = 1e6;
+
 struct Aspect {
   const char *name;
   const char *help;
@@ -82,10 +84,12 @@ Status applyOne(CostModel &model, llvm::StringRef part) {
   double factor = 0;
   llvm::StringRef number = value;
   number.consume_back("x");
-  const bool isNumber = !number.getAsDouble(factor) && std::isfinite(factor) && factor >= 0;
+  const bool isNumber =
+      !number.getAsDouble(factor) && (factor == 0 || (factor >= kLeast && factor <= kMost));
   if (!isNumber || (factor == 0 && aspect->isSpeed))
-    return badInput("--what-if: expected {}=FACTOR with a number {}, got '{}'", aspect->name,
-                    aspect->isSpeed ? "above 0" : "of at least 0", part.str());
+    return badInput("--what-if: expected {}=FACTOR with {}a number from 0.000001 to 1000000, got "
+                    "'{}'",
+                    aspect->name, aspect->isSpeed ? "" : "0 or ", part.str());
   aspect->apply(model, factor);
   return Status::ok();
 }

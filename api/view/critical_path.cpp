@@ -61,15 +61,6 @@ public:
     return latest;
   }
 
-  double begin() const {
-    double first = std::numeric_limits<double>::infinity();
-    for (const auto &rank : timing_.spans)
-      for (const Span &span : rank)
-        if (hasRun(span))
-          first = std::min(first, span.begin);
-    return first;
-  }
-
   /// The last step first. `until` is where the part of a command that counts ends.
   std::vector<PathStep> back() const {
     std::vector<PathStep> steps;
@@ -79,12 +70,12 @@ public:
     while (at.isValid() && left-- > 0) {
       const CommandRef cause = causeOf(at), earlier = beforeOnStream(at);
       const CommandRef from = later(cause, earlier);
-      const double over = from.isValid() ? span(from).end : begin();
+      const double over = from.isValid() ? span(from).end : 0;
       const bool isWait = cause.isValid() && from == cause;
       const double start = isWait ? over : std::max(over, span(at).begin);
       add(steps, at, wordOf(command(at).kind), start, until - start);
       if (!isWait)
-        add(steps, at, "launch", over, start - over);
+        add(steps, at, timing_.gap, over, start - over);
       until = std::min(over, until);
       at = from;
     }
@@ -121,8 +112,8 @@ private:
       return a.isValid() ? a : b;
     return span(a).end > span(b).end ? a : b;
   }
-  static void add(std::vector<PathStep> &steps, CommandRef at, const char *what, double begin,
-                  double took) {
+  static void add(std::vector<PathStep> &steps, CommandRef at, const std::string &what,
+                  double begin, double took) {
     if (took > 0)
       steps.push_back({at, what, begin, took});
   }
@@ -141,7 +132,7 @@ void findCriticalPath(const Page &page, Timing &timing) {
   const CommandRef last = walk.last();
   timing.total = 0;
   if (last.isValid())
-    timing.total = timing.spans[static_cast<size_t>(last.rank)][last.command].end - walk.begin();
+    timing.total = timing.spans[static_cast<size_t>(last.rank)][last.command].end;
 }
 
 std::vector<std::pair<std::string, double>> partsOf(const Timing &timing) {
@@ -160,7 +151,7 @@ std::string whatLimits(const Timing &timing, const std::string &unit) {
     all += part.second;
   if (!(all > 0))
     return "";
-  std::string text = fmt::format("the critical path of {:.1f} {} is ", all, unit);
+  std::string text = fmt::format("the critical path of {} is ", timeText(all, unit));
   const char *separator = "";
   for (const auto &[what, took] : parts)
     if (took >= 0.005 * all)

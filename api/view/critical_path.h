@@ -7,7 +7,7 @@ namespace braid::view {
 
 /// From the command that ends last back to the beginning: what had to be over before each command
 /// could begin, the command before it on its stream or what it waited for, whichever was later.
-/// Gaps between the two are `launch`. Fills `timing.critical` and `timing.total`.
+/// Gaps between the two are `timing.gap`. Fills `timing.critical` and `timing.total`.
 void findCriticalPath(const Page &page, Timing &timing);
 
 /// What a critical path is made of: "GEMM" with its time, the largest first.

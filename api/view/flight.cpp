@@ -99,8 +99,9 @@ void addFindings(Page &page, const FlightPage &flight) {
                     flight.cause->rank < 0 ? "" : fmt::format(", of rank {}", flight.cause->rank),
                     flight.cause->text));
   if (!flight.missing.empty())
-    page.findings.push_back(
-        fmt::format("There is no record of ranks {}.", fmt::join(flight.missing, ", ")));
+    page.findings.push_back(fmt::format("There is no record of rank{} {}.",
+                                        flight.missing.size() == 1 ? "" : "s",
+                                        fmt::join(flight.missing, ", ")));
   if (!flight.difference)
     return;
   std::vector<int64_t> past, in, before;
@@ -142,6 +143,15 @@ Result<Page> flightPage(llvm::ArrayRef<FlightRecord> records, llvm::ArrayRef<std
       if (row.rank == byRank[i]->rank)
         page.marks.push_back(
             {openOf(timing.spans[i], i), fmt::format("Rank {} was in {}.", row.rank, row.in)});
+  // Whoever failed first is shown first.
+  llvm::stable_sort(page.marks, [&](const Mark &a, const Mark &b) {
+    auto isCause = [&](const Mark &mark) {
+      return flight.cause && mark.command.isValid() &&
+             page.ranks[static_cast<size_t>(mark.command.rank)].numbers.front() ==
+                 flight.cause->rank;
+    };
+    return isCause(a) && !isCause(b);
+  });
   for (const auto &spans : timing.spans)
     for (const Span &span : spans)
       timing.total = std::max({timing.total, span.begin, span.end == span.end ? span.end : 0});

@@ -101,11 +101,8 @@ private:
                       timeJson(step.took)});
     for (const auto &[what, took] : partsOf(timing))
       parts.push_back({what, timeJson(took)});
-    return {{"name", timing.name},
-            {"total", timeJson(timing.total)},
-            {"spans", spans},
-            {"path", path},
-            {"parts", parts}};
+    return {{"name", timing.name}, {"gap", timing.gap}, {"total", timeJson(timing.total)},
+            {"spans", spans},      {"path", path},      {"parts", parts}};
   }
 
   const Page &page_;
@@ -170,6 +167,12 @@ std::string fill(llvm::StringRef page, const std::map<llvm::StringRef, std::stri
 }
 
 } // namespace
+
+std::string timeText(double time, const std::string &unit) {
+  if (unit != "µs")
+    return fmt::format("{:.0f} {}{}", time, unit, time == 1 ? "" : "s");
+  return time >= 1e4 ? fmt::format("{:.1f} ms", time / 1e3) : fmt::format("{:.1f} µs", time);
+}
 
 std::string toHtml(const Page &page) {
   return fill(kPageHtml, {{"title", markup(page.title)},

@@ -7,6 +7,8 @@
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <fmt/format.h>
 
@@ -62,6 +64,25 @@ std::vector<double> timesOfLines(const Page &page, const Timing &timing) {
   return times;
 }
 
+/// "-12 %", or how many times as long where that says more.
+std::string ratioText(double ratio) {
+  if (ratio > 3 || (ratio > 0 && ratio < 0.33))
+    return ratio > 1 ? fmt::format("{:.0f} times as long", ratio)
+                     : fmt::format("a {:.0f}th of it", 1 / ratio);
+  return fmt::format("{:+.0f} %", 100 * (ratio - 1));
+}
+
+/// The first line in which two programs differ, or that they have other numbers of commands.
+std::string differenceOf(const Page &measured, const Page &predicted) {
+  llvm::SmallVector<llvm::StringRef> first, second;
+  llvm::StringRef(measured.program).split(first, '\n');
+  llvm::StringRef(predicted.program).split(second, '\n');
+  for (const auto &[a, b] : llvm::zip(first, second))
+    if (a != b)
+      return fmt::format("'{}', got '{}'", b.trim().str(), a.trim().str());
+  return "as many lines and commands, got others; messages are not laid over what spells them out";
+}
+
 /// Between the first two timings, the whole first, then the lines that differ most.
 std::vector<std::string> differencesOf(const Page &page) {
   const Timing &mine = page.timings[0], &its = page.timings[1];
@@ -73,12 +94,13 @@ std::vector<std::string> differencesOf(const Page &page) {
     return std::abs(first[a] - second[a]) > std::abs(first[b] - second[b]);
   });
   std::vector<std::string> found = {
-      fmt::format("The run took {:.1f} µs {} and {:.1f} µs {}: {:+.0f} %.", mine.total, mine.name,
-                  its.total, its.name, 100 * (its.total - mine.total) / mine.total)};
+      fmt::format("The run took {} {} and {} {}: {}.", timeText(mine.total, page.unit), mine.name,
+                  timeText(its.total, page.unit), its.name, ratioText(its.total / mine.total))};
   for (size_t i = 0; i < order.size() && i < 3; ++i)
     if (const size_t line = order[i]; line > 0 && first[line] + second[line] > 0)
-      found.push_back(fmt::format("On line {}, a rank spends {:.1f} µs {} and {:.1f} µs {}: {}",
-                                  line, first[line], mine.name, second[line], its.name,
+      found.push_back(fmt::format("On line {}, a rank spends {} {} and {} {}: {}", line,
+                                  timeText(first[line], page.unit), mine.name,
+                                  timeText(second[line], page.unit), its.name,
                                   llvm::StringRef(page.text[line - 1]).trim().str()));
   return found;
 }
@@ -118,13 +140,14 @@ Result<Page> measuredPage(const TraceFile &trace, std::optional<uint32_t> run) {
     return badInput("--run: expected a run from {} to {}, got {}", trace.runs.begin()->first,
                     trace.runs.rbegin()->first, chosen);
   Page page = pageOf(trace.program, trace.program.plans);
-  Timing timing{.name = "measured", .spans = found->second};
+  Timing timing{.name = "measured", .gap = "idle", .spans = found->second};
   moveToZero(timing.spans);
   findCriticalPath(page, timing);
   page.subtitle = fmt::format("measured on {} ranks: run {} of {}", page.ranks.size(), chosen,
                               trace.runs.rbegin()->first);
   page.findings.push_back(
-      fmt::format("The run took {:.1f} µs: {}.", timing.total, whatLimits(timing, page.unit)));
+      fmt::format("The run took {}; {}.", timeText(timing.total, page.unit),
+                  timing.critical.empty() ? "nothing took time" : whatLimits(timing, page.unit)));
   page.timings.push_back(std::move(timing));
   return page;
 }
@@ -137,12 +160,10 @@ Result<Page> layOver(const Page &measured, Page predicted) {
         return std::get<0>(pair).commands.size() == std::get<1>(pair).commands.size();
       });
   if (!areAlike)
-    return badInput("expected the trace of {} with this schedule and these sizes, got one of {}; "
-                    "messages are not laid over what spells them out",
-                    predicted.title, measured.title);
+    return badInput("expected the trace of this program: {}", differenceOf(measured, predicted));
   Page page = std::move(predicted);
   page.timings.insert(page.timings.begin(), measured.timings.front());
-  page.subtitle = measured.subtitle + "; " + page.subtitle;
+  page.subtitle = measured.subtitle + ", above; " + page.subtitle + ", below";
   page.findings = differencesOf(page);
   return page;
 }

@@ -152,6 +152,7 @@ static Result<PrintedProgram> parseAgain(const std::string &name, const std::str
   if (!compiled)
     return badInput("{}", printed.source->diags.str());
   printed.title = "@" + compiled->program->name();
+  printed.compiled = *compiled;
   printed.plans = BRAID_TRY(makePlans(*compiled));
   return printed;
 }
@@ -171,8 +172,7 @@ Result<PrintedProgram> readAgain(const std::string &name, const std::string &tex
 Result<PrintedProgram> printAgain(const Compiled &compiled) {
   const std::string program = str(*compiled.program);
   const std::string fusion = compiled.fusion ? str(*compiled.fusion) + "\n" : "";
-  PrintedProgram printed = BRAID_TRY(
-      parseAgain(compiled.source->diags.fileName(), fusion + program, compiled.transport));
+  PrintedProgram printed = BRAID_TRY(parseAgain("page", fusion + program, compiled.transport));
   printed.program = program;
   return printed;
 }

@@ -15,10 +15,11 @@ struct PrintedProgram {
       lines;           ///< of the fusion that it implements, if that is known, and its own
   std::string program; ///< its own alone, as Plan::text
   std::unique_ptr<Source> source;
+  Compiled compiled; ///< of `source`
   std::vector<Plan> plans;
 };
 
-/// Of a compiled program. Unsupported if the Plans take more memory than there is.
+/// Of a compiled program; messages call it `page`, and name its lines. Unsupported if the Plans take more memory than there is.
 Result<PrintedProgram> printAgain(const Compiled &compiled);
 /// Of Plan::text of one program, which says nothing of the fusion but its name; `name` is what
 /// messages call it.

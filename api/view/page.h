@@ -70,10 +70,11 @@ struct PathStep {
 
 /// When the commands ran, by one source.
 struct Timing {
-  std::string name;                          ///< "predicted", "measured"
+  std::string name;           ///< "predicted", "measured"
+  std::string gap = "launch"; ///< what time is called in which a command has not begun
   std::vector<std::vector<Span>> spans = {}; ///< [rank][command]
   std::vector<PathStep> critical = {};       ///< from the first to the last; may be empty
-  double total = 0;                          ///< from the first begin to the last end
+  double total = 0;                          ///< from 0 to the last end
 };
 
 /// A command that the page points at, with a sentence.
@@ -99,6 +100,9 @@ struct Page {
 
 /// One HTML file without outside resources.
 std::string toHtml(const Page &page);
+
+/// "52.9 µs", "161.1 ms", "3 steps".
+std::string timeText(double time, const std::string &unit);
 
 /// Ranks whose commands are alike, with times that differ by less than a hundredth of the whole,
 /// become one where there are more than `most` ranks. References follow.

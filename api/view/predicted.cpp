@@ -37,8 +37,15 @@ Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model
   page.subtitle = fmt::format("predicted for {} ranks: {}, {}", plans.size(), model.machine,
                               options.launchMode == LaunchMode::Graph ? "replayed as a graph"
                                                                       : "issued eagerly");
-  page.findings.push_back(
-      fmt::format("A run takes {:.1f} µs: {}.", simulation.us, whatLimits(timing, page.unit)));
+  page.findings.push_back(fmt::format(
+      "A run takes {}, of which {} pass before its first command is issued and after "
+      "its last has ended; {}.",
+      timeText(simulation.us, page.unit), timeText(simulation.us - timing.total, page.unit),
+      whatLimits(timing, page.unit)));
+  if (const auto ranks = static_cast<int64_t>(plans.size()); ranks > model.ranks)
+    page.findings.push_back(
+        fmt::format("The machine's figures are for {} ranks: for {} they are taken as they are.",
+                    model.ranks, ranks));
   page.timings.push_back(std::move(timing));
   return page;
 }

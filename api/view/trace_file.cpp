@@ -39,7 +39,9 @@ std::optional<uint32_t> indexAt(const json &object, const char *name) {
   return static_cast<uint32_t>(found->get<uint64_t>());
 }
 
-/// Nothing if it lacks something.
+constexpr double kMostUs = 1e15; ///< thirty years
+
+/// Nothing if it lacks something, or has times that no run has.
 std::optional<TraceSlice> sliceOf(const json &event) {
   const json *arguments = member(event, "args");
   if (!arguments)
@@ -47,7 +49,8 @@ std::optional<TraceSlice> sliceOf(const json &event) {
   const std::optional<uint32_t> rank = indexAt(event, "pid"), run = indexAt(*arguments, "run"),
                                 command = indexAt(*arguments, "command");
   const std::optional<double> begin = numberAt(event, "ts"), took = numberAt(event, "dur");
-  if (!rank || !run || !command || !begin || !took || !std::isfinite(*begin + *took))
+  if (!rank || !run || !command || !begin || !took || !(std::abs(*begin) <= kMostUs) ||
+      !(*took >= 0 && *took <= kMostUs))
     return std::nullopt;
   return TraceSlice{*rank, *run, *command, *begin, *begin + *took};
 }

@@ -230,8 +230,8 @@ std::string str(const CheckReport &report) {
       "  transfers  {} a run: each send meets one receive, same bytes, type and order\n{}"
       "  deadlock   none, with {} hardware queue{} a rank{}\n"
       "  races      none: {} accesses to memory, every conflicting pair ordered\n",
-      report.ranks, report.ranks == 1 ? "" : "s", hosts, report.runs,
-      report.runs == 1 ? "" : "s", report.commands, report.transfers, messages, report.queues, report.queues == 1 ? "" : "s",
+      report.ranks, report.ranks == 1 ? "" : "s", hosts, report.runs, report.runs == 1 ? "" : "s",
+      report.commands, report.transfers, messages, report.queues, report.queues == 1 ? "" : "s",
       report.queues == 1 ? ", so with any number" : "", report.accesses);
   if (!report.seamsChecked)
     text += "  seams      not looked at: what a run does to the next shows with 2 runs or more\n";

@@ -119,9 +119,9 @@ private:
         if (e.isOfMessages)
           continue; // they come from and go anywhere
         if (!plan.isSameHost(e.peer))
-          return violation(fmt::format("rank {} is on another host, so only messages reach it",
-                                       e.peer),
-                           {describe(plan, e)});
+          return violation(
+              fmt::format("rank {} is on another host, so only messages reach it", e.peer),
+              {describe(plan, e)});
         bool isPassive = (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
         if (isPassive && e.range.buffer == kPeerBuffer)
           return violation("a peer is to reach what is stored at it", {describe(plan, e)});

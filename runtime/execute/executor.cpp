@@ -227,9 +227,8 @@ std::vector<PublishedEndpoint> Binder::publishMessages() const {
   std::map<std::pair<Direction, int64_t>, uint32_t> sequences;
   for (const PlanGroup &group : plan_.groups)
     for (const PlanMessage &m : group)
-      rows.push_back({m.direction, m.peer, kChannelOfMessages,
-                      sequences[{m.direction, m.peer}]++, m.dtype, m.range.bytes, 0, -1,
-                      describeOrigin(plan_, m.origin)});
+      rows.push_back({m.direction, m.peer, kChannelOfMessages, sequences[{m.direction, m.peer}]++,
+                      m.dtype, m.range.bytes, 0, -1, describeOrigin(plan_, m.origin)});
   return rows;
 }
 
@@ -363,8 +362,8 @@ Status Binder::openTeams() {
   Status opened = prepared_->messages_->openTeams(teams, control_);
   const auto between = firstBetweenHosts(plan_);
   return between && !sendsMessages()
-             ? opened.annotated(fmt::format("between hosts, for {}",
-                                            describeOrigin(plan_, between->first)))
+             ? opened.annotated(
+                   fmt::format("between hosts, for {}", describeOrigin(plan_, between->first)))
              : opened;
 }
 

@@ -166,9 +166,8 @@ std::string str(const Plan &plan, const Command &command) {
 
 std::string str(const Plan &plan) {
   std::string text = fmt::format("plan @{} rank {} of {}", plan.program, plan.rank, plan.ranks);
-  text += plan.hosts() > 1
-              ? fmt::format(", host {} of {}\n", plan.hostOf(plan.rank), plan.hosts())
-              : "\n";
+  text += plan.hosts() > 1 ? fmt::format(", host {} of {}\n", plan.hostOf(plan.rank), plan.hosts())
+                           : "\n";
   text += fmt::format("  symmetric {} bytes, device {} bytes, {} flags, {} events, {} streams\n",
                       plan.symmetricBytes, plan.deviceBytes, plan.flags, plan.events,
                       plan.streams.size());

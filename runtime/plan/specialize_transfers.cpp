@@ -181,8 +181,7 @@ bool Specializer::visitGroup(const GroupOp &op) {
 }
 
 /// Those that go through memory: passive sides say that they are ready, active ones await that.
-bool Specializer::postTogether(const GroupOp &op, llvm::ArrayRef<int64_t> peers,
-                               bool wantPassive) {
+bool Specializer::postTogether(const GroupOp &op, llvm::ArrayRef<int64_t> peers, bool wantPassive) {
   for (const auto &[inner, peer] : llvm::zip(op.body, peers)) {
     const auto &p2p = *llvm::cast<P2POp>(&inner);
     if (plan_.sendsMessagesTo(peer) || isPassive(p2p) != wantPassive)

@@ -3,6 +3,7 @@
 #include "runtime/simulate/alike_ranks.h"
 
 #include "ir/failure.h"
+#include "runtime/simulate/simulated_job.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -64,13 +65,19 @@ bool isMoved(const Plan &plan, const Plan &other) {
            a.sequence == b.sequence && a.flag == b.flag && a.range.bytes == b.range.bytes &&
            a.peer == around(b.peer + by, plan.ranks);
   };
+  // What one kernel copies depends on what overlaps, and so on where blocks lie.
+  auto areTogether = [&](SignalBy signals) {
+    const TransferMode kernels{CopyBy::Kernel, signals};
+    return simulator::findTogether(plan, kernels) == simulator::findTogether(other, kernels);
+  };
   return plan.ranks == other.ranks && plan.flags == other.flags && plan.events == other.events &&
          plan.streams.size() == other.streams.size() && plan.groups.empty() &&
          plan.collectives.empty() && allMoved(plan.endpoints, other.endpoints, isMovedEndpoint) &&
          allMoved(plan.matmuls, other.matmuls, isMovedGemm) &&
          allMoved(plan.sums, other.sums, isMovedSum) &&
          allMoved(plan.pointwise, other.pointwise, isMovedPointwise) &&
-         allMoved(plan.commands, other.commands, isMovedCommand);
+         allMoved(plan.commands, other.commands, isMovedCommand) &&
+         areTogether(SignalBy::Default) && areTogether(SignalBy::Memory);
 }
 
 /// Nothing, if some rank does something else than the one of its period.

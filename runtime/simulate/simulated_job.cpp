@@ -60,6 +60,8 @@ uint32_t countTogether(llvm::ArrayRef<Command> commands, TransferMode transferMo
   return copies.size() > 1 ? count : 1;
 }
 
+} // namespace
+
 /// Where nothing is together, all are 1.
 std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode) {
   std::vector<uint32_t> together(plan.commands.size(), 1);
@@ -67,6 +69,8 @@ std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode) 
     together[i] = countTogether(llvm::ArrayRef(plan.commands).drop_front(i), transferMode);
   return together;
 }
+
+namespace {
 
 /// Deals commands out to their streams; each event's last record is what a wait waits for.
 void addLanes(Job &job, RankState &state, const OperationCosts &costs) {

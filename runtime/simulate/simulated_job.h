@@ -41,6 +41,9 @@ struct Job {
   std::vector<Lane> lanes; ///< rank by rank
 };
 
+/// RankState::together of a Plan's commands.
+std::vector<uint32_t> findTogether(const Plan &plan, TransferMode transferMode);
+
 /// All ranks before the first moment. `plans`, which outlive the result, are those of all ranks, in
 /// rank order, or of the first ones, which stand for all (alike_ranks.h): BadInput if not.
 /// Unsupported if `model` lacks a GEMM.

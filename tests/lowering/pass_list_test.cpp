@@ -70,7 +70,8 @@ TEST(PassList, RefusesUnknownOptionsAndValues) {
   EXPECT_EQ(messagesAbout("find-moves,form-pipelines{ordr=ring}"),
             "27: pass 'form-pipelines' takes the option 'order' or 'reduction', got 'ordr'\n");
   EXPECT_EQ(messagesAbout("find-moves,form-pipelines{order=rign}"),
-            "27: expected 'order' of 'form-pipelines' to be one of shift, xor, ring, hierarchical, got 'rign' "
+            "27: expected 'order' of 'form-pipelines' to be one of shift, xor, ring, hierarchical, "
+            "got 'rign' "
             "(did you mean 'ring'?)\n");
   std::string prefix = "find-moves,form-pipelines,insert-transfers";
   EXPECT_EQ(messagesAbout(prefix + "{protocol=push}"),

@@ -49,10 +49,13 @@ TEST(WhatIf, MultipliesWhatItNames) {
 TEST(WhatIf, SaysWhatItExpects) {
   const std::pair<const char *, const char *> cases[] = {
       {"nic=2x", "expected one of link, memory, gemm, copy, signal, launch, got 'nic'"},
-      {"link", "expected link=FACTOR with a number above 0, got 'link'"},
-      {"link=0", "expected link=FACTOR with a number above 0, got 'link=0'"},
-      {"gemm=-1x", "above 0, got 'gemm=-1x'"},
-      {"launch=-1", "of at least 0, got 'launch=-1'"},
+      {"link", "expected link=FACTOR with a number from 0.000001 to 1000000, got 'link'"},
+      {"link=0", "a number from 0.000001 to 1000000, got 'link=0'"},
+      {"gemm=-1x", "got 'gemm=-1x'"},
+      {"launch=-1",
+       "expected launch=FACTOR with 0 or a number from 0.000001 to 1000000, got 'launch=-1'"},
+      {"link=1e-300", "got 'link=1e-300'"},
+      {"launch=1e308", "got 'launch=1e308'"},
       {"launch=nan", "got 'launch=nan'"},
       {"link=2y", "got 'link=2y'"},
   };
@@ -91,10 +94,10 @@ TEST(Sweep, IsWrittenAndDrawn) {
   }
   EXPECT_EQ(toCsv(sweep),
             "M,ranks,us,E,gemms_us,others_us,GEMM_us,copy_us,sum_us,signal_us,event_us,message_us,"
-            "launch_us,schedule\n"
-            "1,2,10.00,0.5000,5.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n"
-            "2,2,20.00,0.5000,10.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n"
-            "4,2,40.00,0.5000,20.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n");
+            "launch_us,run_us,schedule\n"
+            "1,2,10.00,0.5000,5.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n"
+            "2,2,20.00,0.5000,10.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n"
+            "4,2,40.00,0.5000,20.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n");
   const std::string svg = toSvg(sweep);
   EXPECT_THAT(svg, HasSubstr("@p on a &lt;machine>"));
   sweep.points.resize(1);

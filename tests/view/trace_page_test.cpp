@@ -67,7 +67,8 @@ TEST(TracePage, LiesOverThePrediction) {
   EXPECT_THAT(both->findings[1], StartsWith("On line "));
   const Result<Page> other = layOver(*measured, test::predicted(test::printed(test::kGather, 4)));
   ASSERT_FALSE(other.isOk());
-  EXPECT_THAT(other.status().message(), HasSubstr("expected the trace of @gather_pairwise"));
+  EXPECT_THAT(other.status().message(),
+              HasSubstr("expected the trace of this program: 'program @gather_pairwise"));
 }
 
 /// Each says the file, and what was expected.
@@ -90,6 +91,8 @@ TEST(TracePage, RefusesWhatIsNoTrace) {
        "expected commands of @gather_pairwise below"},
       {with("\"run\":1,\"command\":0", "\"run\":-1,\"command\":0"),
        "run.json: expected pid, ts, dur, and args"},
+      {with("\"dur\":1.000", "\"dur\":-1.000"), "run.json: expected pid, ts, dur, and args"},
+      {with("\"dur\":1.000", "\"dur\":1e300"), "run.json: expected pid, ts, dur, and args"},
   };
   for (const auto &[text, expected] : cases) {
     const Result<TraceFile> read = readTrace("run.json", text);

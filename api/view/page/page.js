@@ -4,7 +4,7 @@
 const data = JSON.parse(document.getElementById('data').textContent);
 const KINDS = ['GEMM', 'copy', 'sum, pointwise', 'signal', 'wait for a peer', 'record', 'wait for a stream', 'message'];
 const AWAIT = 4, RECORD = 5, WAIT_EVENT = 6;
-const PART_KIND = {GEMM: 0, copy: 1, sum: 2, signal: 3, event: 6, message: 7, launch: 5};
+const PART_KIND = {GEMM: 0, copy: 1, sum: 2, signal: 3, event: 6, message: 7, launch: 5, idle: 5, run: 5};
 const $ = id => document.getElementById(id);
 const ranks = data.ranks.map((raw, number) => ({
   number, names: raw.names, ranks: raw.n, count: raw.k.length,
@@ -12,7 +12,7 @@ const ranks = data.ranks.map((raw, number) => ({
   run: raw.r, peer: raw.p, bytes: raw.b, trips: raw.t, cause: raw.c,
 }));
 const timings = data.timings.map(raw => ({
-  name: raw.name, total: raw.total, parts: raw.parts, path: raw.path,
+  name: raw.name, gap: raw.gap, total: raw.total, parts: raw.parts, path: raw.path,
   spans: raw.spans.map(s => Float64Array.from(s)),
   onPath: new Set(raw.path.map(([rank, command]) => rank + ':' + command)),
 }));
@@ -232,7 +232,7 @@ const drawCauses = (timing, shown, top, bottom, most) => {
       if (spans[2 * command] > state.to) break;
       if (from < 0 || from === rank.number || end < 0) continue;
       wanted.push([rank.number, command]);
-      if (wanted.length > most) return;
+      if (wanted.length > most) return false;
     }
   }
   context.strokeStyle = colours.soft;
@@ -240,6 +240,7 @@ const drawCauses = (timing, shown, top, bottom, most) => {
   context.globalAlpha = .7;
   for (const ref of wanted) drawCause(timing, shown, ref);
   context.globalAlpha = 1;
+  return true;
 };
 
 const causeOf = ref => {
@@ -264,8 +265,9 @@ const drawPath = (timing, shown) => {
   for (const [rank, command, what, begin, took] of timing.path) {
     const ref = [rank, command], [x0, y] = placeOf(ref, begin, shown), x1 = xOf(begin + took);
     const bottom = y + state.rowHeight / state.shown.length / 2;
-    if (what !== 'launch' && x1 >= state.labels && x0 <= width)
-      context.fillRect(Math.max(x0, state.labels), bottom - 3, Math.max(x1 - Math.max(x0, state.labels), 1), 3);
+    const from = Math.max(x0, state.labels), thick = what === timing.gap ? 1 : 3;
+    if (x1 >= state.labels && x0 <= width)
+      context.fillRect(from, bottom - thick, Math.max(x1 - from, 1), thick);
     if (before && rowOf(before) !== rowOf(ref)) {
       const [from, fromY] = placeOf(before, begin, shown);
       if (from >= state.labels && from <= width) drawArrow([from, fromY], [from, y]);
@@ -333,6 +335,13 @@ const drawMarks = () => {
   });
 };
 
+/// All of an axis in one unit, with as many digits as tell its steps apart.
+const axisText = (t, step) => {
+  if (data.unit !== 'µs') return time(t);
+  const inMs = state.to >= 1e4, unit = inMs ? 1e3 : 1, digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step / unit))));
+  return (t / unit).toFixed(digits) + (inMs ? ' ms' : ' µs');
+};
+
 const drawAxis = () => {
   context.fillStyle = colours.paper;
   context.fillRect(0, 0, width, AXIS);
@@ -347,7 +356,7 @@ const drawAxis = () => {
   for (let t = Math.ceil(state.from / step) * step; t <= state.to; t += step) {
     const x = xOf(t);
     context.fillRect(x, AXIS - 5, 1, 5);
-    if (x < width - 40) context.fillText(step < .1 ? t.toFixed(2) + ' µs' : time(t), x + 3, AXIS / 2);
+    if (x < width - 50) context.fillText(axisText(t, step), x + 3, AXIS / 2);
   }
 };
 
@@ -395,8 +404,9 @@ const draw = () => {
     context.fillRect(state.labels, y, width - state.labels, state.rowHeight - 1);
     state.shown.forEach((t, i) => drawRow(rows[n], y + i * part, timings[t], part - (i + 1 === state.shown.length ? 1 : 0)));
   }
+  let areMany = false;
   state.shown.forEach((t, i) => {
-    if ($('arrows').checked) drawCauses(timings[t], i, top, bottom, 400);
+    if ($('arrows').checked && !drawCauses(timings[t], i, top, bottom, 400)) areMany = true;
     if ($('critical').checked) drawPath(timings[t], i);
     for (const ref of [state.hover, state.command])
       if (ref) {
@@ -412,6 +422,7 @@ const draw = () => {
   context.restore();
   drawLabels(top, bottom);
   drawAxis();
+  $('many').hidden = !areMany;
 };
 
 const outline = ref => {
@@ -557,7 +568,7 @@ const step = by => {
   toCommand(all[at]);
 };
 const stepPath = () => {
-  const path = timings[state.shown[0]].path.filter(part => part[2] !== 'launch');
+  const shown = timings[state.shown[0]], path = shown.path.filter(part => part[2] !== shown.gap);
   if (!path.length) return;
   state.pathAt = (state.pathAt + 1) % path.length;
   toCommand([path[state.pathAt][0], path[state.pathAt][1]]);
@@ -666,7 +677,8 @@ $('search').addEventListener('input', search);
 $('search').addEventListener('keydown', event => {
   if (event.key === 'Escape') { $('search').value = ''; search(); lanes.focus(); }
   if (event.key !== 'Enter' || !state.found.length) return;
-  state.at = (state.at + (event.shiftKey ? state.found.length - 1 : 1)) % state.found.length;
+  const count = state.found.length, from = state.at < 0 && event.shiftKey ? 0 : state.at;
+  state.at = (from + (event.shiftKey ? count - 1 : 1)) % count;
   state.command = null;
   toLine(state.found[state.at]);
   $('hits').textContent = (state.at + 1) + ' of ' + state.found.length + ' lines';
@@ -681,7 +693,8 @@ const KEYS = {
 };
 document.addEventListener('keydown', event => {
   if (event.ctrlKey || event.metaKey || event.altKey || /INPUT|SELECT/.test(event.target.tagName) && event.target.type !== 'checkbox') return;
-  const inText = event.target === $('text') && /^Arrow(Up|Down)$/.test(event.key);
+  const isText = event.target === $('text'), inText = isText && /^Arrow(Up|Down)$/.test(event.key);
+  if (isText && /^Arrow(Left|Right)$/.test(event.key)) return; // it scrolls
   if (!inText && !(event.key in KEYS)) return;
   event.preventDefault();
   if (!inText) return KEYS[event.key]();
@@ -697,12 +710,22 @@ const swatch = kind => {
   return box;
 };
 const used = new Set(ranks.flatMap(rank => [...new Set(rank.kind)]));
-KINDS.forEach((name, kind) => {
-  if (kind === RECORD || !used.has(kind)) return;
+const explain = (box, name) => {
   const item = document.createElement('li');
-  item.append(swatch(kind), name);
+  item.append(box, name);
   $('legend').append(item);
-});
+};
+KINDS.forEach((name, kind) => { if (kind !== RECORD && used.has(kind)) explain(swatch(kind), name); });
+const coloured = (name, className) => {
+  const box = document.createElement('i');
+  box.style.backgroundColor = 'var(--' + name + ')';
+  box.className = className;
+  return box;
+};
+if (timings.some(timing => timing.path.length)) explain(coloured('path', 'line'), 'critical path; thin: ' + timings[0].gap);
+if (timings.some(timing => timing.spans.some(spans => spans.some((x, i) => i % 2 && x < 0 && spans[i - 1] >= 0))))
+  explain(coloured('bad', 'wait'), 'never ends');
+if (data.relation) explain(coloured('bad', 'line'), data.relation === 1 ? 'waits for' : 'nothing orders');
 const showParts = () => {
   const timing = timings[state.shown[0]], all = timing.parts.reduce((sum, part) => sum + part[1], 0);
   $('path').hidden = !all;

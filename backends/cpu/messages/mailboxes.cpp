@@ -78,9 +78,9 @@ Result<Advance> MailboxLink::advance(Exchange &exchange) {
 }
 
 bool MailboxLink::canAdvance(const Exchange &exchange) const {
-  return exchange.isOver() ||
-         llvm::any_of(exchange.transfers, [&](const Transfer &transfer) {
-           return !transfer.isOver() && boxOf(transfer).word.load(std::memory_order_relaxed) == awaited(transfer);
+  return exchange.isOver() || llvm::any_of(exchange.transfers, [&](const Transfer &transfer) {
+           return !transfer.isOver() &&
+                  boxOf(transfer).word.load(std::memory_order_relaxed) == awaited(transfer);
          });
 }
 
@@ -127,7 +127,9 @@ Status MailboxLink::accept(Transfer &transfer, const Tag &tag) {
   Mailbox &box = boxOf(transfer);
   const int64_t bytes = box.bytes.load(std::memory_order_relaxed);
   if (bytes != transfer.bytes) {
-    const Tag sender{box.plan.load(std::memory_order_relaxed), box.command.load(std::memory_order_relaxed), box.run.load(std::memory_order_relaxed)};
+    const Tag sender{box.plan.load(std::memory_order_relaxed),
+                     box.command.load(std::memory_order_relaxed),
+                     box.run.load(std::memory_order_relaxed)};
     return mismatch({transfer.peer, describe(sender), bytes},
                     {rank_, describe(tag), transfer.bytes}, transfer.number);
   }
@@ -142,7 +144,8 @@ void MailboxLink::copy(Transfer &transfer) {
   Mailbox &box = boxOf(transfer);
   const int64_t bytes = std::min(kMostCopied, transfer.bytes - transfer.moved);
   if (bytes != 0)
-    std::memmove(transfer.data + transfer.moved, box.data.load(std::memory_order_relaxed) + transfer.moved,
+    std::memmove(transfer.data + transfer.moved,
+                 box.data.load(std::memory_order_relaxed) + transfer.moved,
                  static_cast<size_t>(bytes));
   transfer.moved += bytes;
   if (transfer.moved != transfer.bytes)
@@ -165,9 +168,9 @@ void MailboxLink::withdraw(Exchange &exchange) {
     uint32_t posted = wordOf(transfer.number, Phase::Posted);
     if (transfer.direction == Direction::Receive)
       box.word.store(wordOf(transfer.number, Phase::Withdrawn), std::memory_order_release);
-    else if (!box.word.compare_exchange_strong(
-                 posted, wordOf(transfer.number, Phase::Withdrawn), std::memory_order_relaxed,
-                 std::memory_order_acquire))
+    else if (!box.word.compare_exchange_strong(posted, wordOf(transfer.number, Phase::Withdrawn),
+                                               std::memory_order_relaxed,
+                                               std::memory_order_acquire))
       while (box.word.load(std::memory_order_acquire) == wordOf(transfer.number, Phase::Taken))
         std::this_thread::yield();
   }

@@ -43,8 +43,8 @@ private:
   const uint32_t number_;
   Steps steps_;
   const Tag tag_;
-  size_t current_ = 0;    ///< step
-  uint32_t bellSeen_ = 0; ///< before the last advance()
+  size_t current_ = 0;               ///< step
+  uint32_t bellSeen_ = 0;            ///< before the last advance()
   std::optional<Exchange> exchange_; ///< of the current step; nothing: it has not begun
   std::unique_ptr<char[]> scratch_;
 };

@@ -47,7 +47,7 @@ struct Step {
     int64_t bytes;
   };
   std::vector<Transfer> transfers;
-  std::vector<LocalCopy> copies;       ///< at the end, as is
+  std::vector<LocalCopy> copies;      ///< at the end, as is
   std::optional<Reduction> reduction; ///< this
 };
 
