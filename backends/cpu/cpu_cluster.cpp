@@ -46,13 +46,14 @@ CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const Obser
       mailboxes_(options.ranks) {
   for (int64_t rank = 0; rank < options.ranks; ++rank) {
     observers_.push_back(observe ? observe(rank) : nullptr);
-    devices_.push_back(std::make_unique<CpuDevice>(
-        group_, CpuDevice::Options{.rank = rank,
-                                   .queues = options.queues,
-                                   .hasWorkers = !isScheduled_,
-                                   .observer = observers_.back().get(),
-                                   .isReproducible = options.reproducible},
-        std::make_unique<MailboxLink>(mailboxes_, rank)));
+    devices_.push_back(
+        std::make_unique<CpuDevice>(group_,
+                                    CpuDevice::Options{.rank = rank,
+                                                       .queues = options.queues,
+                                                       .hasWorkers = !isScheduled_,
+                                                       .observer = observers_.back().get(),
+                                                       .isReproducible = options.reproducible},
+                                    std::make_unique<MailboxLink>(mailboxes_, rank)));
     controls_.emplace_back(group_, rank);
   }
   group_.setProbe([this] { return progress(); });

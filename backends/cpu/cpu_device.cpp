@@ -183,8 +183,8 @@ void CpuDevice::issue(uint32_t stream, Tag tag, IssuedMessages messages) {
     return;
   }
   if (!link_->isOpen())
-    return group_.abort(internalError("rank {} was to send messages before openTeams()",
-                                      options_.rank));
+    return group_.abort(
+        internalError("rank {} was to send messages before openTeams()", options_.rank));
   issue(stream, tag, Kind::Exchange, {.operation = operations_.make(tag, messages).release()});
 }
 

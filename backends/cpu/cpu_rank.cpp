@@ -29,11 +29,12 @@ CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> cli
                       const ObserverFactory &observe)
     : group(std::move(client), options.timeout),
       observer(observe ? observe(group.rank()) : nullptr), recorder(group.slot(), observer.get()),
-      device(group, CpuDevice::Options{.rank = group.rank(),
-                                       .queues = options.queues,
-                                       .hasWorkers = true,
-                                       .observer = &recorder,
-                                       .isReproducible = options.reproducible},
+      device(group,
+             CpuDevice::Options{.rank = group.rank(),
+                                .queues = options.queues,
+                                .hasWorkers = true,
+                                .observer = &recorder,
+                                .isReproducible = options.reproducible},
              std::make_unique<SocketLink>(
                  group.rank(), [this](ControlPlane &) { return connectByDescriptors(group); })) {
   group.setWake([this] { wakeWorkers(); });

@@ -43,8 +43,8 @@ private:
   const uint32_t number_;
   Steps steps_;
   const Tag tag_;
-  size_t current_ = 0;    ///< step
-  uint32_t bellSeen_ = 0; ///< before the last advance()
+  size_t current_ = 0;               ///< step
+  uint32_t bellSeen_ = 0;            ///< before the last advance()
   std::optional<Exchange> exchange_; ///< of the current step; nothing: it has not begun
   std::unique_ptr<char[]> scratch_;
 };
@@ -58,6 +58,8 @@ public:
   std::unique_ptr<Operation> make(Tag tag, const IssuedMessages &issued);
 
 private:
+  void number(Step &step);
+
   Link &link_;
   const int64_t rank_;
   std::vector<uint32_t> sends_, receives_; ///< so far, by peer

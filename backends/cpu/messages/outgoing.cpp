@@ -35,8 +35,8 @@ void Outgoing::beginFrame() {
   if (isOfSend_) {
     const auto &[transfer, tag] = sends_.front();
     frame = frameOf(WireKind::Data, *transfer, tag);
-    frame.partBytes = static_cast<uint32_t>(
-        std::min<int64_t>(kMostPart, transfer->bytes - transfer->moved));
+    frame.partBytes =
+        static_cast<uint32_t>(std::min<int64_t>(kMostPart, transfer->bytes - transfer->moved));
   } else {
     frame = ready_.front();
     ready_.pop_front();
@@ -55,8 +55,8 @@ Outgoing::Pieces Outgoing::next() {
   Pieces pieces;
   pieces.header = llvm::StringRef(header_, kWireHeaderBytes).take_back(headerLeft_);
   if (isOfSend_)
-    pieces.data = llvm::StringRef(sends_.front().transfer->data + sends_.front().transfer->moved,
-                                  dataLeft_);
+    pieces.data =
+        llvm::StringRef(sends_.front().transfer->data + sends_.front().transfer->moved, dataLeft_);
   return pieces;
 }
 

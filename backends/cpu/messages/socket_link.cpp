@@ -162,10 +162,9 @@ void SocketLink::sleep(const Exchange &, uint32_t, std::chrono::milliseconds sli
     std::lock_guard lock(mutex_);
     for (const Line &line : lines_)
       if (line.reads() || line.writes())
-        sockets.push_back({line.socket.get(),
-                           static_cast<short>((line.reads() ? POLLIN : 0) |
-                                              (line.writes() ? POLLOUT : 0)),
-                           0});
+        sockets.push_back(
+            {line.socket.get(),
+             static_cast<short>((line.reads() ? POLLIN : 0) | (line.writes() ? POLLOUT : 0)), 0});
   }
   poll(sockets.data(), sockets.size(), static_cast<int>(slice.count()));
 }

@@ -28,10 +28,10 @@ struct QueuedCommand {
     Add,
     Sum,
     Pointwise,
-    Store, ///< value into flag, for signals and events
-    Wait,  ///< until flag has reached value, for signals and events
+    Store,    ///< value into flag, for signals and events
+    Wait,     ///< until flag has reached value, for signals and events
     Exchange, ///< a group or a collective, in as many steps as it takes
-    Stop,  ///< the worker ends
+    Stop,     ///< the worker ends
   };
   struct Bytes {
     void *dst;

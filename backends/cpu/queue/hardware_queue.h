@@ -100,7 +100,7 @@ private:
   Scratch scratch_;
   std::vector<Span> spans_;
   uint32_t done_ = 0;
-  uint32_t lastFlag_ = 0; ///< that the current command saw or wrote
+  uint32_t lastFlag_ = 0;                ///< that the current command saw or wrote
   Advance lastAdvance_ = Advance::Waits; ///< of the current group or collective
 
   alignas(64) std::atomic<uint32_t> completed_{0};
