@@ -70,8 +70,17 @@ void MailboxLink::ring(int64_t peer) {
 
 Result<Advance> MailboxLink::advance(Exchange &exchange) {
   bool hasMoved = false;
-  for (Transfer &transfer : exchange.transfers)
-    hasMoved |= BRAID_TRY(advance(transfer, exchange.tag));
+  for (Transfer &transfer : exchange.transfers) {
+    // Only what the other side has done for this message is learnt from it: that the mailbox is
+    // free says something about an earlier one.
+    const bool isPosting =
+        transfer.direction == Direction::Send && transfer.state == Transfer::State::Waits;
+    const auto order = isPosting ? std::memory_order_relaxed : std::memory_order_acquire;
+    if (!canMove(exchange, transfer, order))
+      continue;
+    BRAID_TRY(move(transfer, exchange.tag));
+    hasMoved = true;
+  }
   if (exchange.isOver())
     return Advance::IsOver;
   return hasMoved ? Advance::Moved : Advance::Waits;
@@ -79,28 +88,27 @@ Result<Advance> MailboxLink::advance(Exchange &exchange) {
 
 bool MailboxLink::canAdvance(const Exchange &exchange) const {
   return exchange.isOver() || llvm::any_of(exchange.transfers, [&](const Transfer &transfer) {
-           return !transfer.isOver() &&
-                  boxOf(transfer).word.load(std::memory_order_relaxed) == awaited(transfer);
+           return canMove(exchange, transfer, std::memory_order_relaxed);
          });
 }
 
-Result<bool> MailboxLink::advance(Transfer &transfer, const Tag &tag) {
-  if (transfer.isOver())
-    return false;
-  const bool isSend = transfer.direction == Direction::Send;
-  const bool begins = transfer.state == Transfer::State::Waits;
-  // Only what the other side has done for this message is learnt from it: that the mailbox is free
-  // says something about an earlier one.
-  const auto order = isSend && begins ? std::memory_order_relaxed : std::memory_order_acquire;
-  if (boxOf(transfer).word.load(order) != awaited(transfer))
-    return false;
-  if (begins)
-    BRAID_TRY(begin(transfer, tag));
-  else if (isSend)
+/// A message that were posted before its rank has seen that the one before it was taken would hide
+/// that.
+bool MailboxLink::canMove(const Exchange &exchange, const Transfer &transfer,
+                          std::memory_order order) const {
+  const bool isFirst =
+      transfer.follows < 0 || exchange.transfers[static_cast<size_t>(transfer.follows)].isOver();
+  return !transfer.isOver() && isFirst && boxOf(transfer).word.load(order) == awaited(transfer);
+}
+
+Status MailboxLink::move(Transfer &transfer, const Tag &tag) {
+  if (transfer.state == Transfer::State::Waits)
+    return begin(transfer, tag);
+  if (transfer.direction == Direction::Send)
     transfer.state = Transfer::State::IsOver;
   else
     copy(transfer);
-  return true;
+  return Status::ok();
 }
 
 Status MailboxLink::begin(Transfer &transfer, const Tag &tag) {

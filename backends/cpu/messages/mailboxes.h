@@ -64,8 +64,9 @@ public:
 private:
   Mailbox &boxOf(const Transfer &transfer) const;
   void ring(int64_t peer);
-  /// True if it moved.
-  Result<bool> advance(Transfer &transfer, const Tag &tag);
+  /// What is to be done for it can be done now. Reads the mailbox in that order.
+  bool canMove(const Exchange &exchange, const Transfer &transfer, std::memory_order order) const;
+  Status move(Transfer &transfer, const Tag &tag);
   Status begin(Transfer &transfer, const Tag &tag);
   void post(Transfer &transfer, const Tag &tag);
   Status accept(Transfer &transfer, const Tag &tag);

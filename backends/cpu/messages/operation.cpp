@@ -6,6 +6,7 @@
 #include "runtime/job/futex.h"
 
 #include <cstring>
+#include <map>
 
 namespace braid {
 
@@ -69,13 +70,23 @@ void Operation::withdraw() {
     link_.withdraw(*exchange_);
 }
 
+void OperationMaker::number(Step &step) {
+  std::map<std::pair<Direction, int64_t>, int64_t> last;
+  for (size_t i = 0; i < step.transfers.size(); ++i) {
+    Transfer &transfer = step.transfers[i];
+    std::vector<uint32_t> &counts = transfer.direction == Direction::Send ? sends_ : receives_;
+    transfer.number = counts[static_cast<size_t>(transfer.peer)]++;
+    const auto [before, isFirst] =
+        last.try_emplace({transfer.direction, transfer.peer}, static_cast<int64_t>(i));
+    transfer.follows = isFirst ? -1 : before->second;
+    before->second = static_cast<int64_t>(i);
+  }
+}
+
 std::unique_ptr<Operation> OperationMaker::make(Tag tag, const IssuedMessages &issued) {
   Steps steps = stepsOf(issued, rank_);
   for (Step &step : steps.steps)
-    for (Transfer &transfer : step.transfers) {
-      std::vector<uint32_t> &counts = transfer.direction == Direction::Send ? sends_ : receives_;
-      transfer.number = counts[static_cast<size_t>(transfer.peer)]++;
-    }
+    number(step);
   return std::make_unique<Operation>(link_, turn_, operations_++, tag, std::move(steps));
 }
 

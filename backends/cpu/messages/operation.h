@@ -58,6 +58,8 @@ public:
   std::unique_ptr<Operation> make(Tag tag, const IssuedMessages &issued);
 
 private:
+  void number(Step &step);
+
   Link &link_;
   const int64_t rank_;
   std::vector<uint32_t> sends_, receives_; ///< so far, by peer

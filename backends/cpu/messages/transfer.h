@@ -21,6 +21,8 @@ struct Transfer {
   int64_t bytes;
   int64_t scratchAt = -1; ///< where in the operation's scratch; -1: not there
   uint32_t number = 0;    ///< n
+  /// The one before it in its step with the same peer and direction; -1: none.
+  int64_t follows = -1;
   State state = State::Waits;
   int64_t moved = 0; ///< bytes
 
