@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_wire.cpp - any bytes, as what a peer sends ------------------------------===//
+//===- tests/fuzz/fuzz_wire.cpp - any bytes, as what a peer sends -----------------------------===//
 
 #include "backends/cpu/messages/incoming.h"
 

@@ -61,8 +61,8 @@ private:
     }
   }
 
-  /// Who gets a sum, or a block of it, takes the parts of all: slice by slice, so that scratch has a
-  /// bound.
+  /// Who gets a sum, or a block of it, takes the parts of all: slice by slice, so that scratch has
+  /// a bound.
   void sumParts() {
     const int64_t bytes = args_.dstBytes;
     const int64_t slice =
