@@ -19,8 +19,8 @@ struct PrintedProgram {
   std::vector<Plan> plans;
 };
 
-/// Of a compiled program; messages call it `page`, and name its lines. Unsupported if the Plans take
-/// more memory than there is.
+/// Of a compiled program; messages call it `page`, and name its lines. Unsupported if the Plans
+/// take more memory than there is.
 Result<PrintedProgram> printAgain(const Compiled &compiled);
 /// Of Plan::text of one program, which says nothing of the fusion but its name; `name` is what
 /// messages call it.

@@ -2,7 +2,8 @@
 //
 // Each rank has a mailbox for each peer, in which the peer's next message is announced; the
 // receiver copies it. Who sends and who receives is ordered by the word of the mailbox, and nothing
-// else is: ThreadSanitizer sees what a message gives. All other fields are relaxed atomics, as a rank's
+// else is:
+// ThreadSanitizer sees what a message gives. All other fields are relaxed atomics, as a rank's
 // workers, which use them in turn, are not ordered by that.
 //
 //===----------------------------------------------------------------------------------------===//

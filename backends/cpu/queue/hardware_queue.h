@@ -71,8 +71,8 @@ public:
 
   const QueuedCommand *front() { return commands_.front(); }
   /// Runs the front command, which must be able to go on; of a group or a collective, as much as
-  /// can be done now. `clock` is the time at which the last command of the group ended; the spans of
-  /// two commands never overlap, so that of a group or a collective is the last part of it.
+  /// can be done now. `clock` is the time at which the last command of the group ended; the spans
+  /// of two commands never overlap, so that of a group or a collective is the last part of it.
   void step(int64_t &clock);
 
 private:
