@@ -154,23 +154,17 @@ doctor::Facts DoctorsMachine::facts() {
   sources.space = [this, shm](const std::string &path) {
     return path == shm ? sharedMemory : disk;
   };
-  // By value: a late one goes on when this has gone.
-  auto late = [](bool isLate) {
-    if (isLate)
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  };
+  using std::chrono::milliseconds;
   const Result<NvmlReport> report =
       hasNvml ? folder.nvml(nvmlText()) : folder.nvml("", "/nowhere/libnvidia-ml.so.1");
-  sources.nvml = [report, late, isLate = isNvmlLate](const Environment &) {
-    late(isLate);
-    return report;
+  sources.nvml = [report, isLate = isNvmlLate](const Environment &, milliseconds) {
+    return isLate ? Result<NvmlReport>(Status(StatusCode::TimedOut, "late")) : report;
   };
   if (hasBackends) {
-    sources.backends["cuda"] = [known = cuda, late, isLate = isCudaLate] {
-      late(isLate);
-      return known;
+    sources.backends["cuda"] = [known = cuda, isLate = isCudaLate](milliseconds) {
+      return isLate ? Result<BackendFacts>(Status(StatusCode::TimedOut, "late")) : known;
     };
-    sources.backends["nccl"] = [known = nccl] { return known; };
+    sources.backends["nccl"] = [known = nccl](milliseconds) { return Result(known); };
   }
   doctor::Facts facts = readFacts(sources);
   facts.ranks = ranks;
