@@ -1,4 +1,4 @@
-//===- api/launch/ask_in_process.cpp - asks whoever may never answer ---------------------------===//
+//===- api/launch/ask_in_process.cpp - asks whoever may never answer --------------------------===//
 
 #include "api/launch/ask_in_process.h"
 

@@ -1,4 +1,4 @@
-//===- api/launch/ask_in_process.h - asks whoever may never answer -----------------------------===//
+//===- api/launch/ask_in_process.h - asks whoever may never answer ----------------------------===//
 //
 // A call into a driver may never come back, and then nobody can end it: not its thread, and, where
 // it waits inside the kernel, not even its process, which then cannot end either. So such a call is

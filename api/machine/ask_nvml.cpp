@@ -1,4 +1,4 @@
-//===- api/machine/ask_nvml.cpp - asks NVML, which may never answer ----------------------------===//
+//===- api/machine/ask_nvml.cpp - asks NVML, which may never answer ---------------------------===//
 
 #include "api/machine/ask_nvml.h"
 

@@ -1,4 +1,4 @@
-//===- api/machine/nvml_report_json.cpp - what NVML says, from process to process --------------===//
+//===- api/machine/nvml_report_json.cpp - what NVML says, from process to process -------------===//
 
 #include "api/machine/nvml_report_json.h"
 

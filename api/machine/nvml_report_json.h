@@ -1,4 +1,4 @@
-//===- api/machine/nvml_report_json.h - what NVML says, from process to process ----------------===//
+//===- api/machine/nvml_report_json.h - what NVML says, from process to process ---------------===//
 #pragma once
 
 #include "api/machine/nvml.h"

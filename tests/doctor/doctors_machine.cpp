@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <thread>
-
 namespace braid::test {
 namespace {
 
@@ -87,7 +85,7 @@ DoctorsMachine::DoctorsMachine()
   folder.write("/dev/nvidia0", "");
   folder.write("/dev/nvidia1", "");
   folder.write("/dev/nvidiactl", "");
-  folder.write("/home/.cache/there", "");
+  folder.write("/home/.cache/braid/there", "");
   variables = {{"HOME", folder.root() + "/home"}};
   statusLines_ = {{"NSpid", "7"},
                   {"Seccomp", "0"},
@@ -154,6 +152,7 @@ doctor::Facts DoctorsMachine::facts() {
   sources.space = [this, shm](const std::string &path) {
     return path == shm ? sharedMemory : disk;
   };
+  sources.isNoExec = [this](const std::string &) { return isNoExec; };
   using std::chrono::milliseconds;
   const Result<NvmlReport> report =
       hasNvml ? folder.nvml(nvmlText()) : folder.nvml("", "/nowhere/libnvidia-ml.so.1");

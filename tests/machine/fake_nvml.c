@@ -10,7 +10,8 @@
  *   link3.up 1
  *   peer1.read 5
  *
- * With a line `hang 1` of the system's it never starts. FAKE_OLD leaves out entry points that old drivers have not got.
+ * With a line `hang 1` of the system's it never starts. FAKE_OLD leaves out entry points that old
+ * drivers have not got.
  *
  *===---------------------------------------------------------------------------------------===*/
 #include <stdio.h>
