@@ -11,7 +11,7 @@
 
 #include "llvm/Support/raw_ostream.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
 
 #include <unistd.h>
@@ -95,7 +95,9 @@ Result<Examined> examine(const DoctorFlags &flags, const std::optional<Place> &p
   std::unique_ptr<Meeting> meeting;
   if (place)
     meeting = BRAID_TRY(Meeting::join(*place, std::chrono::milliseconds(flags.timeoutMs)));
-  doctor::Facts facts = doctor::readFacts(doctor::processSources(builtinBackends()));
+  doctor::Sources sources = doctor::processSources(builtinBackends());
+  sources.patience = std::min(sources.patience, std::chrono::milliseconds(flags.timeoutMs));
+  doctor::Facts facts = doctor::readFacts(sources);
   facts.ranks = flags.ranks.value_or(place ? place->ranks : 0);
   if (!meeting)
     return Examined{facts, doctor::runChecks(facts)};
@@ -106,13 +108,6 @@ Result<Examined> examine(const DoctorFlags &flags, const std::optional<Place> &p
       doctor::encodeFindings(doctor::runChecks(facts)), doctor::decodeFindings));
   BRAID_TRY(meeting->end());
   return Examined{facts, doctor::mergeFindings(findings)};
-}
-
-/// A thread that waits for a driver would not let the process end in good order.
-[[noreturn]] void endAtOnce(int code) {
-  llvm::outs().flush();
-  llvm::errs().flush();
-  std::_Exit(code);
 }
 
 Result<int> doctorCommand(const DoctorFlags &flags) {
@@ -126,10 +121,7 @@ Result<int> doctorCommand(const DoctorFlags &flags) {
   if (!place || place->rank == 0)
     llvm::outs() << (flags.asJson ? doctor::reportJson(facts, findings)
                                   : doctor::reportText(facts, findings, hasColours()));
-  const int code = doctor::exitCodeOf(findings);
-  if (facts.nvml.isLate || facts.cuda.isLate || facts.nccl.isLate)
-    endAtOnce(code);
-  return code;
+  return doctor::exitCodeOf(findings);
 }
 
 } // namespace
@@ -141,7 +133,8 @@ Command addDoctor(CLI::App &app) {
   addInteger(*command, "--ranks", flags->ranks, "R",
              "how many ranks are to run here (default: one for each GPU, or those of the job)");
   addInteger(*command, "--timeout-ms", flags->timeoutMs, "T",
-             "how long ranks of a job wait for each other (default 60000)");
+             "how long ranks of a job wait for each other (default 60000), and how long the driver "
+             "is waited for, at most 20000");
   command->footer(kDoctorFooter);
   return {command, [flags] {
             return runCommand([&](std::unique_ptr<Source> &) { return doctorCommand(*flags); });

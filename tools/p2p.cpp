@@ -2,6 +2,7 @@
 
 #include "tools/p2p.h"
 
+#include "api/machine/ask_nvml.h"
 #include "api/pairs/gpu_count.h"
 #include "api/pairs/known_links.h"
 #include "api/pairs/measuring_rank.h"
@@ -62,7 +63,7 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   addInteger(app, "--max-bytes", flags.maxBytes, "BYTES",
              "up to here, as far as memory and time allow (default 1073741824)");
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
-             "a transfer that takes longer hangs (default 20000)");
+             "a transfer, or an answer of the driver, that takes longer hangs (default 20000)");
   app.add_flag("--all-paths", flags.allPaths, "print a matrix for each path");
   addText(app, "--json", flags.json, "OUT.json", "write all figures");
   addText(app, "--html", flags.html, "OUT.html", "write a page with heat maps");
@@ -158,6 +159,17 @@ Status expectAny(const PairReport &report) {
                      reason.empty() ? "no size fits into the memory that is free" : reason);
 }
 
+/// How GPUs are joined, as far as NVML says. TimedOut if the driver does not answer: whoever asked
+/// it anything else would hang, too, so this comes first.
+Result<std::optional<Machine>> askMachine(std::chrono::milliseconds patience) {
+  const Result<NvmlReport> nvml = askNvml(processEnvironment(), patience);
+  if (nvml)
+    return std::optional(readMachine(*nvml));
+  if (nvml.status().code() == StatusCode::TimedOut)
+    return nvml.status();
+  return std::optional<Machine>();
+}
+
 Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   if (flags.results)
     return static_cast<int>(measureAsRank(registry, *flags.results).code());
@@ -165,13 +177,16 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   MeasureOptions options;
   BRAID_TRY(readP2pFlags(flags, options));
   BRAID_TRY(checkIsAlone(processEnvironment()));
-  const bool asksForGpus = flags.backend == "cuda" || (!flags.backend && registry.find("cuda"));
+  if (flags.backend && *flags.backend != "cpu" && *flags.backend != "cuda")
+    return badChoice("--backend", *flags.backend, {"cpu", "cuda"});
+  if (flags.backend && !registry.find(*flags.backend))
+    return missingBackend(*flags.backend, registry, {"cpu", "cuda"});
+  const bool asksForGpus = flags.backend.value_or("cuda") == "cuda" && registry.find("cuda");
+  std::optional<Machine> machine;
+  if (asksForGpus)
+    machine = BRAID_TRY(askMachine(options.timeout));
   const int64_t gpus = asksForGpus ? gpuCount() : 0;
   options.backend = flags.backend.value_or(gpus > 0 ? "cuda" : "cpu");
-  if (options.backend != "cpu" && options.backend != "cuda")
-    return badChoice("--backend", options.backend, {"cpu", "cuda"});
-  if (!registry.find(options.backend))
-    return missingBackend(options.backend, registry, {"cpu", "cuda"});
   const bool areGpus = options.backend == "cuda";
   if (areGpus && gpus == 0)
     return unsupported("--backend cuda: no GPU here");
@@ -192,14 +207,8 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   options.secondsOfPath = secondsOfPath(options.devices.size(), options.paths.size());
   options.rankCommand = {"braid", "p2p", "--measure-to"};
   options.progress = PairProgress();
-  std::optional<Machine> machine; // before anything is measured: a driver that hangs costs nothing
-  if (areGpus) {
-    llvm::errs() << "braid: asking NVML how GPUs are joined\n";
-    if (const Result<NvmlReport> nvml = readNvml(processEnvironment()))
-      machine = readMachine(*nvml);
-  }
   MeasuredPairs measured = BRAID_TRY(measurePairs(options));
-  if (machine)
+  if (machine && areGpus)
     addKnownLinks(measured.report, *machine);
   if (measured.signal != 0)
     llvm::errs() << "braid: interrupted: what follows is what had been measured by then\n";

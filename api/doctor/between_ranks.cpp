@@ -41,6 +41,19 @@ std::optional<Finding> findingOf(const Ordered &json) {
   return finding;
 }
 
+/// Of an object of texts.
+std::optional<std::map<std::string, std::string>> textsOf(const Ordered &json) {
+  std::map<std::string, std::string> texts;
+  if (!json.is_object())
+    return std::nullopt;
+  for (const auto &[name, value] : json.items()) {
+    if (!value.is_string())
+      return std::nullopt;
+    texts[name] = value.get<std::string>();
+  }
+  return texts;
+}
+
 } // namespace
 
 Ordered jsonOf(const Finding &finding) {
@@ -95,12 +108,21 @@ Result<RankFacts> RankFacts::decode(llvm::StringRef text) {
   if (!json.contains("gpu") || !json["gpu"].is_string())
     return wrong;
   facts.gpu = json["gpu"].get<std::string>();
-  for (const auto &[name, value] : json["variables"].items()) {
-    if (!value.is_string())
-      return wrong;
-    facts.variables[name] = value.get<std::string>();
-  }
+  std::optional<std::map<std::string, std::string>> variables = textsOf(json["variables"]);
+  if (!variables)
+    return wrong;
+  facts.variables = std::move(*variables);
   return facts;
+}
+
+std::string encodeBackendFacts(const BackendFacts &facts) { return textOf(Ordered(facts)); }
+
+Result<BackendFacts> decodeBackendFacts(llvm::StringRef text) {
+  const Ordered json =
+      Ordered::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (std::optional<BackendFacts> facts = textsOf(json))
+    return std::move(*facts);
+  return badInput("expected what a backend knows, got something else");
 }
 
 } // namespace braid::doctor

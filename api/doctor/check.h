@@ -36,6 +36,10 @@ struct LineText {
   const char *advice;
 };
 
+/// Values of variables and what libraries say get into lines: bytes other than printable ASCII are
+/// escaped, "\\x1B", so that none moves a terminal's cursor.
+std::string forTerminal(const std::string &text);
+
 /// A line that was printed.
 struct Finding {
   std::string check, line; ///< names from the table
@@ -81,7 +85,7 @@ public:
         llvm::find_if(check_.lines, [&](const LineText &each) { return id == each.id; });
     assert(line != check_.lines.end() && "a check prints only lines of its own");
     auto fill = [&](const char *text) {
-      return fmt::vformat(text, fmt::make_format_args(args...));
+      return forTerminal(fmt::vformat(text, fmt::make_format_args(args...)));
     };
     findings_.push_back(
         {check_.name, line->id, line->severity, fill(line->seen), fill(line->advice)});
@@ -115,7 +119,16 @@ std::optional<Finding> explain(const Failure &failure, const Facts &facts);
 
 // -- For texts. --
 
-/// "GPU 0 (0000:18:00.0)", by NVML's number.
+/// NVML's numbers of the GPUs that CUDA_VISIBLE_DEVICES does not hide, in the order of CUDA's. By
+/// what CUDA says, else by what the variable names.
+std::vector<size_t> shownGpus(const Facts &facts);
+/// Whether that variable hides the GPU at this PCI address.
+bool isHidden(const Facts &facts, const std::string &address);
+/// CUDA's number of the GPU at this PCI address; nothing if CUDA does not show it.
+std::optional<int64_t> cudaNumberOf(const Facts &facts, const std::string &address);
+
+/// "GPU 0 (0000:18:00.0)", by CUDA's number, or, as long as CUDA shows none, NVML's. `index` is
+/// NVML's.
 std::string gpuName(const Facts &facts, size_t index);
 /// A process may have fewer addresses than CUDA reserves, which then finds no GPU.
 bool isShortOfAddresses(const Facts &facts);

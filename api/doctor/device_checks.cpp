@@ -7,12 +7,11 @@
 namespace braid::doctor {
 namespace {
 
-/// Calls `look` for every device of NVML's, with its name in texts.
+/// Calls `look` for every device of NVML's that programs see, with its name in texts.
 void forEachGpu(const Facts &facts,
                 llvm::function_ref<void(const NvmlDevice &, std::string)> look) {
-  if (facts.nvml.value)
-    for (size_t i = 0; i < facts.nvml.value->devices.size(); ++i)
-      look(facts.nvml.value->devices[i], gpuName(facts, i));
+  for (size_t index : shownGpus(facts))
+    look(facts.nvml.value->devices[index], gpuName(facts, index));
 }
 
 bool sharesGpus(const Facts &facts) { return facts.variable("BRAID_SHARE_GPUS") == "on"; }

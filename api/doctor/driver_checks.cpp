@@ -22,10 +22,18 @@ void lookForGpus(const Facts &facts, Lines &lines) {
     return lines.add("none");
   if (!facts.nvml.value)
     return lines.add("found", facts.gpus.empty() ? "of unknown number" : addressesOf(facts));
-  std::vector<std::string> names;
-  for (size_t i = 0; i < facts.nvml.value->devices.size(); ++i)
-    names.push_back(fmt::format("{}: {}", gpuName(facts, i), facts.nvml.value->devices[i].name));
-  lines.add("found", llvm::join(names, ", "));
+  const std::vector<NvmlDevice> &devices = facts.nvml.value->devices;
+  const std::vector<size_t> shown = shownGpus(facts);
+  std::vector<std::string> names, hidden;
+  for (size_t index : shown)
+    names.push_back(fmt::format("{}: {}", gpuName(facts, index), devices[index].name));
+  for (size_t index = 0; index < devices.size(); ++index)
+    if (!llvm::is_contained(shown, index))
+      hidden.push_back(devices[index].pci);
+  if (!names.empty())
+    lines.add("found", llvm::join(names, ", "));
+  if (!hidden.empty())
+    lines.add("hidden", llvm::join(hidden, ", "));
 }
 
 bool isOfAnotherDriver(const Facts &facts) {
@@ -53,7 +61,7 @@ void lookAtNvml(const Facts &facts, Lines &lines) {
   if (facts.nvml.value)
     lines.add("found", facts.nvml.value->library);
   else if (facts.nvml.isLate)
-    lines.add("hung");
+    lines.add("hung", facts.patience.count());
   else if (!facts.nvml.error.empty())
     lines.add("missing", facts.nvml.error);
 }
@@ -117,7 +125,7 @@ void lookAtCuda(const Facts &facts, Lines &lines) {
     return lines.add("not-built");
   const bool isExplained = lookAtVisible(facts, lines) || isShortOfAddresses(facts);
   if (facts.cuda.isLate)
-    return lines.add("hung");
+    return lines.add("hung", facts.patience.count());
   const std::optional<int64_t> devices = facts.cudaNumber("devices");
   if (devices == 0 && !isExplained)
     lines.add("none", facts.cudaText("why none").value_or(""));
@@ -184,7 +192,8 @@ std::vector<Check> driverChecks() {
   return {
       {.name = "gpu",
        .lines = {{"none", Ok, "no GPU of NVIDIA's here; ranks run on cpu and null", ""},
-                 {"found", Ok, "{0}", ""}},
+                 {"found", Ok, "{0}", ""},
+                 {"hidden", Ok, "hidden by CUDA_VISIBLE_DEVICES, and not looked at: {0}", ""}},
        .look = lookForGpus},
       {.name = "driver",
        .needsGpu = true,
@@ -209,7 +218,8 @@ std::vector<Check> driverChecks() {
                  {"missing", Note, "{0}",
                   "power, clocks, links and errors are not known; let BRAID_NVML_LIBRARY name "
                   "libnvidia-ml.so.1, or unset it"},
-                 {"hung", Problem, "the driver does not answer NVML",
+                 {"hung", Problem,
+                  "the driver does not answer NVML within {0} ms: nvidia-smi would hang, too",
                   "look for Xid in dmesg; reset the GPU or restart the machine"}},
        .look = lookAtNvml,
        .explains = [](const Failure &failure) { return failure.code == StatusCode::TimedOut; }},
@@ -229,7 +239,7 @@ std::vector<Check> driverChecks() {
                   "unset it if all are meant"},
                  {"none", Problem, "CUDA sees no GPU: {0}",
                   "run nvidia-smi; if it sees one, look at limits and devices of this container"},
-                 {"hung", Problem, "the driver does not answer CUDA",
+                 {"hung", Problem, "the driver does not answer CUDA within {0} ms",
                   "look for Xid in dmesg; reset the GPU or restart the machine"},
                  {"found", Ok, "CUDA {0} sees {1} of them", ""}},
        .look = lookAtCuda,

@@ -18,7 +18,7 @@ Explanation lookForCause(const Status &failure, bool isOnGpus, int64_t ranks,
                          const BackendRegistry &registry) {
   if (!mayBeExplained(failure.code()))
     return {};
-  Sources sources = processSources(registry);
+  Sources sources = processSources(registry, AskedBy::Thread);
   sources.patience = std::chrono::seconds(3);
   if (!isOnGpus)
     sources.nvml = nullptr;
@@ -29,8 +29,7 @@ Explanation lookForCause(const Status &failure, bool isOnGpus, int64_t ranks,
   facts.ranks = ranks;
   const std::optional<Finding> finding =
       explain({failure.code(), failure.message(), isOnGpus}, facts);
-  return {finding ? inOneLine(*finding) : "",
-          facts.nvml.isLate || facts.cuda.isLate || facts.nccl.isLate};
+  return {finding ? inOneLine(*finding) : "", facts.cuda.isLate || facts.nccl.isLate};
 }
 
 } // namespace

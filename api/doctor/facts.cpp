@@ -2,10 +2,16 @@
 
 #include "api/doctor/facts.h"
 
+#include "api/doctor/between_ranks.h"
+#include "api/launch/ask_in_process.h"
+#include "api/machine/ask_nvml.h"
+#include "ir/failure.h"
 #include "runtime/files.h"
+#include "runtime/job/bootstrap/endpoint.h"
 #include "runtime/tune/measurement_cache.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -32,6 +38,7 @@ namespace braid::doctor {
 namespace {
 
 namespace fs = llvm::sys::fs;
+using std::chrono::milliseconds;
 namespace path = llvm::sys::path;
 
 constexpr size_t kMostOfFile = 1 << 16; ///< bytes; of what the kernel writes
@@ -119,15 +126,14 @@ void readProcess(const Sources &sources, Facts &facts) {
 
 // -- Folders. --
 
-/// Why no file can be made in `folder`, which may be yet to be made; empty: one can.
-std::string whyNotWritable(llvm::StringRef folder) {
-  while (!folder.empty() && !fs::exists(folder))
-    folder = path::parent_path(folder);
-  if (folder.empty())
-    return std::strerror(ENOENT);
-  if (!fs::is_directory(folder))
-    return fmt::format("{} is no folder", folder.str());
-  return access(folder.str().c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
+/// The nearest that is there, of `folder` and those above it.
+std::string nearestThere(const std::string &folder) {
+  llvm::SmallString<256> absolute(folder);
+  (void)fs::make_absolute(absolute);
+  llvm::StringRef there = absolute;
+  while (!there.empty() && !fs::exists(there))
+    there = path::parent_path(there);
+  return there.str();
 }
 
 /// Why the file is no secret that this process can read; empty: it is one.
@@ -144,10 +150,19 @@ std::string whyNotSecret(const std::string &file) {
              : fmt::format("others may read or change it (mode {:o})", about.st_mode & 0777);
 }
 
-std::string nearestFolder(llvm::StringRef folder) {
-  while (!folder.empty() && !fs::is_directory(folder))
-    folder = path::parent_path(folder);
-  return folder.str();
+/// Why no file can be made in `folder`, which may be yet to be made; empty: one can.
+std::string whyNotWritable(const std::string &folder) {
+  const std::string there = nearestThere(folder);
+  if (there.empty())
+    return std::strerror(ENOENT);
+  if (!fs::is_directory(there))
+    return fmt::format("{} is no folder", there);
+  return access(there.c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
+}
+
+bool isNoExec(const std::string &folder) {
+  struct statvfs about = {};
+  return statvfs(folder.c_str(), &about) == 0 && (about.f_flag & ST_NOEXEC) != 0;
 }
 
 Environment environmentOf(const std::map<std::string, std::string> &variables) {
@@ -158,17 +173,39 @@ Environment environmentOf(const std::map<std::string, std::string> &variables) {
   };
 }
 
+/// It has to be there, and nobody makes it.
+MeetingFolder readMeetingFolder(const Sources &sources) {
+  MeetingFolder meeting;
+  const Environment environment = environmentOf(sources.variables);
+  meeting.path = endpointBase(environment);
+  for (const char *variable : {"XDG_RUNTIME_DIR", "TMPDIR"})
+    if (environment(variable) == meeting.path && meeting.source.empty())
+      meeting.source = variable;
+  if (const std::string given = environment("TMPDIR").value_or("");
+      meeting.source.empty() && !given.empty() && given.front() != '/')
+    meeting.ignored = given;
+  meeting.trouble = fs::exists(meeting.path) ? whyNotWritable(meeting.path) : std::strerror(ENOENT);
+  meeting.excessBytes = excessOfEndpoint(meeting.path, "");
+  meeting.excessOfNamed = excessOfEndpoint(meeting.path, "named");
+  if (sources.space)
+    meeting.space = sources.space(meeting.path);
+  meeting.isNoExec = sources.isNoExec && sources.isNoExec(meeting.path);
+  return meeting;
+}
+
 void readFolders(const Sources &sources, Facts &facts) {
   if (sources.space)
     facts.sharedMemory = sources.space(sources.root + "/dev/shm");
   if (const auto secret = environmentOf(sources.variables)("BRAID_SECRET_FILE"))
     facts.secretTrouble = whyNotSecret(*secret);
+  facts.meeting = readMeetingFolder(sources);
   facts.cacheFolder = measurementFolder(environmentOf(sources.variables));
   if (facts.cacheFolder.empty())
     return;
+  facts.isCacheThere = fs::is_directory(facts.cacheFolder);
   facts.cacheTrouble = whyNotWritable(facts.cacheFolder);
   if (sources.space)
-    facts.cacheSpace = sources.space(nearestFolder(facts.cacheFolder));
+    facts.cacheSpace = sources.space(nearestThere(facts.cacheFolder));
 }
 
 // -- GPUs. --
@@ -207,54 +244,62 @@ void readPci(const Sources &sources, Facts &facts) {
   facts.deviceFiles = llvm::count_if(namesIn(sources.root + "/dev"), isDeviceFile);
 }
 
-/// What `ask` gives in time. Else its thread is left alone: nobody can end a call into a driver.
-template <class Value>
-std::optional<Value> within(std::chrono::milliseconds patience, std::function<Value()> ask) {
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::optional<Value> value;
-  };
-  auto shared = std::make_shared<Shared>();
-  std::thread([shared, ask = std::move(ask)] {
-    Value value = ask();
-    std::lock_guard lock(shared->mutex);
-    shared->value = std::move(value);
-    shared->changed.notify_all();
-  }).detach();
-  std::unique_lock lock(shared->mutex);
-  shared->changed.wait_for(lock, patience, [&] { return shared->value.has_value(); });
-  return std::move(shared->value);
+template <class Value> Answer<Value> answerOf(const Result<Value> &result) {
+  Answer<Value> answer;
+  if (result)
+    answer.value = *result;
+  else
+    answer.error = result.status().message();
+  answer.isLate = result.status().code() == StatusCode::TimedOut;
+  return answer;
 }
 
 Answer<NvmlReport> askNvml(const Sources &sources) {
-  Answer<NvmlReport> answer;
   if (!sources.nvml)
-    return answer;
-  auto report = within<Result<NvmlReport>>(sources.patience,
-                                           [ask = sources.nvml, variables = sources.variables] {
-                                             return ask(environmentOf(variables));
-                                           });
-  answer.isLate = !report;
-  if (report && *report)
-    answer.value = **report;
-  else if (report)
-    answer.error = report->status().message();
-  return answer;
+    return {};
+  return answerOf(sources.nvml(environmentOf(sources.variables), sources.patience));
 }
 
 Answer<BackendFacts> askBackend(const Sources &sources, const char *name) {
-  Answer<BackendFacts> answer;
   const auto found = sources.backends.find(name);
   if (found == sources.backends.end() || !found->second)
-    return answer;
-  answer.value = within<BackendFacts>(sources.patience, found->second);
-  answer.isLate = !answer.value;
-  return answer;
+    return {};
+  return answerOf(found->second(sources.patience));
+}
+
+// -- Backends, by whom they are asked. --
+
+using AskFacts = std::function<BackendFacts()>;
+
+Result<BackendFacts> factsByProcess(const AskFacts &ask, milliseconds patience) {
+  const std::string text =
+      BRAID_TRY(askInProcess([&] { return encodeBackendFacts(ask()); }, patience));
+  return decodeBackendFacts(text);
+}
+
+/// Of one that is late the thread is left alone: nobody can end a call into a driver.
+Result<BackendFacts> factsByThread(const AskFacts &ask, milliseconds patience) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<BackendFacts> facts;
+  };
+  auto shared = std::make_shared<Shared>();
+  std::thread([shared, ask] {
+    BackendFacts facts = ask();
+    std::lock_guard lock(shared->mutex);
+    shared->facts = std::move(facts);
+    shared->changed.notify_all();
+  }).detach();
+  std::unique_lock lock(shared->mutex);
+  if (!shared->changed.wait_for(lock, patience, [&] { return shared->facts.has_value(); }))
+    return timedOut("no answer within {} ms", patience.count());
+  return std::move(*shared->facts);
 }
 
 void readGpus(const Sources &sources, Facts &facts) {
   readPci(sources, facts);
+  facts.patience = sources.patience;
   facts.nvml = askNvml(sources);
   facts.machine = facts.nvml.value ? readMachine(*facts.nvml.value, sources.root) : Machine();
   facts.hasCuda = sources.backends.count("cuda") != 0;
@@ -272,7 +317,8 @@ bool changesBehaviour(llvm::StringRef variable) {
   for (llvm::StringRef prefix : {"BRAID_", "CUDA_", "NCCL_", "OMP_", "OPENBLAS_"})
     if (variable.take_front(prefix.size()) == prefix)
       return true;
-  for (llvm::StringRef name : {"LD_LIBRARY_PATH", "LD_PRELOAD", "XDG_CACHE_HOME"})
+  for (llvm::StringRef name :
+       {"LD_LIBRARY_PATH", "LD_PRELOAD", "TMPDIR", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"})
     if (variable == name)
       return true;
   return false;
@@ -280,7 +326,8 @@ bool changesBehaviour(llvm::StringRef variable) {
 
 bool Facts::hasGpu() const {
   return !gpus.empty() || deviceFiles > 0 || !kernelDriver.empty() ||
-         (nvml.value && !nvml.value->devices.empty()) || cudaNumber("devices").value_or(0) > 0;
+         (nvml.value && !nvml.value->devices.empty()) || nvml.isLate || cuda.isLate ||
+         cudaNumber("devices").value_or(0) > 0;
 }
 
 std::optional<std::string> Facts::variable(const std::string &name) const {
@@ -307,16 +354,20 @@ std::string Facts::gpuOfRank(int64_t localRank) const {
   return normalizedPci(cudaText(std::to_string(device) + ".pci").value_or(""));
 }
 
-Sources processSources(const BackendRegistry &registry) {
+Sources processSources(const BackendRegistry &registry, AskedBy askedBy) {
   Sources sources;
   sources.variables = ownVariables();
   sources.limits = ownLimits;
   sources.space = spaceOf;
+  sources.isNoExec = isNoExec;
   sources.processors = ownProcessors();
-  sources.nvml = readNvml;
+  sources.nvml = braid::askNvml;
   for (const Backend &backend : registry.all())
     if (backend.facts)
-      sources.backends[backend.name] = backend.facts;
+      sources.backends[backend.name] = [facts = backend.facts, askedBy](milliseconds patience) {
+        return askedBy == AskedBy::Process ? factsByProcess(facts, patience)
+                                           : factsByThread(facts, patience);
+      };
   return sources;
 }
 

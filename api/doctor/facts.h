@@ -33,6 +33,19 @@ struct Limits {
   std::optional<uint64_t> lockedBytes, processes, addressBytes;
 };
 
+/// Where the ranks of a job meet, by a socket.
+struct MeetingFolder {
+  std::string path;
+  std::string source;  ///< the variable that names it; empty: none does
+  std::string trouble; ///< why nothing can be made there; empty: it can
+  std::optional<Space> space;
+  bool isNoExec = false; ///< libraries in it cannot be loaded
+  /// What the socket's path is too long by, in jobs of Braid's launcher; and of others, whose jobs
+  /// have names.
+  int64_t excessBytes = 0, excessOfNamed = 0;
+  std::string ignored = {}; ///< the value of TMPDIR, if it is no absolute path
+};
+
 /// A GPU of NVIDIA's on the PCI bus, with a driver or without.
 struct PciGpu {
   std::string address;
@@ -61,8 +74,10 @@ struct Facts {
   std::optional<int64_t> ptraceScope;
 
   // Folders.
+  MeetingFolder meeting;
   std::optional<Space> sharedMemory; ///< of /dev/shm; nothing: it is not there
-  std::string cacheFolder;           ///< empty: none
+  std::string cacheFolder;           ///< empty: none; may be a relative path
+  bool isCacheThere = false;         ///< else it is made when it is needed
   std::string cacheTrouble;          ///< why nothing can be written there; empty: it can
   std::optional<Space> cacheSpace;
   std::string secretTrouble; ///< why BRAID_SECRET_FILE is no secret; empty: it is, or is not set
@@ -71,6 +86,7 @@ struct Facts {
   std::vector<PciGpu> gpus;
   std::string kernelDriver; ///< the line of /proc/driver/nvidia/version; empty: none is loaded
   int64_t deviceFiles = 0;  ///< /dev/nvidia0, ...
+  std::chrono::milliseconds patience{0}; ///< with each of the following
   Answer<NvmlReport> nvml;
   Machine machine;      ///< by NVML's numbers
   bool hasCuda = false; ///< this build has
@@ -96,18 +112,28 @@ struct Sources {
   std::map<std::string, std::string> variables;
   std::function<Limits()> limits;
   std::function<std::optional<Space>(const std::string &folder)> space;
+  /// Whether programs and libraries in a folder cannot be run.
+  std::function<bool(const std::string &folder)> isNoExec;
   int64_t processors = 0;
-  /// Null: is not asked.
-  std::function<Result<NvmlReport>(const Environment &)> nvml;
-  /// By name; a null function is not asked.
-  std::map<std::string, std::function<BackendFacts()>> backends;
-  std::chrono::milliseconds patience{10000}; ///< with NVML and each backend
+  /// Null: is not asked. TimedOut, if it has no answer within the time.
+  std::function<Result<NvmlReport>(const Environment &, std::chrono::milliseconds patience)> nvml;
+  /// By name; a null function is not asked. As `nvml` else.
+  std::map<std::string, std::function<Result<BackendFacts>(std::chrono::milliseconds patience)>>
+      backends;
+  std::chrono::milliseconds patience{20000}; ///< with NVML and each backend
 };
-/// This process's. Its environment is read now.
-Sources processSources(const BackendRegistry &registry);
 
-/// Blocks for what sources take, NVML and backends at most their patience; a source that is late
-/// goes on in a thread of its own until the process ends.
+/// By whom backends are asked.
+enum class AskedBy : uint8_t {
+  Process, ///< one of its own, which is given up when it is late
+  /// One that is late goes on until the process ends. For a process that may have used a GPU: CUDA
+  /// works in no copy of it.
+  Thread,
+};
+/// This process's. Its environment is read now. NVML is asked by a process of its own.
+Sources processSources(const BackendRegistry &registry, AskedBy askedBy = AskedBy::Process);
+
+/// Blocks for what sources take, NVML and backends at most their patience.
 Facts readFacts(const Sources &sources);
 
 /// Variables whose values change what programs here do, of the names of all that are set.

@@ -13,20 +13,15 @@ struct Pair {
 
 std::vector<Pair> pairsOf(const Facts &facts) {
   std::vector<Pair> pairs;
-  const size_t count = facts.nvml.value ? facts.nvml.value->devices.size() : 0;
-  for (size_t a = 0; a < count; ++a)
-    for (size_t b = a + 1; b < count; ++b)
-      pairs.push_back({a, b});
+  const std::vector<size_t> shown = shownGpus(facts);
+  for (size_t a = 0; a < shown.size(); ++a)
+    for (size_t b = a + 1; b < shown.size(); ++b)
+      pairs.push_back({shown[a], shown[b]});
   return pairs;
 }
 
-/// CUDA's number of NVML's device; nothing if CUDA does not show it.
 std::optional<int64_t> cudaDevice(const Facts &facts, size_t index) {
-  const std::string &address = facts.nvml.value->devices[index].pci;
-  for (int64_t device = 0; device < facts.cudaNumber("devices").value_or(0); ++device)
-    if (normalizedPci(facts.cudaText(fmt::format("{}.pci", device)).value_or("")) == address)
-      return device;
-  return std::nullopt;
+  return cudaNumberOf(facts, facts.nvml.value->devices[index].pci);
 }
 
 /// What CUDA says of both directions, the worse one; nothing if it was not asked.
@@ -116,13 +111,16 @@ void lookAtAcs(const Facts &facts, Lines &lines) {
 
 /// One that hands addresses through, type "identity", does no harm. One GPU has no peers.
 void lookAtIommu(const Facts &facts, Lines &lines) {
-  if (facts.gpus.size() < 2)
-    return;
+  size_t shown = 0;
   std::vector<std::string> translated;
-  for (const PciGpu &gpu : facts.gpus)
+  for (const PciGpu &gpu : facts.gpus) {
+    if (isHidden(facts, gpu.address))
+      continue;
+    ++shown;
     if (llvm::StringRef(gpu.iommu).take_front(3) == "DMA")
       translated.push_back(gpu.address);
-  if (!translated.empty())
+  }
+  if (shown > 1 && !translated.empty())
     lines.add("translates", llvm::join(translated, ", "));
 }
 

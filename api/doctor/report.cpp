@@ -53,12 +53,20 @@ std::string summary(const Facts &facts, const std::vector<Finding> &findings) {
 
 OrderedJson gpusJson(const Facts &facts) {
   OrderedJson list = OrderedJson::array();
+  auto add = [&](const std::string &name, const std::string &uuid, const std::string &pci) {
+    const std::optional<int64_t> number = cudaNumberOf(facts, pci);
+    list.push_back({{"name", name},
+                    {"uuid", uuid},
+                    {"pci", pci},
+                    {"cuda", number ? OrderedJson(*number) : OrderedJson()},
+                    {"hidden", isHidden(facts, pci)}});
+  };
   if (facts.nvml.value)
     for (const NvmlDevice &device : facts.nvml.value->devices)
-      list.push_back({{"name", device.name}, {"uuid", device.uuid}, {"pci", device.pci}});
+      add(device.name, device.uuid, device.pci);
   else
     for (const PciGpu &gpu : facts.gpus)
-      list.push_back({{"name", ""}, {"uuid", ""}, {"pci", gpu.address}});
+      add("", "", gpu.address);
   return list;
 }
 

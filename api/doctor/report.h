@@ -9,8 +9,9 @@ namespace braid::doctor {
 /// line break. `hasColours`: for a terminal.
 std::string reportText(const Facts &facts, const std::vector<Finding> &findings, bool hasColours);
 
-/// {"exit_code": 0, "gpus": [...], "lines": [{"check", "line", "severity", "seen", "advice",
-/// "ranks"}, ...]}. Ends with a line break.
+/// {"exit_code": 0, "gpus": [{"name", "uuid", "pci", "cuda": 0, "hidden": false}, ...],
+/// "lines": [{"check", "line", "severity", "seen", "advice", "ranks"}, ...]}.
+/// Ends with a line break.
 std::string reportJson(const Facts &facts, const std::vector<Finding> &findings);
 
 /// 4 if there is a problem, else 0.

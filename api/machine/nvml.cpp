@@ -38,6 +38,11 @@ private:
   bool isStarted_ = false;
 };
 
+std::string shown(const std::string &text) {
+  constexpr size_t kMost = 400;
+  return printable(text, kMost);
+}
+
 std::string loaderError() {
   const char *text = dlerror();
   return text ? text : "no reason given";
@@ -66,7 +71,8 @@ Result<std::unique_ptr<Library>> Library::open(const std::string &file) {
   library->file = file;
   library->handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library->handle_)
-    return unsupported("NVML: expected {}, got '{}'; {}", file, loaderError(), kWhere);
+    return unsupported("NVML: expected {}, got '{}'; {}", shown(file), shown(loaderError()),
+                       kWhere);
   auto find = [&](const char *symbol, auto &function) {
     function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library->handle_, symbol));
   };
@@ -74,10 +80,10 @@ Result<std::unique_ptr<Library>> Library::open(const std::string &file) {
   BRAID_NVML_FUNCTIONS(BRAID_NVML_FIND)
 #undef BRAID_NVML_FIND
   if (!library->call.Init_v2)
-    return unsupported("NVML: {} lacks nvmlInit_v2; {}", file, kWhere);
+    return unsupported("NVML: {} lacks nvmlInit_v2; {}", shown(file), kWhere);
   library->file = fileOf(reinterpret_cast<const void *>(library->call.Init_v2), file);
   if (const Code code = library->call.Init_v2(); code != Code::Success)
-    return unsupported("NVML: {} does not start: {}", library->file, explain(code));
+    return unsupported("NVML: {} does not start: {}", shown(library->file), explain(code));
   library->isStarted_ = true;
   return library;
 }

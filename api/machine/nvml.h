@@ -104,8 +104,8 @@ struct NvmlReport {
 };
 
 /// Opens the library that BRAID_NVML_LIBRARY names, else libnvidia-ml.so.1 where the loader looks.
-/// Blocks for the driver, some 100 ms. Unsupported, in one line, if there is none, if it cannot be
-/// loaded, or if it does not start.
+/// Blocks for the driver, some 100 ms or for ever: see ask_nvml.h. Unsupported, in one line, if
+/// there is none, if it cannot be loaded, or if it does not start.
 Result<NvmlReport> readNvml(const Environment &environment);
 
 /// "0000:18:00.0" of "00000000:18:00.0" and of upper case; other texts stay.

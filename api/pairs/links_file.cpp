@@ -2,7 +2,7 @@
 
 #include "api/pairs/links_file.h"
 
-#include "api/machine/nvml.h"
+#include "api/machine/ask_nvml.h"
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/recommend.h"
 #include "api/pairs/report_json.h"
@@ -85,10 +85,11 @@ Result<LinkedRanks> chooseByLinks(const PairReport &report, int64_t ranks, const
   return linked;
 }
 
-Result<LinkedRanks> readLinks(const std::string &path, int64_t ranks) {
+Result<LinkedRanks> readLinks(const std::string &path, int64_t ranks,
+                              std::chrono::milliseconds patience) {
   const std::string text = BRAID_TRY(readFile(path, kMostPairReportBytes));
   const PairReport report = BRAID_TRY(decodePairReport(text));
-  const NvmlReport nvml = BRAID_TRY(readNvml(processEnvironment()));
+  const NvmlReport nvml = BRAID_TRY(askNvml(processEnvironment(), patience));
   std::vector<std::string> uuids;
   for (const NvmlDevice &device : nvml.devices)
     uuids.push_back(device.uuid);

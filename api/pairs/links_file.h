@@ -1,6 +1,7 @@
 //===- api/pairs/links_file.h - which devices ranks get, by what was measured -----------------===//
 #pragma once
 
+#include "api/machine/ask_nvml.h"
 #include "api/pairs/pair_report.h"
 #include "api/status.h"
 
@@ -22,8 +23,10 @@ Result<LinkedRanks> chooseByLinks(const PairReport &report, int64_t ranks, const
                                   llvm::ArrayRef<std::string> uuids);
 
 /// The same of a file that `braid p2p --json` has written, on this machine. BadInput for any other
-/// file; Unsupported if NVML does not say which GPUs are here.
-Result<LinkedRanks> readLinks(const std::string &path, int64_t ranks);
+/// file; Unsupported if NVML does not say which GPUs are here, TimedOut if it says nothing within
+/// `patience`.
+Result<LinkedRanks> readLinks(const std::string &path, int64_t ranks,
+                              std::chrono::milliseconds patience = kNvmlPatience);
 
 /// Makes CUDA show the processes of a job these devices only, in this order; empty if there are
 /// none.

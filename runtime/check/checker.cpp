@@ -186,6 +186,12 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   if (report.violation)
     return report;
   report = BRAID_TRY(checkSpelled(spellOut(plans), fusion, options));
+  // That all of a whole have come holds ranks up, and is no order that they may rely on where they
+  // also reach each other's memory.
+  if (report.isSafe() && transfersOf(plans) > 0) {
+    const CheckReport strict = BRAID_TRY(checkSpelled(spellOutData(plans), fusion, options));
+    report.violation = strict.violation;
+  }
   report.messages = messagesOf(plans);
   report.transfers = report.messages + transfersOf(plans);
   report.collectives = plans.front().collectives.size();

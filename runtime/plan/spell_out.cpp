@@ -33,11 +33,13 @@ struct Numbering {
   }
 };
 
+enum class Spelling : uint8_t { All, Meetings, Data };
+
 /// Spells out the Plan of one rank.
 class Speller {
 public:
-  Speller(Plan plan, llvm::ArrayRef<Whole> wholes, const Numbering &numbering, bool onlyMeets)
-      : plan_(std::move(plan)), wholes_(wholes), numbering_(numbering), onlyMeets_(onlyMeets),
+  Speller(Plan plan, llvm::ArrayRef<Whole> wholes, const Numbering &numbering, Spelling spelling)
+      : plan_(std::move(plan)), wholes_(wholes), numbering_(numbering), spelling_(spelling),
         channels_(numbering.ofGroups()) {
     arena_.allocate(plan_.deviceBytes, 0);
   }
@@ -65,7 +67,7 @@ private:
   void spellGroup(uint32_t number) {
     channels_ = numbering_.ofGroups();
     meet(wholes_[number].ranks, wholes_[number].number);
-    if (!onlyMeets_)
+    if (spelling_ != Spelling::Meetings)
       exchange(plan_.groups[number]);
   }
 
@@ -73,7 +75,7 @@ private:
     const auto team = llvm::find(numbering_.teams, collective.team) - numbering_.teams.begin();
     channels_ = numbering_.ofTeam(static_cast<size_t>(team));
     meet({collective.team.begin(), collective.team.end()}, issued_[collective.team]++);
-    if (onlyMeets_)
+    if (spelling_ == Spelling::Meetings)
       return;
     switch (collective.kind) {
     case CollectiveKind::AllGather:
@@ -89,6 +91,8 @@ private:
 
   /// `number` tells it from the other times at which these ranks meet.
   void meet(const std::set<int64_t> &ranks, uint32_t number) {
+    if (spelling_ == Spelling::Data)
+      return;
     std::vector<uint32_t> endpoints;
     for (int64_t rank : ranks)
       if (rank != plan_.rank)
@@ -216,7 +220,7 @@ private:
   Plan plan_;
   llvm::ArrayRef<Whole> wholes_; ///< by group
   const Numbering &numbering_;
-  const bool onlyMeets_;
+  const Spelling spelling_;
   ArenaLayout arena_;
   std::vector<Command> *commands_ = nullptr;
   Command command_ = {};            ///< that is being spelled out
@@ -286,16 +290,21 @@ static Numbering numberingOf(llvm::ArrayRef<Plan> plans) {
   return numbering;
 }
 
-static std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans, bool onlyMeetings) {
+static std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans, Spelling spelling) {
   const Numbering numbering = numberingOf(plans);
   const std::vector<std::vector<Whole>> wholes = wholesOf(plans);
   std::vector<Plan> spelled;
   for (size_t rank = 0; rank < plans.size(); ++rank)
-    spelled.push_back(Speller(plans[rank], wholes[rank], numbering, onlyMeetings).run());
+    spelled.push_back(Speller(plans[rank], wholes[rank], numbering, spelling).run());
   return spelled;
 }
 
-std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans) { return spellOut(plans, false); }
-std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans) { return spellOut(plans, true); }
+std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans) { return spellOut(plans, Spelling::All); }
+std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans) {
+  return spellOut(plans, Spelling::Meetings);
+}
+std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans) {
+  return spellOut(plans, Spelling::Data);
+}
 
 } // namespace braid

@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <thread>
-
 namespace braid::test {
 namespace {
 
@@ -87,7 +85,7 @@ DoctorsMachine::DoctorsMachine()
   folder.write("/dev/nvidia0", "");
   folder.write("/dev/nvidia1", "");
   folder.write("/dev/nvidiactl", "");
-  folder.write("/home/.cache/there", "");
+  folder.write("/home/.cache/braid/there", "");
   variables = {{"HOME", folder.root() + "/home"}};
   statusLines_ = {{"NSpid", "7"},
                   {"Seccomp", "0"},
@@ -154,23 +152,18 @@ doctor::Facts DoctorsMachine::facts() {
   sources.space = [this, shm](const std::string &path) {
     return path == shm ? sharedMemory : disk;
   };
-  // By value: a late one goes on when this has gone.
-  auto late = [](bool isLate) {
-    if (isLate)
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  };
+  sources.isNoExec = [this](const std::string &) { return isNoExec; };
+  using std::chrono::milliseconds;
   const Result<NvmlReport> report =
       hasNvml ? folder.nvml(nvmlText()) : folder.nvml("", "/nowhere/libnvidia-ml.so.1");
-  sources.nvml = [report, late, isLate = isNvmlLate](const Environment &) {
-    late(isLate);
-    return report;
+  sources.nvml = [report, isLate = isNvmlLate](const Environment &, milliseconds) {
+    return isLate ? Result<NvmlReport>(Status(StatusCode::TimedOut, "late")) : report;
   };
   if (hasBackends) {
-    sources.backends["cuda"] = [known = cuda, late, isLate = isCudaLate] {
-      late(isLate);
-      return known;
+    sources.backends["cuda"] = [known = cuda, isLate = isCudaLate](milliseconds) {
+      return isLate ? Result<BackendFacts>(Status(StatusCode::TimedOut, "late")) : known;
     };
-    sources.backends["nccl"] = [known = nccl] { return known; };
+    sources.backends["nccl"] = [known = nccl](milliseconds) { return Result(known); };
   }
   doctor::Facts facts = readFacts(sources);
   facts.ranks = ranks;

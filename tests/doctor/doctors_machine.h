@@ -25,6 +25,7 @@ struct DoctorsMachine {
   std::vector<doctor::RankFacts> ofRanks;
   bool hasNvml = true, hasBackends = true;
   bool isNvmlLate = false, isCudaLate = false;
+  bool isNoExec = false; ///< the folder where ranks meet
 
   void status(const std::string &line, const std::string &value);
   void nameSpace(const std::string &kind, uint64_t number);

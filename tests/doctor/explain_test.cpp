@@ -86,6 +86,12 @@ const std::vector<Explained> &failures() {
        "nvml.hung"},
       {"busy", Unsupported, "CUDA-capable device(s) is/are busy or unavailable", true,
        [](M &ill) { ill.ofDevice[0]["compute_mode"] = "2"; }, "compute-mode.prohibited"},
+      {"settings", BadInput, "expected BRAID_SHARE_GPUS to be on or off, got 'maybe'", false,
+       [](M &ill) { ill.variables["BRAID_SHARE_GPUS"] = "maybe"; }, "settings.wrong"},
+      {"devices", Unsupported, "BRAID_DEVICES names GPU 5, but 2 are here", true,
+       [](M &ill) { ill.variables["BRAID_DEVICES"] = "0,5"; }, "devices.absent"},
+      {"meeting", Unsupported, "cannot make the directory '/nowhere/braid-0': no such file", false,
+       [](M &ill) { ill.variables["TMPDIR"] = "/nowhere"; }, "meeting.unwritable"},
       // What is wrong but has nothing to do with it.
       {"healthy", Unsupported, "--backend cuda: no GPU here", true, [](M &) {}, ""},
       {"note_only", TimedOut, "rank 0 waits for rank 1", true,

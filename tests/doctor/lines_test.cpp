@@ -5,7 +5,10 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/doctor/check.h"
+#include "runtime/job/bootstrap/endpoint.h"
 #include "tests/doctor/doctors_machine.h"
+
+#include "llvm/Support/FileSystem.h"
 
 #include <gmock/gmock.h>
 
@@ -49,12 +52,29 @@ void takeLinksAway(DoctorsMachine &ill) {
       device["link" + std::to_string(link) + ".up"] = "0";
 }
 
+/// Ranks meet in a folder whose path is so long that a socket of that job's is a byte too long.
+void meetFarAway(DoctorsMachine &ill, const std::string &job) {
+  std::string folder = ill.folder.root() + "/";
+  folder.append(static_cast<size_t>(1 - excessOfEndpoint(folder, job)), 'x');
+  EXPECT_FALSE(llvm::sys::fs::create_directory(folder));
+  ill.variables["TMPDIR"] = folder;
+}
+
 const std::vector<Case> &cases() {
   using M = DoctorsMachine;
   static const std::vector<Case> all = {
       // -- Driver and libraries. --
       {"gpu.none", [](M &ill) { ill.removeGpus(); }, {"no GPU"}},
       {"gpu.found", [](M &) {}, {"GPU 0 (0000:18:00.0): NVIDIA H100", "GPU 1 (0000:2a:00.0)"}},
+      {"gpu.hidden",
+       [](M &ill) {
+         ill.variables["CUDA_VISIBLE_DEVICES"] = "1";
+         ill.cuda["devices"] = "1";
+         ill.cuda["0.pci"] = "0000:2A:00.0";
+         ill.ofDevice[0]["ecc"] = "0"; // nobody is told
+       },
+       {"CUDA_VISIBLE_DEVICES", "0000:18:00.0"},
+       {"cuda.fewer"}},
       {"driver.missing",
        [](M &ill) {
          (void)system(("rm -r " + ill.folder.root() + "/proc/driver").c_str());
@@ -81,7 +101,7 @@ const std::vector<Case> &cases() {
       {"driver.found", [](M &) {}, {"580.95.05, which supports CUDA 13.0"}},
       {"nvml.found", [](M &) {}, {BRAID_FAKE_NVML}},
       {"nvml.missing", [](M &ill) { ill.hasNvml = false; }, {"/nowhere/libnvidia-ml.so.1"}},
-      {"nvml.hung", [](M &ill) { ill.isNvmlLate = true; }},
+      {"nvml.hung", [](M &ill) { ill.isNvmlLate = true; }, {"within 30 ms"}},
       {"cuda.not-built", [](M &ill) { ill.hasBackends = false; }},
       {"cuda.hidden",
        [](M &ill) {
@@ -115,7 +135,7 @@ const std::vector<Case> &cases() {
                      {"why none", "system not yet initialized"}};
        },
        {"CUDA sees no GPU: system not yet initialized"}},
-      {"cuda.hung", [](M &ill) { ill.isCudaLate = true; }},
+      {"cuda.hung", [](M &ill) { ill.isCudaLate = true; }, {"within 30 ms"}},
       {"cuda.found", [](M &) {}, {"CUDA 13.0 sees 2"}},
       {"cublaslt.found", [](M &) {}, {"130100", "/usr/lib/libcublasLt.so.13"}},
       {"cublaslt.missing",
@@ -271,6 +291,18 @@ const std::vector<Case> &cases() {
        {"2 ranks share 1 processors"}},
       {"processors.fine", [](M &) {}, {"64 processors"}},
       // -- The environment. --
+      {"settings.wrong",
+       [](M &ill) { ill.variables["BRAID_SHARE_GPUS"] = "maybe"; },
+       {"BRAID_SHARE_GPUS", "'maybe'"}},
+      {"devices.absent",
+       [](M &ill) { ill.variables["BRAID_DEVICES"] = "0,5"; },
+       {"'0,5'", "no GPU 5", "2 GPUs"}},
+      {"devices.few",
+       [](M &ill) {
+         ill.variables["BRAID_DEVICES"] = "1";
+         ill.ranks = 2;
+       },
+       {"'1'", "1 GPU for 2 ranks"}},
       {"launch-blocking.on", [](M &ill) { ill.variables["CUDA_LAUNCH_BLOCKING"] = "1"; }, {"'1'"}},
       {"hardware-queues.few",
        [](M &ill) { ill.variables["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"; },
@@ -310,6 +342,26 @@ const std::vector<Case> &cases() {
        {"/secret' is no secret: others may read or change it (mode 644)"}},
       {"preload.set", [](M &ill) { ill.variables["LD_PRELOAD"] = "libfoo.so"; }, {"libfoo.so"}},
       {"cache.fine", [](M &) {}, {"/home/.cache/braid"}},
+      {"meeting.fine",
+       [](M &ill) { ill.variables["TMPDIR"] = ill.folder.root(); },
+       {"/braid-machine", "(TMPDIR)"}},
+      {"meeting.relative", [](M &ill) { ill.variables["TMPDIR"] = "t"; }, {"'t'", "/tmp"}},
+      {"meeting.unwritable",
+       [](M &ill) { ill.variables["TMPDIR"] = ill.folder.root() + "/nowhere"; },
+       {"/nowhere (TMPDIR): No such file"}},
+      {"meeting.full",
+       [](M &ill) {
+         ill.disk = doctor::Space{kGiB, 5000};
+       },
+       {"4 KiB are free"},
+       {"cache.full"}},
+      {"meeting.long", [](M &ill) { meetFarAway(ill, ""); }, {"1 byte too long"}},
+      {"meeting.long-for-names", [](M &ill) { meetFarAway(ill, "named"); }, {"1 byte too long"}},
+      {"meeting.no-exec", [](M &ill) { ill.isNoExec = true; }, {"/tmp", "noexec"}},
+      {"cache.new",
+       [](M &ill) { ill.variables["XDG_CACHE_HOME"] = ill.folder.root() + "/yet"; },
+       {"/yet/braid, which is yet to be made"}},
+      {"cache.relative", [](M &ill) { ill.variables["BRAID_CACHE_DIR"] = "here"; }, {"'here'"}},
       {"cache.none", [](M &ill) { ill.variables["BRAID_CACHE_DIR"] = "none"; }},
       {"cache.unwritable",
        [](M &ill) {

@@ -107,6 +107,45 @@ TEST(DoctorReport, ARankTakesTheGpuOfItsNumberOrTheOnlyOne) {
   EXPECT_EQ(machine.facts().gpuOfRank(1), "0000:18:00.0");
 }
 
+TEST(DoctorReport, JsonSaysWhichGpusAreHidden) {
+  DoctorsMachine machine;
+  machine.variables["CUDA_VISIBLE_DEVICES"] = "1";
+  machine.cuda["devices"] = "1";
+  machine.cuda["0.pci"] = "0000:2A:00.0";
+  const auto gpus = nlohmann::json::parse(reportJson(machine.facts(), {}))["gpus"];
+  EXPECT_EQ(gpus[0]["hidden"], true);
+  EXPECT_TRUE(gpus[0]["cuda"].is_null());
+  EXPECT_EQ(gpus[1]["hidden"], false);
+  EXPECT_EQ(gpus[1]["cuda"], 0);
+}
+
+TEST(DoctorReport, GpusAreInCudasOrder) {
+  DoctorsMachine machine;
+  machine.variables["CUDA_VISIBLE_DEVICES"] = "1,0";
+  machine.cuda["0.pci"] = "0000:2A:00.0";
+  machine.cuda["1.pci"] = "0000:18:00.0";
+  EXPECT_THAT(shownGpus(machine.facts()), ElementsAre(1, 0));
+  EXPECT_EQ(gpuName(machine.facts(), 1), "GPU 0 (0000:2a:00.0)");
+  // Without CUDA the variable says it, also by the begin of an identity.
+  machine.hasBackends = false;
+  machine.variables["CUDA_VISIBLE_DEVICES"] = "GPU-1111";
+  EXPECT_THAT(shownGpus(machine.facts()), ElementsAre(1));
+  EXPECT_TRUE(isHidden(machine.facts(), "0000:18:00.0"));
+}
+
+TEST(DoctorReport, ValuesMoveNoCursor) { EXPECT_EQ(forTerminal("a\x1b[2J\n"), "a\\x1B[2J\\x0A"); }
+
+TEST(DoctorReport, FactsOfABackendSurviveTheWay) {
+  const BackendFacts facts = {{"devices", "2"}, {"why none", "\"'\n"}};
+  const auto other = decodeBackendFacts(encodeBackendFacts(facts));
+  ASSERT_TRUE(other);
+  EXPECT_EQ(*other, facts);
+  for (const char *text : {"", "[]", "1", R"({"a":1})", R"({"a":{}})"})
+    EXPECT_EQ(decodeBackendFacts(text).status().message(),
+              "expected what a backend knows, got something else")
+        << text;
+}
+
 TEST(DoctorReport, OtherTextsAreNoFacts) {
   for (const char *text :
        {"", "[]", "{}", R"({"variables":{"A":1},"pid_namespace":1,"ipc_namespace":1})",

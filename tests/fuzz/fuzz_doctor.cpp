@@ -2,6 +2,7 @@
 
 #include "api/doctor/between_ranks.h"
 #include "api/doctor/process_status.h"
+#include "api/machine/nvml_report_json.h"
 
 #include <cstdlib>
 
@@ -56,8 +57,24 @@ void readFindings(llvm::StringRef text) {
   }
 }
 
+void readBackend(llvm::StringRef text) {
+  if (const auto facts = decodeBackendFacts(text)) {
+    const auto again = decodeBackendFacts(encodeBackendFacts(*facts));
+    require(again && again->size() == facts->size());
+  }
+}
+
+void readReport(llvm::StringRef text) {
+  if (const auto report = decodeNvml(text)) {
+    const auto again = decodeNvml(encodeNvml(*report));
+    require(again && again->devices.size() == report->devices.size());
+    require(encodeNvml(*again) == encodeNvml(*report));
+  }
+}
+
 constexpr void (*kReaders[])(llvm::StringRef) = {readStatus,  readNamespace, readConfiguration,
-                                                 readVisible, readRank,      readFindings};
+                                                 readVisible, readRank,      readFindings,
+                                                 readBackend, readReport};
 
 } // namespace
 

@@ -53,6 +53,52 @@ TEST(HostsChecker, ProvesWhatLoweringMakes) {
   }
 }
 
+/// Rank 1 says that rank 0 may read, and writes afterwards, but before a message from rank 2, to
+/// which rank 0 has sent one before it reads. That all three belong to one whole orders nothing: a
+/// library lets rank 0 go on when its own message is over.
+constexpr const char *kTooEarly = R"(program @early mesh [0 .. 4) of 2
+    (%A: f32[4]) -> (%C: f32[4]) {
+  %x = allocate symmetric f32[4]
+  %y = allocate symmetric f32[4]
+  %h = share_mem_handles get %x, %y
+  if rank == 0 {
+    set %y, %A
+    %s = p2p send %y to 2 via %h
+    wait %s
+    %r = p2p recv %x from 1 via %h
+    wait %r
+    set %C, %x
+  }
+  if rank == 1 {
+    %t = p2p send %x to 0 via %h
+    set %x, %A
+    %u = p2p recv %y from 2 via %h
+    wait %u
+    wait %t
+    set %C, %y
+  }
+  if rank == 2 {
+    set %x, %A
+    group {
+      %v = p2p send %x to 1 via %h
+      %w = p2p recv %y from 0 via %h
+    }
+    wait %v
+    wait %w
+    set %C, %y
+  }
+  if rank == 3 {
+    set %C, %A
+  }
+})";
+
+TEST(HostsChecker, TakesNoOrderFromWhatALibraryNeedNotGive) {
+  const HostsCase made = hostsCase(kTooEarly);
+  const CheckReport report = judge(made, made.plans);
+  ASSERT_FALSE(report.isSafe());
+  EXPECT_EQ(report.violation->rule, CheckRule::Race) << str(report);
+}
+
 /// Who is safe over messages alone is safe here.
 TEST(HostsChecker, HasNoGroupThatMessagesHaveNot) {
   for (const HostsCase &made : cases()) {

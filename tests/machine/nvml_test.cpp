@@ -1,8 +1,16 @@
 //===- tests/machine/nvml_test.cpp - the library is opened, and its answers become values -----===//
 
+#include "api/launch/ask_in_process.h"
+#include "api/machine/ask_nvml.h"
+#include "api/machine/nvml_report_json.h"
 #include "tests/machine/fake_machine.h"
 
 #include <gmock/gmock.h>
+
+#include <csignal>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace braid::test {
 namespace {
@@ -51,6 +59,75 @@ peer1.ancestor 50
 device
 mig 1
 )";
+
+/// By a process of its own, with the fake, whose lines are these.
+Result<NvmlReport> asked(FakeMachine &machine, const std::string &lines,
+                         std::chrono::milliseconds patience = kNvmlPatience) {
+  machine.write("/fake_nvml.txt", lines);
+  setenv("FAKE_NVML", (machine.root() + "/fake_nvml.txt").c_str(), 1);
+  machine.set("BRAID_NVML_LIBRARY", BRAID_FAKE_NVML);
+  return askNvml(machine.environment(), patience);
+}
+
+TEST(AskNvml, SaysTheSameAsTheLibrary) {
+  FakeMachine machine;
+  const Result<NvmlReport> report = asked(machine, kAll), direct = machine.nvml(kAll);
+  ASSERT_TRUE(report && direct) << report.status().message();
+  EXPECT_EQ(encodeNvml(*report), encodeNvml(*direct));
+  EXPECT_EQ(report->devices[0].uuid, direct->devices[0].uuid);
+  EXPECT_EQ(report->devices[0].links.size(), direct->devices[0].links.size());
+  EXPECT_EQ(report->pairs[0][1].write, direct->pairs[0][1].write);
+}
+
+TEST(AskNvml, OneThatNeverStartsIsGivenUp) {
+  FakeMachine machine;
+  const Result<NvmlReport> report = asked(machine, "hang 1\n", std::chrono::milliseconds(100));
+  EXPECT_EQ(report.status().code(), StatusCode::TimedOut);
+  EXPECT_EQ(report.status().message(),
+            "the driver does not answer NVML within 100 ms: nvidia-smi would hang, too");
+}
+
+TEST(AskNvml, FailuresComeThrough) {
+  FakeMachine machine;
+  const Result<NvmlReport> report = asked(machine, "init 18\n");
+  EXPECT_EQ(report.status().code(), StatusCode::Unsupported);
+  EXPECT_EQ(report.status().message(), machine.nvml("init 18\n").status().message());
+}
+
+TEST(AskNvml, OtherTextsAreNoReport) {
+  for (const char *text : {"", "[]", "{}", R"({"failure":1})", R"({"failure":"a","more":1})"})
+    EXPECT_EQ(decodeNvml(text).status().message(), "expected what NVML says, got something else")
+        << text;
+}
+
+TEST(AskInProcess, GivesWhatWasAnswered) {
+  const std::string large(300000, 'x'); // more than a pipe holds
+  const auto text = askInProcess([&] { return large; }, std::chrono::seconds(60));
+  ASSERT_TRUE(text) << text.status().message();
+  EXPECT_EQ(*text, large);
+}
+
+TEST(AskInProcess, ACrashIsAFailure) {
+  const auto text = askInProcess(
+      []() -> std::string {
+        raise(SIGKILL);
+        return "";
+      },
+      std::chrono::seconds(60));
+  EXPECT_EQ(text.status().code(), StatusCode::PeerFailed);
+  EXPECT_THAT(text.status().message(), HasSubstr("killed by signal 9"));
+}
+
+TEST(AskInProcess, NobodyIsLeft) {
+  const auto text = askInProcess(
+      []() -> std::string {
+        for (;;)
+          pause();
+      },
+      std::chrono::milliseconds(50));
+  EXPECT_EQ(text.status().code(), StatusCode::TimedOut);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+}
 
 TEST(Nvml, EveryAnswerHasItsField) {
   FakeMachine machine;

@@ -2,6 +2,8 @@
 
 #include "api/pairs/links_file.h"
 #include "api/pairs/pair_figures.h"
+#include "api/pairs/report_json.h"
+#include "tests/machine/fake_machine.h"
 
 #include <gtest/gtest.h>
 
@@ -43,6 +45,17 @@ TEST(LinksFile, PutsRanksInTheBestOrder) {
   EXPECT_EQ(environment.front().first, "CUDA_VISIBLE_DEVICES");
   EXPECT_EQ(environment.front().second,
             linked->uuids == ring ? "GPU-a,GPU-c,GPU-b,GPU-d" : "GPU-a,GPU-d,GPU-b,GPU-c");
+}
+
+TEST(LinksFile, ADriverThatNeverAnswersIsNotWaitedFor) {
+  FakeMachine machine;
+  machine.write("/pairs.json", encodePairReport(someReport(), {}, {}));
+  machine.write("/fake_nvml.txt", "hang 1\n");
+  setenv("FAKE_NVML", (machine.root() + "/fake_nvml.txt").c_str(), 1);
+  setenv("BRAID_NVML_LIBRARY", BRAID_FAKE_NVML, 1);
+  const auto linked = readLinks(machine.root() + "/pairs.json", 4, std::chrono::milliseconds(100));
+  unsetenv("BRAID_NVML_LIBRARY");
+  EXPECT_EQ(linked.status().code(), StatusCode::TimedOut) << linked.status().message();
 }
 
 TEST(LinksFile, TakesTheFastestOfFewer) {

@@ -36,6 +36,7 @@ constexpr const char *kLock = "lock";
 constexpr size_t kKeyDigits = 16, kRandomDigits = 32;
 constexpr size_t kInsteadDigits = 6; ///< as mkdtemp(3) makes them
 constexpr time_t kUnfinishedSeconds = 60;
+constexpr size_t kMostOfPath = sizeof(sockaddr_un::sun_path) - 1; ///< bytes of a socket's
 
 Status failed(const std::string &what, int error) {
   return unsupported("{}: {}", what, llvm::sys::StrError(error));
@@ -221,12 +222,11 @@ Result<FileDescriptor> listenAt(const std::string &path) {
 }
 
 Status checkLength(const std::string &path) {
-  constexpr size_t limit = sizeof(sockaddr_un::sun_path) - 1;
-  if (path.size() <= limit)
+  if (path.size() <= kMostOfPath)
     return Status::ok();
   return unsupported("expected a path of at most {} bytes for a socket, got {}: '{}'; set "
                      "XDG_RUNTIME_DIR or TMPDIR to a shorter one",
-                     limit, path.size(), path);
+                     kMostOfPath, path.size(), path);
 }
 
 /// The names in `directory` that begin with `prefix` and whose owner is alive, the newest first.
@@ -256,14 +256,20 @@ Result<std::string> randomName() {
   return llvm::toHex(llvm::StringRef(bytes.data(), bytes.size()), true);
 }
 
-std::string endpointBase() {
+std::string endpointBase(const Environment &environment) {
   struct stat status {};
-  const char *runtime = getenv("XDG_RUNTIME_DIR");
-  if (runtime && runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) &&
+  const std::string runtime = environment("XDG_RUNTIME_DIR").value_or("");
+  if (runtime.starts_with('/') && stat(runtime.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
       status.st_uid == geteuid())
     return runtime;
-  const char *temporary = getenv("TMPDIR");
-  return temporary && temporary[0] == '/' ? temporary : "/tmp";
+  const std::string temporary = environment("TMPDIR").value_or("");
+  return temporary.starts_with('/') ? temporary : "/tmp";
+}
+
+int64_t excessOfEndpoint(const std::string &base, const std::string &job) {
+  const std::string path = userDirectory(base) + "/" + keyName(job) + "-" +
+                           std::string(kRandomDigits, '0') + "/" + kSocket;
+  return static_cast<int64_t>(path.size()) - static_cast<int64_t>(kMostOfPath);
 }
 
 Result<RendezvousEndpoint> RendezvousEndpoint::open(const std::string &base,

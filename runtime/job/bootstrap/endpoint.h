@@ -13,12 +13,16 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/socket.h"
 
 namespace braid {
 
 /// $XDG_RUNTIME_DIR if that is a directory of this user's, else $TMPDIR, else /tmp.
-std::string endpointBase();
+std::string endpointBase(const Environment &environment = processEnvironment());
+/// By how many bytes the path of a socket below `base` is too long, for a job of that name as
+/// RendezvousEndpoint::open() takes it; 0 or less: it fits.
+int64_t excessOfEndpoint(const std::string &base, const std::string &job);
 
 /// 128 bits, in hexadecimal digits.
 Result<std::string> randomName();
