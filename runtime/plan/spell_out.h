@@ -38,8 +38,8 @@ std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
 /// The same with nothing but the meeting of ranks in front of each.
 std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans);
 /// The same without it: only who receives waits for who sends, and the other way round. A library
-/// may let a rank go on when its own messages are over, so no more than this orders what ranks do to
-/// each other's memory.
+/// may let a rank go on when its own messages are over, so no more than this orders what ranks do
+/// to each other's memory.
 std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

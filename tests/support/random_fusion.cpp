@@ -380,7 +380,7 @@ RandomCase randomCase(uint64_t seed, const RandomKinds &kinds) {
     config.set(Knob::Partials, std::nullopt);
   if (kinds.hosts && writer.hasSums() && !writer.canPassOn())
     config.set(Knob::Protocol, Protocol::Get);
-  if (kinds.hosts && writer.canPassOn())
+  if (kinds.hosts && writer.canPassOn() && !kinds.whole)
     chunks = suitHosts(config, chunks, writer, dice);
   config.set(Knob::Chunks, chunks);
   drawn.run.iterations = 1 + dice.below(5);
