@@ -328,7 +328,8 @@ const std::vector<Case> &cases() {
          ill.variables["BRAID_RENDEZVOUS"] = "node1:29500";
          ill.variables["BRAID_SECRET_FILE"] = ill.folder.root() + "/secret";
        },
-       {"tcp://host:port", "'node1:29500'"}},
+       {"tcp://host:port", "'node1:29500'"},
+       {"settings.wrong"}},
       {"rendezvous.half",
        [](M &ill) { ill.variables["BRAID_RENDEZVOUS"] = "tcp://node1:29500"; },
        {"BRAID_RENDEZVOUS is set, and BRAID_SECRET_FILE is not"}},

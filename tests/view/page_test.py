@@ -218,7 +218,7 @@ class InBrowser(unittest.TestCase):
         page = braid("view", "--records", records / "rank0.json", "--records",
                      records / "rank1.json")
         seen = self.drive(page, "see(document.querySelector('.chosen').textContent.trim());")
-        self.assertIn("p2p recv", seen[0])
+        self.assertIn("set %mine, %own", seen[0], "of the rank that failed first")
 
     def test_sizes_and_themes(self):
         for ranks in (4, 64):
