@@ -23,32 +23,6 @@ constexpr Rgb kViridis[] = {{68, 1, 84},    {72, 40, 120},  {62, 73, 137},  {49,
 
 } // namespace
 
-std::string markupText(const std::string &text) {
-  const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.data());
-  const bool isUtf8 = llvm::isLegalUTF8String(&begin, begin + text.size());
-  std::string out;
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    switch (c) {
-    case '&':
-      out += "&amp;";
-      break;
-    case '<':
-      out += "&lt;";
-      break;
-    case '>':
-      out += "&gt;";
-      break;
-    case '"':
-      out += "&quot;";
-      break;
-    default:
-      out += byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !isUtf8) ? '?' : c;
-    }
-  }
-  return out;
-}
-
 std::string heatColour(double share) {
   constexpr double kLast = std::size(kViridis) - 1;
   const double at = std::clamp(share, 0.0, 1.0) * kLast;

@@ -7,9 +7,6 @@
 
 namespace braid {
 
-/// Text for an element or an attribute of XML or HTML: escaped, and without what neither may hold.
-std::string markupText(const std::string &text);
-
 /// A colour of the scale, "#1f9e89", from 0, dark, to 1, light. Steps look equally wide, and are
 /// told apart without seeing red or green.
 std::string heatColour(double share);

@@ -5,6 +5,7 @@
 #include "api/pairs/heat_map_page.h"
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
+#include "api/text/markup.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -129,14 +130,6 @@ private:
   const PairReport &report_;
   std::map<int64_t, size_t> sizes_;
 };
-
-/// JSON that ends no script element.
-std::string scriptText(const PageJson &json) {
-  std::string out;
-  for (char c : json.dump(-1, ' ', /*ensure_ascii=*/true, PageJson::error_handler_t::replace))
-    out += c == '<' ? "\\u003c" : std::string(1, c);
-  return out;
-}
 
 // -- Sentences. --
 

@@ -4,6 +4,7 @@
 #include "api/pairs/heat_map.h"
 #include "api/pairs/pair_figures.h"
 #include "api/pairs/pair_names.h"
+#include "api/text/markup.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,6 +2,7 @@
 
 #include "api/simulate/sweep.h"
 
+#include "api/text/markup.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -93,13 +94,6 @@ std::string curve(const Sweep &sweep, const Panel &panel,
 double logTime(const SweepPoint &point) { return std::log10(point.prediction.us); }
 double efficiencyOf(const SweepPoint &point) { return point.prediction.efficiency(); }
 
-std::string markup(llvm::StringRef text) {
-  std::string out;
-  for (char c : text)
-    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return out;
-}
-
 } // namespace
 
 std::string toCsv(const Sweep &sweep) {
@@ -135,7 +129,7 @@ std::string toSvg(const Sweep &sweep) {
                   "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
                   kWidth, height);
   svg += label(kLeft, 16, "start",
-               markup("@" + sweep.points.front().prediction.program + " on " + sweep.machine));
+               markupText("@" + sweep.points.front().prediction.program + " on " + sweep.machine));
   std::vector<double> decades;
   for (double decade = time.least; decade <= time.most; ++decade)
     decades.push_back(decade);
@@ -146,7 +140,7 @@ std::string toSvg(const Sweep &sweep) {
   for (size_t i = 0; i < sweep.points.size(); ++i)
     svg += label(xOf(i, sweep.points.size()), efficiency.top + kPanel + 18, "middle",
                  std::to_string(sweep.points[i].value));
-  svg += label((kLeft + kWidth - kRight) / 2, height - 10, "middle", markup(sweep.name));
+  svg += label((kLeft + kWidth - kRight) / 2, height - 10, "middle", markupText(sweep.name));
   return svg + "</svg>\n";
 }
 

@@ -1,5 +1,6 @@
 //===- api/view/html.cpp - a page as one file -------------------------------------------------===//
 
+#include "api/text/markup.h"
 #include "api/view/critical_path.h"
 #include "api/view/page.h"
 #include "api/view/page_parts.h"
@@ -110,44 +111,10 @@ private:
   Json tripTexts_ = Json::array();
 };
 
-/// JSON that ends no script element.
-std::string scriptText(const Json &json) {
-  std::string out;
-  for (char c : json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace))
-    out += c == '<' ? "\\u003c" : std::string(1, c);
-  return out;
-}
-
-std::string markup(llvm::StringRef text) {
-  // Bytes that are no UTF-8 become replacement characters, as in the data.
-  const std::string clean =
-      Json::parse(Json(text.str()).dump(-1, ' ', false, Json::error_handler_t::replace))
-          .get<std::string>();
-  std::string out;
-  for (char c : clean)
-    switch (c) {
-    case '<':
-      out += "&lt;";
-      break;
-    case '>':
-      out += "&gt;";
-      break;
-    case '&':
-      out += "&amp;";
-      break;
-    case '"':
-      out += "&quot;";
-      break;
-    default:
-      out += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
-    }
-  return out;
-}
-
 std::string itemsOf(const std::vector<std::string> &sentences) {
   std::string items;
   for (const std::string &sentence : sentences)
-    items += "<li>" + markup(sentence) + "</li>\n";
+    items += "<li>" + markupText(sentence) + "</li>\n";
   return items;
 }
 
@@ -175,9 +142,9 @@ std::string timeText(double time, const std::string &unit) {
 }
 
 std::string toHtml(const Page &page) {
-  return fill(kPageHtml, {{"title", markup(page.title)},
-                          {"heading", markup(page.title)},
-                          {"subtitle", markup(page.subtitle)},
+  return fill(kPageHtml, {{"title", markupText(page.title)},
+                          {"heading", markupText(page.title)},
+                          {"subtitle", markupText(page.subtitle)},
                           {"tone", page.isFailure ? "failure" : "fine"},
                           {"findings", itemsOf(page.findings)},
                           {"style", kPageCss},

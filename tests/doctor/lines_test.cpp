@@ -320,16 +320,6 @@ const std::vector<Case> &cases() {
          ill.ranks = 2;
        },
        {"OPENBLAS_NUM_THREADS is 33", "2 ranks", "64 processors"}},
-      {"rendezvous.address",
-       [](M &ill) {
-         ill.folder.write("/secret", "s");
-         std::filesystem::permissions(ill.folder.root() + "/secret",
-                                      std::filesystem::perms::owner_read);
-         ill.variables["BRAID_RENDEZVOUS"] = "node1:29500";
-         ill.variables["BRAID_SECRET_FILE"] = ill.folder.root() + "/secret";
-       },
-       {"tcp://host:port", "'node1:29500'"},
-       {"settings.wrong"}},
       {"rendezvous.half",
        [](M &ill) { ill.variables["BRAID_RENDEZVOUS"] = "tcp://node1:29500"; },
        {"BRAID_RENDEZVOUS is set, and BRAID_SECRET_FILE is not"}},

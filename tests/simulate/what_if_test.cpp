@@ -99,7 +99,7 @@ TEST(Sweep, IsWrittenAndDrawn) {
             "2,2,20.00,0.5000,10.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n"
             "4,2,40.00,0.5000,20.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n");
   const std::string svg = toSvg(sweep);
-  EXPECT_THAT(svg, HasSubstr("@p on a &lt;machine>"));
+  EXPECT_THAT(svg, HasSubstr("@p on a &lt;machine&gt;"));
   sweep.points.resize(1);
   EXPECT_THAT(toSvg(sweep), HasSubstr("<circle"));
 }

@@ -1,0 +1,45 @@
+//===- api/text/markup.cpp - text inside of HTML and SVG --------------------------------------===//
+
+#include "api/text/markup.h"
+
+#include "llvm/Support/ConvertUTF.h"
+
+#include <nlohmann/json.hpp>
+
+namespace braid {
+
+std::string markupText(const std::string &text) {
+  const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.data());
+  const bool isUtf8 = llvm::isLegalUTF8String(&begin, begin + text.size());
+  std::string out;
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    switch (c) {
+    case '&':
+      out += "&amp;";
+      break;
+    case '<':
+      out += "&lt;";
+      break;
+    case '>':
+      out += "&gt;";
+      break;
+    case '"':
+      out += "&quot;";
+      break;
+    default:
+      out += byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !isUtf8) ? '?' : c;
+    }
+  }
+  return out;
+}
+
+std::string scriptText(const nlohmann::ordered_json &json) {
+  std::string out;
+  for (char c :
+       json.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::ordered_json::error_handler_t::replace))
+    out += c == '<' ? "\\u003c" : std::string(1, c);
+  return out;
+}
+
+} // namespace braid

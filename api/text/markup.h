@@ -1,0 +1,16 @@
+//===- api/text/markup.h - text inside of HTML and SVG ----------------------------------------===//
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+
+namespace braid {
+
+/// Text for an element or an attribute of XML or HTML: escaped, and without what neither may hold.
+std::string markupText(const std::string &text);
+
+/// JSON in ASCII that ends no script element.
+std::string scriptText(const nlohmann::ordered_json &json);
+
+} // namespace braid
