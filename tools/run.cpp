@@ -594,7 +594,8 @@ std::string Run::leaveOwnRecords() {
   if (job_->isHost()) {
     job_->waitForOthers();
     for (int64_t rank = 0; rank < setup_.place->ranks; ++rank)
-      if (job_->memory().slot(rank).state.load() == static_cast<uint32_t>(RankState::Dead))
+      if (job_->memory().isHere(rank) &&
+          job_->memory().slot(rank).state.load() == static_cast<uint32_t>(RankState::Dead))
         ranks.push_back(rank);
   }
   std::string said = leaveRecords(flags_, job_->memory(), plans_, ranks, setup_.place->job);

@@ -8,6 +8,7 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/endpoint.h"
+#include "runtime/job/network/secret.h"
 #include "runtime/tune/measurement_cache.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -134,20 +135,6 @@ std::string nearestThere(const std::string &folder) {
   while (!there.empty() && !fs::exists(there))
     there = path::parent_path(there);
   return there.str();
-}
-
-/// Why the file is no secret that this process can read; empty: it is one.
-std::string whyNotSecret(const std::string &file) {
-  struct stat about = {};
-  if (stat(file.c_str(), &about) != 0 || access(file.c_str(), R_OK) != 0)
-    return std::strerror(errno);
-  if (!S_ISREG(about.st_mode))
-    return "it is no file";
-  if (about.st_size == 0)
-    return "it is empty";
-  return (about.st_mode & 077) == 0
-             ? ""
-             : fmt::format("others may read or change it (mode {:o})", about.st_mode & 0777);
 }
 
 /// Why no file can be made in `folder`, which may be yet to be made; empty: one can.

@@ -6,6 +6,7 @@
 #include "ir/failure.h"
 #include "runtime/job/job_report.h"
 
+#include <cstdio>
 #include <exception>
 #include <thread>
 
@@ -29,6 +30,8 @@ constexpr milliseconds kForFinishedRanks{1000};
 constexpr milliseconds kForContradictions{1000};
 /// How long another host has for its answer. It may be stopped.
 constexpr milliseconds kForGreeting{1000};
+
+void sayOnStderr(const std::string &text) { std::fprintf(stderr, "braid: %s\n", text.c_str()); }
 
 /// Whoever dies begins to end before anything is closed.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {
@@ -59,7 +62,7 @@ Result<std::unique_ptr<Client>> joinPublished(const ClientHello &hello, Deadline
 
 } // namespace
 
-/// What only the process of rank 0 has, if no launcher of ours hosts the job.
+/// What only the process of a host's first rank has, if no launcher of ours hosts the job.
 struct JobRank::Host {
   Host(JobMemory made) : memory(std::move(made)) {}
   JobMemory memory;
@@ -68,18 +71,31 @@ struct JobRank::Host {
   bool isContradicted = false; ///< by another host of this job
   std::unique_ptr<Rendezvous> rendezvous;
 
+  /// `meeting` is null for a job on one host.
   static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout,
-                                             Stragglers stragglers);
+                                             Stragglers stragglers, MeetingOfHosts *meeting,
+                                             Deadline deadline);
   std::string describe(int64_t rank) {
     std::lock_guard lock(mutex);
     return plans.empty() ? "" : describeRank(memory, plans, rank);
   }
 };
 
+/// A host that does not get to the others tells its ranks why.
 Result<std::unique_ptr<JobRank::Host>>
-JobRank::Host::start(const Place &place, milliseconds timeout, Stragglers stragglers) {
-  JobMemory memory = BRAID_TRY(JobMemory::create(place.ranks));
+JobRank::Host::start(const Place &place, milliseconds timeout, Stragglers stragglers,
+                     MeetingOfHosts *meeting, Deadline deadline) {
+  Result<HostPlace> hostPlace = meeting ? meeting->begin(deadline) : HostPlace();
+  JobMemory memory = BRAID_TRY(
+      JobMemory::create(place.ranks, hostPlace ? *hostPlace : HostPlace{place.host, place.hosts}));
   auto host = std::make_unique<Host>(std::move(memory));
+  std::unique_ptr<OtherHosts> others;
+  if (meeting && hostPlace)
+    others = meeting->join(host->memory);
+  if (!hostPlace) {
+    host->memory.decideHere();
+    host->memory.abort({hostPlace.status(), place.rank});
+  }
   RendezvousEndpoint endpoint =
       BRAID_TRY(RendezvousEndpoint::open(endpointBase(), place.ranks == 1 ? "" : place.job));
   host->rendezvous = BRAID_TRY(Rendezvous::start(
@@ -92,7 +108,8 @@ JobRank::Host::start(const Place &place, milliseconds timeout, Stragglers stragg
        .isStopped = [host = host.get()](int64_t rank) { return isRankStopped(host->memory, rank); },
        .explainDeath =
            [host = host.get()](int64_t rank) { return braid::explainDeath(host->memory, rank); },
-       .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }}));
+       .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }},
+      std::move(others)));
   return host;
 }
 
@@ -130,18 +147,29 @@ void JobRank::greetOtherHosts(Host &host, const ClientHello &hello) {
   }
 }
 
-Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, milliseconds timeout,
-                                               Stragglers stragglers) {
+/// The ranks of one host find each other by a name that no other host has: two of them may be on
+/// one machine.
+static Place ofThisHost(Place place) {
   if (place.hosts > 1)
-    return unsupported("ranks on several hosts are not supported: expected all on this one, got "
-                       "{} of {}",
-                       place.localRanks, place.ranks);
+    place.job += fmt::format(", host {}", place.host);
+  return place;
+}
+
+Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, milliseconds timeout,
+                                               Stragglers stragglers) {
   Clock::time_point start = Clock::now();
   Deadline deadline = deadlineIn(timeout);
+  std::optional<MeetingOfHosts> meeting;
+  if (givenPlace.hosts > 1)
+    meeting = BRAID_TRY(MeetingOfHosts::open(givenPlace, processEnvironment(),
+                                             {.timeout = timeout, .say = sayOnStderr}, deadline));
+  const Place place = ofThisHost(givenPlace);
   ClientHello hello{place.job, place.rank, place.ranks};
   std::unique_ptr<Host> host;
-  if (place.meeting.empty() && place.rank == 0)
-    host = BRAID_TRY(Host::start(place, timeout, stragglers));
+  const bool isFirst = place.hosts > 1 ? place.localRank == 0 : place.rank == 0;
+  if (place.meeting.empty() && isFirst)
+    host =
+        BRAID_TRY(Host::start(place, timeout, stragglers, meeting ? &*meeting : nullptr, deadline));
   std::unique_ptr<Client> client =
       BRAID_TRY(host                    ? joinOwn(*host, hello, deadline)
                 : place.meeting.empty() ? joinPublished(hello, deadline)
@@ -150,8 +178,9 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, milliseconds 
     greetOtherHosts(*host, hello);
   JobMemory memory = BRAID_TRY(
       JobMemory::map(FileDescriptor::duplicate(client->memory().descriptor()), place.ranks));
-  std::unique_ptr<JobRank> rank(new JobRank(place, std::move(memory)));
+  std::unique_ptr<JobRank> rank(new JobRank(givenPlace, std::move(memory)));
   rank->joinDeadline_ = deadline;
+  rank->meeting_ = std::move(meeting);
   rank->host_ = std::move(host);
   rank->client_ = std::move(client);
   rank->joinSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
@@ -175,8 +204,10 @@ void JobRank::waitForOthers() {
   const bool isContradicted = host_->isContradicted || host_->rendezvous->counts().contradicted > 0;
   Deadline deadline =
       std::min(deadlineIn(isContradicted ? kForContradictions : kForLateRanks), joinDeadline_);
+  // Host 0 stays for other hosts, too.
+  auto isAwaited = [this](int64_t rank) { return place_.host == 0 || memory_.isHere(rank); };
   for (int64_t rank = 0; rank < place_.ranks && Clock::now() < deadline;)
-    if (isContradicted || isAbsent(rank))
+    if (isContradicted || (isAwaited(rank) && isAbsent(rank)))
       std::this_thread::sleep_for(milliseconds(5));
     else
       ++rank;
@@ -194,8 +225,10 @@ void JobRank::setPlans(llvm::ArrayRef<Plan> plans) {
 }
 
 Status JobRank::fail(const Status &cause) {
-  if (memory_.committed() == 0)
+  if (memory_.committed() == 0) {
     memory_.abort({cause, place_.rank});
+    memory_.awaitDecision();
+  }
   std::optional<JobCause> first = memory_.cause();
   return first ? first->status : cause;
 }

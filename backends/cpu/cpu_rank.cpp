@@ -22,7 +22,7 @@ Result<std::unique_ptr<Cluster>> CpuRank::join(const ClusterOptions &options,
   // Stream 0 is there without being asked for.
   BRAID_TRY(parts->device.reserveStreams(1));
   BRAID_TRY(parts->group.start());
-  return std::unique_ptr<Cluster>(new CpuRank(std::move(parts), options.hosts));
+  return std::unique_ptr<Cluster>(new CpuRank(std::move(parts)));
 }
 
 CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> client,
@@ -36,7 +36,7 @@ CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> cli
                                 .observer = &recorder,
                                 .isReproducible = options.reproducible},
              std::make_unique<SocketLink>(
-                 group.rank(), [this](ControlPlane &) { return connectByDescriptors(group); })) {
+                 group.rank(), [this](ControlPlane &) { return connectProcesses(group); })) {
   group.setWake([this] { wakeWorkers(); });
 }
 

@@ -19,7 +19,9 @@ public:
   int64_t ranks() const override { return parts_->group.size(); }
   int64_t firstHosted() const override { return parts_->group.rank(); }
   int64_t hosted() const override { return 1; }
-  std::optional<int64_t> ranksPerHost() const override { return ranks() / hosts_; }
+  std::optional<int64_t> ranksPerHost() const override {
+    return parts_->group.memory().ranksPerHost();
+  }
   void setPlans(llvm::ArrayRef<Plan> plans) override { parts_->group.setPlans(plans); }
   bool isStuck() const override { return parts_->group.isStuck(); }
   Device &device(int64_t rank) override;
@@ -36,10 +38,9 @@ private:
     JobRecorder recorder;
     CpuDevice device;
   };
-  CpuRank(std::unique_ptr<Parts> parts, int64_t hosts) : parts_(std::move(parts)), hosts_(hosts) {}
+  explicit CpuRank(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
   std::unique_ptr<Parts> parts_;
-  const int64_t hosts_; ///< of the job
 };
 
 } // namespace braid

@@ -27,19 +27,20 @@ public:
   int64_t ranks() const override { return group_.size(); }
   int64_t firstHosted() const override { return group_.rank(); }
   int64_t hosted() const override { return 1; }
-  std::optional<int64_t> ranksPerHost() const override { return ranks() / hosts_; }
+  std::optional<int64_t> ranksPerHost() const override { return ranksPerHost_; }
   void setPlans(llvm::ArrayRef<Plan> plans) override { group_.setPlans(plans); }
   Device &device(int64_t) override { return *device_; }
   ControlPlane &control(int64_t) override { return group_; }
 
 private:
   CudaCluster(const ClusterOptions &options, std::unique_ptr<Client> client)
-      : group_(std::move(client), options.timeout), hosts_(options.hosts) {}
+      : group_(std::move(client), options.timeout),
+        ranksPerHost_(group_.memory().ranksPerHost()) {}
   Status start(const CudaDevice::Options &device);
   Status checkOwnGpus(const CudaDevice::Options &options);
 
   ProcessGroup group_;
-  const int64_t hosts_; ///< of the job
+  const int64_t ranksPerHost_;
   std::unique_ptr<CudaDevice> device_;
 };
 

@@ -14,8 +14,6 @@ class Client; // runtime/job/bootstrap/client.h
 /// How the ranks of one run are set up. A backend refuses what it cannot honour.
 struct ClusterOptions {
   int64_t ranks = 1;
-  /// On which they lie, as many on each, consecutive ones. Means something of processes only.
-  int64_t hosts = 1;
   /// No progress for this long is TimedOut.
   std::chrono::milliseconds timeout{60000};
   /// If set, commands run one at a time in an order drawn from this seed, out of all orders that

@@ -27,6 +27,8 @@ using std::chrono::nanoseconds;
 
 /// What a rank has signalled before it left is seen within this.
 constexpr milliseconds kAfterLeaving{1000};
+/// What host 0 has, beyond the way there and back, to decide what a rank proposes.
+constexpr milliseconds kForDecision{1000};
 /// Where blocks begin, for a GPU's driver registers whole pages.
 constexpr size_t kPage = 4096;
 
@@ -54,7 +56,8 @@ void warnOnStderr(const std::string &text) {
 StallRule::StallRule(milliseconds timeout, milliseconds period)
     : timeout_(ns(timeout)), tooLate_(ns(std::max(4 * period, timeout / 4))) {}
 
-bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince) {
+bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince,
+                          uint64_t underWay) {
   const bool wasAway = now - lastAsked_ > tooLate_; // also when asked for the first time
   lastAsked_ = now;
   if (wasAway || progress != lastProgress_) {
@@ -62,7 +65,7 @@ bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint6
     lastMove_ = now;
     return false;
   }
-  return isBlocked && now >= std::max(lastMove_, blockedSince) + timeout_;
+  return isBlocked && now >= std::max(lastMove_, blockedSince) + timeout_ + underWay;
 }
 
 // -- The host thread's calls. --
@@ -115,6 +118,7 @@ void ProcessGroup::tick() { slot().arrivals.fetch_add(1, std::memory_order_relax
 
 void ProcessGroup::abort(const Status &cause) {
   memory().abort({cause, rank()});
+  memory().awaitDecision();
   wakeOthers();
   client_->wakeWatch();
 }
@@ -138,31 +142,27 @@ Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
 
 /// Who may die when, and what then:
 ///
-///   a rank, before it arrives     the host sees its connection end and aborts. Nobody gets all
-///                                 parts, so nobody commits: all fail.
+///   a rank, before it arrives     the host sees its connection end and aborts: it does not commit,
+///                                 and all fail.
 ///   a rank, after it arrived,     as above: the abort comes before the last part.
 ///   but not all others have
-///   a rank, after all arrived     its work is done. Host and ranks race: if the abort is first, no
-///                                 commit succeeds; if a commit is first, the step counts for all.
-///                                 The word decides, and each rank looks at it last.
+///   a rank, after all arrived     its work is done. The host has committed, or does so before it
+///                                 looks at anything else: the step counts for all.
 ///   the host, before all arrived  each rank sees the end of its connection and aborts.
-///   the host, while it answers    some ranks have all parts and commit, others see the end and
-///                                 abort. The word decides again: who was told to go on fails if
-///                                 the abort was first, and who saw the end succeeds if the commit
-///                                 was first.
-///   an abort by anybody else      as the death of a rank at that moment.
+///   the host, while it answers    it committed before: who was not told sees the end, and then the
+///                                 word, which each rank looks at last.
+///   an abort by anybody else      the word decides: if the abort was first, the commit fails and
+///                                 nobody is told to go on.
 ///   all ranks and the host        nobody is left to be told anything.
 ///
-/// A rank that is killed between its commit and telling its user is no contradiction: the step
-/// counts, and the others know.
+/// Of several hosts, host 0 commits: see runtime/job/network/host_zero.h. A rank that is killed
+/// before it tells its user is no contradiction: the step counts, and the others know.
 Status ProcessGroup::commit() {
   Doing doing(*this, HostActivity::Committing);
   const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
-  Result<std::vector<std::string>> parts = client_->allGather("");
-  if (parts)
-    memory().commit(step);
-  else if (memory().committed() < step)
-    abort(parts.status());
+  const Status met = client_->meetAtCommit(step);
+  if (!met.isOk() && memory().committed() < step)
+    abort(met);
   return memory().committed() >= step ? Status::ok() : failure();
 }
 
@@ -330,6 +330,8 @@ bool ProcessGroup::close(AfterAbort afterAbort) {
   bool areAllGone = true;
   for (int64_t peer = 0; peer < size(); ++peer) {
     RankSlot &other = memory().slot(peer);
+    if (!memory().isHere(peer))
+      continue; // it cannot have mapped anything
     auto isGone = [&] {
       uint32_t state = other.state.load(std::memory_order_relaxed);
       return other.closed.load(std::memory_order_acquire) != 0 ||
@@ -383,6 +385,7 @@ void ProcessGroup::watch() {
       watchHost();
       watchStall();
       watchWaits();
+      watchProposal();
     }
     if (isAborted())
       wakeOthers(); // again and again: one may just have missed it
@@ -408,6 +411,18 @@ void ProcessGroup::watchHost() {
   if (steps != 0 && memory().committed() >= steps && isIdle)
     return;
   memory().abort(client_->hostIsGone());
+  memory().decideHere(); // nobody else is left to ask host 0
+}
+
+/// The host that is to ask host 0 may stand still itself.
+void ProcessGroup::watchProposal() {
+  const uint64_t now = monotonicNs();
+  if (!memory().proposal())
+    proposedNs_ = 0;
+  else if (proposedNs_ == 0)
+    proposedNs_ = now;
+  else if (now - proposedNs_ >= ns(kForDecision) + memory().network().roundTripNs)
+    memory().decideHere();
 }
 
 void ProcessGroup::watchStall() {
@@ -422,7 +437,8 @@ void ProcessGroup::watchStall() {
       since = queue.sinceNs.load(std::memory_order_relaxed);
     }
   if (isClosing_.load(std::memory_order_relaxed) ||
-      !stallRule_.isStalled(monotonicNs(), memory().progress(), isBlocked, since))
+      !stallRule_.isStalled(monotonicNs(), memory().progress(), isBlocked, since,
+                            memory().network().roundTripNs))
     return;
   std::lock_guard lock(plansMutex_);
   memory().abort(stallCause(memory(), plans_, timeout()));

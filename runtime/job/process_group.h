@@ -28,7 +28,9 @@ public:
   /// To be asked once a period. `progress` is that of all ranks; the rank's host thread has been
   /// `isBlocked` since `blockedSince`. If the last question is longer ago than a few periods, this
   /// process was stopped itself and has missed what the others did meanwhile: the time starts anew.
-  bool isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince);
+  /// What others have done may be `underWay` for so long.
+  bool isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince,
+                 uint64_t underWay = 0);
 
 private:
   const uint64_t timeout_, tooLate_;
@@ -140,6 +142,7 @@ private:
   void pause();
   void watchHost();
   void watchStall();
+  void watchProposal();
   void watchWaits();
   void watchWait(uint32_t queue, uint64_t now);
   struct Awaited;
@@ -167,6 +170,7 @@ private:
   StallRule stallRule_;
   std::vector<Wait> waits_; ///< one for each queue
   bool isHostGone_ = false;
+  uint64_t proposedNs_ = 0; ///< since when an abort waits for host 0; 0: none does
 
   std::thread watchdog_;
   std::mutex endMutex_;

@@ -1,7 +1,8 @@
-//===- backends/cpu/messages/connect_processes.cpp - sockets between the ranks of a host ------===//
+//===- backends/cpu/messages/connect_processes.cpp -------------------------------------------===//
 
 #include "backends/cpu/messages/connect_processes.h"
 
+#include "backends/cpu/messages/connect_hosts.h"
 #include "ir/failure.h"
 
 #include "llvm/Support/Errno.h"
@@ -38,20 +39,30 @@ Status endOffer(int64_t peer, ProcessGroup &group) {
   return nothing.isValid() ? group.offer(nameFor(peer), nothing.get()) : Status::ok();
 }
 
+/// To the other ranks of this host.
+Status connectHere(ProcessGroup &group, std::vector<std::unique_ptr<Carrier>> &carriers) {
+  const int64_t rank = group.rank();
+  const int64_t perHost = group.memory().ranksPerHost();
+  const int64_t first = rank / perHost * perHost, end = first + perHost;
+  for (int64_t peer = rank + 1; peer < end; ++peer)
+    carriers[static_cast<size_t>(peer)] = carryPlain(BRAID_TRY(offerTo(peer, group)));
+  BRAID_TRY(group.allGather("offered"));
+  for (int64_t peer = first; peer < rank; ++peer)
+    carriers[static_cast<size_t>(peer)] = carryPlain(BRAID_TRY(group.want(peer, nameFor(rank))));
+  BRAID_TRY(group.allGather("connected"));
+  for (int64_t peer = rank + 1; peer < end; ++peer)
+    BRAID_TRY(endOffer(peer, group));
+  return Status::ok();
+}
+
 } // namespace
 
-Result<std::vector<FileDescriptor>> connectByDescriptors(ProcessGroup &group) {
-  const int64_t rank = group.rank();
-  std::vector<FileDescriptor> sockets(static_cast<size_t>(group.size()));
-  for (int64_t peer = rank + 1; peer < group.size(); ++peer)
-    sockets[static_cast<size_t>(peer)] = BRAID_TRY(offerTo(peer, group));
-  BRAID_TRY(group.allGather("offered"));
-  for (int64_t peer = 0; peer < rank; ++peer)
-    sockets[static_cast<size_t>(peer)] = BRAID_TRY(group.want(peer, nameFor(rank)));
-  BRAID_TRY(group.allGather("connected"));
-  for (int64_t peer = rank + 1; peer < group.size(); ++peer)
-    BRAID_TRY(endOffer(peer, group));
-  return sockets;
+Result<std::vector<std::unique_ptr<Carrier>>> connectProcesses(ProcessGroup &group) {
+  std::vector<std::unique_ptr<Carrier>> carriers(static_cast<size_t>(group.size()));
+  BRAID_TRY(connectHere(group, carriers));
+  if (group.memory().hosts() > 1)
+    BRAID_TRY(connectHosts(group, carriers));
+  return carriers;
 }
 
 } // namespace braid

@@ -5,15 +5,9 @@
 #include "backends/cpu/messages/mismatch.h"
 #include "ir/failure.h"
 
-#include "llvm/Support/Errno.h"
-
 #include <fmt/format.h>
 
-#include <cerrno>
-
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 namespace braid {
 namespace {
@@ -23,26 +17,15 @@ constexpr size_t kMostWritten = size_t(4) << 20;
 /// The job's host sees the end of a rank as well, and knows more of it: it may say so first.
 constexpr std::chrono::milliseconds kAfterEnd{1000};
 
-bool isNotNow() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
-ssize_t writeTo(int socket, const Outgoing::Pieces &pieces) {
-  iovec parts[] = {{const_cast<char *>(pieces.header.data()), pieces.header.size()},
-                   {const_cast<char *>(pieces.data.data()), pieces.data.size()}};
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
-  return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
 } // namespace
 
 Status SocketLink::open(ControlPlane &control) {
   if (isOpen())
     return Status::ok();
-  std::vector<FileDescriptor> sockets = BRAID_TRY(connect_(control));
-  lines_ = std::vector<Line>(sockets.size());
-  for (size_t peer = 0; peer < sockets.size(); ++peer)
-    lines_[peer].socket = std::move(sockets[peer]);
+  std::vector<std::unique_ptr<Carrier>> carriers = BRAID_TRY(connect_(control));
+  lines_ = std::vector<Line>(carriers.size());
+  for (size_t peer = 0; peer < carriers.size(); ++peer)
+    lines_[peer].carrier = std::move(carriers[peer]);
   return Status::ok();
 }
 
@@ -54,7 +37,9 @@ Result<Advance> SocketLink::advance(Exchange &exchange) {
   for (int64_t peer = 0; peer < static_cast<int64_t>(lines_.size()); ++peer)
     if (lines_[static_cast<size_t>(peer)].isNeeded())
       hasMoved |= BRAID_TRY(advance(peer, exchange.tag));
-  if (exchange.isOver())
+  // Nobody else would send what a carrier has taken.
+  const bool isSent = llvm::none_of(lines_, [](const Line &line) { return line.writes(); });
+  if (exchange.isOver() && isSent)
     return Advance::IsOver;
   return hasMoved ? Advance::Moved : Advance::Waits;
 }
@@ -105,15 +90,16 @@ Status SocketLink::meet(int64_t peer, const Tag &tag) {
 bool SocketLink::write(Line &line) {
   size_t written = 0;
   while (line.writes() && written < kMostWritten) {
-    const ssize_t bytes = writeTo(line.socket.get(), line.out.next());
-    if (bytes < 0 && !isNotNow()) {
+    const Outgoing::Pieces pieces = line.out.next();
+    const Result<size_t> bytes = line.carrier->write(pieces.header, pieces.data);
+    if (!bytes) {
       line.isBroken = true;
-      end(line, llvm::sys::StrError(errno));
+      end(line, bytes.status().message());
     }
-    if (bytes <= 0)
+    if (!bytes || *bytes == 0)
       break;
-    line.out.take(static_cast<size_t>(bytes));
-    written += static_cast<size_t>(bytes);
+    line.out.take(*bytes);
+    written += *bytes;
   }
   return written != 0;
 }
@@ -123,18 +109,17 @@ Result<bool> SocketLink::read(int64_t peer, const Tag &tag) {
   size_t got = 0;
   while (line.reads() && got < kMostWritten) {
     const llvm::MutableArrayRef<char> place = line.in.next();
-    const ssize_t bytes = recv(line.socket.get(), place.data(), place.size(), MSG_DONTWAIT);
-    if (bytes < 0 && isNotNow())
-      break;
-    if (bytes <= 0) {
+    const Result<size_t> bytes = line.carrier->read(place);
+    if (!bytes) {
       line.hasEnded = true;
-      end(line, bytes < 0 ? llvm::sys::StrError(errno) : "it has ended");
-      break;
+      end(line, bytes.status().message());
     }
-    if (Status status = line.in.take(static_cast<size_t>(bytes)); !status.isOk())
+    if (!bytes || *bytes == 0)
+      break;
+    if (Status status = line.in.take(*bytes); !status.isOk())
       return Status(status.code(), fmt::format("messages from rank {} to rank {}, in {}: {}", peer,
                                                rank_, describe(tag), status.message()));
-    got += static_cast<size_t>(bytes);
+    got += *bytes;
   }
   return got != 0;
 }
@@ -160,11 +145,14 @@ void SocketLink::sleep(const Exchange &, uint32_t, std::chrono::milliseconds sli
   std::vector<pollfd> sockets;
   {
     std::lock_guard lock(mutex_);
-    for (const Line &line : lines_)
+    for (const Line &line : lines_) {
+      if (line.reads() && line.carrier->hasUnread())
+        return;
       if (line.reads() || line.writes())
         sockets.push_back(
-            {line.socket.get(),
+            {line.carrier->descriptor(),
              static_cast<short>((line.reads() ? POLLIN : 0) | (line.writes() ? POLLOUT : 0)), 0});
+    }
   }
   poll(sockets.data(), sockets.size(), static_cast<int>(slice.count()));
 }

@@ -8,10 +8,10 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "backends/cpu/messages/carrier.h"
 #include "backends/cpu/messages/incoming.h"
 #include "backends/cpu/messages/link.h"
 #include "backends/cpu/messages/outgoing.h"
-#include "runtime/job/bootstrap/socket.h"
 
 #include <functional>
 #include <mutex>
@@ -20,8 +20,8 @@ namespace braid {
 
 class SocketLink final : public Link {
 public:
-  /// A connected stream socket for each rank, but for this one. Collective, blocks.
-  using Connect = std::function<Result<std::vector<FileDescriptor>>(ControlPlane &)>;
+  /// One for each rank, null for this one. Collective, blocks.
+  using Connect = std::function<Result<std::vector<std::unique_ptr<Carrier>>>(ControlPlane &)>;
   SocketLink(int64_t rank, Connect connect) : rank_(rank), connect_(std::move(connect)) {}
 
   Status open(ControlPlane &control) override;
@@ -38,7 +38,7 @@ private:
   using Clock = std::chrono::steady_clock;
   /// To one peer.
   struct Line {
-    FileDescriptor socket;
+    std::unique_ptr<Carrier> carrier = {};
     Outgoing out;
     Incoming in;
     std::deque<Transfer *> sends; ///< for which the peer has not been ready yet
@@ -47,9 +47,10 @@ private:
     std::optional<Clock::time_point> goneSince = {};
     std::string why = {}; ///< that is known
 
-    bool isNeeded() const { return !out.isEmpty() || in.isExpecting() || !sends.empty(); }
+    bool isNeeded() const { return hasOutput() || in.isExpecting() || !sends.empty(); }
     bool reads() const { return !hasEnded && isNeeded(); }
-    bool writes() const { return !isBroken && !out.isEmpty(); }
+    bool writes() const { return !isBroken && hasOutput(); }
+    bool hasOutput() const { return !out.isEmpty() || (carrier && carrier->hasUnsent()); }
   };
 
   void start(Exchange &exchange);
@@ -65,7 +66,7 @@ private:
   std::atomic<uint32_t> bell_{0}; ///< nobody rings it: who waits sleeps on sockets
   /// Exchanges follow one another by relaxed stores, on any worker.
   mutable std::mutex mutex_;
-  std::vector<Line> lines_; ///< by rank; no socket to itself
+  std::vector<Line> lines_; ///< by rank; none to itself
 };
 
 } // namespace braid

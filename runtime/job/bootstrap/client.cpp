@@ -100,10 +100,14 @@ Client::Client(Connection connection, ClientHello hello, JobMemory memory)
 
 JobCause Client::hostIsGone() const {
   Result<PeerIdentity> host = connection_.peer(); // as it was when they connected
-  uint32_t rank0 = memory_.slot(0).pid.load(std::memory_order_relaxed);
-  bool isRank0 = host && host->pid != 0 && static_cast<uint32_t>(host->pid) == rank0;
-  const char *who = isRank0 ? "rank 0, which hosted the meeting, is gone" : "the launcher is gone";
-  return {Status(StatusCode::PeerFailed, who), isRank0 ? 0 : -1};
+  const HostPlace place = memory_.place();
+  const int64_t first = place.host * memory_.ranksPerHost(); // hosts the meeting, if a rank does
+  uint32_t pid = memory_.slot(first).pid.load(std::memory_order_relaxed);
+  if (!host || host->pid == 0 || static_cast<uint32_t>(host->pid) != pid)
+    return {peerFailed("the launcher is gone"), -1};
+  return {peerFailed("rank {}, which hosted the meeting{}, is gone", first,
+                     place.hosts == 1 ? "" : fmt::format(" of host {}", place.host)),
+          first};
 }
 
 Client::~Client() { disconnect(); }
@@ -171,22 +175,33 @@ Result<Received> Client::waitFor(FrameKind kind, uint32_t sequence) {
   }
 }
 
-Result<std::vector<std::string>> Client::allGather(const std::string &mine) {
-  if (mine.size() > kMaxBody)
-    return badInput("expected at most {} bytes for the other ranks, got {}", kMaxBody, mine.size());
+/// The answer, when all ranks have come.
+Result<Received> Client::meet(FrameKind kind, std::string body) {
   countArrival();
   uint32_t sequence = ++gathers_;
   std::atomic<uint32_t> &isSpeaking = memory_.slot(rank()).isSpeaking;
   isSpeaking.store(1, std::memory_order_relaxed);
-  Status sent = send({.kind = FrameKind::Gather, .sequence = sequence, .body = mine});
+  Status sent = send({.kind = kind, .sequence = sequence, .body = std::move(body)});
   isSpeaking.store(0, std::memory_order_relaxed);
   if (!sent.isOk())
     return sent;
-  Received answer = BRAID_TRY(waitFor(FrameKind::Gathered, sequence));
+  return waitFor(FrameKind::Gathered, sequence);
+}
+
+Result<std::vector<std::string>> Client::allGather(const std::string &mine) {
+  if (mine.size() > kMaxBody)
+    return badInput("expected at most {} bytes for the other ranks, got {}", kMaxBody, mine.size());
+  Received answer = BRAID_TRY(meet(FrameKind::Gather, mine));
   Result<std::vector<std::string>> parts = decodeParts(answer.frame.body);
   if (parts && static_cast<int64_t>(parts->size()) != ranks())
     return internalError("expected {} parts of an all-gather, got {}", ranks(), parts->size());
   return parts;
+}
+
+Status Client::meetAtCommit(uint32_t step) {
+  std::string body;
+  append(body, step);
+  return meet(FrameKind::Commit, std::move(body)).status();
 }
 
 Status Client::offer(const std::string &name, int descriptor) {

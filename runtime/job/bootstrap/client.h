@@ -46,6 +46,9 @@ public:
   /// come, the job is aborted (its cause), or the host is gone (PeerFailed). BadInput for more than
   /// kMaxBody bytes.
   Result<std::vector<std::string>> allGather(const std::string &mine);
+  /// As allGather() of nothing, by which all ranks have done `step`. It is committed when this
+  /// returns without a failure; with one, the job memory says whether it was.
+  Status meetAtCommit(uint32_t step);
   /// Leaves a duplicate of `descriptor` with the host, under a name that is this rank's own.
   /// Blocks only if the host does not read.
   Status offer(const std::string &name, int descriptor);
@@ -74,6 +77,7 @@ private:
   Status failure();
   void countArrival();
   Result<Received> waitFor(FrameKind kind, uint32_t sequence);
+  Result<Received> meet(FrameKind kind, std::string body);
   void deliver(std::vector<Received> frames, const Status &status);
 
   Connection connection_;

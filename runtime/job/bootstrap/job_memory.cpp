@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <ctime>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -24,12 +25,17 @@ namespace braid {
 namespace {
 
 // Whoever changes what lies in the memory changes the last byte.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a4205;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a4206;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
 
-// The outcome: committed steps in the low half, the mark above them, then the number of the cause.
+// The outcome: committed steps in the low half, the marks above them, then the number of the cause.
+constexpr uint64_t kProposedMark = uint64_t(1) << 33;
+constexpr uint64_t kElsewhereMark = uint64_t(1) << 34; ///< host 0 decides
 constexpr int kCauseShift = 40;
+constexpr uint64_t kMarks = (uint64_t(1) << kCauseShift) - (uint64_t(1) << 32);
+/// How long a proposal waits for host 0. Longer than it takes to find out that host 0 is gone.
+constexpr std::chrono::seconds kForDecision{10};
 constexpr uint32_t committedIn(uint64_t outcome) { return static_cast<uint32_t>(outcome); }
 constexpr uint32_t causeIn(uint64_t outcome) {
   return static_cast<uint32_t>(outcome >> kCauseShift);
@@ -59,6 +65,10 @@ Status failed(const char *what) {
 struct JobMemory::Layout {
   uint64_t magic;
   int64_t ranks;
+  int64_t host, hosts;
+  char address[64];
+  std::atomic<int64_t> clockOffsetNs;
+  std::atomic<uint64_t> clockErrorNs, roundTripNs;
   alignas(64) std::atomic<uint64_t> outcome;
   alignas(64) std::atomic<uint32_t> causesTaken;
   alignas(64) CauseSlot causes[kCauseSlots];
@@ -90,9 +100,10 @@ uint64_t RankSlot::progress() const {
 
 // -- Making it. --
 
-Result<JobMemory> JobMemory::create(int64_t ranks) {
+Result<JobMemory> JobMemory::create(int64_t ranks, const HostPlace &place) {
   if (ranks < 1 || ranks > kMaxRanks)
     return badInput("expected 1 to {} ranks in a job, got {}", kMaxRanks, ranks);
+  assert(place.hosts >= 1 && ranks % place.hosts == 0 && place.host < place.hosts);
   FileDescriptor descriptor(memfd_create("braid-job", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor.isValid())
     return failed("shared memory");
@@ -107,6 +118,11 @@ Result<JobMemory> JobMemory::create(int64_t ranks) {
   JobMemory memory(std::move(descriptor), address, bytes);
   memory.layout_->magic = kLayoutMagic;
   memory.layout_->ranks = ranks;
+  memory.layout_->host = place.host;
+  memory.layout_->hosts = place.hosts;
+  place.address.copy(memory.layout_->address, sizeof Layout::address - 1);
+  if (place.host != 0)
+    memory.layout_->outcome.store(kElsewhereMark, std::memory_order_relaxed);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     memory.slot(rank).flightNext.store(1, std::memory_order_relaxed);
     for (QueueSlot &queue : memory.slot(rank).queue) {
@@ -141,6 +157,9 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
     return refuse("one of another version");
   if (memory.layout_->ranks != ranks)
     return refuse(fmt::format("one for {} ranks instead of {}", memory.layout_->ranks, ranks));
+  if (memory.layout_->hosts < 1 || ranks % memory.layout_->hosts != 0 || memory.layout_->host < 0 ||
+      memory.layout_->host >= memory.layout_->hosts)
+    return refuse(fmt::format("one of host {} of {}", memory.layout_->host, memory.layout_->hosts));
   return memory;
 }
 
@@ -179,6 +198,35 @@ uint64_t JobMemory::progress() const {
   return sum;
 }
 
+// -- Hosts. --
+
+// Fields that never change are not believed either: what they say stays within the memory.
+int64_t JobMemory::hosts() const {
+  const int64_t hosts = layout_->hosts;
+  return hosts >= 1 && ranks() % hosts == 0 ? hosts : 1;
+}
+
+HostPlace JobMemory::place() const {
+  const char *address = layout_->address;
+  const int64_t count = hosts();
+  return {std::clamp<int64_t>(layout_->host, 0, count - 1), count,
+          std::string(address, strnlen(address, sizeof Layout::address))};
+}
+
+bool JobMemory::isHere(int64_t rank) const { return rank / ranksPerHost() == place().host; }
+
+JobMemory::Network JobMemory::network() const {
+  return {layout_->clockOffsetNs.load(std::memory_order_relaxed),
+          layout_->clockErrorNs.load(std::memory_order_relaxed),
+          layout_->roundTripNs.load(std::memory_order_relaxed)};
+}
+
+void JobMemory::setNetwork(const Network &network) {
+  layout_->clockOffsetNs.store(network.clockOffsetNs, std::memory_order_relaxed);
+  layout_->clockErrorNs.store(network.clockErrorNs, std::memory_order_relaxed);
+  layout_->roundTripNs.store(network.roundTripNs, std::memory_order_relaxed);
+}
+
 bool JobMemory::spinUntilAllCome(int64_t rank) {
   constexpr uint32_t kSpinsBeforeYield = 10000;
   RankSlot &own = slot(rank);
@@ -189,7 +237,8 @@ bool JobMemory::spinUntilAllCome(int64_t rank) {
     own.activity.store(static_cast<uint32_t>(activity), std::memory_order_relaxed);
   };
   bool isLong = false;
-  for (int64_t other = 0; other < ranks(); ++other)
+  const int64_t first = place().host * ranksPerHost();
+  for (int64_t other = first; other < first + ranksPerHost(); ++other)
     for (uint32_t spins = 0;
          static_cast<int32_t>(slot(other).barrier.load(std::memory_order_acquire) - mine) < 0 &&
          !(spins > kSpinsBeforeYield && isAborted());
@@ -227,38 +276,23 @@ bool JobMemory::isAborted() const {
   return isAbortedOutcome(layout_->outcome.load(std::memory_order_relaxed));
 }
 
-/// The text is complete before the outcome changes, in one step, to a word that names it. So there
-/// is nothing that a process could leave half done by dying: before that step the job is not
-/// aborted and somebody else may abort it, after it the cause is there for everyone.
-bool JobMemory::abort(const JobCause &cause) {
+/// The text is complete before its number can be known.
+uint32_t JobMemory::writeCause(const JobCause &cause) {
   assert(!cause.status.isOk() && "an abort needs a failure");
-  uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
-  if (isAbortedOutcome(seen))
-    return false;
   const uint32_t number =
       std::min(layout_->causesTaken.fetch_add(1, std::memory_order_relaxed), kCauseSlots);
-  if (number < kCauseSlots) {
-    CauseSlot &mine = layout_->causes[number];
-    const std::string &text = cause.status.message();
-    mine.rank = cause.rank;
-    mine.code = static_cast<int32_t>(cause.status.code());
-    mine.length = static_cast<uint32_t>(std::min(text.size(), sizeof mine.text));
-    std::memcpy(mine.text, text.data(), mine.length);
-  }
-  // Steps may be committed meanwhile; they stay committed.
-  while (!isAbortedOutcome(seen)) {
-    const uint64_t wanted = committedIn(seen) | kAbortedMark | uint64_t(number) << kCauseShift;
-    if (layout_->outcome.compare_exchange_weak(seen, wanted, std::memory_order_seq_cst))
-      return true;
-  }
-  return false;
+  if (number == kCauseSlots)
+    return number;
+  CauseSlot &mine = layout_->causes[number];
+  const std::string &text = cause.status.message();
+  mine.rank = cause.rank;
+  mine.code = static_cast<int32_t>(cause.status.code());
+  mine.length = static_cast<uint32_t>(std::min(text.size(), sizeof mine.text));
+  std::memcpy(mine.text, text.data(), mine.length);
+  return number;
 }
 
-std::optional<JobCause> JobMemory::cause() const {
-  const uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
-  if (!isAbortedOutcome(seen))
-    return std::nullopt;
-  const uint32_t number = causeIn(seen);
+JobCause JobMemory::readCause(uint32_t number) const {
   if (number >= kCauseSlots)
     return JobCause{peerFailed("so many failures at once that there was no room for the first one"),
                     -1};
@@ -270,10 +304,81 @@ std::optional<JobCause> JobMemory::cause() const {
                   rank};
 }
 
+namespace {
+constexpr bool isOpen(uint64_t outcome) { return (outcome & (kAbortedMark | kProposedMark)) == 0; }
+
+/// The outcome with a mark and a cause. Committed steps stay committed.
+constexpr uint64_t marked(uint64_t outcome, uint64_t mark, uint32_t cause) {
+  return committedIn(outcome) | (outcome & kMarks) | mark | uint64_t(cause) << kCauseShift;
+}
+} // namespace
+
+/// The text is complete before the outcome changes, in one step, to a word that names it. So there
+/// is nothing that a process could leave half done by dying: before that step the job is not
+/// aborted and somebody else may abort it, after it the cause is there for everyone.
+bool JobMemory::abort(const JobCause &cause) {
+  uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
+  if (!isOpen(seen))
+    return false;
+  const uint32_t number = writeCause(cause);
+  while (isOpen(seen)) {
+    const uint64_t mark = (seen & kElsewhereMark) != 0 ? kProposedMark : kAbortedMark;
+    if (layout_->outcome.compare_exchange_weak(seen, marked(seen, mark, number),
+                                               std::memory_order_seq_cst))
+      return true;
+  }
+  return false;
+}
+
+void JobMemory::abortDecided(const JobCause &cause) {
+  uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
+  const uint32_t number = writeCause(cause);
+  auto decided = [&] {
+    const uint64_t others = seen & (kMarks & ~(kProposedMark | kElsewhereMark));
+    return committedIn(seen) | others | kAbortedMark | uint64_t(number) << kCauseShift;
+  };
+  while (!isAbortedOutcome(seen) &&
+         !layout_->outcome.compare_exchange_weak(seen, decided(), std::memory_order_seq_cst)) {
+  }
+}
+
+/// A proposal that is made meanwhile changes the word, so that none is overlooked.
+void JobMemory::decideHere() {
+  uint64_t seen = layout_->outcome.load(std::memory_order_relaxed);
+  auto decided = [&] {
+    const uint64_t mark = (seen & kProposedMark) != 0 ? kAbortedMark : 0;
+    return (seen & ~(kProposedMark | kElsewhereMark)) | mark;
+  };
+  while ((seen & kElsewhereMark) != 0 &&
+         !layout_->outcome.compare_exchange_weak(seen, decided(), std::memory_order_seq_cst)) {
+  }
+}
+
+void JobMemory::awaitDecision() {
+  const auto giveUp = std::chrono::steady_clock::now() + kForDecision;
+  while (proposal())
+    if (std::chrono::steady_clock::now() >= giveUp)
+      decideHere();
+    else
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+std::optional<JobCause> JobMemory::cause() const {
+  const uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
+  return isAbortedOutcome(seen) ? std::optional(readCause(causeIn(seen))) : std::nullopt;
+}
+
+std::optional<JobCause> JobMemory::proposal() const {
+  const uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
+  const bool isProposed = (seen & (kProposedMark | kAbortedMark)) == kProposedMark;
+  return isProposed ? std::optional(readCause(causeIn(seen))) : std::nullopt;
+}
+
 bool JobMemory::commit(uint32_t step) {
   uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
   while (committedIn(seen) < step && !isAbortedOutcome(seen))
-    if (layout_->outcome.compare_exchange_weak(seen, step, std::memory_order_seq_cst,
+    if (layout_->outcome.compare_exchange_weak(seen, (seen - committedIn(seen)) | step,
+                                               std::memory_order_seq_cst,
                                                std::memory_order_acquire))
       return true;
   return committedIn(seen) >= step;

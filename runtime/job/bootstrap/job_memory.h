@@ -8,9 +8,13 @@
 //                 cause and no rank can call a run successful that another one calls aborted. An
 //                 abort is visible to every live rank, stopped ones included, the moment it
 //                 happens: before any wait is released, because whoever waits looks here.
+//                 Of a job on several hosts, the word of host 0 decides. Elsewhere an abort is a
+//                 proposal until the rendezvous of this host has heard what host 0 decided, or is
+//                 cut off from it: then this word decides for this host.
 //   the cause     the text of the first failure
 //   rank slots    where each rank is: heartbeat, what its host thread does, what each of its queues
-//                 runs, counters of progress
+//                 runs, counters of progress. Those of other hosts' ranks are copies, some tenths of
+//                 a second old, with times of this host's clock, and have no process id.
 //   flight rings  the last commands of each rank, with times and flag values. They survive the
 //                 rank.
 //   the choice    the text of the schedule that rank 0 has chosen by measuring
@@ -101,6 +105,12 @@ struct RankSlot {
 
 /// The mark in an outcome.
 inline constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
+
+/// Which of a job's hosts a memory is of. Hosts have equally many ranks, with consecutive numbers.
+struct HostPlace {
+  int64_t host = 0, hosts = 1;
+  std::string address = {}; ///< that the other hosts reach this one by, of at most 63 characters
+};
 constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
 
 /// Why a job was aborted.
@@ -112,8 +122,9 @@ struct JobCause {
 /// Maps the memory for as long as it lives. Movable. All functions may be called by any thread.
 class JobMemory {
 public:
-  /// Zeroed memory for `ranks` ranks, of a size that nobody can change.
-  static Result<JobMemory> create(int64_t ranks);
+  /// Zeroed memory for `ranks` ranks, of a size that nobody can change. On another host than 0,
+  /// the outcome is decided elsewhere.
+  static Result<JobMemory> create(int64_t ranks, const HostPlace &place = {});
   /// BadInput if the descriptor is not of such memory: size, seals and version are looked at.
   static Result<JobMemory> map(FileDescriptor descriptor, int64_t ranks);
   JobMemory(JobMemory &&) noexcept;
@@ -126,6 +137,24 @@ public:
   const RankSlot &slot(int64_t rank) const;
   uint64_t progress() const; ///< of all ranks
 
+  // -- Hosts. --
+
+  HostPlace place() const;
+  int64_t ranksPerHost() const { return ranks() / hosts(); }
+  int64_t hosts() const;
+  /// `rank` is on this host.
+  bool isHere(int64_t rank) const;
+  /// What to add to this host's clock for that of host 0; right to within `clockErrorNs`.
+  struct Network {
+    int64_t clockOffsetNs = 0;
+    uint64_t clockErrorNs = 0;
+    /// What a message to another host and its answer take at present: standing still for less than
+    /// that means nothing.
+    uint64_t roundTripNs = 0;
+  };
+  Network network() const;
+  void setNetwork(const Network &network);
+
   // -- The outcome. --
 
   /// For isAbortedOutcome().
@@ -133,8 +162,11 @@ public:
   bool isAborted() const;
   /// True if this is the first failure; everybody sees it, and its cause, from then on. Steps that
   /// were committed before stay committed. False: cause() says what came first. Texts are cut at
-  /// 16 kB.
+  /// 16 kB. Where the outcome is decided elsewhere, this proposes: true if it is the first proposal.
   bool abort(const JobCause &cause);
+  /// After abort(): waits until the job is aborted, by whomever it takes. If nobody decides within
+  /// some seconds, this host does.
+  void awaitDecision();
   /// The first failure, or nothing. Never waits: a process that dies in abort() has either not
   /// aborted the job, or left its whole cause.
   std::optional<JobCause> cause() const;
@@ -144,6 +176,13 @@ public:
   bool commit(uint32_t step);
   uint32_t committed() const;
 
+  /// What this host proposes, until it is decided.
+  std::optional<JobCause> proposal() const;
+  /// Aborts the job, whoever decides: host 0 has said so.
+  void abortDecided(const JobCause &cause);
+  /// This host decides for itself from now on: host 0 cannot be heard. A proposal is decided.
+  void decideHere();
+
   // -- The choice. --
 
   /// Says once, as rank 0, what was chosen. A text of more than 4 kB is left out.
@@ -151,14 +190,16 @@ public:
   /// Empty: nothing has been said.
   std::string choice() const;
 
-  /// For timing only: returns when all ranks have called it equally often, within a microsecond or
-  /// so where each has a core of its own. Spins; after a while that counts as a wait for all ranks,
+  /// For timing only: returns when all ranks of this host have called it equally often, within a
+  /// microsecond or so where each has a core of its own. Spins; after a while that counts as a wait for all ranks,
   /// which the watchdog ends when nothing moves. False if the job has been aborted.
   bool spinUntilAllCome(int64_t rank);
 
 private:
   struct Layout; // job_memory.cpp
   JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
+  uint32_t writeCause(const JobCause &cause);
+  JobCause readCause(uint32_t number) const;
   FileDescriptor descriptor_;
   Layout *layout_ = nullptr; ///< null if moved from
   size_t bytes_ = 0;

@@ -122,6 +122,7 @@ struct Rank {
   Outbox outbox;
   std::map<std::string, FileDescriptor> offers;
   std::optional<std::string> part; ///< of the all-gather that is going on
+  uint32_t step = 0;               ///< that it is to commit; 0: none
 };
 } // namespace
 
@@ -129,10 +130,11 @@ struct Rank {
 class Rendezvous::Server {
 public:
   Server(RendezvousEndpoint endpoint, JobMemory &memory, RendezvousOptions options,
-         FileDescriptor wake)
+         std::unique_ptr<OtherHosts> others, FileDescriptor wake)
       : endpoint_(std::move(endpoint)), memory_(memory), options_(std::move(options)),
-        wake_(std::move(wake)), ranks_(static_cast<size_t>(options_.ranks)),
-        joinDeadline_(deadlineIn(options_.joinTimeout)) {}
+        wake_(std::move(wake)), ranks_(static_cast<size_t>(memory.ranksPerHost())),
+        first_(memory.place().host * memory.ranksPerHost()),
+        joinDeadline_(deadlineIn(options_.joinTimeout)), others_(std::move(others)) {}
 
   void run();
 
@@ -164,15 +166,19 @@ private:
   // Ranks.
   void serveRank(int64_t rank, short events);
   Status handle(int64_t rank, Received received);
-  Status handleGather(int64_t rank, Frame frame);
+  Status handleGather(int64_t rank, std::string part, uint32_t sequence, uint32_t step);
+  Status handleCommit(int64_t rank, const Frame &frame);
   Status handleOffer(int64_t rank, Received received);
   Status handleWant(int64_t rank, const Frame &frame);
   void finishGather();
+  void tellGathered(const GatheredParts &gathered);
   void abortIfGatherCannotEnd();
   void answer(int64_t rank, Outbox::Bytes bytes, FileDescriptor descriptor = {});
   void loseRank(int64_t rank, const Status &why, bool wasInside);
   void setState(int64_t rank, RankState state);
   std::vector<int64_t> ranksIn(RankState state) const;
+  Rank &rankOf(int64_t number) { return ranks_[static_cast<size_t>(number - first_)]; }
+  bool isHere(int64_t number) const { return memory_.isHere(number); }
 
   // The end.
   /// All that have not left, or only those that are stopped.
@@ -184,14 +190,17 @@ private:
   const FileDescriptor wake_; ///< an eventfd
   std::atomic<bool> isStopped_{false};
 
-  std::vector<Rank> ranks_;
+  std::vector<Rank> ranks_;               ///< of this host
+  const int64_t first_;                   ///< the number of the first of them
   std::deque<UnauthenticatedPeer> peers_; ///< oldest first
-  std::vector<pollfd> events_;            ///< wake, listener, ranks, unauthenticated peers
-  uint32_t gather_ = 1;                   ///< the number of the all-gather that is going on
-  bool isContradicted_ = false;           ///< which aborted the job
+  std::vector<pollfd> events_;  ///< wake, listener, ranks, unauthenticated peers, other hosts
+  size_t ofOtherHosts_ = 0;     ///< the first of theirs
+  uint32_t gather_ = 1;         ///< the number of the all-gather that is going on
+  bool isContradicted_ = false; ///< which aborted the job
   const Deadline joinDeadline_;
   std::optional<Deadline> killTime_;
-  Deadline acceptTime_{}; ///< not before
+  Deadline acceptTime_{};                    ///< not before
+  const std::unique_ptr<OtherHosts> others_; ///< null: there are none
 
   mutable std::mutex mutex_; ///< guards what follows
   std::condition_variable changed_;
@@ -224,18 +233,26 @@ void Rendezvous::Server::waitForEvents() {
   }
   for (const UnauthenticatedPeer &peer : peers_)
     events_.push_back({peer.connection.descriptor(), POLLIN, 0});
+  ofOtherHosts_ = events_.size();
+  if (others_)
+    others_->addDescriptors(events_);
   if (poll(events_.data(), events_.size(), kTick.count()) < 0)
     for (pollfd &entry : events_)
       entry.revents = 0;
 }
 
 void Rendezvous::Server::serveEvents() {
-  for (int64_t rank = 0; rank < options_.ranks; ++rank)
-    if (short events = events_[static_cast<size_t>(2 + rank)].revents)
-      serveRank(rank, events);
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    if (short events = events_[2 + i].revents)
+      serveRank(first_ + static_cast<int64_t>(i), events);
   servePeers();
   if (events_[1].revents)
     acceptPeers();
+  if (!others_)
+    return;
+  others_->serve(llvm::ArrayRef<pollfd>(events_).drop_front(ofOtherHosts_));
+  if (std::optional<GatheredParts> gathered = others_->takeGathered())
+    tellGathered(*gathered);
 }
 
 void Rendezvous::Server::lookAtClocks() {
@@ -301,7 +318,7 @@ void Rendezvous::Server::dropOldest() {
 void Rendezvous::Server::servePeers() {
   Deadline now = Clock::now();
   size_t first = 2 + ranks_.size();
-  for (size_t i = first; i < events_.size(); ++i) {
+  for (size_t i = first; i < ofOtherHosts_; ++i) {
     UnauthenticatedPeer peer = std::move(peers_.front());
     peers_.pop_front();
     if (events_[i].revents && servePeer(peer) == Verdict::Done)
@@ -337,9 +354,13 @@ Rendezvous::Server::Verdict Rendezvous::Server::servePeer(UnauthenticatedPeer &p
 Status Rendezvous::Server::whyRefused(const Result<ClientHello> &hello) const {
   if (!hello)
     return hello.status();
-  return hello->job == options_.job
-             ? Status::ok()
-             : badInput("expected a rank of this job, got one of another job");
+  if (hello->job != options_.job)
+    return badInput("expected a rank of this job, got one of another job");
+  // Another number of ranks is a contradiction, which all are to hear of.
+  if (hello->ranks != options_.ranks || isHere(hello->rank))
+    return Status::ok();
+  return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}", first_,
+                  first_ + memory_.ranksPerHost() - 1, hello->rank);
 }
 
 /// Two processes that are rank 0 each host an endpoint and tell each other, so that both have to
@@ -347,8 +368,8 @@ Status Rendezvous::Server::whyRefused(const Result<ClientHello> &hello) const {
 Status Rendezvous::Server::contradiction(const ClientHello &hello, pid_t pid) const {
   const std::string job = printable(options_.job, kShownOfJob);
   const bool isOurs = hello.rank == options_.ownRank;
-  const bool isTaken = hello.rank < options_.ranks &&
-                       ranks_[static_cast<size_t>(hello.rank)].state != RankState::Absent;
+  const size_t index = static_cast<size_t>(hello.rank - first_);
+  const bool isTaken = index < ranks_.size() && ranks_[index].state != RankState::Absent;
   if (isTaken || (isOurs && pid != getpid())) {
     const int64_t other =
         isOurs ? getpid() : memory_.slot(hello.rank).pid.load(std::memory_order_relaxed);
@@ -391,7 +412,7 @@ void Rendezvous::Server::welcome(UnauthenticatedPeer &peer, int64_t number) {
     refuse(peer, "the host of the job has no descriptor left");
     return;
   }
-  Rank &rank = ranks_[static_cast<size_t>(number)];
+  Rank &rank = rankOf(number);
   rank.process = openProcess(peer.connection, peer.identity.pid);
   rank.connection = std::move(peer.connection);
   rank.connection->setMaxBody(kMaxBody);
@@ -409,7 +430,7 @@ void Rendezvous::Server::countDropped() {
 // -- Ranks. --
 
 void Rendezvous::Server::serveRank(int64_t number, short events) {
-  Rank &rank = ranks_[static_cast<size_t>(number)];
+  Rank &rank = rankOf(number);
   if (events & ~POLLOUT) {
     std::vector<Received> frames;
     bool wasInside = false;
@@ -436,7 +457,9 @@ Status Rendezvous::Server::handle(int64_t rank, Received received) {
     return badInput("expected a descriptor with an offer, and only with one");
   switch (frame.kind) {
   case FrameKind::Gather:
-    return handleGather(rank, std::move(frame));
+    return handleGather(rank, std::move(frame.body), frame.sequence, 0);
+  case FrameKind::Commit:
+    return handleCommit(rank, frame);
   case FrameKind::Offer:
     return handleOffer(rank, std::move(received));
   case FrameKind::Want:
@@ -450,11 +473,13 @@ Status Rendezvous::Server::handle(int64_t rank, Received received) {
   }
 }
 
-Status Rendezvous::Server::handleGather(int64_t number, Frame frame) {
-  Rank &rank = ranks_[static_cast<size_t>(number)];
-  if (rank.part || frame.sequence != gather_)
-    return badInput("expected a part of all-gather {}, got one of {}", gather_, frame.sequence);
-  rank.part = std::move(frame.body);
+Status Rendezvous::Server::handleGather(int64_t number, std::string part, uint32_t sequence,
+                                        uint32_t step) {
+  Rank &rank = rankOf(number);
+  if (rank.part || sequence != gather_)
+    return badInput("expected a part of all-gather {}, got one of {}", gather_, sequence);
+  rank.part = std::move(part);
+  rank.step = step;
   if (llvm::all_of(ranks_, [](const Rank &any) { return any.part.has_value(); }))
     finishGather();
   else
@@ -462,23 +487,42 @@ Status Rendezvous::Server::handleGather(int64_t number, Frame frame) {
   return Status::ok();
 }
 
+Status Rendezvous::Server::handleCommit(int64_t rank, const Frame &frame) {
+  if (frame.body.size() != 4)
+    return badInput("expected the number of a step, got {} bytes", frame.body.size());
+  return handleGather(rank, "", frame.sequence, llvm::support::endian::read32le(frame.body.data()));
+}
+
+/// All ranks of this host have come.
 void Rendezvous::Server::finishGather() {
-  std::vector<std::string> parts;
+  GatheredParts gathered{.sequence = gather_, .step = ranks_.front().step};
   size_t bytes = 4;
-  for (Rank &rank : ranks_) {
+  for (const Rank &rank : ranks_) {
     bytes += 4 + rank.part->size();
-    parts.push_back(std::move(*rank.part));
-    rank.part.reset();
+    gathered.step = std::min(gathered.step, rank.step);
+    gathered.parts.push_back(*rank.part);
   }
-  endpoint_.close(); // nobody else is to find it
-  Frame frame{.kind = FrameKind::Gathered, .sequence = gather_++};
   if (bytes > kMaxBody)
     return (void)memory_.abort(
         {badInput("expected at most {} bytes from all ranks together, got {}", kMaxBody, bytes)});
-  frame.body = encodeParts(parts);
-  Outbox::Bytes message = share(frame);
-  for (int64_t rank = 0; rank < options_.ranks; ++rank)
-    answer(rank, message);
+  if (others_)
+    return others_->bring(std::move(gathered));
+  // Then it counts, whatever happens to whom.
+  if (gathered.step == 0 || memory_.commit(gathered.step))
+    tellGathered(gathered);
+}
+
+/// What all ranks of the job have said.
+void Rendezvous::Server::tellGathered(const GatheredParts &gathered) {
+  endpoint_.close(); // nobody else is to find it
+  for (Rank &rank : ranks_)
+    rank.part.reset();
+  gather_ = gathered.sequence + 1;
+  const Outbox::Bytes message = share({.kind = FrameKind::Gathered,
+                                       .sequence = gathered.sequence,
+                                       .body = encodeParts(gathered.parts)});
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    answer(first_ + static_cast<int64_t>(i), message);
 }
 
 /// A rank that has left takes no part in any all-gather; one that has died has aborted the job.
@@ -490,7 +534,7 @@ void Rendezvous::Server::abortIfGatherCannotEnd() {
 }
 
 Status Rendezvous::Server::handleOffer(int64_t number, Received received) {
-  Rank &rank = ranks_[static_cast<size_t>(number)];
+  Rank &rank = rankOf(number);
   const bool isKnown = rank.offers.count(received.frame.body) != 0;
   if (received.frame.body.size() > kMaxNameBytes || (!isKnown && rank.offers.size() >= kMaxOffers))
     return badInput("expected at most {} offers with names of at most {} bytes, got more",
@@ -500,15 +544,15 @@ Status Rendezvous::Server::handleOffer(int64_t number, Received received) {
 }
 
 Status Rendezvous::Server::handleWant(int64_t number, const Frame &frame) {
-  if (ranks_[static_cast<size_t>(number)].outbox.size() >= kMaxAnswers)
+  if (rankOf(number).outbox.size() >= kMaxAnswers)
     return badInput("expected answers to be read, got {} that are not", kMaxAnswers);
   if (frame.body.size() < 8)
     return badInput("expected a rank and a name, got the end of the message");
   uint64_t owner = llvm::support::endian::read64le(frame.body.data());
   std::string name = frame.body.substr(8);
-  if (owner >= ranks_.size())
-    return badInput("expected a rank below {}, got {}", options_.ranks, owner);
-  const auto &offers = ranks_[owner].offers;
+  if (owner >= static_cast<uint64_t>(options_.ranks) || !isHere(static_cast<int64_t>(owner)))
+    return badInput("expected a rank of this host, got {}", owner);
+  const auto &offers = rankOf(static_cast<int64_t>(owner)).offers;
   FileDescriptor descriptor;
   if (auto found = offers.find(name); found != offers.end())
     descriptor = FileDescriptor::duplicate(found->second.get());
@@ -523,7 +567,7 @@ Status Rendezvous::Server::handleWant(int64_t number, const Frame &frame) {
 
 /// Sends what can be sent now, and the rest when the rank reads. Failing to is noticed later.
 void Rendezvous::Server::answer(int64_t number, Outbox::Bytes bytes, FileDescriptor descriptor) {
-  Rank &rank = ranks_[static_cast<size_t>(number)];
+  Rank &rank = rankOf(number);
   if (!rank.connection)
     return;
   rank.outbox.add(std::move(bytes), std::move(descriptor));
@@ -555,7 +599,7 @@ void Rendezvous::Server::loseRank(int64_t number, const Status &why, bool wasIns
 }
 
 void Rendezvous::Server::setState(int64_t number, RankState state) {
-  Rank &rank = ranks_[static_cast<size_t>(number)];
+  Rank &rank = rankOf(number);
   rank.state = state;
   memory_.slot(number).state.store(static_cast<uint32_t>(state), std::memory_order_relaxed);
   bool isPresent = state == RankState::Joined;
@@ -578,15 +622,16 @@ std::vector<int64_t> Rendezvous::Server::ranksIn(RankState state) const {
   std::vector<int64_t> found;
   for (size_t i = 0; i < ranks_.size(); ++i)
     if (ranks_[i].state == state)
-      found.push_back(static_cast<int64_t>(i));
+      found.push_back(first_ + static_cast<int64_t>(i));
   return found;
 }
 
 // -- The end. --
 
 void Rendezvous::Server::killStragglers(bool isGraceOver) {
-  for (int64_t number = 0; number < options_.ranks; ++number) {
-    Rank &rank = ranks_[static_cast<size_t>(number)];
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    Rank &rank = ranks_[i];
+    const int64_t number = first_ + static_cast<int64_t>(i);
     if (!rank.connection || !rank.process.isValid())
       continue;
     const bool isStopped = options_.isStopped && options_.isStopped(number);
@@ -624,8 +669,9 @@ RendezvousCounts Rendezvous::Server::counts() const {
   return counts_;
 }
 
-Result<std::unique_ptr<Rendezvous>>
-Rendezvous::start(RendezvousEndpoint endpoint, JobMemory &memory, RendezvousOptions options) {
+Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousEndpoint endpoint,
+                                                      JobMemory &memory, RendezvousOptions options,
+                                                      std::unique_ptr<OtherHosts> others) {
   if (options.ranks < 1 || options.ranks != memory.ranks())
     return badInput("expected a job memory for {} ranks, got one for {}", options.ranks,
                     memory.ranks());
@@ -634,8 +680,8 @@ Rendezvous::start(RendezvousEndpoint endpoint, JobMemory &memory, RendezvousOpti
     return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
   std::unique_ptr<Rendezvous> rendezvous(new Rendezvous());
   rendezvous->path_ = endpoint.path();
-  rendezvous->server_ =
-      std::make_unique<Server>(std::move(endpoint), memory, std::move(options), std::move(wake));
+  rendezvous->server_ = std::make_unique<Server>(std::move(endpoint), memory, std::move(options),
+                                                 std::move(others), std::move(wake));
   Server *server = rendezvous->server_.get();
   BRAID_TRY(startThread(rendezvous->thread_, "the meeting", [server] { server->run(); }));
   return rendezvous;

@@ -11,11 +11,15 @@
 // BadInput, so that all hear of it; so the place stays until the first all-gather, in which the
 // ranks agree on what to run. Whoever comes later finds nothing, and disturbs nothing.
 //
+// Of a job on several hosts each has a rendezvous of its own, for its ranks. What the others have
+// to hear of goes through OtherHosts.
+//
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "runtime/job/bootstrap/endpoint.h"
 #include "runtime/job/bootstrap/job_memory.h"
+#include "runtime/job/bootstrap/other_hosts.h"
 
 #include <functional>
 #include <thread>
@@ -23,8 +27,8 @@
 namespace braid {
 
 struct RendezvousOptions {
-  int64_t ranks = 1;
-  std::string job; ///< what a Hello has to say
+  int64_t ranks = 1; ///< of the job; the job memory says which of them are on this host
+  std::string job;   ///< what a Hello has to say
   /// The rank that this process is itself, or -1: another process that says so contradicts it.
   int64_t ownRank = -1;
   /// All ranks have to come within this; then the job is aborted with TimedOut, which names those
@@ -54,15 +58,16 @@ struct RendezvousCounts {
 
 class Rendezvous {
 public:
-  /// Starts the thread. `memory` outlives this.
+  /// Starts the thread. `memory` outlives this. `others` is null for a job on one host.
   static Result<std::unique_ptr<Rendezvous>> start(RendezvousEndpoint endpoint, JobMemory &memory,
-                                                   RendezvousOptions options);
+                                                   RendezvousOptions options,
+                                                   std::unique_ptr<OtherHosts> others = nullptr);
   /// Ends the thread; clients that are still connected see the connection end.
   ~Rendezvous();
   Rendezvous(const Rendezvous &) = delete;
 
   const std::string &path() const { return path_; }
-  /// Blocks until every rank that joined has disconnected, died or been killed; TimedOut at the
+  /// Blocks until every rank of this host that joined has disconnected, died or been killed; TimedOut at the
   /// deadline.
   Status waitForAllToLeave(Deadline deadline);
   RendezvousCounts counts() const;

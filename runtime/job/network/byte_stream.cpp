@@ -4,16 +4,14 @@
 
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/environment.h"
-#include "runtime/job/bootstrap/start_thread.h"
+#include "runtime/job/network/resolve.h"
 
 #include "llvm/Support/Errno.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <future>
+#include <thread>
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -44,63 +42,13 @@ bool waitForEvents(int descriptor, short events, Deadline deadline) {
 
 bool hasNothingNow() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-struct Address {
-  sockaddr_storage bytes = {};
-  socklen_t size = 0;
-};
-
-struct Resolved {
-  std::vector<Address> addresses;
-  std::string failure; ///< why there are none
-};
-
-Resolved resolveNow(const std::string &host, uint16_t port) {
-  addrinfo wanted = {};
-  wanted.ai_socktype = SOCK_STREAM;
-  wanted.ai_flags = AI_NUMERICSERV;
-  addrinfo *list = nullptr;
-  Resolved resolved;
-  if (int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &list)) {
-    resolved.failure = gai_strerror(error);
-    return resolved;
-  }
-  for (addrinfo *entry = list; entry; entry = entry->ai_next) {
-    if (entry->ai_addrlen > sizeof(sockaddr_storage))
-      continue;
-    Address address;
-    std::memcpy(&address.bytes, entry->ai_addr, entry->ai_addrlen);
-    address.size = entry->ai_addrlen;
-    resolved.addresses.push_back(address);
-  }
-  freeaddrinfo(list);
-  return resolved;
-}
-
-/// A resolver knows no deadline, so it has a thread of its own, which is left behind if it is late.
-Result<std::vector<Address>> resolveWithin(const std::string &host, uint16_t port,
-                                           Deadline deadline) {
-  auto answer = std::make_shared<std::promise<Resolved>>();
-  std::future<Resolved> future = answer->get_future();
-  std::thread thread;
-  BRAID_TRY(
-      startThread(thread, "resolving a name", [=] { answer->set_value(resolveNow(host, port)); }));
-  thread.detach();
-  if (future.wait_until(deadline) != std::future_status::ready)
-    return timedOut("no address of '{}' was found in time", printable(host, 253));
-  Resolved resolved = future.get();
-  if (resolved.addresses.empty())
-    return badInput("expected a host with an address, got '{}': {}", printable(host, 253),
-                    resolved.failure);
-  return std::move(resolved.addresses);
-}
-
 /// An errno in place of a socket.
 struct Tried {
   FileDescriptor socket;
   int error = 0;
 };
 
-Tried tryAddress(const Address &address, Deadline deadline) {
+Tried tryAddress(const SocketAddress &address, Deadline deadline) {
   FileDescriptor socket(
       ::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.isValid())
@@ -126,9 +74,9 @@ Tried tryAddress(const Address &address, Deadline deadline) {
 
 Result<ByteStream> ByteStream::connect(const std::string &host, uint16_t port, std::string whose,
                                        bool isPatient, Deadline deadline) {
-  std::vector<Address> addresses = BRAID_TRY(resolveWithin(host, port, deadline));
+  std::vector<SocketAddress> addresses = BRAID_TRY(resolveWithin(host, port, deadline));
   for (int error = 0;;) {
-    for (const Address &address : addresses) {
+    for (const SocketAddress &address : addresses) {
       Tried tried = tryAddress(address, deadline);
       if (tried.socket.isValid())
         return ByteStream(std::move(tried.socket), std::move(whose));

@@ -7,6 +7,8 @@
 
 #include "runtime/job/bootstrap/socket.h"
 
+#include <utility>
+
 namespace braid {
 
 class ByteStream {
@@ -22,6 +24,11 @@ public:
                                     bool isPatient, Deadline deadline);
 
   const std::string &whose() const { return whose_; }
+  int descriptor() const { return socket_.get(); }
+  /// What has come and was not asked for.
+  std::string takeRead() { return std::exchange(pending_, {}); }
+  /// The socket, for another use.
+  FileDescriptor release() { return std::move(socket_); }
   // TimedOut, or PeerFailed if the other side is gone.
   Status write(llvm::StringRef bytes, Deadline deadline);
   /// Exactly that many bytes.

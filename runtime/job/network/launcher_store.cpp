@@ -5,6 +5,7 @@
 #include "ir/failure.h"
 #include "runtime/job/network/pmi_store.h"
 #include "runtime/job/network/pmix_store.h"
+#include "runtime/job/network/tcp.h"
 #include "runtime/job/network/torch_store.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -73,6 +74,10 @@ Opened openLauncherStore(const Place &place, const Environment &environment, Dea
   return noStore(fmt::format("{} has no store through which hosts find each other: use torchrun, "
                              "mpirun or srun",
                              place.source));
+}
+
+Result<std::string> LauncherStore::addressOfThisHost(Deadline) {
+  return braid::addressOfThisHost();
 }
 
 std::string storeKey(const std::string &job, const std::string &name) {

@@ -29,6 +29,8 @@ public:
   virtual Status put(const std::string &name, const std::string &value, Deadline deadline) = 0;
   /// Waits until it has been put. BadInput for an answer that put() did not make.
   virtual Result<std::string> get(const std::string &name, Deadline deadline) = 0;
+  /// An address that others who reach the launcher may reach this host by. Default: as tcp.h.
+  virtual Result<std::string> addressOfThisHost(Deadline deadline);
 };
 inline constexpr size_t kMaxStoreName = 32;
 /// PMI has lines of 1024 bytes for all, and escapes what is no letter or digit.

@@ -3,6 +3,7 @@
 #include "runtime/job/network/torch_store.h"
 
 #include "ir/failure.h"
+#include "runtime/job/network/tcp.h"
 
 #include <cstring>
 
@@ -99,6 +100,16 @@ Result<std::string> TorchStore::get(const std::string &name, Deadline deadline) 
   BRAID_TRY(checkStoreEntry(name, ""));
   ByteStream stream = BRAID_TRY(connect(deadline));
   return getOver(stream, keyOf(job_, name), deadline);
+}
+
+/// On the store's own host, its name may mean the loopback's address, which others do not reach.
+Result<std::string> TorchStore::addressOfThisHost(Deadline deadline) {
+  auto isLoopback = [](llvm::StringRef host) {
+    return host.startswith("127.") || host == "::1" || host == "localhost";
+  };
+  const ByteStream stream = BRAID_TRY(connect(deadline));
+  std::string address = addressOfThisEnd(stream.descriptor());
+  return isLoopback(address) && !isLoopback(host_) ? braid::addressOfThisHost() : address;
 }
 
 } // namespace braid

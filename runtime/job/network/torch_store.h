@@ -29,6 +29,8 @@ public:
   open(const Place &place, const Environment &environment, Deadline deadline);
   Status put(const std::string &name, const std::string &value, Deadline deadline) override;
   Result<std::string> get(const std::string &name, Deadline deadline) override;
+  /// By which it reaches the store, as all others do.
+  Result<std::string> addressOfThisHost(Deadline deadline) override;
 
   // The two calls over a connection that is there. `key` is as the server has it.
   static Status putOver(ByteStream &stream, const std::string &key, const std::string &value,

@@ -1,0 +1,63 @@
+//===- runtime/job/network/door.h - lets in who knows a secret --------------------------------===//
+//
+// Whoever connects is asked for a proof, see handshake.h. At most kMaxStrangers may be without one
+// at a time, each for ten seconds and with room for one answer. If more come, any of them has to go:
+// chance decides, which no crowd can steer, and who belongs here tries again.
+//
+//===----------------------------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/job/network/secure_stream.h"
+#include "runtime/job/network/tcp.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <vector>
+
+#include <poll.h>
+
+namespace braid {
+
+inline constexpr size_t kMaxStrangers = 256;
+
+/// No call blocks.
+class Door {
+public:
+  /// `secret` and `context` as in ClientHandshake.
+  Door(TcpListener listener, std::string secret, std::string context)
+      : listener_(std::move(listener)), secret_(std::move(secret)), context_(std::move(context)) {}
+
+  const TcpAddress &address() const { return listener_.address; }
+  void addDescriptors(std::vector<pollfd> &events) const;
+  /// Who has proved that it knows the secret.
+  struct Guest {
+    uint32_t number = 0; ///< as it says
+    SecureStream stream;
+  };
+  /// `events`: what addDescriptors() added, after poll().
+  std::vector<Guest> serve(llvm::ArrayRef<pollfd> events);
+  /// Nobody else is let in, and nobody finds the place.
+  void close();
+
+private:
+  struct Stranger {
+    FileDescriptor socket;
+    ServerHandshake handshake;
+    Deadline deadline;
+  };
+  void accept();
+  bool serve(Stranger &stranger, std::vector<Guest> &guests) const;
+
+  TcpListener listener_;
+  const std::string secret_, context_;
+  std::vector<Stranger> strangers_;
+};
+
+/// The other side: proves that this process knows the secret to who accepts at `at`, which `whose`
+/// names. Blocks at most until the deadline; PeerFailed or TimedOut where it may be worth another
+/// try, BadInput if the other side does not know the secret.
+Result<SecureStream> knockAt(const TcpAddress &at, const std::string &whose,
+                             const std::string &secret, const std::string &context, uint32_t number,
+                             Deadline deadline);
+
+} // namespace braid

@@ -1,0 +1,34 @@
+//===- runtime/job/network/tcp.h - sockets by which the hosts of a job reach each other -------===//
+#pragma once
+
+#include "runtime/job/bootstrap/environment.h"
+#include "runtime/job/bootstrap/socket.h"
+
+namespace braid {
+
+/// A socket that takes connections at one address of this host.
+struct TcpListener {
+  FileDescriptor socket;
+  TcpAddress address; ///< as numbers
+};
+
+/// At the first address that `at.host` has and that is one of this host's; port 0: any free one.
+/// May block for a resolver until the deadline. BadInput if none is, or the port is taken.
+Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline);
+/// A connection that has been made, which does not block; invalid if there is none now.
+FileDescriptor acceptFrom(const TcpListener &listener);
+
+/// The address, as numbers, of this end of a connection; empty if it cannot be told.
+std::string addressOfThisEnd(int socket);
+/// An address that other hosts may reach this one by: what its name means, if that is one of its
+/// interfaces' and not the loopback's, else that of the first interface which is up. Unsupported if
+/// there is none.
+Result<std::string> addressOfThisHost();
+
+/// What has been sent over the connection has been acknowledged by the other host.
+bool isAcknowledged(int socket);
+
+/// "node1:29500", "[fe80::1]:29500".
+std::string textOf(const TcpAddress &address);
+
+} // namespace braid
