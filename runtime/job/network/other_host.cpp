@@ -29,7 +29,10 @@ Result<JoinedHost> attempt(const TcpAddress &at, const std::string &whose,
       {.kind = FrameKind::HostHello, .body = HostHello{options.hosts, options.ranks}.encode()});
   std::vector<Frame> frames;
   while (frames.empty()) {
-    BRAID_TRY(link.receive(frames));
+    // Who is refused hears why, and then the end of the connection.
+    const Status status = link.receive(frames);
+    if (frames.empty() && !status.isOk())
+      return status;
     if (frames.empty() && std::chrono::steady_clock::now() >= deadline)
       return timedOut("host 0 did not answer in time");
     pollfd entry{link.descriptor(), POLLIN, 0};
