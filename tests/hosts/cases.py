@@ -7,19 +7,19 @@ import random
 import re
 
 FLAT = ("pairwise", "ring", "bulk", "collective")
-# Of schedules that know hosts, as `--schedule` has them.
-HIERARCHICAL = ("pairwise;hierarchical=on",)
+HIERARCHICAL = ("hierarchical",)
 
 # File, parameters, and which schedules can lower it.
 EXAMPLES = (
-    ("ag_matmul", {"M": 64, "K": 32, "N": 48}, FLAT),
-    ("ag_linear", {}, FLAT),
-    ("ag_matmul_column", {}, FLAT),
-    ("ag_uneven", {}, ("pairwise", "ring")),
-    ("matmul_reduce_scatter", {}, ("pairwise", "ring", "collective")),
-    ("matmul_all_reduce", {}, ("pairwise", "collective")),
-    ("mlp", {}, ("pairwise",)),
-    ("gated_mlp", {}, ("pairwise",)),
+    ("ag_matmul", {"M": 64, "K": 32, "N": 48}, FLAT + HIERARCHICAL),
+    ("ag_linear", {"M": 64, "K": 32, "N": 48}, FLAT + HIERARCHICAL),
+    ("ag_uneven", {}, ("pairwise", "ring") + HIERARCHICAL),
+    ("matmul_reduce_scatter", {"M": 64, "K": 32, "N": 48},
+     ("pairwise", "ring", "collective") + HIERARCHICAL),
+    ("matmul_all_reduce", {"M": 64, "K": 32, "N": 48},
+     ("pairwise", "collective", "hierarchical;reduction=two-shot")),
+    ("mlp", {"M": 64, "K": 32, "F": 64, "N": 48}, ("pairwise", "H=hierarchical,Y=hierarchical")),
+    ("gated_mlp", {"M": 64, "K": 32, "F": 64, "N": 48}, ("pairwise",) + HIERARCHICAL),
 )
 
 
@@ -32,7 +32,7 @@ def on_hosts(text, ranks, ranks_of_host):
 
 def example_cases():
     for name, parameters, schedules in EXAMPLES:
-        for schedule in schedules + HIERARCHICAL:
+        for schedule in schedules:
             flags = ["--schedule", schedule]
             for key, value in parameters.items():
                 flags += ["--set", f"{key}={value}"]
