@@ -365,8 +365,8 @@ Result<Simulation> Simulator::run() {
 
 } // namespace
 
-/// Of Plans with messages spelled out: receivers copy.
-static NetworkTraffic trafficOf(llvm::ArrayRef<Plan> spelled) {
+/// Where messages are spelled out, receivers copy.
+static NetworkTraffic trafficOfCopies(llvm::ArrayRef<Plan> spelled) {
   NetworkTraffic traffic;
   traffic.sentByRank.assign(spelled.size(), 0);
   traffic.sentByHost.assign(static_cast<size_t>(spelled.front().hosts()), 0);
@@ -381,6 +381,10 @@ static NetworkTraffic trafficOf(llvm::ArrayRef<Plan> spelled) {
       traffic.sentByHost[static_cast<size_t>(plan.hostOf(sender))] += command.dst.bytes;
     }
   return traffic;
+}
+
+NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans) {
+  return trafficOfCopies(spellOut(plans));
 }
 
 /// All groups and collectives of the Plans.
@@ -412,7 +416,7 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
   Simulation simulation =
       BRAID_TRY(Simulator(std::move(job), *costs, model.network, isKnown ? &model : nullptr).run());
   simulation.spans.clear(); // of other commands
-  simulation.traffic = trafficOf(spelled);
+  simulation.traffic = trafficOfCopies(spelled);
   return simulation;
 }
 

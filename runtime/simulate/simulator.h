@@ -46,6 +46,9 @@ struct NetworkTraffic {
   std::vector<int64_t> sentByRank, sentByHost;
 };
 
+/// Of the Plans of all ranks.
+NetworkTraffic trafficOf(llvm::ArrayRef<Plan> plans);
+
 struct Simulation {
   /// From the call of a run until its slowest rank's host knows that it is over.
   double us = 0;

@@ -97,9 +97,9 @@ def run_started(_):
 
 def strike(fault, hosts, ranks_of_host, proxy, started):
     host = hosts[fault["host"]]
-    victim = started[fault["host"] * ranks_of_host + fault["local"]]
+    victim = started.get(fault["host"] * ranks_of_host + fault["local"])
     actions = {
-        "kill": victim.kill,
+        "kill": lambda: victim.kill(),
         "stop": lambda: victim.send_signal(signal.SIGSTOP),
         "kill host": host.kill,
         "stop host": host.stop,
@@ -136,16 +136,16 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
                       "--timeout-ms", str(int(TIMEOUT * 1000))]}
     command = write_case(case, hosts.folder, ranks, ranks_of_host)
     only = [h.number for h in hosts if fault["kind"] != "missing host" or h.number != fault["host"]]
-    started = by_hand(hosts, ranks_of_host, command, meet_at=proxy.address, only=only, **PIPES)
+    numbers = [rank for rank in range(ranks) if rank // ranks_of_host in only]
+    started = dict(zip(numbers, by_hand(hosts, ranks_of_host, command, meet_at=proxy.address,
+                                        only=only, **PIPES)))
     time.sleep(fault["after"])
     strike(fault, hosts, ranks_of_host, proxy, started)
     struck_at = time.monotonic()
-    lonely = [] if fault["kind"] == "missing host" else \
-        [rank for rank in range(ranks) if rank // ranks_of_host == fault["host"]]
-    struck = {"kill": [fault["host"] * ranks_of_host + fault["local"]]}.get(fault["kind"], lonely)
-    if fault["kind"] == "stop":
-        struck = [fault["host"] * ranks_of_host + fault["local"]]
-    others = {rank: child for rank, child in enumerate(started) if rank not in struck}
+    lonely = [rank for rank in numbers if rank // ranks_of_host == fault["host"]]
+    struck = [fault["host"] * ranks_of_host + fault["local"]] \
+        if fault["kind"] in ("kill", "stop") else lonely
+    others = {rank: child for rank, child in started.items() if rank not in struck}
     if fault["kind"] == "delay":  # slow, and no failure: it goes on
         time.sleep(TIMEOUT + GRACE)
         assert all(child.poll() is None for child in others.values()), \
