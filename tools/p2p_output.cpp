@@ -8,6 +8,7 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "tools/p2p.h"
+#include "tools/process.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -15,7 +16,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include <unistd.h>
 
@@ -69,12 +69,6 @@ Status readPaths(const P2pFlags &flags, std::vector<Path> &paths) {
   return Status::ok();
 }
 
-/// Where somebody looks at it, unless they do not want to (https://no-color.org).
-bool wantsColours() {
-  const char *none = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) == 1 && !(none && *none);
-}
-
 } // namespace
 
 bool P2pFlags::writesToStandardOutput() const { return json == "-" || html == "-" || svg == "-"; }
@@ -91,9 +85,10 @@ Status readP2pFlags(const P2pFlags &flags, MeasureOptions &options) {
 Status printP2p(const P2pFlags &flags, const PairReport &report) {
   const std::vector<Verdict> verdicts = judge(report);
   const Recommendations recommendations = recommend(report, verdicts);
-  llvm::raw_ostream &os = flags.writesToStandardOutput() ? llvm::errs() : llvm::outs();
+  const bool isAside = flags.writesToStandardOutput();
+  llvm::raw_ostream &os = isAside ? llvm::errs() : llvm::outs();
   MatrixOptions options;
-  options.colours = wantsColours();
+  options.colours = wantsColours(isAside ? STDERR_FILENO : STDOUT_FILENO);
   options.allPaths = flags.allPaths;
   os << matrixText(report, verdicts, recommendations, options);
   if (report.together != PathOutcome::Measured && !report.togetherReason.empty())
