@@ -69,6 +69,12 @@ Status readPaths(const P2pFlags &flags, std::vector<Path> &paths) {
   return Status::ok();
 }
 
+/// Where to write what was interrupted: whoever finds a file of the name that was asked for takes it
+/// for complete. What is written in place, a pipe say, is there once.
+std::string partialPlace(const std::string &file) {
+  return isReplacedAsAWhole(file) ? file + ".partial" : file;
+}
+
 } // namespace
 
 bool P2pFlags::writesToStandardOutput() const { return json == "-" || html == "-" || svg == "-"; }
@@ -82,7 +88,7 @@ Status readP2pFlags(const P2pFlags &flags, MeasureOptions &options) {
   return Status::ok();
 }
 
-Status printP2p(const P2pFlags &flags, const PairReport &report) {
+Status printP2p(const P2pFlags &flags, const PairReport &report, bool isInterrupted) {
   const std::vector<Verdict> verdicts = judge(report);
   const Recommendations recommendations = recommend(report, verdicts);
   const bool isAside = flags.writesToStandardOutput();
@@ -97,7 +103,12 @@ Status printP2p(const P2pFlags &flags, const PairReport &report) {
   os.flush();
   Status first; // whatever becomes of one file, the others are written
   auto write = [&](const std::string &file, const std::string &text) {
-    if (const Status status = writeFile(file, text); first.isOk())
+    const std::string place = isInterrupted ? partialPlace(file) : file;
+    const Status status = writeFile(place, text);
+    if (status.isOk() && place != file)
+      llvm::errs() << fmt::format("braid: what had been measured is in '{}'; '{}' is as it was\n",
+                                  place, file);
+    if (first.isOk())
       first = status;
   };
   if (!flags.json.empty())

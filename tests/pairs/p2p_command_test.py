@@ -49,9 +49,9 @@ class Command(unittest.TestCase):
                 pass
         return found
 
-    def start(self, ranks, faults=""):
+    def start(self, ranks, faults="", *flags):
         return subprocess.Popen(
-            [PROGRAM, "p2p", "--ranks", str(ranks), "--json", self.json] + FLAGS,
+            [PROGRAM, "p2p", "--ranks", str(ranks), "--json", self.json, *FLAGS, *flags],
             env=self.environment(faults), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run_it(self, ranks, faults=""):
@@ -102,25 +102,49 @@ class Command(unittest.TestCase):
         self.assertEqual(set(wrong), {(1, 0, "put-engine"), (1, 0, "get-engine")})
         self.assertLess(time.monotonic() - begin, 2 * 1.5 + 8)
 
-    def interrupt(self, number, code):
-        process = self.start(5)
+    def interrupt(self, number, code, *flags):
+        process = self.start(5, "", *flags)
         for line in process.stderr:
             if line.startswith("braid: 3 of "):
                 break
         process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
+        self.out, self.err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, code)
-        self.assertIn("5 devices of", out)
-        with open(self.json, encoding="utf-8") as file:
-            pairs = json.load(file)["pairs"]
+        return self.out
+
+    def expect_partial(self, text):
+        pairs = json.loads(text)["pairs"]
         self.assertEqual(pairs[0]["paths"]["put-engine"]["outcome"], "measured")
         self.assertNotIn("put-engine", pairs[-1]["paths"])
 
-    def test_interrupt(self):
-        self.interrupt(signal.SIGINT, 130)
+    def test_interrupt_replaces_no_file(self):
+        """Files of an earlier, complete run stay; what there is is beside them."""
+        files = {flag: os.path.join(self.folder.name, "pairs" + flag.replace("--", "."))
+                 for flag in ("--json", "--html", "--svg")}
+        for file in files.values():
+            with open(file, "w", encoding="utf-8") as older:
+                older.write("complete")
+        out = self.interrupt(signal.SIGINT, 130, "--html", files["--html"], "--svg", files["--svg"])
+        self.assertIn("5 devices of", out)
+        for file in files.values():
+            with open(file, encoding="utf-8") as older:
+                self.assertEqual(older.read(), "complete")
+            self.assertIn(f"braid: what had been measured is in '{file}.partial'; '{file}' is as "
+                          "it was\n", self.err)
+        for flag, beginning in (("--html", "<!DOCTYPE html>"), ("--svg", "<svg")):
+            with open(files[flag] + ".partial", encoding="utf-8") as partial:
+                self.assertTrue(partial.read().startswith(beginning))
+        with open(self.json + ".partial", encoding="utf-8") as partial:
+            self.expect_partial(partial.read())
 
     def test_terminate(self):
+        """Nor does a file come to be that looks like a complete one."""
         self.interrupt(signal.SIGTERM, 143)
+        self.assertEqual(set(os.listdir(self.folder.name)), {"m", "pairs.json.partial"})
+
+    def test_interrupt_into_a_pipe(self):
+        self.json = "-"
+        self.expect_partial(self.interrupt(signal.SIGINT, 130))
 
 
 if __name__ == "__main__":
