@@ -24,6 +24,8 @@ constexpr int64_t kMostTogetherBytes = int64_t(256) << 20;
 /// How much longer than its longest step so far a pair may take that has hung before.
 constexpr int kPatience = 4;
 constexpr milliseconds kLeastPatience{1000};
+/// A machine so loaded that it looks like that again and again has to come to an end.
+constexpr int kMostSuspensions = 5;
 
 std::string hostName() {
   char name[256] = {};
@@ -39,6 +41,13 @@ PathOutcome outcomeOfFailure(StatusCode code) {
   default:
     return PathOutcome::Crashed;
   }
+}
+
+/// Whether the job says nothing because this process was stopped in its midst. What crashed did so
+/// all the same.
+bool isToBeRepeated(const JobEnd &end, int suspensions) {
+  return end.wasSuspended && suspensions < kMostSuspensions &&
+         (end.status.isOk() || end.status.code() == StatusCode::TimedOut);
 }
 
 bool isSettled(const PathReport &path) { return path.outcome != PathOutcome::NotMeasured; }
@@ -67,6 +76,7 @@ private:
   void take(const Measurement &line);
   void takeFailure(const std::vector<PairWork> &works, const JobEnd &end);
   void settle(const std::vector<PairWork> &works);
+  void forget(std::vector<PairWork> &works, const std::vector<PairRow> &before);
 
   /// Devices by their place in the report.
   std::vector<int64_t> numbers() const {
@@ -211,13 +221,28 @@ void Measuring::takeFailure(const std::vector<PairWork> &works, const JobEnd &en
   }
 }
 
+/// Of what a job has measured only wrong data count, for they are wrong however long it took.
+void Measuring::forget(std::vector<PairWork> &works, const std::vector<PairRow> &before) {
+  for (const PairWork &work : works)
+    if (path(work).outcome != PathOutcome::WrongData)
+      path(work) = on(before[rowOf(work.source, work.destination)], work.path);
+  llvm::erase_if(works, [&](const PairWork &work) { return isSettled(path(work)); });
+}
+
 Status Measuring::measurePair(int64_t one, int64_t other) {
   std::vector<PairWork> works = workOf(one, other);
   milliseconds patience = options_.timeout;
+  int suspensions = 0;
   while (!works.empty() && signal_ == 0) {
     MeasuringJob job = jobFor({one, other});
     job.pairs = works;
+    const std::vector<PairRow> before = report_.rows;
     const JobEnd end = run(job, patience);
+    if (signal_ == 0 && isToBeRepeated(end, suspensions)) {
+      forget(works, before);
+      ++suspensions;
+      continue;
+    }
     if (end.status.isOk() || signal_ != 0) {
       settle(works);
       return Status::ok();
@@ -257,8 +282,13 @@ void Measuring::measureTogether() {
       job.together.push_back(std::move(work));
   }
   milliseconds patience = options_.timeout;
+  int suspensions = 0;
   while (!job.together.empty() && signal_ == 0) {
     const JobEnd end = run(job, patience);
+    if (signal_ == 0 && isToBeRepeated(end, suspensions)) {
+      ++suspensions;
+      continue;
+    }
     if (end.status.isOk() || signal_ != 0)
       break;
     report_.together = outcomeOfFailure(end.status.code());

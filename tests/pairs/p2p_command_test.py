@@ -52,17 +52,21 @@ class Command(unittest.TestCase):
     def start(self, ranks, faults="", *flags):
         return subprocess.Popen(
             [PROGRAM, "p2p", "--ranks", str(ranks), "--json", self.json, *FLAGS, *flags],
-            env=self.environment(faults), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            env=self.environment(faults), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True)
 
-    def run_it(self, ranks, faults=""):
-        process = self.start(ranks, faults)
-        self.out, self.err = process.communicate(timeout=120)
+    def report(self):
+        """What was written, and what of it is no measurement."""
         with open(self.json, encoding="utf-8") as file:
             report = json.load(file)
         outcomes = {(pair["source"], pair["destination"], path): values["outcome"]
                     for pair in report["pairs"] for path, values in pair["paths"].items()}
-        wrong = {key: outcome for key, outcome in outcomes.items() if outcome != "measured"}
-        return process.returncode, report, wrong
+        return report, {key: outcome for key, outcome in outcomes.items() if outcome != "measured"}
+
+    def run_it(self, ranks, faults=""):
+        process = self.start(ranks, faults)
+        self.out, self.err = process.communicate(timeout=120)
+        return process.returncode, *self.report()
 
     def test_slow_is_fine(self):
         code, _, wrong = self.run_it(3, fault("slow", 0, 2, 3, 16))
@@ -145,6 +149,34 @@ class Command(unittest.TestCase):
     def test_interrupt_into_a_pipe(self):
         self.json = "-"
         self.expect_partial(self.interrupt(signal.SIGINT, 130))
+
+    def suspend(self, stop, go_on):
+        """At several pairs, for longer than the time limit, as by Ctrl-Z and fg in a shell."""
+        process = self.start(3)
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if line.startswith(("braid: 1 of ", "braid: 3 of ", "braid: 4 of ")):
+                time.sleep(0.3)  # somewhere in its middle
+                stop(process.pid)
+                time.sleep(2.5)
+                go_on(process.pid)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, out + "".join(said))
+        report, wrong = self.report()
+        self.assertEqual((wrong, report["together"]["outcome"]), ({}, "measured"))
+        for pair in report["pairs"]:
+            for path in pair["paths"].values():
+                self.assertEqual([point[0] for point in path["points"]], [4096, LARGE])
+
+    def test_a_suspended_job_goes_on(self):
+        self.suspend(lambda pid: os.killpg(pid, signal.SIGSTOP),
+                     lambda pid: os.killpg(pid, signal.SIGCONT))
+
+    def test_a_suspended_command_goes_on(self):
+        """Its processes run on, and wait for it in vain."""
+        self.suspend(lambda pid: os.kill(pid, signal.SIGSTOP),
+                     lambda pid: os.kill(pid, signal.SIGCONT))
 
 
 if __name__ == "__main__":
