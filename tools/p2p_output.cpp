@@ -69,8 +69,8 @@ Status readPaths(const P2pFlags &flags, std::vector<Path> &paths) {
   return Status::ok();
 }
 
-/// Where to write what was interrupted: whoever finds a file of the name that was asked for takes it
-/// for complete. What is written in place, a pipe say, is there once.
+/// Where to write what was interrupted: whoever finds a file of the name that was asked for takes
+/// it for complete. What is written in place, a pipe say, is there once.
 std::string partialPlace(const std::string &file) {
   return isReplacedAsAWhole(file) ? file + ".partial" : file;
 }

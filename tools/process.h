@@ -20,8 +20,8 @@ void prepareProcess();
 /// are Unsupported; any other exception is Internal.
 int exitCodeOf(const std::function<int()> &command);
 
-/// Whether what is written to that descriptor is to be coloured: somebody looks at it on a terminal,
-/// and has not said that they want none (https://no-color.org).
+/// Whether what is written to that descriptor is to be coloured: somebody looks at it on a
+/// terminal, and has not said that they want none (https://no-color.org).
 bool wantsColours(int descriptor);
 
 /// The command line of a rank: this process's own, with `extra` behind the subcommand `command`.

@@ -10,8 +10,8 @@
 
 namespace braid {
 
-/// Who is stopped itself (SIGSTOP or the like) learns nothing of that, but sees the time that it has
-/// lost.
+/// Who is stopped itself (SIGSTOP or the like) learns nothing of that, but sees the time that it
+/// has lost.
 class AbsenceRule {
 public:
   using Time = std::chrono::steady_clock::time_point;
