@@ -103,6 +103,7 @@ private:
   PairReport report_;
   SignalWatch signals_; ///< between jobs
   int signal_ = 0;
+  bool isTogether_ = false;  ///< all pairs run
   bool hasMeasured_ = false; ///< some rank has begun to
   Status lack_;              ///< the first that is no fault
 };
@@ -149,8 +150,10 @@ void Measuring::take(const Measurement &line) {
     break;
   case Measurement::Kind::Wrong:
     report.outcome = PathOutcome::WrongData;
-    if (!report.wrong)
+    if (!report.wrong) {
       report.wrong = line.wrong;
+      report.wrong->together = isTogether_;
+    }
     break;
   case Measurement::Kind::Unavailable:
     report.outcome = PathOutcome::Unavailable;
@@ -268,6 +271,7 @@ Status Measuring::measurePair(int64_t one, int64_t other) {
 
 /// Pairs that do not work by themselves would only end it for all.
 void Measuring::measureTogether() {
+  isTogether_ = true;
   MeasuringJob job = jobFor(numbers());
   for (Path each : options_.paths) {
     TogetherWork work{each, kMostTogetherBytes, {}};

@@ -73,6 +73,7 @@ struct WrongData {
   int64_t round = 0;  ///< which of them
   int64_t offset = 0; ///< in bytes
   uint8_t expected = 0, got = 0;
+  bool together = false; ///< while all pairs ran; alone the path had brought what was sent
 };
 
 /// One path of an ordered pair.

@@ -48,11 +48,14 @@ void put(PairJson &json, const char *key, double figure) {
 }
 
 PairJson jsonOf(const WrongData &wrong) {
-  return {{"bytes", wrong.bytes},
-          {"round", wrong.round},
-          {"offset", wrong.offset},
-          {"expected", wrong.expected},
-          {"got", wrong.got}};
+  PairJson json = {{"bytes", wrong.bytes},
+                   {"round", wrong.round},
+                   {"offset", wrong.offset},
+                   {"expected", wrong.expected},
+                   {"got", wrong.got}};
+  if (wrong.together)
+    json["together"] = true;
+  return json;
 }
 
 PairJson jsonOf(const MachineDevice &device) {
@@ -316,6 +319,10 @@ WrongData PairReportReader::wrong(const PairJson &json, const std::string &where
   wrong.offset = number("offset", kMostInteger);
   wrong.expected = static_cast<uint8_t>(number("expected", 255));
   wrong.got = static_cast<uint8_t>(number("got", 255));
+  if (const PairJson &together = field(json, "together"); together.is_boolean())
+    wrong.together = together.get<bool>();
+  else if (!together.is_null())
+    fail(where + ".together", "true or false", together);
   return wrong;
 }
 

@@ -151,15 +151,19 @@ private:
   void judgeFaults() {
     for (auto [outcome, kind] : {std::pair(PathOutcome::Hung, VerdictKind::Hung),
                                  {PathOutcome::Crashed, VerdictKind::Crashed},
-                                 {PathOutcome::WrongData, VerdictKind::WrongData}})
-      judgeFault(outcome, kind);
+                                 {PathOutcome::WrongData, VerdictKind::WrongData}}) {
+      judgePairs(outcome, kind, /*together=*/false);
+      if (outcome == PathOutcome::WrongData) // of one that ends all, nobody knows whose fault it is
+        judgePairs(outcome, kind, /*together=*/true);
+      judgeAll(outcome, kind);
+    }
   }
 
-  void judgeFault(PathOutcome outcome, VerdictKind kind) {
+  void judgePairs(PathOutcome outcome, VerdictKind kind, bool together) {
     PairFindings found;
     for (const PairRow *row : allRows())
       for (Path path : kAllPaths)
-        if (on(*row, path).outcome == outcome) {
+        if (on(*row, path).outcome == outcome && isTogether(on(*row, path)) == together) {
           found.add(*row, path);
           if (llvm::is_contained(kPeerPaths, path)) // what fails elsewhere says nothing of these
             faulty_.add(*row, path);
@@ -169,8 +173,14 @@ private:
       const PathReport &path = on(*first.row, *first.paths.begin());
       if (outcome == PathOutcome::WrongData)
         scoped.scope.wrong = path.wrong;
+      scoped.scope.together = together;
       add(kind, std::move(scoped.scope), "", causeOfFault(path));
     }
+  }
+
+  static bool isTogether(const PathReport &path) { return path.wrong && path.wrong->together; }
+
+  void judgeAll(PathOutcome outcome, VerdictKind kind) {
     if (report_.together != outcome)
       return;
     Verdict all;
@@ -471,7 +481,8 @@ private:
     for (Verdict &verdict : verdicts_) {
       auto same = llvm::find_if(merged, [&](const Verdict &other) {
         return verdict.scope == VerdictScope::Device && other.scope == VerdictScope::Device &&
-               other.kind == verdict.kind && other.device == verdict.device;
+               other.kind == verdict.kind && other.device == verdict.device &&
+               other.together == verdict.together;
       });
       if (same == merged.end()) {
         merged.push_back(std::move(verdict));

@@ -52,7 +52,7 @@ struct Verdict {
   int64_t device = -1;                   ///< of a device
   Flow flow = Flow::Both;                ///< of a device
   LinkClass link = LinkClass::Unknown;
-  bool together = false;   ///< only while all pairs run, of All
+  bool together = false;   ///< a fault only while all pairs run
   std::vector<Path> paths; ///< by value; empty: the link, whichever the path
   double figure = 0;       ///< by the first of the paths, of the pair that is furthest off; 0: none
   double expected = 0;

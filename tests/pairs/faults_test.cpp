@@ -88,6 +88,7 @@ PathOutcome outcomeOf(const LinkFault &fault) {
   case Kind::Exit:
     return PathOutcome::Crashed;
   case Kind::Flip:
+  case Kind::FlipTogether:
     return PathOutcome::WrongData;
   }
   return PathOutcome::NotMeasured;
@@ -143,7 +144,12 @@ bool says(const Verdict &verdict, const LinkFault &fault) {
     return verdict.kind == VerdictKind::Crashed;
   case Kind::Flip:
     return verdict.kind == VerdictKind::WrongData && verdict.wrong &&
-           verdict.wrong->offset == fault.offset && verdict.wrong->bytes == fault.bytes;
+           verdict.wrong->offset == fault.offset && verdict.wrong->bytes == fault.bytes &&
+           !verdict.together;
+  case Kind::FlipTogether:
+    return verdict.kind == VerdictKind::WrongData && verdict.wrong &&
+           verdict.wrong->offset == fault.offset && verdict.wrong->bytes == fault.bytes &&
+           verdict.together;
   }
   return false;
 }
@@ -237,6 +243,25 @@ TEST(Faults, AreNamedEachWhereItIs) {
     if (cases > 1)
       std::cerr << "seed " << seed << ": " << secondsSince(start) << " s\n";
   }
+}
+
+/// Alone the pair is right, and so has all its figures.
+TEST(Faults, WrongDataOnlyWhileAllRunSaySo) {
+  const std::vector<Path> paths = {Path::PutEngine, Path::GetEngine};
+  FaultyLinks links;
+  links.faults = {{Kind::FlipTogether, 2, 0, LinkPath::Put, 1, kLarge, 0, 777}};
+  const PairReport report = measureWith(links, optionsFor(3, paths));
+  expectOutcomes(report, links.faults, paths);
+  expectVerdicts(report, links.faults);
+  EXPECT_EQ(pathOf(report, 2, 0, Path::PutEngine).points.size(), 2u);
+  const std::vector<Verdict> verdicts = judge(report);
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_NE(
+      verdicts.front().sentence.find("transfers from device 2 to device 0 bring wrong data by "
+                                     "put-engine while all pairs run, first at offset 777"),
+      std::string::npos)
+      << verdicts.front().sentence;
+  EXPECT_EQ(braid::outcomeOf(report), StatusCode::WrongResult);
 }
 
 void expectHealthy(const FaultyLinks &links) {

@@ -26,7 +26,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Kind = LinkFault::Kind;
 
-constexpr const char *kKindNames[] = {"slow", "slow-together", "hang", "crash", "exit", "flip"};
+constexpr const char *kKindNames[] = {"slow", "slow-together", "hang",         "crash",
+                                      "exit", "flip",          "flip-together"};
 
 /// A copy over a link, as its rank sees it.
 struct LinkCopy {
@@ -64,10 +65,13 @@ public:
       return;
     for (size_t i = 0; i < links_.faults.size(); ++i) {
       const LinkFault &fault = links_.faults[i];
-      if (fault.kind != Kind::Flip || !strikes(fault, *copy) || fault.bytes != copy->bytes)
+      if (!strikes(fault, *copy) || fault.bytes != copy->bytes)
         continue;
       std::lock_guard lock(mutex_);
-      if (copies_[i]++ == fault.count)
+      const bool isWrong = fault.kind == Kind::FlipTogether
+                               ? copy->isTogether
+                               : fault.kind == Kind::Flip && copies_[i]++ == fault.count;
+      if (isWrong)
         static_cast<char *>(command.args.bytes.dst)[fault.offset] ^= 0x10;
     }
   }

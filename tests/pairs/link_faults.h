@@ -24,6 +24,7 @@ struct LinkFault {
     Crash,        ///< SIGSEGV in a copy of `bytes`
     Exit,         ///< exit status 3 in one
     Flip,         ///< copy number `count` of `bytes` has one bit at `offset` wrong
+    FlipTogether, ///< each of `bytes` has while more than two ranks run
   };
   Kind kind = Kind::Slow;
   int64_t source = 0, destination = 1; ///< devices

@@ -31,6 +31,7 @@ PairReport withEverything() {
   fail(rowOf(report, 0, 1), PathOutcome::Hung);
   fail(rowOf(report, 1, 0), PathOutcome::Crashed);
   fail(rowOf(report, 2, 3), PathOutcome::WrongData);
+  on(rowOf(report, 2, 3), Path::Host).wrong->together = true;
   takePeerAccess(rowOf(report, 0, 3));
   on(rowOf(report, 3, 0), Path::Messages) = {};
   return report;
@@ -47,6 +48,8 @@ TEST(PairReportJson, IsReadAsItWasWritten) {
   const PathReport &wrong = on(rowOf(*report, 2, 3), Path::Host);
   ASSERT_TRUE(wrong.wrong);
   EXPECT_EQ(wrong.wrong->offset, 4096);
+  EXPECT_TRUE(wrong.wrong->together);
+  EXPECT_FALSE(on(rowOf(*report, 2, 3), Path::PutEngine).wrong->together);
   EXPECT_EQ(on(rowOf(*report, 0, 1), Path::Host).outcome, PathOutcome::Hung);
   EXPECT_EQ(rowOf(*report, 0, 3).link.noPeerAccess, "the chipset does not support it");
   EXPECT_EQ(on(rowOf(*report, 3, 0), Path::Messages).outcome, PathOutcome::NotMeasured);
@@ -126,6 +129,9 @@ TEST(PairReportJson, EveryMistakeIsLocated) {
       {"/pairs/1/paths/host/wrong",
        {{"bytes", 1}, {"round", 1}, {"offset", 0}, {"expected", 256}},
        "wrong.expected: expected an integer from 0 to 255, got 256"},
+      {"/pairs/1/paths/host/wrong",
+       {{"bytes", 1}, {"round", 1}, {"offset", 0}, {"expected", 2}, {"got", 3}, {"together", 1}},
+       "wrong.together: expected true or false, got 1"},
   };
   for (const Mistake &mistake : mistakes) {
     Json bad = good;

@@ -364,6 +364,25 @@ TEST(Verdicts, WrongDataSaysWhere) {
             "one bit of the byte differs, as a failing memory or link leaves it");
 }
 
+TEST(Verdicts, WrongDataOnlyWhileAllRunAreTheirOwn) {
+  std::mt19937 random(10);
+  PairReport report = healthyReport({.devices = 4, .island = 4}, random);
+  for (auto [path, together] : {std::pair(Path::GetEngine, false), {Path::PutEngine, true}}) {
+    PathReport &wrong = on(rowOf(report, 2, 1), path);
+    wrong.outcome = PathOutcome::WrongData;
+    wrong.wrong = WrongData{1 << 20, 3, 4096, 0x5a, 0x5b, together};
+  }
+  const std::vector<Verdict> verdicts = judge(report);
+  ASSERT_EQ(verdicts.size(), 2u);
+  EXPECT_EQ(verdicts[0].sentence,
+            "transfers from device 2 to device 1 bring wrong data by get-engine, first at offset "
+            "4096 of 1 MiB in round 3: expected 0x5a, got 0x5b");
+  EXPECT_EQ(verdicts[1].sentence,
+            "transfers from device 2 to device 1 bring wrong data by put-engine while all pairs "
+            "run, first at offset 4096 of 1 MiB in round 3: expected 0x5a, got 0x5b");
+  EXPECT_TRUE(verdicts[1].together);
+}
+
 TEST(Verdicts, AllAtOnceMayFailWhereEachWorks) {
   std::mt19937 random(12);
   PairReport report = healthyReport({.devices = 4, .island = 4}, random);
