@@ -80,6 +80,22 @@ class Command(unittest.TestCase):
         self.assertEqual((found["bytes"], found["offset"]), (LARGE, 77777))
         self.assertEqual(found["expected"] ^ found["got"], 0x10)
 
+    def test_wrong_data_while_all_run(self):
+        code, report, wrong = self.run_it(3, fault("flip-together", 1, 0, 0, offset=77))
+        self.assertEqual((code, wrong), (1, {(1, 0, "put-engine"): "wrong-data"}))
+        self.assertTrue(report["pairs"][2]["paths"]["put-engine"]["wrong"]["together"])
+        self.assertRegex(self.out, r"by put-engine\s+while all pairs run")
+
+    def test_a_bridge(self):
+        code, report, wrong = self.run_it(4, "".join(
+            fault("bridge", source, destination, 0, 80)
+            for source, destination in ((0, 1), (1, 0), (2, 3), (3, 2))))
+        self.assertEqual((code, wrong), (0, {}))
+        verdicts = [(verdict["kind"], verdict["source"], verdict["other"]["source"])
+                    for verdict in report["verdicts"]]
+        self.assertEqual(verdicts, [("shared-bridge", 0, 2)])
+        self.assertRegex(self.out, r"slow\s+transfers between devices 0 and 1 and those between")
+
     def test_crash(self):
         code, _, wrong = self.run_it(2, fault("exit", 0, 1, 1))
         self.assertEqual((code, wrong), (5, {(0, 1, "get-engine"): "crashed"}))
