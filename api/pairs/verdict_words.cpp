@@ -69,6 +69,12 @@ std::string detailOf(const Verdict &verdict) {
   return "";
 }
 
+/// Of a verdict about a pair, or of the link that shares its bridge.
+template <class Pair> std::string pairText(const Pair &pair) {
+  return pair.bothWays ? fmt::format("between devices {} and {}", pair.source, pair.destination)
+                       : fmt::format("from device {} to device {}", pair.source, pair.destination);
+}
+
 } // namespace
 
 llvm::StringRef name(VerdictKind kind) { return wordsOf(kind).name; }
@@ -112,12 +118,6 @@ std::string byPaths(const std::vector<Path> &paths) {
     words += name(paths[i]).str();
   }
   return words;
-}
-
-/// Of a verdict about a pair, or of the link that shares its bridge.
-template <class Pair> static std::string pairText(const Pair &pair) {
-  return pair.bothWays ? fmt::format("between devices {} and {}", pair.source, pair.destination)
-                       : fmt::format("from device {} to device {}", pair.source, pair.destination);
 }
 
 std::string subjectOf(const Verdict &verdict) {
