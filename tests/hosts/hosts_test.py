@@ -137,8 +137,10 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
     command = write_case(case, hosts.folder, ranks, ranks_of_host)
     only = [h.number for h in hosts if fault["kind"] != "missing host" or h.number != fault["host"]]
     numbers = [rank for rank in range(ranks) if rank // ranks_of_host in only]
-    started = dict(zip(numbers, by_hand(hosts, ranks_of_host, command, meet_at=proxy.address,
-                                        only=only, **PIPES)))
+    # A proxy acknowledges what it gets, whatever becomes of it.
+    meet_at = proxy.address if fault["kind"] in ("partition", "delay", "swallow") else None
+    started = dict(zip(numbers, by_hand(hosts, ranks_of_host, command, meet_at=meet_at, only=only,
+                                        **PIPES)))
     time.sleep(fault["after"])
     strike(fault, hosts, ranks_of_host, proxy, started)
     struck_at = time.monotonic()
@@ -162,6 +164,8 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
                     or fault["kind"] not in ("partition", "swallow") and rank not in lonely]
         assert len(set(together)) == 1, (fault, ends)
         assert re.search(expected_cause(fault, ranks_of_host), together[0]), (fault, ends)
+        if "nothing was heard" in together[0] and fault["kind"] in ("stop", "stop host", "cable"):
+            assert ("the network is cut" in together[0]) == (fault["kind"] == "cable"), (fault, ends)
         fault["seconds"] = round(time.monotonic() - struck_at, 2)
         fault["cause"] = together[0]
     for host in hosts:
