@@ -262,8 +262,9 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
     return "";
   if (Status status = writeFlightRecords(folder, memory, plans, ranks, job); !status.isOk())
     return fmt::format("braid: warning: no flight records: {}\n", status.message());
-  return fmt::format("braid: flight records of {} in {}; see braid explain {}/*.json\n",
-                     counted(memory.ranks(), "rank"), folder, folder);
+  return fmt::format("braid: flight records of {}{} in {}; see braid explain {}/*.json\n",
+                     counted(memory.ranksPerHost(), "rank"),
+                     memory.hosts() > 1 ? " of this host" : "", folder, folder);
 }
 
 /// One `braid run`: compiles, checks, and then runs the ranks, starts them, or is one of them.
