@@ -132,8 +132,8 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
     """All ranks but the one that was struck end in time, fail, and name the same first cause."""
     ranks = len(hosts) * ranks_of_host
     case = {"file": "examples/ag_matmul.braid",
-            "flags": ["--set", "M=96", "--set", "K=32", "--set", "N=48", "--iterations", "100000000",
-                      "--timeout-ms", str(int(TIMEOUT * 1000))]}
+            "flags": ["--set", "M=96", "--set", "K=32", "--set", "N=48", "--iterations",
+                      "100000000", "--timeout-ms", str(int(TIMEOUT * 1000))]}
     command = write_case(case, hosts.folder, ranks, ranks_of_host)
     only = [h.number for h in hosts if fault["kind"] != "missing host" or h.number != fault["host"]]
     numbers = [rank for rank in range(ranks) if rank // ranks_of_host in only]
@@ -165,7 +165,8 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
         assert len(set(together)) == 1, (fault, ends)
         assert re.search(expected_cause(fault, ranks_of_host), together[0]), (fault, ends)
         if "nothing was heard" in together[0] and fault["kind"] in ("stop", "stop host", "cable"):
-            assert ("the network is cut" in together[0]) == (fault["kind"] == "cable"), (fault, ends)
+            is_cut = "the network is cut" in together[0]
+            assert is_cut == (fault["kind"] == "cable"), (fault, ends)
         fault["seconds"] = round(time.monotonic() - struck_at, 2)
         fault["cause"] = together[0]
     for host in hosts:

@@ -1,7 +1,7 @@
 //===- runtime/job/network/door.h - lets in who knows a secret --------------------------------===//
 //
 // Whoever connects is asked for a proof, see handshake.h. At most kMaxStrangers may be without one
-// at a time, each for ten seconds and with room for one answer. If more come, any of them has to go:
+// at a time, each for ten seconds and with room for one answer. If more come, any of them goes:
 // chance decides, which no crowd can steer, and who belongs here tries again.
 //
 //===----------------------------------------------------------------------------------------===//
