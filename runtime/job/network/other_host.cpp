@@ -21,8 +21,9 @@ constexpr auto kBetweenAttempts = 100ms;
 
 /// Once it has been asked, this host goes on until the deadline: host 0 may have let it in, and would
 /// take its going for its death.
+/// `hasAnswer`: host 0 has let it in, or has said why not, and will not say anything else.
 Result<JoinedHost> attempt(const TcpAddress &at, const std::string &whose,
-                           const OtherHostOptions &options, Deadline deadline) {
+                           const OtherHostOptions &options, Deadline deadline, bool &hasAnswer) {
   SecureStream stream = BRAID_TRY(knockAt(at, whose, options.secret, options.context,
                                           static_cast<uint32_t>(options.host),
                                           std::min(deadline, deadlineIn(kForAttempt)), deadline));
@@ -40,6 +41,7 @@ Result<JoinedHost> attempt(const TcpAddress &at, const std::string &whose,
     if (!frame)
       poll(&entry, 1, 20);
   }
+  hasAnswer = true;
   if (frame->kind == FrameKind::HostAbort)
     return BRAID_TRY(decodeCause(frame->body, options.ranks)).status;
   if (frame->kind != FrameKind::HostWelcome)
@@ -58,8 +60,9 @@ Result<JoinedHost> joinHostZero(const TcpAddress &at, const OtherHostOptions &op
                                 Deadline deadline) {
   const std::string whose = fmt::format("host 0 at {}", textOf(at));
   for (;;) {
-    auto joined = attempt(at, whose, options, deadline);
-    if (joined || !isWorthAnotherAttempt(joined.status()))
+    bool hasAnswer = false;
+    auto joined = attempt(at, whose, options, deadline, hasAnswer);
+    if (hasAnswer || !isWorthAnotherAttempt(joined.status()))
       return joined;
     if (std::chrono::steady_clock::now() + kBetweenAttempts >= deadline)
       return timedOut("expected {} to let {} in, got: {}", whose,
@@ -171,7 +174,7 @@ void OtherHost::handlePong(const HostPing &pong) {
 
 void OtherHost::bring(GatheredParts parts) {
   if (!link_)
-    return (void)memory_.abort({peerFailed("rank 0 has left the job"), 0});
+    return (void)memory_.abort({peerFailed("rank 0 left before the others were done"), 0});
   awaited_ = parts.sequence;
   link_->send(encodeGathered(FrameKind::HostGather, parts));
 }
