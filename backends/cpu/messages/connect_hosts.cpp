@@ -20,7 +20,11 @@ using Carriers = std::vector<std::unique_ptr<Carrier>>;
 
 constexpr const char *kContext = "messages of ranks";
 constexpr size_t kKeyBytes = 32;
+/// For the first word of a peer, which answers as soon as it has got round to it.
 constexpr auto kForAttempt = 500ms;
+/// For its second word. Whoever goes away before that may have been let in, as the last one, and
+/// then nobody is there to be asked again.
+constexpr auto kToBeLetIn = 10s;
 /// How often a blocked rank looks whether the job has been aborted.
 constexpr auto kSlice = 20ms;
 
@@ -82,7 +86,8 @@ Status Connector::askLower(const std::vector<Listening> &places) {
       const TcpAddress &at = places[static_cast<size_t>(peer)].at;
       auto stream = knockAt(at, fmt::format("rank {} at {}", peer, textOf(at)), key_, kContext,
                             static_cast<uint32_t>(group_.rank()),
-                            std::min(deadline_, deadlineIn(kForAttempt)));
+                            std::min(deadline_, deadlineIn(kForAttempt)),
+                            std::min(deadline_, deadlineIn(kToBeLetIn)));
       if (stream)
         carriers_[static_cast<size_t>(peer)] = carrySealed(std::move(*stream));
       else if (Clock::now() >= deadline_)

@@ -496,7 +496,7 @@ Status Rendezvous::Server::handleCommit(int64_t rank, const Frame &frame) {
 /// All ranks of this host have come.
 void Rendezvous::Server::finishGather() {
   GatheredParts gathered{.sequence = gather_, .step = ranks_.front().step};
-  size_t bytes = 4;
+  size_t bytes = 8; // the step, between hosts, and the number of parts
   for (const Rank &rank : ranks_) {
     bytes += 4 + rank.part->size();
     gathered.step = std::min(gathered.step, rank.step);

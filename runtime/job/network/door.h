@@ -1,8 +1,9 @@
 //===- runtime/job/network/door.h - lets in who knows a secret --------------------------------===//
 //
 // Whoever connects is asked for a proof, see handshake.h. At most kMaxStrangers may be without one
-// at a time, each for ten seconds and with room for one answer. If more come, any of them goes:
-// chance decides, which no crowd can steer, and who belongs here tries again.
+// at a time, and fewer where this process may have few descriptors, each for ten seconds and with
+// room for one answer. If more come, any of them has to go: chance decides, which no crowd can
+// steer, and who belongs here tries again.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -24,8 +25,7 @@ inline constexpr size_t kMaxStrangers = 256;
 class Door {
 public:
   /// `secret` and `context` as in ClientHandshake.
-  Door(TcpListener listener, std::string secret, std::string context)
-      : listener_(std::move(listener)), secret_(std::move(secret)), context_(std::move(context)) {}
+  Door(TcpListener listener, std::string secret, std::string context);
 
   const TcpAddress &address() const { return listener_.address; }
   void addDescriptors(std::vector<pollfd> &events) const;
@@ -46,18 +46,23 @@ private:
     Deadline deadline;
   };
   void accept();
+  Stranger &anyStranger();
   bool serve(Stranger &stranger, std::vector<Guest> &guests) const;
 
   TcpListener listener_;
   const std::string secret_, context_;
+  const size_t mostStrangers_;
   std::vector<Stranger> strangers_;
+  Deadline acceptTime_{}; ///< not before
 };
 
 /// The other side: proves that this process knows the secret to who accepts at `at`, which `whose`
-/// names. Blocks at most until the deadline; PeerFailed or TimedOut where it may be worth another
-/// try, BadInput if the other side does not know the secret.
+/// names. Blocks at most until the deadlines: the first one is for being asked, the second one for
+/// the answer to this side's proof. Who goes away between these may have been let in, and the other
+/// side would take that for its end. PeerFailed or TimedOut where it may be worth another try,
+/// BadInput if the other side does not know the secret.
 Result<SecureStream> knockAt(const TcpAddress &at, const std::string &whose,
                              const std::string &secret, const std::string &context, uint32_t number,
-                             Deadline deadline);
+                             Deadline toBeAsked, Deadline toBeLetIn);
 
 } // namespace braid

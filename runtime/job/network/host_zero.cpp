@@ -50,7 +50,20 @@ HostZero::~HostZero() {
   tellAbort();
   for (Host &host : hosts_)
     if (host.link)
-      host.link->send({.kind = FrameKind::Disconnect});
+      host.link->sayGoodbye();
+  // What was committed is on its way to hosts that have yet to read it.
+  for (const Deadline giveUp = deadlineIn(kForGoodbye); Clock::now() < giveUp;) {
+    std::vector<pollfd> events;
+    for (Host &host : hosts_) {
+      if (host.link && host.link->hasEnded())
+        host.link.reset();
+      if (host.link)
+        events.push_back({host.link->descriptor(), host.link->wantedEvents(), 0});
+    }
+    if (events.empty())
+      return;
+    poll(events.data(), events.size(), 20);
+  }
 }
 
 std::string HostZero::ranksOf(int64_t host) const { return nameHost(host, perHost_); }
@@ -59,8 +72,7 @@ std::string HostZero::ranksOf(int64_t host) const { return nameHost(host, perHos
 
 void HostZero::addDescriptors(std::vector<pollfd> &events) {
   auto add = [&events](const HostLink *link) {
-    const auto wanted = static_cast<short>(link && link->hasUnsent() ? POLLIN | POLLOUT : POLLIN);
-    events.push_back({link ? link->descriptor() : -1, wanted, 0});
+    events.push_back({link ? link->descriptor() : -1, link ? link->wantedEvents() : short(0), 0});
   };
   for (const Host &host : hosts_)
     add(host.link ? &*host.link : nullptr);
@@ -72,7 +84,7 @@ void HostZero::addDescriptors(std::vector<pollfd> &events) {
 void HostZero::serve(llvm::ArrayRef<pollfd> events) {
   if (!events.empty()) {
     for (size_t host = 0; host < hosts_.size(); ++host)
-      if (events[host].revents != 0 && hosts_[host].link)
+      if (hosts_[host].link && (events[host].revents != 0 || hosts_[host].link->hasUnread()))
         serveHost(static_cast<int64_t>(host));
     serveNewcomers(events.drop_front(hosts_.size()));
   }
@@ -85,9 +97,11 @@ void HostZero::serve(llvm::ArrayRef<pollfd> events) {
 void HostZero::serveNewcomers(llvm::ArrayRef<pollfd> events) {
   const Clock::time_point now = Clock::now();
   std::vector<Newcomer> newcomers = std::exchange(newcomers_, {});
-  for (size_t i = 0; i < newcomers.size(); ++i)
-    if ((events[i].revents == 0 || serveNewcomer(newcomers[i])) && now < newcomers[i].deadline)
+  for (size_t i = 0; i < newcomers.size(); ++i) {
+    const bool isThere = events[i].revents != 0 || newcomers[i].link.hasUnread();
+    if ((!isThere || serveNewcomer(newcomers[i])) && now < newcomers[i].deadline)
       newcomers_.push_back(std::move(newcomers[i]));
+  }
   for (Door::Guest &guest : door_.serve(events.drop_front(newcomers.size())))
     if (newcomers_.size() < kMaxStrangers)
       newcomers_.push_back({HostLink(std::move(guest.stream)), guest.number, deadlineIn(kForName)});
@@ -95,11 +109,10 @@ void HostZero::serveNewcomers(llvm::ArrayRef<pollfd> events) {
 
 /// True if it has yet to say who it is.
 bool HostZero::serveNewcomer(Newcomer &newcomer) {
-  std::vector<Frame> frames;
-  const Status status = newcomer.link.receive(frames);
-  if (frames.empty())
-    return status.isOk();
-  if (Status why = whyRefused(newcomer, frames.front()); !why.isOk())
+  const Result<std::optional<Frame>> frame = newcomer.link.receiveFirst();
+  if (!frame || !*frame)
+    return frame.isOk();
+  if (Status why = whyRefused(newcomer, **frame); !why.isOk())
     refuse(newcomer, why);
   else
     welcome(newcomer);
@@ -169,9 +182,12 @@ Status HostZero::handle(int64_t host, const Frame &frame) {
                       [&](int64_t rank) { return rank / perHost_ == host; });
   case FrameKind::HostPing: {
     const HostPing ping = BRAID_TRY(HostPing::decode(frame.body));
-    roundTrips_[static_cast<size_t>(host)] = ping.otherNs;
-    hosts_[static_cast<size_t>(host)].link->send(
-        {.kind = FrameKind::HostPong, .body = HostPing{ping.sentNs, monotonicNs()}.encode()});
+    HostLink &link = *hosts_[static_cast<size_t>(host)].link;
+    roundTrips_[static_cast<size_t>(host)] = std::min(ping.otherNs, ns(options_.silence));
+    // Who does not read asks again.
+    if (!link.hasUnsent())
+      link.send(
+          {.kind = FrameKind::HostPong, .body = HostPing{ping.sentNs, monotonicNs()}.encode()});
     return Status::ok();
   }
   case FrameKind::Disconnect:
@@ -237,6 +253,7 @@ void HostZero::letGo(int64_t number) {
   Host &host = hosts_[static_cast<size_t>(number)];
   host.state = State::Left;
   host.link.reset();
+  parts_[static_cast<size_t>(number)].reset(); // its ranks would not hear that they count
   for (int64_t rank = number * perHost_; rank < (number + 1) * perHost_; ++rank)
     memory_.slot(rank).state.store(static_cast<uint32_t>(RankState::Left),
                                    std::memory_order_relaxed);
@@ -273,7 +290,7 @@ void HostZero::lookAtClocks() {
     const HostLink &link = *hosts_[host].link;
     const auto silent = now - link.heard();
     roundTrip = std::max({roundTrip, roundTrips_[host], ns(silent)});
-    if (silent >= options_.silence)
+    if (link.isSilentFor(options_.silence))
       lose(static_cast<int64_t>(host),
            timedOut("nothing was heard from it for {} s, {}", seconds(options_.silence),
                     isAcknowledged(link.descriptor())

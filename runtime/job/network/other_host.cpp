@@ -14,34 +14,37 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// One attempt. The network may take seconds for a message; a crowd of strangers may have thrown
-/// this one out.
+/// For the first word of host 0. The network may take seconds for a message; a crowd of strangers
+/// may have thrown this one out.
 constexpr auto kForAttempt = 15s;
 constexpr auto kBetweenAttempts = 100ms;
 
+/// Once it has been asked, this host goes on until the deadline: host 0 may have let it in, and would
+/// take its going for its death.
+/// `hasAnswer`: host 0 has let it in, or has said why not, and will not say anything else.
 Result<JoinedHost> attempt(const TcpAddress &at, const std::string &whose,
-                           const OtherHostOptions &options, Deadline deadline) {
+                           const OtherHostOptions &options, Deadline deadline, bool &hasAnswer) {
   SecureStream stream = BRAID_TRY(knockAt(at, whose, options.secret, options.context,
-                                          static_cast<uint32_t>(options.host), deadline));
+                                          static_cast<uint32_t>(options.host),
+                                          std::min(deadline, deadlineIn(kForAttempt)), deadline));
   std::string address = addressOfThisEnd(stream.descriptor());
   HostLink link(std::move(stream));
   link.send(
       {.kind = FrameKind::HostHello, .body = HostHello{options.hosts, options.ranks}.encode()});
-  std::vector<Frame> frames;
-  while (frames.empty()) {
+  std::optional<Frame> frame;
+  while (!frame) {
     // Who is refused hears why, and then the end of the connection.
-    const Status status = link.receive(frames);
-    if (frames.empty() && !status.isOk())
-      return status;
-    if (frames.empty() && std::chrono::steady_clock::now() >= deadline)
+    frame = BRAID_TRY(link.receiveFirst());
+    if (!frame && std::chrono::steady_clock::now() >= deadline)
       return timedOut("host 0 did not answer in time");
     pollfd entry{link.descriptor(), POLLIN, 0};
-    if (frames.empty())
+    if (!frame)
       poll(&entry, 1, 20);
   }
-  if (frames.front().kind == FrameKind::HostAbort)
-    return BRAID_TRY(decodeCause(frames.front().body, options.ranks)).status;
-  if (frames.front().kind != FrameKind::HostWelcome)
+  hasAnswer = true;
+  if (frame->kind == FrameKind::HostAbort)
+    return BRAID_TRY(decodeCause(frame->body, options.ranks)).status;
+  if (frame->kind != FrameKind::HostWelcome)
     return peerFailed("expected a welcome from host 0, got another message");
   return JoinedHost{std::move(link), std::move(address)};
 }
@@ -57,8 +60,9 @@ Result<JoinedHost> joinHostZero(const TcpAddress &at, const OtherHostOptions &op
                                 Deadline deadline) {
   const std::string whose = fmt::format("host 0 at {}", textOf(at));
   for (;;) {
-    auto joined = attempt(at, whose, options, std::min(deadline, deadlineIn(kForAttempt)));
-    if (joined || !isWorthAnotherAttempt(joined.status()))
+    bool hasAnswer = false;
+    auto joined = attempt(at, whose, options, deadline, hasAnswer);
+    if (hasAnswer || !isWorthAnotherAttempt(joined.status()))
       return joined;
     if (std::chrono::steady_clock::now() + kBetweenAttempts >= deadline)
       return timedOut("expected {} to let {} in, got: {}", whose,
@@ -76,38 +80,42 @@ OtherHost::~OtherHost() {
   if (!link_)
     return;
   propose();
-  link_->send({.kind = FrameKind::Disconnect});
+  link_->sayGoodbye();
   // Nobody waits for this host any more, but whoever does not read keeps it only for a moment.
-  for (const Deadline giveUp = deadlineIn(500ms); link_->hasUnsent() && Clock::now() < giveUp;) {
-    pollfd entry{link_->descriptor(), POLLOUT, 0};
+  for (const Deadline giveUp = deadlineIn(kForGoodbye);
+       !link_->hasEnded() && Clock::now() < giveUp;) {
+    pollfd entry{link_->descriptor(), link_->wantedEvents(), 0};
     poll(&entry, 1, 20);
-    link_->flush();
   }
 }
 
 void OtherHost::addDescriptors(std::vector<pollfd> &events) {
-  const auto wanted = static_cast<short>(link_ && link_->hasUnsent() ? POLLIN | POLLOUT : POLLIN);
-  events.push_back({link_ ? link_->descriptor() : -1, wanted, 0});
+  events.push_back({link_ ? link_->descriptor() : -1, link_ ? link_->wantedEvents() : short(0), 0});
 }
 
 void OtherHost::serve(llvm::ArrayRef<pollfd> events) {
-  if (link_ && !events.empty() && events[0].revents != 0) {
-    link_->flush();
-    std::vector<Frame> frames;
-    Status status = link_->receive(frames);
-    for (const Frame &frame : frames) {
-      if (Status wrong = link_ ? handle(frame) : Status::ok(); !wrong.isOk())
-        status = wrong;
-    }
-    if (link_ && !status.isOk())
-      endWith(status.code() == StatusCode::PeerFailed
-                  ? peerFailed("rank 0, which hosted the meeting, is gone")
-                  : status.annotated("host 0"));
-  }
+  if (link_ && ((!events.empty() && events[0].revents != 0) || link_->hasUnread()))
+    serveLink();
   if (link_)
     lookAtClocks();
   if (link_)
     propose();
+}
+
+void OtherHost::serveLink() {
+  link_->flush();
+  std::vector<Frame> frames;
+  Status status = link_->receive(frames);
+  for (const Frame &frame : frames) {
+    if (Status wrong = handle(frame); !wrong.isOk())
+      return endWith(wrong.annotated("host 0"));
+    if (!link_)
+      return;
+  }
+  if (!status.isOk())
+    endWith(status.code() == StatusCode::PeerFailed
+                ? peerFailed("rank 0, which hosted the meeting, is gone")
+                : status.annotated("host 0"));
 }
 
 /// Host 0 is out of reach: what has not been decided is decided here.
@@ -121,7 +129,9 @@ Status OtherHost::handle(const Frame &frame) {
   switch (frame.kind) {
   case FrameKind::HostGathered: {
     auto gathered = BRAID_TRY(decodeGathered(frame, static_cast<size_t>(memory_.ranks())));
-    isAwaiting_ = false;
+    if (gathered.sequence != awaited_)
+      return badInput("expected no parts of all-gather {}, got some", gathered.sequence);
+    awaited_.reset();
     if (gathered.step == 0 || memory_.commit(gathered.step))
       gathered_ = std::move(gathered);
     return Status::ok();
@@ -139,7 +149,7 @@ Status OtherHost::handle(const Frame &frame) {
     // Host 0 is done. So are all others, or they are told by what waits for it.
     link_.reset();
     memory_.decideHere();
-    if (isAwaiting_)
+    if (awaited_)
       memory_.abort({peerFailed("rank 0 left before the others were done"), 0});
     return Status::ok();
   default:
@@ -164,8 +174,8 @@ void OtherHost::handlePong(const HostPing &pong) {
 
 void OtherHost::bring(GatheredParts parts) {
   if (!link_)
-    return (void)memory_.abort({peerFailed("rank 0 has left the job"), 0});
-  isAwaiting_ = true;
+    return (void)memory_.abort({peerFailed("rank 0 left before the others were done"), 0});
+  awaited_ = parts.sequence;
   link_->send(encodeGathered(FrameKind::HostGather, parts));
 }
 
@@ -173,12 +183,11 @@ std::optional<GatheredParts> OtherHost::takeGathered() { return std::exchange(ga
 
 void OtherHost::lookAtClocks() {
   const Clock::time_point now = Clock::now();
-  const auto silent = now - link_->heard();
   const uint64_t pingAge = pingedNs_ ? monotonicNs() - *pingedNs_ : 0;
   JobMemory::Network network = memory_.network();
   network.roundTripNs = std::max(latestNs_, pingAge);
   memory_.setNetwork(network);
-  if (silent >= options_.silence)
+  if (link_->isSilentFor(options_.silence))
     return endWith(timedOut(
         "host 0: nothing was heard from it for {} s, {}",
         static_cast<double>(options_.silence.count()) / 1000,

@@ -46,6 +46,7 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
+  void serveLink();
   Status handle(const Frame &frame);
   void handlePong(const HostPing &ping);
   void lookAtClocks();
@@ -58,8 +59,9 @@ private:
   const OtherHostOptions options_;
   const int64_t perHost_;
   std::optional<GatheredParts> gathered_;
-  bool isAwaiting_ = false; ///< parts were brought, and nothing has come back
-  bool isProposed_ = false; ///< host 0 has been told
+  std::optional<uint32_t> awaited_; ///< the all-gather for which parts were brought, and nothing
+                                    ///< has come back
+  bool isProposed_ = false;         ///< host 0 has been told
   Clock::time_point nextSlots_ = {};
   std::optional<uint64_t> pingedNs_;   ///< of the ping that has no answer
   uint64_t shortestNs_ = ~uint64_t(0); ///< round trip

@@ -63,11 +63,12 @@ Result<std::string> readSecretFile(const std::string &file) {
   if (count < 0)
     return refuse(llvm::sys::StrError(errno));
   const llvm::StringRef secret = llvm::StringRef(bytes, static_cast<size_t>(count)).rtrim();
-  if (secret.size() < kLeastSecretBytes || secret.size() > kMostSecretBytes)
-    return refuse(fmt::format("expected {} to {} bytes, got {}{}", kLeastSecretBytes,
-                              kMostSecretBytes,
-                              secret.size() > kMostSecretBytes ? "more than " : "",
-                              std::min(secret.size(), kMostSecretBytes)));
+  // What begins with much white space may go on after it.
+  const bool isTooLong = secret.size() > kMostSecretBytes || about.st_size > ssize_t(sizeof bytes);
+  if (secret.size() < kLeastSecretBytes || isTooLong)
+    return refuse(fmt::format(
+        "expected {} to {} bytes, got {}", kLeastSecretBytes, kMostSecretBytes,
+        isTooLong ? fmt::format("more than {}", kMostSecretBytes) : fmt::to_string(secret.size())));
   return secret.str();
 }
 

@@ -84,9 +84,13 @@ std::vector<std::string> addressesOfInterfaces() {
 
 Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline) {
   int error = 0;
-  for (const SocketAddress &address : BRAID_TRY(resolveWithin(at.host, at.port, deadline)))
+  for (const SocketAddress &address : BRAID_TRY(resolveWithin(at.host, at.port, deadline))) {
     if (Result<TcpListener> listener = tryToListen(address, error))
       return listener;
+    // At another address of this host, the others would not look for it: somebody else answers.
+    if (error == EADDRINUSE)
+      break;
+  }
   if (error == EADDRNOTAVAIL)
     return badInput("expected an address of this host to listen at, got {}", textOf(at));
   return badInput("cannot listen at {}: {}", textOf(at), llvm::sys::StrError(error));

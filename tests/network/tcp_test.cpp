@@ -1,0 +1,130 @@
+//===- tests/network/tcp_test.cpp - addresses, and who listens at them ------------------------===//
+
+#include "runtime/job/network/byte_stream.h"
+#include "runtime/job/network/resolve.h"
+#include "runtime/job/network/tcp.h"
+#include "tests/bootstrap/bootstrap_test.h"
+
+#include <gmock/gmock.h>
+
+namespace braid {
+namespace {
+
+using ::testing::HasSubstr;
+
+TcpListener listening(const std::string &host, uint16_t port = 0) {
+  Result<TcpListener> listener = listenAt({host, port}, soon());
+  EXPECT_TRUE(listener.isOk()) << listener.status().message();
+  return listener ? std::move(*listener) : TcpListener();
+}
+
+/// This machine has IPv6.
+bool hasLoopback6() { return listenAt({"::1", 0}, soon()).isOk(); }
+
+/// A connection, made and accepted.
+void meetAt(const TcpListener &listener) {
+  auto stream =
+      ByteStream::connect(listener.address.host, listener.address.port, "it", false, soon());
+  ASSERT_TRUE(stream.isOk()) << stream.status().message();
+  FileDescriptor accepted;
+  ASSERT_TRUE(eventually([&] { return (accepted = acceptFrom(listener)).isValid(); }));
+  EXPECT_EQ(addressOfThisEnd(accepted.get()), listener.address.host);
+  ASSERT_TRUE(stream->write("words", soon()).isOk());
+  ByteStream other(std::move(accepted), "the other side");
+  EXPECT_EQ(*other.read(5, soon()), "words");
+  EXPECT_TRUE(eventually([&] { return isAcknowledged(stream->descriptor()); }));
+}
+
+TEST(Tcp, AnyFreePortIsTaken) {
+  const TcpListener one = listening("127.0.0.1"), other = listening("127.0.0.1");
+  EXPECT_EQ(one.address.host, "127.0.0.1");
+  EXPECT_NE(one.address.port, 0);
+  EXPECT_NE(one.address.port, other.address.port);
+  EXPECT_FALSE(acceptFrom(one).isValid()) << "nobody is there, and it does not block";
+  meetAt(one);
+  meetAt(other);
+}
+
+TEST(Tcp, TheLoopbackOfIpv6IsAnAddress) {
+  if (!hasLoopback6())
+    GTEST_SKIP() << "no IPv6";
+  const TcpListener listener = listening("::1");
+  EXPECT_EQ(listener.address.host, "::1");
+  EXPECT_EQ(textOf(listener.address).substr(0, 6), "[::1]:");
+  meetAt(listener);
+}
+
+TEST(Tcp, APortIsTakenOnce) {
+  const TcpListener first = listening("127.0.0.1");
+  const auto second = listenAt(first.address, soon());
+  ASSERT_FALSE(second.isOk());
+  EXPECT_EQ(second.status().code(), StatusCode::BadInput);
+  EXPECT_THAT(second.status().message(), HasSubstr(textOf(first.address)));
+  EXPECT_THAT(second.status().message(), HasSubstr("Address already in use"));
+}
+
+TEST(Tcp, APortIsFreeAtOnceAfterItsConnectionsHaveEnded) {
+  TcpAddress address;
+  {
+    const TcpListener first = listening("127.0.0.1");
+    address = first.address;
+    meetAt(first);
+  }
+  EXPECT_EQ(listening(address.host, address.port).address.port, address.port);
+}
+
+/// Others would find somebody else at the first address.
+TEST(Tcp, ATakenPortIsNotSoughtAtAnotherAddressOfTheName) {
+  const auto addresses = resolveWithin("localhost", 0, soon());
+  ASSERT_TRUE(addresses.isOk());
+  if (addresses->size() < 2 || !hasLoopback6())
+    GTEST_SKIP() << "localhost has one address";
+  const TcpListener first = listening("localhost");
+  EXPECT_FALSE(listenAt({"localhost", first.address.port}, soon()).isOk());
+}
+
+TEST(Tcp, AnAddressOfAnotherMachineIsRefused) {
+  const auto listener = listenAt({"192.0.2.1", 0}, soon()); // of documents only
+  ASSERT_FALSE(listener.isOk());
+  EXPECT_EQ(listener.status().code(), StatusCode::BadInput);
+  EXPECT_THAT(listener.status().message(), HasSubstr("expected an address of this host"));
+  EXPECT_THAT(listener.status().message(), HasSubstr("192.0.2.1:0"));
+}
+
+TEST(Tcp, ANameWithoutAddressIsRefused) {
+  for (const char *name : {"nobody.invalid", "", "127.0.0.1.1", "a b"}) {
+    const auto listener = listenAt({name, 0}, soon());
+    ASSERT_FALSE(listener.isOk()) << name;
+    EXPECT_THAT(listener.status().message(), HasSubstr("expected a host with an address")) << name;
+  }
+}
+
+TEST(Tcp, ANameIsTriedAtAllItsAddresses) {
+  const TcpListener listener = listening("127.0.0.1");
+  // localhost may be ::1 first, where nobody listens.
+  auto stream = ByteStream::connect("localhost", listener.address.port, "it", false, soon());
+  EXPECT_TRUE(stream.isOk()) << stream.status().message();
+}
+
+TEST(Tcp, NobodyListensThere) {
+  const uint16_t port = listening("127.0.0.1").address.port;
+  const auto refused = ByteStream::connect("127.0.0.1", port, "host 0", false, soon());
+  ASSERT_FALSE(refused.isOk());
+  EXPECT_EQ(refused.status().code(), StatusCode::PeerFailed);
+  const auto late = ByteStream::connect("127.0.0.1", port, "host 0", true, deadlineIn(200ms));
+  ASSERT_FALSE(late.isOk());
+  EXPECT_EQ(late.status().code(), StatusCode::TimedOut);
+}
+
+TEST(Tcp, EveryAddressMeansThisHost) {
+  const TcpListener listener = listening("0.0.0.0");
+  auto stream = ByteStream::connect("127.0.0.1", listener.address.port, "it", false, soon());
+  EXPECT_TRUE(stream.isOk()) << stream.status().message();
+  const auto own = addressOfThisHost();
+  if (!own)
+    GTEST_SKIP() << own.status().message();
+  EXPECT_TRUE(ByteStream::connect(*own, listener.address.port, "it", false, soon()).isOk());
+}
+
+} // namespace
+} // namespace braid
