@@ -19,8 +19,8 @@ namespace {
 constexpr auto kForAttempt = 15s;
 constexpr auto kBetweenAttempts = 100ms;
 
-/// Once it has been asked, this host goes on until the deadline: host 0 may have let it in, and would
-/// take its going for its death.
+/// Once it has been asked, this host goes on until the deadline: host 0 may have let it in, and
+/// would take its going for its death.
 /// `hasAnswer`: host 0 has let it in, or has said why not, and will not say anything else.
 Result<JoinedHost> attempt(const TcpAddress &at, const std::string &whose,
                            const OtherHostOptions &options, Deadline deadline, bool &hasAnswer) {
