@@ -28,6 +28,9 @@ constexpr milliseconds kForFinishedRanks{1000};
 /// How long it stays for further processes that contradict a rank: who made one such mistake has
 /// often started several of them.
 constexpr milliseconds kForContradictions{1000};
+/// What is left of the time to join, at most, for ranks to hear why their host does not get to the
+/// others.
+constexpr milliseconds kToSayWhy{1000};
 /// How long another host has for its answer. It may be stopped.
 constexpr milliseconds kForGreeting{1000};
 
@@ -85,7 +88,8 @@ struct JobRank::Host {
 Result<std::unique_ptr<JobRank::Host>>
 JobRank::Host::start(const Place &place, milliseconds timeout, Stragglers stragglers,
                      MeetingOfHosts *meeting, Deadline deadline) {
-  Result<HostPlace> hostPlace = meeting ? meeting->begin(deadline) : HostPlace();
+  const milliseconds toSayWhy = std::min(timeout / 8, kToSayWhy);
+  Result<HostPlace> hostPlace = meeting ? meeting->begin(deadline - toSayWhy) : HostPlace();
   JobMemory memory = BRAID_TRY(
       JobMemory::create(place.ranks, hostPlace ? *hostPlace : HostPlace{place.host, place.hosts}));
   auto host = std::make_unique<Host>(std::move(memory));

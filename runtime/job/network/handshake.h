@@ -64,7 +64,8 @@ public:
   ClientHandshake(std::string secret, std::string context, uint32_t number);
   /// What the client says to the server's challenge, of kChallengeBytes.
   std::string answer(llvm::StringRef challenge);
-  /// The keys, if `proof`, of kProofBytes, is that of a server that knows the secret. BadInput else.
+  /// The keys, if `proof`, of kProofBytes, is that of a server that knows the secret; else
+  /// BadInput.
   Result<StreamKeys> check(llvm::StringRef proof) const;
 
 private:
