@@ -23,15 +23,23 @@ struct JobShape {
 /// One host: its memory, and its rendezvous.
 class JobHost {
 public:
-  static std::unique_ptr<JobHost> zero(const JobShape &shape, TcpListener listener) {
-    auto host = std::unique_ptr<JobHost>(new JobHost(shape, 0));
-    host->start(shape, std::make_unique<HostZero>(std::move(listener), *host->memory_,
-                                                  HostOptions{.ranks = shape.ranks(),
-                                                              .secret = kJobSecret,
-                                                              .context = kJobContext,
-                                                              .joinTimeout = shape.join,
-                                                              .silence = shape.silence}));
+  /// `join`: what joins the memory with those of other hosts.
+  template <class Join>
+  static std::unique_ptr<JobHost> with(const JobShape &shape, const HostPlace &place, Join join) {
+    auto host = std::unique_ptr<JobHost>(new JobHost(shape, place));
+    host->start(shape, join(*host->memory_));
     return host;
+  }
+
+  static std::unique_ptr<JobHost> zero(const JobShape &shape, TcpListener listener) {
+    return with(shape, {0, shape.hosts, "127.0.0.1"}, [&](JobMemory &memory) {
+      return std::make_unique<HostZero>(std::move(listener), memory,
+                                        HostOptions{.ranks = shape.ranks(),
+                                                    .secret = kJobSecret,
+                                                    .context = kJobContext,
+                                                    .joinTimeout = shape.join,
+                                                    .silence = shape.silence});
+    });
   }
 
   static OtherHostOptions optionsOf(const JobShape &shape, int64_t number) {
@@ -49,10 +57,9 @@ public:
     auto joined = joinHostZero(at, optionsOf(shape, number), deadline);
     if (!joined)
       return joined.status();
-    auto host = std::unique_ptr<JobHost>(new JobHost(shape, number));
-    host->start(shape, std::make_unique<OtherHost>(std::move(joined->link), *host->memory_,
-                                                   optionsOf(shape, number)));
-    return host;
+    return with(shape, {number, shape.hosts, "127.0.0.1"}, [&](JobMemory &memory) {
+      return std::make_unique<OtherHost>(std::move(joined->link), memory, optionsOf(shape, number));
+    });
   }
 
   JobMemory &memory() { return *memory_; }
@@ -63,8 +70,8 @@ public:
   }
 
 private:
-  JobHost(const JobShape &shape, int64_t number) {
-    auto made = JobMemory::create(shape.ranks(), {number, shape.hosts, "127.0.0.1"});
+  JobHost(const JobShape &shape, const HostPlace &place) {
+    auto made = JobMemory::create(shape.ranks(), place);
     EXPECT_TRUE(made.isOk()) << made.status().message();
     memory_ = std::make_unique<JobMemory>(std::move(*made));
   }

@@ -20,8 +20,8 @@ constexpr auto kForAttempt = 15s;
 constexpr auto kBetweenAttempts = 100ms;
 
 /// Once it has been asked, this host goes on until the deadline: host 0 may have let it in, and
-/// would take its going for its death.
-/// `hasAnswer`: host 0 has let it in, or has said why not, and will not say anything else.
+/// would take its going for its death. `hasAnswer`: host 0 has let it in, or has said why not, and
+/// will not say anything else.
 Result<JoinedHost> attempt(const TcpAddress &at, const std::string &whose,
                            const OtherHostOptions &options, Deadline deadline, bool &hasAnswer) {
   SecureStream stream = BRAID_TRY(knockAt(at, whose, options.secret, options.context,
