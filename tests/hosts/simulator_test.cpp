@@ -68,6 +68,38 @@ TEST(HostsSimulator, CountsNothingOnOneHost) {
   EXPECT_TRUE(one.traffic.sentByRank.empty());
 }
 
+/// Rank 1 gets what rank 0 has from the beginning, but their whole has rank 2, which is late.
+TEST(HostsSimulator, WaitsUntilAllOfAWholeHaveCome) {
+  CostModel model = freeModel();
+  model.add(GemmCost{.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 50});
+  const Simulation late = simulated(hostsCase(R"(
+program @late mesh [0 .. 3) of 1 (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
+  %a = allocate symmetric f32[4, 4]
+  %h = share_mem_handles get %a
+  if rank == 2 {
+    matmul %a, %A, %B
+  } else {
+    set %a, %A
+  }
+  group {
+    %s = p2p send %a to (rank + 1) mod 3 via %h
+    %r = p2p recv %C from (rank - 1) mod 3 via %h
+  }
+  wait %r
+  wait %s
+}
+)"),
+                                    model);
+  ASSERT_EQ(late.spelled.size(), 3u);
+  for (size_t rank = 0; rank < 3; ++rank) {
+    const auto copy = llvm::find_if(late.spelled[rank].commands, [](const Command &command) {
+      return command.kind == CommandKind::Copy && command.endpoint != kNone;
+    });
+    const auto at = static_cast<size_t>(copy - late.spelled[rank].commands.begin());
+    EXPECT_NEAR(late.spans[rank][at].endUs, 50 + 7 + 64 / 2.0, 0.01) << rank;
+  }
+}
+
 TEST(HostsSimulator, KeepsTheNetworkInTheModel) {
   const CostModel model = freeModel();
   const Result<CostModel> again = CostModel::decode(model.encode());

@@ -32,8 +32,8 @@ TEST(Machines, AreThere) {
 
 TEST(WhatIf, MultipliesWhatItNames) {
   const CostModel before = h200();
-  const Result<CostModel> after =
-      applyWhatIf(before, "link=2x,gemm=0.5x,launch=0,signal=3,memory=4,copy=0.5");
+  const Result<CostModel> after = applyWhatIf(
+      before, "link=2x,gemm=0.5x,launch=0,signal=3,memory=4,copy=0.5,network=8,latency=0");
   ASSERT_TRUE(after.isOk()) << after.status().message();
   const OperationCosts &was = before.operations[0], &is = after->operations[0];
   EXPECT_EQ(is.pull.bytesPerUs, 2 * was.pull.bytesPerUs);
@@ -44,11 +44,14 @@ TEST(WhatIf, MultipliesWhatItNames) {
   EXPECT_EQ(is.runUs, 0);
   EXPECT_EQ(is.flightUs, 3 * was.flightUs);
   EXPECT_EQ(after->gemms[0].us, 2 * before.gemms[0].us);
+  EXPECT_EQ(after->network.bytesPerUs, 8 * before.network.bytesPerUs);
+  EXPECT_EQ(after->network.latencyUs, 0);
 }
 
 TEST(WhatIf, SaysWhatItExpects) {
   const std::pair<const char *, const char *> cases[] = {
-      {"nic=2x", "expected one of link, memory, gemm, copy, signal, launch, got 'nic'"},
+      {"nic=2x",
+       "expected one of link, network, memory, gemm, copy, latency, signal, launch, got 'nic'"},
       {"link", "expected link=FACTOR with a number from 0.000001 to 1000000, got 'link'"},
       {"link=0", "a number from 0.000001 to 1000000, got 'link=0'"},
       {"gemm=-1x", "got 'gemm=-1x'"},
