@@ -38,7 +38,10 @@ constexpr Aspect kAspects[] = {
        }
      }},
     {"network", "speed of the network between hosts", true,
-     [](CostModel &model, double factor) { model.network.bytesPerUs *= factor; }},
+     [](CostModel &model, double factor) {
+       model.network.bytesPerUs *= factor;
+       model.network.rankBytesPerUs *= factor;
+     }},
     {"memory", "speed of copies and sums within a rank", true,
      [](CostModel &model, double factor) {
        for (OperationCosts &costs : model.operations)

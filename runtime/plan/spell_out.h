@@ -38,8 +38,8 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 /// library adds in an order of its own. Endpoints that were there before stay as they are.
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
 /// The same without the meeting of all: only who receives waits for who sends, and the other way
-/// round. A library may let a rank go on when its own messages are over, so no more than this orders
-/// what ranks do to each other's memory. Also of the first ranks where those stand for all.
+/// round. A library may let a rank go on when its own messages are over, so no more than this
+/// orders what ranks do to each other's memory. Also of the first ranks where those stand for all.
 std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

@@ -14,7 +14,7 @@
 //   message    a group or a collective takes what is measured for as many bytes, from when all
 //              ranks have come
 //   network    bytes between hosts flow latencyUs after that; those that leave one host, or reach
-//              one, share its rate evenly
+//              one, share its rate evenly, and those of one rank that of its own
 //   event      the waiting stream goes on eventUs after what was recorded
 //   issue      the host needs so long for a command; nothing begins before it was issued
 //   run        so long passes besides: until the first command begins, and until the host knows
@@ -99,7 +99,8 @@ int64_t bytesOfMessage(const Plan &plan, const Command &command);
 /// measurement: one network card of 400 Gbit/s a host.
 struct NetworkCost {
   double latencyUs = 10;
-  double bytesPerUs = 50000; ///< of all ranks of a host together, in each direction
+  double bytesPerUs = 50000;     ///< of all ranks of a host together, in each direction
+  double rankBytesPerUs = 50000; ///< of each rank, likewise; a host's rate limits them all
 };
 
 struct CostModel {

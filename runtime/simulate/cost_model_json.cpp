@@ -50,6 +50,7 @@ template <class Cost, class Visit> void forEachNumberOfCopy(Cost &cost, Visit vi
 template <class Cost, class Visit> void forEachNumberOfNetwork(Cost &cost, Visit visit) {
   visit("latency_us", cost.latencyUs, 0);
   visit("bytes_per_us", cost.bytesPerUs, kLeastRate);
+  visit("rank_bytes_per_us", cost.rankBytesPerUs, kLeastRate);
 }
 
 // -- Writing. --
@@ -107,6 +108,7 @@ private:
   OperationCosts operation(const Json &json, const std::string &where);
   GemmCost gemm(const Json &json, const std::string &where);
   MessageCost message(const Json &json, const std::string &where);
+  NetworkCost network(const Json &json);
 
   Status status_;
 };
@@ -243,6 +245,16 @@ MessageCost Reader::message(const Json &json, const std::string &where) {
   return cost;
 }
 
+/// Older files have one rate: that of a host, which a rank may have for itself.
+NetworkCost Reader::network(const Json &json) {
+  NetworkCost cost;
+  forEachNumberOfNetwork(cost, [&](const char *key, double &value, double least) {
+    const bool isOlder = &value == &cost.rankBytesPerUs && json.is_object() && !json.contains(key);
+    value = isOlder ? cost.bytesPerUs : number(json, key, "network", least);
+  });
+  return cost;
+}
+
 Result<CostModel> Reader::read(llvm::StringRef bytes) {
   Json json = Json::parse(bytes.begin(), bytes.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded())
@@ -263,9 +275,7 @@ Result<CostModel> Reader::read(llvm::StringRef bytes) {
     for (const Json &each : list(json, "messages"))
       model.add(message(each, fmt::format("messages[{}]", model.messages.size())));
   if (json.is_object() && json.contains("network")) // older files have none
-    forEachNumberOfNetwork(model.network, [&](const char *key, double &value, double least) {
-      value = number(json["network"], key, "network", least);
-    });
+    model.network = network(json["network"]);
   if (!status_.isOk())
     return status_;
   return model;

@@ -200,6 +200,10 @@ int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
   return (sum.count * sum.part(0).bytes + sum.dst.bytes) / 2;
 }
 
+simulator::NetworkEnd networkEnd(const Plan &plan, uint32_t rank) {
+  return {rank, static_cast<uint32_t>(plan.hostOf(rank))};
+}
+
 /// The flow of a copy, and the time that passes before it.
 std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &command) const {
   const uint32_t rank = lanes_[number].rank;
@@ -210,9 +214,8 @@ std::pair<Flow, double> Simulator::copyOf(uint32_t number, const Command &comman
     const Plan &plan = *ranks_[rank].plan;
     const int64_t other = plan.endpoints[command.endpoint].peer;
     if (!plan.isSameHost(other)) // a message, whose receiver copies
-      return {simulator::networkFlow(number, bytes, network_,
-                                     static_cast<uint32_t>(plan.hostOf(standsFor(other))),
-                                     static_cast<uint32_t>(plan.hostOf(plan.rank))),
+      return {simulator::networkFlow(number, bytes, network_, networkEnd(plan, standsFor(other)),
+                                     networkEnd(plan, rank)),
               network_.latencyUs};
     const uint32_t peer = standsFor(other);
     const bool isPull = command.src.buffer == kPeerBuffer;

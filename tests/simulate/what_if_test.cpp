@@ -45,6 +45,7 @@ TEST(WhatIf, MultipliesWhatItNames) {
   EXPECT_EQ(is.flightUs, 3 * was.flightUs);
   EXPECT_EQ(after->gemms[0].us, 2 * before.gemms[0].us);
   EXPECT_EQ(after->network.bytesPerUs, 8 * before.network.bytesPerUs);
+  EXPECT_EQ(after->network.rankBytesPerUs, 8 * before.network.rankBytesPerUs);
   EXPECT_EQ(after->network.latencyUs, 0);
 }
 
