@@ -80,6 +80,14 @@ struct GemmCost {
   std::optional<DType> partial = {}; ///< as PlanMatmul's: the result's type, if it is another
 
   DType resultType() const { return partial.value_or(dtype); }
+  /// Whether `other`, a PlanMatmul or a GemmCost, differs in its rows only, or not even in those.
+  template <class Shape> bool isOfSameColumn(const Shape &other) const {
+    return dtype == other.dtype && resultType() == other.resultType() &&
+           transposeB == other.transposeB && n == other.n && k == other.k;
+  }
+  template <class Shape> bool isOfSameShape(const Shape &other) const {
+    return isOfSameColumn(other) && m == other.m;
+  }
 };
 
 /// A group, or a collective, of all ranks, behind one like it.
@@ -88,6 +96,10 @@ struct MessageCost {
   std::optional<CollectiveKind> collective = {}; ///< nothing: a group
   int64_t bytes = 0;                             ///< that a rank gives or gets, whichever is more
   double us = 0;
+
+  bool isOfSame(const MessageCost &other) const {
+    return launchMode == other.launchMode && collective == other.collective && bytes == other.bytes;
+  }
 };
 /// "group", or the collective's name.
 std::string nameOfMessage(std::optional<CollectiveKind> collective);
@@ -105,7 +117,7 @@ struct NetworkCost {
 
 struct CostModel {
   std::string machine; ///< what was measured, for people
-  int64_t ranks = 0;   ///< with how many ranks
+  int64_t ranks = 1;   ///< with how many ranks
   std::vector<OperationCosts> operations;
   std::vector<GemmCost> gemms;
   std::vector<MessageCost> messages;
