@@ -7,6 +7,7 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "tools/command.h"
+#include "tools/step_progress.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -61,8 +62,10 @@ struct Subject {
 Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, const Subject &subject) {
   const std::string &name = subject.source->diags.fileName();
   const std::string text = subject.source->diags.text();
+  StepProgress progress("simulate");
+  const ProgressFn listener = std::ref(progress);
   if (flags.source.isAuto())
-    return predictSchedules(name, text, subject.options, subject.model);
+    return predictSchedules(name, text, subject.options, subject.model, listener);
   const std::unique_ptr<Source> source = parseSource(name, text);
   auto failed = [&](const Status &status) {
     return source->diags.hasErrors() ? Status(status.code(), source->diags.str()) : status;
@@ -70,12 +73,12 @@ Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, const
   Result<Compiled> compiled = compile(*source, subject.options);
   if (!compiled)
     return failed(compiled.status());
-  Result<std::vector<Plan>> plans = plansToSimulate(*compiled);
+  Result<std::vector<Plan>> plans = plansToSimulate(*compiled, 0, listener);
   if (!plans)
     return failed(plans.status());
   const Configuration &run = subject.options.schedule.all;
-  MachinePrediction prediction =
-      BRAID_TRY(simulateProgram(*plans, subject.model, {launchModeOf(run), transferModeOf(run)}));
+  MachinePrediction prediction = BRAID_TRY(
+      simulateProgram(*plans, subject.model, {launchModeOf(run), transferModeOf(run), listener}));
   return std::vector<PredictedSchedule>{{subject.options.schedule, std::move(prediction)}};
 }
 

@@ -13,10 +13,23 @@
 namespace braid {
 namespace {
 
+/// The listener hears of `step` instead.
+ProgressFn named(const ProgressFn &listener, const char *step) {
+  if (!listener)
+    return {};
+  return [&listener, step](WorkProgress now) {
+    now.step = step;
+    listener(now);
+  };
+}
+
+/// `step` says what is simulated then.
 Result<double> simulateOther(llvm::ArrayRef<Plan> plans, const CostModel &model,
-                             const std::string &whatIf, const SimulationOptions &options) {
+                             const std::string &whatIf, const SimulationOptions &options,
+                             const char *step) {
   const CostModel other = BRAID_TRY(applyWhatIf(model, whatIf));
-  const Simulation simulation = BRAID_TRY(simulate(plans, other, options));
+  const Simulation simulation = BRAID_TRY(simulate(
+      plans, other, {options.launchMode, options.transferMode, named(options.progress, step)}));
   return simulation.us;
 }
 
@@ -45,7 +58,8 @@ std::vector<std::pair<std::string, double>> partsOf(llvm::ArrayRef<Plan> plans,
 
 } // namespace
 
-Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most) {
+Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most,
+                                          const ProgressFn &progress) {
   auto planOfRank = [&](int64_t rank) {
     return specialize(*compiled.program, rank, compiled.source->diags, compiled.transport);
   };
@@ -53,10 +67,10 @@ Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most
   llvm::SmallVector<int64_t> periods = {1};
   if (host > 1 && host < ranks)
     periods.push_back(host);
-  std::vector<Plan> few = BRAID_TRY(plansOfPeriod(ranks, periods, planOfRank, most));
+  std::vector<Plan> few = BRAID_TRY(plansOfPeriod(ranks, periods, planOfRank, most, progress));
   if (!few.empty())
     return few;
-  return makePlans(compiled);
+  return makePlans(compiled, nullptr, progress);
 }
 
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
@@ -73,8 +87,10 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
   prediction.simulated = static_cast<int64_t>(plans.size());
   prediction.us = simulation.us;
   prediction.parts = partsOf(shownPlans(plans, simulation), simulation);
-  prediction.gemmsUs = BRAID_TRY(simulateOther(plans, model, kNothingElse, options));
-  prediction.othersUs = BRAID_TRY(simulateOther(plans, model, "gemm=1e6x", options));
+  prediction.gemmsUs =
+      BRAID_TRY(simulateOther(plans, model, kNothingElse, options, "simulating GEMMs alone"));
+  prediction.othersUs =
+      BRAID_TRY(simulateOther(plans, model, "gemm=1e6x", options, "simulating all else alone"));
   return prediction;
 }
 

@@ -21,7 +21,8 @@ struct MachinePrediction {
 
 /// The Plans that stand for all ranks. With `most` not 0 only so many ranks are compared with them.
 /// Located mistakes are in the source's diags.
-Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0);
+Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0,
+                                          const ProgressFn &progress = {});
 
 /// As simulate() fails.
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
@@ -36,6 +37,7 @@ struct PredictedSchedule {
 Result<std::vector<PredictedSchedule>> predictSchedules(const std::string &name,
                                                         const std::string &text,
                                                         const CompileOptions &given,
-                                                        const CostModel &model);
+                                                        const CostModel &model,
+                                                        const ProgressFn &progress = {});
 
 } // namespace braid

@@ -119,25 +119,29 @@ bool isMoved(const Plan &plan, const Plan &other) {
 
 /// None, if some rank does something else than the one of its period.
 static Result<std::vector<Plan>> tryPeriod(int64_t ranks, int64_t period, PlanOfRank planOfRank,
-                                           int64_t most) {
+                                           int64_t most, const ProgressFn &progress) {
   std::vector<Plan> plans;
   for (int64_t rank = 0; rank < period; ++rank)
     plans.push_back(BRAID_TRY(planOfRank(rank)));
   const int64_t others = ranks - period;
   const int64_t step = most == 0 ? 1 : std::max<int64_t>(1, others / std::max<int64_t>(1, most));
+  ProgressStep compared(progress, "comparing ranks", "ranks",
+                        static_cast<size_t>((others + step - 1) / step));
   for (int64_t i = 0; i < others; i += step) {
     const int64_t rank = ranks - 1 - i;
     const Plan plan = BRAID_TRY(planOfRank(rank));
     if (!isMoved(plan, plans[static_cast<size_t>(rank % period)]))
       return std::vector<Plan>();
+    compared.advance();
   }
   return plans;
 }
 
 Result<std::vector<Plan>> plansOfPeriod(int64_t ranks, llvm::ArrayRef<int64_t> periods,
-                                        PlanOfRank planOfRank, int64_t most) {
+                                        PlanOfRank planOfRank, int64_t most,
+                                        const ProgressFn &progress) {
   for (int64_t period : periods) {
-    std::vector<Plan> plans = BRAID_TRY(tryPeriod(ranks, period, planOfRank, most));
+    std::vector<Plan> plans = BRAID_TRY(tryPeriod(ranks, period, planOfRank, most, progress));
     if (!plans.empty())
       return plans;
   }

@@ -16,6 +16,7 @@
 
 #include "api/status.h"
 #include "runtime/plan/plan.h"
+#include "runtime/progress.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -42,6 +43,7 @@ using PlanOfRank = llvm::function_ref<Result<Plan>(int64_t rank)>;
 /// one of its period does; none if there is no such period. Plans that are not kept are there one
 /// at a time. With `most` not 0 only so many ranks are compared, the first and the last among them.
 Result<std::vector<Plan>> plansOfPeriod(int64_t ranks, llvm::ArrayRef<int64_t> periods,
-                                        PlanOfRank planOfRank, int64_t most = 0);
+                                        PlanOfRank planOfRank, int64_t most = 0,
+                                        const ProgressFn &progress = {});
 
 } // namespace braid

@@ -32,7 +32,7 @@ class Simulator {
 public:
   /// `messages` knows what groups and collectives cost; null: what is in front of them is all.
   Simulator(simulator::Job job, const OperationCosts &costs, const NetworkCost &network,
-            const CostModel *messages);
+            const CostModel *messages, const ProgressFn &progress);
 
   Result<Simulation> run();
 
@@ -98,13 +98,21 @@ private:
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   uint64_t timerCount_ = 0;
   double now_ = 0;
+  ProgressStep done_; ///< commands
 };
 
+size_t commandsOf(llvm::ArrayRef<RankState> ranks) {
+  size_t count = 0;
+  for (const RankState &rank : ranks)
+    count += rank.plan->commands.size();
+  return count;
+}
+
 Simulator::Simulator(simulator::Job job, const OperationCosts &costs, const NetworkCost &network,
-                     const CostModel *messages)
+                     const CostModel *messages, const ProgressFn &progress)
     : costs_(costs), network_(network), messages_(messages), ranks_(std::move(job.ranks)),
       lanes_(std::move(job.lanes)), meetings_(std::move(job.meetings)), pending_(lanes_.size()),
-      flows_(ranks_.size()) {
+      flows_(ranks_.size()), done_(progress, "simulating", "commands", commandsOf(ranks_)) {
   for (const RankState &rank : ranks_)
     result_.spans.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
   for (uint32_t lane = 0; lane < lanes_.size(); ++lane)
@@ -323,6 +331,7 @@ void Simulator::endCommand(uint32_t number) {
     rank.waitLanes.clear();
   }
   ++lane.next;
+  done_.advance();
 }
 
 // -- Time. --
@@ -429,7 +438,7 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                        name(options.launchMode).str(), str(options.transferMode));
   if (!llvm::any_of(plans, [](const Plan &plan) { return plan.mayHaveMessages(); })) {
     simulator::Job job = BRAID_TRY(simulator::makeJob(plans, model, *costs));
-    return Simulator(std::move(job), *costs, model.network, nullptr).run();
+    return Simulator(std::move(job), *costs, model.network, nullptr, options.progress).run();
   }
   // What was measured of messages is of one host.
   const bool isOnOneHost = llvm::all_of(plans, [](const Plan &plan) { return plan.hosts() == 1; });
@@ -439,8 +448,9 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
     spelled = spellOutData(plans);
   simulator::Job job =
       BRAID_TRY(simulator::makeJob(isKnown ? plans : llvm::ArrayRef<Plan>(spelled), model, *costs));
-  Simulation simulation =
-      BRAID_TRY(Simulator(std::move(job), *costs, model.network, isKnown ? &model : nullptr).run());
+  Simulation simulation = BRAID_TRY(
+      Simulator(std::move(job), *costs, model.network, isKnown ? &model : nullptr, options.progress)
+          .run());
   simulation.traffic = trafficOf(isKnown ? plans : llvm::ArrayRef<Plan>(spelled));
   simulation.spelled = std::move(spelled);
   return simulation;

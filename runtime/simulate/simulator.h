@@ -26,6 +26,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/progress.h"
 #include "runtime/simulate/cost_model.h"
 
 namespace braid {
@@ -33,6 +34,8 @@ namespace braid {
 struct SimulationOptions {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
+  /// Hears how far the simulation is.
+  ProgressFn progress = {};
 };
 
 /// Microseconds since the ranks began. A command that waits has begun.
