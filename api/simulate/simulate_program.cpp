@@ -56,6 +56,14 @@ std::vector<std::pair<std::string, double>> partsOf(llvm::ArrayRef<Plan> plans,
   return parts;
 }
 
+int64_t memoryOfRank(const Plan &plan) {
+  int64_t bytes = plan.symmetricBytes + plan.deviceBytes;
+  for (const PlanBuffer &buffer : plan.buffers)
+    if (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Output)
+      bytes += buffer.bytes;
+  return bytes;
+}
+
 } // namespace
 
 Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most,
@@ -86,6 +94,8 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
   prediction.ranks = plans.front().ranks;
   prediction.simulated = static_cast<int64_t>(plans.size());
   prediction.us = simulation.us;
+  for (const Plan &plan : plans)
+    prediction.memoryBytes = std::max(prediction.memoryBytes, memoryOfRank(plan));
   prediction.parts = partsOf(shownPlans(plans, simulation), simulation);
   prediction.gemmsUs =
       BRAID_TRY(simulateOther(plans, model, kNothingElse, options, "simulating GEMMs alone"));

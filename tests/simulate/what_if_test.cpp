@@ -93,17 +93,27 @@ TEST(Sweep, IsWrittenAndDrawn) {
     prediction.ranks = 2;
     prediction.us = 10.0 * static_cast<double>(value);
     prediction.gemmsUs = prediction.us / 2;
+    prediction.memoryBytes = value << 20;
     prediction.parts = {{"GEMM", 5}};
-    sweep.points.push_back({value, "ring", prediction});
+    sweep.points.push_back({value, 0, "ring", prediction});
   }
-  EXPECT_EQ(toCsv(sweep),
-            "M,ranks,us,E,gemms_us,others_us,GEMM_us,copy_us,sum_us,signal_us,event_us,message_us,"
-            "launch_us,run_us,schedule\n"
-            "1,2,10.00,0.5000,5.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n"
-            "2,2,20.00,0.5000,10.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n"
-            "4,2,40.00,0.5000,20.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,\"ring\"\n");
+  EXPECT_EQ(
+      toCsv(sweep),
+      "M,ranks,us,E,gemms_us,others_us,GEMM_us,copy_us,sum_us,signal_us,event_us,message_us,"
+      "launch_us,run_us,memory_bytes,schedule\n"
+      "1,2,10.00,0.5000,5.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,1048576,\"ring\"\n"
+      "2,2,20.00,0.5000,10.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,2097152,\"ring\"\n"
+      "4,2,40.00,0.5000,20.00,0.00,5.00,0.00,0.00,0.00,0.00,0.00,0.00,0.00,4194304,\"ring\"\n");
   const std::string svg = toSvg(sweep);
   EXPECT_THAT(svg, HasSubstr("@p on a &lt;machine&gt;"));
+  EXPECT_THAT(svg, HasSubstr(">MiB of memory a rank<"));
+  sweep.points.push_back({2, 1, "bulk", sweep.points[1].prediction});
+  sweep.curves = {"ring", "<bulk>"};
+  const std::string both = toSvg(sweep);
+  EXPECT_THAT(both, HasSubstr(">&lt;bulk&gt;</text>"));
+  EXPECT_EQ(llvm::StringRef(both).count("<circle"), 3 * 4u);
+  EXPECT_EQ(llvm::StringRef(both).count("<polyline"), 3 * 2u);
+  sweep.curves.clear();
   sweep.points.resize(1);
   EXPECT_THAT(toSvg(sweep), HasSubstr("<circle"));
 }
