@@ -10,9 +10,9 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
-#include "tools/check_progress.h"
 #include "tools/process.h"
 #include "tools/run_command.h"
+#include "tools/step_progress.h"
 
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
@@ -381,7 +381,7 @@ Status Run::understand() {
 
 /// Of what has been compiled, and proves them safe if that is what will run.
 Status Run::makePlans() {
-  CheckProgress progress;
+  StepProgress progress("check");
   auto report = [&](const WorkProgress &now) {
     progress(now);
     if (job_) // the others wait

@@ -166,6 +166,28 @@ private:
     cell.reads.push_back(id);
   }
 
+  /// What a read gets, or what stays of two writes, in either order. `reader`: 1 or 2; 0: none.
+  static void sayOrders(Violation &race, int reader) {
+    if (reader == 0) {
+      race.staleIfFirst = 1;
+      race.stale = "what 1 writes stays, and what 2 has written is lost: stale data in its place";
+      race.otherwise = "what 2 writes stays, and what 1 has written is lost";
+      return;
+    }
+    const int writer = 3 - reader;
+    race.staleIfFirst = static_cast<size_t>(reader) - 1;
+    race.stale =
+        fmt::format("{} reads what was there before {} writes: stale data", reader, writer);
+    race.otherwise = fmt::format("{} reads what {} has written", reader, writer);
+  }
+
+  /// `end`: 1 or 2, the end of a buffer.
+  static void sayOrdersOfEnd(Violation &use, int end) {
+    use.staleIfFirst = static_cast<size_t>(end) - 1;
+    use.stale = fmt::format("{} uses memory that may be another buffer's", 3 - end);
+    use.otherwise = fmt::format("{} uses its buffer before that ends", 3 - end);
+  }
+
   bool conflict(EventId a, EventId b, const Place &place, int64_t begin, int64_t end,
                 bool firstWrites, bool secondWrites) {
     Place bytes{place.memory, place.buffer, begin, end};
@@ -176,10 +198,12 @@ private:
                            fmt::format("{} that nothing orders", what),
                            {history_.describe(a), history_.describe(b)},
                            {"both touch " + str(history_, bytes)}};
+    sayOrders(*violation_, firstWrites && secondWrites ? 0 : firstWrites ? 2 : 1);
     for (EventId id : {a, b})
       if (history_.event(id).kind == EventKind::Release) {
         violation_->rule = CheckRule::Lifetime;
         violation_->summary = "nothing orders a use of memory and the end of a buffer there";
+        sayOrdersOfEnd(*violation_, id == a ? 1 : 2);
       }
     return false;
   }

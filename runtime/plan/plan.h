@@ -138,8 +138,8 @@ struct Command {
   uint32_t matmul = kNone;     ///< Matmul
   uint32_t sum = kNone;        ///< Sum
   uint32_t pointwise = kNone;  ///< Pointwise
-  uint32_t group = kNone;      ///< Group
-  uint32_t collective = kNone; ///< Collective
+  uint32_t group = kNone;      ///< Group, and what spells it out
+  uint32_t collective = kNone; ///< Collective, and what spells it out
   Range dst = {}, src = {};    ///< Copy, Add
 };
 

@@ -33,7 +33,7 @@ struct Numbering {
   }
 };
 
-enum class Spelling : uint8_t { All, Meetings, Data };
+enum class Spelling : uint8_t { All, Data };
 
 /// Spells out the Plan of one rank.
 class Speller {
@@ -67,16 +67,13 @@ private:
   void spellGroup(uint32_t number) {
     channels_ = numbering_.ofGroups();
     meet(wholes_[number].ranks, wholes_[number].number);
-    if (spelling_ != Spelling::Meetings)
-      exchange(plan_.groups[number]);
+    exchange(plan_.groups[number]);
   }
 
   void spellCollective(const PlanCollective &collective) {
     const auto team = llvm::find(numbering_.teams, collective.team) - numbering_.teams.begin();
     channels_ = numbering_.ofTeam(static_cast<size_t>(team));
     meet({collective.team.begin(), collective.team.end()}, issued_[collective.team]++);
-    if (spelling_ == Spelling::Meetings)
-      return;
     switch (collective.kind) {
     case CollectiveKind::AllGather:
     case CollectiveKind::Broadcast:
@@ -130,12 +127,21 @@ private:
       add(CommandKind::Await, endpoint);
   }
 
+  /// From this rank on around the team, so that not all copy from the first one at once.
+  std::vector<int64_t> membersOf(const PlanCollective &c) const {
+    const int64_t mine = llvm::find(c.team, plan_.rank) - c.team.begin();
+    std::vector<int64_t> members;
+    for (int64_t i = 0; i < c.members(); ++i)
+      members.push_back((mine + i) % c.members());
+    return members;
+  }
+
   void moveParts(const PlanCollective &c) {
     const bool isToAll = c.kind == CollectiveKind::AllToAll;
     const bool isFromAll = c.kind != CollectiveKind::Broadcast;
     const int64_t bytes = isToAll ? c.src.bytes / c.members() : c.src.bytes;
     std::vector<PlanMessage> messages;
-    for (int64_t member = 0; member < c.members(); ++member) {
+    for (int64_t member : membersOf(c)) {
       const int64_t rank = c.team[static_cast<size_t>(member)];
       const Range sent = isToAll ? cut(c.src, member * bytes, bytes) : c.src;
       const Range received = isFromAll ? cut(c.dst, member * bytes, bytes) : c.dst;
@@ -157,7 +163,7 @@ private:
     const int64_t bytes = c.dst.bytes;
     const Range all = {newBuffer("parts", c.members() * bytes), 0, c.members() * bytes};
     std::vector<PlanMessage> messages;
-    for (int64_t member = 0; member < c.members(); ++member) {
+    for (int64_t member : membersOf(c)) {
       const int64_t rank = c.team[static_cast<size_t>(member)];
       const Range sent = scatters ? cut(c.src, member * bytes, bytes) : c.src;
       const Range part = cut(all, member * bytes, bytes);
@@ -202,7 +208,9 @@ private:
                                            .stream = command_.stream,
                                            .origin = origin,
                                            .endpoint = endpoint,
-                                           .flag = kind == CommandKind::Await ? endpoint : kNone});
+                                           .flag = kind == CommandKind::Await ? endpoint : kNone,
+                                           .group = command_.group,
+                                           .collective = command_.collective});
   }
 
   void copyHere(Range dst, Range src, DType dtype) {
@@ -232,16 +240,23 @@ private:
 /// Groups of all ranks, by source and destination of each message in order.
 using Sides = std::map<std::pair<int64_t, int64_t>, std::vector<unsigned>>;
 
+/// Where the first `period` ranks stand for all, both are moved, so that the destination is there.
+std::pair<int64_t, int64_t> pairOf(const Plan &plan, const PlanMessage &message, int64_t period) {
+  if (message.direction == Direction::Receive)
+    return {message.peer, plan.rank};
+  const int64_t by = message.peer - message.peer % period;
+  return {(plan.rank - by + plan.ranks) % plan.ranks, message.peer - by};
+}
+
 Sides sidesOf(llvm::ArrayRef<Plan> plans, Direction direction) {
+  const auto period = static_cast<int64_t>(plans.size());
   Sides sides;
   unsigned group = 0;
   for (const Plan &plan : plans)
     for (const PlanGroup &messages : plan.groups) {
       for (const PlanMessage &m : messages)
         if (m.direction == direction)
-          sides[direction == Direction::Send ? std::pair(plan.rank, m.peer)
-                                             : std::pair(m.peer, plan.rank)]
-              .push_back(group);
+          sides[pairOf(plan, m, period)].push_back(group);
       ++group;
     }
   return sides;
@@ -300,9 +315,6 @@ static std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans, Spelling spelling)
 }
 
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans) { return spellOut(plans, Spelling::All); }
-std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans) {
-  return spellOut(plans, Spelling::Meetings);
-}
 std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans) {
   return spellOut(plans, Spelling::Data);
 }

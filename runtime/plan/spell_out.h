@@ -26,7 +26,9 @@ struct Whole {
   uint32_t number = 0;     ///< among all of the job
   std::set<int64_t> ranks; ///< that have a group in it
 };
-/// By rank, the one that each of its groups belongs to. Messages meet by their number.
+/// By rank, the one that each of its groups belongs to. Messages meet by their number. The
+/// Plans are those of all ranks, or of the first ones where those stand for all
+/// (simulate/alike_ranks.h); `ranks` are then of these.
 std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 
 /// Plans of all ranks with their groups and collectives spelled out: in front of each the commands
@@ -35,11 +37,9 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 /// reduces is spelled as a sum in the order of the team, whatever the operator, and though a
 /// library adds in an order of its own. Endpoints that were there before stay as they are.
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
-/// The same with nothing but the meeting of ranks in front of each.
-std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans);
-/// The same without it: only who receives waits for who sends, and the other way round. A library
-/// may let a rank go on when its own messages are over, so no more than this orders what ranks do
-/// to each other's memory.
+/// The same without the meeting of all: only who receives waits for who sends, and the other way
+/// round. A library may let a rank go on when its own messages are over, so no more than this
+/// orders what ranks do to each other's memory. Also of the first ranks where those stand for all.
 std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

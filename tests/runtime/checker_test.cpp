@@ -278,6 +278,24 @@ TEST(CheckerRace, ForkWithoutSynchronize) {
             "  both touch %all of rank 0, bytes [0 .. 64)\n");
 }
 
+/// The read that comes first gets stale data, whichever of the two was followed first.
+TEST(CheckerRace, SaysWhichOrderLeavesDataStale) {
+  const auto violationOf = [](const std::string &text) {
+    const Checked made = checked(text);
+    EXPECT_TRUE(made.report && made.report->violation) << text;
+    return made.report ? made.report->violation.value_or(Violation()) : Violation();
+  };
+  const Violation writeFirst = violationOf(edited(kGather, {{"  synchronize %main\n", ""}}));
+  EXPECT_EQ(writeFirst.staleIfFirst, 1u);
+  EXPECT_EQ(writeFirst.stale, "2 reads what was there before 1 writes: stale data");
+  EXPECT_EQ(writeFirst.otherwise, "2 reads what 1 has written");
+  const Violation readFirst =
+      violationOf(edited(put(), {{"  wait %r\n", ""}, {"  wait %s\n", "  wait %r\n  wait %s\n"}}));
+  EXPECT_EQ(readFirst.staleIfFirst, 0u);
+  EXPECT_EQ(readFirst.stale, "1 reads what was there before 2 writes: stale data");
+  EXPECT_EQ(readFirst.otherwise, "1 reads what 2 has written");
+}
+
 TEST(CheckerRace, JoinWithoutSynchronize) {
   EXPECT_EQ(verdict(edited(kGather, {{"  synchronize stream(0)\n", ""}})),
             "unsafe (race): a write and a read that nothing orders\n"
