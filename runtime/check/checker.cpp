@@ -3,6 +3,8 @@
 #include "runtime/check/checker.h"
 
 #include "ir/failure.h"
+#include "runtime/check/alike.h"
+#include "runtime/check/alike_races.h"
 #include "runtime/check/history.h"
 #include "runtime/check/messages.h"
 #include "runtime/check/provenance.h"
@@ -114,6 +116,53 @@ size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   return endpoints / 2;
 }
 
+/// Follows a history whose endpoints meet, and puts what it finds into the report.
+class Following {
+public:
+  Following(llvm::ArrayRef<Plan> plans, const Partners &partners, const Fusion *fusion,
+            const CheckOptions &options, const ProgressFn &progress)
+      : plans_(plans), partners_(partners), fusion_(fusion), options_(options),
+        progress_(progress) {}
+
+  void follow(uint32_t period, CheckReport &report) const {
+    const History history(plans_, partners_, options_.runs, period, progress_);
+    Execution execution = run(history, report);
+    if (!report.violation)
+      report.violation = findRaceIn(history, execution.order, report.accesses);
+    if (report.violation)
+      return;
+    report.violation = findWrongResult(history, cutIntoStretches(history, execution.order), fusion_,
+                                       options_.ordered, report.resultNotChecked, progress_);
+    report.resultChecked = report.resultNotChecked.empty();
+    report.orderChecked = report.resultChecked && options_.ordered;
+  }
+
+private:
+  Execution run(const History &history, CheckReport &report) const {
+    Execution execution;
+    report.queues = options_.queues;
+    if (options_.queues != 0)
+      execution = execute(history, options_.queues, progress_);
+    else
+      report.queues = smallestSafeQueues(history, mostStreams(plans_), execution, progress_);
+    if (!execution.cycle.empty())
+      report.violation = deadlock(history, execution, options_.queues);
+    return execution;
+  }
+
+  std::optional<Violation> findRaceIn(const History &history, llvm::ArrayRef<EventId> order,
+                                      size_t &accesses) const {
+    return history.blocks() == 1 ? findRace(history, order, accesses, progress_)
+                                 : findRaceOfAlike(history, order, accesses, progress_);
+  }
+
+  llvm::ArrayRef<Plan> plans_;
+  const Partners &partners_;
+  const Fusion *fusion_;
+  const CheckOptions &options_;
+  const ProgressFn &progress_;
+};
+
 /// Of Plans without groups and collectives, or with those spelled out.
 Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                                  const CheckOptions &options) {
@@ -132,28 +181,15 @@ Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusio
   report.violation = matchTransfers(plans, partners, progress);
   if (report.violation)
     return report;
-
-  History history(plans, partners, options.runs, progress);
-
-  Execution execution;
-  uint32_t streams = mostStreams(plans);
-  report.queues = options.queues;
-  if (options.queues != 0)
-    execution = execute(history, options.queues, progress);
-  else
-    report.queues = smallestSafeQueues(history, streams, execution, progress);
-  if (!execution.cycle.empty()) {
-    report.violation = deadlock(history, execution, options.queues);
-    return report;
+  const Following following(plans, partners, fusion, options, progress);
+  const auto ranks = static_cast<uint32_t>(plans.size());
+  if (const uint32_t period = findPeriod(plans, partners); period < ranks && !options.eachRank) {
+    CheckReport ofAlike = report;
+    following.follow(period, ofAlike);
+    if (ofAlike.isSafe())
+      return ofAlike;
   }
-
-  report.violation = findRace(history, execution.order, report.accesses, progress);
-  if (report.violation)
-    return report;
-  report.violation = findWrongResult(history, execution.order, fusion, options.ordered,
-                                     report.resultNotChecked, progress);
-  report.resultChecked = report.resultNotChecked.empty();
-  report.orderChecked = report.resultChecked && options.ordered;
+  following.follow(ranks, report);
   return report;
 }
 
