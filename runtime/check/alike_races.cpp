@@ -5,7 +5,7 @@
 #include "runtime/check/cells.h"
 #include "runtime/check/flags.h"
 
-#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace braid::checker {
@@ -33,10 +33,11 @@ public:
       ++asked.next;
       return;
     }
-    if (!known_.insert({uint64_t(earlier.id) << 32 | earlier.block, present}).second)
-      return;
-    asked.list.push_back(earlier);
-    asked.next = asked.list.size();
+    const auto [known, isNew] =
+        places_.try_emplace({present, earlier.id, earlier.block}, asked.list.size());
+    if (isNew)
+      asked.list.push_back(earlier);
+    asked.next = known->second + 1;
   }
 
   llvm::ArrayRef<Actor> of(EventId present) const { return ofEvents_[present].list; }
@@ -47,7 +48,7 @@ private:
     size_t next = 0; ///< that is expected to be asked for
   };
   std::vector<OfEvent> ofEvents_;
-  llvm::DenseSet<std::pair<uint64_t, EventId>> known_;
+  llvm::DenseMap<std::tuple<EventId, EventId, uint32_t>, size_t> places_; ///< in an event's list
 };
 
 class Finder {
@@ -70,7 +71,7 @@ public:
 
   bool areOrdered(const ProgressFn &progress) const {
     HappensBefore before(history_);
-    ProgressStep step(progress, "order and early signals", "commands", order_.size());
+    ProgressStep step(progress, "races and early signals", "commands", order_.size());
     for (EventId id : order_) {
       step.advance();
       before.advance(id);
@@ -157,7 +158,7 @@ private:
 std::optional<Violation> findRaceOfAlike(const History &history, llvm::ArrayRef<EventId> order,
                                          size_t &accesses, const ProgressFn &progress) {
   Finder finder(history, order);
-  ProgressStep step(progress, "races", "ranks", history.plans().size());
+  ProgressStep step(progress, "accesses to memory", "ranks", history.plans().size());
   bool isSafe = true;
   for (size_t rank = 0; rank < history.plans().size() && isSafe; ++rank) {
     step.advance();

@@ -223,6 +223,17 @@ private:
   std::optional<Place> reordered_; ///< the first byte that is added in another order
 };
 
+/// In all blocks.
+std::vector<EventId> thatTouchMemory(const History &history, llvm::ArrayRef<EventId> ids) {
+  std::vector<EventId> touching;
+  llvm::copy_if(ids, std::back_inserter(touching), [&](EventId id) {
+    const Event &event = history.event(id);
+    return event.kind != EventKind::Command ||
+           !operandsOf(history.plan(event), history.command(event)).empty();
+  });
+  return touching;
+}
+
 } // namespace
 
 std::optional<Violation> findWrongResult(const History &history,
@@ -234,8 +245,12 @@ std::optional<Violation> findWrongResult(const History &history,
   if (!notChecked.empty())
     fusion = nullptr;
   Follower follower(history, fusion, ordered);
-  ProgressStep step(progress, "results", "commands", history.events().size() * history.blocks());
+  std::vector<std::vector<EventId>> touching;
+  size_t count = 0;
   for (llvm::ArrayRef<EventId> stretch : stretches)
+    count += touching.emplace_back(thatTouchMemory(history, stretch)).size();
+  ProgressStep step(progress, "results", "commands", count * history.blocks());
+  for (llvm::ArrayRef<EventId> stretch : touching)
     for (uint32_t block = 0; block < history.blocks(); ++block)
       for (size_t i = 0; i < stretch.size(); ++i) {
         step.advance();
