@@ -57,7 +57,7 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
                                           const SimulationOptions &options) {
   std::vector<Plan> spelled;
   if (llvm::any_of(plans, hasMessages)) {
-    spelled = spellOut(plans);
+    spelled = spellOut(plans, Meeting::AtOnce);
     for (Plan &plan : spelled)
       plan.transport = Transport::PeerMemory;
     plans = spelled;

@@ -57,7 +57,8 @@ void addViolation(Page &page, const Violation &violation, llvm::ArrayRef<Plan> p
 } // namespace
 
 Page counterexamplePage(const PrintedProgram &program, const CheckReport &report) {
-  const std::vector<Plan> plans = report.isOfMessages ? spellOut(program.plans) : program.plans;
+  const std::vector<Plan> plans =
+      report.isOfMessages ? spellOut(program.plans, Meeting::InRounds) : program.plans;
   Page page = pageOf(program, plans, runsOf(report));
   page.unit = "step";
   if (report.violation)

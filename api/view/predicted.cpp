@@ -17,7 +17,7 @@ static std::vector<Plan> withoutMessages(const std::vector<Plan> &plans) {
   if (llvm::all_of(
           plans, [](const Plan &plan) { return plan.groups.empty() && plan.collectives.empty(); }))
     return plans;
-  return spellOut(plans);
+  return spellOut(plans, Meeting::AtOnce);
 }
 
 Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,

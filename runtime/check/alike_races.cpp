@@ -69,8 +69,8 @@ public:
     });
   }
 
-  bool areOrdered(const ProgressFn &progress) const {
-    HappensBefore before(history_);
+  bool areOrdered(bool relyOnMeetings, const ProgressFn &progress) const {
+    HappensBefore before(history_, relyOnMeetings);
     ProgressStep step(progress, "races and early signals", "commands", order_.size());
     for (EventId id : order_) {
       step.advance();
@@ -156,7 +156,8 @@ private:
 } // namespace
 
 std::optional<Violation> findRaceOfAlike(const History &history, llvm::ArrayRef<EventId> order,
-                                         size_t &accesses, const ProgressFn &progress) {
+                                         bool relyOnMeetings, size_t &accesses,
+                                         const ProgressFn &progress) {
   Finder finder(history, order);
   ProgressStep step(progress, "accesses to memory", "ranks", history.plans().size());
   bool isSafe = true;
@@ -165,7 +166,7 @@ std::optional<Violation> findRaceOfAlike(const History &history, llvm::ArrayRef<
     isSafe = finder.visitMemoryOf(rank);
   }
   accesses = finder.accesses();
-  if (isSafe && finder.areOrdered(progress))
+  if (isSafe && finder.areOrdered(relyOnMeetings, progress))
     return std::nullopt;
   return Violation{CheckRule::Race, "what alike ranks do is not ordered", {}, {}};
 }

@@ -8,6 +8,7 @@ namespace braid::checker {
 /// What findRace() does, for a history of several blocks; see alike.h. A violation only says that
 /// there is one: findRace() names the first.
 std::optional<Violation> findRaceOfAlike(const History &history, llvm::ArrayRef<EventId> order,
-                                         size_t &accesses, const ProgressFn &progress);
+                                         bool relyOnMeetings, size_t &accesses,
+                                         const ProgressFn &progress);
 
 } // namespace braid::checker

@@ -120,9 +120,9 @@ size_t transfersOf(llvm::ArrayRef<Plan> plans) {
 class Following {
 public:
   Following(llvm::ArrayRef<Plan> plans, const Partners &partners, const Fusion *fusion,
-            const CheckOptions &options, const ProgressFn &progress)
-      : plans_(plans), partners_(partners), fusion_(fusion), options_(options),
-        progress_(progress) {}
+            bool relyOnMeetings, const CheckOptions &options, const ProgressFn &progress)
+      : plans_(plans), partners_(partners), fusion_(fusion), relyOnMeetings_(relyOnMeetings),
+        options_(options), progress_(progress) {}
 
   void follow(uint32_t period, CheckReport &report) const {
     const History history(plans_, partners_, options_.runs, period, progress_);
@@ -131,8 +131,8 @@ public:
       report.violation = findRaceIn(history, execution.order, report.accesses);
     if (report.violation)
       return;
-    report.violation = findWrongResult(history, cutIntoStretches(history, execution.order), fusion_,
-                                       options_.ordered, report.resultNotChecked, progress_);
+    report.violation = findWrongResult(history, execution.order, fusion_, options_.ordered,
+                                       report.resultNotChecked, progress_);
     report.resultChecked = report.resultNotChecked.empty();
     report.orderChecked = report.resultChecked && options_.ordered;
   }
@@ -150,22 +150,29 @@ private:
     return execution;
   }
 
+  /// Without the order of meetings there is less order, so more races: what they alone show comes
+  /// last.
   std::optional<Violation> findRaceIn(const History &history, llvm::ArrayRef<EventId> order,
                                       size_t &accesses) const {
-    return history.blocks() == 1 ? findRace(history, order, accesses, progress_)
-                                 : findRaceOfAlike(history, order, accesses, progress_);
+    if (history.blocks() > 1)
+      return findRaceOfAlike(history, order, relyOnMeetings_, accesses, progress_);
+    std::optional<Violation> race = findRace(history, order, true, accesses, progress_);
+    if (!race && !relyOnMeetings_)
+      race = findRace(history, order, false, accesses, progress_);
+    return race;
   }
 
   llvm::ArrayRef<Plan> plans_;
   const Partners &partners_;
   const Fusion *fusion_;
+  const bool relyOnMeetings_;
   const CheckOptions &options_;
   const ProgressFn &progress_;
 };
 
 /// Of Plans without groups and collectives, or with those spelled out.
 Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
-                                 const CheckOptions &options) {
+                                 bool relyOnMeetings, const CheckOptions &options) {
   CheckReport report;
   report.ranks = static_cast<int64_t>(plans.size());
   report.runs = options.runs;
@@ -181,7 +188,7 @@ Result<CheckReport> checkSpelled(llvm::ArrayRef<Plan> plans, const Fusion *fusio
   report.violation = matchTransfers(plans, partners, progress);
   if (report.violation)
     return report;
-  const Following following(plans, partners, fusion, options, progress);
+  const Following following(plans, partners, fusion, relyOnMeetings, options, progress);
   const auto ranks = static_cast<uint32_t>(plans.size());
   if (const uint32_t period = findPeriod(plans, partners); period < ranks && !options.eachRank) {
     CheckReport ofAlike = report;
@@ -214,20 +221,18 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   if (plans.empty() || options.runs == 0)
     return Status(StatusCode::BadInput, "expected at least one rank and one run to check");
   if (!llvm::any_of(plans, sendsMessages))
-    return checkSpelled(plans, fusion, options);
+    return checkSpelled(plans, fusion, true, options);
   CheckReport report;
   report.violation = matchMessages(plans);
   if (!report.violation)
     report.violation = findUnprovable(plans, options.ordered, fusion != nullptr);
   if (report.violation)
     return report;
-  report = BRAID_TRY(checkSpelled(spellOut(plans), fusion, options));
   // That all of a whole have come holds ranks up, and is no order that they may rely on where they
-  // also reach each other's memory.
-  if (report.isSafe() && transfersOf(plans) > 0) {
-    const CheckReport strict = BRAID_TRY(checkSpelled(spellOutData(plans), fusion, options));
-    report.violation = strict.violation;
-  }
+  // also reach each other's memory: a library may let a rank go on when its own messages are over.
+  const bool relyOnMeetings = transfersOf(plans) == 0;
+  report =
+      BRAID_TRY(checkSpelled(spellOut(plans, Meeting::InRounds), fusion, relyOnMeetings, options));
   report.messages = messagesOf(plans);
   report.transfers = report.messages + transfersOf(plans);
   report.collectives = plans.front().collectives.size();

@@ -237,44 +237,28 @@ Execution execute(const History &history, uint32_t queues, const ProgressFn &pro
   return Executor(history, queues, progress).run();
 }
 
-std::vector<std::vector<EventId>> cutIntoStretches(const History &history,
-                                                   std::vector<EventId> order) {
-  std::vector<std::vector<EventId>> stretches;
-  if (history.blocks() == 1) {
-    stretches.push_back(std::move(order));
-    return stretches;
-  }
-  std::vector<uint32_t> ofThread(history.threads()), ofEvent(history.events().size());
-  for (EventId id : order) {
-    const Event &event = history.event(id);
-    uint32_t &stretch = ofThread[event.thread];
-    if (event.cause != kNone) {
-      const bool isOfPeer =
-          history.blockOfCause(event) != 0 || history.event(event.cause).rank != event.rank;
-      stretch = std::max(stretch, ofEvent[event.cause] + (isOfPeer ? 1 : 0));
-    }
-    ofEvent[id] = stretch;
-    stretches.resize(std::max<size_t>(stretches.size(), stretch + 1));
-    stretches[stretch].push_back(id);
-  }
-  return stretches;
-}
-
 //===- Happens before -------------------------------------------------------------------------===//
 
-HappensBefore::HappensBefore(const History &history)
-    : history_(history), waiters_(history.events().size()) {
+HappensBefore::HappensBefore(const History &history, bool relyOnMeetings)
+    : history_(history), relyOnMeetings_(relyOnMeetings), waiters_(history.events().size()) {
   const size_t threads = size_t(history.threads()) * history.blocks();
   clocks_.assign(history.threads(), std::make_shared<Clock>(threads));
   for (const Event &event : history.events())
-    if (event.cause != kNone && event.cause != kNever)
-      ++waiters_[event.cause];
+    if (const EventId cause = causeOf(event); cause != kNone && cause != kNever)
+      ++waiters_[cause];
+}
+
+EventId HappensBefore::causeOf(const Event &event) const {
+  if (relyOnMeetings_ || event.cause == kNone || history_.command(event).kind != CommandKind::Await)
+    return event.cause;
+  const Endpoint &endpoint = history_.plan(event).endpoints[history_.command(event).endpoint];
+  return endpoint.isOfMeeting ? kNone : event.cause;
 }
 
 void HappensBefore::advance(EventId id) {
   const Event &event = history_.event(id);
-  if (event.cause != kNone)
-    join(event.thread, event.cause, history_.blockOfCause(event));
+  if (const EventId cause = causeOf(event); cause != kNone)
+    join(event.thread, cause, history_.blockOfCause(event));
   if (waiters_[id] != 0)
     awaited_.emplace(id, clocks_[event.thread]);
   present_ = id;

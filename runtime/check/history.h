@@ -120,18 +120,13 @@ struct Execution {
 };
 Execution execute(const History &history, uint32_t queues, const ProgressFn &progress);
 
-/// `order`, cut into stretches: an order in which the history can run is to go through one after
-/// the other, each block by block. Between ranks nobody waits within a stretch, if there are
-/// several blocks.
-std::vector<std::vector<EventId>> cutIntoStretches(const History &history,
-                                                   std::vector<EventId> order);
-
 /// Which events happen before which, whatever the queues do: vector clocks over (rank, stream),
 /// advanced event by event in an order in which the history can run. Only what later events need is
 /// kept: the clock of each thread, and those of events that somebody still waits for.
 class HappensBefore {
 public:
-  explicit HappensBefore(const History &history);
+  /// `relyOnMeetings`: that all ranks of a group of messages have come orders what they do.
+  HappensBefore(const History &history, bool relyOnMeetings);
   /// Goes on to `id`, the next event of the order.
   void advance(EventId id);
   /// `earlier`, so many blocks further on than the present event, is done before that starts in
@@ -145,8 +140,10 @@ private:
   using Clock = std::vector<uint32_t>;
   bool isKnownTo(uint32_t thread, const Event &event, uint32_t block) const;
   void join(uint32_t thread, EventId id, uint32_t block);
+  EventId causeOf(const Event &event) const;
 
   const History &history_;
+  const bool relyOnMeetings_;
   std::vector<std::shared_ptr<Clock>> clocks_; ///< by thread
   std::vector<uint32_t> waiters_;              ///< by event: who still waits for it
   std::unordered_map<EventId, std::shared_ptr<Clock>> awaited_; ///< of passed events with waiters

@@ -6,6 +6,7 @@
 #include "runtime/check/contents.h"
 #include "runtime/check/definition.h"
 #include "runtime/check/difference.h"
+#include "runtime/check/walk.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -223,21 +224,18 @@ private:
   std::optional<Place> reordered_; ///< the first byte that is added in another order
 };
 
-/// In all blocks.
-std::vector<EventId> thatTouchMemory(const History &history, llvm::ArrayRef<EventId> ids) {
-  std::vector<EventId> touching;
-  llvm::copy_if(ids, std::back_inserter(touching), [&](EventId id) {
-    const Event &event = history.event(id);
-    return event.kind != EventKind::Command ||
-           !operandsOf(history.plan(event), history.command(event)).empty();
-  });
+/// By event, whether it touches memory, in all blocks.
+std::vector<bool> findTouching(const History &history) {
+  std::vector<bool> touching;
+  for (const Event &event : history.events())
+    touching.push_back(event.kind != EventKind::Command ||
+                       !operandsOf(history.plan(event), history.command(event)).empty());
   return touching;
 }
 
 } // namespace
 
-std::optional<Violation> findWrongResult(const History &history,
-                                         llvm::ArrayRef<std::vector<EventId>> stretches,
+std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<EventId> order,
                                          const Fusion *fusion, bool ordered,
                                          std::string &notChecked, const ProgressFn &progress) {
   Terms scratch;
@@ -245,21 +243,17 @@ std::optional<Violation> findWrongResult(const History &history,
   if (!notChecked.empty())
     fusion = nullptr;
   Follower follower(history, fusion, ordered);
-  std::vector<std::vector<EventId>> touching;
-  size_t count = 0;
-  for (llvm::ArrayRef<EventId> stretch : stretches)
-    count += touching.emplace_back(thatTouchMemory(history, stretch)).size();
-  ProgressStep step(progress, "results", "commands", count * history.blocks());
-  for (llvm::ArrayRef<EventId> stretch : touching)
-    for (uint32_t block = 0; block < history.blocks(); ++block)
-      for (size_t i = 0; i < stretch.size(); ++i) {
-        step.advance();
-        if (follower.visit(history.event(stretch[i], block)))
-          continue;
-        follower.accuseSum(stretch.take_front(i));
-        return follower.take();
-      }
-  return std::nullopt;
+  ProgressStep step(progress, "results", "commands", order.size() * history.blocks());
+  const std::vector<bool> touching = findTouching(history);
+  size_t visited = 0;
+  const bool isRight = forAllInOrder(history, order, [&](EventId id, uint32_t block) {
+    step.advance();
+    ++visited;
+    return !touching[id] || follower.visit(history.event(id, block));
+  });
+  if (!isRight && history.blocks() == 1)
+    follower.accuseSum(order.take_front(visited - 1));
+  return follower.take();
 }
 
 } // namespace braid::checker

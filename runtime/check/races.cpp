@@ -100,8 +100,9 @@ private:
 } // namespace
 
 std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId> order,
-                                  size_t &accesses, const ProgressFn &progress) {
-  HappensBefore before(history);
+                                  bool relyOnMeetings, size_t &accesses,
+                                  const ProgressFn &progress) {
+  HappensBefore before(history, relyOnMeetings);
   RaceFinder finder(history, before);
   std::optional<Violation> earlySignal;
   ProgressStep step(progress, "races and early signals", "commands", order.size());

@@ -17,29 +17,34 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
-#include <set>
+#include <memory>
 
 namespace braid {
 
 /// Groups that exchange messages, directly or through others.
 struct Whole {
-  uint32_t number = 0;     ///< among all of the job
-  std::set<int64_t> ranks; ///< that have a group in it
+  uint32_t number = 0;                               ///< among all of the job
+  std::shared_ptr<const std::vector<int64_t>> ranks; ///< that have a group in it, in order
 };
 /// By rank, the one that each of its groups belongs to. Messages meet by their number.
 std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
+
+/// How ranks tell each other that they have come.
+enum class Meeting : uint8_t {
+  AtOnce, ///< each tells all others, as messages do: for who predicts
+  /// Where many meet, in rounds: in round k each tells the one 2^k places further on, counted
+  /// around, and waits for the one 2^k places back. After the last round each has heard of all, by
+  /// way of others, and nobody has gone on before: the same order, with far fewer commands.
+  InRounds,
+};
 
 /// Plans of all ranks with their groups and collectives spelled out: in front of each the commands
 /// above, on its stream; the command itself stays, and stands for the use of the communicators,
 /// which is a write to the last buffer, `communicators`. Any buffer may be read by a peer. What
 /// reduces is spelled as a sum in the order of the team, whatever the operator, and though a
 /// library adds in an order of its own. Endpoints that were there before stay as they are.
-std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
+std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans, Meeting meeting);
 /// The same with nothing but the meeting of ranks in front of each.
 std::vector<Plan> spellOutMeetings(llvm::ArrayRef<Plan> plans);
-/// The same without it: only who receives waits for who sends, and the other way round. A library
-/// may let a rank go on when its own messages are over, so no more than this orders what ranks do
-/// to each other's memory.
-std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

@@ -407,7 +407,8 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
   // What was measured of messages is of one host.
   const bool isOnOneHost = llvm::all_of(plans, [](const Plan &plan) { return plan.hosts() == 1; });
   const bool isKnown = isOnOneHost && knowsMessages(model, options.launchMode, plans);
-  const std::vector<Plan> spelled = isKnown ? spellOutMeetings(plans) : spellOut(plans);
+  const std::vector<Plan> spelled =
+      isKnown ? spellOutMeetings(plans) : spellOut(plans, Meeting::AtOnce);
   simulator::Job job = BRAID_TRY(simulator::makeJob(spelled, model, *costs));
   Simulation simulation =
       BRAID_TRY(Simulator(std::move(job), *costs, model.network, isKnown ? &model : nullptr).run());
