@@ -112,7 +112,7 @@ private:
 
   /// From one block to another, around the mesh.
   uint32_t between(uint32_t to, uint32_t from) const {
-    return (to + history_.blocks() - from) % history_.blocks();
+    return to >= from ? to - from : to + history_.blocks() - from;
   }
 
   bool visitOwn(RankCells &cells, const Touch &touch, size_t rank) {

@@ -246,14 +246,17 @@ std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<
   ProgressStep step(progress, "results", "commands", order.size() * history.blocks());
   const std::vector<bool> touching = findTouching(history);
   size_t visited = 0;
-  const bool isRight = forAllInOrder(history, order, [&](EventId id, uint32_t block) {
+  const bool isDone = forAllInOrder(history, order, [&](EventId id, uint32_t block) {
     step.advance();
     ++visited;
     return !touching[id] || follower.visit(history.event(id, block));
   });
-  if (!isRight && history.blocks() == 1)
+  if (!isDone && history.blocks() == 1)
     follower.accuseSum(order.take_front(visited - 1));
-  return follower.take();
+  std::optional<Violation> found = follower.take();
+  if (!isDone && !found)
+    found = Violation{CheckRule::Result, "some commands are never reached", {}, {}};
+  return found;
 }
 
 } // namespace braid::checker

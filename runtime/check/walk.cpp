@@ -66,7 +66,7 @@ public:
           return false;
       wake(block, ready);
     }
-    return true;
+    return llvm::all_of(done_, [&](uint32_t done) { return done == stretches_.size(); });
   }
 
 private:

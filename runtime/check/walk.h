@@ -8,7 +8,7 @@
 namespace braid::checker {
 
 /// Calls `visit` for every event in every block, in an order in which the history can run, until it
-/// returns false; returns what it returned last. `order` is one of the first block's events. One
+/// returns false; returns whether all were visited. `order` is one of the first block's events. One
 /// block is visited in just that order. Several go on one by one, each as far as it can without the
 /// others, since the bytes of few ranks fit into a cache.
 bool forAllInOrder(const History &history, llvm::ArrayRef<EventId> order,
