@@ -43,6 +43,8 @@ struct CheckOptions {
   /// A result's partial results must be added in the order of ranks, in one sum. Else only each of
   /// them exactly once, in any order, by way of other sums or not.
   bool ordered = false;
+  /// Ranks are followed one by one, though they may be alike (alike.h). The report is the same.
+  bool eachRank = false;
   /// Hears of every step, with the memory that it takes in all.
   ProgressFn progress = {};
 };

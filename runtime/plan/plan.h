@@ -94,6 +94,8 @@ struct Endpoint {
   uint32_t origin;   ///< index into Plan::origins
   /// Spells out messages (spell_out.h): no flag stands for its signals, and any memory is in reach.
   bool isOfMessages = false;
+  /// Of those: only says that a rank has come.
+  bool isOfMeeting = false;
 };
 
 /// A node of the program that commands come from.

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace braid {
 namespace {
@@ -66,14 +67,16 @@ public:
 private:
   void spellGroup(uint32_t number) {
     channels_ = numbering_.ofGroups();
-    meet(wholes_[number].ranks, wholes_[number].number);
+    meet(*wholes_[number].ranks, wholes_[number].number);
     exchange(plan_.groups[number]);
   }
 
   void spellCollective(const PlanCollective &collective) {
     const auto team = llvm::find(numbering_.teams, collective.team) - numbering_.teams.begin();
     channels_ = numbering_.ofTeam(static_cast<size_t>(team));
-    meet({collective.team.begin(), collective.team.end()}, issued_[collective.team]++);
+    Team inOrder = collective.team;
+    llvm::sort(inOrder);
+    meet(inOrder, issued_[collective.team]++);
     switch (collective.kind) {
     case CollectiveKind::AllGather:
     case CollectiveKind::Broadcast:
@@ -86,26 +89,50 @@ private:
     }
   }
 
-  /// `number` tells it from the other times at which these ranks meet.
-  void meet(const std::set<int64_t> &ranks, uint32_t number) {
+  /// Endpoints for those so many places further on, who are told, and back, who tell.
+  struct Neighbours {
+    uint32_t next, last;
+  };
+
+  /// `number` tells it from the other times at which these ranks, in order, meet.
+  void meet(llvm::ArrayRef<int64_t> ranks, uint32_t number) {
+    constexpr size_t kMany = 16;
     if (spelling_ == Spelling::Data)
       return;
-    std::vector<uint32_t> endpoints;
-    for (int64_t rank : ranks)
-      if (rank != plan_.rank)
-        endpoints.push_back(
-            addEndpoint({.direction = plan_.rank < rank ? Direction::Send : Direction::Receive,
-                         .protocol = Protocol::Get,
-                         .peer = rank,
-                         .channel = channels_.come,
-                         .sequence = number,
-                         .range = {},
-                         .dtype = DType::F32,
-                         .origin = command_.origin}));
-    for (uint32_t endpoint : endpoints)
-      add(CommandKind::Signal, endpoint);
-    for (uint32_t endpoint : endpoints)
-      add(CommandKind::Await, endpoint);
+    const auto here = static_cast<size_t>(llvm::find(ranks, plan_.rank) - ranks.begin());
+    auto neighbours = [&](size_t distance) {
+      const size_t next = (here + distance) % ranks.size();
+      const size_t last = (here + ranks.size() - distance) % ranks.size();
+      return Neighbours{addMeeting(Direction::Send, ranks[next], number),
+                        addMeeting(Direction::Receive, ranks[last], number)};
+    };
+    if (ranks.size() > kMany) {
+      for (size_t distance = 1; distance < ranks.size(); distance *= 2) {
+        const Neighbours round = neighbours(distance);
+        add(CommandKind::Signal, round.next);
+        add(CommandKind::Await, round.last);
+      }
+      return;
+    }
+    std::vector<Neighbours> all;
+    for (size_t distance = 1; distance < ranks.size(); ++distance)
+      all.push_back(neighbours(distance));
+    for (const Neighbours &pair : all)
+      add(CommandKind::Signal, pair.next);
+    for (const Neighbours &pair : all)
+      add(CommandKind::Await, pair.last);
+  }
+
+  uint32_t addMeeting(Direction direction, int64_t peer, uint32_t number) {
+    return addEndpoint({.direction = direction,
+                        .protocol = Protocol::Get,
+                        .peer = peer,
+                        .channel = channels_.come,
+                        .sequence = number,
+                        .range = {},
+                        .dtype = DType::F32,
+                        .origin = command_.origin,
+                        .isOfMeeting = true});
   }
 
   /// Receivers copy.
@@ -274,11 +301,15 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans) {
     for (const auto &[send, receive] : llvm::zip(sent, receives[pair]))
       classes.join(send, receive);
   classes.compress();
-  std::vector<std::set<int64_t>> ranks(classes.getNumClasses());
+  std::vector<std::shared_ptr<std::vector<int64_t>>> ranks(classes.getNumClasses());
+  for (auto &ofWhole : ranks)
+    ofWhole = std::make_shared<std::vector<int64_t>>();
   unsigned group = 0;
   for (const Plan &plan : plans)
     for (size_t i = 0; i < plan.groups.size(); ++i)
-      ranks[classes[group++]].insert(plan.rank);
+      if (std::vector<int64_t> &known = *ranks[classes[group++]];
+          known.empty() || known.back() != plan.rank)
+        known.push_back(plan.rank);
   std::vector<std::vector<Whole>> wholes;
   group = 0;
   for (const Plan &plan : plans) {
