@@ -60,7 +60,7 @@ public:
       addTouches(id);
   }
 
-  /// Visits what touches a rank's memory; false: it is touched as it may not be, whatever the order.
+  /// Visits what touches a rank's memory; false: some of it may not be, whatever the order.
   bool visitMemoryOf(size_t rank) {
     RankCells cells(history_);
     return llvm::all_of(touches_[rank % history_.period()], [&](const Touch &touch) {
