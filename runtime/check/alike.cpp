@@ -29,7 +29,7 @@ public:
   }
 
 private:
-  /// No command touches a peer's memory twice.
+  /// No command touches a peer's memory twice: else two of its operands might be the same bytes.
   bool isClear(size_t rank) const {
     return llvm::all_of(plans_[rank].commands, [&](const Command &command) {
       return llvm::count_if(operandsOf(plans_[rank], command), [](const Operand &operand) {
@@ -55,7 +55,8 @@ private:
   bool meetAlike(size_t rank, size_t first) const {
     const auto by = static_cast<int64_t>(rank - first), ranks = static_cast<int64_t>(plans_.size());
     auto isMovedEndpoint = [&](const Endpoint &a, const Endpoint &b) {
-      return a.peer == (b.peer + by) % ranks && a.isOfMessages == b.isOfMessages;
+      return a.peer == (b.peer + by) % ranks && a.isOfMessages == b.isOfMessages &&
+             a.isOfMeeting == b.isOfMeeting;
     };
     return partners_[rank] == partners_[first] &&
            allAlike(plans_[rank].endpoints, plans_[first].endpoints, isMovedEndpoint);

@@ -31,7 +31,8 @@
 //             findPeriod() has compared. So every rank's accesses are visited, in the order above,
 //             and cells (cells.h) say which event has to be before which. The pairs are mostly the
 //             same for all ranks. All pairs that any rank asks for are looked up in the clocks.
-//   result    Every command of every rank is followed, in the order above.
+//   result    Every command of every rank is followed, in an order in which the history can run:
+//             each block goes on as far as the others let it (walk.h).
 //
 // What is not safe so is followed rank by rank, which tells why; what is not alike, too.
 //

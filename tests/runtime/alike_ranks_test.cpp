@@ -101,7 +101,7 @@ bool isOfPairs(const Subject &subject) {
   return ranks > 2 && isPowerOfTwo && subject.name.find("coalesced") != std::string::npos;
 }
 
-TEST(AlikeRanks, AreJudgedAsEachRank) {
+TEST(CheckerAlikeRanks, AreJudgedAsEachRank) {
   for (int64_t ranks : {2, 3, 4, 5, 8, 16})
     for (const Subject &subject : subjectsOn(ranks)) {
       EXPECT_EQ(periodOf(subject.plans), isOfPairs(subject) ? ranks : 1) << subject.name;
@@ -111,7 +111,7 @@ TEST(AlikeRanks, AreJudgedAsEachRank) {
     }
 }
 
-TEST(AlikeRanks, OnEverySizeUpTo64) {
+TEST(CheckerAlikeRanks, OnEverySizeUpTo64) {
   for (int64_t ranks = 17; ranks <= 64; ++ranks)
     for (const char *schedule : {"pairwise", "ring"}) {
       const Subject gather = subjectOf(kGather, ranks, schedule);
@@ -123,7 +123,7 @@ TEST(AlikeRanks, OnEverySizeUpTo64) {
     }
 }
 
-TEST(AlikeRanks, OfHosts) {
+TEST(CheckerAlikeRanks, OfHosts) {
   for (const auto &[ranks, ofHost] : {std::pair<int64_t, int64_t>{4, 2},
                                       {6, 2},
                                       {6, 3},
@@ -196,7 +196,7 @@ bool moveBytes(Plan &plan, size_t k) {
 
 constexpr Damage kDamages[] = {drop, swapWithNext, moveToOtherStream, endBufferHere, moveBytes};
 
-TEST(AlikeRanks, MistakesOfAllRanksAreFound) {
+TEST(CheckerAlikeRanks, MistakesOfAllRanksAreFound) {
   size_t rejected = 0, accepted = 0, alike = 0;
   for (int64_t ranks : {2, 3, 4})
     for (const Subject &subject : subjectsOn(ranks))
@@ -214,7 +214,7 @@ TEST(AlikeRanks, MistakesOfAllRanksAreFound) {
   std::printf("%zu rejected, %zu accepted, %zu alike\n", rejected, accepted, alike);
 }
 
-TEST(AlikeRanks, MistakesOfOneRankAreFound) {
+TEST(CheckerAlikeRanks, MistakesOfOneRankAreFound) {
   size_t rejected = 0, alike = 0;
   for (int64_t ranks : {3, 4})
     for (const Subject &subject : subjectsOn(ranks))
@@ -232,7 +232,7 @@ TEST(AlikeRanks, MistakesOfOneRankAreFound) {
   std::printf("%zu rejected, %zu of them alike\n", rejected, alike);
 }
 
-TEST(AlikeRanks, OfHostsWithMistakesAreFound) {
+TEST(CheckerAlikeRanks, OfHostsWithMistakesAreFound) {
   size_t rejected = 0;
   for (const auto &[ranks, ofHost] : {std::pair<int64_t, int64_t>{4, 2}, {6, 2}, {34, 2}}) {
     const Subject subject = subjectOf(kGather, ranks, "hierarchical", ofHost);
@@ -252,7 +252,7 @@ TEST(AlikeRanks, OfHostsWithMistakesAreFound) {
 
 #ifdef NDEBUG
 /// 1.4 s on the machine where the limit was chosen; clocks for each rank took 13 s.
-TEST(AlikeRanks, AreCheckedQuickly) {
+TEST(CheckerAlikeRanks, AreCheckedQuickly) {
   const Subject subject = subjectOf(kGather, 512, "pairwise");
   const std::clock_t start = std::clock();
   Result<CheckReport> report = check(subject.plans, subject.compiled.fusion, {});
