@@ -2,8 +2,8 @@
 
 #include "api/compile/check.h"
 #include "ir/failure.h"
-#include "tools/step_progress.h"
 #include "tools/command.h"
+#include "tools/step_progress.h"
 #include "tools/view.h"
 
 #include "llvm/ADT/STLExtras.h"

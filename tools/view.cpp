@@ -11,8 +11,8 @@
 #include "api/view/predicted.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
-#include "tools/step_progress.h"
 #include "tools/command.h"
+#include "tools/step_progress.h"
 
 #include "llvm/Support/raw_ostream.h"
 
