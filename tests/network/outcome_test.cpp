@@ -138,7 +138,24 @@ TEST(OutcomeElsewhere, WhoProposesWaitsUntilItIsDecided) {
   }
 }
 
-TEST(OutcomeElsewhere, ThosewhoMapTheMemorySeeWhereTheyAre) {
+/// Host 0 may have committed what the others do not know of yet.
+TEST(OutcomeElsewhere, NobodyDecidesAsLongAsAnAnswerMayBeUnderWay) {
+  using namespace std::chrono_literals;
+  JobMemory memory = outcomeOn(1);
+  memory.setNetwork({.roundTripNs = 1000000000});
+  EXPECT_TRUE(memory.abort(failureNamed("one")));
+  const auto start = std::chrono::steady_clock::now();
+  std::thread waiting([&] { memory.awaitDecision(50ms); });
+  std::this_thread::sleep_for(300ms);
+  EXPECT_TRUE(memory.commit(1));
+  EXPECT_FALSE(memory.isAborted());
+  waiting.join();
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 1050ms);
+  EXPECT_TRUE(memory.isAborted());
+  EXPECT_EQ(memory.committed(), 1u);
+}
+
+TEST(OutcomeElsewhere, ThoseWhoMapTheMemorySeeWhereTheyAre) {
   JobMemory memory = outcomeOn(1);
   auto mapped = JobMemory::map(FileDescriptor::duplicate(memory.descriptor()), 4);
   ASSERT_TRUE(mapped.isOk()) << mapped.status().message();

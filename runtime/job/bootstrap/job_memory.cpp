@@ -34,8 +34,6 @@ constexpr uint64_t kProposedMark = uint64_t(1) << 33;
 constexpr uint64_t kElsewhereMark = uint64_t(1) << 34; ///< host 0 decides
 constexpr int kCauseShift = 40;
 constexpr uint64_t kMarks = (uint64_t(1) << kCauseShift) - (uint64_t(1) << 32);
-/// How long a proposal waits for host 0. Longer than it takes to find out that host 0 is gone.
-constexpr std::chrono::seconds kForDecision{10};
 constexpr uint32_t committedIn(uint64_t outcome) { return static_cast<uint32_t>(outcome); }
 constexpr uint32_t causeIn(uint64_t outcome) {
   return static_cast<uint32_t>(outcome >> kCauseShift);
@@ -354,10 +352,13 @@ void JobMemory::decideHere() {
   }
 }
 
-void JobMemory::awaitDecision() {
-  const auto giveUp = std::chrono::steady_clock::now() + kForDecision;
+/// Host 0 may commit as long as it can be heard, so nobody decides before. The round trip grows
+/// while host 0 is silent, which ends with a decision of whoever listens to it.
+void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
+  const auto start = std::chrono::steady_clock::now();
   while (proposal())
-    if (std::chrono::steady_clock::now() >= giveUp)
+    if (std::chrono::steady_clock::now() - start >=
+        patience + std::chrono::nanoseconds(network().roundTripNs))
       decideHere();
     else
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -166,8 +166,8 @@ public:
   /// proposal.
   bool abort(const JobCause &cause);
   /// After abort(): waits until the job is aborted, by whomever it takes. If nobody decides within
-  /// some seconds, this host does.
-  void awaitDecision();
+  /// `patience`, besides what the way to host 0 and back takes at present, this host does.
+  void awaitDecision(std::chrono::milliseconds patience = std::chrono::seconds(10));
   /// The first failure, or nothing. Never waits: a process that dies in abort() has either not
   /// aborted the job, or left its whole cause.
   std::optional<JobCause> cause() const;
