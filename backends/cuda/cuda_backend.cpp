@@ -173,7 +173,8 @@ Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           const CudaRankOptions &rank) {
   BRAID_TRY(checkOptions(options));
   const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare));
-  const int device = BRAID_TRY(chooseDevice(rank, client->rank(), mayShare));
+  const int64_t localRank = client->rank() % client->memory().ranksPerHost();
+  const int device = BRAID_TRY(chooseDevice(rank, localRank, mayShare));
   const bool tuned = BRAID_TRY(isOn(processEnvironment(), "BRAID_TUNE", true));
   CudaDevice::Options chosen{.rank = client->rank(),
                              .device = device,

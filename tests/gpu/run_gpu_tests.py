@@ -22,6 +22,7 @@ import time
 
 from gpu_commands import ROOT, Command, run
 from gpu_faults import faults
+from gpu_hosts import add_hosts
 from gpu_pairs import add_pairs
 from gpu_suite import LANE, Killed, Suite, be_told_of_signals, gpus, lanes, machine, only_on
 
@@ -506,6 +507,7 @@ def add_all(suite, fault_seeds):
     refusals(suite)
     exactness(suite)
     messages(suite)
+    add_hosts(suite, nccl_missing(suite))
     memories(suite)
     programs(suite)
     add_pairs(suite, has_nccl=not nccl_missing(suite))
